@@ -1,0 +1,1 @@
+"""The objects of the Kubernetes API: types, quantities, selectors, versions, defaulting, validation."""

@@ -1,0 +1,1 @@
+"""Generated object types of the built-in API groups."""

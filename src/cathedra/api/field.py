@@ -1,0 +1,139 @@
+"""Where in an object something is wrong, and what: field paths and field errors.
+
+Validation collects every error it finds, in Kubernetes' order; together they become the causes of a 422 Status
+(spec: api.md, section 3.1).
+"""
+
+from __future__ import annotations
+
+import enum
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Final
+
+__all__ = ["ErrorList", "ErrorType", "FieldError", "FieldPath"]
+
+
+class FieldPath(str):
+    """A path like ``spec.devices.requests[0].name``; grown with `child`, `index` and `key`."""
+
+    __slots__ = ()
+
+    def child(self, *names: str) -> FieldPath:
+        """The path of a field below."""
+        return FieldPath(".".join((self, *names)) if self else ".".join(names))
+
+    def index(self, position: int) -> FieldPath:
+        """The path of a list's element, counted from 0."""
+        return FieldPath(f"{self}[{position}]")
+
+    def key(self, key: str) -> FieldPath:
+        """The path of a map's value."""
+        return FieldPath(f"{self}[{key}]")
+
+
+class ErrorType(enum.Enum):
+    """The kinds of field error: the cause's reason in a Status, and how the message begins."""
+
+    NOT_FOUND = ("FieldValueNotFound", "Not found")
+    REQUIRED = ("FieldValueRequired", "Required value")
+    DUPLICATE = ("FieldValueDuplicate", "Duplicate value")
+    INVALID = ("FieldValueInvalid", "Invalid value")
+    NOT_SUPPORTED = ("FieldValueNotSupported", "Unsupported value")
+    FORBIDDEN = ("FieldValueForbidden", "Forbidden")
+    TOO_LONG = ("FieldValueTooLong", "Too long")
+    TOO_MANY = ("FieldValueTooMany", "Too many")
+    INTERNAL = ("InternalError", "Internal error")
+    TYPE_INVALID = ("FieldValueTypeInvalid", "Invalid value")
+
+    @property
+    def reason(self) -> str:
+        """The cause's ``reason``."""
+        return self.value[0]
+
+    @property
+    def words(self) -> str:
+        """How messages of this kind begin."""
+        return self.value[1]
+
+
+_WITHOUT_VALUE: Final = {ErrorType.REQUIRED, ErrorType.FORBIDDEN, ErrorType.TOO_LONG, ErrorType.INTERNAL}
+
+
+@dataclass(frozen=True, slots=True)
+class FieldError:
+    """One thing wrong with one field. ``value`` is what was found there, as plain data or an API object."""
+
+    type: ErrorType
+    field: str
+    value: Any
+    detail: str
+
+    @property
+    def message(self) -> str:
+        """The text without the field: «Invalid value: "x": must be …»."""
+        words = self.type.words
+        if self.type not in _WITHOUT_VALUE:
+            words = f"{words}: {_shown(self.value)}"
+        return f"{words}: {self.detail}" if self.detail else words
+
+    def __str__(self) -> str:
+        return f"{self.field}: {self.message}"
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False)
+    if isinstance(value, (int, float)):
+        return str(value)
+    from cathedra.api.struct import Quantity, Time, encode
+
+    if isinstance(value, (Quantity, Time)):
+        return f'"{value}"'
+    return encode(value).decode()
+
+
+class ErrorList(list[FieldError]):
+    """The errors of one validation, in order of discovery."""
+
+    def invalid(self, field: str, value: Any, detail: str) -> None:
+        """The value breaks a rule."""
+        self.append(FieldError(ErrorType.INVALID, field, value, detail))
+
+    def required(self, field: str, detail: str = "") -> None:
+        """The value must be there."""
+        self.append(FieldError(ErrorType.REQUIRED, field, "", detail))
+
+    def duplicate(self, field: str, value: Any) -> None:
+        """The value may occur once only."""
+        self.append(FieldError(ErrorType.DUPLICATE, field, value, ""))
+
+    def forbidden(self, field: str, detail: str) -> None:
+        """The field must not be set."""
+        self.append(FieldError(ErrorType.FORBIDDEN, field, "", detail))
+
+    def not_found(self, field: str, value: Any) -> None:
+        """The value names something that is not there."""
+        self.append(FieldError(ErrorType.NOT_FOUND, field, value, ""))
+
+    def not_supported(self, field: str, value: Any, supported: Iterable[str]) -> None:
+        """The value is none of the known ones; those are listed sorted."""
+        values = ", ".join(f'"{known}"' for known in sorted(supported))
+        self.append(FieldError(ErrorType.NOT_SUPPORTED, field, value, f"supported values: {values}" if values else ""))
+
+    def too_long(self, field: str, limit: int) -> None:
+        """The text has more than ``limit`` bytes."""
+        self.append(FieldError(ErrorType.TOO_LONG, field, "", f"may not be more than {limit} bytes"))
+
+    def too_many(self, field: str, actual: int, limit: int) -> None:
+        """The list has more than ``limit`` elements."""
+        self.append(FieldError(ErrorType.TOO_MANY, field, actual, f"must have at most {limit} items"))
+
+    def internal(self, field: str, detail: str) -> None:
+        """Validation itself could not be carried out."""
+        self.append(FieldError(ErrorType.INTERNAL, field, None, detail))

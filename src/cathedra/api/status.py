@@ -1,0 +1,167 @@
+"""Failures in Kubernetes' own form: a Status with reason, code, details and causes.
+
+`StatusError` is what the API server answers and what the client raises; the same object on both sides of the wire
+(spec: apimachinery.md, section 11).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from cathedra.api.core.meta_v1 import Status, StatusCause, StatusDetails
+from cathedra.api.field import FieldError
+from cathedra.api.scheme import GroupResource
+from cathedra.api.struct import from_dict, to_dict
+
+__all__ = [
+    "StatusError",
+    "already_exists",
+    "bad_request",
+    "conflict",
+    "expired",
+    "forbidden",
+    "internal_error",
+    "invalid",
+    "method_not_supported",
+    "not_found",
+    "timeout",
+    "too_many_requests",
+    "unauthorized",
+]
+
+
+class StatusError(Exception):
+    """An API call failed; ``status`` says how, in Kubernetes' own terms."""
+
+    status: Status
+
+    def __init__(self, status: Status) -> None:
+        self.status = status
+        super().__init__(status.message)
+
+    @staticmethod
+    def from_json(body: dict[str, Any]) -> StatusError:
+        """From the body of an answer."""
+        return StatusError(from_dict(Status, {k: v for k, v in body.items() if v is not None}))
+
+    @property
+    def reason(self) -> str:
+        """One word, as ``NotFound``."""
+        return self.status.reason
+
+    @property
+    def code(self) -> int:
+        """The HTTP status."""
+        return self.status.code
+
+    @property
+    def causes(self) -> tuple[StatusCause, ...]:
+        """What is wrong, field by field."""
+        return self.status.details.causes if self.status.details else ()
+
+    def to_json(self) -> dict[str, Any]:
+        """The body of the answer."""
+        body: dict[str, Any] = {"kind": "Status", "apiVersion": "v1"} | to_dict(self.status)
+        return body
+
+    @property
+    def is_not_found(self) -> bool:
+        """Whether the object is not there."""
+        return self.reason == "NotFound"
+
+    @property
+    def is_conflict(self) -> bool:
+        """Whether somebody else wrote in between."""
+        return self.reason == "Conflict"
+
+    @property
+    def is_already_exists(self) -> bool:
+        """Whether an object of that name is there already."""
+        return self.reason == "AlreadyExists"
+
+    @property
+    def is_expired(self) -> bool:
+        """Whether the resource version is too old to start from: list again."""
+        return self.code == 410
+
+
+def failure(code: int, reason: str, message: str, details: StatusDetails | None = None) -> StatusError:
+    """A failure with all its parts."""
+    return StatusError(Status(status="Failure", message=message, reason=reason, code=code, details=details))
+
+
+def _details(resource: GroupResource, name: str, causes: Iterable[StatusCause] = (), retry: int = 0) -> StatusDetails:
+    return StatusDetails(
+        name=name, group=resource.group, kind=resource.resource, causes=tuple(causes), retry_after_seconds=retry
+    )
+
+
+def not_found(resource: GroupResource, name: str) -> StatusError:
+    """404: no such object."""
+    return failure(404, "NotFound", f'{resource} "{name}" not found', _details(resource, name))
+
+
+def already_exists(resource: GroupResource, name: str) -> StatusError:
+    """409: an object of that name is there."""
+    return failure(409, "AlreadyExists", f'{resource} "{name}" already exists', _details(resource, name))
+
+
+def conflict(resource: GroupResource, name: str, why: str) -> StatusError:
+    """409: the object is not what the caller took it for."""
+    message = f'Operation cannot be fulfilled on {resource} "{name}": {why}'
+    return failure(409, "Conflict", message, _details(resource, name))
+
+
+def forbidden(resource: GroupResource, name: str, why: str) -> StatusError:
+    """403: not allowed, and why."""
+    message = f'{resource} "{name}" is forbidden: {why}' if name else f"{resource} is forbidden: {why}"
+    return failure(403, "Forbidden", message, _details(resource, name))
+
+
+def invalid(group: str, kind: str, name: str, errors: Sequence[FieldError]) -> StatusError:
+    """422: the causes of a failed validation; ``kind`` is the kind, not the resource."""
+    causes = tuple(StatusCause(reason=e.type.reason, message=e.message, field=e.field) for e in errors)
+    texts = list(dict.fromkeys(str(error) for error in errors))
+    text = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
+    shown = f"{kind}.{group}" if group else kind
+    details = StatusDetails(name=name, group=group, kind=kind, causes=causes)
+    return failure(422, "Invalid", f'{shown} "{name}" is invalid: {text}', details)
+
+
+def bad_request(message: str) -> StatusError:
+    """400: the request makes no sense."""
+    return failure(400, "BadRequest", message)
+
+
+def unauthorized(message: str = "Unauthorized") -> StatusError:
+    """401: nobody knows who asks."""
+    return failure(401, "Unauthorized", message)
+
+
+def method_not_supported(resource: GroupResource, action: str) -> StatusError:
+    """405: the resource has no such verb."""
+    message = f'{action} is not supported on resources of kind "{resource}"'
+    return failure(405, "MethodNotAllowed", message, _details(resource, ""))
+
+
+def expired(message: str) -> StatusError:
+    """410: the resource version is too old."""
+    return failure(410, "Expired", message)
+
+
+def timeout(message: str, retry_after: int = 0) -> StatusError:
+    """504: the server gave up waiting."""
+    details = StatusDetails(retry_after_seconds=retry_after) if retry_after else None
+    return failure(504, "Timeout", message, details)
+
+
+def too_many_requests(message: str, retry_after: int) -> StatusError:
+    """429: come back after ``retry_after`` seconds."""
+    return failure(429, "TooManyRequests", message, StatusDetails(retry_after_seconds=retry_after))
+
+
+def internal_error(message: str) -> StatusError:
+    """500: our fault."""
+    causes = (StatusCause(message=message),)
+    return failure(500, "InternalError", f"Internal error occurred: {message}", StatusDetails(causes=causes))

@@ -1,0 +1,180 @@
+"""The base of every object: frozen structs that decode from JSON and encode back to exactly Kubernetes' form.
+
+One class is the single source of truth for an object's wire form. An object is immutable, so the store, watchers and
+all parts share it without copying; a change is `replace` along the path. Scalars with a form of their own
+(`Quantity`, `Time`, `MicroTime`) decode into values; opaque JSON (`RawJSON`) keeps its bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Annotated, Any, Final, TypeVar
+
+import msgspec
+
+from cathedra.api.quantity import Quantity
+from cathedra.api.timestamp import MicroTime, Time
+
+__all__ = [
+    "UNSET_LIST",
+    "Int32",
+    "Int64",
+    "KubeStruct",
+    "MicroTime",
+    "Quantity",
+    "RawJSON",
+    "Time",
+    "always",
+    "decode",
+    "encode",
+    "from_dict",
+    "json_names",
+    "replace",
+    "to_dict",
+]
+
+S = TypeVar("S")
+K = TypeVar("K", bound="KubeStruct")
+
+Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
+Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+
+
+class RawJSON:
+    """Opaque JSON, kept as the bytes that were sent (without blanks between tokens)."""
+
+    __slots__ = ("data",)
+
+    data: bytes
+
+    def __init__(self, data: bytes) -> None:
+        object.__setattr__(self, "data", data)
+
+    @staticmethod
+    def of(value: object) -> RawJSON:
+        """Opaque JSON from plain Python values."""
+        return RawJSON(msgspec.json.encode(value))
+
+    def load(self) -> Any:
+        """The plain Python values that the JSON spells."""
+        return msgspec.json.decode(self.data)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"opaque JSON is immutable: {name} cannot be set")
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, RawJSON) and self.data == other.data
+
+    def __hash__(self) -> int:
+        return hash(self.data)
+
+    def __repr__(self) -> str:
+        return f"RawJSON({self.data!r})"
+
+    def __reduce__(self) -> tuple[object, tuple[bytes]]:
+        return (RawJSON, (self.data,))
+
+
+class KubeStruct(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """An object of the Kubernetes API, or a part of one.
+
+    Fields that Kubernetes leaves out when empty have a plain default; fields that it always writes are made by
+    `always`. Attribute names are snake_case of the JSON names, which the class gives by ``rename``.
+    """
+
+
+def always(make: type[S]) -> Any:
+    """A field that is written even when it is empty; ``make()`` is its empty value."""
+
+    def empty() -> S:
+        return make()
+
+    return msgspec.field(default_factory=empty)
+
+
+def _none() -> None:
+    return None
+
+
+UNSET_LIST: Final[Any] = msgspec.field(default_factory=_none)
+"""A list that is written as ``null`` when it is absent."""
+
+
+def _decode_scalar(kind: type, value: Any) -> Any:
+    if kind is Quantity:
+        if isinstance(value, str):
+            return Quantity.parse(value)
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            return Quantity.parse(repr(value))
+        raise ValueError("a quantity is a string or a number")
+    if kind is Time or kind is MicroTime:
+        if isinstance(value, str):
+            return kind.parse(value)
+        raise ValueError("a time is a string")
+    if kind is RawJSON:
+        return value if isinstance(value, RawJSON) else RawJSON.of(value)
+    raise NotImplementedError(f"no JSON form is known for {kind}")
+
+
+def _encode_scalar(value: Any) -> Any:
+    if isinstance(value, (Quantity, Time)):
+        return str(value)
+    if isinstance(value, RawJSON):
+        return msgspec.Raw(value.data)
+    raise NotImplementedError(f"no JSON form is known for {type(value)}")
+
+
+def _plain_scalar(value: Any) -> Any:
+    if isinstance(value, RawJSON):
+        return value.load()
+    return _encode_scalar(value)
+
+
+_ENCODER: Final = msgspec.json.Encoder(enc_hook=_encode_scalar)
+
+
+@cache
+def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(kind, dec_hook=_decode_scalar)
+
+
+def decode(kind: type[S], data: bytes | str) -> S:
+    """The object of type ``kind`` that ``data`` spells in JSON; unknown fields are dropped.
+
+    Raises:
+        msgspec.ValidationError: a value has the wrong type; the text names the path.
+        msgspec.DecodeError: it is no JSON.
+    """
+    decoder: msgspec.json.Decoder[S] = _decoder(kind)
+    return decoder.decode(data)
+
+
+def encode(obj: object) -> bytes:
+    """The JSON of ``obj``, in Kubernetes' form, without blanks."""
+    return _ENCODER.encode(obj)
+
+
+def to_dict(obj: object) -> Any:
+    """``obj`` as plain dicts, lists and scalars."""
+    return msgspec.to_builtins(obj, enc_hook=_plain_scalar)
+
+
+def from_dict(kind: type[S], value: Mapping[str, Any]) -> S:
+    """The object of type ``kind`` that plain values describe.
+
+    Raises:
+        msgspec.ValidationError: a value has the wrong type; the text names the path.
+    """
+    return msgspec.convert(value, kind, dec_hook=_decode_scalar)
+
+
+def replace(obj: K, **changes: Any) -> K:
+    """A copy of ``obj`` in which the named attributes have new values; everything else is shared."""
+    return msgspec.structs.replace(obj, **changes)
+
+
+@cache
+def json_names(kind: type[KubeStruct]) -> dict[str, str]:
+    """Attribute name → JSON name, in order of declaration."""
+    return dict(zip(kind.__struct_fields__, kind.__struct_encode_fields__, strict=True))

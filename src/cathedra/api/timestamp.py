@@ -1,0 +1,142 @@
+"""Times as the Kubernetes API writes them: RFC 3339 in UTC, to the second (`Time`) or the microsecond (`MicroTime`).
+
+Every condition, lease and deletion carries one. They are values: comparable, hashable, and equal when the instant is.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta, timezone
+from functools import lru_cache
+from typing import Final, Self, TypeVar
+
+__all__ = ["MicroTime", "Time", "TimeError"]
+
+MICROS: Final = 1_000_000
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_RFC3339: Final = re.compile(r"(\d{4})-(\d{2})-(\d{2})T(\d{2}):(\d{2}):(\d{2})([.,]\d+)?(Z|[+-]\d{2}:\d{2})", re.ASCII)
+
+
+T = TypeVar("T", bound="Time")
+
+
+class TimeError(ValueError):
+    """A text is no RFC 3339 time."""
+
+
+class Time:
+    """An instant, to the second."""
+
+    __slots__ = ("_text", "micros")
+
+    micros: int
+    _text: str
+
+    def __init__(self, epoch_seconds: float) -> None:
+        self._set(int(epoch_seconds // 1) * MICROS)
+
+    def _set(self, micros: int) -> None:
+        object.__setattr__(self, "micros", micros)
+        object.__setattr__(self, "_text", self._format(micros))
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """The instant that an RFC 3339 text names; finer digits are cut off.
+
+        Raises:
+            TimeError: it is not of that form, or no such day exists.
+        """
+        return _parsed(cls, text)
+
+    @classmethod
+    def of_micros(cls, micros: int) -> Self:
+        """The instant so many microseconds after the Unix epoch, cut to this type's precision."""
+        made = object.__new__(cls)
+        made._set(cls._cut(micros))
+        return made
+
+    @staticmethod
+    def _cut(micros: int) -> int:
+        return micros // MICROS * MICROS
+
+    @staticmethod
+    def _format(micros: int) -> str:
+        return (_EPOCH + timedelta(microseconds=micros)).strftime("%Y-%m-%dT%H:%M:%SZ").rjust(20, "0")
+
+    @property
+    def timestamp(self) -> float:
+        """Seconds since the Unix epoch."""
+        return self.micros / MICROS
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"a time is immutable: {name} cannot be set")
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Time) and self.micros == other.micros
+
+    def __lt__(self, other: Time) -> bool:
+        return self.micros < other.micros
+
+    def __le__(self, other: Time) -> bool:
+        return self.micros <= other.micros
+
+    def __gt__(self, other: Time) -> bool:
+        return self.micros > other.micros
+
+    def __ge__(self, other: Time) -> bool:
+        return self.micros >= other.micros
+
+    def __hash__(self) -> int:
+        return hash(self.micros)
+
+    def __str__(self) -> str:
+        return self._text
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}.parse({self._text!r})"
+
+    def __reduce__(self) -> tuple[object, tuple[int]]:
+        return (type(self).of_micros, (self.micros,))
+
+
+class MicroTime(Time):
+    """An instant, to the microsecond; six digits are always written."""
+
+    __slots__ = ()
+
+    def __init__(self, epoch_seconds: float) -> None:
+        self._set(round(epoch_seconds * MICROS))
+
+    @staticmethod
+    def _cut(micros: int) -> int:
+        return micros
+
+    @staticmethod
+    def _format(micros: int) -> str:
+        moment = _EPOCH + timedelta(microseconds=micros)
+        return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ").rjust(27, "0")
+
+
+@lru_cache(maxsize=4096)
+def _parsed(kind: type[T], text: str) -> T:
+    return kind.of_micros(_micros(text))
+
+
+def _micros(text: str) -> int:
+    shape = _RFC3339.fullmatch(text)
+    if shape is None:
+        raise TimeError(f"{text!r} is not an RFC 3339 time")
+    year, month, day, hour, minute, second = (int(part) for part in shape.groups()[:6])
+    fraction = int(((shape[7] or ".0")[1:] + "000000")[:6])
+    try:
+        moment = datetime(year, month, day, hour, minute, second, fraction, tzinfo=_zone(shape[8]))
+    except ValueError as error:
+        raise TimeError(f"{text!r} names no instant: {error}") from error
+    return (moment - _EPOCH) // timedelta(microseconds=1)
+
+
+def _zone(text: str) -> timezone:
+    if text == "Z":
+        return UTC
+    offset = timedelta(hours=int(text[1:3]), minutes=int(text[4:6]))
+    return timezone(-offset if text[0] == "-" else offset)

@@ -1,0 +1,1 @@
+"""The API server: decode, admit, validate, store, watch."""

@@ -1,0 +1,1 @@
+"""Container Device Interface: spec files, and their application to an OCI runtime spec."""

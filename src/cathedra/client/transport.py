@@ -1,0 +1,154 @@
+"""What the client asks of the way to the API server, wherever that server is.
+
+Two transports speak it: HTTP, to any Kubernetes API server, and the API server's own in-process one, where frozen
+objects pass by reference. Everything above (informers, controllers, scheduler, node agent, driver) cannot tell them
+apart; that is what makes each part replaceable by its Kubernetes counterpart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, Generic, Protocol, TypeVar
+
+from cathedra.api.core.meta_v1 import DeleteOptions
+from cathedra.api.struct import KubeStruct
+
+__all__ = ["EventType", "ListOptions", "Page", "PatchType", "ResourceRef", "Transport", "WatchEvent", "WriteOptions"]
+
+T = TypeVar("T", bound=KubeStruct)
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceRef(Generic[T]):
+    """A resource in one version, and the struct its objects have."""
+
+    group: str
+    version: str
+    resource: str
+    kind: str
+    namespaced: bool
+    type: type[T]
+
+
+class PatchType(Enum):
+    """The four forms of a patch, by media type."""
+
+    JSON = "application/json-patch+json"
+    MERGE = "application/merge-patch+json"
+    STRATEGIC = "application/strategic-merge-patch+json"
+    APPLY = "application/apply-patch+yaml"
+
+
+class EventType(Enum):
+    """What a watch reports."""
+
+    ADDED = "ADDED"
+    MODIFIED = "MODIFIED"
+    DELETED = "DELETED"
+    BOOKMARK = "BOOKMARK"
+
+
+@dataclass(frozen=True, slots=True)
+class WatchEvent(Generic[T]):
+    """One change, with the object as it was afterwards (for DELETED: as it was last)."""
+
+    type: EventType
+    object: T
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[T]):
+    """A list's answer: objects, the resource version to watch from, and how to go on."""
+
+    items: tuple[T, ...]
+    resource_version: str
+    continue_: str = ""
+    remaining: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ListOptions:
+    """Which objects, and from when. Selectors in Kubernetes' text form."""
+
+    label_selector: str = ""
+    field_selector: str = ""
+    limit: int = 0
+    continue_: str = ""
+    resource_version: str = ""
+    resource_version_match: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class WriteOptions:
+    """How to write: dry run, field manager, field validation, force for apply."""
+
+    dry_run: bool = False
+    field_manager: str = ""
+    field_validation: str = ""
+    force: bool = False
+    query: Mapping[str, str] = field(default_factory=dict)
+
+
+class Transport(Protocol):
+    """The verbs of the Kubernetes API on typed objects.
+
+    ``namespace`` is "" for cluster-scoped resources and for lists and watches over all namespaces. ``subresource`` is
+    "" or a name like ``status`` or ``binding``. Every method raises `cathedra.api.status.StatusError` when the server
+    refuses, and `ConnectionError` when it cannot be reached.
+    """
+
+    async def get(self, ref: ResourceRef[T], namespace: str, name: str, *, subresource: str = "") -> T: ...
+
+    async def list(self, ref: ResourceRef[T], namespace: str, options: ListOptions) -> Page[T]: ...
+
+    def watch(
+        self, ref: ResourceRef[T], namespace: str, options: ListOptions, *, bookmarks: bool = True
+    ) -> AbstractAsyncContextManager[AsyncIterator[WatchEvent[T]]]:
+        """Changes after ``options.resource_version``, until the server ends the stream or the context is left."""
+        ...
+
+    async def create(
+        self,
+        ref: ResourceRef[T],
+        namespace: str,
+        obj: KubeStruct,
+        options: WriteOptions,
+        *,
+        name: str = "",
+        subresource: str = "",
+    ) -> Any:
+        """Create; with ``name`` and ``subresource`` a POST on a sub-resource (binding, eviction, token)."""
+        ...
+
+    async def update(
+        self, ref: ResourceRef[T], namespace: str, obj: T, options: WriteOptions, *, subresource: str = ""
+    ) -> T: ...
+
+    async def patch(
+        self,
+        ref: ResourceRef[T],
+        namespace: str,
+        name: str,
+        patch_type: PatchType,
+        body: Any,
+        options: WriteOptions,
+        *,
+        subresource: str = "",
+    ) -> T:
+        """Patch with ``body`` as plain JSON values."""
+        ...
+
+    async def delete(self, ref: ResourceRef[T], namespace: str, name: str, options: DeleteOptions) -> T | None:
+        """Delete; the object as it is now if it lives on (grace, finalizers), or its last state."""
+        ...
+
+    async def delete_collection(
+        self, ref: ResourceRef[T], namespace: str, list_options: ListOptions, options: DeleteOptions
+    ) -> None: ...
+
+    async def close(self) -> None:
+        """Let go of connections."""
+        ...

@@ -1,0 +1,121 @@
+"""Time as a value that is handed in, so that a whole cluster can run in virtual time.
+
+Nothing in Cathedra reads the system clock or sleeps on its own: every part takes a `Clock`. In production that is
+`SystemClock`. In tests and simulations the parts run on a `VirtualTimeLoop`, an event loop whose time jumps to the next
+timer as soon as nothing is ready to run: ``asyncio.sleep``, ``asyncio.timeout`` and ``loop.call_later`` all follow it, so
+an hour of back-off takes microseconds and two runs with one seed are equal, step by step.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import selectors
+import time
+from collections.abc import Coroutine
+from typing import Any, Protocol, TypeVar
+
+__all__ = ["Clock", "LoopClock", "SystemClock", "VirtualTimeDeadlock", "VirtualTimeLoop", "run_virtual"]
+
+T = TypeVar("T")
+
+DEFAULT_EPOCH = 1_767_225_600.0
+"""Where virtual time starts: 2026-01-01T00:00:00Z, in seconds since the Unix epoch."""
+
+
+class Clock(Protocol):
+    """What a part knows of time. Seconds everywhere."""
+
+    def now(self) -> float:
+        """The wall clock: seconds since the Unix epoch."""
+        ...
+
+    def monotonic(self) -> float:
+        """Seconds that never run backwards; only differences mean anything."""
+        ...
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait for ``seconds``; cancellation ends the wait at once."""
+        ...
+
+
+class SystemClock:
+    """The machine's own clock."""
+
+    def now(self) -> float:
+        """Seconds since the Unix epoch."""
+        return time.time()
+
+    def monotonic(self) -> float:
+        """Seconds of the system's monotonic clock."""
+        return time.monotonic()
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait on the running event loop."""
+        await asyncio.sleep(seconds)
+
+
+class LoopClock:
+    """A clock that follows the running event loop's time, virtual or not."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, epoch: float = DEFAULT_EPOCH) -> None:
+        self._loop = loop
+        self._epoch = epoch
+
+    def now(self) -> float:
+        """Seconds since the Unix epoch, counted from ``epoch`` at loop time zero."""
+        return self._epoch + self._loop.time()
+
+    def monotonic(self) -> float:
+        """The loop's time in seconds."""
+        return self._loop.time()
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait in the loop's time."""
+        await asyncio.sleep(seconds)
+
+
+class VirtualTimeDeadlock(RuntimeError):
+    """Nothing is ready and no timer is set: the program would wait for ever."""
+
+
+class _JumpingSelector(selectors.SelectSelector):
+    """Polls for real I/O, but passes idle time by moving the loop's clock instead of waiting."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.elapsed = 0.0
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        ready = super().select(0)
+        if ready or timeout == 0:
+            return ready
+        if timeout is None:
+            raise VirtualTimeDeadlock(
+                "every task waits and no timer is set; something awaits an event that nobody will send"
+            )
+        self.elapsed += timeout
+        return ready
+
+
+class VirtualTimeLoop(asyncio.SelectorEventLoop):
+    """An event loop in virtual time. It serves no threads and no sockets with other processes."""
+
+    def __init__(self) -> None:
+        self._jumping = _JumpingSelector()
+        super().__init__(self._jumping)
+        # A timer is due when the clock has reached it exactly; the loop's own resolution would round it away.
+        self._clock_resolution = 1e-9
+
+    def time(self) -> float:
+        """Seconds of virtual time since the loop was made."""
+        return self._jumping.elapsed
+
+
+def run_virtual(main: Coroutine[Any, Any, T]) -> T:
+    """Run ``main`` to its end in virtual time and return its result.
+
+    Raises:
+        VirtualTimeDeadlock: every task waits for something that cannot come.
+    """
+    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
+        return runner.run(main)

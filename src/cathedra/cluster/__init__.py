@@ -1,0 +1,1 @@
+"""The parts composed in one process."""

@@ -1,0 +1,1 @@
+"""The control loops around claims, pods, jobs and their owners."""

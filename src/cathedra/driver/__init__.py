@@ -1,0 +1,1 @@
+"""The driver SDK: publish devices, prepare claims."""

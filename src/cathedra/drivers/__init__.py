@@ -1,0 +1,1 @@
+"""Example drivers, built on the SDK."""

@@ -1,0 +1,1 @@
+"""Read-only tools over a cluster or a dump."""

@@ -1,0 +1,1 @@
+"""The node agent: plugins, prepared claims, containers."""

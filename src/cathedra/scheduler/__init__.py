@@ -1,0 +1,1 @@
+"""kube-scheduler's framework in small, with DynamicResources."""

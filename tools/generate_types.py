@@ -1,0 +1,324 @@
+"""Generate `cathedra.api.core` from the wire facts of Kubernetes' built-in types.
+
+``kubernetes-types.json`` says for every type its fields, Go types, protobuf numbers and list semantics. From it come one
+module of frozen structs per API group and version, and the index of kinds that `cathedra.api.scheme` reads. Run it again
+after the facts change: ``python tools/generate_types.py``.
+"""
+
+from __future__ import annotations
+
+import json
+import keyword
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+CORE = Path(__file__).parent.parent / "src" / "cathedra" / "api" / "core"
+FACTS: dict[str, dict[str, Any]] = json.loads((CORE / "kubernetes-types.json").read_text())
+
+GROUPS = {
+    "admission": "admission.k8s.io",
+    "admissionregistration": "admissionregistration.k8s.io",
+    "apidiscovery": "apidiscovery.k8s.io",
+    "apiextensions": "apiextensions.k8s.io",
+    "authentication": "authentication.k8s.io",
+    "authorization": "authorization.k8s.io",
+    "certificates": "certificates.k8s.io",
+    "coordination": "coordination.k8s.io",
+    "core": "",
+    "discovery": "discovery.k8s.io",
+    "events": "events.k8s.io",
+    "flowcontrol": "flowcontrol.apiserver.k8s.io",
+    "meta": "meta.k8s.io",
+    "networking": "networking.k8s.io",
+    "node": "node.k8s.io",
+    "rbac": "rbac.authorization.k8s.io",
+    "resource": "resource.k8s.io",
+    "scheduling": "scheduling.k8s.io",
+    "storage": "storage.k8s.io",
+}
+for _name, _fields in {
+    "GroupVersionKind": ("group", "version", "kind"),
+    "GroupVersionResource": ("group", "version", "resource"),
+}.items():
+    # Unexported from the facts because they have no markers; plain structs of three texts.
+    FACTS["meta/v1"][_name] = {"fields": {field: {"type": "string", "pb": i} for i, field in enumerate(_fields, 1)}}
+BY_HAND = {("resource", "v1"): "cathedra.api.resource"}
+"""Group versions whose structs are written by hand, and where."""
+
+PACKAGES = {
+    "apiv1": ["core/v1"],
+    "authenticationv1": ["authentication/v1"],
+    "authorizationv1": ["authorization/v1"],
+    "batchv1": ["batch/v1"],
+    "corev1": ["core/v1"],
+    "metav1": ["meta/v1"],
+    "schedulingv1alpha3": ["scheduling/v1alpha3"],
+    "v1": ["meta/v1", "authentication/v1", "core/v1", "coordination/v1"],
+}
+SCALARS = {
+    "string": "str",
+    "bool": "bool",
+    "int32": "Int32",
+    "int64": "Int64",
+    "float64": "float",
+    "[]byte": "bytes",
+    "byte": "int",
+    "intstr.IntOrString": "int | str",
+    "resource.Quantity": "Quantity",
+    "runtime.RawExtension": "RawJSON",
+    "runtime.Object": "RawJSON",
+    "types.UID": "str",
+    "types.NodeName": "str",
+    "metav1.Time": "Time",
+    "v1.Time": "Time",
+    "metav1.MicroTime": "MicroTime",
+    "v1.MicroTime": "MicroTime",
+    "metav1.Duration": "str",
+}
+META_SCALARS = {"Time": "Time", "MicroTime": "MicroTime", "Duration": "str", "FieldsV1": "RawJSON"}
+OPAQUE = {
+    ("apiextensions/v1", name)
+    for name in (
+        "JSON",
+        "JSONSchemaProps",
+        "JSONSchemaPropsOrArray",
+        "JSONSchemaPropsOrBool",
+        "JSONSchemaPropsOrStringArray",
+    )
+}
+NULL_LISTS = {
+    ("DeviceClaim", "requests"),
+    ("AllocatedDeviceStatus", "conditions"),
+    ("ClusterRole", "rules"),
+    ("Role", "rules"),
+}
+"""Lists that may be empty in a stored object and are then written as null."""
+
+EMPTY = {
+    "str": "str",
+    "bool": "bool",
+    "Int32": "int",
+    "Int64": "int",
+    "float": "float",
+    "bytes": "bytes",
+    "int | str": "int",
+}
+PLAIN = {"str": '""', "bool": "False", "Int32": "0", "Int64": "0", "float": "0.0", "bytes": 'b""', "int": "0"}
+BUILTINS = {
+    "int",
+    "str",
+    "bool",
+    "float",
+    "bytes",
+    "list",
+    "dict",
+    "tuple",
+    "set",
+    "type",
+    "global",
+    "always",
+    "property",
+    "object",
+}
+
+
+@dataclass(frozen=True)
+class Field:
+    attribute: str
+    json: str
+    annotation: str
+    default: str
+
+
+def attribute_name(json_name: str) -> str:
+    """snake_case, with acronyms kept together and their plural «s» with them."""
+    name = re.sub(r"([A-Z]+)s(?=[A-Z]|$)", lambda m: m[1].capitalize() + "s" if len(m[1]) > 1 else m[0], json_name)
+    name = re.sub(r"([A-Z]+)([A-Z][a-z])", r"\1_\2", name)
+    name = re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", name).replace("-", "_").replace("$", "")
+    name = name.lower()
+    return name + "_" if keyword.iskeyword(name) or (name in BUILTINS and name != "type") else name
+
+
+def module_name(package: str) -> str:
+    return package.replace("/", "_")
+
+
+class Module:
+    """One group version on its way to Python."""
+
+    def __init__(self, package: str) -> None:
+        self.package = package
+        self.imports: set[str] = set()
+        self.structs: set[str] = set()
+
+    def source(self, *, docstring: str, generated: bool) -> str:
+        classes = [text for name, facts in sorted(FACTS[self.package].items()) if (text := self.struct(name, facts))]
+        body = "\n\n".join(classes)
+        names = ", ".join(f'"{name}"' for name in sorted(self.structs))
+        modules = "".join(f"from cathedra.api.core import {name}\n" for name in sorted(self.imports))
+        used = sorted(
+            name
+            for name in (
+                "Int32",
+                "Int64",
+                "KubeStruct",
+                "MicroTime",
+                "Quantity",
+                "RawJSON",
+                "Time",
+                "UNSET_LIST",
+                "always",
+            )
+            if re.search(rf"\b{name}\b", body)
+        )
+        first = "# Generated by tools/generate_types.py; do not edit.\n" if generated else ""
+        return (
+            f'{first}"""{docstring}"""\n\nfrom __future__ import annotations\n\n{modules}'
+            f"from cathedra.api.struct import {', '.join(used)}\n\n__all__ = [{names}]\n\n\n{body}"
+        )
+
+    def struct(self, name: str, facts: dict[str, Any]) -> str | None:
+        if "fields" not in facts or (self.package, name) in OPAQUE:
+            return None
+        if self.package == "meta/v1" and name in META_SCALARS:
+            return None
+        self.structs.add(name)
+        fields = list(self.fields(name, facts))
+        renames = {f.attribute: f.json for f in fields if f.attribute != f.json}
+        rename = f", rename={json.dumps(renames)}" if renames else ""
+        lines = [f"class {name}(KubeStruct, frozen=True{rename}):", f'    """{self.package} {name}."""', ""]
+        lines += [f"    {f.attribute}: {f.annotation} = {f.default}" for f in fields]
+        return "\n".join(lines).rstrip() + "\n"
+
+    def fields(self, owner: str, facts: dict[str, Any]) -> Iterator[Field]:
+        ordered = sorted(facts["fields"].items(), key=lambda item: (not item[1].get("inline"), item[1].get("pb", 0)))
+        for json_name, fact in ordered:
+            if fact.get("inline"):
+                package, name = self.locate(fact["type"].lstrip("*"))
+                yield from self.fields(name, FACTS[package][name])
+                continue
+            annotation, default = self.typed(owner, json_name, fact)
+            yield Field(attribute_name(json_name), json_name, annotation, default)
+
+    def typed(self, owner: str, json_name: str, fact: dict[str, Any]) -> tuple[str, str]:
+        go, omitempty = fact["type"], fact.get("omitempty", False)
+        if go.startswith("*"):
+            return f"{self.annotation(go[1:])} | None", "None" if omitempty else "UNSET_LIST"
+        resolved = self.resolve(go)
+        if resolved in SCALARS.values() and resolved not in ("Quantity", "RawJSON", "Time", "MicroTime", "int | str"):
+            return resolved, PLAIN[resolved] if omitempty else f"always({EMPTY[resolved]})"
+        if resolved in ("Time", "MicroTime", "RawJSON"):
+            left_out = owner == "ObjectMeta" or (resolved == "RawJSON" and omitempty)
+            return f"{resolved} | None", "None" if left_out else "UNSET_LIST"
+        if resolved == "Quantity":
+            return resolved, 'always(lambda: Quantity("0"))'
+        if resolved == "int | str":
+            return resolved, "always(int)"
+        if resolved.startswith("tuple["):
+            if omitempty:
+                return resolved, "()"
+            return (
+                (f"{resolved} | None", "UNSET_LIST")
+                if (owner, json_name) in NULL_LISTS
+                else (resolved, "always(tuple)")
+            )
+        if resolved.startswith("dict["):
+            return resolved, "{}" if omitempty else "always(dict)"
+        return resolved, f"always(lambda: {resolved}())"
+
+    def annotation(self, go: str) -> str:
+        return self.resolve(go)
+
+    def resolve(self, go: str) -> str:
+        if go in SCALARS:
+            return SCALARS[go]
+        if go.startswith("*"):
+            return f"{self.resolve(go[1:])} | None"
+        if go.startswith("[]"):
+            return f"tuple[{self.resolve(go[2:])}, ...]"
+        if match := re.fullmatch(r"map\[([^\]]+)\](.+)", go):
+            return f"dict[str, {self.resolve(match[2])}]"
+        try:
+            package, name = self.locate(go)
+        except LookupError as unknown:
+            print(f"without facts, kept as opaque JSON: {unknown}")
+            return "RawJSON"
+        if package == "meta/v1" and name in META_SCALARS:
+            return META_SCALARS[name]
+        if (package, name) in OPAQUE:
+            return "RawJSON"
+        facts = FACTS[package][name]
+        if "alias" in facts:
+            return Module.resolve_in(package, facts["alias"], self)
+        return self.refer(package, name)
+
+    @staticmethod
+    def resolve_in(package: str, go: str, reader: Module) -> str:
+        away = Module(package)
+        resolved = away.resolve(go)
+        reader.imports |= away.imports
+        return resolved
+
+    def refer(self, package: str, name: str) -> str:
+        if package == self.package:
+            return name
+        module = module_name(package)
+        self.imports.add(module)
+        return f"{module}.{name}"
+
+    def locate(self, go: str) -> tuple[str, str]:
+        qualifier, _, name = go.rpartition(".")
+        if not qualifier:
+            if go in FACTS[self.package] or (self.package == "meta/v1" and go in META_SCALARS):
+                return self.package, go
+            group = self.package.split("/")[0]
+            for package in (f"{group}/v1", f"{group}/v1beta1", "core/v1", "meta/v1"):
+                if go in FACTS.get(package, {}):  # an alias of the same type in another version
+                    return package, go
+            raise LookupError(f"{self.package}: {go}")
+        if qualifier == "runtime":
+            return "runtime", name
+        for package in PACKAGES[qualifier]:
+            if name in FACTS[package] or (package == "meta/v1" and name in META_SCALARS):
+                return package, name
+        raise LookupError(f"{self.package}: {go}")
+
+
+def main() -> None:
+    index: dict[str, dict[str, str]] = {}
+    for package, types in sorted(FACTS.items()):
+        if package == "runtime":
+            continue
+        group, version = package.split("/")
+        group_name = GROUPS.get(group, group)
+        api_version = f"{group_name}/{version}" if group_name else version
+        home = BY_HAND.get((group, version))
+        if home is None:
+            text = Module(package).source(docstring=f"The types of {api_version}.", generated=True)
+            (CORE / f"{module_name(package)}.py").write_text(text)
+        kinds = {
+            name: f"{home or 'cathedra.api.core.' + module_name(package)}:{name}"
+            for name, facts in sorted(types.items())
+            if any(field.endswith("TypeMeta") for field in facts.get("fields", {})) and group != "meta"
+        }
+        if kinds:
+            index[api_version] = kinds
+    lines = [
+        "# Generated by tools/generate_types.py; do not edit.",
+        '"""Every built-in kind: apiVersion → kind → where its struct lives."""',
+        "",
+        "from __future__ import annotations",
+        "",
+        "from typing import Final",
+        "",
+        "KINDS: Final[dict[str, dict[str, str]]] = " + json.dumps(index, indent=4),
+        "",
+    ]
+    (CORE / "index.py").write_text("\n".join(lines))
+
+
+if __name__ == "__main__":
+    main()
