@@ -1,0 +1,63 @@
+# One command per need; each works on a fresh Debian with Python >= 3.11. Nothing here needs root.
+PYTHON  ?= python3
+VENV    ?= .venv
+BIN     := $(VENV)/bin
+VECTORS ?= ../shared/vectors
+AREA    ?=
+SHOW    ?=
+
+.PHONY: help demo test unit check conformance bench docs install install-dev format protos types clean
+
+help:            ## this list
+	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*##/\t/' | expand -t 16
+
+$(VENV)/.base: pyproject.toml
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { echo "python3-venv is missing: install it with your package manager"; exit 1; }
+	@echo "installing Cathedra into $(VENV) ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml $(VENV)/.base
+	@echo "installing the development tools into $(VENV) ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@touch $@
+
+install: $(VENV)/.base         ## the package in .venv
+install-dev: $(VENV)/.dev      ## the package and everything tests need in .venv
+
+demo: $(VENV)/.base            ## start a cluster, run the tutorial's job on simulated GPUs, show it
+	@$(BIN)/cathedra demo
+
+test: $(VENV)/.dev             ## the whole suite; what needs a missing program is skipped and says so
+	@$(BIN)/python -m pytest tests $(PYTEST)
+
+unit: $(VENV)/.dev             ## the unit tests alone
+	@$(BIN)/python -m pytest tests/unit $(PYTEST)
+
+check: $(VENV)/.dev            ## ruff, mypy --strict, import contracts
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+conformance: $(VENV)/.dev      ## Kubernetes' recorded answers: passed/total [VECTORS=DIR] [AREA=api|allocation|cel] [SHOW=ID]
+	@$(BIN)/python -m tests.conformance --vectors $(VECTORS) $(addprefix --area ,$(AREA)) $(addprefix --show ,$(SHOW))
+
+bench: $(VENV)/.dev            ## one table of measurements
+	@$(BIN)/python -m benchmarks
+
+docs: $(VENV)/.base            ## the documentation as a site in site/
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[docs]'
+	@$(BIN)/mkdocs build --strict --quiet
+
+format: $(VENV)/.dev           ## format the sources
+	@$(BIN)/ruff format . && $(BIN)/ruff check --fix .
+
+protos: $(VENV)/.dev           ## generate the gRPC stubs from proto/
+	@PATH=$(abspath $(BIN)):$$PATH bash tools/generate_protos.sh
+
+types: $(VENV)/.dev            ## generate the object types from their facts
+	@$(BIN)/python tools/generate_types.py
+
+clean:                         ## remove what the other targets made
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis site dist

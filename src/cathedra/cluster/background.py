@@ -1,0 +1,75 @@
+"""A cluster in the background: started so that the caller knows when it is ready, stopped so that it is really gone."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from cathedra.cluster.config import ConfigError
+from cathedra.cluster.datadir import DataDir
+
+__all__ = ["READY", "StartError", "start", "stop"]
+
+READY = "ready"
+"""The line with which the child ends its report."""
+
+
+class StartError(ConfigError):
+    """The cluster ended before it was ready."""
+
+
+def start(arguments: Sequence[str], log: Path, progress: Callable[[str], None]) -> int:
+    """Start ``cathedra up`` with ``arguments`` in its own session and wait until it is ready; its pid.
+
+    The child reports over a pipe, line by line; each line goes to ``progress``. Its output goes to ``log``.
+
+    Raises:
+        StartError: it ended first; the text has the last line it printed.
+    """
+    log.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    reading, writing = os.pipe()
+    with log.open("ab") as output:
+        child = subprocess.Popen(
+            [sys.executable, "-m", "cathedra.cli.main", "up", *arguments, "--report-fd", str(writing)],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            pass_fds=(writing,),
+            start_new_session=True,
+        )
+    os.close(writing)
+    with os.fdopen(reading) as report:
+        for line in report:
+            if line.strip() == READY:
+                return child.pid
+            progress(line.rstrip("\n"))
+    code = child.wait()
+    last = log.read_text(errors="replace").strip().splitlines()[-1:] or ["it printed nothing"]
+    raise StartError(f"the cluster ended with code {code} before it was ready: {last[0]} (all of it: {log})")
+
+
+def stop(data_dir: DataDir, seconds: float = 30.0) -> int | None:
+    """Ask the cluster on ``data_dir`` to stop and wait until it has; its pid, or None if none was running.
+
+    A cluster that has not ended after ``seconds`` is killed: what it acknowledged is on disk.
+    """
+    pid = data_dir.holder()
+    if pid is None:
+        return None
+    try:
+        handle = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return None
+    try:
+        signal.pidfd_send_signal(handle, signal.SIGTERM)
+        if not select.select([handle], [], [], seconds)[0]:
+            signal.pidfd_send_signal(handle, signal.SIGKILL)
+            select.select([handle], [], [], seconds)
+    finally:
+        os.close(handle)
+    return pid

@@ -1,0 +1,82 @@
+"""What a cluster in one process is made of: the choices behind ``cathedra up``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from cathedra.api.quantity import Quantity, QuantityError
+
+__all__ = ["ClusterConfig", "ConfigError", "DriverConfig", "default_data_dir"]
+
+RUNTIMES: Final = ("auto", "oci", "process", "simulated")
+RELEASES: Final = ("1.34", "1.35", "1.36", "1.37")
+
+
+class ConfigError(ValueError):
+    """A choice cannot be met; the text names it and says what would do."""
+
+
+def default_data_dir(environment: Mapping[str, str] | None = None) -> Path:
+    """``$CATHEDRA_DATA_DIR``, else ``cathedra`` in the user's state directory."""
+    environment = os.environ if environment is None else environment
+    if chosen := environment.get("CATHEDRA_DATA_DIR"):
+        return Path(chosen)
+    state = environment.get("XDG_STATE_HOME") or Path(environment.get("HOME", "~")).expanduser() / ".local" / "state"
+    return Path(state) / "cathedra"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DriverConfig:
+    """The example driver's name and what its devices say of themselves."""
+
+    name: str = "gpu.example.com"
+    gpus: int = 8
+    memory: str = "80Gi"
+    attributes: Mapping[str, str] = field(default_factory=dict)
+    """Attributes that replace or join the example's own, as text."""
+
+    def __post_init__(self) -> None:
+        if self.gpus < 0:
+            raise ConfigError(f"--gpus must not be negative, got {self.gpus}")
+        try:
+            Quantity(self.memory)
+        except QuantityError as error:
+            raise ConfigError(f"--gpu-memory {self.memory!r}: {error}") from error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterConfig:
+    """A whole cluster in one process."""
+
+    data_dir: Path
+    nodes: int = 1
+    port: int = 0
+    """Port of the API server on 127.0.0.1; 0 takes the one used before, or a free one."""
+    store: str = "sqlite"
+    runtime: str = "auto"
+    release: str = "1.37"
+    gates: Mapping[str, bool] = field(default_factory=dict)
+    driver: DriverConfig = field(default_factory=DriverConfig)
+    context: str = "cathedra"
+    """Name of the kubeconfig context."""
+
+    def __post_init__(self) -> None:
+        if self.nodes < 0:
+            raise ConfigError(f"--nodes must not be negative, got {self.nodes}")
+        if not 0 <= self.port <= 65535:
+            raise ConfigError(f"--port must be between 0 and 65535, got {self.port}")
+        if self.store not in ("sqlite", "memory") and not self.store.startswith("etcd://"):
+            raise ConfigError(f"--store must be sqlite, memory or etcd://HOST:PORT, got {self.store!r}")
+        if self.runtime not in RUNTIMES:
+            raise ConfigError(f"--runtime must be one of {', '.join(RUNTIMES)}, got {self.runtime!r}")
+        if self.release not in RELEASES:
+            raise ConfigError(f"--kubernetes-version must be one of {', '.join(RELEASES)}, got {self.release!r}")
+
+    @property
+    def node_names(self) -> tuple[str, ...]:
+        """``node-0``, ``node-1`` …"""
+        return tuple(f"node-{number}" for number in range(self.nodes))

@@ -1,0 +1,108 @@
+"""The data directory: who may use it, and where the running process can be found.
+
+One process at a time holds a lock on it; the lock ends with the process, however it ends, so a directory left behind by
+a killed cluster is free at once.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from cathedra.cluster.config import ConfigError
+
+__all__ = ["DataDir", "DataDirInUse"]
+
+LAYOUT: Final = "1"
+"""Version of the directory's layout; another one is refused."""
+
+
+class DataDirInUse(ConfigError):
+    """Another process holds the directory."""
+
+    def __init__(self, path: Path, pid: int | None) -> None:
+        self.path, self.pid = path, pid
+        who = f"process {pid}" if pid else "another process"
+        super().__init__(f"{path} is in use by {who}; stop it with: cathedra down --data-dir {path}")
+
+
+class DataDir:
+    """One cluster's files."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @property
+    def kubeconfig(self) -> Path:
+        """A kubeconfig that needs no other file."""
+        return self.path / "kubeconfig"
+
+    @property
+    def log(self) -> Path:
+        """What a detached cluster prints."""
+        return self.path / "cathedra.log"
+
+    @property
+    def _lock(self) -> Path:
+        return self.path / "lock"
+
+    @property
+    def _layout(self) -> Path:
+        return self.path / "layout"
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Hold the directory for this process.
+
+        Raises:
+            DataDirInUse: another process holds it.
+            ConfigError: it cannot be made or written, or has another version's layout.
+        """
+        try:
+            self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
+            descriptor = os.open(self._lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise ConfigError(f"cannot use data directory {self.path}: {error.strerror}") from error
+        try:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise DataDirInUse(self.path, self.holder()) from error
+            self._check_layout()
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+            yield
+            os.ftruncate(descriptor, 0)
+        finally:
+            os.close(descriptor)
+
+    def _check_layout(self) -> None:
+        if not self._layout.exists():
+            self._layout.write_text(f"{LAYOUT}\n")
+            return
+        found = self._layout.read_text().strip()
+        if found != LAYOUT:
+            raise ConfigError(
+                f"{self.path} has layout {found!r}, this version of Cathedra reads {LAYOUT!r}; "
+                "use another --data-dir, or the version that wrote it"
+            )
+
+    def holder(self) -> int | None:
+        """The pid of the process that holds the directory, or None if nobody does."""
+        try:
+            descriptor = os.open(self._lock, os.O_RDWR | os.O_CLOEXEC)
+        except OSError:
+            return None
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            text = os.pread(descriptor, 32, 0).decode().strip()
+            return int(text) if text.isdigit() else None
+        else:
+            return None
+        finally:
+            os.close(descriptor)

@@ -1,0 +1,1 @@
+"""Conformance: the answers of Kubernetes itself, asked again of Cathedra."""

@@ -1,0 +1,46 @@
+"""Choices that cannot be met are refused before anything starts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cathedra.cluster.config import ClusterConfig, ConfigError, DriverConfig, default_data_dir
+
+
+@pytest.mark.parametrize(
+    ("choice", "complaint"),
+    [
+        ({"nodes": -1}, "--nodes must not be negative"),
+        ({"port": 70000}, "--port must be between 0 and 65535"),
+        ({"store": "postgres"}, "--store must be sqlite, memory or etcd://"),
+        ({"runtime": "docker"}, "--runtime must be one of"),
+        ({"release": "1.20"}, "--kubernetes-version must be one of"),
+    ],
+)
+def test_a_wrong_choice_names_its_option(tmp_path: Path, choice: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(ConfigError, match=complaint):
+        ClusterConfig(data_dir=tmp_path, **choice)
+
+
+def test_memory_of_a_gpu_must_be_a_quantity() -> None:
+    with pytest.raises(ConfigError, match="--gpu-memory 'lots'"):
+        DriverConfig(memory="lots")
+
+
+def test_nodes_are_counted_from_zero(tmp_path: Path) -> None:
+    assert ClusterConfig(data_dir=tmp_path, nodes=2).node_names == ("node-0", "node-1")
+
+
+@pytest.mark.parametrize(
+    ("environment", "expected"),
+    [
+        ({"CATHEDRA_DATA_DIR": "/a"}, "/a"),
+        ({"XDG_STATE_HOME": "/s", "HOME": "/h"}, "/s/cathedra"),
+        ({"HOME": "/h"}, "/h/.local/state/cathedra"),
+    ],
+)
+def test_the_data_directory_follows_the_environment(environment: dict[str, str], expected: str) -> None:
+    assert default_data_dir(environment) == Path(expected)

@@ -1,0 +1,56 @@
+"""Virtual time: what makes whole-cluster tests instant and repeatable."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from cathedra.clock import LoopClock, SystemClock, VirtualTimeDeadlock, run_virtual
+
+
+def test_an_hour_of_sleep_takes_no_real_time_and_moves_the_clock_by_an_hour() -> None:
+    system = SystemClock()
+
+    async def main() -> float:
+        clock = LoopClock(asyncio.get_running_loop())
+        before = clock.now()
+        await clock.sleep(3600)
+        return clock.now() - before
+
+    began = system.monotonic()
+    assert run_virtual(main()) == pytest.approx(3600)
+    assert system.monotonic() - began < 5
+
+
+def test_timers_fire_in_order_of_their_time_not_of_their_start() -> None:
+    async def main() -> list[str]:
+        fired: list[str] = []
+
+        async def after(seconds: float, name: str) -> None:
+            await asyncio.sleep(seconds)
+            fired.append(name)
+
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(after(30, "late"))
+            tasks.create_task(after(10, "early"))
+        return fired
+
+    assert run_virtual(main()) == ["early", "late"]
+
+
+def test_a_timeout_follows_virtual_time() -> None:
+    async def main() -> None:
+        async with asyncio.timeout(60):
+            await asyncio.sleep(61)
+
+    with pytest.raises(TimeoutError):
+        run_virtual(main())
+
+
+def test_waiting_for_what_cannot_come_is_reported_instead_of_hanging() -> None:
+    async def main() -> None:
+        await asyncio.Event().wait()
+
+    with pytest.raises(VirtualTimeDeadlock, match="nobody will send"):
+        run_virtual(main())
