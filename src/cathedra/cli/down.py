@@ -19,6 +19,7 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"no cluster is running on {path}")
         return 1
     print(
-        f"stopped the cluster on {path} (process {pid}); its objects are kept, start it again with: cathedra up --data-dir {path}"
+        f"stopped the cluster on {path} (process {pid}); its objects are kept, "
+        f"start it again with: cathedra up --data-dir {path}"
     )
     return 0

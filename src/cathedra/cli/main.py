@@ -46,7 +46,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="cathedra",
-        description="Kubernetes Dynamic Resource Allocation, whole: start a cluster with devices and use it with kubectl.",
+        description="Kubernetes Dynamic Resource Allocation, whole: a cluster with devices, to use with kubectl.",
     )
     parser.add_argument("--version", action="version", version=f"cathedra {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
