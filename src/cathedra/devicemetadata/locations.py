@@ -1,0 +1,43 @@
+"""Where a container finds its device metadata, which is also where the driver mounts it.
+
+The driver's writer and the reader share these names, so they cannot drift apart (spec: node.md, section 21.1).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+__all__ = [
+    "CONTAINER_DIRECTORY",
+    "FILE_SUFFIX",
+    "claim_request_directory",
+    "metadata_file_name",
+    "template_request_directory",
+]
+
+CONTAINER_DIRECTORY = Path("/var/run/kubernetes.io/dra-device-attributes")
+"""The base directory in every container."""
+
+FILE_SUFFIX = "-metadata.json"
+"""How the name of every metadata file ends; the driver's name stands before it."""
+
+
+def metadata_file_name(driver: str) -> str:
+    """The name of the file that ``driver`` writes for one request."""
+    return driver + FILE_SUFFIX
+
+
+def claim_request_directory(claim: str, request: str, base: Path = CONTAINER_DIRECTORY) -> Path:
+    """Where the files of a request are when the pod names the claim itself.
+
+    ``request`` is the top-level request, also when one of its subrequests was chosen.
+    """
+    return base / "resourceclaims" / claim / request
+
+
+def template_request_directory(pod_claim: str, request: str, base: Path = CONTAINER_DIRECTORY) -> Path:
+    """Where the files of a request are when the claim was made from a template.
+
+    ``pod_claim`` is the name in the pod's ``spec.resourceClaims``, because nobody can know the claim's own name before.
+    """
+    return base / "resourceclaimtemplates" / pod_claim / request
