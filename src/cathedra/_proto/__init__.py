@@ -1,0 +1,1 @@
+"""Stubs generated from proto/ by tools/generate_protos.sh; import them lazily, gRPC is heavy."""
