@@ -1,0 +1,87 @@
+"""How long to wait before trying again: exponential delays and token buckets.
+
+Both are values of time handed in, so that they behave the same in virtual time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Generic, TypeVar
+
+from cathedra.clock import Clock
+
+__all__ = ["ExponentialBackoff", "ItemBackoff", "TokenBucket"]
+
+K = TypeVar("K", bound=Hashable)
+
+
+class ExponentialBackoff:
+    """Delays that grow with every failure in a row and start over after a quiet time. Seconds."""
+
+    def __init__(self, clock: Clock, *, base: float, factor: float, maximum: float, reset_after: float) -> None:
+        self._clock = clock
+        self._base, self._factor, self._maximum, self._reset_after = base, factor, maximum, reset_after
+        self._next = base
+        self._last = clock.monotonic()
+
+    def delay(self) -> float:
+        """How long to wait now; asking counts as a failure."""
+        now = self._clock.monotonic()
+        if now - self._last > self._reset_after:
+            self._next = self._base
+        self._last = now
+        delay = self._next
+        self._next = min(delay * self._factor, self._maximum)
+        return delay
+
+
+class ItemBackoff(Generic[K]):
+    """A doubling delay per item: ``base`` after its first failure, never more than ``maximum`` seconds."""
+
+    def __init__(self, *, base: float = 0.005, maximum: float = 1000.0) -> None:
+        self._base, self._maximum = base, maximum
+        self._failures: dict[K, int] = {}
+
+    def delay(self, item: K) -> float:
+        """How long ``item`` has to wait; asking counts as a failure."""
+        failures = self._failures.get(item, 0)
+        self._failures[item] = failures + 1
+        # The exponent is bounded so that an item that fails for ever does not overflow a float.
+        return min(self._base * 2.0 ** min(failures, 64), self._maximum)
+
+    def failures(self, item: K) -> int:
+        """How often ``item`` has failed since it was last forgotten."""
+        return self._failures.get(item, 0)
+
+    def forget(self, item: K) -> None:
+        """``item`` is well again."""
+        self._failures.pop(item, None)
+
+
+class TokenBucket:
+    """Lets ``burst`` through at once and then ``rate`` per second."""
+
+    def __init__(self, clock: Clock, *, rate: float, burst: int) -> None:
+        self._clock = clock
+        self._rate, self._burst = rate, burst
+        self._tokens = float(burst)
+        self._last = clock.monotonic()
+
+    def reserve(self) -> float:
+        """Take a token, if need be one of the future; answers the seconds until it is there."""
+        self._refill()
+        self._tokens -= 1
+        return max(0.0, -self._tokens / self._rate)
+
+    def take(self) -> bool:
+        """Take a token if there is one now."""
+        self._refill()
+        if self._tokens < 1:
+            return False
+        self._tokens -= 1
+        return True
+
+    def _refill(self) -> None:
+        now = self._clock.monotonic()
+        self._tokens = min(self._burst, self._tokens + (now - self._last) * self._rate)
+        self._last = now

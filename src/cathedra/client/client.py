@@ -1,0 +1,172 @@
+"""The verbs of the Kubernetes API on typed objects: what controllers, scheduler, node agent and driver call.
+
+A `Client` is a `Transport` plus a name to write under. ``client.resource(PODS, "default")`` gives the verbs of one
+resource in one namespace; every call raises `StatusError` when the server refuses and `ConnectionError` when it cannot
+be reached.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from cathedra.api.core.meta_v1 import DeleteOptions, Preconditions
+from cathedra.api.scheme import GroupVersionKind
+from cathedra.api.struct import KubeStruct
+from cathedra.client.transport import ListOptions, Page, PatchType, ResourceRef, Transport, WatchEvent, WriteOptions
+from cathedra.clock import Clock
+
+__all__ = ["Client", "ResourceClient"]
+
+T = TypeVar("T", bound=KubeStruct)
+
+
+class Client:
+    """The Kubernetes API as one user and one field manager see it."""
+
+    def __init__(self, transport: Transport, *, clock: Clock, field_manager: str = "") -> None:
+        self.transport = transport
+        self.clock = clock
+        self.field_manager = field_manager
+
+    def resource(self, ref: ResourceRef[T], namespace: str = "") -> ResourceClient[T]:
+        """The verbs of one resource; ``namespace`` is "" for cluster-scoped kinds and for reads over all namespaces."""
+        return ResourceClient(self.transport, ref, namespace, self.field_manager)
+
+    def as_manager(self, field_manager: str) -> Client:
+        """The same way to the server, writing under another name."""
+        return Client(self.transport, clock=self.clock, field_manager=field_manager)
+
+    async def close(self) -> None:
+        """Let go of connections."""
+        await self.transport.close()
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceClient(Generic[T]):
+    """The verbs of one resource in one namespace."""
+
+    transport: Transport
+    ref: ResourceRef[T]
+    namespace: str
+    field_manager: str
+
+    async def get(self, name: str, *, subresource: str = "") -> T:
+        """The object of that name as it is now."""
+        return await self.transport.get(self.ref, self.namespace, name, subresource=subresource)
+
+    async def list(
+        self,
+        label_selector: str = "",
+        field_selector: str = "",
+        *,
+        limit: int = 0,
+        continue_: str = "",
+        resource_version: str = "",
+        resource_version_match: str = "",
+    ) -> Page[T]:
+        """Objects that match both selectors, sorted by namespace and name."""
+        options = ListOptions(
+            label_selector, field_selector, limit, continue_, resource_version, resource_version_match
+        )
+        return await self.transport.list(self.ref, self.namespace, options)
+
+    def watch(
+        self,
+        label_selector: str = "",
+        field_selector: str = "",
+        *,
+        resource_version: str = "",
+        bookmarks: bool = True,
+    ) -> AbstractAsyncContextManager[AsyncIterator[WatchEvent[T]]]:
+        """Changes after ``resource_version``, until the server ends the stream or the context is left."""
+        options = ListOptions(label_selector, field_selector, resource_version=resource_version)
+        return self.transport.watch(self.ref, self.namespace, options, bookmarks=bookmarks)
+
+    async def create(self, obj: T, *, dry_run: bool = False) -> T:
+        """Create ``obj``; the answer carries name, uid and defaults."""
+        created: T = await self.transport.create(self.ref, self.namespace, obj, self._options(dry_run=dry_run))
+        return created
+
+    async def create_subresource(self, name: str, subresource: str, obj: KubeStruct) -> Any:
+        """POST to a sub-resource, as a binding or an eviction; the answer is what that sub-resource answers."""
+        return await self.transport.create(
+            self.ref, self.namespace, obj, self._options(), name=name, subresource=subresource
+        )
+
+    async def update(self, obj: T, *, subresource: str = "", dry_run: bool = False) -> T:
+        """Replace the object; with a ``metadata.resource_version`` only if nobody wrote in between."""
+        return await self.transport.update(
+            self.ref, self.namespace, obj, self._options(dry_run=dry_run), subresource=subresource
+        )
+
+    async def update_status(self, obj: T) -> T:
+        """Replace the object's status."""
+        return await self.update(obj, subresource="status")
+
+    async def patch(
+        self, name: str, patch_type: PatchType, body: Any, subresource: str = "", *, dry_run: bool = False
+    ) -> T:
+        """Change the object by a patch of plain JSON values."""
+        options = self._options(dry_run=dry_run)
+        return await self.transport.patch(
+            self.ref, self.namespace, name, patch_type, body, options, subresource=subresource
+        )
+
+    async def apply(self, name: str, fields: Mapping[str, Any], subresource: str = "") -> T:
+        """Server-side apply of ``fields`` (plain JSON without kind and apiVersion), taking over whatever conflicts.
+
+        Fields that this field manager applied before and that are missing now are removed.
+        """
+        gvk = GroupVersionKind(self.ref.group, self.ref.version, self.ref.kind)
+        metadata = {**fields.get("metadata", {}), "name": name}
+        if self.namespace:
+            metadata["namespace"] = self.namespace
+        body = {**fields, "apiVersion": gvk.api_version, "kind": gvk.kind, "metadata": metadata}
+        options = WriteOptions(field_manager=self.field_manager, force=True)
+        return await self.transport.patch(
+            self.ref, self.namespace, name, PatchType.APPLY, body, options, subresource=subresource
+        )
+
+    async def delete(
+        self,
+        name: str,
+        *,
+        grace_period_seconds: int | None = None,
+        propagation_policy: str = "",
+        uid: str = "",
+        resource_version: str = "",
+    ) -> T | None:
+        """Delete; with ``uid`` or ``resource_version`` only that very object or state.
+
+        Answers the object as it is now if it lives on (grace period, finalizers), or its last state.
+        """
+        options = _delete_options(grace_period_seconds, propagation_policy, uid, resource_version)
+        return await self.transport.delete(self.ref, self.namespace, name, options)
+
+    async def delete_collection(
+        self,
+        label_selector: str = "",
+        field_selector: str = "",
+        *,
+        grace_period_seconds: int | None = None,
+        propagation_policy: str = "",
+    ) -> None:
+        """Delete everything that matches both selectors."""
+        options = _delete_options(grace_period_seconds, propagation_policy, "", "")
+        selection = ListOptions(label_selector, field_selector)
+        await self.transport.delete_collection(self.ref, self.namespace, selection, options)
+
+    def _options(self, *, dry_run: bool = False) -> WriteOptions:
+        return WriteOptions(dry_run=dry_run, field_manager=self.field_manager)
+
+
+def _delete_options(grace: int | None, propagation: str, uid: str, resource_version: str) -> DeleteOptions:
+    preconditions = None
+    if uid or resource_version:
+        preconditions = Preconditions(uid=uid or None, resource_version=resource_version or None)
+    return DeleteOptions(
+        grace_period_seconds=grace, preconditions=preconditions, propagation_policy=propagation or None
+    )

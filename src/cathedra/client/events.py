@@ -1,0 +1,286 @@
+"""Events about objects: told at once, written in the background, folded together when they repeat.
+
+`EventRecorder.record` never waits and never fails: an event is a help to people, not part of the work. Two forms exist
+(spec: apimachinery.md, section 18). Without an ``action`` it is the classic one: repetitions raise ``count``, more than
+ten similar ones in ten minutes are folded into one text, and a source may tell about one object 25 times and then once
+every five minutes. With an ``action`` it is the newer form, as the scheduler's: ``eventTime`` is set, and repetitions
+of one reason become a ``series``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from typing import Any, Final, Generic, Literal, TypeVar
+
+from cathedra.api.core.core_v1 import Event, EventSource, ObjectReference
+from cathedra.api.core.meta_v1 import ObjectMeta
+from cathedra.api.status import StatusError
+from cathedra.api.struct import KubeStruct, MicroTime, Time
+from cathedra.client.backoff import TokenBucket
+from cathedra.client.client import Client
+from cathedra.client.objects import reference_to
+from cathedra.client.resources import EVENTS
+from cathedra.client.transport import PatchType
+from cathedra.clock import Clock
+
+__all__ = ["EventRecorder", "EventType"]
+
+EventType = Literal["Normal", "Warning"]
+
+_LOG = logging.getLogger(__name__)
+
+REMEMBERED: Final = 4096
+"""How many different events, and how many sources of spam, are remembered."""
+QUEUED: Final = 1000
+"""How many events may wait to be written; more are dropped."""
+SIMILAR: Final = 10
+"""So many events that differ only in their message are told apart within `SIMILAR_SECONDS`."""
+SIMILAR_SECONDS: Final = 600.0
+SPAM_BURST: Final = 25
+SPAM_RATE: Final = 1 / 300
+SERIES_SECONDS: Final = 360.0
+"""A series that goes on is written so often, and is over when nothing came for so long."""
+ATTEMPTS: Final = 12
+RETRY_SECONDS: Final = 10.0
+
+V = TypeVar("V")
+
+
+class _Recent(Generic[V]):
+    """The most recently used values by key, made when missing."""
+
+    def __init__(self, make: Callable[[], V]) -> None:
+        self._make = make
+        self._values: OrderedDict[Hashable, V] = OrderedDict()
+
+    def of(self, key: Hashable) -> V:
+        value = self._values.get(key)
+        if value is None:
+            value = self._make()
+            self._values[key] = value
+            if len(self._values) > REMEMBERED:
+                self._values.popitem(last=False)
+        else:
+            self._values.move_to_end(key)
+        return value
+
+    def __iter__(self) -> Any:
+        return iter(self._values.values())
+
+
+@dataclass(slots=True)
+class _Similar:
+    """Events alike but for their message."""
+
+    messages: set[str]
+    last: float = 0.0
+
+
+@dataclass(slots=True)
+class _Written:
+    """What the API server has of an event, and what it should have."""
+
+    namespace: str = ""
+    name: str = ""
+    count: int = 0
+    last_seen: float = 0.0
+    last_written: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Note:
+    """One thing that happened."""
+
+    regarding: ObjectReference
+    type: str
+    reason: str
+    message: str
+    action: str
+    at: float
+
+
+class EventRecorder:
+    """Tells what one component did or saw. `run` has to be running for anything to be written."""
+
+    def __init__(self, client: Client, component: str, clock: Clock, *, host: str = "", instance: str = "") -> None:
+        """``host`` is the node for node agents; ``instance`` names this process in events of the newer form."""
+        self._client = client
+        self._component = component
+        self._clock = clock
+        self._host = host
+        self._instance = instance or host or component
+        self._queue: asyncio.Queue[_Note] = asyncio.Queue(QUEUED)
+        self._similar: _Recent[_Similar] = _Recent(lambda: _Similar(set()))
+        self._spam: _Recent[TokenBucket] = _Recent(lambda: TokenBucket(clock, rate=SPAM_RATE, burst=SPAM_BURST))
+        self._counted: _Recent[_Written] = _Recent(_Written)
+        self._series: _Recent[_Written] = _Recent(_Written)
+        self._last_nanoseconds = 0
+        self.dropped = 0
+
+    def record(
+        self,
+        involved: KubeStruct,
+        type_: EventType,
+        reason: str,
+        message: str,
+        *,
+        action: str = "",
+        field_path: str = "",
+    ) -> None:
+        """Tell that something happened to ``involved`` (an object, or an `ObjectReference` to one).
+
+        ``reason`` is one word in CamelCase; ``field_path`` names a part, as ``spec.containers{app}``.
+        """
+        note = _Note(reference_to(involved, field_path), type_, reason, message, action, self._clock.now())
+        try:
+            self._queue.put_nowait(note)
+        except asyncio.QueueFull:
+            self.dropped += 1
+
+    async def run(self) -> None:
+        """Write events until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._write_notes())
+            group.create_task(self._refresh_series())
+
+    async def flush(self) -> None:
+        """Wait until everything recorded so far was handed to the API server."""
+        await self._queue.join()
+
+    async def _write_notes(self) -> None:
+        while True:
+            note = await self._queue.get()
+            try:
+                if note.action:
+                    await self._write_series(note)
+                else:
+                    await self._write_counted(note)
+            except StatusError as error:
+                # As for every recorder: an event that the server refuses (namespace going away, quota) is given up.
+                _LOG.debug("event %s on %s was refused: %s", note.reason, note.regarding.name, error)
+            finally:
+                self._queue.task_done()
+
+    # The classic form.
+
+    async def _write_counted(self, note: _Note) -> None:
+        source = (note.regarding.kind, note.regarding.namespace, note.regarding.name, note.regarding.uid)
+        message = self._fold_similar(source, note)
+        if not self._spam.of(source).take():
+            return
+        key = (*source, note.regarding.field_path, note.type, note.reason, message)
+        written = self._counted.of(key)
+        if written.count:
+            body = {
+                "count": written.count + 1,
+                "lastTimestamp": str(Time(note.at)),
+                "message": message,
+            }
+            if await self._patch(written, body):
+                written.count += 1
+                return
+        event = Event(
+            metadata=self._new_metadata(note),
+            involved_object=note.regarding,
+            reason=note.reason,
+            message=message,
+            source=EventSource(component=self._component, host=self._host),
+            first_timestamp=Time(note.at),
+            last_timestamp=Time(note.at),
+            count=1,
+            type=note.type,
+            reporting_component=self._component,
+            reporting_instance=self._host,
+        )
+        written.count = 1
+        await self._create(event, written)
+
+    def _fold_similar(self, source: Hashable, note: _Note) -> str:
+        similar = self._similar.of((source, note.type, note.reason))
+        if note.at - similar.last > SIMILAR_SECONDS:
+            similar.messages.clear()
+        similar.last = note.at
+        similar.messages.add(note.message)
+        if len(similar.messages) < SIMILAR:
+            return note.message
+        if len(similar.messages) > SIMILAR:
+            similar.messages.pop()
+        return f"(combined from similar events): {note.message}"
+
+    # The newer form.
+
+    async def _write_series(self, note: _Note) -> None:
+        written = self._series.of((note.regarding, note.type, note.reason, note.action))
+        if written.count and note.at - written.last_seen <= SERIES_SECONDS:
+            written.count += 1
+            written.last_seen = note.at
+            if written.count == 2:
+                await self._write_series_count(written)
+            return
+        event = Event(
+            metadata=self._new_metadata(note),
+            involved_object=note.regarding,
+            reason=note.reason,
+            message=note.message[:1024],
+            type=note.type,
+            event_time=MicroTime(note.at),
+            action=note.action,
+            reporting_component=self._component,
+            reporting_instance=self._instance,
+        )
+        written.count = 1
+        written.last_seen = note.at
+        await self._create(event, written)
+
+    async def _write_series_count(self, written: _Written) -> None:
+        written.last_written = written.last_seen
+        series = {"count": written.count, "lastObservedTime": str(MicroTime(written.last_seen))}
+        if not await self._patch(written, {"series": series}):
+            written.count = 0
+
+    async def _refresh_series(self) -> None:
+        while True:
+            await self._clock.sleep(SERIES_SECONDS)
+            for written in tuple(self._series):
+                if written.count > 2 and written.last_seen > written.last_written:
+                    try:
+                        await self._write_series_count(written)
+                    except StatusError as error:
+                        _LOG.debug("series of event %s was refused: %s", written.name, error)
+
+    # Both.
+
+    def _new_metadata(self, note: _Note) -> ObjectMeta:
+        # Two events in one tick of the clock still need different names.
+        self._last_nanoseconds = max(int(note.at * 1_000_000) * 1000, self._last_nanoseconds + 1)
+        namespace = note.regarding.namespace or "default"
+        return ObjectMeta(name=f"{note.regarding.name}.{self._last_nanoseconds:x}", namespace=namespace)
+
+    async def _create(self, event: Event, written: _Written) -> None:
+        written.namespace, written.name = event.metadata.namespace, event.metadata.name
+        for attempt in range(ATTEMPTS):
+            try:
+                await self._client.resource(EVENTS, written.namespace).create(event)
+                return
+            except ConnectionError as error:
+                _LOG.debug("event %s waits for a connection (%d): %s", event.reason, attempt, error)
+                await self._clock.sleep(RETRY_SECONDS)
+
+    async def _patch(self, written: _Written, body: dict[str, Any]) -> bool:
+        """Whether the event still was there to be changed."""
+        for attempt in range(ATTEMPTS):
+            try:
+                await self._client.resource(EVENTS, written.namespace).patch(written.name, PatchType.STRATEGIC, body)
+                return True
+            except StatusError as error:
+                if error.is_not_found:
+                    return False
+                raise
+            except ConnectionError as error:
+                _LOG.debug("event %s waits for a connection (%d): %s", written.name, attempt, error)
+                await self._clock.sleep(RETRY_SECONDS)
+        return True

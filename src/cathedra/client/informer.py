@@ -1,0 +1,236 @@
+"""A local view of a resource that follows the API server: list once, watch, and begin again when history is lost.
+
+Every part of Cathedra reads from informers and writes to the API. Handlers are plain functions, called on the event
+loop in the order of events; they note what is to be done (usually a key in a `WorkQueue`) and return (spec:
+apimachinery.md, sections 8 and 9).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from cathedra.api.status import StatusError
+from cathedra.api.struct import KubeStruct
+from cathedra.client.backoff import ExponentialBackoff
+from cathedra.client.client import Client
+from cathedra.client.objects import key_of, metadata_of
+from cathedra.client.store import Store
+from cathedra.client.transport import EventType, ResourceRef, WatchEvent
+from cathedra.clock import Clock
+
+__all__ = ["Handler", "Informer", "SharedInformers"]
+
+T = TypeVar("T", bound=KubeStruct)
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Handler(Generic[T]):
+    """What somebody wants to hear. Called synchronously, after the store has changed."""
+
+    on_add: Callable[[T], None] | None = None
+    on_update: Callable[[T, T], None] | None = None
+    on_delete: Callable[[T], None] | None = None
+
+
+class Informer(Generic[T]):
+    """A store that follows one resource, and its handlers.
+
+    An object that vanished while the informer was not watching is reported deleted with the last state known here.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        ref: ResourceRef[T],
+        *,
+        clock: Clock,
+        namespace: str = "",
+        field_selector: str = "",
+        label_selector: str = "",
+        resync_seconds: float = 0.0,
+    ) -> None:
+        self.ref = ref
+        self.store: Store[T] = Store()
+        self._resource = client.resource(ref, namespace)
+        self._clock = clock
+        self._field_selector = field_selector
+        self._label_selector = label_selector
+        self._resync_seconds = resync_seconds
+        self._handlers: list[Handler[T]] = []
+        self._synced = asyncio.Event()
+        self._resource_version = ""
+        self._listed_at = 0.0
+
+    @property
+    def synced(self) -> bool:
+        """Whether the first list has arrived and been handed to all handlers."""
+        return self._synced.is_set()
+
+    async def wait_synced(self) -> None:
+        """Wait for the first list."""
+        await self._synced.wait()
+
+    def add_handler(
+        self,
+        on_add: Callable[[T], None] | None = None,
+        on_update: Callable[[T, T], None] | None = None,
+        on_delete: Callable[[T], None] | None = None,
+    ) -> None:
+        """Hear of every change; objects that are here already are reported as added at once."""
+        handler = Handler(on_add, on_update, on_delete)
+        self._handlers.append(handler)
+        if on_add is not None:
+            for obj in self.store.list():
+                on_add(obj)
+
+    async def run(self) -> None:
+        """Follow the resource until cancelled; lost connections and lost history are made up for."""
+        if self._resync_seconds <= 0:
+            await self._follow()
+            return
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._follow())
+            group.create_task(self._resync())
+
+    async def _follow(self) -> None:
+        backoff = ExponentialBackoff(self._clock, base=0.8, factor=2.0, maximum=30.0, reset_after=120.0)
+        while True:
+            try:
+                if not self._resource_version:
+                    await self._list()
+                await self._watch()
+            except StatusError as error:
+                # The next attempt begins with a list: 410 demands it, and after any other refusal it is safe.
+                self._resource_version = ""
+                if error.is_expired and self._clock.monotonic() - self._listed_at > 1.0:
+                    continue
+                _LOG.warning("%s: list and watch refused: %s", self.ref.resource, error)
+                await self._clock.sleep(backoff.delay())
+            except ConnectionError as error:
+                _LOG.info("%s: no connection: %s", self.ref.resource, error)
+                await self._clock.sleep(backoff.delay())
+
+    async def _list(self) -> None:
+        page = await self._resource.list(self._label_selector, self._field_selector)
+        present = {key_of(obj) for obj in page.items}
+        for obj in self.store.list():
+            if key_of(obj) not in present:
+                self._remove(obj)
+        for obj in page.items:
+            self._put(obj)
+        self._resource_version = page.resource_version
+        self._listed_at = self._clock.monotonic()
+        self._synced.set()
+
+    async def _watch(self) -> None:
+        started = self._clock.monotonic()
+        received = 0
+        stream = self._resource.watch(
+            self._label_selector, self._field_selector, resource_version=self._resource_version
+        )
+        async with stream as events:
+            async for event in events:
+                received += 1
+                self._receive(event)
+        if received == 0 and self._clock.monotonic() - started < 1.0:
+            # A server that ends streams at once (overload, shutting down) is not asked again in a tight loop.
+            await self._clock.sleep(1.0)
+
+    def _receive(self, event: WatchEvent[T]) -> None:
+        if event.type is EventType.DELETED:
+            self._remove(event.object)
+        elif event.type is not EventType.BOOKMARK:
+            self._put(event.object)
+        self._resource_version = metadata_of(event.object).resource_version
+
+    def _put(self, obj: T) -> None:
+        namesake = self.store.get(*key_of(obj))
+        if namesake is not None and metadata_of(namesake).uid != metadata_of(obj).uid:
+            self._remove(namesake)
+        old = self.store.put(obj)
+        if old is None:
+            for handler in self._handlers:
+                if handler.on_add is not None:
+                    handler.on_add(obj)
+            return
+        if metadata_of(old).resource_version == metadata_of(obj).resource_version:
+            return
+        for handler in self._handlers:
+            if handler.on_update is not None:
+                handler.on_update(old, obj)
+
+    def _remove(self, obj: T | None) -> None:
+        if obj is None or self.store.remove(key_of(obj)) is None:
+            return
+        for handler in self._handlers:
+            if handler.on_delete is not None:
+                handler.on_delete(obj)
+
+    async def _resync(self) -> None:
+        while True:
+            await self._clock.sleep(self._resync_seconds)
+            for obj in self.store.list():
+                for handler in self._handlers:
+                    if handler.on_update is not None:
+                        handler.on_update(obj, obj)
+
+
+@dataclass(frozen=True, slots=True)
+class _InformerKey:
+    ref: ResourceRef[Any]
+    namespace: str
+    field_selector: str
+    label_selector: str
+
+
+class SharedInformers:
+    """One informer per resource and selection, for all parts of a process."""
+
+    def __init__(self, client: Client, clock: Clock) -> None:
+        self._client = client
+        self._clock = clock
+        self._informers: dict[_InformerKey, Informer[Any]] = {}
+        self._group: asyncio.TaskGroup | None = None
+
+    def of(
+        self, ref: ResourceRef[T], *, namespace: str = "", field_selector: str = "", label_selector: str = ""
+    ) -> Informer[T]:
+        """The informer of that resource and selection; it runs as soon as `run` does, also when asked for later."""
+        key = _InformerKey(ref, namespace, field_selector, label_selector)
+        informer = self._informers.get(key)
+        if informer is None:
+            informer = Informer(
+                self._client,
+                ref,
+                clock=self._clock,
+                namespace=namespace,
+                field_selector=field_selector,
+                label_selector=label_selector,
+            )
+            self._informers[key] = informer
+            if self._group is not None:
+                self._group.create_task(informer.run())
+        return informer
+
+    async def run(self) -> None:
+        """Run all informers until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            self._group = group
+            try:
+                for informer in self._informers.values():
+                    group.create_task(informer.run())
+                # The group lives as long as its owner lets it: informers that are asked for later join it.
+                await asyncio.get_running_loop().create_future()
+            finally:
+                self._group = None
+
+    async def wait_synced(self) -> None:
+        """Wait until every informer asked for so far has its first list."""
+        for informer in tuple(self._informers.values()):
+            await informer.wait_synced()

@@ -1,0 +1,128 @@
+"""The informer's memory: objects of one resource by key, and by any index that readers ask for.
+
+Reconcilers never list: they look up. An index maps a value (a node's name, an owner's uid) to the objects that have it
+and costs its change, not its size, on every event.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Generic, TypeVar
+
+from cathedra.api.struct import KubeStruct
+from cathedra.client.objects import ObjectKey, key_of
+
+__all__ = ["IndexConflict", "Indexer", "Store"]
+
+T = TypeVar("T", bound=KubeStruct)
+
+Indexer = Callable[[T], Iterable[str]]
+"""The values under which an object is found in an index."""
+
+
+class IndexConflict(ValueError):
+    """An index of that name exists and is made by another function."""
+
+    def __init__(self, index: str) -> None:
+        self.index = index
+        super().__init__(f"index {index!r} exists with another function; choose another name")
+
+
+class _Index(Generic[T]):
+    """One index: value → key → object."""
+
+    __slots__ = ("entries", "indexer")
+
+    def __init__(self, indexer: Indexer[T]) -> None:
+        self.indexer = indexer
+        self.entries: dict[str, dict[ObjectKey, T]] = {}
+
+    def put(self, key: ObjectKey, old: T | None, new: T) -> None:
+        values = tuple(self.indexer(new))
+        if old is not None:
+            for value in self.indexer(old):
+                if value not in values:
+                    self._drop(key, value)
+        for value in values:
+            self.entries.setdefault(value, {})[key] = new
+
+    def remove(self, key: ObjectKey, old: T) -> None:
+        for value in self.indexer(old):
+            self._drop(key, value)
+
+    def _drop(self, key: ObjectKey, value: str) -> None:
+        bucket = self.entries.get(value)
+        if bucket is None:
+            return
+        bucket.pop(key, None)
+        if not bucket:
+            del self.entries[value]
+
+
+class Store(Generic[T]):
+    """Objects by namespace and name, with indexes. Only its informer writes to it."""
+
+    def __init__(self) -> None:
+        self._objects: dict[ObjectKey, T] = {}
+        self._indexes: dict[str, _Index[T]] = {}
+
+    def __len__(self) -> int:
+        return len(self._objects)
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(self._objects.values())
+
+    def get(self, namespace: str, name: str) -> T | None:
+        """The object of that name, or None; ``namespace`` is "" for cluster-scoped kinds."""
+        return self._objects.get(ObjectKey(namespace, name))
+
+    def list(self) -> Sequence[T]:
+        """Every object, in no particular order; a snapshot."""
+        return tuple(self._objects.values())
+
+    def by_index(self, index: str, value: str) -> Sequence[T]:
+        """The objects that ``index`` files under ``value``; a snapshot.
+
+        Raises:
+            KeyError: no such index was added.
+        """
+        return tuple(self._indexes[index].entries.get(value, {}).values())
+
+    def index_values(self, index: str) -> Sequence[str]:
+        """Every value that has objects in ``index``."""
+        return tuple(self._indexes[index].entries)
+
+    def add_index(self, name: str, indexer: Indexer[T]) -> None:
+        """File objects (also those already here) under the values that ``indexer`` gives.
+
+        Adding the same index twice is no change, so that several readers of a shared informer may ask for it.
+
+        Raises:
+            IndexConflict: the name is taken by another function.
+        """
+        existing = self._indexes.get(name)
+        if existing is not None:
+            if existing.indexer != indexer:
+                raise IndexConflict(name)
+            return
+        index = _Index(indexer)
+        for key, obj in self._objects.items():
+            index.put(key, None, obj)
+        self._indexes[name] = index
+
+    def put(self, obj: T) -> T | None:
+        """Enter ``obj`` and answer what was there before."""
+        key = key_of(obj)
+        old = self._objects.get(key)
+        self._objects[key] = obj
+        for index in self._indexes.values():
+            index.put(key, old, obj)
+        return old
+
+    def remove(self, key: ObjectKey) -> T | None:
+        """Forget the object and answer what it was."""
+        old = self._objects.pop(key, None)
+        if old is not None:
+            for index in self._indexes.values():
+                index.remove(key, old)
+        return old

@@ -1,0 +1,198 @@
+"""The queue between events and reconcilers, with client-go's promises.
+
+A key that is added twice is worked on once; a key that is added while it is being worked on is worked on again
+afterwards, never by two workers at a time; a key that fails comes back after a delay that doubles. What is to be done
+is not in the queue: a reconciler looks at the world when its turn has come (spec: controllers.md, section 1).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Hashable
+from typing import Generic, TypeVar
+
+from cathedra.api.status import StatusError
+from cathedra.client.backoff import ItemBackoff, TokenBucket
+from cathedra.clock import Clock
+
+__all__ = ["NotRetryable", "QueueShutDown", "WorkQueue", "run_workers"]
+
+K = TypeVar("K", bound=Hashable)
+
+_LOG = logging.getLogger(__name__)
+
+
+class QueueShutDown(Exception):
+    """The queue gives out no more keys."""
+
+
+class NotRetryable(Exception):
+    """Trying again would change nothing: the key waits for its next event."""
+
+
+class WorkQueue(Generic[K]):
+    """Keys to work on. Belongs to one event loop."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        *,
+        base_delay: float = 0.005,
+        max_delay: float = 1000.0,
+        rate: float = 10.0,
+        burst: int = 100,
+    ) -> None:
+        """Delays in seconds; ``rate`` and ``burst`` bound how often all failing keys together come back."""
+        self._backoff: ItemBackoff[K] = ItemBackoff(base=base_delay, maximum=max_delay)
+        self._bucket = TokenBucket(clock, rate=rate, burst=burst)
+        self._queue: deque[K] = deque()
+        self._dirty: set[K] = set()
+        self._processing: set[K] = set()
+        self._timers: dict[K, asyncio.TimerHandle] = {}
+        self._getters: deque[asyncio.Future[None]] = deque()
+        self._shut_down = False
+
+    def __len__(self) -> int:
+        """How many keys are ready to be worked on."""
+        return len(self._queue)
+
+    def add(self, key: K) -> None:
+        """Have ``key`` worked on as soon as a worker is free."""
+        if self._shut_down or key in self._dirty:
+            return
+        self._dirty.add(key)
+        if key in self._processing:
+            return
+        self._queue.append(key)
+        self._wake_one()
+
+    def add_after(self, key: K, seconds: float) -> None:
+        """Have ``key`` worked on in ``seconds``; of several waiting times the shortest counts."""
+        if self._shut_down:
+            return
+        if seconds <= 0:
+            self.add(key)
+            return
+        loop = asyncio.get_running_loop()
+        due = loop.time() + seconds
+        waiting = self._timers.get(key)
+        if waiting is not None:
+            if waiting.when() <= due:
+                return
+            waiting.cancel()
+        self._timers[key] = loop.call_at(due, self._due, key)
+
+    def add_rate_limited(self, key: K) -> None:
+        """Have ``key`` worked on again after a failure, when its back-off and the common rate allow."""
+        self.add_after(key, max(self._backoff.delay(key), self._bucket.reserve()))
+
+    def forget(self, key: K) -> None:
+        """``key`` succeeded: its next failure starts with the shortest delay."""
+        self._backoff.forget(key)
+
+    def failures(self, key: K) -> int:
+        """How often ``key`` came back since it was last forgotten."""
+        return self._backoff.failures(key)
+
+    async def get(self) -> K:
+        """The next key; the caller owes a `done` for it.
+
+        Raises:
+            QueueShutDown: the queue was shut down.
+        """
+        while not self._queue:
+            if self._shut_down:
+                raise QueueShutDown
+            getter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._getters.append(getter)
+            try:
+                await getter
+            except asyncio.CancelledError:
+                # A wake-up that reached a worker in the moment it was cancelled belongs to the next one.
+                if getter.done() and not getter.cancelled():
+                    self._wake_one()
+                elif getter in self._getters:
+                    self._getters.remove(getter)
+                raise
+        key = self._queue.popleft()
+        self._dirty.discard(key)
+        self._processing.add(key)
+        return key
+
+    def done(self, key: K) -> None:
+        """Work on ``key`` has ended, well or not; if it was added meanwhile it is queued now."""
+        self._processing.discard(key)
+        if key in self._dirty and not self._shut_down:
+            self._queue.append(key)
+            self._wake_one()
+
+    def shut_down(self) -> None:
+        """Give out no more keys and drop those that wait."""
+        self._shut_down = True
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+        self._queue.clear()
+        self._dirty.clear()
+        while self._getters:
+            self._wake_one()
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is queued and nobody works; delayed keys do not count."""
+        return not self._queue and not self._processing
+
+    def _due(self, key: K) -> None:
+        del self._timers[key]
+        self.add(key)
+
+    def _wake_one(self) -> None:
+        while self._getters:
+            getter = self._getters.popleft()
+            if not getter.done():
+                getter.set_result(None)
+                return
+
+
+async def run_workers(
+    queue: WorkQueue[K], reconcile: Callable[[K], Awaitable[float | None]], *, workers: int = 1
+) -> None:
+    """Work on the queue with so many workers until cancelled; the queue is shut down then.
+
+    ``reconcile`` answers None, or the seconds after which its key wants to be looked at again. A key whose reconciler
+    raises comes back with back-off, except after `NotRetryable`.
+    """
+    try:
+        async with asyncio.TaskGroup() as group:
+            for _ in range(workers):
+                group.create_task(_work(queue, reconcile))
+    finally:
+        queue.shut_down()
+
+
+async def _work(queue: WorkQueue[K], reconcile: Callable[[K], Awaitable[float | None]]) -> None:
+    while True:
+        try:
+            key = await queue.get()
+        except QueueShutDown:
+            return
+        try:
+            again = await reconcile(key)
+        except NotRetryable as error:
+            _LOG.warning("%s: not retried: %s", key, error)
+            queue.forget(key)
+        except (StatusError, ConnectionError) as error:
+            _LOG.debug("%s: tried again later: %s", key, error)
+            queue.add_rate_limited(key)
+        except Exception:
+            # One key that hits a defect must not stop the others; it is reported and retried like any failure.
+            _LOG.exception("%s: reconciling failed", key)
+            queue.add_rate_limited(key)
+        else:
+            queue.forget(key)
+            if again is not None:
+                queue.add_after(key, again)
+        finally:
+            queue.done(key)
