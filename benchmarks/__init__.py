@@ -1,0 +1,1 @@
+"""Measurements: one command, one table, names as in Kubernetes' scheduler_perf."""

@@ -1,0 +1,37 @@
+"""``make bench``: every measurement in one table, beside Kubernetes' own figure and the goal.
+
+Each module of this package has a function ``rows()`` that yields measurements one by one; a figure is printed as soon as
+it is there. Nothing here asserts a time: a miss is printed like a hit.
+
+    python -m benchmarks [MODULE ...]
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import pkgutil
+import sys
+
+import benchmarks
+from benchmarks.measurement import Measurement
+
+
+def main() -> int:
+    """Run the named modules, or all."""
+    known = sorted(m.name for m in pkgutil.iter_modules(benchmarks.__path__) if m.name not in ("__main__", "measurement"))
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure, and print one table.")
+    parser.add_argument("modules", nargs="*", metavar="MODULE", help=f"of {', '.join(known)} (default: all)")
+    arguments = parser.parse_args()
+    unknown = [name for name in arguments.modules if name not in known]
+    if unknown:
+        parser.error(f"no such module: {', '.join(unknown)}; there are {', '.join(known)}")
+    print(f"{'measurement':<64} {'measured':>14} {'Kubernetes':>14} {'goal':>14}  unit")
+    for name in arguments.modules or known:
+        for row in importlib.import_module(f"benchmarks.{name}").rows():
+            print(Measurement(*row).line(), flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

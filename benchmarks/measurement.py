@@ -1,0 +1,29 @@
+"""One row of the table."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+__all__ = ["Measurement"]
+
+
+class Measurement(NamedTuple):
+    """What was measured, in ``unit``; Kubernetes' own figure and the goal where there are any."""
+
+    name: str
+    value: float
+    unit: str
+    kubernetes: str | float | None = None
+    goal: str | float | None = None
+
+    def line(self) -> str:
+        """The row as the table shows it."""
+        return f"{self.name:<64} {_shown(self.value):>14} {_shown(self.kubernetes):>14} {_shown(self.goal):>14}  {self.unit}"
+
+
+def _shown(value: str | float | None) -> str:
+    if value is None:
+        return "–"
+    if isinstance(value, str):
+        return value
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"

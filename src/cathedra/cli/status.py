@@ -1,0 +1,45 @@
+"""``cathedra status``: what runs on a data directory's cluster."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import sys
+
+from cathedra.cli.choices import data_dir
+from cathedra.client.client import Client
+from cathedra.client.kubeconfig import load_transport
+from cathedra.clock import SystemClock
+from cathedra.cluster.datadir import DataDir
+from cathedra.cluster.overview import Overview, read_overview
+
+__all__ = ["run"]
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print it; 1 if nothing runs there."""
+    data = DataDir(data_dir(arguments))
+    pid = data.holder()
+    if pid is None:
+        print(f"no cluster is running on {data.path}; start one with: cathedra up", file=sys.stderr)
+        return 1
+    overview = asyncio.run(_read(data))
+    if arguments.output == "json":
+        print(json.dumps(overview.to_json() | {"process": pid}, indent=2))
+        return 0
+    from rich.console import Console
+
+    from cathedra.cli.tables import draw
+
+    print(f"process {pid}, data in {data.path}\nexport KUBECONFIG={data.kubeconfig}\n")
+    draw(overview, Console())
+    return 0
+
+
+async def _read(data: DataDir) -> Overview:
+    transport = load_transport(data.kubeconfig)
+    try:
+        return await read_overview(Client(transport, clock=SystemClock()))
+    finally:
+        await transport.close()
