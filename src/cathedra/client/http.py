@@ -1,0 +1,373 @@
+"""The transport to any Kubernetes API server: JSON over HTTP(S), watches as streams of lines.
+
+Made from a kubeconfig's `Target`. aiohttp is imported when a transport is opened, not before: whoever works in process
+never pays for it. Refusals become `StatusError`, lost connections `ConnectionError`; an answer that asks to come back
+later (429, or 503 with ``Retry-After``) is obeyed a few times. Reconnecting a watch is the informer's business.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import tempfile
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import cache
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, cast
+from urllib.parse import quote
+
+import msgspec
+
+from cathedra import __version__
+from cathedra.api.core.meta_v1 import DeleteOptions, ListMeta, Status
+from cathedra.api.scheme import GroupVersionKind, UnknownKind, kind_of, type_of
+from cathedra.api.status import StatusError
+from cathedra.api.struct import KubeStruct, decode, encode, replace
+from cathedra.client.kubeconfig import Target
+from cathedra.client.transport import (
+    EventType,
+    ListOptions,
+    Page,
+    PatchType,
+    ResourceRef,
+    WatchEvent,
+    WriteOptions,
+)
+
+if TYPE_CHECKING:
+    import aiohttp
+
+__all__ = ["HTTPTransport"]
+
+T = TypeVar("T", bound=KubeStruct)
+
+_RETRIES: Final = 10
+_LONGEST_PAUSE: Final = 10.0
+_PARALLEL_CONNECTIONS: Final = 200
+
+
+class _Envelope(msgspec.Struct):
+    """One line of a watch."""
+
+    type: str
+    object: msgspec.Raw
+
+
+class _TypeMeta(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
+    kind: str = ""
+    api_version: str = ""
+
+
+class _BookmarkOnly(KubeStruct, frozen=True):
+    """The one thing a bookmark says."""
+
+    metadata: ListMeta = ListMeta()
+
+
+class HTTPTransport:
+    """The Kubernetes API of one server, as one user. Use it as an asynchronous context manager, or close it."""
+
+    def __init__(self, session: aiohttp.ClientSession, target: Target) -> None:
+        self._session = session
+        self._server = target.server
+        self._tls_name = target.tls_server_name or None
+
+    @classmethod
+    async def open(cls, target: Target, *, user_agent: str = "cathedra") -> Self:
+        """A transport to ``target``; nothing is sent yet.
+
+        Raises:
+            ssl.SSLError: certificates or keys cannot be read.
+        """
+        import aiohttp
+
+        headers = {"Accept": "application/json", "User-Agent": f"{user_agent}/{__version__}"}
+        tls = _tls(target) if target.server.startswith("https:") else None
+        if tls is not None and target.token:
+            headers["Authorization"] = f"Bearer {target.token}"
+        auth = aiohttp.BasicAuth(target.username, target.password) if tls is not None and target.username else None
+        connector = aiohttp.TCPConnector(ssl=tls if tls is not None else True, limit=_PARALLEL_CONNECTIONS)
+        session = aiohttp.ClientSession(
+            connector=connector,
+            headers=headers,
+            auth=auth,
+            # Watches stay silent for minutes; a request that needs a deadline sets its own around the call.
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=30),
+        )
+        return cls(session, target)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Let go of connections."""
+        await self._session.close()
+
+    async def get(self, ref: ResourceRef[T], namespace: str, name: str, *, subresource: str = "") -> T:
+        """GET one object."""
+        return _object(ref.type, await self._request("GET", _path(ref, namespace, name, subresource)))
+
+    async def list(self, ref: ResourceRef[T], namespace: str, options: ListOptions) -> Page[T]:
+        """GET a collection."""
+        body = await self._request("GET", _path(ref, namespace), query=_list_query(options))
+        answer = decode(_list_type(ref.type), body)
+        items = tuple(replace(item, kind="", api_version="") for item in answer.items or ())
+        metadata = answer.metadata
+        return Page(items, metadata.resource_version, metadata.continue_, metadata.remaining_item_count)
+
+    def watch(
+        self, ref: ResourceRef[T], namespace: str, options: ListOptions, *, bookmarks: bool = True
+    ) -> AbstractAsyncContextManager[AsyncIterator[WatchEvent[T]]]:
+        """Stream changes; an ERROR event ends the stream as a `StatusError`."""
+        query = _list_query(options) | {"watch": "true"}
+        if bookmarks:
+            query["allowWatchBookmarks"] = "true"
+        return self._stream(ref, _path(ref, namespace), query)
+
+    async def create(
+        self,
+        ref: ResourceRef[T],
+        namespace: str,
+        obj: KubeStruct,
+        options: WriteOptions,
+        *,
+        name: str = "",
+        subresource: str = "",
+    ) -> Any:
+        """POST an object, or something on a sub-resource."""
+        path = _path(ref, namespace, name, subresource)
+        answer = await self._request("POST", path, query=_write_query(options), body=_body(obj))
+        return _answer(ref.type if not subresource else type(obj), answer)
+
+    async def update(
+        self, ref: ResourceRef[T], namespace: str, obj: T, options: WriteOptions, *, subresource: str = ""
+    ) -> T:
+        """PUT an object."""
+        name = cast(Any, obj).metadata.name
+        path = _path(ref, namespace, name, subresource)
+        return _object(ref.type, await self._request("PUT", path, query=_write_query(options), body=_body(obj)))
+
+    async def patch(
+        self,
+        ref: ResourceRef[T],
+        namespace: str,
+        name: str,
+        patch_type: PatchType,
+        body: Any,
+        options: WriteOptions,
+        *,
+        subresource: str = "",
+    ) -> T:
+        """PATCH an object."""
+        path = _path(ref, namespace, name, subresource)
+        query = _write_query(options)
+        if patch_type is PatchType.APPLY:
+            query["force"] = "true" if options.force else "false"
+        answer = await self._request("PATCH", path, query=query, body=encode(body), content_type=patch_type.value)
+        return _object(ref.type, answer)
+
+    async def delete(self, ref: ResourceRef[T], namespace: str, name: str, options: DeleteOptions) -> T | None:
+        """DELETE an object; None when the server answers with a mere Status."""
+        answer = await self._request("DELETE", _path(ref, namespace, name), body=_body(options))
+        meta = decode(_TypeMeta, answer)
+        return None if meta.kind == "Status" else _object(ref.type, answer)
+
+    async def delete_collection(
+        self, ref: ResourceRef[T], namespace: str, list_options: ListOptions, options: DeleteOptions
+    ) -> None:
+        """DELETE a collection."""
+        query = _list_query(list_options)
+        await self._request("DELETE", _path(ref, namespace), query=query, body=_body(options))
+
+    async def _request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+        content_type: str = "application/json",
+    ) -> bytes:
+        headers = {"Content-Type": content_type} if body is not None else None
+        attempt = 0
+        while True:
+            with _translated():
+                async with self._session.request(
+                    method,
+                    self._server + path,
+                    params=query,
+                    data=body,
+                    headers=headers,
+                    server_hostname=self._tls_name,
+                ) as response:
+                    answer = await response.read()
+            if response.status < HTTPStatus.BAD_REQUEST:
+                return answer
+            pause = response.headers.get("Retry-After", "")
+            attempt += 1
+            if attempt > _RETRIES or not pause.isdigit() or response.status not in (429, 500, 503, 504):
+                raise _refusal(response.status, answer)
+            await asyncio.sleep(min(float(pause), _LONGEST_PAUSE))
+
+    @asynccontextmanager
+    async def _stream(
+        self, ref: ResourceRef[T], path: str, query: Mapping[str, str]
+    ) -> AsyncIterator[AsyncIterator[WatchEvent[T]]]:
+        with _translated():
+            async with self._session.get(self._server + path, params=query, server_hostname=self._tls_name) as response:
+                if response.status >= HTTPStatus.BAD_REQUEST:
+                    raise _refusal(response.status, await response.read())
+                yield _events(ref, response.content)
+
+
+async def _events(ref: ResourceRef[T], content: aiohttp.StreamReader) -> AsyncIterator[WatchEvent[T]]:
+    envelope = msgspec.json.Decoder(_Envelope)
+    async for line in _lines(content):
+        frame = envelope.decode(line)
+        if frame.type == "ERROR":
+            raise StatusError(decode(Status, bytes(frame.object)))
+        if frame.type == "BOOKMARK":
+            # A bookmark carries nothing but its resource version; it need not be a valid object of the kind.
+            metadata = decode(_BookmarkOnly, bytes(frame.object)).metadata
+            bookmark = decode(ref.type, encode({"metadata": {"resourceVersion": metadata.resource_version}}))
+            yield WatchEvent(EventType.BOOKMARK, bookmark)
+            continue
+        yield WatchEvent(EventType(frame.type), _object(ref.type, bytes(frame.object)))
+
+
+async def _lines(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:
+    """Lines of any length; a rest without line end is dropped, as the connection died in the middle of it."""
+    rest = bytearray()
+    with _translated():
+        async for chunk in content.iter_any():
+            rest += chunk
+            if b"\n" not in chunk:
+                continue
+            *complete, last = bytes(rest).split(b"\n")
+            rest = bytearray(last)
+            for line in complete:
+                if line.strip():
+                    yield line
+
+
+class _translated:  # noqa: N801
+    """Turns aiohttp's failures into `ConnectionError`."""
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
+        if error is None or isinstance(error, ConnectionError):
+            return
+        import aiohttp
+
+        if isinstance(error, (aiohttp.ClientError, OSError)):
+            raise ConnectionError(str(error) or type(error).__name__) from error
+
+
+def _path(ref: ResourceRef[Any], namespace: str, name: str = "", subresource: str = "") -> str:
+    root = f"/apis/{ref.group}/{ref.version}" if ref.group else f"/api/{ref.version}"
+    inside = f"/namespaces/{quote(namespace, safe='')}" if namespace and ref.namespaced else ""
+    path = f"{root}{inside}/{ref.resource}"
+    if name:
+        path += f"/{quote(name, safe='')}"
+    return f"{path}/{subresource}" if subresource else path
+
+
+def _list_query(options: ListOptions) -> dict[str, str]:
+    query = {
+        "labelSelector": options.label_selector,
+        "fieldSelector": options.field_selector,
+        "limit": str(options.limit) if options.limit else "",
+        "continue": options.continue_,
+        "resourceVersion": options.resource_version,
+        "resourceVersionMatch": options.resource_version_match,
+    }
+    return {name: value for name, value in query.items() if value}
+
+
+def _write_query(options: WriteOptions) -> dict[str, str]:
+    query = {
+        "dryRun": "All" if options.dry_run else "",
+        "fieldManager": options.field_manager,
+        "fieldValidation": options.field_validation,
+    }
+    return {name: value for name, value in query.items() if value} | dict(options.query)
+
+
+def _body(obj: KubeStruct) -> bytes:
+    if isinstance(obj, DeleteOptions):
+        return encode(replace(obj, kind="DeleteOptions", api_version="v1"))
+    gvk = kind_of(type(obj))
+    return encode(replace(obj, kind=gvk.kind, api_version=gvk.api_version))
+
+
+def _object(kind: type[T], body: bytes) -> T:
+    return replace(decode(kind, body), kind="", api_version="")
+
+
+def _answer(kind: type[KubeStruct], body: bytes) -> KubeStruct:
+    """What a POST answers: the kind that was sent, or whatever the server says it is (a Status, a review)."""
+    meta = decode(_TypeMeta, body)
+    try:
+        kind = type_of(GroupVersionKind.parse(meta.api_version, meta.kind))
+    except UnknownKind:
+        return _object(kind, body)
+    return _object(kind, body)
+
+
+@cache
+def _list_type(kind: type[T]) -> Any:
+    """A list of ``kind``; item structs of the built-in lists are the same, but custom kinds have no list struct."""
+    return msgspec.defstruct(
+        f"{kind.__name__}List",
+        [("metadata", ListMeta, ListMeta()), ("items", tuple[kind, ...] | None, ())],  # type: ignore[valid-type]
+        frozen=True,
+    )
+
+
+def _refusal(code: int, body: bytes) -> StatusError:
+    try:
+        status = decode(Status, body)
+    except msgspec.DecodeError:
+        status = Status()
+    if status.status != "Failure":
+        phrase = HTTPStatus(code).phrase if code in HTTPStatus._value2member_map_ else "Unknown"
+        text = body[:1000].decode("utf-8", "replace").strip() or phrase
+        status = Status(status="Failure", code=code, reason=_REASONS.get(code, ""), message=text)
+    return StatusError(status)
+
+
+_REASONS: Final = {
+    400: "BadRequest",
+    401: "Unauthorized",
+    403: "Forbidden",
+    404: "NotFound",
+    405: "MethodNotAllowed",
+    409: "Conflict",
+    410: "Gone",
+    422: "Invalid",
+    429: "TooManyRequests",
+    500: "InternalError",
+    503: "ServiceUnavailable",
+    504: "Timeout",
+}
+
+
+def _tls(target: Target) -> ssl.SSLContext:
+    authority = target.certificate_authority.decode() or None
+    context = ssl.create_default_context(cadata=authority)
+    if target.insecure_skip_tls_verify:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    if target.client_certificate:
+        # The standard library reads keys from files only.
+        with tempfile.NamedTemporaryFile(prefix="cathedra-") as pem:
+            pem.write(target.client_certificate + b"\n" + target.client_key)
+            pem.flush()
+            context.load_cert_chain(pem.name)
+    return context

@@ -1,0 +1,353 @@
+"""Where the API server is and who one is there: kubeconfig files, read and written as kubectl does.
+
+Reading follows kubectl's precedence: a file named explicitly, else all of ``$KUBECONFIG`` merged (the first file wins
+each name), else ``~/.kube/config``, else the service account of the pod one runs in. Writing never loses anything: a
+merge keeps a backup, other people's entries stay as they are, and a context that is not ours is not taken over.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import os
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+__all__ = ["ContextTaken", "KubeconfigError", "KubeconfigLocked", "Target", "load", "merge", "write"]
+
+MARK: Final = "cathedra.dev/cluster"
+"""Name of the extension that marks clusters entered by `merge`."""
+_SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+
+
+class KubeconfigError(Exception):
+    """The configuration cannot be used; the text says what to do."""
+
+
+class ContextTaken(KubeconfigError):
+    """A context of that name exists and is not ours."""
+
+    def __init__(self, path: Path, name: str) -> None:
+        self.path, self.name = path, name
+        super().__init__(
+            f"{path}: context {name!r} exists and was not made by cathedra; choose another name or remove it with "
+            f"kubectl config delete-context {name}"
+        )
+
+
+class KubeconfigLocked(KubeconfigError):
+    """Somebody else is writing the file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        super().__init__(f"{path} exists: somebody else is writing the kubeconfig; if nobody is, remove that file")
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One context with everything resolved: the server, how to trust it, and who to be there."""
+
+    server: str
+    name: str = "cathedra"
+    namespace: str = "default"
+    certificate_authority: bytes = b""
+    """PEM; empty means the system's trust store."""
+    client_certificate: bytes = b""
+    client_key: bytes = field(default=b"", repr=False)
+    token: str = field(default="", repr=False)
+    username: str = ""
+    password: str = field(default="", repr=False)
+    tls_server_name: str = ""
+    insecure_skip_tls_verify: bool = False
+
+
+def load(path: str | Path | None = None, *, context: str = "", environment: Mapping[str, str] | None = None) -> Target:
+    """The target that a context (by default the current one) names.
+
+    Raises:
+        KubeconfigError: no configuration, no such context, or something is missing in it.
+    """
+    environment = os.environ if environment is None else environment
+    files = _files(path, environment)
+    if files is None:
+        return _in_cluster(environment)
+    merged = _merged(files)
+    name = context or merged.current
+    if not name:
+        raise KubeconfigError(f"{_list(files)}: current-context is not set; choose one with --context")
+    if name not in merged.contexts:
+        raise KubeconfigError(f"{_list(files)}: context {name!r} does not exist; see kubectl config get-contexts")
+    return _resolve(name, merged)
+
+
+def write(path: str | Path, target: Target) -> None:
+    """Write a stand-alone kubeconfig for ``target``, readable by its owner alone; an existing file is replaced."""
+    document = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [_cluster_entry(target)],
+        "users": [_user_entry(target)],
+        "contexts": [_context_entry(target)],
+        "current-context": target.name,
+    }
+    _write_atomically(Path(path), document)
+
+
+def merge(
+    target: Target, *, path: str | Path | None = None, environment: Mapping[str, str] | None = None
+) -> Path | None:
+    """Enter ``target`` as a context into the user's kubeconfig and make it current.
+
+    Everything else in the file stays. Answers the backup that was made, or None if there was no file before.
+
+    Raises:
+        ContextTaken: a context, cluster or user of that name exists that an earlier merge did not make.
+        KubeconfigLocked: kubectl or another program is writing the file.
+        KubeconfigError: the file is no kubeconfig.
+    """
+    environment = os.environ if environment is None else environment
+    home = _merge_path(path, environment).resolve()
+    home.parent.mkdir(parents=True, exist_ok=True)
+    lock = home.with_name(home.name + ".lock")
+    try:
+        os.close(os.open(lock, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    except FileExistsError as error:
+        raise KubeconfigLocked(lock) from error
+    try:
+        document = _read(home) if home.exists() else {"apiVersion": "v1", "kind": "Config"}
+        merged = _with_target(home, document, target)
+        backup = _back_up(home) if home.exists() else None
+        _write_atomically(home, merged)
+        return backup
+    finally:
+        lock.unlink(missing_ok=True)
+
+
+# Reading.
+
+
+@dataclass(frozen=True, slots=True)
+class _Merged:
+    """Entries of all files by name, each with the folder that its relative paths start from."""
+
+    current: str
+    contexts: dict[str, tuple[dict[str, Any], Path]]
+    clusters: dict[str, tuple[dict[str, Any], Path]]
+    users: dict[str, tuple[dict[str, Any], Path]]
+
+
+def _files(path: str | Path | None, environment: Mapping[str, str]) -> list[Path] | None:
+    if path is not None:
+        if not Path(path).exists():
+            raise KubeconfigError(f"stat {path}: no such file or directory")
+        return [Path(path)]
+    listed = [Path(part) for part in environment.get("KUBECONFIG", "").split(os.pathsep) if part]
+    if listed:
+        return [file for file in listed if file.exists()]
+    standard = _home(environment) / ".kube" / "config"
+    return [standard] if standard.exists() else None
+
+
+def _home(environment: Mapping[str, str]) -> Path:
+    return Path(environment["HOME"]) if environment.get("HOME") else Path.home()
+
+
+def _list(files: list[Path]) -> str:
+    return ", ".join(str(file) for file in files) or "$KUBECONFIG"
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        document = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise KubeconfigError(f"error loading config file {path}: {error}") from error
+    if document is None:
+        return {}
+    if not isinstance(document, dict):
+        raise KubeconfigError(f"error loading config file {path}: it is no kubeconfig")
+    return document
+
+
+def _merged(files: list[Path]) -> _Merged:
+    merged = _Merged("", {}, {}, {})
+    current = ""
+    for file in files:
+        document = _read(file)
+        current = current or document.get("current-context") or ""
+        for section, inner, target in (
+            ("contexts", "context", merged.contexts),
+            ("clusters", "cluster", merged.clusters),
+            ("users", "user", merged.users),
+        ):
+            for entry in document.get(section) or ():
+                target.setdefault(entry.get("name", ""), (entry.get(inner) or {}, file.parent))
+    return _Merged(current, merged.contexts, merged.clusters, merged.users)
+
+
+def _resolve(name: str, merged: _Merged) -> Target:
+    context, _ = merged.contexts[name]
+    cluster_name, user_name = context.get("cluster", ""), context.get("user", "")
+    if cluster_name not in merged.clusters:
+        raise KubeconfigError(f"context {name!r}: cluster {cluster_name!r} does not exist")
+    cluster, cluster_home = merged.clusters[cluster_name]
+    user, user_home = merged.users.get(user_name, ({}, Path()))
+    if user.get("exec") or user.get("auth-provider"):
+        raise KubeconfigError(
+            f"user {user_name!r}: credential plugins are not supported; use a token or a client certificate "
+            "(kubectl create token gives one)"
+        )
+    if not cluster.get("server"):
+        raise KubeconfigError(f"cluster {cluster_name!r}: server is not set")
+    return Target(
+        server=cluster["server"].rstrip("/"),
+        name=name,
+        namespace=context.get("namespace") or "default",
+        certificate_authority=_data(cluster, "certificate-authority", cluster_home),
+        client_certificate=_data(user, "client-certificate", user_home),
+        client_key=_data(user, "client-key", user_home),
+        token=_token(user, user_home),
+        username=user.get("username", ""),
+        password=user.get("password", ""),
+        tls_server_name=cluster.get("tls-server-name", ""),
+        insecure_skip_tls_verify=bool(cluster.get("insecure-skip-tls-verify", False)),
+    )
+
+
+def _data(entry: Mapping[str, Any], name: str, home: Path) -> bytes:
+    inline = entry.get(f"{name}-data")
+    if inline:
+        try:
+            return base64.b64decode(inline, validate=True)
+        except binascii.Error as error:
+            raise KubeconfigError(f"{name}-data is not base64: {error}") from error
+    return _file(entry.get(name), home)
+
+
+def _file(path: str | None, home: Path) -> bytes:
+    if not path:
+        return b""
+    try:
+        return (home / path).read_bytes()
+    except OSError as error:
+        raise KubeconfigError(f"unable to read {home / path}: {error.strerror}") from error
+
+
+def _token(user: Mapping[str, Any], home: Path) -> str:
+    from_file = _file(user.get("tokenFile"), home).decode().strip()
+    return from_file or user.get("token", "")
+
+
+def _in_cluster(environment: Mapping[str, str]) -> Target:
+    host, port = environment.get("KUBERNETES_SERVICE_HOST", ""), environment.get("KUBERNETES_SERVICE_PORT", "")
+    token = _SERVICE_ACCOUNT / "token"
+    if not host or not port or not token.exists():
+        raise KubeconfigError(
+            "no configuration has been provided; name a file with --kubeconfig, set KUBECONFIG, or start a cluster "
+            "with cathedra up"
+        )
+    return Target(
+        server=f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}",
+        name="in-cluster",
+        namespace=_file("namespace", _SERVICE_ACCOUNT).decode().strip() or "default",
+        certificate_authority=_file("ca.crt", _SERVICE_ACCOUNT),
+        token=token.read_text(encoding="utf-8").strip(),
+    )
+
+
+# Writing.
+
+
+def _merge_path(path: str | Path | None, environment: Mapping[str, str]) -> Path:
+    if path is not None:
+        return Path(path)
+    listed = [Path(part) for part in environment.get("KUBECONFIG", "").split(os.pathsep) if part]
+    if listed:
+        return next((file for file in listed if file.exists()), listed[-1])
+    return _home(environment) / ".kube" / "config"
+
+
+def _encoded(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
+def _cluster_entry(target: Target) -> dict[str, Any]:
+    cluster: dict[str, Any] = {"server": target.server}
+    if target.certificate_authority:
+        cluster["certificate-authority-data"] = _encoded(target.certificate_authority)
+    if target.tls_server_name:
+        cluster["tls-server-name"] = target.tls_server_name
+    if target.insecure_skip_tls_verify:
+        cluster["insecure-skip-tls-verify"] = True
+    cluster["extensions"] = [{"name": MARK, "extension": {"provider": "cathedra"}}]
+    return {"name": target.name, "cluster": cluster}
+
+
+def _user_entry(target: Target) -> dict[str, Any]:
+    user: dict[str, Any] = {}
+    if target.client_certificate:
+        user["client-certificate-data"] = _encoded(target.client_certificate)
+        user["client-key-data"] = _encoded(target.client_key)
+    if target.token:
+        user["token"] = target.token
+    if target.username:
+        user |= {"username": target.username, "password": target.password}
+    return {"name": target.name, "user": user}
+
+
+def _context_entry(target: Target) -> dict[str, Any]:
+    context = {"cluster": target.name, "user": target.name}
+    if target.namespace != "default":
+        context["namespace"] = target.namespace
+    return {"name": target.name, "context": context}
+
+
+def _with_target(path: Path, document: dict[str, Any], target: Target) -> dict[str, Any]:
+    sections = {
+        "clusters": _cluster_entry(target),
+        "users": _user_entry(target),
+        "contexts": _context_entry(target),
+    }
+    existing = {
+        section: next((entry for entry in document.get(section) or () if entry.get("name") == target.name), None)
+        for section in sections
+    }
+    if any(existing.values()) and not _is_ours(existing["clusters"]):
+        raise ContextTaken(path, target.name)
+    merged = dict(document)
+    for section, entry in sections.items():
+        others = [other for other in document.get(section) or () if other.get("name") != target.name]
+        merged[section] = [*others, entry]
+    merged["current-context"] = target.name
+    return merged
+
+
+def _is_ours(cluster: Mapping[str, Any] | None) -> bool:
+    extensions = (cluster or {}).get("cluster", {}).get("extensions") or ()
+    return any(extension.get("name") == MARK for extension in extensions)
+
+
+def _back_up(path: Path) -> Path:
+    backup = path.with_name(path.name + ".cathedra-backup")
+    _write_bytes(backup, path.read_bytes())
+    return backup
+
+
+def _write_atomically(path: Path, document: Mapping[str, Any]) -> None:
+    _write_bytes(path, yaml.safe_dump(dict(document), sort_keys=False).encode())
+
+
+def _write_bytes(path: Path, content: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
