@@ -38,7 +38,7 @@ REMEMBERED: Final = 4096
 QUEUED: Final = 1000
 """How many events may wait to be written; more are dropped."""
 SIMILAR: Final = 10
-"""So many events that differ only in their message are told apart within `SIMILAR_SECONDS`."""
+"""Fewer than so many events that differ only in their message are told apart within `SIMILAR_SECONDS`."""
 SIMILAR_SECONDS: Final = 600.0
 SPAM_BURST: Final = 25
 SPAM_RATE: Final = 1 / 300
@@ -169,10 +169,12 @@ class EventRecorder:
 
     async def _write_counted(self, note: _Note) -> None:
         source = (note.regarding.kind, note.regarding.namespace, note.regarding.name, note.regarding.uid)
-        message = self._fold_similar(source, note)
+        alike = (source, note.regarding.field_path, note.type, note.reason)
+        folded = self._is_one_of_many(alike, note)
         if not self._spam.of(source).take():
             return
-        key = (*source, note.regarding.field_path, note.type, note.reason, message)
+        message = f"(combined from similar events): {note.message}" if folded else note.message
+        key = alike if folded else (*alike, message)
         written = self._counted.of(key)
         if written.count:
             body = {
@@ -199,17 +201,16 @@ class EventRecorder:
         written.count = 1
         await self._create(event, written)
 
-    def _fold_similar(self, source: Hashable, note: _Note) -> str:
-        similar = self._similar.of((source, note.type, note.reason))
+    def _is_one_of_many(self, alike: Hashable, note: _Note) -> bool:
+        similar = self._similar.of(alike)
         if note.at - similar.last > SIMILAR_SECONDS:
             similar.messages.clear()
         similar.last = note.at
         similar.messages.add(note.message)
         if len(similar.messages) < SIMILAR:
-            return note.message
-        if len(similar.messages) > SIMILAR:
-            similar.messages.pop()
-        return f"(combined from similar events): {note.message}"
+            return False
+        similar.messages.pop()
+        return True
 
     # The newer form.
 

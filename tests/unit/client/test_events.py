@@ -1,0 +1,106 @@
+"""Events are folded as client-go folds them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from cathedra.api.core.core_v1 import Event, Node, Pod
+from cathedra.api.core.meta_v1 import ObjectMeta
+from cathedra.client.client import Client
+from cathedra.client.events import EventRecorder
+from cathedra.clock import run_virtual
+from tests.unit.client.fake_transport import FakeTransport
+
+POD = Pod(metadata=ObjectMeta(name="p", namespace="default", uid="u1", resource_version="7"))
+
+
+def events(body: Callable[[EventRecorder], Awaitable[None]]) -> list[Event]:
+    async def main() -> list[Event]:
+        server = FakeTransport()
+        recorder = EventRecorder(Client(server, clock=server.clock()), "tester", server.clock())
+        task = asyncio.ensure_future(recorder.run())
+        await body(recorder)
+        await recorder.flush()
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        return [obj for obj in server.objects.values() if isinstance(obj, Event)]
+
+    return run_virtual(main())
+
+
+def test_repetition_raises_the_count() -> None:
+    async def body(recorder: EventRecorder) -> None:
+        for _ in range(3):
+            recorder.record(POD, "Warning", "Failed", "no luck")
+            await asyncio.sleep(60)
+
+    (event,) = events(body)
+    assert (event.count, event.type, event.reason, event.message) == (3, "Warning", "Failed", "no luck")
+    assert event.source.component == "tester"
+    assert event.last_timestamp is not None
+    assert event.first_timestamp is not None
+    assert event.last_timestamp.timestamp - event.first_timestamp.timestamp == 120
+    assert event.involved_object.uid == "u1"
+    assert event.involved_object.kind == "Pod"
+    assert event.metadata.namespace == "default"
+
+
+def test_cluster_scoped_objects_have_their_events_in_default() -> None:
+    async def body(recorder: EventRecorder) -> None:
+        recorder.record(Node(metadata=ObjectMeta(name="n1")), "Normal", "Ready", "yes")
+
+    (event,) = events(body)
+    assert event.metadata.namespace == "default"
+    assert event.metadata.name.startswith("n1.")
+
+
+def test_many_similar_events_are_folded_into_one() -> None:
+    async def body(recorder: EventRecorder) -> None:
+        for number in range(15):
+            recorder.record(POD, "Warning", "Failed", f"attempt {number}")
+
+    found = events(body)
+    assert len(found) == 10
+    (folded,) = (event for event in found if event.message.startswith("(combined from similar events): "))
+    assert (folded.count, folded.message) == (6, "(combined from similar events): attempt 14")
+
+
+def test_one_object_is_told_about_twenty_five_times_and_then_rarely() -> None:
+    async def body(recorder: EventRecorder) -> None:
+        for _ in range(100):
+            recorder.record(POD, "Normal", "Same", "again")
+
+    (event,) = events(body)
+    assert event.count == 25
+
+
+def test_the_newer_form_becomes_a_series() -> None:
+    async def body(recorder: EventRecorder) -> None:
+        for _ in range(5):
+            recorder.record(POD, "Warning", "FailedScheduling", "0/3 nodes", action="Scheduling")
+            await asyncio.sleep(20)
+        await asyncio.sleep(400)
+
+    (event,) = events(body)
+    assert event.event_time is not None
+    assert event.reporting_component == "tester"
+    assert event.source.component == ""
+    assert event.count == 0
+    assert event.series is not None
+    assert event.series.count == 5
+
+
+def test_a_missing_connection_only_delays() -> None:
+    async def main() -> int:
+        server = FakeTransport()
+        server.failures += [ConnectionError("down")] * 2
+        recorder = EventRecorder(Client(server, clock=server.clock()), "tester", server.clock())
+        recorder.record(POD, "Normal", "Fine", "all is well")
+        task = asyncio.ensure_future(recorder.run())
+        await recorder.flush()
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        return len(server.objects)
+
+    assert run_virtual(main()) == 1

@@ -1,0 +1,61 @@
+"""The informer's memory and its indexes."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cathedra.api.core.core_v1 import Pod, PodSpec
+from cathedra.api.core.meta_v1 import ObjectMeta
+from cathedra.client.objects import ObjectKey, key_of
+from cathedra.client.store import IndexConflict, Store
+
+
+def pod(name: str, node: str = "") -> Pod:
+    return Pod(metadata=ObjectMeta(name=name, namespace="default"), spec=PodSpec(node_name=node))
+
+
+def by_node(pod: Pod) -> list[str]:
+    return [pod.spec.node_name] if pod.spec.node_name else []
+
+
+def test_an_index_follows_changes() -> None:
+    store: Store[Pod] = Store()
+    store.add_index("node", by_node)
+    store.put(pod("a", "n1"))
+    store.put(pod("b", "n1"))
+    store.put(pod("a", "n2"))
+    assert [p.metadata.name for p in store.by_index("node", "n1")] == ["b"]
+    store.remove(ObjectKey("default", "a"))
+    assert store.by_index("node", "n2") == ()
+    assert store.index_values("node") == ("n1",)
+
+
+def test_an_index_added_late_knows_what_is_there() -> None:
+    store: Store[Pod] = Store()
+    store.put(pod("a", "n1"))
+    store.add_index("node", by_node)
+    store.add_index("node", by_node)
+    assert len(store.by_index("node", "n1")) == 1
+
+
+def test_an_index_name_cannot_mean_two_things() -> None:
+    store: Store[Pod] = Store()
+    store.add_index("node", by_node)
+    with pytest.raises(IndexConflict, match="choose another name"):
+        store.add_index("node", lambda _: [])
+
+
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(["", "n1", "n2"]), st.booleans())))
+def test_an_index_always_equals_a_search(steps: list[tuple[str, str, bool]]) -> None:
+    store: Store[Pod] = Store()
+    store.add_index("node", by_node)
+    for name, node, keep in steps:
+        if keep:
+            store.put(pod(name, node))
+        else:
+            store.remove(ObjectKey("default", name))
+        for value in ("n1", "n2"):
+            found = {key_of(p) for p in store.by_index("node", value)}
+            assert found == {key_of(p) for p in store if p.spec.node_name == value}
