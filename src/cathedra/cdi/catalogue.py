@@ -1,0 +1,131 @@
+"""Which device a qualified name means, given all documents of the CDI directories.
+
+spec: node.md, section 19.1. The catalogue is a value: reading the directories makes a new one. Reading takes well under
+a millisecond for the few files a node has, so the node agent reads anew for every container instead of watching; a
+name that a driver has just written is therefore always found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from cathedra.cdi.errors import InvalidName, InvalidSpec, UnresolvableDevices
+from cathedra.cdi.files import EXTENSIONS, read_spec
+from cathedra.cdi.names import QualifiedName
+from cathedra.cdi.spec import ContainerEdits, Device, Spec
+
+__all__ = ["DEFAULT_DIRECTORIES", "Catalogue", "Entry", "load"]
+
+DEFAULT_DIRECTORIES: Final = (Path("/etc/cdi"), Path("/var/run/cdi"))
+"""Static and dynamic documents; a later directory has higher priority."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A device and the document it stands in."""
+
+    path: Path
+    priority: int
+    spec: Spec
+    device: Device
+
+
+@dataclass(frozen=True, slots=True)
+class Catalogue:
+    """Every usable device by qualified name, and what is wrong with each file that has a fault."""
+
+    entries: dict[str, Entry] = field(default_factory=dict)
+    faults: dict[Path, tuple[str, ...]] = field(default_factory=dict)
+
+    def resolve(self, names: Iterable[str]) -> tuple[Entry, ...]:
+        """The entries of ``names``, in their order.
+
+        Raises:
+            UnresolvableDevices: some are unknown; all of these are named.
+        """
+        wanted = tuple(names)
+        missing = [name for name in wanted if not _known(name, self.entries)]
+        if missing:
+            raise UnresolvableDevices(missing)
+        return tuple(self.entries[name] for name in wanted)
+
+    def edits(self, names: Iterable[str]) -> ContainerEdits:
+        """All edits for ``names`` in one: each file's own edits once, before its first device's.
+
+        Raises:
+            UnresolvableDevices: some names are unknown.
+        """
+        blocks: list[ContainerEdits] = []
+        used: set[Path] = set()
+        for entry in self.resolve(names):
+            if entry.path not in used:
+                used.add(entry.path)
+                blocks.append(entry.spec.container_edits)
+            blocks.append(entry.device.container_edits)
+        return _joined(blocks)
+
+
+def _known(name: str, entries: dict[str, Entry]) -> bool:
+    try:
+        QualifiedName.parse(name)
+    except InvalidName:
+        return False
+    return name in entries
+
+
+def _joined(blocks: Sequence[ContainerEdits]) -> ContainerEdits:
+    rdts = [block.intel_rdt for block in blocks if block.intel_rdt is not None]
+    return ContainerEdits(
+        env=tuple(v for block in blocks for v in block.env),
+        device_nodes=tuple(n for block in blocks for n in block.device_nodes),
+        net_devices=tuple(n for block in blocks for n in block.net_devices),
+        hooks=tuple(h for block in blocks for h in block.hooks),
+        mounts=tuple(m for block in blocks for m in block.mounts),
+        intel_rdt=rdts[-1] if rdts else None,
+        additional_gids=tuple(g for block in blocks for g in block.additional_gids),
+    )
+
+
+def load(directories: Sequence[Path] = DEFAULT_DIRECTORIES) -> Catalogue:
+    """Read every document directly in ``directories``; the later a directory, the higher its priority.
+
+    A broken document costs only its own devices. The same device twice in one directory is a conflict: nobody can
+    say which is meant, so it is not usable at all, not even from a directory of higher priority.
+    """
+    entries: dict[str, Entry] = {}
+    conflicts: set[str] = set()
+    faults: dict[Path, list[str]] = {}
+    for priority, directory in enumerate(directories):
+        for path in _documents(directory):
+            try:
+                spec = read_spec(path)
+            except (InvalidSpec, OSError) as error:
+                faults.setdefault(path, []).append(str(error))
+                continue
+            for device in spec.devices:
+                _enter(Entry(path, priority, spec, device), entries, conflicts, faults)
+    usable = {name: entry for name, entry in entries.items() if name not in conflicts}
+    return Catalogue(usable, {path: tuple(texts) for path, texts in faults.items()})
+
+
+def _documents(directory: Path) -> list[Path]:
+    try:
+        found = sorted(directory.iterdir())
+    except OSError:
+        return []  # a directory that is not there yet holds no documents
+    return [path for path in found if path.suffix in EXTENSIONS and not path.name.startswith(".") and path.is_file()]
+
+
+def _enter(entry: Entry, entries: dict[str, Entry], conflicts: set[str], faults: dict[Path, list[str]]) -> None:
+    name = f"{entry.spec.kind}={entry.device.name}"
+    other = entries.get(name)
+    if other is not None and other.priority == entry.priority:
+        conflicts.add(name)
+        text = f'conflicting device "{name}" (specs "{other.path}", "{entry.path}")'
+        faults.setdefault(other.path, []).append(text)
+        faults.setdefault(entry.path, []).append(text)
+        return
+    entries[name] = entry

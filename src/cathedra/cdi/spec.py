@@ -1,0 +1,254 @@
+"""The CDI document: what it may say, which version of the format that needs, and what is wrong with it.
+
+spec: node.md, sections 19.3 to 19.5. Decoding is strict: an unknown field rejects the document, because a runtime that
+ignores an edit starts a container without its device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import msgspec
+
+from cathedra.cdi.errors import InvalidName, InvalidSpec
+from cathedra.cdi.names import validate_device_name, validate_kind
+
+__all__ = [
+    "VERSIONS",
+    "ContainerEdits",
+    "Device",
+    "DeviceNode",
+    "Hook",
+    "IntelRdt",
+    "Mount",
+    "NetDevice",
+    "Spec",
+    "minimum_version",
+    "spec_from_plain",
+    "validate",
+]
+
+VERSIONS: Final = ("0.1.0", "0.2.0", "0.3.0", "0.4.0", "0.5.0", "0.6.0", "0.7.0", "0.8.0", "1.0.0", "1.1.0")
+"""Every published version of the format, oldest first."""
+
+HOOK_NAMES: Final = frozenset(
+    {"prestart", "createRuntime", "createContainer", "startContainer", "poststart", "poststop"}
+)
+_MAX_CLOS_ID: Final = 4096
+
+
+class _Part(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, forbid_unknown_fields=True):
+    pass
+
+
+class DeviceNode(_Part, frozen=True):
+    """A device node to make in the container; what is missing is taken from the host's node."""
+
+    path: str
+    host_path: str = ""
+    type: str = ""
+    major: int = 0
+    minor: int = 0
+    file_mode: int | None = None
+    permissions: str = ""
+    uid: int | None = None
+    gid: int | None = None
+
+
+class Mount(_Part, frozen=True):
+    """A bind mount, or one of another ``type``."""
+
+    host_path: str
+    container_path: str
+    type: str = ""
+    options: tuple[str, ...] = ()
+
+
+class Hook(_Part, frozen=True):
+    """A program that the runtime runs at a point of the container's life; ``timeout`` in seconds."""
+
+    hook_name: str
+    path: str
+    args: tuple[str, ...] = ()
+    env: tuple[str, ...] = ()
+    timeout: int | None = None
+
+
+class IntelRdt(_Part, frozen=True, rename={"clos_id": "closID"}):
+    """Cache and memory bandwidth allocation."""
+
+    clos_id: str = ""
+    l3_cache_schema: str = msgspec.field(default="", name="l3CacheSchema")
+    mem_bw_schema: str = msgspec.field(default="", name="memBwSchema")
+    schemata: tuple[str, ...] = ()
+    enable_monitoring: bool = msgspec.field(default=False, name="enableMonitoring")
+
+
+class NetDevice(_Part, frozen=True):
+    """A host network interface to move into the container under a name."""
+
+    host_interface_name: str
+    name: str
+
+
+class ContainerEdits(_Part, frozen=True):
+    """What to change in a container."""
+
+    env: tuple[str, ...] = ()
+    device_nodes: tuple[DeviceNode, ...] = ()
+    net_devices: tuple[NetDevice, ...] = ()
+    hooks: tuple[Hook, ...] = ()
+    mounts: tuple[Mount, ...] = ()
+    intel_rdt: IntelRdt | None = None
+    additional_gids: tuple[int, ...] = ()
+
+    def __bool__(self) -> bool:
+        return self != _NO_EDITS
+
+
+_NO_EDITS: Final = ContainerEdits()
+
+
+class Device(_Part, frozen=True):
+    """One device of a document."""
+
+    name: str
+    annotations: dict[str, str] = {}
+    container_edits: ContainerEdits = ContainerEdits()
+
+
+class Spec(_Part, frozen=True):
+    """A CDI document: devices of one kind, and edits made once if any of them is used."""
+
+    cdi_version: str
+    kind: str
+    annotations: dict[str, str] = {}
+    devices: tuple[Device, ...] = ()
+    container_edits: ContainerEdits = ContainerEdits()
+
+    def all_edits(self) -> Iterator[ContainerEdits]:
+        """The document's edits and those of each device."""
+        yield self.container_edits
+        for device in self.devices:
+            yield device.container_edits
+
+
+def spec_from_plain(document: Any) -> Spec:
+    """A document from plain values (as JSON or YAML gives them), checked.
+
+    Raises:
+        InvalidSpec: a field is unknown or has the wrong type, or a rule is broken.
+    """
+    try:
+        spec = msgspec.convert(_without_nulls(document), Spec)
+    except msgspec.ValidationError as error:
+        raise InvalidSpec(str(error)) from error
+    validate(spec)
+    return spec
+
+
+def _without_nulls(value: Any) -> Any:
+    """Go's decoder takes null for «absent» everywhere."""
+    if isinstance(value, dict):
+        return {key: _without_nulls(entry) for key, entry in value.items() if entry is not None}
+    if isinstance(value, list):
+        return [_without_nulls(entry) for entry in value]
+    return value
+
+
+def validate(spec: Spec) -> None:
+    """Check every rule of the format.
+
+    Raises:
+        InvalidSpec: the first rule that is broken.
+    """
+    declared = spec.cdi_version.removeprefix("v")
+    if declared not in VERSIONS:
+        raise InvalidSpec(f'invalid version "{spec.cdi_version}"')
+    try:
+        validate_kind(spec.kind)
+        for device in spec.devices:
+            validate_device_name(device.name)
+    except InvalidName as error:
+        raise InvalidSpec(str(error)) from error
+    needed = minimum_version(spec)
+    if VERSIONS.index(declared) < VERSIONS.index(needed):
+        raise InvalidSpec(f"the spec version must be at least v{needed}")
+    _validate_devices(spec)
+    for edits in spec.all_edits():
+        _validate_edits(edits)
+
+
+def _validate_devices(spec: Spec) -> None:
+    if not spec.devices:
+        raise InvalidSpec("invalid spec, no devices")
+    seen: set[str] = set()
+    for device in spec.devices:
+        if device.name in seen:
+            raise InvalidSpec(f'invalid spec, multiple device "{device.name}"')
+        if not device.container_edits:
+            raise InvalidSpec(f'invalid device "{device.name}", empty device edits')
+        seen.add(device.name)
+
+
+def minimum_version(spec: Spec) -> str:
+    """The oldest version of the format that can say what ``spec`` says; what a writer should declare."""
+    edits = tuple(spec.all_edits())
+    rdts = [e.intel_rdt for e in edits if e.intel_rdt is not None]
+    if any(e.net_devices for e in edits) or any(rdt.schemata or rdt.enable_monitoring for rdt in rdts):
+        return "1.1.0"
+    if rdts or any(e.additional_gids for e in edits):
+        return "0.7.0"
+    if spec.annotations or any(d.annotations for d in spec.devices) or "." in spec.kind.partition("/")[2]:
+        return "0.6.0"
+    if any(d.name[:1].isdigit() for d in spec.devices) or any(n.host_path for e in edits for n in e.device_nodes):
+        return "0.5.0"
+    if any(mount.type for e in edits for mount in e.mounts):
+        return "0.4.0"
+    return "0.3.0"
+
+
+def _validate_edits(edits: ContainerEdits) -> None:
+    for variable in edits.env:
+        if variable.find("=") < 1:
+            raise InvalidSpec(f'invalid container edits, invalid environment variable "{variable}"')
+    for node in edits.device_nodes:
+        _validate_device_node(node)
+    for hook in edits.hooks:
+        if hook.hook_name not in HOOK_NAMES:
+            raise InvalidSpec(f'invalid container edits, invalid hook name "{hook.hook_name}"')
+        if not hook.path:
+            raise InvalidSpec(f'invalid container edits, hook "{hook.hook_name}" with empty path')
+    for mount in edits.mounts:
+        if not mount.host_path or not mount.container_path:
+            raise InvalidSpec("invalid container edits, invalid mount, empty host or container path")
+    if edits.intel_rdt is not None:
+        _validate_clos_id(edits.intel_rdt.clos_id)
+    _validate_net_devices(edits.net_devices)
+    if any(not 0 <= gid < 2**32 for gid in edits.additional_gids):
+        raise InvalidSpec("invalid container edits, additional GID out of range")
+
+
+def _validate_device_node(node: DeviceNode) -> None:
+    if not node.path:
+        raise InvalidSpec("invalid container edits, invalid (empty) device path")
+    if node.type not in {"", "b", "c", "u", "p"}:
+        raise InvalidSpec(f'invalid container edits, device "{node.path}": invalid type "{node.type}"')
+    if node.permissions != "none" and set(node.permissions) - set("rwm"):
+        raise InvalidSpec(f'invalid container edits, device "{node.path}": invalid permissions "{node.permissions}"')
+
+
+def _validate_clos_id(clos_id: str) -> None:
+    slashes = "/" in clos_id and clos_id != "/"
+    if clos_id in {".", ".."} or len(clos_id) >= _MAX_CLOS_ID or slashes or "\n" in clos_id:
+        raise InvalidSpec("invalid container edits, invalid clos id")
+
+
+def _validate_net_devices(devices: tuple[NetDevice, ...]) -> None:
+    hosts = [device.host_interface_name for device in devices]
+    names = [device.name for device in devices]
+    if not all(hosts) or not all(names):
+        raise InvalidSpec("invalid container edits, invalid net device, empty interface name")
+    if len(set(hosts)) < len(hosts) or len(set(names)) < len(names):
+        raise InvalidSpec("invalid container edits, invalid net device, interface used twice")

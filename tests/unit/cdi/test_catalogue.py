@@ -1,0 +1,71 @@
+"""Directories, precedence and conflicts (spec: node.md, section 19.1)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cathedra.cdi.catalogue import load
+from cathedra.cdi.errors import UnresolvableDevices
+from cathedra.cdi.files import file_name, remove_spec, write_spec
+from cathedra.cdi.spec import ContainerEdits, Device, Spec
+
+KIND = "example.com/gpu"
+
+
+def spec(*names: str, value: str = "1") -> Spec:
+    devices = tuple(Device(name=n, container_edits=ContainerEdits(env=(f"{n}={value}",))) for n in names)
+    common = ContainerEdits(env=(f"FILE={value}",))
+    return Spec(cdi_version="0.6.0", kind=KIND, devices=devices, container_edits=common)
+
+
+def test_written_documents_are_found_and_removed_ones_are_not(tmp_path: Path) -> None:
+    name = file_name(KIND, "claim/1")
+    assert write_spec(tmp_path, name, spec("a")) == tmp_path / "example.com-gpu_claim_1.json"
+    assert list(load([tmp_path]).entries) == [f"{KIND}=a"]
+    remove_spec(tmp_path, name)
+    assert not load([tmp_path]).entries
+
+
+def test_yaml_is_read_and_other_names_are_ignored(tmp_path: Path) -> None:
+    text = "cdiVersion: 0.3.0\nkind: v/c\ndevices:\n- name: a\n  containerEdits:\n    env: [A=1]\n"
+    (tmp_path / "x.yaml").write_text(text)
+    for ignored in ("x.yml", ".x.yaml", "x.txt"):
+        (tmp_path / ignored).write_text(text)
+    assert list(load([tmp_path, tmp_path / "missing"]).entries) == ["v/c=a"]
+
+
+def test_a_later_directory_wins(tmp_path: Path) -> None:
+    write_spec(tmp_path / "low", "x", spec("a", value="low"))
+    write_spec(tmp_path / "high", "x", spec("a", value="high"))
+    assert "a=high" in load([tmp_path / "low", tmp_path / "high"]).edits([f"{KIND}=a"]).env
+
+
+def test_a_conflict_in_one_directory_disables_the_device_everywhere(tmp_path: Path) -> None:
+    write_spec(tmp_path / "low", "x", spec("a", "b"))
+    write_spec(tmp_path / "low", "y", spec("a"))
+    write_spec(tmp_path / "high", "z", spec("a"))
+    catalogue = load([tmp_path / "low", tmp_path / "high"])
+    assert list(catalogue.entries) == [f"{KIND}=b"]
+    assert {path.name for path in catalogue.faults} == {"x.json", "y.json"}
+
+
+def test_a_broken_document_costs_only_its_own_devices(tmp_path: Path) -> None:
+    write_spec(tmp_path, "good", spec("a"))
+    (tmp_path / "bad.json").write_text("{")
+    catalogue = load([tmp_path])
+    assert list(catalogue.entries) == [f"{KIND}=a"]
+    assert "bad.json" in catalogue.faults[tmp_path / "bad.json"][0]
+
+
+def test_all_unresolvable_names_are_reported_together(tmp_path: Path) -> None:
+    write_spec(tmp_path, "good", spec("a"))
+    with pytest.raises(UnresolvableDevices) as caught:
+        load([tmp_path]).edits([f"{KIND}=x", f"{KIND}=a", "nonsense"])
+    assert str(caught.value) == f"unresolvable CDI devices {KIND}=x, nonsense"
+
+
+def test_a_documents_own_edits_come_once_before_its_first_device(tmp_path: Path) -> None:
+    write_spec(tmp_path, "x", spec("a", "b"))
+    assert load([tmp_path]).edits([f"{KIND}=b", f"{KIND}=a"]).env == ("FILE=1", "b=1", "a=1")

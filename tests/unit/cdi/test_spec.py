@@ -1,0 +1,77 @@
+"""Rules of the CDI document (spec: node.md, sections 19.3 to 19.5)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from cathedra.cdi.errors import InvalidSpec
+from cathedra.cdi.spec import minimum_version, spec_from_plain
+
+
+def document(version: str = "1.1.0", kind: str = "example.com/gpu", **edits: Any) -> dict[str, Any]:
+    device = {"name": "gpu-0", "containerEdits": edits or {"env": ["A=1"]}}
+    return {"cdiVersion": version, "kind": kind, "devices": [device]}
+
+
+@pytest.mark.parametrize(
+    ("edits", "minimum"),
+    [
+        ({"env": ["A=1"]}, "0.3.0"),
+        ({"mounts": [{"hostPath": "/a", "containerPath": "/b", "type": "bind"}]}, "0.4.0"),
+        ({"deviceNodes": [{"path": "/dev/a", "hostPath": "/dev/b"}]}, "0.5.0"),
+        ({"additionalGids": [5]}, "0.7.0"),
+        ({"intelRdt": {"closID": "a"}}, "0.7.0"),
+        ({"intelRdt": {"closID": "a", "schemata": ["L3:0=f"]}}, "1.1.0"),
+        ({"netDevices": [{"hostInterfaceName": "eth0", "name": "net0"}]}, "1.1.0"),
+    ],
+)
+def test_content_decides_the_minimum_version(edits: dict[str, Any], minimum: str) -> None:
+    assert minimum_version(spec_from_plain(document(**edits))) == minimum
+    assert spec_from_plain(document(version=minimum, **edits)).cdi_version == minimum
+
+
+def test_annotations_a_dotted_class_and_a_digit_in_front_raise_the_minimum() -> None:
+    assert minimum_version(spec_from_plain(document(kind="example.com/gpu.v2"))) == "0.6.0"
+    assert minimum_version(spec_from_plain(document() | {"annotations": {"a": "b"}})) == "0.6.0"
+    digit = document()
+    digit["devices"][0]["name"] = "0-gpu"
+    assert minimum_version(spec_from_plain(digit)) == "0.5.0"
+
+
+def test_a_leading_v_is_tolerated() -> None:
+    assert spec_from_plain(document(version="v0.3.0")).kind == "example.com/gpu"
+
+
+def test_null_means_absent() -> None:
+    assert spec_from_plain(document() | {"annotations": None}).annotations == {}
+
+
+@pytest.mark.parametrize(
+    ("broken", "text"),
+    [
+        (document(version="0.5.1"), "invalid version"),
+        (document(version="0.2.0"), "must be at least v0.3.0"),
+        (document(version="0.3.0", additionalGids=[1]), "must be at least v0.7.0"),
+        (document(kind="gpu"), "invalid kind"),
+        (document() | {"devices": []}, "no devices"),
+        (document() | {"devices": document()["devices"] * 2}, "multiple device"),
+        (document() | {"devices": [{"name": "a", "containerEdits": {}}]}, "empty device edits"),
+        (document() | {"surprise": 1}, "unknown field"),
+        (document(env=["=x"]), "invalid environment variable"),
+        (document(env=["novalue"]), "invalid environment variable"),
+        (document(deviceNodes=[{"path": ""}]), "empty. device path"),
+        (document(deviceNodes=[{"path": "/dev/a", "type": "x"}]), "invalid type"),
+        (document(deviceNodes=[{"path": "/dev/a", "permissions": "rwx"}]), "invalid permissions"),
+        (document(hooks=[{"hookName": "later", "path": "/bin/true"}]), "invalid hook name"),
+        (document(hooks=[{"hookName": "prestart", "path": ""}]), "empty path"),
+        (document(mounts=[{"hostPath": "", "containerPath": "/a"}]), "empty host or container path"),
+        (document(intelRdt={"closID": ".."}), "invalid clos id"),
+        (document(netDevices=[{"hostInterfaceName": "e", "name": ""}]), "empty interface name"),
+        (document(netDevices=[{"hostInterfaceName": "e", "name": n} for n in "ab"]), "used twice"),
+    ],
+)
+def test_a_broken_document_is_refused_with_its_reason(broken: dict[str, Any], text: str) -> None:
+    with pytest.raises(InvalidSpec, match=text):
+        spec_from_plain(broken)
