@@ -1,0 +1,72 @@
+"""Why no node will do: every node's refusal as data, and kube-scheduler's sentence about them.
+
+The event ``FailedScheduling``, the pod's condition and `explain` are three views of one `Diagnosis` (spec:
+scheduling.md, section 16).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from cathedra.scheduler.framework.status import Code, Status
+
+__all__ = ["Diagnosis"]
+
+
+@dataclass(slots=True)
+class Diagnosis:
+    """What every node and every plugin said to a pod that found no place."""
+
+    nodes: int
+    """How many nodes the cluster has."""
+    refusals: dict[str, Status] = field(default_factory=dict)
+    """Node → the first refusal of a filter."""
+    absent: Status | None = None
+    """What holds for nodes without an entry in ``refusals``: they were excluded before the filters ran."""
+    prefilter_message: str = ""
+    postfilter_message: str = ""
+    unschedulable_plugins: set[str] = field(default_factory=set)
+    pending_plugins: set[str] = field(default_factory=set)
+
+    def refuse(self, node: str, status: Status) -> None:
+        """Enter the refusal of one node."""
+        self.refusals[node] = status
+        self.blame(status)
+
+    def blame(self, status: Status) -> None:
+        """Remember whose events may wake the pod."""
+        if not status.plugin:
+            return
+        if status.code is Code.PENDING:
+            self.pending_plugins.add(status.plugin)
+            return
+        self.unschedulable_plugins.add(status.plugin)
+
+    def status_of(self, node: str) -> Status | None:
+        """The refusal that holds for ``node``."""
+        return self.refusals.get(node, self.absent)
+
+    def reasons(self) -> Counter[str]:
+        """How many nodes gave which reason."""
+        counted: Counter[str] = Counter()
+        for status in self.refusals.values():
+            counted.update(status.reasons)
+        missing = self.nodes - len(self.refusals)
+        if self.absent is not None and missing > 0:
+            counted.update(dict.fromkeys(self.absent.reasons, missing))
+        return counted
+
+    def message(self) -> str:
+        """One sentence as kube-scheduler forms it: «0/3 nodes are available: 3 cannot allocate all claims. …»."""
+        return " ".join(self._parts())
+
+    def _parts(self) -> Iterator[str]:
+        yield f"0/{self.nodes} nodes are available:"
+        if self.prefilter_message:
+            yield f"{self.prefilter_message}."
+        elif histogram := sorted(f"{count} {reason}" for reason, count in self.reasons().items()):
+            yield f"{', '.join(histogram)}."
+        if self.postfilter_message:
+            yield self.postfilter_message

@@ -1,0 +1,84 @@
+"""Changes in the cluster, as the queue sees them, and which plugin cares about which.
+
+A pod that was refused waits until something happens that may change the answer of a plugin that refused it. Each plugin
+registers the events it cares about, with a hint that looks at the change and the pod (spec: scheduling.md, section 3).
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from cathedra.api.core.core_v1 import Pod
+
+__all__ = ["Action", "Affected", "Change", "Hint", "Registration", "Resource"]
+
+
+class Resource(enum.Enum):
+    """What changed."""
+
+    ASSIGNED_POD = "AssignedPod"
+    """A pod that has a node already."""
+    TARGET_POD = "TargetPod"
+    """The waiting pod itself."""
+    NODE = "Node"
+    RESOURCE_CLAIM = "ResourceClaim"
+    RESOURCE_SLICE = "ResourceSlice"
+    DEVICE_CLASS = "DeviceClass"
+    NAMESPACE = "Namespace"
+    ANY = "*"
+
+
+class Action(enum.Flag):
+    """How it changed."""
+
+    ADD = enum.auto()
+    DELETE = enum.auto()
+    UPDATE = enum.auto()
+    """An update without a finer name below."""
+    UPDATE_NODE_ALLOCATABLE = enum.auto()
+    UPDATE_NODE_LABEL = enum.auto()
+    UPDATE_NODE_TAINT = enum.auto()
+    UPDATE_POD_LABEL = enum.auto()
+    UPDATE_POD_SCALE_DOWN = enum.auto()
+    UPDATE_POD_TOLERATION = enum.auto()
+    UPDATE_POD_GATES_ELIMINATED = enum.auto()
+    UPDATE_POD_GENERATED_CLAIM = enum.auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One event: ``old`` is absent for an addition, ``new`` for a deletion.
+
+    ``actions`` names everything that changed; a node update may touch labels and taints at once.
+    """
+
+    resource: Resource
+    actions: Action
+    old: Any = None
+    new: Any = None
+
+
+Hint = Callable[[Pod, Change], bool]
+"""Whether the change may make the waiting pod schedulable."""
+
+Affected = Callable[[Change], Iterable[str] | None]
+"""The UIDs of the pods that a change can concern at all; None means any pod."""
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """A plugin's interest in a kind of change."""
+
+    resource: Resource
+    actions: Action
+    hint: Hint | None = None
+    """None: every such change may help."""
+    affected: Affected | None = None
+    """None: every pod that the plugin refused is asked about."""
+
+    def matches(self, change: Change) -> bool:
+        """Whether the change is of the registered kind."""
+        return self.resource is change.resource and bool(self.actions & change.actions)

@@ -1,0 +1,145 @@
+"""When a plugin is asked, and with what.
+
+The extension points are kube-scheduler's. Everything up to Reserve is synchronous: one scheduling cycle runs without
+giving way to the event loop, so the state it looks at cannot change under it. PostFilter, PreBind, Bind and Unreserve
+talk to the API and are coroutines. Scores are asked for all feasible nodes at once, because a call for every node
+would cost more than the sums.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cathedra.scheduler.framework.diagnosis import Diagnosis
+from cathedra.scheduler.framework.events import Registration
+from cathedra.scheduler.framework.status import Status
+from cathedra.scheduler.state.node_info import NodeInfo
+from cathedra.scheduler.state.pod_info import PodInfo
+from cathedra.scheduler.state.snapshot import Snapshot
+
+__all__ = [
+    "MAX_SCORE",
+    "BindPlugin",
+    "CycleState",
+    "FilterPlugin",
+    "Narrowed",
+    "Nomination",
+    "Plugin",
+    "PostFilterPlugin",
+    "PreBindPlugin",
+    "PreEnqueuePlugin",
+    "PreFilterPlugin",
+    "ReservePlugin",
+    "ScorePlugin",
+]
+
+MAX_SCORE = 100
+
+
+class CycleState:
+    """What plugins remember between the extension points of one cycle of one pod, by plugin name."""
+
+    __slots__ = ("data", "skipped_filters", "skipped_scores", "snapshot")
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self.snapshot = snapshot
+        self.data: dict[str, Any] = {}
+        self.skipped_filters: set[str] = set()
+        self.skipped_scores: set[str] = set()
+
+
+class Plugin(ABC):
+    """Something with a name that implements one or more of the extension points below."""
+
+    name: str
+
+    def events(self) -> Sequence[Registration]:
+        """Changes that may turn this plugin's refusal into a yes. None: nothing but the periodic retry helps."""
+        return ()
+
+
+class PreEnqueuePlugin(Plugin):
+    """Asked before a pod enters the active queue."""
+
+    @abstractmethod
+    def pre_enqueue(self, pod: PodInfo) -> Status | None:
+        """None lets the pod in; a rejection makes it wait for one of the plugin's events."""
+
+
+@dataclass(frozen=True, slots=True)
+class Narrowed:
+    """Only these nodes can be meant; the filters need not look at others."""
+
+    nodes: frozenset[str]
+
+
+class PreFilterPlugin(Plugin):
+    """Asked once per cycle, before the nodes are looked at."""
+
+    @abstractmethod
+    def pre_filter(self, state: CycleState, pod: PodInfo, snapshot: Snapshot) -> Status | Narrowed | None:
+        """None goes on; Skip takes the plugin's filter out of this cycle; a rejection ends it."""
+
+
+class FilterPlugin(Plugin):
+    """Asked for every node, until the first refusal."""
+
+    @abstractmethod
+    def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
+        """None accepts the node."""
+
+
+@dataclass(frozen=True, slots=True)
+class Nomination:
+    """The node on which room is being made for the pod."""
+
+    node: str
+
+
+class PostFilterPlugin(Plugin):
+    """Asked when no node passed; may free something for the next attempt."""
+
+    @abstractmethod
+    async def post_filter(self, state: CycleState, pod: PodInfo, diagnosis: Diagnosis) -> Status | Nomination:
+        """What was done, or why nothing could be done."""
+
+
+class ScorePlugin(Plugin):
+    """Asked for all feasible nodes when there is more than one."""
+
+    weight: int = 1
+
+    @abstractmethod
+    def score(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Sequence[int] | None:
+        """One score from 0 to 100 per node, or None when the plugin has no opinion on this pod."""
+
+
+class ReservePlugin(Plugin):
+    """Told that the pod will go to a node, and told again if it does not."""
+
+    @abstractmethod
+    def reserve(self, state: CycleState, pod: PodInfo, node: str) -> Status | None:
+        """Take hold, in memory, of what the pod needs there."""
+
+    @abstractmethod
+    async def unreserve(self, state: CycleState, pod: PodInfo, node: str) -> None:
+        """Let go again. Must work any number of times, and also when `reserve` was never called."""
+
+
+class PreBindPlugin(Plugin):
+    """Writes what must be in the API before the pod is bound."""
+
+    @abstractmethod
+    async def pre_bind(self, state: CycleState, pod: PodInfo, node: str) -> Status | None:
+        """None when everything is written."""
+
+
+class BindPlugin(Plugin):
+    """Binds the pod to its node."""
+
+    @abstractmethod
+    async def bind(self, state: CycleState, pod: PodInfo, node: str) -> Status | None:
+        """None when the pod is bound."""

@@ -1,0 +1,68 @@
+"""What a plugin answers: yes, no, no and do not try, or that something broke.
+
+The codes are kube-scheduler's (spec: scheduling.md, section 1). Success is spelled ``None``, because a filter says it
+a hundred thousand times a second; a `Status` object is always something other than plain success.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, replace
+
+__all__ = ["Code", "Status", "error", "unresolvable", "unschedulable"]
+
+
+class Code(enum.Enum):
+    """How an answer other than success is meant."""
+
+    ERROR = "Error"
+    """Something broke; the pod is tried again after its back-off."""
+    UNSCHEDULABLE = "Unschedulable"
+    """The pod does not fit now; evicting others may help."""
+    UNSCHEDULABLE_AND_UNRESOLVABLE = "UnschedulableAndUnresolvable"
+    """The pod does not fit, and evicting others would not help."""
+    SKIP = "Skip"
+    """The plugin has nothing to do for this pod: do not ask it again in this cycle."""
+    PENDING = "Pending"
+    """The pod waits for somebody outside; this is no failure."""
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """One answer: a code, the reasons that people will read, and the plugin that gave it."""
+
+    code: Code
+    reasons: tuple[str, ...] = ()
+    plugin: str = ""
+
+    @property
+    def message(self) -> str:
+        """The reasons as one text."""
+        return ", ".join(self.reasons)
+
+    @property
+    def rejected(self) -> bool:
+        """Whether the pod was refused, as opposed to something having broken."""
+        return self.code in _REJECTIONS
+
+    def of(self, plugin: str) -> Status:
+        """The same answer, signed by ``plugin`` unless somebody has signed it already."""
+        return self if self.plugin else replace(self, plugin=plugin)
+
+
+_REJECTIONS = frozenset({Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, Code.PENDING})
+
+
+def unschedulable(*reasons: str) -> Status:
+    """The pod does not fit; evicting others may help."""
+    return Status(Code.UNSCHEDULABLE, reasons)
+
+
+def unresolvable(*reasons: str) -> Status:
+    """The pod does not fit, and evicting others would not help."""
+    return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, reasons)
+
+
+def error(reason: str) -> Status:
+    """Something broke."""
+    return Status(Code.ERROR, (reason,))

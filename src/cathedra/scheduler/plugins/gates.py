@@ -1,0 +1,29 @@
+"""SchedulingGates: a pod with gates is not tried before somebody has removed them all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cathedra.scheduler.framework.events import Action, Registration, Resource
+from cathedra.scheduler.framework.plugin import PreEnqueuePlugin
+from cathedra.scheduler.framework.status import Status, unresolvable
+from cathedra.scheduler.state.pod_info import PodInfo
+
+__all__ = ["SchedulingGates"]
+
+
+class SchedulingGates(PreEnqueuePlugin):
+    """Keeps gated pods out of the active queue."""
+
+    name = "SchedulingGates"
+
+    def events(self) -> Sequence[Registration]:
+        """The removal of the last gate."""
+        return (Registration(Resource.TARGET_POD, Action.UPDATE_POD_GATES_ELIMINATED),)
+
+    def pre_enqueue(self, pod: PodInfo) -> Status | None:
+        """Refuses while there are gates."""
+        gates = pod.pod.spec.scheduling_gates
+        if not gates:
+            return None
+        return unresolvable(f"waiting for scheduling gates: [{' '.join(gate.name for gate in gates)}]")

@@ -1,0 +1,169 @@
+"""The plugins that look at the node alone: its name, whether it takes pods, its taints and its labels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cathedra.api.core.core_v1 import Node, NodeSelector, NodeSelectorTerm, Pod
+from cathedra.api.selectors import node_selector_matches
+from cathedra.scheduler.framework.events import Action, Change, Registration, Resource
+from cathedra.scheduler.framework.plugin import CycleState, FilterPlugin, Narrowed, PreFilterPlugin, ScorePlugin
+from cathedra.scheduler.framework.status import Code, Status, unresolvable
+from cathedra.scheduler.plugins.normalize import normalized
+from cathedra.scheduler.state.node_info import NodeInfo, tolerates
+from cathedra.scheduler.state.pod_info import PodInfo
+from cathedra.scheduler.state.snapshot import Snapshot
+
+__all__ = ["NodeAffinity", "NodeName", "NodeUnschedulable", "TaintToleration", "matches_node_affinity"]
+
+_UNSCHEDULABLE_TAINT = ("node.kubernetes.io/unschedulable", "", "NoSchedule")
+_SKIP = Status(Code.SKIP)
+
+
+class NodeName(PreFilterPlugin, FilterPlugin):
+    """A pod that names its node goes there or nowhere."""
+
+    name = "NodeName"
+
+    def events(self) -> Sequence[Registration]:
+        """A node of that name may appear."""
+        return (Registration(Resource.NODE, Action.ADD),)
+
+    def pre_filter(self, state: CycleState, pod: PodInfo, snapshot: Snapshot) -> Status | None:
+        """Nothing to do for pods that name none."""
+        return None if pod.pod.spec.node_name else _SKIP
+
+    def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
+        """The names must be equal."""
+        if pod.pod.spec.node_name == node.name:
+            return None
+        return unresolvable("node(s) didn't match the requested node name")
+
+
+class NodeUnschedulable(FilterPlugin):
+    """Cordoned nodes take only pods that tolerate it."""
+
+    name = "NodeUnschedulable"
+    _refusal = unresolvable("node(s) were unschedulable")
+
+    def events(self) -> Sequence[Registration]:
+        """A node appears or is uncordoned, or the pod learns to tolerate it."""
+        return (
+            Registration(Resource.NODE, Action.ADD | Action.UPDATE_NODE_TAINT, self._takes_pods),
+            Registration(Resource.TARGET_POD, Action.UPDATE_POD_TOLERATION),
+        )
+
+    def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
+        """Refuses a cordoned node."""
+        if not node.node.spec.unschedulable or tolerates(pod.pod.spec.tolerations, _UNSCHEDULABLE_TAINT):
+            return None
+        return self._refusal
+
+    @staticmethod
+    def _takes_pods(pod: Pod, change: Change) -> bool:
+        return not change.new.spec.unschedulable or tolerates(pod.spec.tolerations, _UNSCHEDULABLE_TAINT)
+
+
+class TaintToleration(FilterPlugin, ScorePlugin):
+    """Every NoSchedule and NoExecute taint of the node must be tolerated; PreferNoSchedule counts against it."""
+
+    name = "TaintToleration"
+    weight = 3
+    _refusal = unresolvable("node(s) had untolerated taint(s)")
+
+    def events(self) -> Sequence[Registration]:
+        """Nodes with other taints, or the pod's own tolerations."""
+        return (
+            Registration(Resource.NODE, Action.ADD | Action.UPDATE_NODE_TAINT, self._tolerable),
+            Registration(Resource.TARGET_POD, Action.UPDATE_POD_TOLERATION),
+        )
+
+    def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
+        """Refuses at the first taint that the pod does not tolerate."""
+        if not node.hard_taints:
+            return None
+        tolerations = pod.pod.spec.tolerations
+        if all(tolerates(tolerations, taint) for taint in node.hard_taints):
+            return None
+        return self._refusal
+
+    def score(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Sequence[int] | None:
+        """Fewer taints that the pod would rather avoid are better."""
+        if not any(node.soft_taints for node in nodes):
+            return None
+        tolerations = [t for t in pod.pod.spec.tolerations if t.effect in ("", "PreferNoSchedule")]
+        counts = [sum(not tolerates(tolerations, taint) for taint in node.soft_taints) for node in nodes]
+        return normalized(counts, reverse=True)
+
+    @staticmethod
+    def _tolerable(pod: Pod, change: Change) -> bool:
+        taints = [(t.key, t.value, t.effect) for t in change.new.spec.taints if t.effect != "PreferNoSchedule"]
+        return all(tolerates(pod.spec.tolerations, taint) for taint in taints)
+
+
+class NodeAffinity(PreFilterPlugin, FilterPlugin, ScorePlugin):
+    """The pod's nodeSelector and its node affinity, required and preferred."""
+
+    name = "NodeAffinity"
+    weight = 2
+    _refusal = unresolvable("node(s) didn't match Pod's node affinity/selector")
+
+    def events(self) -> Sequence[Registration]:
+        """Nodes that appear or change labels so that they match."""
+        actions = Action.ADD | Action.UPDATE_NODE_LABEL
+        return (Registration(Resource.NODE, actions, lambda pod, change: matches_node_affinity(pod, change.new)),)
+
+    def pre_filter(self, state: CycleState, pod: PodInfo, snapshot: Snapshot) -> Status | Narrowed | None:
+        """Terms that name nodes narrow the search to them."""
+        required = _required(pod.pod)
+        if required is None:
+            return None if pod.pod.spec.node_selector else _SKIP
+        names: set[str] = set()
+        for term in required.node_selector_terms:
+            named = _named_nodes(term)
+            if named is None:
+                return None
+            names |= named
+        return Narrowed(frozenset(names)) if required.node_selector_terms else None
+
+    def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
+        """Refuses nodes that do not match."""
+        return None if matches_node_affinity(pod.pod, node.node) else self._refusal
+
+    def score(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Sequence[int] | None:
+        """The weights of the preferred terms that match."""
+        affinity = pod.pod.spec.affinity
+        if affinity is None or affinity.node_affinity is None:
+            return None
+        terms = affinity.node_affinity.preferred_during_scheduling_ignored_during_execution
+        if not terms:
+            return None
+        selectors = [(t.weight, NodeSelector(node_selector_terms=(t.preference,))) for t in terms if t.weight]
+        return normalized(
+            [sum(weight for weight, s in selectors if node_selector_matches(s, node.node)) for node in nodes]
+        )
+
+
+def matches_node_affinity(pod: Pod, node: Node) -> bool:
+    """Whether ``node`` has the labels of the pod's nodeSelector and matches its required node affinity."""
+    labels = node.metadata.labels
+    if any(labels.get(key) != value for key, value in pod.spec.node_selector.items()):
+        return False
+    required = _required(pod)
+    return required is None or node_selector_matches(required, node)
+
+
+def _required(pod: Pod) -> NodeSelector | None:
+    affinity = pod.spec.affinity
+    if affinity is None or affinity.node_affinity is None:
+        return None
+    return affinity.node_affinity.required_during_scheduling_ignored_during_execution
+
+
+def _named_nodes(term: NodeSelectorTerm) -> set[str] | None:
+    """The only nodes that a term can match, if it names them."""
+    names: set[str] | None = None
+    for requirement in term.match_fields:
+        if requirement.key == "metadata.name" and requirement.operator == "In":
+            names = set(requirement.values) if names is None else names & set(requirement.values)
+    return names

@@ -1,0 +1,36 @@
+"""NodePorts: a port of the host can be taken once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cathedra.scheduler.framework.events import Action, Registration, Resource
+from cathedra.scheduler.framework.plugin import CycleState, FilterPlugin, PreFilterPlugin
+from cathedra.scheduler.framework.status import Code, Status, unschedulable
+from cathedra.scheduler.state.node_info import NodeInfo, ports_conflict
+from cathedra.scheduler.state.pod_info import PodInfo
+from cathedra.scheduler.state.snapshot import Snapshot
+
+__all__ = ["NodePorts"]
+
+
+class NodePorts(PreFilterPlugin, FilterPlugin):
+    """Refuses nodes on which a host port of the pod is taken."""
+
+    name = "NodePorts"
+    _refusal = unschedulable("node(s) didn't have free ports for the requested pod ports")
+
+    def events(self) -> Sequence[Registration]:
+        """A pod that holds a port goes, or a node comes."""
+        return (
+            Registration(Resource.ASSIGNED_POD, Action.DELETE, lambda pod, change: bool(change.old.spec.node_name)),
+            Registration(Resource.NODE, Action.ADD),
+        )
+
+    def pre_filter(self, state: CycleState, pod: PodInfo, snapshot: Snapshot) -> Status | None:
+        """Nothing to do for pods without host ports."""
+        return None if pod.host_ports else Status(Code.SKIP)
+
+    def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
+        """Refuses a node when one port is taken."""
+        return self._refusal if ports_conflict(pod.host_ports, node.ports) else None

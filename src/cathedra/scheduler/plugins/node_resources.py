@@ -1,0 +1,111 @@
+"""What is left on the node: NodeResourcesFit and NodeResourcesBalancedAllocation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from cathedra.api.core.core_v1 import Pod
+from cathedra.scheduler.framework.events import Action, Change, Registration, Resource
+from cathedra.scheduler.framework.plugin import MAX_SCORE, CycleState, FilterPlugin, ScorePlugin
+from cathedra.scheduler.framework.status import Code, Status
+from cathedra.scheduler.state.node_info import NodeInfo
+from cathedra.scheduler.state.pod_info import PodInfo
+from cathedra.scheduler.state.resources import CPU, MEMORY, PODS, amounts
+
+__all__ = ["NodeResourcesBalancedAllocation", "NodeResourcesFit"]
+
+BackedByDevices = Callable[[str], bool]
+"""Whether an extended resource has a device class, so that DynamicResources may provide it."""
+
+
+class NodeResourcesFit(FilterPlugin, ScorePlugin):
+    """The pod's requests must fit into what the other pods leave; emptier nodes are better."""
+
+    name = "NodeResourcesFit"
+    weight = 1
+
+    def __init__(self, backed_by_devices: BackedByDevices) -> None:
+        self._backed_by_devices = backed_by_devices
+
+    def events(self) -> Sequence[Registration]:
+        """Pods that go or shrink, nodes that come or grow, and the pod's own smaller requests."""
+        return (
+            Registration(Resource.ASSIGNED_POD, Action.DELETE | Action.UPDATE_POD_SCALE_DOWN),
+            Registration(Resource.NODE, Action.ADD | Action.UPDATE_NODE_ALLOCATABLE, self._fits_empty_node),
+            Registration(Resource.TARGET_POD, Action.UPDATE_POD_SCALE_DOWN),
+        )
+
+    def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
+        """Refuses with every resource of which there is not enough."""
+        allocatable, requested = node.allocatable, node.requested
+        full = len(node.pods) >= allocatable.get(PODS, 0)
+        short = [
+            name
+            for name, amount in pod.requests.items()
+            if amount > allocatable.get(name, 0) - requested.get(name, 0) and not self._left_to_devices(name, node)
+        ]
+        if not full and not short:
+            return None
+        hopeless = any(pod.requests[name] > allocatable.get(name, 0) for name in short)
+        reasons = (*(("Too many pods",) if full else ()), *(f"Insufficient {name}" for name in short))
+        return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE if hopeless else Code.UNSCHEDULABLE, reasons)
+
+    def score(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Sequence[int] | None:
+        """LeastAllocated over cpu and memory."""
+        cpu, memory = pod.scoring_requests
+        return [_least_allocated(node, cpu, memory) for node in nodes]
+
+    def _left_to_devices(self, name: str, node: NodeInfo) -> bool:
+        return "/" in name and node.allocatable.get(name, 0) == 0 and self._backed_by_devices(name)
+
+    def _fits_empty_node(self, pod: Pod, change: Change) -> bool:
+        allocatable = amounts(change.new.status.allocatable)
+        if allocatable.get(PODS, 0) < 1:
+            return False
+        if change.old is not None and not _grew(amounts(change.old.status.allocatable), allocatable):
+            return False
+        return all(
+            amount <= allocatable.get(name, 0) or ("/" in name and self._backed_by_devices(name))
+            for name, amount in PodInfo(pod).requests.items()
+        )
+
+
+class NodeResourcesBalancedAllocation(ScorePlugin):
+    """Nodes whose cpu and memory would be used in equal parts are better."""
+
+    name = "NodeResourcesBalancedAllocation"
+    weight = 1
+
+    def score(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Sequence[int] | None:
+        """100 minus the standard deviation of the two fractions, in percent."""
+        cpu, memory = pod.requests.get(CPU, 0), pod.requests.get(MEMORY, 0)
+        if not cpu and not memory:
+            return None
+        return [_balance(node, cpu, memory) for node in nodes]
+
+
+def _least_allocated(node: NodeInfo, cpu: int, memory: int) -> int:
+    total = weights = 0
+    for capacity, used in (
+        (node.allocatable.get(CPU, 0), node.scoring_cpu + cpu),
+        (node.allocatable.get(MEMORY, 0), node.scoring_memory + memory),
+    ):
+        if capacity:
+            weights += 1
+            if used <= capacity:
+                total += (capacity - used) * MAX_SCORE // capacity
+    return total // weights if weights else 0
+
+
+def _balance(node: NodeInfo, cpu: int, memory: int) -> int:
+    fractions = [
+        min((node.requested.get(name, 0) + wanted) / capacity, 1.0)
+        for name, wanted in ((CPU, cpu), (MEMORY, memory))
+        if (capacity := node.allocatable.get(name, 0))
+    ]
+    deviation = abs(fractions[0] - fractions[1]) / 2 if len(fractions) == 2 else 0.0
+    return int((1 - deviation) * MAX_SCORE)
+
+
+def _grew(old: dict[str, int], new: dict[str, int]) -> bool:
+    return any(amount > old.get(name, 0) for name, amount in new.items())

@@ -1,0 +1,182 @@
+"""The plugins of one scheduler, run extension point by extension point in their order.
+
+The profile knows no plugin by name. It signs every answer with its plugin, adds the words that kube-scheduler puts
+around errors, and multiplies scores by weights (spec: scheduling.md, sections 1 and 16).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from cathedra.scheduler.framework.diagnosis import Diagnosis
+from cathedra.scheduler.framework.events import Registration
+from cathedra.scheduler.framework.plugin import (
+    BindPlugin,
+    CycleState,
+    FilterPlugin,
+    Narrowed,
+    Nomination,
+    Plugin,
+    PostFilterPlugin,
+    PreBindPlugin,
+    PreEnqueuePlugin,
+    PreFilterPlugin,
+    ReservePlugin,
+    ScorePlugin,
+)
+from cathedra.scheduler.framework.status import Code, Status, error
+from cathedra.scheduler.state.node_info import NodeInfo
+from cathedra.scheduler.state.pod_info import PodInfo
+from cathedra.scheduler.state.snapshot import Snapshot
+
+__all__ = ["Profile", "Scope"]
+
+P = TypeVar("P", bound=Plugin)
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What PreFilter made of the nodes: all of them (``nodes`` is None), or only some, and who said so."""
+
+    nodes: frozenset[str] | None = None
+    narrowed_by: tuple[str, ...] = ()
+
+
+class Profile:
+    """An ordered set of plugins under one scheduler name."""
+
+    def __init__(self, plugins: Iterable[Plugin], name: str = "default-scheduler") -> None:
+        self.name = name
+        self.plugins = tuple(plugins)
+        self.registrations: Mapping[str, Sequence[Registration]] = {p.name: p.events() for p in self.plugins}
+        self._pre_enqueue = self._with(PreEnqueuePlugin)
+        self._pre_filter = self._with(PreFilterPlugin)
+        self._filter = self._with(FilterPlugin)
+        self._post_filter = self._with(PostFilterPlugin)
+        self._score = self._with(ScorePlugin)
+        self._reserve = self._with(ReservePlugin)
+        self._pre_bind = self._with(PreBindPlugin)
+        self._bind = self._with(BindPlugin)
+
+    def pre_enqueue(self, pod: PodInfo) -> Status | None:
+        """The first refusal to let the pod into the active queue."""
+        for plugin in self._pre_enqueue:
+            status = plugin.pre_enqueue(pod)
+            if status is not None:
+                return status.of(plugin.name)
+        return None
+
+    def pre_filter(self, state: CycleState, pod: PodInfo, snapshot: Snapshot) -> Status | Scope:
+        """The nodes that can be meant at all, or the refusal that ends the cycle."""
+        nodes: frozenset[str] | None = None
+        narrowed_by: list[str] = []
+        for plugin in self._pre_filter:
+            answer = plugin.pre_filter(state, pod, snapshot)
+            if answer is None:
+                continue
+            if isinstance(answer, Narrowed):
+                narrowed_by.append(plugin.name)
+                nodes = answer.nodes if nodes is None else nodes & answer.nodes
+                if not nodes:
+                    return _nothing_left(narrowed_by).of(plugin.name)
+            elif answer.code is Code.SKIP:
+                state.skipped_filters.add(plugin.name)
+            elif answer.rejected:
+                return answer.of(plugin.name)
+            else:
+                return error(f'running PreFilter plugin "{plugin.name}": {answer.message}').of(plugin.name)
+        return Scope(nodes, tuple(narrowed_by))
+
+    def filters(self, state: CycleState) -> Sequence[FilterPlugin]:
+        """The filters that have something to say in this cycle."""
+        skipped = state.skipped_filters
+        return [plugin for plugin in self._filter if plugin.name not in skipped]
+
+    def filter(self, filters: Sequence[FilterPlugin], state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
+        """The first refusal of ``node``; an error is worded for people."""
+        for plugin in filters:
+            status = plugin.filter(state, pod, node)
+            if status is None:
+                continue
+            if status.rejected:
+                return status.of(plugin.name)
+            return error(f'running "{plugin.name}" filter plugin: {status.message}').of(plugin.name)
+        return None
+
+    async def post_filter(self, state: CycleState, pod: PodInfo, diagnosis: Diagnosis) -> tuple[str, Nomination | None]:
+        """What plugins did so that the next attempt may succeed: their words, and the node being cleared."""
+        messages: list[str] = []
+        for plugin in self._post_filter:
+            answer = await plugin.post_filter(state, pod, diagnosis)
+            if isinstance(answer, Nomination):
+                return "", answer
+            if answer.code is Code.ERROR:
+                _LOG.error("%s: PostFilter plugin %s: %s", pod.key, plugin.name, answer.message)
+                return answer.message, None
+            if answer.message:
+                messages.append(answer.message)
+        return ", ".join(messages), None
+
+    def score(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> list[int]:
+        """The weighted total of every node."""
+        totals = [0] * len(nodes)
+        for plugin in self._score:
+            if plugin.name in state.skipped_scores:
+                continue
+            scores = plugin.score(state, pod, nodes)
+            if scores is not None:
+                weight = plugin.weight
+                totals = [total + weight * score for total, score in zip(totals, scores, strict=True)]
+        return totals
+
+    def reserve(self, state: CycleState, pod: PodInfo, node: str) -> Status | None:
+        """Have everything that the pod needs on ``node`` held in memory."""
+        for plugin in self._reserve:
+            status = plugin.reserve(state, pod, node)
+            if status is None:
+                continue
+            if status.rejected:
+                return status.of(plugin.name)
+            return error(f'running Reserve plugin "{plugin.name}": {status.message}').of(plugin.name)
+        return None
+
+    async def unreserve(self, state: CycleState, pod: PodInfo, node: str) -> None:
+        """Let go of what was reserved, in reverse order."""
+        for plugin in reversed(self._reserve):
+            await plugin.unreserve(state, pod, node)
+
+    async def pre_bind(self, state: CycleState, pod: PodInfo, node: str) -> Status | None:
+        """Write what must stand in the API before the binding."""
+        for plugin in self._pre_bind:
+            status = await plugin.pre_bind(state, pod, node)
+            if status is None:
+                continue
+            if status.rejected:
+                return status.of(plugin.name)
+            return error(f'running PreBind plugin "{plugin.name}": {status.message}').of(plugin.name)
+        return None
+
+    async def bind(self, state: CycleState, pod: PodInfo, node: str) -> Status | None:
+        """Bind the pod; the first binder that does not skip decides."""
+        for plugin in self._bind:
+            status = await plugin.bind(state, pod, node)
+            if status is None:
+                return None
+            if status.code is not Code.SKIP:
+                return error(f'running Bind plugin "{plugin.name}": {status.message}').of(plugin.name)
+        return error("no bind plugin took the pod")
+
+    def _with(self, kind: type[P]) -> tuple[P, ...]:
+        return tuple(plugin for plugin in self.plugins if isinstance(plugin, kind))
+
+
+def _nothing_left(plugins: Sequence[str]) -> Status:
+    names = f"[{' '.join(sorted(plugins))}]"
+    simultaneously = " simultaneously" if len(plugins) > 1 else ""
+    reason = f"node(s) didn't satisfy plugin(s) {names}{simultaneously}"
+    return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (reason,))

@@ -1,0 +1,53 @@
+"""A pod in the queue, with what is remembered of its attempts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from cathedra.scheduler.state.pod_info import PodInfo
+
+__all__ = ["Backoff", "Entry"]
+
+
+@dataclass(slots=True)
+class Entry:
+    """A waiting pod. Belongs to the queue, or to the cycle that popped it."""
+
+    info: PodInfo
+    added: float
+    """When it entered the queue last, in monotonic seconds: the order among equal priorities."""
+    attempts: int = 0
+    """How often a cycle has tried it."""
+    unschedulable_count: int = 0
+    """How often it was refused, as opposed to something having broken."""
+    errors: int = 0
+    """How often in a row something broke."""
+    unschedulable_plugins: set[str] = field(default_factory=set)
+    pending_plugins: set[str] = field(default_factory=set)
+    gated_by: str = ""
+    """The plugin that keeps it out of the active queue."""
+    gated_message: str = ""
+    area_version: int = 0
+    """Counts moves; an item in a heap with another number is stale."""
+
+    @property
+    def uid(self) -> str:
+        """The pod's UID."""
+        return self.info.uid
+
+
+@dataclass(frozen=True, slots=True)
+class Backoff:
+    """How long a refused pod must wait before it is tried again (spec: scheduling.md, section 1)."""
+
+    initial: float = 1.0
+    """Seconds after the first refusal."""
+    maximum: float = 10.0
+    """Seconds at most; every refusal doubles."""
+
+    def seconds(self, entry: Entry) -> float:
+        """The pause that ``entry`` has earned."""
+        count = entry.errors or entry.unschedulable_count
+        if count == 0:
+            return 0.0
+        return min(self.initial * 2.0 ** min(count - 1, 32), self.maximum)

@@ -1,0 +1,54 @@
+"""Events that happen while a pod is being tried.
+
+A cycle looks at a snapshot. An event between the snapshot and the pod's return to the queue must be judged when the pod
+returns, or the pod would sleep through the change that it waits for. One shared log serves all pods that are in flight:
+each remembers where in the log it left.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from itertools import islice
+
+from cathedra.scheduler.framework.events import Change
+
+__all__ = ["InFlight"]
+
+
+class InFlight:
+    """Pods that are being tried, and the events since the oldest of them left the queue."""
+
+    def __init__(self) -> None:
+        self._left_at: dict[str, int] = {}
+        self._log: deque[Change] = deque()
+        self._first = 0
+
+    def __contains__(self, uid: str) -> bool:
+        return uid in self._left_at
+
+    def __len__(self) -> int:
+        return len(self._left_at)
+
+    def start(self, uid: str) -> None:
+        """A pod leaves the queue to be tried."""
+        self._left_at[uid] = self._first + len(self._log)
+
+    def record(self, change: Change) -> None:
+        """Keep an event for those that are being tried; nothing is kept if there are none."""
+        if self._left_at:
+            self._log.append(change)
+
+    def since(self, uid: str) -> Iterator[Change]:
+        """Events since the pod left."""
+        return islice(self._log, self._left_at[uid] - self._first, None)
+
+    def done(self, uid: str) -> None:
+        """The pod is no longer being tried; events that nobody else needs are dropped."""
+        if self._left_at.pop(uid, None) is None:
+            return
+        # Pods leave in the order of the log, so the first one in the dict is the oldest.
+        oldest = next(iter(self._left_at.values()), self._first + len(self._log))
+        while self._first < oldest:
+            self._log.popleft()
+            self._first += 1

@@ -1,0 +1,308 @@
+"""The scheduling queue: who is tried next, who waits, and what wakes whom.
+
+Three areas, as in kube-scheduler: *active* pods are tried by priority and then by age; pods in *back-off* were refused
+or failed a moment ago; *unschedulable* pods wait for an event that one of the plugins which refused them cares about.
+A pod that nobody wakes is tried again after five minutes anyway. While nothing is active, a refused pod need not sit out
+its back-off; one for which something broke does (spec: scheduling.md, sections 1 and 3).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import itertools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from cathedra.api.core.core_v1 import Pod
+from cathedra.clock import Clock
+from cathedra.scheduler.framework.events import Action, Change, Registration, Resource
+from cathedra.scheduler.framework.status import Status
+from cathedra.scheduler.queue.entry import Backoff, Entry
+from cathedra.scheduler.queue.inflight import InFlight
+from cathedra.scheduler.state.pod_info import PodInfo
+from cathedra.scheduler.state.resources import pod_requests
+
+__all__ = ["SchedulingQueue", "pod_actions"]
+
+FLUSH_SECONDS = 30.0
+"""How often pods are looked for that nobody has woken."""
+LONGEST_WAIT_SECONDS = 300.0
+"""After this time in the unschedulable area a pod is tried again without a reason."""
+
+PreEnqueue = Callable[[PodInfo], Status | None]
+
+
+class SchedulingQueue:
+    """Pods without a node, in the order in which they are to be tried."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        pre_enqueue: PreEnqueue,
+        registrations: Mapping[str, Sequence[Registration]],
+        backoff: Backoff | None = None,
+    ) -> None:
+        self._clock = clock
+        self._pre_enqueue = pre_enqueue
+        self._registrations = registrations
+        self._backoff = backoff or Backoff()
+        self._sequence = itertools.count()
+        self._entries: dict[str, Entry] = {}
+        """Every waiting pod, wherever it waits; those in flight are not here."""
+        self._active: list[tuple[int, float, int, int, Entry]] = []
+        self._backing_off: list[tuple[float, int, int, Entry]] = []
+        self._erring: list[tuple[float, int, int, Entry]] = []
+        self._unschedulable: dict[str, Entry] = {}
+        self._by_plugin: dict[str, dict[str, Entry]] = {}
+        self._in_flight = InFlight()
+        self._wake = asyncio.Event()
+        self._rearm = asyncio.Event()
+
+    # --- pods come, change and go
+
+    def add(self, pod: Pod) -> None:
+        """A pod without a node has appeared."""
+        self._activate(Entry(PodInfo(pod), self._clock.monotonic()))
+
+    def update(self, old: Pod, new: Pod) -> None:
+        """A waiting pod has a new version; that alone may make it schedulable."""
+        uid = new.metadata.uid
+        change = Change(Resource.TARGET_POD, pod_actions(old, new), old, new)
+        if uid in self._in_flight:
+            self._in_flight.record(change)
+            return
+        entry = self._entries.get(uid)
+        if entry is None:
+            self.add(new)
+            return
+        entry.info = entry.info.with_pod(new)
+        if uid in self._unschedulable and self._worth_requeuing(entry, change):
+            self._requeue(entry)
+
+    def delete(self, uid: str) -> None:
+        """A waiting pod has gone, or has got a node."""
+        entry = self._entries.pop(uid, None)
+        if entry is not None:
+            entry.area_version += 1
+            self._leave_unschedulable(entry)
+
+    # --- trying
+
+    async def pop(self) -> Entry:
+        """The next pod to try; it is in flight until `done` or `put_back`."""
+        while (entry := self._next()) is None:
+            self._wake.clear()
+            await self._wake.wait()
+        return entry
+
+    def done(self, uid: str) -> None:
+        """The pod needs no events any more: it is being bound, or it is gone."""
+        self._in_flight.done(uid)
+
+    def put_back(self, entry: Entry, plugins: Iterable[str], pending: Iterable[str] = ()) -> None:
+        """The attempt failed: refused by ``plugins``, or waiting for what ``pending`` asked for.
+
+        With neither, something broke, and only time can help. Events since the pod left are judged now.
+        """
+        entry.unschedulable_plugins = set(plugins)
+        entry.pending_plugins = set(pending)
+        entry.added = self._clock.monotonic()
+        missed = list(self._in_flight.since(entry.uid)) if entry.uid in self._in_flight else []
+        self._in_flight.done(entry.uid)
+        if not entry.unschedulable_plugins and not entry.pending_plugins:
+            entry.errors += 1
+            self._back_off(entry)
+            return
+        entry.errors = 0
+        entry.unschedulable_count += 1
+        self._sleep(entry)
+        for change in missed:
+            if change.resource is Resource.TARGET_POD and change.new.metadata.uid != entry.uid:
+                continue
+            if self._worth_requeuing(entry, change):
+                self._requeue(entry)
+                return
+
+    def activate(self, uid: str) -> None:
+        """Try a waiting pod as soon as possible, whatever it waits for."""
+        entry = self._entries.get(uid)
+        if entry is not None:
+            self._activate(entry)
+
+    # --- waking
+
+    def move(self, change: Change) -> None:
+        """Something in the cluster has changed: wake those whom it may concern."""
+        self._in_flight.record(change)
+        if not self._unschedulable:
+            return
+        for plugin, registrations in self._registrations.items():
+            if not self._by_plugin.get(plugin):
+                continue
+            for registration in registrations:
+                if registration.matches(change):
+                    self._wake_by(plugin, registration, change)
+
+    async def run(self) -> None:
+        """End back-offs and over-long waits when their time comes; runs until cancelled."""
+        next_flush = self._clock.monotonic() + FLUSH_SECONDS
+        while True:
+            self._rearm.clear()
+            now = self._clock.monotonic()
+            self._end_backoffs(now)
+            if now >= next_flush:
+                self._flush(now)
+                next_flush = now + FLUSH_SECONDS
+            due = min([next_flush, *(heap[0][0] for heap in (self._backing_off, self._erring) if heap)])
+            await self._sleep_or_rearm(max(due - now, 0.0))
+
+    # --- numbers
+
+    def statistics(self) -> dict[str, int]:
+        """How many pods are where."""
+        counted = {"unschedulable": 0, "gated": 0, "backoff": 0, "active": 0, "inflight": len(self._in_flight)}
+        for entry in self._unschedulable.values():
+            counted["gated" if entry.gated_by else "unschedulable"] += 1
+        for heap in (self._backing_off, self._erring):
+            counted["backoff"] += sum(1 for item in heap if item[-2] == item[-1].area_version)
+        counted["active"] = sum(1 for item in self._active if item[-2] == item[-1].area_version)
+        return counted
+
+    def waiting(self) -> Iterable[Entry]:
+        """Every pod that is not in flight."""
+        return self._entries.values()
+
+    # --- inside
+
+    def _next(self) -> Entry | None:
+        for heap in (self._active, self._backing_off):
+            while heap:
+                *_, version, entry = heapq.heappop(heap)
+                if version == entry.area_version:
+                    return self._leave(entry)
+        return None
+
+    def _leave(self, entry: Entry) -> Entry:
+        entry.area_version += 1
+        entry.attempts += 1
+        entry.unschedulable_plugins, entry.pending_plugins, entry.gated_by = set(), set(), ""
+        del self._entries[entry.uid]
+        self._in_flight.start(entry.uid)
+        return entry
+
+    def _activate(self, entry: Entry) -> None:
+        """Put the pod among the active ones, unless a plugin keeps it out."""
+        self._enter(entry)
+        refusal = self._pre_enqueue(entry.info)
+        if refusal is not None:
+            entry.gated_by, entry.gated_message = refusal.plugin, refusal.message
+            entry.unschedulable_plugins = {refusal.plugin}
+            self._sleep(entry)
+            return
+        entry.gated_by = entry.gated_message = ""
+        item = (-entry.info.priority, entry.added, next(self._sequence), entry.area_version, entry)
+        heapq.heappush(self._active, item)
+        self._wake.set()
+
+    def _requeue(self, entry: Entry) -> None:
+        """Wake a pod: at once if it was gated or pending, otherwise when its back-off is over."""
+        if entry.gated_by or entry.pending_plugins or self._ready_at(entry) <= self._clock.monotonic():
+            self._activate(entry)
+            return
+        self._back_off(entry)
+
+    def _back_off(self, entry: Entry) -> None:
+        self._enter(entry)
+        heap = self._erring if entry.errors else self._backing_off
+        heapq.heappush(heap, (self._ready_at(entry), next(self._sequence), entry.area_version, entry))
+        self._rearm.set()
+        if not entry.errors:
+            self._wake.set()
+
+    def _ready_at(self, entry: Entry) -> float:
+        return entry.added + self._backoff.seconds(entry)
+
+    def _sleep(self, entry: Entry) -> None:
+        self._enter(entry)
+        self._unschedulable[entry.uid] = entry
+        for plugin in entry.unschedulable_plugins | entry.pending_plugins:
+            self._by_plugin.setdefault(plugin, {})[entry.uid] = entry
+
+    def _enter(self, entry: Entry) -> None:
+        entry.area_version += 1
+        self._leave_unschedulable(entry)
+        self._entries[entry.uid] = entry
+
+    def _leave_unschedulable(self, entry: Entry) -> None:
+        if self._unschedulable.pop(entry.uid, None) is None:
+            return
+        for sleepers in self._by_plugin.values():
+            sleepers.pop(entry.uid, None)
+
+    def _wake_by(self, plugin: str, registration: Registration, change: Change) -> None:
+        sleepers = self._by_plugin[plugin]
+        affected = registration.affected(change) if registration.affected else None
+        chosen = list(sleepers.values()) if affected is None else [sleepers[uid] for uid in affected if uid in sleepers]
+        for entry in chosen:
+            if registration.hint is None or registration.hint(entry.info.pod, change):
+                self._requeue(entry)
+
+    def _worth_requeuing(self, entry: Entry, change: Change) -> bool:
+        for plugin in entry.unschedulable_plugins | entry.pending_plugins:
+            for registration in self._registrations.get(plugin, ()):
+                if registration.matches(change) and self._helps(registration, entry, change):
+                    return True
+        return False
+
+    @staticmethod
+    def _helps(registration: Registration, entry: Entry, change: Change) -> bool:
+        if registration.affected is not None:
+            affected = registration.affected(change)
+            if affected is not None and entry.uid not in affected:
+                return False
+        return registration.hint is None or registration.hint(entry.info.pod, change)
+
+    def _end_backoffs(self, now: float) -> None:
+        for heap in (self._backing_off, self._erring):
+            while heap and heap[0][0] <= now:
+                *_, version, entry = heapq.heappop(heap)
+                if version == entry.area_version:
+                    self._activate(entry)
+
+    def _flush(self, now: float) -> None:
+        for entry in list(self._unschedulable.values()):
+            if now - entry.added > LONGEST_WAIT_SECONDS:
+                self._requeue(entry)
+
+    async def _sleep_or_rearm(self, seconds: float) -> None:
+        timer = asyncio.ensure_future(self._clock.sleep(seconds))
+        rearmed = asyncio.ensure_future(self._rearm.wait())
+        try:
+            await asyncio.wait({timer, rearmed}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            timer.cancel()
+            rearmed.cancel()
+
+
+def pod_actions(old: Pod, new: Pod) -> Action:
+    """What changed between two versions of a pod, in the words that plugins register for."""
+    actions = Action(0)
+    if old.metadata.labels != new.metadata.labels:
+        actions |= Action.UPDATE_POD_LABEL
+    if old.status.resource_claim_statuses != new.status.resource_claim_statuses:
+        actions |= Action.UPDATE_POD_GENERATED_CLAIM
+    if old.spec is not new.spec:
+        if old.spec.tolerations != new.spec.tolerations:
+            actions |= Action.UPDATE_POD_TOLERATION
+        if old.spec.scheduling_gates and not new.spec.scheduling_gates:
+            actions |= Action.UPDATE_POD_GATES_ELIMINATED
+        if _scaled_down(old, new):
+            actions |= Action.UPDATE_POD_SCALE_DOWN
+    return actions or Action.UPDATE
+
+
+def _scaled_down(old: Pod, new: Pod) -> bool:
+    if old.spec.containers == new.spec.containers and old.spec.resources == new.spec.resources:
+        return False
+    before, after = pod_requests(old), pod_requests(new)
+    return any(after.get(name, 0) < amount for name, amount in before.items())

@@ -1,0 +1,125 @@
+"""From all nodes to one: filter, score, pick.
+
+Up to a hundred nodes all are looked at; in larger clusters the search stops when enough nodes fit, and the next one
+begins where this one ended, so that every node gets its turn (spec: scheduling.md, section 1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from random import Random
+
+from cathedra.scheduler.framework.diagnosis import Diagnosis
+from cathedra.scheduler.framework.plugin import CycleState
+from cathedra.scheduler.framework.status import Status, unresolvable
+from cathedra.scheduler.profile import Profile
+from cathedra.scheduler.state.node_info import NodeInfo
+from cathedra.scheduler.state.pod_info import PodInfo
+from cathedra.scheduler.state.snapshot import Snapshot
+
+__all__ = ["Chosen", "Search", "nodes_to_find"]
+
+FEWEST_NODES = 100
+"""At least so many feasible nodes are looked for."""
+LOWEST_PERCENTAGE = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """The node of the pod, and how many were looked at to find it."""
+
+    node: str
+    evaluated: int
+    feasible: int
+
+
+class Search:
+    """Finds the node of a pod. Remembers nothing between pods but where to begin."""
+
+    def __init__(self, profile: Profile, random: Random, *, percentage: int = 0) -> None:
+        """``percentage`` of all nodes to find before the search stops; 0 adapts it to the size of the cluster."""
+        self._profile = profile
+        self._random = random
+        self._percentage = percentage
+        self._start = 0
+
+    def find(self, state: CycleState, pod: PodInfo, nominated: str = "") -> Chosen | Diagnosis | Status:
+        """The best node; why there is none; or what broke."""
+        snapshot = state.snapshot
+        diagnosis = Diagnosis(len(snapshot.nodes))
+        feasible = self._feasible(state, pod, snapshot, diagnosis, nominated)
+        if isinstance(feasible, Status):
+            return feasible
+        if not feasible:
+            return diagnosis
+        evaluated = len(feasible) + len(diagnosis.refusals)
+        if len(feasible) == 1:
+            return Chosen(feasible[0].name, evaluated, 1)
+        totals = self._profile.score(state, pod, feasible)
+        best = max(totals)
+        ties = [node for node, total in zip(feasible, totals, strict=True) if total == best]
+        node = ties[0] if len(ties) == 1 else self._random.choice(ties)
+        return Chosen(node.name, evaluated, len(feasible))
+
+    def _feasible(
+        self, state: CycleState, pod: PodInfo, snapshot: Snapshot, diagnosis: Diagnosis, nominated: str
+    ) -> Sequence[NodeInfo] | Status:
+        scope = self._profile.pre_filter(state, pod, snapshot)
+        if isinstance(scope, Status):
+            if not scope.rejected:
+                return scope
+            diagnosis.absent = scope
+            diagnosis.prefilter_message = scope.message
+            diagnosis.blame(scope)
+            return ()
+        nodes = snapshot.nodes
+        if scope.nodes is not None:
+            nodes = [node for node in nodes if node.name in scope.nodes]
+            names = f"[{' '.join(sorted(scope.narrowed_by))}]"
+            diagnosis.absent = unresolvable(f"node(s) didn't satisfy plugin(s) {names}")
+            diagnosis.unschedulable_plugins.update(scope.narrowed_by)
+        if nominated:
+            chosen = self._pass([node for node in nodes if node.name == nominated], 1, state, pod, Diagnosis(0))
+            if not isinstance(chosen, Status) and chosen:
+                return chosen
+        return self._from_start(nodes, state, pod, diagnosis)
+
+    def _from_start(
+        self, nodes: Sequence[NodeInfo], state: CycleState, pod: PodInfo, diagnosis: Diagnosis
+    ) -> Sequence[NodeInfo] | Status:
+        if not nodes:
+            return ()
+        start = self._start % len(nodes)
+        ordered = [*nodes[start:], *nodes[:start]] if start else nodes
+        feasible = self._pass(ordered, nodes_to_find(len(nodes), self._percentage), state, pod, diagnosis)
+        if not isinstance(feasible, Status):
+            self._start = (start + len(feasible) + len(diagnosis.refusals)) % len(nodes)
+        return feasible
+
+    def _pass(
+        self, nodes: Sequence[NodeInfo], wanted: int, state: CycleState, pod: PodInfo, diagnosis: Diagnosis
+    ) -> Sequence[NodeInfo] | Status:
+        """Nodes that pass every filter, until ``wanted`` are found."""
+        filters = self._profile.filters(state)
+        judge = self._profile.filter
+        feasible: list[NodeInfo] = []
+        for node in nodes:
+            status = judge(filters, state, pod, node)
+            if status is None:
+                feasible.append(node)
+                if len(feasible) == wanted:
+                    break
+            elif status.rejected:
+                diagnosis.refuse(node.name, status)
+            else:
+                return status
+        return feasible
+
+
+def nodes_to_find(nodes: int, percentage: int = 0) -> int:
+    """How many feasible nodes are enough in a cluster of ``nodes``."""
+    if nodes < FEWEST_NODES:
+        return nodes
+    adaptive = percentage or max(50 - nodes // 125, LOWEST_PERCENTAGE)
+    return max(nodes * adaptive // 100, FEWEST_NODES)

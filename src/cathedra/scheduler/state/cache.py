@@ -1,0 +1,143 @@
+"""Nodes and pods as the scheduler believes them to be: what the API says, plus the pods it is just binding.
+
+A pod is *assumed* on its node as soon as a cycle has chosen it, so that the next cycle counts it although its binding
+is not written yet. The informer's event confirms it; a failed binding forgets it.
+"""
+
+from __future__ import annotations
+
+from cathedra.api.core.core_v1 import Node, Pod
+from cathedra.scheduler.state.node_info import NodeInfo
+from cathedra.scheduler.state.pod_info import PodInfo
+from cathedra.scheduler.state.snapshot import Snapshot, zone_by_zone
+
+__all__ = ["Cache"]
+
+
+class Cache:
+    """All nodes, and all pods that have or are about to get one."""
+
+    def __init__(self) -> None:
+        self._nodes: dict[str, NodeInfo] = {}
+        self._known: dict[str, None] = {}
+        self._places: dict[str, str] = {}
+        self._assumed: set[str] = set()
+        self._with_affinity: dict[str, int] = {}
+        self._snapshot: Snapshot | None = None
+
+    # --- nodes
+
+    def set_node(self, node: Node) -> None:
+        """Add a node, or take over its new version."""
+        name = node.metadata.name
+        info = self._nodes.get(name)
+        if info is None:
+            info = self._nodes[name] = NodeInfo(name=name)
+        moved = name not in self._known or info.node.metadata.labels != node.metadata.labels
+        info.set_node(node)
+        self._known[name] = None
+        if moved:
+            self._snapshot = None
+
+    def remove_node(self, name: str) -> None:
+        """Forget a node. Pods on it are remembered until they go too."""
+        info = self._nodes.get(name)
+        if info is None or name not in self._known:
+            return
+        del self._known[name]
+        self._snapshot = None
+        if not info.pods:
+            del self._nodes[name]
+
+    def node(self, name: str) -> NodeInfo | None:
+        """The node of that name, if it exists."""
+        return self._nodes[name] if name in self._known else None
+
+    # --- pods
+
+    def add_pod(self, pod: Pod) -> None:
+        """A pod with a node has appeared; confirms an assumed one."""
+        uid = pod.metadata.uid
+        place = self._places.get(uid)
+        if place is None:
+            self._put(PodInfo(pod))
+            return
+        self._assumed.discard(uid)
+        self._replace(pod, place)
+
+    def update_pod(self, pod: Pod) -> None:
+        """A pod with a node has a new version."""
+        self.add_pod(pod)
+
+    def remove_pod(self, uid: str) -> None:
+        """A pod has gone."""
+        self._assumed.discard(uid)
+        self._take(uid)
+
+    def assume(self, pod: PodInfo) -> None:
+        """Count ``pod`` on the node that its spec names, before the binding is written."""
+        self._put(pod)
+        self._assumed.add(pod.uid)
+
+    def forget(self, uid: str) -> None:
+        """Take back an assumption; a pod that has been confirmed meanwhile stays."""
+        if uid in self._assumed:
+            self._assumed.discard(uid)
+            self._take(uid)
+
+    def is_assumed(self, uid: str) -> bool:
+        """Whether the pod is counted although the API does not know yet."""
+        return uid in self._assumed
+
+    def place_of(self, uid: str) -> str | None:
+        """The node on which the pod is counted."""
+        return self._places.get(uid)
+
+    def __len__(self) -> int:
+        """How many pods are counted."""
+        return len(self._places)
+
+    # --- views
+
+    def snapshot(self) -> Snapshot:
+        """The nodes as they are now, for one cycle."""
+        if self._snapshot is None:
+            nodes = zone_by_zone(self._nodes[name] for name in self._known)
+            self._snapshot = Snapshot(nodes, {info.name: info for info in nodes}, self._with_affinity)
+        return self._snapshot
+
+    def _put(self, pod: PodInfo) -> None:
+        name = pod.pod.spec.node_name
+        info = self._nodes.get(name)
+        if info is None:
+            info = self._nodes[name] = NodeInfo(name=name)
+        info.add(pod)
+        self._places[pod.uid] = name
+        if pod.has_affinity:
+            self._with_affinity[name] = self._with_affinity.get(name, 0) + 1
+
+    def _replace(self, pod: Pod, place: str) -> None:
+        info = self._nodes[place]
+        old = info.pods[pod.metadata.uid]
+        new = old.with_pod(pod)
+        if pod.spec.node_name == place and "requests" in new.__dict__:
+            # An equal spec and equal labels: the sums stay as they are.
+            info.pods[new.uid] = new
+            return
+        self._take(new.uid)
+        self._put(new)
+
+    def _take(self, uid: str) -> None:
+        name = self._places.pop(uid, None)
+        if name is None:
+            return
+        info = self._nodes[name]
+        pod = info.remove(uid)
+        if pod is not None and pod.has_affinity:
+            left = self._with_affinity[name] - 1
+            if left:
+                self._with_affinity[name] = left
+            else:
+                del self._with_affinity[name]
+        if not info.pods and name not in self._known:
+            del self._nodes[name]

@@ -1,0 +1,144 @@
+"""A node and the pods on it, with their sums kept up to date.
+
+Adding or removing a pod costs that pod's resources, and reading a sum costs nothing: filters read them for every node
+and every pod.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from cathedra.api.core.core_v1 import Node, Toleration
+from cathedra.scheduler.state.pod_info import PodInfo
+from cathedra.scheduler.state.resources import Amounts, amounts
+
+__all__ = ["NodeInfo", "ports_conflict", "tolerates"]
+
+_ANY_ADDRESS = "0.0.0.0"
+_HARD_EFFECTS = ("NoSchedule", "NoExecute")
+
+
+class NodeInfo:
+    """A node with its pods, the assumed ones included. Only the cache changes it."""
+
+    __slots__ = (
+        "allocatable",
+        "generation",
+        "hard_taints",
+        "image_sizes",
+        "name",
+        "node",
+        "pods",
+        "ports",
+        "requested",
+        "scoring_cpu",
+        "scoring_memory",
+        "soft_taints",
+    )
+
+    def __init__(self, node: Node | None = None, name: str = "") -> None:
+        self.name = name
+        self.node = Node()
+        self.pods: dict[str, PodInfo] = {}
+        self.requested: Amounts = {}
+        self.scoring_cpu = 0
+        self.scoring_memory = 0
+        self.ports: dict[tuple[str, str, int], int] = {}
+        self.allocatable: Amounts = {}
+        self.hard_taints: tuple[tuple[str, str, str], ...] = ()
+        self.soft_taints: tuple[tuple[str, str, str], ...] = ()
+        self.image_sizes: dict[str, int] = {}
+        self.generation = 0
+        """Grows with every change; equal generations mean an equal node with equal pods."""
+        if node is not None:
+            self.set_node(node)
+
+    def set_node(self, node: Node) -> None:
+        """Take over a new version of the node itself."""
+        self.name = node.metadata.name
+        self.node = node
+        self.allocatable = amounts(node.status.allocatable)
+        taints = tuple((taint.key, taint.value, taint.effect) for taint in node.spec.taints)
+        self.hard_taints = tuple(taint for taint in taints if taint[2] in _HARD_EFFECTS)
+        self.soft_taints = tuple(taint for taint in taints if taint[2] == "PreferNoSchedule")
+        self.image_sizes = {name: image.size_bytes for image in node.status.images for name in image.names}
+        self.generation += 1
+
+    def add(self, pod: PodInfo) -> None:
+        """Put ``pod`` on the node."""
+        self.pods[pod.uid] = pod
+        self._count(pod, 1)
+
+    def remove(self, uid: str) -> PodInfo | None:
+        """Take a pod off the node; None if it was not there."""
+        pod = self.pods.pop(uid, None)
+        if pod is not None:
+            self._count(pod, -1)
+        return pod
+
+    def copy(self) -> NodeInfo:
+        """One that can be changed to try something out."""
+        made = NodeInfo(self.node)
+        made.name = self.name
+        made.pods = dict(self.pods)
+        made.requested = dict(self.requested)
+        made.scoring_cpu, made.scoring_memory = self.scoring_cpu, self.scoring_memory
+        made.ports = dict(self.ports)
+        made.generation = self.generation
+        return made
+
+    def _count(self, pod: PodInfo, sign: int) -> None:
+        requested = self.requested
+        for name, amount in pod.requests.items():
+            requested[name] = requested.get(name, 0) + sign * amount
+        cpu, memory = pod.scoring_requests
+        self.scoring_cpu += sign * cpu
+        self.scoring_memory += sign * memory
+        for port in pod.host_ports:
+            left = self.ports.get(port, 0) + sign
+            if left:
+                self.ports[port] = left
+            else:
+                del self.ports[port]
+        self.generation += 1
+
+
+def ports_conflict(wanted: Iterable[tuple[str, str, int]], used: Iterable[tuple[str, str, int]]) -> bool:
+    """Whether some wanted port is taken, the wildcard address colliding with every other."""
+    taken: dict[tuple[str, int], set[str]] = {}
+    for address, protocol, port in used:
+        taken.setdefault((protocol, port), set()).add(address)
+    for address, protocol, port in wanted:
+        holders = taken.get((protocol, port))
+        if holders and (address == _ANY_ADDRESS or address in holders or _ANY_ADDRESS in holders):
+            return True
+    return False
+
+
+def tolerates(tolerations: Iterable[Toleration], taint: tuple[str, str, str]) -> bool:
+    """Whether some toleration covers the taint (key, value, effect)."""
+    return any(_covers(toleration, taint) for toleration in tolerations)
+
+
+def _covers(toleration: Toleration, taint: tuple[str, str, str]) -> bool:
+    key, value, effect = taint
+    if toleration.effect and toleration.effect != effect:
+        return False
+    if toleration.key and toleration.key != key:
+        return False
+    if toleration.operator == "Exists":
+        return True
+    if toleration.operator in ("", "Equal"):
+        return toleration.value == value and bool(toleration.key)
+    return _compares(toleration, value)
+
+
+def _compares(toleration: Toleration, value: str) -> bool:
+    """Numeric operators of tolerations: both sides must be whole numbers."""
+    try:
+        wanted, found = int(toleration.value), int(value)
+    except ValueError:
+        return False
+    if toleration.operator == "Gt":
+        return found > wanted
+    return toleration.operator == "Lt" and found < wanted

@@ -1,0 +1,183 @@
+"""A pod with everything the scheduler reads off it more than once: requests, ports, affinity terms.
+
+Made once for each version of a pod that matters, shared by queue, cache and cycles, never changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
+
+from cathedra.api.core.core_v1 import ContainerPort, Pod, PodAffinityTerm
+from cathedra.api.core.meta_v1 import LabelSelector, LabelSelectorRequirement
+from cathedra.api.quantity import Quantity
+from cathedra.api.selectors import Selector, from_label_selector
+from cathedra.api.struct import replace
+from cathedra.scheduler.state.resources import CPU, MEMORY, Amounts, pod_requests
+
+__all__ = ["AffinityTerm", "NamespaceLabels", "PodInfo", "WeightedTerm", "selector_with_keys"]
+
+NamespaceLabels = Callable[[str], Mapping[str, str]]
+"""Namespace → its labels."""
+
+_SCORING_DEFAULTS = {CPU: Quantity("100m"), MEMORY: Quantity("200Mi")}
+
+
+class AffinityTerm:
+    """One term of pod affinity or anti-affinity, parsed."""
+
+    __slots__ = ("_namespace_selector", "_namespaces", "_selector", "topology_key")
+
+    def __init__(self, pod: Pod, term: PodAffinityTerm) -> None:
+        self.topology_key = term.topology_key
+        self._selector = selector_with_keys(
+            term.label_selector, pod.metadata.labels, term.match_label_keys, term.mismatch_label_keys
+        )
+        names = term.namespaces
+        if not names and term.namespace_selector is None:
+            names = (pod.metadata.namespace,)
+        self._namespaces = frozenset(names)
+        self._namespace_selector: Selector | None = (
+            None if term.namespace_selector is None else from_label_selector(term.namespace_selector)
+        )
+
+    def matches(self, pod: Pod, namespace_labels: NamespaceLabels) -> bool:
+        """Whether ``pod`` is one of those that the term means."""
+        if self._selector is None or not self._selector.matches(pod.metadata.labels):
+            return False
+        namespace = pod.metadata.namespace
+        if namespace in self._namespaces:
+            return True
+        return self._namespace_selector is not None and self._namespace_selector.matches(namespace_labels(namespace))
+
+
+class WeightedTerm:
+    """A preferred term with its weight; negative for anti-affinity."""
+
+    __slots__ = ("term", "weight")
+
+    def __init__(self, term: AffinityTerm, weight: int) -> None:
+        self.term = term
+        self.weight = weight
+
+
+class PodInfo:
+    """A pod, and what is derived from its spec."""
+
+    def __init__(self, pod: Pod) -> None:
+        self.pod = pod
+        self.uid = pod.metadata.uid
+        self.namespace = pod.metadata.namespace
+        self.name = pod.metadata.name
+
+    @property
+    def key(self) -> str:
+        """``namespace/name``."""
+        return f"{self.namespace}/{self.name}"
+
+    @property
+    def priority(self) -> int:
+        """The pod's priority; none counts as 0."""
+        return self.pod.spec.priority or 0
+
+    def with_pod(self, pod: Pod) -> PodInfo:
+        """The same for another version of the pod; what was derived from an equal spec is kept."""
+        made = PodInfo(pod)
+        same_spec = pod.spec is self.pod.spec or pod.spec == self.pod.spec
+        if same_spec and pod.metadata.labels == self.pod.metadata.labels:
+            made.__dict__.update({k: v for k, v in self.__dict__.items() if k in _DERIVED})
+        return made
+
+    def on(self, node: str) -> PodInfo:
+        """The pod as it will be when it is bound to ``node``."""
+        made = PodInfo(replace(self.pod, spec=replace(self.pod.spec, node_name=node)))
+        made.__dict__.update({k: v for k, v in self.__dict__.items() if k in _DERIVED})
+        return made
+
+    @cached_property
+    def requests(self) -> Amounts:
+        """What the pod asks of its node, zeros left out."""
+        return {name: amount for name, amount in pod_requests(self.pod).items() if amount}
+
+    @cached_property
+    def scoring_requests(self) -> tuple[int, int]:
+        """Milli-cpu and bytes of memory for scoring, where a container that does not ask counts as a small one."""
+        counted = pod_requests(self.pod, _SCORING_DEFAULTS)
+        return counted.get(CPU, 0), counted.get(MEMORY, 0)
+
+    @cached_property
+    def host_ports(self) -> tuple[tuple[str, str, int], ...]:
+        """(address, protocol, port) for every port that the pod takes on its host."""
+        return tuple(
+            (port.host_ip or "0.0.0.0", port.protocol or "TCP", port.host_port)
+            for port in _ports(self.pod)
+            if port.host_port > 0
+        )
+
+    @cached_property
+    def required_affinity(self) -> tuple[AffinityTerm, ...]:
+        """Required terms of pod affinity."""
+        affinity = self.pod.spec.affinity
+        if affinity is None or affinity.pod_affinity is None:
+            return ()
+        terms = affinity.pod_affinity.required_during_scheduling_ignored_during_execution
+        return tuple(AffinityTerm(self.pod, term) for term in terms)
+
+    @cached_property
+    def required_anti_affinity(self) -> tuple[AffinityTerm, ...]:
+        """Required terms of pod anti-affinity."""
+        affinity = self.pod.spec.affinity
+        if affinity is None or affinity.pod_anti_affinity is None:
+            return ()
+        terms = affinity.pod_anti_affinity.required_during_scheduling_ignored_during_execution
+        return tuple(AffinityTerm(self.pod, term) for term in terms)
+
+    @cached_property
+    def preferred_terms(self) -> tuple[WeightedTerm, ...]:
+        """Preferred terms of both kinds; weights of anti-affinity are negative."""
+        affinity = self.pod.spec.affinity
+        if affinity is None:
+            return ()
+        return tuple(_preferred(self.pod))
+
+    @cached_property
+    def has_affinity(self) -> bool:
+        """Whether the pod says anything about other pods."""
+        affinity = self.pod.spec.affinity
+        return affinity is not None and (affinity.pod_affinity is not None or affinity.pod_anti_affinity is not None)
+
+
+_DERIVED = frozenset(name for name, value in vars(PodInfo).items() if isinstance(value, cached_property))
+
+
+def selector_with_keys(
+    selector: LabelSelector | None, labels: Mapping[str, str], match: tuple[str, ...], mismatch: tuple[str, ...] = ()
+) -> Selector | None:
+    """``selector`` narrowed to the pod's own values of some label keys; no selector matches nothing."""
+    if selector is None:
+        return None
+    added = [LabelSelectorRequirement(key=k, operator="In", values=(labels[k],)) for k in match if k in labels]
+    added += [LabelSelectorRequirement(key=k, operator="NotIn", values=(labels[k],)) for k in mismatch if k in labels]
+    if added:
+        selector = replace(selector, match_expressions=(*selector.match_expressions, *added))
+    return from_label_selector(selector)
+
+
+def _ports(pod: Pod) -> Iterator[ContainerPort]:
+    for container in pod.spec.containers:
+        yield from container.ports
+    for container in pod.spec.init_containers:
+        if container.restart_policy == "Always":
+            yield from container.ports
+
+
+def _preferred(pod: Pod) -> Iterator[WeightedTerm]:
+    affinity = pod.spec.affinity
+    if affinity is None:
+        return
+    if affinity.pod_affinity is not None:
+        for weighted in affinity.pod_affinity.preferred_during_scheduling_ignored_during_execution:
+            yield WeightedTerm(AffinityTerm(pod, weighted.pod_affinity_term), weighted.weight)
+    if affinity.pod_anti_affinity is not None:
+        for weighted in affinity.pod_anti_affinity.preferred_during_scheduling_ignored_during_execution:
+            yield WeightedTerm(AffinityTerm(pod, weighted.pod_affinity_term), -weighted.weight)

@@ -1,0 +1,50 @@
+"""The nodes as one scheduling cycle sees them.
+
+A cycle runs without giving way, so the snapshot shares the cache's node infos instead of copying them; only the order
+of the nodes is kept, and it is built anew only when nodes come or go. Nodes are ordered zone by zone, one of each in
+turn, so that the first nodes looked at are spread (spec: scheduling.md, section 1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from cathedra.api.core.core_v1 import Node
+from cathedra.scheduler.state.node_info import NodeInfo
+
+__all__ = ["Snapshot", "zone_by_zone"]
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """All nodes in the order of search."""
+
+    nodes: Sequence[NodeInfo]
+    by_name: Mapping[str, NodeInfo]
+    with_affinity: Mapping[str, int]
+    """Nodes that have pods with pod affinity or anti-affinity, and how many."""
+
+    def nodes_with_affinity(self) -> Iterable[NodeInfo]:
+        """Nodes on which some pod says something about other pods."""
+        return [self.by_name[name] for name in self.with_affinity if name in self.by_name]
+
+
+def zone_by_zone(nodes: Iterable[NodeInfo]) -> list[NodeInfo]:
+    """One node of every zone in turn, zones and nodes in the order in which they came."""
+    zones: dict[str, list[NodeInfo]] = {}
+    for info in nodes:
+        zones.setdefault(_zone(info.node), []).append(info)
+    if len(zones) == 1:
+        return next(iter(zones.values()))
+    ordered: list[NodeInfo] = []
+    for turn in range(max(map(len, zones.values()), default=0)):
+        ordered += [members[turn] for members in zones.values() if turn < len(members)]
+    return ordered
+
+
+def _zone(node: Node) -> str:
+    labels = node.metadata.labels
+    region = labels.get("topology.kubernetes.io/region", labels.get("failure-domain.beta.kubernetes.io/region", ""))
+    zone = labels.get("topology.kubernetes.io/zone", labels.get("failure-domain.beta.kubernetes.io/zone", ""))
+    return f"{region}:\x00:{zone}" if region or zone else ""
