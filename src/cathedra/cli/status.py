@@ -9,7 +9,8 @@ import sys
 
 from cathedra.cli.choices import data_dir
 from cathedra.client.client import Client
-from cathedra.client.kubeconfig import load_transport
+from cathedra.client.http import HTTPTransport
+from cathedra.client.kubeconfig import load
 from cathedra.clock import SystemClock
 from cathedra.cluster.datadir import DataDir
 from cathedra.cluster.overview import Overview, read_overview
@@ -38,8 +39,5 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 async def _read(data: DataDir) -> Overview:
-    transport = load_transport(data.kubeconfig)
-    try:
+    async with await HTTPTransport.open(load(data.kubeconfig)) as transport:
         return await read_overview(Client(transport, clock=SystemClock()))
-    finally:
-        await transport.close()

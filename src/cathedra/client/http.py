@@ -183,6 +183,11 @@ class HTTPTransport:
         query = _list_query(list_options)
         await self._request("DELETE", _path(ref, namespace), query=query, body=_body(options))
 
+    async def read_log(self, namespace: str, pod: str, container: str = "") -> str:
+        """What a container has written so far; its name may be left out where a pod has only one."""
+        path = f"/api/v1/namespaces/{quote(namespace)}/pods/{quote(pod)}/log"
+        return (await self._request("GET", path, query={"container": container} if container else None)).decode()
+
     async def _request(
         self,
         method: str,

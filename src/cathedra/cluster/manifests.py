@@ -1,0 +1,71 @@
+"""Manifests: YAML documents to objects, and objects to the cluster, in the order in which they stand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from cathedra.api.definitions import all_definitions
+from cathedra.api.gates import FeatureGates
+from cathedra.api.scheme import GroupVersionKind
+from cathedra.api.struct import KubeStruct, from_dict
+from cathedra.client.client import Client
+from cathedra.client.transport import ResourceRef
+
+__all__ = ["Manifest", "ManifestError", "create_all", "read_manifests"]
+
+
+class ManifestError(ValueError):
+    """A document is no object that the cluster knows."""
+
+
+Manifest = tuple[ResourceRef[Any], KubeStruct]
+"""Where an object goes, and the object."""
+
+
+def read_manifests(path: Path, gates: FeatureGates) -> list[Manifest]:
+    """All objects of a YAML file.
+
+    Raises:
+        ManifestError: a document is not YAML, has no kind, or one that is not served.
+    """
+    try:
+        documents = list(yaml.load_all(path.read_text(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
+    except yaml.YAMLError as error:
+        raise ManifestError(f"{path}: {error}") from error
+    refs = _refs(gates)
+    return [_manifest(path, document, refs) for document in documents if document]
+
+
+def _refs(gates: FeatureGates) -> dict[GroupVersionKind, ResourceRef[Any]]:
+    return {
+        definition.gvk(version.name): ResourceRef(
+            definition.group, version.name, definition.plural, definition.kind, definition.namespaced, version.type
+        )
+        for definition in all_definitions(gates)
+        for version in definition.versions
+    }
+
+
+def _manifest(path: Path, document: Any, refs: dict[GroupVersionKind, ResourceRef[Any]]) -> Manifest:
+    if not isinstance(document, dict) or "kind" not in document or "apiVersion" not in document:
+        raise ManifestError(f"{path}: a document has no apiVersion and kind")
+    gvk = GroupVersionKind.parse(document["apiVersion"], document["kind"])
+    if gvk not in refs:
+        raise ManifestError(f"{path}: no kind {gvk.kind} is served in {gvk.api_version}")
+    ref = refs[gvk]
+    return ref, from_dict(ref.type, document)
+
+
+async def create_all(client: Client, manifests: Iterable[Manifest], namespace: str = "default") -> list[str]:
+    """Create every object; their names as ``kind/name``, in order."""
+    created = []
+    for ref, obj in manifests:
+        metadata: Any = getattr(obj, "metadata")  # noqa: B009  # every kind has metadata; its struct does not know it
+        where = (metadata.namespace or namespace) if ref.namespaced else ""
+        made: Any = await client.resource(ref, where).create(obj)
+        created.append(f"{ref.kind.lower()}/{made.metadata.name}")
+    return created

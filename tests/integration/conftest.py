@@ -1,0 +1,99 @@
+"""A whole cluster of its own process, and the real kubectl to talk to it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from cathedra.cluster.background import stop
+from cathedra.cluster.datadir import DataDir
+from tests.requirements import kubectl_path
+
+EXAMPLES = Path(__file__).parent.parent.parent / "examples"
+
+
+@dataclass(frozen=True)
+class RunningCluster:
+    """A cluster started with ``cathedra up --detach``."""
+
+    data: DataDir
+    options: tuple[str, ...]
+
+    @property
+    def kubeconfig(self) -> Path:
+        return self.data.kubeconfig
+
+    def up(self) -> None:
+        """Start it (again) on its data directory."""
+        command = [sys.executable, "-m", "cathedra.cli.main", "up", "--detach", "--no-merge"]
+        command += [f"--data-dir={self.data.path}", *self.options]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        log = self.data.log.read_text() if self.data.log.exists() else ""
+        assert done.returncode == 0, f"{done.stdout}{done.stderr}\n{log}"
+
+    def down(self) -> None:
+        """Stop it; its objects stay."""
+        stop(self.data)
+
+
+@pytest.fixture(scope="module")
+def start_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., RunningCluster]]:
+    """Starts clusters and stops whatever of them still runs at the end of the module."""
+    started: list[RunningCluster] = []
+
+    def start(*options: str) -> RunningCluster:
+        cluster = RunningCluster(DataDir(tmp_path_factory.mktemp("cluster")), options)
+        started.append(cluster)
+        cluster.up()
+        return cluster
+
+    yield start
+    for cluster in started:
+        cluster.down()
+
+
+class Kubectl:
+    """The real kubectl, aimed at one cluster."""
+
+    def __init__(self, cluster: RunningCluster) -> None:
+        self._program = kubectl_path()
+        self._environment = os.environ | {
+            "KUBECONFIG": str(cluster.kubeconfig),
+            "HOME": str(cluster.data.path),
+            "KUBECTL_CACHE_DIR": str(cluster.data.path / "kubectl-cache"),
+        }
+
+    def run(self, *words: str, stdin: str = "", timeout: float = 60) -> subprocess.CompletedProcess[str]:
+        """Run and return whatever happens."""
+        return subprocess.run(
+            [self._program, *words],
+            input=stdin,
+            env=self._environment,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
+        )
+
+    def __call__(self, *words: str, stdin: str = "", timeout: float = 60) -> str:
+        """Run, insist on success, return what it printed."""
+        done = self.run(*words, stdin=stdin, timeout=timeout)
+        assert done.returncode == 0, f"kubectl {' '.join(words)}: {done.returncode}\n{done.stdout}{done.stderr}"
+        return done.stdout
+
+    def start(self, *words: str) -> subprocess.Popen[str]:
+        """Start without waiting, as for ``get --watch``."""
+        return subprocess.Popen(
+            [self._program, *words],
+            env=self._environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )

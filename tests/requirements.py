@@ -1,0 +1,46 @@
+"""Programs that some tests need: where they are, or one line that says which is missing and how to get it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+__all__ = ["kubectl_path", "program", "root"]
+
+_PACKAGES = {"crun": "apt-get install crun", "runc": "apt-get install runc", "etcd": "apt-get install etcd-server"}
+
+
+def program(name: str) -> str:
+    """The path of ``name``; the test is skipped where it is missing (or fails, with CATHEDRA_REQUIRE_ALL=1)."""
+    found = shutil.which(name) or shutil.which(name, path="/usr/sbin:/sbin:/usr/local/sbin")
+    if found is None:
+        _missing(f"{name} is not installed; get it with: {_PACKAGES[name]}")
+    return found or ""
+
+
+def kubectl_path() -> str:
+    """The newest real kubectl: ``$KUBECTL``, a versioned one beside the one on the path, or that one."""
+    if chosen := os.environ.get("KUBECTL"):
+        return chosen
+    found = shutil.which("kubectl")
+    if found is None:
+        _missing("kubectl is not installed; get it from your distribution or set KUBECTL=/path/to/kubectl")
+        return ""
+    beside = Path(found).resolve().parent.glob("kubectl.1.*")
+    newest = max(beside, key=lambda path: int(path.name.rpartition(".")[2]), default=None)
+    return str(newest or found)
+
+
+def root() -> None:
+    """Skip unless root: overlay mounts and device nodes need it."""
+    if os.geteuid() != 0:
+        _missing("root is needed for overlay mounts and device nodes; run the tests with sudo to include this one")
+
+
+def _missing(why: str) -> None:
+    if os.environ.get("CATHEDRA_REQUIRE_ALL") == "1":
+        pytest.fail(why)
+    pytest.skip(why)
