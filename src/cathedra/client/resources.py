@@ -18,7 +18,7 @@ from cathedra.api.core import (
     rbac_v1,
     resource_v1alpha3,
     scheduling_v1,
-    scheduling_v1alpha3,
+    scheduling_v1beta1,
     storage_v1,
 )
 from cathedra.api.scheme import kind_of
@@ -124,7 +124,7 @@ DEVICECLASSES: Final = _cluster(resource.DeviceClass, "deviceclasses")
 DEVICETAINTRULES: Final = _cluster(resource.DeviceTaintRule, "devicetaintrules")
 RESOURCEPOOLSTATUSREQUESTS: Final = _cluster(resource_v1alpha3.ResourcePoolStatusRequest, "resourcepoolstatusrequests")
 PRIORITYCLASSES: Final = _cluster(scheduling_v1.PriorityClass, "priorityclasses")
-PODGROUPS: Final = _namespaced(scheduling_v1alpha3.PodGroup, "podgroups")
-WORKLOADS: Final = _namespaced(scheduling_v1alpha3.Workload, "workloads")
+PODGROUPS: Final = _namespaced(scheduling_v1beta1.PodGroup, "podgroups")
+WORKLOADS: Final = _namespaced(scheduling_v1beta1.Workload, "workloads")
 STORAGECLASSES: Final = _cluster(storage_v1.StorageClass, "storageclasses")
 CSINODES: Final = _cluster(storage_v1.CSINode, "csinodes")

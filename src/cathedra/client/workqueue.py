@@ -17,7 +17,7 @@ from cathedra.api.status import StatusError
 from cathedra.client.backoff import ItemBackoff, TokenBucket
 from cathedra.clock import Clock
 
-__all__ = ["NotRetryable", "QueueShutDown", "WorkQueue", "run_workers"]
+__all__ = ["NotRetryable", "QueueShutDown", "RetryLater", "WorkQueue", "run_workers"]
 
 K = TypeVar("K", bound=Hashable)
 
@@ -30,6 +30,10 @@ class QueueShutDown(Exception):
 
 class NotRetryable(Exception):
     """Trying again would change nothing: the key waits for its next event."""
+
+
+class RetryLater(Exception):
+    """Not done yet, for a reason that was reported already or is no fault: the key comes back with back-off."""
 
 
 class WorkQueue(Generic[K]):
@@ -183,7 +187,7 @@ async def _work(queue: WorkQueue[K], reconcile: Callable[[K], Awaitable[float | 
         except NotRetryable as error:
             _LOG.warning("%s: not retried: %s", key, error)
             queue.forget(key)
-        except (StatusError, ConnectionError) as error:
+        except (StatusError, ConnectionError, RetryLater) as error:
             _LOG.debug("%s: tried again later: %s", key, error)
             queue.add_rate_limited(key)
         except Exception:

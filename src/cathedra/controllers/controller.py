@@ -1,0 +1,56 @@
+"""What every controller is given, and what it promises in return.
+
+A controller registers its handlers when it is made, before any informer runs, so that it misses nothing; `run` then
+works until cancelled. It never remembers anything that the API does not know too (spec: controllers.md, section 1).
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from typing import Protocol
+
+from cathedra.api.gates import FeatureGates, UnknownGate
+from cathedra.client.client import Client
+from cathedra.client.events import EventRecorder
+from cathedra.client.informer import SharedInformers
+from cathedra.clock import Clock
+
+__all__ = ["Controller", "ControllerContext"]
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerContext:
+    """The world as controllers may see it."""
+
+    client: Client
+    informers: SharedInformers
+    clock: Clock
+    random: random.Random
+    gates: FeatureGates
+    root_ca: str = ""
+    """PEM of the certificate authority that pods may trust the API server by."""
+
+    def recorder(self, component: str) -> EventRecorder:
+        """A recorder of events that come from ``component``; its `run` belongs to the controller."""
+        return EventRecorder(self.client, component, self.clock)
+
+    def enabled(self, gate: str) -> bool:
+        """Whether a feature gate is on; a gate that this release does not know is off."""
+        try:
+            return self.gates[gate]
+        except UnknownGate:
+            return False
+
+
+class Controller(Protocol):
+    """One control loop."""
+
+    @property
+    def name(self) -> str:
+        """The name under which Kubernetes knows it, as ``job-controller``."""
+        ...
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        ...

@@ -1,0 +1,105 @@
+"""All controllers in one process, as Kubernetes' controller manager has them.
+
+`ControllerManager` makes the controllers that the feature gates allow, lets them share informers and runs them until it
+is cancelled; with a `LeaderElector` only while this process leads (spec: controllers.md, sections 1 and 12).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random as random_module
+from collections.abc import Callable, Collection, Mapping
+from typing import Final
+
+from cathedra.api.gates import FeatureGates
+from cathedra.client.client import Client
+from cathedra.client.informer import SharedInformers
+from cathedra.client.leaderelection import LeaderElector
+from cathedra.clock import Clock
+from cathedra.controllers.controller import Controller, ControllerContext
+from cathedra.controllers.resourceclaim.controller import ResourceClaimController
+
+__all__ = ["CONTROLLERS", "FIELD_MANAGER", "ControllerManager", "UnknownController"]
+
+FIELD_MANAGER: Final = "kube-controller-manager"
+
+CONTROLLERS: Final[Mapping[str, Callable[[ControllerContext], Controller]]] = {
+    "resourceclaim-controller": ResourceClaimController,
+}
+"""Every controller by its name in Kubernetes."""
+
+_GATES: Final[Mapping[str, str]] = {
+    "device-taint-eviction-controller": "DRADeviceTaints",
+    "resourcepoolstatusrequest-controller": "DRAResourcePoolStatus",
+}
+"""The feature gates without which a controller does not start."""
+
+
+class UnknownController(ValueError):
+    """No controller has that name."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        super().__init__(f"{name!r} is not in the list of known controllers: {', '.join(CONTROLLERS)}")
+
+
+class ControllerManager:
+    """The control loops of a cluster."""
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        clock: Clock,
+        random: random_module.Random,
+        gates: FeatureGates,
+        informers: SharedInformers | None = None,
+        controllers: Collection[str] | None = None,
+        root_ca: str = "",
+        elector: LeaderElector | None = None,
+    ) -> None:
+        """``controllers`` names those to run (default: all); ``root_ca`` is the PEM that pods may trust the server by.
+
+        With ``informers`` of somebody else their owner runs them.
+
+        Raises:
+            UnknownController: a name is not known.
+        """
+        self._informers = informers or SharedInformers(client, clock)
+        self._owns_informers = informers is None
+        self._elector = elector
+        context = ControllerContext(
+            client=client.as_manager(FIELD_MANAGER),
+            informers=self._informers,
+            clock=clock,
+            random=random,
+            gates=gates,
+            root_ca=root_ca,
+        )
+        for name in controllers or ():
+            if name not in CONTROLLERS:
+                raise UnknownController(name)
+        wanted = CONTROLLERS if controllers is None else controllers
+        self.controllers: tuple[Controller, ...] = tuple(
+            make(context)
+            for name, make in CONTROLLERS.items()
+            if name in wanted and (name not in _GATES or context.enabled(_GATES[name]))
+        )
+
+    async def run(self) -> None:
+        """Run all controllers until cancelled.
+
+        Raises:
+            LostLeadership: another process may lead now; everything has stopped.
+        """
+        if self._elector is None:
+            await self._run_all()
+            return
+        await self._elector.run(self._run_all)
+
+    async def _run_all(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            if self._owns_informers:
+                group.create_task(self._informers.run(), name="informers")
+            for controller in self.controllers:
+                group.create_task(controller.run(), name=controller.name)

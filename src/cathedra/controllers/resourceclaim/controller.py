@@ -1,0 +1,349 @@
+"""The resource claim controller: pods get their claims, consumers their reservations, and everybody gets rid of them.
+
+What is enqueued when, and what syncing a pod means, is here; claims are made by `ClaimMaker` and released by
+`ClaimRelease` (spec: controllers.md, sections 2.2 to 2.4).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Final, Literal, NamedTuple
+
+from cathedra.api.core.core_v1 import Pod, PodResourceClaim, PodResourceClaimStatus
+from cathedra.api.core.scheduling_v1beta1 import PodGroup
+from cathedra.api.resource import ResourceClaim, ResourceClaimConsumerReference, ResourceClaimTemplate
+from cathedra.api.struct import replace
+from cathedra.client.resources import PODGROUPS, PODS, RESOURCECLAIMS, RESOURCECLAIMTEMPLATES
+from cathedra.client.workqueue import RetryLater, WorkQueue, run_workers
+from cathedra.controllers.controller import ControllerContext
+from cathedra.controllers.resourceclaim import podclaims
+from cathedra.controllers.resourceclaim.maker import ClaimMaker
+from cathedra.controllers.resourceclaim.podclaims import NotOwner
+from cathedra.controllers.resourceclaim.release import ClaimRelease, DeletedPods
+
+__all__ = ["ResourceClaimController"]
+
+FIELD_MANAGER: Final = "ResourceClaimController"
+WORKERS: Final = 50
+
+_BY_CLAIM: Final = "pod-claim"
+_BY_TEMPLATE: Final = "pod-claim-template"
+_BY_GROUP: Final = "pod-group"
+
+
+class Key(NamedTuple):
+    """What to look at."""
+
+    kind: Literal["pod", "claim", "podgroup"]
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.kind}:{self.namespace}/{self.name}"
+
+
+class ResourceClaimController:
+    """Between pods and claims."""
+
+    name = "resourceclaim-controller"
+
+    def __init__(self, context: ControllerContext) -> None:
+        self._client = context.client.as_manager(FIELD_MANAGER)
+        self._workloads = context.enabled("GenericWorkload") and context.enabled("DRAWorkloadResourceClaims")
+        self._recorder = context.recorder("resource_claim")
+        self._queue: WorkQueue[Key] = WorkQueue(context.clock)
+        self._deleted = DeletedPods()
+        informers = context.informers
+        self._pods = informers.of(PODS)
+        self._claims = informers.of(RESOURCECLAIMS)
+        self._templates = informers.of(RESOURCECLAIMTEMPLATES)
+        self._groups = informers.of(PODGROUPS) if self._workloads else None
+        self._maker = ClaimMaker(self._client, informers, context.clock, context.gates)
+        self._release = ClaimRelease(self._client, informers, self._deleted, groups=self._workloads)
+        self._pods.store.add_index(_BY_CLAIM, _claim_keys)
+        self._pods.store.add_index(_BY_TEMPLATE, _template_keys)
+        self._pods.add_handler(
+            on_add=self._pod_changed, on_update=lambda _, pod: self._pod_changed(pod), on_delete=self._pod_deleted
+        )
+        self._claims.add_handler(on_add=self._claim_added, on_update=self._claim_updated, on_delete=self._claim_deleted)
+        self._templates.add_handler(
+            on_add=self._template_changed, on_update=lambda _, template: self._template_changed(template)
+        )
+        if self._groups is not None:
+            self._pods.store.add_index(_BY_GROUP, _group_keys)
+            self._groups.add_handler(
+                on_add=self._group_changed,
+                on_update=lambda _, group: self._group_changed(group),
+                on_delete=self._group_changed,
+            )
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        for informer in (self._pods, self._claims, self._templates, self._groups):
+            if informer is not None:
+                await informer.wait_synced()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._recorder.run())
+            group.create_task(run_workers(self._queue, self._reconcile, workers=WORKERS))
+
+    # What is enqueued.
+
+    def _pod_changed(self, pod: Pod) -> None:
+        if not podclaims.has_claims(pod):
+            return
+        if podclaims.is_done(pod):
+            self._enqueue_claims(pod)
+        if self._needs_work(pod):
+            self._enqueue_pod(pod)
+
+    def _pod_deleted(self, pod: Pod) -> None:
+        if podclaims.has_claims(pod):
+            self._deleted.add(pod.metadata.uid)
+            self._enqueue_claims(pod)
+
+    def _enqueue_pod(self, pod: Pod) -> None:
+        self._queue.add(Key("pod", pod.metadata.namespace, pod.metadata.name))
+
+    def _enqueue_claims(self, pod: Pod) -> None:
+        for name in podclaims.claim_names(pod):
+            self._queue.add(Key("claim", pod.metadata.namespace, name))
+
+    def _claim_added(self, claim: ResourceClaim) -> None:
+        self._queue.add(Key("claim", claim.metadata.namespace, claim.metadata.name))
+        self._reconsider_users(claim)
+
+    def _claim_updated(self, old: ResourceClaim, claim: ResourceClaim) -> None:
+        self._queue.add(Key("claim", claim.metadata.namespace, claim.metadata.name))
+        # A claim that hundreds of pods share changes with each reservation; only these changes make work for pods.
+        allocated = old.status.allocation is None and claim.status.allocation is not None
+        released = len(claim.status.reserved_for) < len(old.status.reserved_for)
+        if allocated or released or old.metadata.owner_references != claim.metadata.owner_references:
+            self._reconsider_users(claim)
+
+    def _claim_deleted(self, claim: ResourceClaim) -> None:
+        self._reconsider_users(claim)
+
+    def _reconsider_users(self, claim: ResourceClaim) -> None:
+        value = f"{claim.metadata.namespace}/{claim.metadata.name}"
+        for pod in self._pods.store.by_index(_BY_CLAIM, value):
+            self._pod_changed(pod)
+        if self._groups is not None:
+            for group in self._groups.store.list():
+                if group.metadata.namespace == claim.metadata.namespace and group.spec.resource_claims:
+                    self._group_changed(group)
+
+    def _template_changed(self, template: ResourceClaimTemplate) -> None:
+        value = f"{template.metadata.namespace}/{template.metadata.name}"
+        for pod in self._pods.store.by_index(_BY_TEMPLATE, value):
+            self._pod_changed(pod)
+        if self._groups is not None:
+            for group in self._groups.store.list():
+                names = {entry.resource_claim_template_name for entry in group.spec.resource_claims}
+                if group.metadata.namespace == template.metadata.namespace and template.metadata.name in names:
+                    self._group_changed(group)
+
+    def _group_changed(self, group: PodGroup) -> None:
+        self._queue.add(Key("podgroup", group.metadata.namespace, group.metadata.name))
+        for status in group.status.resource_claim_statuses:
+            if status.resource_claim_name:
+                self._queue.add(Key("claim", group.metadata.namespace, status.resource_claim_name))
+        value = f"{group.metadata.namespace}/{group.metadata.name}"
+        for pod in self._pods.store.by_index(_BY_GROUP, value):
+            self._pod_changed(pod)
+
+    def _needs_work(self, pod: Pod) -> bool:
+        """Whether syncing the pod would do anything (spec: controllers.md, section 2.3)."""
+        if pod.metadata.deletion_timestamp is not None or podclaims.is_done(pod):
+            return False
+        return any(self._entry_needs_work(pod, entry) for entry in pod.spec.resource_claims)
+
+    def _entry_needs_work(self, pod: Pod, entry: PodResourceClaim) -> bool:
+        generated = not entry.resource_claim_name
+        name = entry.resource_claim_name or ""
+        if generated:
+            recorded, name = podclaims.recorded_name(pod, entry.name)
+            if not recorded:
+                return True
+            if not name:
+                return False
+        claim = self._maker.get(pod.metadata.namespace, name)
+        if claim is None:
+            return generated and not podclaims.is_bound_to_group(entry, self._group_of(pod))
+        group = self._group_name(pod)
+        if generated:
+            try:
+                podclaims.check_owner(claim, pod, group=group)
+            except NotOwner:
+                return False
+        return (
+            bool(pod.spec.node_name)
+            and claim.status.allocation is not None
+            and not podclaims.is_reserved_for(claim, pod, group=group)
+        )
+
+    def _group_name(self, pod: Pod) -> str:
+        return podclaims.group_name(pod) if self._workloads else ""
+
+    def _group_of(self, pod: Pod) -> PodGroup | None:
+        name = podclaims.group_name(pod)
+        if self._groups is None or not name:
+            return None
+        return self._groups.store.get(pod.metadata.namespace, name)
+
+    # What is done.
+
+    async def _reconcile(self, key: Key) -> None:
+        if key.kind == "claim":
+            claim = self._maker.get(key.namespace, key.name)
+            if claim is not None:
+                await self._release.sync(claim)
+        elif key.kind == "pod":
+            pod = self._pods.store.get(key.namespace, key.name)
+            if pod is not None:
+                await self._sync_pod(pod)
+        elif self._groups is not None:
+            group = self._groups.store.get(key.namespace, key.name)
+            if group is not None:
+                await self._sync_group(group)
+
+    async def _sync_pod(self, pod: Pod) -> None:
+        if pod.metadata.deletion_timestamp is not None or podclaims.is_done(pod):
+            return
+        recorded = {status.name: status.resource_claim_name for status in pod.status.resource_claim_statuses}
+        names = dict(recorded)
+        failures: list[Exception] = []
+        for entry in pod.spec.resource_claims:
+            try:
+                name = await self._claim_for(pod, entry)
+            except Exception as error:
+                # Whatever went wrong, the user hears of it and the other entries still get their claims.
+                self._tell_failure(pod, "PodResourceClaim", entry.name, error)
+                failures.append(error)
+                continue
+            if name:
+                names[entry.name] = name
+        if names != recorded:
+            await self._record_names(pod, names)
+        if failures:
+            raise RetryLater(f"pod {pod.metadata.namespace}/{pod.metadata.name}") from failures[0]
+        if pod.spec.node_name:
+            statuses = tuple(PodResourceClaimStatus(name=e, resource_claim_name=n) for e, n in sorted(names.items()))
+            await self._reserve_for_scheduled(
+                replace(pod, status=replace(pod.status, resource_claim_statuses=statuses))
+            )
+
+    async def _claim_for(self, pod: Pod, entry: PodResourceClaim) -> str:
+        """The name to record for an entry, creating its claim if need be; "" if there is nothing to record."""
+        template = entry.resource_claim_template_name
+        if not template:
+            return ""
+        recorded, name = podclaims.recorded_name(pod, entry.name)
+        if recorded and not name:
+            return ""
+        namespace, group_name = pod.metadata.namespace, self._group_name(pod)
+        claim = self._maker.get(namespace, name) if name else None
+        if claim is not None and _is_owned(claim, pod, group_name):
+            return name
+        group = self._group_of(pod)
+        if podclaims.is_bound_to_group(entry, group) and group is not None:
+            found = self._maker.find(group, entry.name)
+            return found.metadata.name if found else ""
+        found = self._maker.find(pod, entry.name)
+        if found is None:
+            found = await self._maker.make(pod, entry.name, template)
+        return found.metadata.name
+
+    def _tell_failure(self, involved: Pod | PodGroup, what: str, entry: str, error: Exception) -> None:
+        self._recorder.record(involved, "Warning", "FailedResourceClaimCreation", f"{what} {entry}: {error}")
+
+    async def _record_names(self, pod: Pod, names: dict[str, str | None]) -> None:
+        # Always the whole list: an entry that an apply leaves out is removed.
+        statuses = [
+            {"name": entry} | ({"resourceClaimName": name} if name else {}) for entry, name in sorted(names.items())
+        ]
+        fields = {"metadata": {"uid": pod.metadata.uid}, "status": {"resourceClaimStatuses": statuses}}
+        await self._client.resource(PODS, pod.metadata.namespace).apply(pod.metadata.name, fields, "status")
+
+    async def _reserve_for_scheduled(self, pod: Pod) -> None:
+        """Reserve what is allocated already for a pod that was placed without the scheduler."""
+        group_name, group = self._group_name(pod), self._group_of(pod)
+        for entry in pod.spec.resource_claims:
+            name = podclaims.entry_claim_name(pod, entry)
+            claim = self._maker.get(pod.metadata.namespace, name) if name else None
+            if claim is None or claim.status.allocation is None:
+                continue
+            if entry.resource_claim_template_name:
+                podclaims.check_owner(claim, pod, group=group_name)
+            if podclaims.is_reserved_for(claim, pod, group=group_name):
+                continue
+            consumer = _pod_reference(pod)
+            if group is not None and podclaims.is_bound_to_group(entry, group):
+                consumer = _group_reference(group)
+            status = replace(claim.status, reserved_for=(*claim.status.reserved_for, consumer))
+            await self._client.resource(RESOURCECLAIMS, pod.metadata.namespace).update_status(
+                replace(claim, status=status)
+            )
+
+    async def _sync_group(self, group: PodGroup) -> None:
+        if group.metadata.deletion_timestamp is not None:
+            return
+        recorded = {status.name: status.resource_claim_name for status in group.status.resource_claim_statuses}
+        names = dict(recorded)
+        failure: Exception | None = None
+        for entry in group.spec.resource_claims:
+            template = entry.resource_claim_template_name
+            name = recorded.get(entry.name)
+            if not template or (name and self._maker.get(group.metadata.namespace, name)):
+                continue
+            try:
+                claim = self._maker.find(group, entry.name) or await self._maker.make(group, entry.name, template)
+            except Exception as error:
+                # As for pods: told to the user, and the other entries go on.
+                self._tell_failure(group, "PodGroupResourceClaim", entry.name, error)
+                failure = error
+                continue
+            names[entry.name] = claim.metadata.name
+        if names != recorded:
+            statuses = [{"name": entry, "resourceClaimName": name} for entry, name in sorted(names.items()) if name]
+            fields = {"metadata": {"uid": group.metadata.uid}, "status": {"resourceClaimStatuses": statuses}}
+            await self._client.resource(PODGROUPS, group.metadata.namespace).apply(
+                group.metadata.name, fields, "status"
+            )
+        if failure is not None:
+            raise RetryLater(f"podgroup {group.metadata.namespace}/{group.metadata.name}") from failure
+
+
+def _is_owned(claim: ResourceClaim, pod: Pod, group: str) -> bool:
+    try:
+        podclaims.check_owner(claim, pod, group=group)
+    except NotOwner:
+        return False
+    return True
+
+
+def _pod_reference(pod: Pod) -> ResourceClaimConsumerReference:
+    return ResourceClaimConsumerReference(resource="pods", name=pod.metadata.name, uid=pod.metadata.uid)
+
+
+def _group_reference(group: PodGroup) -> ResourceClaimConsumerReference:
+    return ResourceClaimConsumerReference(
+        api_group=podclaims.SCHEDULING_GROUP,
+        resource="podgroups",
+        name=group.metadata.name,
+        uid=group.metadata.uid,
+    )
+
+
+def _claim_keys(pod: Pod) -> Iterator[str]:
+    return (f"{pod.metadata.namespace}/{name}" for name in podclaims.claim_names(pod))
+
+
+def _template_keys(pod: Pod) -> Iterator[str]:
+    return (f"{pod.metadata.namespace}/{name}" for name in podclaims.template_names(pod))
+
+
+def _group_keys(pod: Pod) -> Iterator[str]:
+    name = podclaims.group_name(pod)
+    if name:
+        yield f"{pod.metadata.namespace}/{name}"

@@ -1,0 +1,64 @@
+"""A claim made from a template, for a pod or a PodGroup (spec: controllers.md, section 2.4)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from cathedra.api.core.meta_v1 import ObjectMeta, OwnerReference
+from cathedra.api.gates import FeatureGates
+from cathedra.api.resource import ResourceClaim, ResourceClaimTemplate
+from cathedra.api.scheme import kind_of
+from cathedra.api.struct import KubeStruct
+from cathedra.client.objects import metadata_of
+
+__all__ = ["POD_CLAIM_NAME", "FeatureDisabled", "claim_from_template", "generate_name"]
+
+POD_CLAIM_NAME: Final = "resource.kubernetes.io/pod-claim-name"
+"""Annotation of a generated claim: the entry of the pod that it was made for."""
+
+_LONGEST_PREFIX: Final = 57
+"""What the API server's five random characters leave of a name that fits a DNS label, less one."""
+
+
+class FeatureDisabled(Exception):
+    """The template asks for something that is switched off."""
+
+
+def generate_name(owner: str, entry: str) -> str:
+    """The prefix of a generated claim's name; both parts are cut in proportion when they are too long."""
+    prefix = f"{owner}-{entry}-"
+    total = len(prefix)
+    if total <= _LONGEST_PREFIX:
+        return prefix
+    return f"{owner[: len(owner) * _LONGEST_PREFIX // total]}-{entry[: len(entry) * _LONGEST_PREFIX // total]}"
+
+
+def claim_from_template(
+    template: ResourceClaimTemplate, owner: KubeStruct, entry: str, gates: FeatureGates
+) -> ResourceClaim:
+    """The claim to create for the entry of ``owner``.
+
+    Raises:
+        FeatureDisabled: the template uses a feature that is off.
+    """
+    requests = template.spec.spec.devices.requests or ()
+    if any(request.exactly and request.exactly.admin_access for request in requests) and not gates["DRAAdminAccess"]:
+        raise FeatureDisabled("admin access is requested, but the feature is disabled")
+    if any(request.first_available for request in requests) and not gates["DRAPrioritizedList"]:
+        raise FeatureDisabled("template includes a prioritized list of subrequests, but the feature is disabled")
+    metadata = metadata_of(owner)
+    gvk = kind_of(type(owner))
+    # No blockOwnerDeletion: a pod need not wait for its claims.
+    reference = OwnerReference(
+        api_version=gvk.api_version, kind=gvk.kind, name=metadata.name, uid=metadata.uid, controller=True
+    )
+    return ResourceClaim(
+        metadata=ObjectMeta(
+            generate_name=generate_name(metadata.name, entry),
+            namespace=metadata.namespace,
+            labels=template.spec.metadata.labels,
+            annotations={**template.spec.metadata.annotations, POD_CLAIM_NAME: entry},
+            owner_references=(reference,),
+        ),
+        spec=template.spec.spec,
+    )

@@ -1,0 +1,117 @@
+"""Finds the claim that was generated for an entry, or makes it; never twice.
+
+Three things keep a claim from being made twice: the name recorded in the owner's status, the annotation on a claim that
+was made before a crash, and the memory of claims made a moment ago that the informer has not shown yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from cathedra.api.gates import FeatureGates
+from cathedra.api.resource import ResourceClaim
+from cathedra.api.scheme import GroupResource
+from cathedra.api.status import not_found
+from cathedra.api.struct import KubeStruct
+from cathedra.client.client import Client
+from cathedra.client.informer import SharedInformers
+from cathedra.client.objects import ObjectKey, controller_of, key_of, metadata_of
+from cathedra.client.resources import RESOURCECLAIMS, RESOURCECLAIMTEMPLATES
+from cathedra.clock import Clock
+from cathedra.controllers.resourceclaim.generation import POD_CLAIM_NAME, claim_from_template
+
+__all__ = ["ClaimMaker", "TemplateMissing"]
+
+_BY_OWNER_AND_ENTRY: Final = "resourceclaim-owner-entry"
+_REMEMBERED_SECONDS: Final = 60.0
+
+
+class TemplateMissing(Exception):
+    """The template is not there (yet)."""
+
+    def __init__(self, name: str) -> None:
+        missing = not_found(GroupResource("resource.k8s.io", "resourceclaimtemplate"), name)
+        super().__init__(f'resource claim template "{name}": {missing}')
+
+
+class ClaimMaker:
+    """All claims, as the informer shows them and as this process has just made them."""
+
+    def __init__(self, client: Client, informers: SharedInformers, clock: Clock, gates: FeatureGates) -> None:
+        self._client = client
+        self._clock = clock
+        self._gates = gates
+        self._claims = informers.of(RESOURCECLAIMS)
+        self._claims.store.add_index(_BY_OWNER_AND_ENTRY, _owner_and_entry)
+        self._templates = informers.of(RESOURCECLAIMTEMPLATES)
+        self._fresh: dict[ObjectKey, _Made] = {}
+        self._fresh_by_owner: dict[str, ObjectKey] = {}
+        self._claims.add_handler(on_add=self._forget, on_delete=self._forget)
+
+    def get(self, namespace: str, name: str) -> ResourceClaim | None:
+        """The claim of that name as far as known here."""
+        claim = self._claims.store.get(namespace, name)
+        if claim is not None:
+            return claim
+        return self._recent(ObjectKey(namespace, name))
+
+    def find(self, owner: KubeStruct, entry: str) -> ResourceClaim | None:
+        """The claim that was generated for this very owner and entry, if there is one."""
+        value = f"{metadata_of(owner).uid}/{entry}"
+        for claim in self._claims.store.by_index(_BY_OWNER_AND_ENTRY, value):
+            if claim.metadata.deletion_timestamp is None:
+                return claim
+        key = self._fresh_by_owner.get(value)
+        return self._recent(key) if key is not None else None
+
+    async def make(self, owner: KubeStruct, entry: str, template_name: str) -> ResourceClaim:
+        """Create the claim from its template.
+
+        Raises:
+            TemplateMissing: no such template.
+            FeatureDisabled: the template uses what is off.
+            StatusError: the API server refused the claim.
+        """
+        namespace = metadata_of(owner).namespace
+        template = self._templates.store.get(namespace, template_name)
+        if template is None:
+            raise TemplateMissing(template_name)
+        claim = claim_from_template(template, owner, entry, self._gates)
+        created = await self._client.resource(RESOURCECLAIMS, namespace).create(claim)
+        if self._claims.store.get(namespace, created.metadata.name) is None:
+            self._remember(created)
+        return created
+
+    def _remember(self, claim: ResourceClaim) -> None:
+        self._fresh[key_of(claim)] = _Made(self._clock.monotonic(), claim)
+        for value in _owner_and_entry(claim):
+            self._fresh_by_owner[value] = key_of(claim)
+
+    def _forget(self, claim: ResourceClaim) -> None:
+        if self._fresh.pop(key_of(claim), None) is not None:
+            for value in _owner_and_entry(claim):
+                self._fresh_by_owner.pop(value, None)
+
+    def _recent(self, key: ObjectKey) -> ResourceClaim | None:
+        made = self._fresh.get(key)
+        if made is None:
+            return None
+        if self._clock.monotonic() - made.at > _REMEMBERED_SECONDS:
+            self._forget(made.claim)
+            return None
+        return made.claim
+
+
+class _Made(NamedTuple):
+    """A claim that was created here, and when (monotonic seconds)."""
+
+    at: float
+    claim: ResourceClaim
+
+
+def _owner_and_entry(claim: ResourceClaim) -> Iterator[str]:
+    entry = claim.metadata.annotations.get(POD_CLAIM_NAME)
+    owner = controller_of(claim)
+    if entry and owner is not None:
+        yield f"{owner.uid}/{entry}"

@@ -1,0 +1,117 @@
+"""A small world for controllers: an API server, controllers under test, and virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+from cathedra.api.core.core_v1 import Event, Pod
+from cathedra.api.gates import FeatureGates
+from cathedra.api.struct import KubeStruct, replace
+from cathedra.client.client import Client, ResourceClient
+from cathedra.client.informer import SharedInformers
+from cathedra.client.objects import metadata_of
+from cathedra.client.resources import EVENTS, PODS
+from cathedra.client.transport import ResourceRef, Transport
+from cathedra.clock import LoopClock, run_virtual
+from cathedra.controllers.controller import Controller, ControllerContext
+from tests.unit.client.fake_transport import FakeTransport
+
+T = TypeVar("T", bound=KubeStruct)
+R = TypeVar("R")
+
+GATES = FeatureGates({"DRAAdminAccess": True, "DRAPrioritizedList": True})
+
+
+class World:
+    """Verbs for the test's user, and the controllers that react."""
+
+    def __init__(self, transport: Transport, gates: FeatureGates = GATES) -> None:
+        self.clock = LoopClock(asyncio.get_running_loop())
+        self.transport = transport
+        self.client = Client(transport, clock=self.clock, field_manager="tester")
+        informers = SharedInformers(self.client, self.clock)
+        self.context = ControllerContext(
+            client=Client(transport, clock=self.clock, field_manager="kube-controller-manager"),
+            informers=informers,
+            clock=self.clock,
+            random=random.Random(1),
+            gates=gates,
+        )
+
+    def of(self, ref: ResourceRef[T], namespace: str = "default") -> ResourceClient[T]:
+        return self.client.resource(ref, namespace if ref.namespaced else "")
+
+    async def create(self, ref: ResourceRef[T], obj: T) -> T:
+        """Create with its status, which a plain create would drop."""
+        created = await self.of(ref, metadata_of(obj).namespace or "default").create(obj)
+        status = getattr(obj, "status", None)
+        if status is None or status == type(status)():
+            return created
+        wanted: Any = replace(created, status=status)
+        return await self.of(ref, metadata_of(obj).namespace or "default").update_status(wanted)
+
+    async def change(self, ref: ResourceRef[T], name: str, change: Callable[[T], T], *, status: bool = False) -> T:
+        """Read, change, write."""
+        resource = self.of(ref)
+        changed = change(await resource.get(name))
+        return await (resource.update_status(changed) if status else resource.update(changed))
+
+    async def names(self, ref: ResourceRef[Any], namespace: str = "default") -> list[str]:
+        return [metadata_of(obj).name for obj in await self.list(ref, namespace)]
+
+    async def list(self, ref: ResourceRef[T], namespace: str = "default") -> tuple[T, ...]:
+        return (await self.of(ref, namespace).list()).items
+
+    async def finish(self, name: str, phase: str = "Succeeded") -> Pod:
+        """End a pod, as its node would."""
+        return await self.change(
+            PODS, name, lambda pod: replace(pod, status=replace(pod.status, phase=phase)), status=True
+        )
+
+    async def events(self) -> list[tuple[str, str, str]]:
+        """Type, reason and message of every event."""
+        return [(event.type, event.reason, event.message) for event in await self.list(EVENTS, "")]
+
+    async def event_objects(self) -> tuple[Event, ...]:
+        return await self.list(EVENTS, "")
+
+
+async def settle(seconds: float = 2.0) -> None:
+    """Let everything that is due happen."""
+    await asyncio.sleep(seconds)
+
+
+def play(
+    make: Callable[[ControllerContext], Controller] | tuple[Callable[[ControllerContext], Controller], ...],
+    story: Callable[[World], Awaitable[R]],
+    *,
+    gates: FeatureGates = GATES,
+) -> R:
+    """Tell ``story`` in virtual time while the controllers that ``make`` makes are at work."""
+
+    async def main() -> R:
+        world = World(await open_transport(), gates)
+        makers = make if isinstance(make, tuple) else (make,)
+        controllers = [one(world.context) for one in makers]
+        tasks = [asyncio.ensure_future(world.context.informers.run())]
+        tasks += [asyncio.ensure_future(controller.run()) for controller in controllers]
+        teller = asyncio.ensure_future(story(world))
+        try:
+            await asyncio.wait({teller, *tasks}, return_when=asyncio.FIRST_COMPLETED)
+            for task in tasks:
+                if task.done():
+                    task.result()
+            return await teller
+        finally:
+            for task in (teller, *tasks):
+                task.cancel()
+            await asyncio.gather(teller, *tasks, return_exceptions=True)
+
+    return run_virtual(main())
+
+
+async def open_transport() -> Transport:
+    return FakeTransport()
