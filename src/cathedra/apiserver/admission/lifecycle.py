@@ -1,0 +1,48 @@
+"""Objects live in namespaces that exist and are not going away (spec: apimachinery.md, sections 5 and 16.1)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cathedra.api.core.meta_v1 import StatusCause, StatusDetails
+from cathedra.api.status import failure, forbidden, not_found
+from cathedra.api.struct import replace
+from cathedra.apiserver.admission.plugin import AdmissionRequest
+from cathedra.apiserver.registry.registry import Registry
+from cathedra.apiserver.verbs.world import NAMESPACES
+
+__all__ = ["NamespaceLifecycle"]
+
+
+class NamespaceLifecycle:
+    """Refuses new content in namespaces that are missing or terminating."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+
+    async def admit(self, request: AdmissionRequest) -> Any:
+        """Look at the namespace before anything else is done."""
+        if request.operation != "CREATE" or not request.namespace or not request.definition.namespaced:
+            return request.object
+        namespace = self._registry.find(NAMESPACES, request.namespace)
+        if namespace is None:
+            raise not_found(NAMESPACES, request.namespace)
+        if namespace.metadata.deletion_timestamp is not None:
+            raise _terminating(request)
+        return request.object
+
+    async def validate(self, request: AdmissionRequest) -> None:
+        """Nothing more to ask."""
+
+
+def _terminating(request: AdmissionRequest) -> Exception:
+    namespace = request.namespace
+    resource = request.definition.group_resource
+    error = forbidden(
+        resource, request.name, f"unable to create new content in namespace {namespace} because it is being terminated"
+    )
+    cause = StatusCause(
+        reason="NamespaceTerminating", message=f"namespace {namespace} is being terminated", field="metadata.namespace"
+    )
+    details = error.status.details or StatusDetails()
+    return failure(403, "Forbidden", error.status.message, replace(details, causes=(cause,)))

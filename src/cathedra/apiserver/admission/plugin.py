@@ -1,0 +1,64 @@
+"""What an admission plugin sees of a request, and the chain they form (spec: apimachinery.md, section 16)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+from cathedra.api.definition import ResourceDefinition, VersionDefinition
+from cathedra.api.struct import KubeStruct
+from cathedra.apiserver.authentication.user import UserInfo
+
+__all__ = ["AdmissionChain", "AdmissionPlugin", "AdmissionRequest"]
+
+
+@dataclass(frozen=True, slots=True)
+class AdmissionRequest:
+    """A write on its way in. ``operation`` is CREATE, UPDATE, DELETE or CONNECT; objects are in the hub version."""
+
+    operation: str
+    definition: ResourceDefinition[Any]
+    version: VersionDefinition
+    namespace: str
+    name: str
+    subresource: str
+    user: UserInfo
+    object: Any
+    old_object: Any
+    dry_run: bool
+    options: KubeStruct | None
+    warnings: list[str]
+    """Texts for ``Warning`` headers; plugins append."""
+
+
+class AdmissionPlugin(Protocol):
+    """One gatekeeper. Both methods raise `cathedra.api.status.StatusError` to refuse."""
+
+    async def admit(self, request: AdmissionRequest) -> Any:
+        """The object as it may go on, changed or not."""
+        ...
+
+    async def validate(self, request: AdmissionRequest) -> None:
+        """Refuse, or let pass."""
+        ...
+
+
+class AdmissionChain:
+    """Plugins in order: all may change, then all may refuse."""
+
+    def __init__(self, plugins: Sequence[AdmissionPlugin]) -> None:
+        self._plugins = tuple(plugins)
+
+    async def admit(self, request: AdmissionRequest) -> Any:
+        """The object after every plugin changed it."""
+        for plugin in self._plugins:
+            changed = await plugin.admit(request)
+            if changed is not request.object:
+                request = replace(request, object=changed)
+        return request.object
+
+    async def validate(self, request: AdmissionRequest) -> None:
+        """Ask every plugin for its refusal."""
+        for plugin in self._plugins:
+            await plugin.validate(request)

@@ -1,0 +1,1 @@
+"""Who asks: client certificates, bearer tokens, and the anonymous rest."""

@@ -1,0 +1,32 @@
+"""The caller of a request, as authentication found out (spec: apimachinery.md, section 14)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+__all__ = ["ANONYMOUS", "AUTHENTICATED_GROUP", "LOOPBACK", "MASTERS_GROUP", "UserInfo"]
+
+AUTHENTICATED_GROUP: Final = "system:authenticated"
+MASTERS_GROUP: Final = "system:masters"
+
+
+@dataclass(frozen=True, slots=True)
+class UserInfo:
+    """Name, groups and extra facts of a caller."""
+
+    name: str
+    groups: tuple[str, ...] = ()
+    uid: str = ""
+    extra: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def is_master(self) -> bool:
+        """Whether nothing is forbidden to the caller."""
+        return MASTERS_GROUP in self.groups
+
+
+ANONYMOUS: Final = UserInfo("system:anonymous", ("system:unauthenticated",))
+LOOPBACK: Final = UserInfo("system:apiserver", (MASTERS_GROUP, AUTHENTICATED_GROUP))
+"""The server itself."""

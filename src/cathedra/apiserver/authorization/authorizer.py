@@ -1,0 +1,126 @@
+"""The question of authorization and its answer (spec: apimachinery.md, section 15.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final, Protocol
+
+from cathedra.api.scheme import GroupResource
+from cathedra.api.status import StatusError, failure, forbidden
+from cathedra.apiserver.authentication.user import UserInfo
+
+__all__ = ["AlwaysAllow", "Attributes", "Authorizer", "Decision", "MastersOnly", "Union", "Verdict", "refusal"]
+
+
+@dataclass(frozen=True, slots=True)
+class Attributes:
+    """What a request wants to do: a verb on a resource, or a method on a path."""
+
+    user: UserInfo
+    verb: str
+    group: str = ""
+    version: str = ""
+    resource: str = ""
+    subresource: str = ""
+    namespace: str = ""
+    name: str = ""
+    path: str = ""
+    """The path of a request that names no resource; the verb is then the lower-case method."""
+    field_selector: str = ""
+    label_selector: str = ""
+
+    @property
+    def full_resource(self) -> str:
+        """``pods`` or ``pods/log``."""
+        return f"{self.resource}/{self.subresource}" if self.subresource else self.resource
+
+
+class Verdict(Enum):
+    """Allowed, denied for good, or none of this authorizer's business."""
+
+    ALLOW = "allow"
+    DENY = "deny"
+    NO_OPINION = "no opinion"
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The verdict and its reason."""
+
+    verdict: Verdict
+    reason: str = ""
+
+    @property
+    def allowed(self) -> bool:
+        """Whether the request may go on."""
+        return self.verdict is Verdict.ALLOW
+
+
+ALLOWED: Final = Decision(Verdict.ALLOW)
+NO_OPINION: Final = Decision(Verdict.NO_OPINION)
+
+
+class Authorizer(Protocol):
+    """Decides about requests."""
+
+    def authorize(self, attributes: Attributes) -> Decision:
+        """Whether the request may go on, and why."""
+        ...
+
+
+class AlwaysAllow:
+    """Lets everybody do everything."""
+
+    def authorize(self, attributes: Attributes) -> Decision:
+        """Allowed."""
+        return ALLOWED
+
+
+class MastersOnly:
+    """Lets members of ``system:masters`` do everything."""
+
+    def authorize(self, attributes: Attributes) -> Decision:
+        """Allowed for members, no opinion on others."""
+        return ALLOWED if attributes.user.is_master else NO_OPINION
+
+
+class Union:
+    """Asks several authorizers in order; the first opinion counts."""
+
+    def __init__(self, authorizers: Sequence[Authorizer]) -> None:
+        self._authorizers = tuple(authorizers)
+
+    def authorize(self, attributes: Attributes) -> Decision:
+        """The first opinion, or none with all reasons."""
+        reasons: list[str] = []
+        for authorizer in self._authorizers:
+            decision = authorizer.authorize(attributes)
+            if decision.verdict is not Verdict.NO_OPINION:
+                return decision
+            if decision.reason:
+                reasons.append(decision.reason)
+        return Decision(Verdict.NO_OPINION, ", ".join(reasons))
+
+
+def refusal(attributes: Attributes, decision: Decision) -> StatusError:
+    """The 403 that tells the caller what was not allowed."""
+    why = explanation(attributes)
+    if decision.reason:
+        why = f"{why}: {decision.reason}"
+    if attributes.path:
+        return failure(403, "Forbidden", f"forbidden: {why}", None)
+    return forbidden(GroupResource(attributes.group, attributes.resource), attributes.name, why)
+
+
+def explanation(attributes: Attributes) -> str:
+    """«User "alice" cannot list resource "pods" in API group "" in the namespace "default"»."""
+    user = f'User "{attributes.user.name}"'
+    if attributes.path:
+        return f'{user} cannot {attributes.verb} path "{attributes.path}"'
+    where = f'in the namespace "{attributes.namespace}"' if attributes.namespace else "at the cluster scope"
+    return (
+        f'{user} cannot {attributes.verb} resource "{attributes.full_resource}" '
+        f'in API group "{attributes.group}" {where}'
+    )

@@ -1,0 +1,84 @@
+"""Which resources are served, and in which versions: the definitions, as a release and its flags have them.
+
+The router, discovery, OpenAPI and the in-process transport all ask here, so they cannot disagree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Any
+
+from cathedra.api.definition import ResourceDefinition, VersionDefinition
+from cathedra.api.gates import FeatureGates
+from cathedra.api.scheme import GroupResource
+
+__all__ = ["Catalog", "served_definitions"]
+
+
+def served_definitions(
+    definitions: Iterable[ResourceDefinition[Any]], gates: FeatureGates, runtime_config: dict[str, bool]
+) -> tuple[ResourceDefinition[Any], ...]:
+    """The definitions with the versions that are served: a release's defaults, changed by ``runtime_config``
+    (``group/version`` → on or off)."""
+    served = []
+    for definition in definitions:
+        if definition.gate and not gates.get(definition.gate, False):
+            continue
+        versions = tuple(v for v in definition.versions if _served(definition, v, runtime_config))
+        if versions:
+            served.append(replace(definition, versions=versions))
+    return tuple(served)
+
+
+def _served(definition: ResourceDefinition[Any], version: VersionDefinition, runtime_config: dict[str, bool]) -> bool:
+    group_version = f"{definition.group}/{version.name}" if definition.group else version.name
+    return runtime_config.get(group_version, version.served_by_default)
+
+
+class Catalog:
+    """The served definitions, found by group, version and resource. Custom resources come and go."""
+
+    def __init__(self, definitions: Iterable[ResourceDefinition[Any]]) -> None:
+        self._definitions: dict[GroupResource, ResourceDefinition[Any]] = {}
+        self._served: dict[tuple[str, str, str], tuple[ResourceDefinition[Any], VersionDefinition]] = {}
+        self.generation = 0
+        """Counts changes, so that discovery and OpenAPI know when to be made anew."""
+        for definition in definitions:
+            self.add(definition)
+
+    def __iter__(self) -> Iterator[ResourceDefinition[Any]]:
+        return iter(tuple(self._definitions.values()))
+
+    def add(self, definition: ResourceDefinition[Any]) -> None:
+        """Serve one more, or the same in another form."""
+        self.remove(definition.group_resource)
+        self._definitions[definition.group_resource] = definition
+        for version in definition.versions:
+            self._served[definition.group, version.name, definition.plural] = (definition, version)
+        self.generation += 1
+
+    def remove(self, resource: GroupResource) -> None:
+        """Stop serving a resource."""
+        definition = self._definitions.pop(resource, None)
+        if definition is None:
+            return
+        for version in definition.versions:
+            self._served.pop((definition.group, version.name, definition.plural), None)
+        self.generation += 1
+
+    def find(self, group: str, version: str, resource: str) -> tuple[ResourceDefinition[Any], VersionDefinition] | None:
+        """The definition and version of that name, if served."""
+        return self._served.get((group, version, resource))
+
+    def definition(self, resource: GroupResource) -> ResourceDefinition[Any] | None:
+        """The definition of a resource, if served."""
+        return self._definitions.get(resource)
+
+    def has_group(self, group: str) -> bool:
+        """Whether any resource of the group is served."""
+        return any(definition.group == group for definition in self._definitions.values())
+
+    def has_group_version(self, group: str, version: str) -> bool:
+        """Whether any resource of the group is served in that version."""
+        return any(key[0] == group and key[1] == version for key in self._served)

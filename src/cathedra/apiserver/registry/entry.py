@@ -1,0 +1,62 @@
+"""An object at one revision, with its encoded form in each version made at most once.
+
+Lists, gets and watches of a hundred clients share the bytes; that is why the API server is fast.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cathedra.api.definition import VersionDefinition
+from cathedra.api.struct import encode, replace
+
+__all__ = ["Entry", "split_key"]
+
+
+def split_key(key: str) -> tuple[str, str]:
+    """Namespace and name of a table's key."""
+    namespace, _, name = key.rpartition("/")
+    return namespace, name
+
+
+class Entry:
+    """One object as it was after one write. ``key`` is ``namespace/name``, or the name in cluster scope."""
+
+    __slots__ = ("_bodies", "_views", "key", "object", "revision")
+
+    def __init__(self, key: str, obj: Any, revision: int) -> None:
+        self.key = key
+        self.object = obj
+        self.revision = revision
+        self._views: dict[str, Any] | None = None
+        self._bodies: dict[str, bytes] = {}
+
+    def __repr__(self) -> str:
+        return f"Entry({self.key!r}, revision={self.revision})"
+
+    def view(self, version: VersionDefinition) -> Any:
+        """The object in that version; converted once."""
+        if type(self.object) is version.type:
+            return self.object
+        if self._views is None:
+            self._views = {}
+        found = self._views.get(version.name)
+        if found is None:
+            found = self._views[version.name] = version.from_hub(self.object)
+        return found
+
+    def body(self, version: VersionDefinition) -> bytes:
+        """JSON in that version, without kind and apiVersion; encoded once."""
+        found = self._bodies.get(version.name)
+        if found is None:
+            found = self._bodies[version.name] = encode(self.view(version))
+        return found
+
+    def keep_body(self, version: str, body: bytes) -> None:
+        """Remember a form that was made elsewhere."""
+        self._bodies[version] = body
+
+    def at(self, revision: int) -> Entry:
+        """The same state, marked with a later revision."""
+        metadata = replace(self.object.metadata, resource_version=str(revision))
+        return Entry(self.key, replace(self.object, metadata=metadata), revision)

@@ -1,0 +1,120 @@
+"""Which objects a list or watch is about: namespace, label selector and field selector, as one predicate.
+
+(spec: apimachinery.md, section 8)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from cathedra.api.definition import ResourceDefinition
+from cathedra.api.selectors import FieldTerm, SelectorError, parse_field_selector, parse_label_selector
+from cathedra.api.status import bad_request
+
+__all__ = ["Selection", "parse_field_terms"]
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The objects of a table that somebody wants to see."""
+
+    namespace: str = ""
+    terms: tuple[FieldTerm, ...] = ()
+    matches: Callable[[Any], bool] | None = None
+    """None if every object of the namespace matches."""
+
+    @staticmethod
+    def parse(
+        definition: ResourceDefinition[Any], namespace: str, label_selector: str, field_selector: str, name: str = ""
+    ) -> Selection:
+        """From the texts of a request; ``name`` narrows to one object.
+
+        Raises:
+            StatusError: 400, a selector cannot be understood.
+        """
+        terms = parse_field_terms(field_selector)
+        if name:
+            terms = (*terms, FieldTerm("metadata.name", name))
+        return Selection(namespace, terms, _predicate(definition, label_selector, terms))
+
+    @property
+    def filtered(self) -> bool:
+        """Whether anything but the namespace narrows it."""
+        return self.matches is not None
+
+    @property
+    def name(self) -> str:
+        """The one name that can match, if a field term names it."""
+        for term in self.terms:
+            if term.field == "metadata.name" and not term.negated:
+                return term.value
+        return ""
+
+
+def parse_field_terms(text: str) -> tuple[FieldTerm, ...]:
+    """The terms of a field selector.
+
+    Raises:
+        StatusError: 400, it does not parse.
+    """
+    if not text:
+        return ()
+    try:
+        return parse_field_selector(text).terms
+    except SelectorError as error:
+        raise bad_request(str(error)) from None
+
+
+def _predicate(
+    definition: ResourceDefinition[Any], label_selector: str, terms: tuple[FieldTerm, ...]
+) -> Callable[[Any], bool] | None:
+    checks: list[Callable[[Any], bool]] = []
+    for term in terms:
+        checks.append(_field_check(getter(definition, term.field), term))
+    if label_selector:
+        try:
+            labels = parse_label_selector(label_selector)
+        except SelectorError as error:
+            raise bad_request(str(error)) from None
+        checks.append(lambda obj: labels.matches(obj.metadata.labels))
+    if not checks:
+        return None
+    if len(checks) == 1:
+        return checks[0]
+    return lambda obj: all(check(obj) for check in checks)
+
+
+def _field_check(get: Callable[[Any], str], term: FieldTerm) -> Callable[[Any], bool]:
+    if term.negated:
+        return lambda obj: get(obj) != term.value
+    return lambda obj: get(obj) == term.value
+
+
+def _name(obj: Any) -> str:
+    name: str = obj.metadata.name
+    return name
+
+
+def _namespace(obj: Any) -> str:
+    namespace: str = obj.metadata.namespace
+    return namespace
+
+
+def getter(definition: ResourceDefinition[Any], field: str) -> Callable[[Any], str]:
+    """How to read a selectable field.
+
+    Raises:
+        StatusError: 400, the kind has no such selectable field.
+    """
+    if field == "metadata.name":
+        return _name
+    if field == "metadata.namespace" and (definition.namespaced or not definition.field_selectors):
+        return _namespace
+    found = definition.field_selectors.get(field)
+    if found is not None:
+        return found
+    if definition.field_selectors:
+        raise bad_request(f"field label not supported: {field}")
+    raise bad_request(f'"{field}" is not a known field selector: only "metadata.name", "metadata.namespace"')

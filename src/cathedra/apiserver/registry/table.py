@@ -1,0 +1,193 @@
+"""All objects of one resource, in storage order, with a bounded history of changes and the watchers.
+
+The history serves watches and lists from a past revision; what is older than its floor is gone, and the client gets
+410 Expired and lists again (spec: apimachinery.md, sections 8 and 9).
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections import deque
+from collections.abc import Iterator
+from typing import Any, Final
+
+from cathedra.api.definition import ResourceDefinition
+from cathedra.apiserver.registry.entry import Entry
+from cathedra.apiserver.registry.selection import Selection, getter
+from cathedra.apiserver.registry.watching import Change, Watcher
+
+__all__ = ["Table", "TooOld"]
+
+HISTORY_LIMIT: Final = 10_000
+"""Changes kept per resource."""
+
+
+class TooOld(LookupError):
+    """The revision lies before the history's floor."""
+
+
+class Table:
+    """The objects of one resource."""
+
+    def __init__(
+        self, definition: ResourceDefinition[Any], floor: int = 0, *, history_limit: int = HISTORY_LIMIT
+    ) -> None:
+        self.definition = definition
+        self._entries: dict[str, Entry] = {}
+        self._keys: list[str] = []
+        self._history: deque[Change] = deque()
+        self._history_limit = history_limit
+        self._floor = floor
+        self._watchers: dict[Watcher, None] = {}
+        self._by_field: dict[str, dict[str, dict[Watcher, None]]] = {}
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    @property
+    def floor(self) -> int:
+        """The oldest revision from which a watch can start."""
+        return self._floor
+
+    def get(self, key: str) -> Entry | None:
+        """The object of that key."""
+        return self._entries.get(key)
+
+    def entries(self) -> Iterator[Entry]:
+        """Every object, in no order."""
+        return iter(self._entries.values())
+
+    def select(self, selection: Selection, start: str = "") -> Iterator[Entry]:
+        """The matching objects in storage order, from key ``start`` on."""
+        return self._walk(self._entries, self._keys, selection, start)
+
+    def select_at(self, revision: int, selection: Selection, start: str = "") -> Iterator[Entry]:
+        """The matching objects as they were at ``revision``.
+
+        Raises:
+            TooOld: the history does not reach back so far.
+        """
+        if revision < self._floor:
+            raise TooOld(revision)
+        undone: dict[str, Entry | None] = {}
+        for change in reversed(self._history):
+            if change.revision <= revision:
+                break
+            undone[change.entry.key] = change.previous
+        if not undone:
+            return self.select(selection, start)
+        entries = dict(self._entries)
+        for key, previous in undone.items():
+            if previous is None:
+                entries.pop(key, None)
+            else:
+                entries[key] = previous
+        return self._walk(entries, sorted(entries), selection, start)
+
+    def apply(self, change: Change) -> None:
+        """Enter a settled write and tell the watchers."""
+        key = change.entry.key
+        if change.deleted:
+            del self._entries[key]
+            del self._keys[bisect.bisect_left(self._keys, key)]
+        else:
+            if change.previous is None:
+                bisect.insort(self._keys, key)
+            self._entries[key] = change.entry
+        self._history.append(change)
+        if len(self._history) > self._history_limit:
+            self._floor = self._history.popleft().revision
+        self._broadcast(change)
+
+    def load(self, entries: dict[str, Entry]) -> None:
+        """Take over what a store held; no events."""
+        self._entries = entries
+        self._keys = sorted(entries)
+
+    def watch(self, selection: Selection, after: int) -> Watcher:
+        """A watcher of the changes after revision ``after``.
+
+        Raises:
+            TooOld: the history does not reach back so far.
+        """
+        if after < self._floor:
+            raise TooOld(after)
+        watcher = Watcher(selection)
+        start = bisect.bisect_right(self._history, after, key=lambda change: change.revision)
+        for position in range(start, len(self._history)):
+            if _in_namespace(self._history[position].entry.key, selection.namespace):
+                watcher.offer(self._history[position])
+        self._bucket(selection)[watcher] = None
+        return watcher
+
+    def unwatch(self, watcher: Watcher) -> None:
+        """Let go of a watcher."""
+        bucket = self._bucket(watcher.selection)
+        bucket.pop(watcher, None)
+        indexed = _indexed_term(watcher.selection)
+        if indexed and not bucket:
+            values = self._by_field[indexed[0]]
+            del values[indexed[1]]
+            if not values:
+                del self._by_field[indexed[0]]
+
+    def close_watchers(self) -> None:
+        """End every stream."""
+        buckets = [self._watchers, *(b for values in self._by_field.values() for b in values.values())]
+        for bucket in buckets:
+            for watcher in tuple(bucket):
+                watcher.close()
+
+    def _bucket(self, selection: Selection) -> dict[Watcher, None]:
+        indexed = _indexed_term(selection)
+        if indexed is None:
+            return self._watchers
+        return self._by_field.setdefault(indexed[0], {}).setdefault(indexed[1], {})
+
+    def _broadcast(self, change: Change) -> None:
+        key = change.entry.key
+        for watcher in self._watchers:
+            if _in_namespace(key, watcher.selection.namespace):
+                watcher.offer(change)
+        for field, values in self._by_field.items():
+            get = getter(self.definition, field)
+            touched = {get(change.entry.object)}
+            if change.previous is not None:
+                touched.add(get(change.previous.object))
+            for value in touched:
+                for watcher in values.get(value, ()):
+                    if _in_namespace(key, watcher.selection.namespace):
+                        watcher.offer(change)
+
+    def _walk(self, entries: dict[str, Entry], keys: list[str], selection: Selection, start: str) -> Iterator[Entry]:
+        name, namespace = selection.name, selection.namespace
+        if name and (namespace or not self.definition.namespaced):
+            key = f"{namespace}/{name}" if namespace else name
+            entry = entries.get(key)
+            return iter(() if entry is None or key < start or not _matches(selection, entry) else (entry,))
+        low, high = 0, len(keys)
+        if namespace:
+            low, high = bisect.bisect_left(keys, f"{namespace}/"), bisect.bisect_left(keys, f"{namespace}0")
+        if start:
+            low = max(low, bisect.bisect_left(keys, start))
+        found = map(entries.__getitem__, keys[low:high])
+        matches = selection.matches
+        if matches is None:
+            return found
+        return (entry for entry in found if matches(entry.object))
+
+
+def _matches(selection: Selection, entry: Entry) -> bool:
+    return selection.matches is None or selection.matches(entry.object)
+
+
+def _in_namespace(key: str, namespace: str) -> bool:
+    return not namespace or key.startswith(f"{namespace}/")
+
+
+def _indexed_term(selection: Selection) -> tuple[str, str] | None:
+    """The term by which a watcher is found: thousands of node agents watch the pods of their own node only."""
+    for term in selection.terms:
+        if not term.negated:
+            return term.field, term.value
+    return None

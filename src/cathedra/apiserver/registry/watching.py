@@ -1,0 +1,113 @@
+"""A change, as watchers with different selections see it, and the queue of one watcher.
+
+A watcher that does not keep up is cut instead of being buffered without end (spec: apimachinery.md, section 9).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from dataclasses import dataclass
+from typing import Final
+
+from cathedra.apiserver.registry.entry import Entry
+from cathedra.apiserver.registry.selection import Selection
+from cathedra.client.transport import EventType
+
+__all__ = ["Change", "Seen", "Watcher"]
+
+QUEUE_LIMIT: Final = 65_536
+"""Events that may wait for one watcher before it is cut."""
+
+
+class Change:
+    """One write: the state before (None if new) and after. For a removal ``entry`` is the last state, marked with the
+    revision of the removal."""
+
+    __slots__ = ("_departed", "deleted", "entry", "previous", "revision")
+
+    def __init__(self, revision: int, entry: Entry, previous: Entry | None, *, deleted: bool = False) -> None:
+        self.revision = revision
+        self.entry = entry
+        self.previous = previous
+        self.deleted = deleted
+        self._departed: Entry | None = None
+
+    @property
+    def departed(self) -> Entry:
+        """The last state that matched a selection the object has left, marked with the revision of leaving."""
+        if self._departed is None:
+            assert self.previous is not None
+            self._departed = self.previous.at(self.revision)
+        return self._departed
+
+    def seen_by(self, selection: Selection) -> Seen | None:
+        """The event that this change is to a watcher with that selection, if any."""
+        matches = selection.matches
+        if matches is None:
+            if self.deleted:
+                return Seen(EventType.DELETED, self.entry)
+            return Seen(EventType.ADDED if self.previous is None else EventType.MODIFIED, self.entry)
+        before = self.previous is not None and matches(self.previous.object)
+        after = not self.deleted and matches(self.entry.object)
+        if after:
+            return Seen(EventType.MODIFIED if before else EventType.ADDED, self.entry)
+        if before:
+            return Seen(EventType.DELETED, self.entry if self.deleted else self.departed)
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What a watcher gets: the kind of event and the state to show."""
+
+    type: EventType
+    entry: Entry
+
+
+class Watcher:
+    """The events that wait for one client."""
+
+    __slots__ = ("_queue", "_waiter", "closed", "selection")
+
+    def __init__(self, selection: Selection) -> None:
+        self.selection = selection
+        self.closed = False
+        self._queue: deque[Seen] = deque()
+        self._waiter: asyncio.Future[None] | None = None
+
+    def offer(self, change: Change) -> None:
+        """Queue what this watcher sees of the change; cut it when too much waits already."""
+        seen = change.seen_by(self.selection)
+        if seen is not None:
+            self.push(seen)
+
+    def push(self, seen: Seen) -> None:
+        """Queue one event."""
+        if len(self._queue) >= QUEUE_LIMIT:
+            self.close()
+            return
+        self._queue.append(seen)
+        self._wake()
+
+    def close(self) -> None:
+        """End the stream; what waits is dropped."""
+        self.closed = True
+        self._queue.clear()
+        self._wake()
+
+    async def take(self) -> list[Seen]:
+        """All waiting events, at least one; an empty list when the stream has ended."""
+        while not self._queue and not self.closed:
+            self._waiter = asyncio.get_running_loop().create_future()
+            try:
+                await self._waiter
+            finally:
+                self._waiter = None
+        taken = list(self._queue)
+        self._queue.clear()
+        return taken
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)

@@ -1,0 +1,73 @@
+"""One request on a resource, as the verbs see it: who, what, where and how; the same over HTTP and in process."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from cathedra.api.definition import ResourceDefinition, Strategy, VersionDefinition
+from cathedra.api.scheme import GroupResource
+from cathedra.apiserver.authentication.user import UserInfo
+from cathedra.apiserver.authorization.authorizer import Attributes
+
+__all__ = ["Call"]
+
+_SERVER_SIDE: Final[Strategy[Any]] = Strategy()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """A verb on a resource in one version, by somebody."""
+
+    user: UserInfo
+    verb: str
+    """In the words of authorization: get, list, watch, create, update, patch, delete, deletecollection."""
+    definition: ResourceDefinition[Any]
+    version: VersionDefinition
+    namespace: str = ""
+    name: str = ""
+    subresource: str = ""
+    dry_run: bool = False
+    field_manager: str = ""
+    field_validation: str = ""
+    force: bool = False
+    warnings: list[str] = field(default_factory=list)
+    """Texts for ``Warning`` headers, in order; whoever handles the call appends."""
+
+    @property
+    def resource(self) -> GroupResource:
+        """Group and plural."""
+        return self.definition.group_resource
+
+    @property
+    def strategy(self) -> Strategy[Any]:
+        """The rules of the door that the call comes through."""
+        if self.subresource:
+            # A sub-resource without rules of its own is the server's work: it changes what no client could.
+            return self.definition.subresources.get(self.subresource, _SERVER_SIDE)
+        return self.definition.strategy
+
+    @property
+    def key(self) -> str:
+        """The object's key in its table."""
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+    @property
+    def api_version(self) -> str:
+        """``group/version``."""
+        return self.definition.gvk(self.version.name).api_version
+
+    def attributes(self, *, field_selector: str = "", label_selector: str = "") -> Attributes:
+        """The question for the authorizer."""
+        return Attributes(
+            user=self.user,
+            verb=self.verb,
+            group=self.definition.group,
+            version=self.version.name,
+            resource=self.definition.plural,
+            subresource=self.subresource,
+            namespace=self.namespace,
+            name=self.name,
+            field_selector=field_selector,
+            label_selector=label_selector,
+        )

@@ -1,0 +1,75 @@
+"""Binding: a pod gets its node, once (spec: apimachinery.md, section 12)."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from cathedra.api.core.core_v1 import Binding, Pod, PodCondition
+from cathedra.api.core.meta_v1 import Status
+from cathedra.api.scheme import GroupResource
+from cathedra.api.status import conflict, failure
+from cathedra.api.struct import Time, replace
+from cathedra.apiserver.registry.entry import Entry
+from cathedra.apiserver.request import Call
+from cathedra.apiserver.verbs.update import change
+from cathedra.apiserver.verbs.world import World
+
+__all__ = ["bind"]
+
+POD_BINDING = GroupResource("", "pods/binding")
+
+
+async def bind(world: World, call: Call, binding: Binding) -> Status:
+    """Give the pod its node.
+
+    Raises:
+        StatusError: 409 if it has one already, or is being deleted.
+    """
+    if not binding.target.name:
+        raise failure(500, "", "target.name: Required value")
+    if binding.target.kind not in {"", "Node"}:
+        raise failure(
+            500, "", f'target.kind: Unsupported value: "{binding.target.kind}": supported values: "Node", "<empty>"'
+        )
+
+    def bound(entry: Entry) -> Pod:
+        return _bound(call, entry.object, binding, world.clock.now())
+
+    whole = dataclasses.replace(call, subresource="binding")
+    await change(world, whole, bound, uid=binding.metadata.uid)
+    return Status(status="Success", code=201)
+
+
+def _bound(call: Call, pod: Pod, binding: Binding, now: float) -> Pod:
+    spec: Any = pod.spec
+    node = binding.target.name
+    if pod.metadata.deletion_timestamp is not None:
+        raise conflict(
+            POD_BINDING, pod.metadata.name, f"pod {pod.metadata.name} is being deleted, cannot be assigned to a host"
+        )
+    if spec.node_name:
+        raise conflict(
+            POD_BINDING, pod.metadata.name, f'pod {pod.metadata.name} is already assigned to node "{spec.node_name}"'
+        )
+    if spec.scheduling_gates:
+        raise conflict(POD_BINDING, pod.metadata.name, f"pod {pod.metadata.name} has non-empty .spec.schedulingGates")
+    metadata = replace(
+        pod.metadata,
+        annotations={**pod.metadata.annotations, **binding.metadata.annotations},
+        labels={**pod.metadata.labels, **binding.metadata.labels},
+    )
+    condition = PodCondition(
+        type="PodScheduled",
+        status="True",
+        last_transition_time=Time(now),
+        observed_generation=_observed_generation(pod),
+    )
+    conditions = (*(c for c in pod.status.conditions if c.type != "PodScheduled"), condition)
+    return replace(
+        pod, metadata=metadata, spec=replace(spec, node_name=node), status=replace(pod.status, conditions=conditions)
+    )
+
+
+def _observed_generation(pod: Pod) -> int:
+    return pod.metadata.generation if any(c.observed_generation for c in pod.status.conditions) else 0

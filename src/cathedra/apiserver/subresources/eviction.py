@@ -1,0 +1,120 @@
+"""Eviction: a deletion that asks the pod's disruption budgets first (spec: apimachinery.md, section 12)."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from cathedra.api.core.core_v1 import Pod
+from cathedra.api.core.meta_v1 import DeleteOptions, Status, StatusCause, StatusDetails
+from cathedra.api.core.policy_v1 import Eviction, PodDisruptionBudget
+from cathedra.api.scheme import GroupResource
+from cathedra.api.selectors import from_label_selector
+from cathedra.api.status import StatusError, bad_request, failure, internal_error
+from cathedra.api.struct import replace
+from cathedra.apiserver.registry.entry import Entry
+from cathedra.apiserver.registry.selection import Selection
+from cathedra.apiserver.request import Call
+from cathedra.apiserver.verbs import read
+from cathedra.apiserver.verbs.delete import delete
+from cathedra.apiserver.verbs.update import change
+from cathedra.apiserver.verbs.world import World
+
+__all__ = ["evict"]
+
+BUDGETS = GroupResource("policy", "poddisruptionbudgets")
+
+
+async def evict(world: World, call: Call, eviction: Eviction) -> Status:
+    """Delete the pod if no budget forbids it.
+
+    Raises:
+        StatusError: 429, a budget has nothing left; 404, the pod is not there.
+    """
+    if eviction.metadata.name and eviction.metadata.name != call.name:
+        raise bad_request("name in URL does not match name in Eviction object")
+    options = eviction.delete_options or DeleteOptions()
+    call = dataclasses.replace(call, dry_run=call.dry_run or bool(options.dry_run))
+    pod: Pod = read.get(world, call).object
+    if not _free(pod):
+        await _charge(world, call, pod)
+    await delete(world, dataclasses.replace(call, subresource="", verb="delete"), options)
+    return Status(status="Success", code=201)
+
+
+def _free(pod: Pod) -> bool:
+    """Whether budgets do not count the pod."""
+    return pod.status.phase in {"Succeeded", "Failed", "Pending"} or pod.metadata.deletion_timestamp is not None
+
+
+def _ready(pod: Pod) -> bool:
+    return any(c.type == "Ready" and c.status == "True" for c in pod.status.conditions)
+
+
+async def _charge(world: World, call: Call, pod: Pod) -> None:
+    budgets = _budgets(world, pod)
+    if len(budgets) > 1:
+        raise internal_error(
+            "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
+        )
+    if not budgets:
+        return
+    table = world.registry.table(BUDGETS)
+    budget_call = dataclasses.replace(
+        call,
+        definition=table.definition,
+        version=table.definition.versions[0],
+        name=budgets[0].metadata.name,
+        subresource="status",
+    )
+    if not _ready(pod) and _unhealthy_may_go(budgets[0]):
+        return
+
+    def charged(entry: Entry) -> PodDisruptionBudget:
+        budget: PodDisruptionBudget = entry.object
+        status = budget.status
+        if status.observed_generation < budget.metadata.generation:
+            raise _refused("The disruption budget is still being processed by the server.", budget, 10)
+        if status.disruptions_allowed <= 0:
+            raise _refused(
+                f"The disruption budget {budget.metadata.name} needs {status.desired_healthy} healthy pods and has "
+                f"{status.current_healthy} currently",
+                budget,
+                0,
+            )
+        disrupted = {**status.disrupted_pods}
+        return replace(
+            budget,
+            status=replace(status, disruptions_allowed=status.disruptions_allowed - 1, disrupted_pods=disrupted),
+        )
+
+    await change(world, budget_call, charged)
+
+
+def _unhealthy_may_go(budget: PodDisruptionBudget) -> bool:
+    policy = budget.spec.unhealthy_pod_eviction_policy if budget.spec else None
+    if policy == "AlwaysAllow":
+        return True
+    return budget.status.current_healthy >= budget.status.desired_healthy > 0
+
+
+def _budgets(world: World, pod: Pod) -> list[PodDisruptionBudget]:
+    try:
+        table = world.registry.table(BUDGETS)
+    except KeyError:
+        return []
+    found: list[PodDisruptionBudget] = []
+    for entry in table.select(Selection(pod.metadata.namespace)):
+        spec = entry.object.spec
+        if (
+            spec is not None
+            and spec.selector is not None
+            and from_label_selector(spec.selector).matches(pod.metadata.labels)
+        ):
+            found.append(entry.object)
+    return found
+
+
+def _refused(why: str, budget: PodDisruptionBudget, retry_after: int) -> StatusError:
+    cause = StatusCause(reason="DisruptionBudget", message=why)
+    details = StatusDetails(causes=(cause,), retry_after_seconds=retry_after)
+    return failure(429, "TooManyRequests", "Cannot evict pod as it would violate the pod's disruption budget.", details)

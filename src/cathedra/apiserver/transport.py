@@ -1,0 +1,181 @@
+"""The API in process: the same verbs as over HTTP, with frozen objects passed by reference.
+
+Scheduler, controllers and simulated nodes in one process with the server use it; they cannot tell it from HTTP, except
+by speed (spec of the interface: `cathedra.client.transport`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, TypeVar
+
+from cathedra.api.core.meta_v1 import DeleteOptions
+from cathedra.api.scheme import GroupResource
+from cathedra.api.status import failure, not_found
+from cathedra.api.struct import KubeStruct
+from cathedra.apiserver.authentication.user import UserInfo
+from cathedra.apiserver.catalog import Catalog
+from cathedra.apiserver.registry.entry import Entry
+from cathedra.apiserver.request import Call
+from cathedra.apiserver.subresources.dispatch import connect_create
+from cathedra.apiserver.verbs import create, delete, patch, read, update
+from cathedra.apiserver.verbs.world import World
+from cathedra.client.transport import ListOptions, Page, PatchType, ResourceRef, WatchEvent, WriteOptions
+
+__all__ = ["InProcessTransport"]
+
+T = TypeVar("T", bound=KubeStruct)
+
+
+class InProcessTransport:
+    """A `cathedra.client.transport.Transport` to the server in this process, as one user."""
+
+    def __init__(self, world: World, catalog: Catalog, user: UserInfo) -> None:
+        self._world = world
+        self._catalog = catalog
+        self._user = user
+
+    async def get(self, ref: ResourceRef[T], namespace: str, name: str, *, subresource: str = "") -> T:
+        """One object."""
+        call = self._call("get", ref, namespace, name, subresource)
+        return self._view(call, read.get(self._world, call))
+
+    async def list(self, ref: ResourceRef[T], namespace: str, options: ListOptions) -> Page[T]:
+        """The objects that match."""
+        call = self._call(
+            "list", ref, namespace, label_selector=options.label_selector, field_selector=options.field_selector
+        )
+        page = read.list_objects(self._world, call, options)
+        version = call.version
+        return Page(
+            tuple(entry.view(version) for entry in page.entries), str(page.revision), page.continue_, page.remaining
+        )
+
+    @asynccontextmanager
+    async def watch(
+        self, ref: ResourceRef[T], namespace: str, options: ListOptions, *, bookmarks: bool = True
+    ) -> AsyncIterator[AsyncIterator[WatchEvent[T]]]:
+        """Changes, until this server ends the stream. No bookmarks: nothing can break the stream in between."""
+        call = self._call(
+            "watch", ref, namespace, label_selector=options.label_selector, field_selector=options.field_selector
+        )
+        start = read.start_watch(self._world, call, options)
+        try:
+            yield self._events(call, start)
+        finally:
+            start.stop()
+
+    async def create(
+        self,
+        ref: ResourceRef[T],
+        namespace: str,
+        obj: KubeStruct,
+        options: WriteOptions,
+        *,
+        name: str = "",
+        subresource: str = "",
+    ) -> Any:
+        """Create an object, or POST to a sub-resource."""
+        call = self._call("create", ref, namespace, name, subresource, options=options)
+        await asyncio.sleep(0)
+        if subresource:
+            return await connect_create(self._world, call, obj)
+        return self._view(call, await create.create(self._world, call, self._hub(call, obj)))
+
+    async def update(
+        self, ref: ResourceRef[T], namespace: str, obj: T, options: WriteOptions, *, subresource: str = ""
+    ) -> T:
+        """Replace an object."""
+        metadata: Any = obj.metadata  # type: ignore[attr-defined]
+        call = self._call("update", ref, namespace or metadata.namespace, metadata.name, subresource, options=options)
+        await asyncio.sleep(0)
+        return self._view(call, await update.update(self._world, call, self._hub(call, obj)))
+
+    async def patch(
+        self,
+        ref: ResourceRef[T],
+        namespace: str,
+        name: str,
+        patch_type: PatchType,
+        body: Any,
+        options: WriteOptions,
+        *,
+        subresource: str = "",
+    ) -> T:
+        """Patch an object."""
+        call = self._call("patch", ref, namespace, name, subresource, options=options)
+        await asyncio.sleep(0)
+        outcome = await patch.patch(self._world, call, patch_type, body)
+        return self._view(call, outcome.entry)
+
+    async def delete(self, ref: ResourceRef[T], namespace: str, name: str, options: DeleteOptions) -> T | None:
+        """Delete an object, or mark it."""
+        call = self._call("delete", ref, namespace, name, options=WriteOptions(dry_run=bool(options.dry_run)))
+        await asyncio.sleep(0)
+        return self._view(call, (await delete.delete(self._world, call, options)).entry)
+
+    async def delete_collection(
+        self, ref: ResourceRef[T], namespace: str, list_options: ListOptions, options: DeleteOptions
+    ) -> None:
+        """Delete all objects that match."""
+        call = self._call("deletecollection", ref, namespace, options=WriteOptions(dry_run=bool(options.dry_run)))
+        selection = read.Selection.parse(
+            call.definition, namespace, list_options.label_selector, list_options.field_selector
+        )
+        await delete.delete_collection(self._world, call, selection, options)
+
+    async def close(self) -> None:
+        """Nothing to let go of."""
+
+    def _call(
+        self,
+        verb: str,
+        ref: ResourceRef[Any],
+        namespace: str,
+        name: str = "",
+        subresource: str = "",
+        *,
+        options: WriteOptions | None = None,
+        label_selector: str = "",
+        field_selector: str = "",
+    ) -> Call:
+        found = self._catalog.find(ref.group, ref.version, ref.resource)
+        if found is None:
+            raise failure(404, "NotFound", "the server could not find the requested resource", None)
+        definition, version = found
+        if verb not in {"list", "watch", "deletecollection", "create"} and not name:
+            raise not_found(GroupResource(ref.group, ref.resource), name)
+        call = Call(
+            user=self._user,
+            verb=verb,
+            definition=definition,
+            version=version,
+            namespace=namespace if definition.namespaced else "",
+            name=name,
+            subresource=subresource,
+            dry_run=options.dry_run if options else False,
+            field_manager=options.field_manager if options else "",
+            field_validation=options.field_validation if options else "",
+            force=options.force if options else False,
+        )
+        self._world.authorize(call, label_selector=label_selector, field_selector=field_selector)
+        return call
+
+    @staticmethod
+    def _hub(call: Call, obj: Any) -> Any:
+        return obj if type(obj) is call.definition.type else call.version.to_hub(obj)
+
+    @staticmethod
+    def _view(call: Call, entry: Entry) -> Any:
+        return entry.view(call.version)
+
+    @staticmethod
+    async def _events(call: Call, start: read.WatchStart) -> AsyncIterator[WatchEvent[Any]]:
+        version = call.version
+        for seen in start.initial_events():
+            yield WatchEvent(seen.type, seen.entry.view(version))
+        while batch := await start.watcher.take():
+            for seen in batch:
+                yield WatchEvent(seen.type, seen.entry.view(version))

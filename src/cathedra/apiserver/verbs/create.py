@@ -1,0 +1,84 @@
+"""Create: a new object with a name, a uid and everything its kind asks for (spec: apimachinery.md, section 5)."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Final
+
+from cathedra.api.status import already_exists, bad_request, failure, invalid
+from cathedra.api.struct import replace
+from cathedra.apiserver.registry.entry import Entry
+from cathedra.apiserver.registry.registry import WriteConflict
+from cathedra.apiserver.request import Call
+from cathedra.apiserver.verbs.names import generate_name
+from cathedra.apiserver.verbs.objectmeta import common_create_errors, create_errors, fresh
+from cathedra.apiserver.verbs.world import World
+
+__all__ = ["create", "in_namespace"]
+
+NAME_ATTEMPTS: Final = 8
+
+
+async def create(world: World, call: Call, obj: Any) -> Entry:
+    """Create ``obj`` (hub version, as decoded) and return it as stored; in a dry run, as it would have been.
+
+    Raises:
+        StatusError: it was refused; nothing changed.
+    """
+    obj = in_namespace(call, obj)
+    context = world.context(call)
+    obj = call.strategy.default(obj, context)
+    named = obj.metadata.name
+    call = dataclasses.replace(call, name=named)
+    obj = await world.admission.admit(world.admission_request(call, "CREATE", obj, None))
+    if obj.metadata.resource_version:
+        raise failure(500, "", "resourceVersion should not be set on objects to be created")
+    now = world.clock.now()
+    obj = replace(obj, metadata=replace(fresh(obj.metadata, now, world.random), generation=0))
+    obj = call.strategy.prepare_create(obj, context)
+    for attempt in range(NAME_ATTEMPTS):
+        candidate = obj
+        if not named and obj.metadata.generate_name:
+            name = generate_name(obj.metadata.generate_name, world.random)
+            candidate = replace(obj, metadata=replace(obj.metadata, name=name))
+        try:
+            return await _create_named(world, dataclasses.replace(call, name=candidate.metadata.name), candidate)
+        except WriteConflict:
+            if named or attempt == NAME_ATTEMPTS - 1:
+                raise already_exists(call.resource, candidate.metadata.name) from None
+    raise AssertionError("the last attempt returns or raises")
+
+
+def in_namespace(call: Call, obj: Any) -> Any:
+    """The object with the namespace of the request.
+
+    Raises:
+        StatusError: 400, the object says another one.
+    """
+    namespace = obj.metadata.namespace
+    if namespace == call.namespace:
+        return obj
+    if not namespace and call.definition.namespaced:
+        return replace(obj, metadata=replace(obj.metadata, namespace=call.namespace))
+    if not call.definition.namespaced:
+        return obj
+    raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
+
+
+async def _create_named(world: World, call: Call, obj: Any) -> Entry:
+    context = world.context(call)
+    definition = call.definition
+    errors = create_errors(definition, obj.metadata)
+    errors.extend(call.strategy.validate_create(obj, context))
+    if not errors:
+        errors = common_create_errors(obj.metadata)
+    if errors:
+        raise invalid(definition.group, definition.kind, obj.metadata.name, errors)
+    call.warnings.extend(call.strategy.warnings(obj, None, context))
+    await world.admission.validate(world.admission_request(call, "CREATE", obj, None))
+    table = world.table(call)
+    if await world.registry.quiet(table, call.key) is not None:
+        raise WriteConflict(call.key)
+    if call.dry_run:
+        return Entry(call.key, obj, 0)
+    return await world.registry.put(table, call.key, None, obj)

@@ -1,0 +1,187 @@
+"""Delete: at once, gracefully, or when the last finalizer is gone (spec: apimachinery.md, section 7)."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any, Final
+
+from cathedra.api.core.meta_v1 import DeleteOptions, ObjectMeta
+from cathedra.api.scheme import GroupResource
+from cathedra.api.status import StatusError, conflict, failure, forbidden, not_found
+from cathedra.api.struct import Time, replace
+from cathedra.apiserver.registry.entry import Entry
+from cathedra.apiserver.registry.registry import WriteConflict
+from cathedra.apiserver.registry.selection import Selection
+from cathedra.apiserver.request import Call
+from cathedra.apiserver.verbs.update import ATTEMPTS, MODIFIED
+from cathedra.apiserver.verbs.world import NAMESPACES, PODS, World
+
+__all__ = ["Deletion", "delete", "delete_collection"]
+
+ORPHAN: Final = "orphan"
+FOREGROUND: Final = "foregroundDeletion"
+ORPHANED_BY_DEFAULT: Final = frozenset({GroupResource("batch", "jobs"), GroupResource("", "replicationcontrollers")})
+PERMANENT_NAMESPACES: Final = frozenset({"default", "kube-system", "kube-public"})
+ORPHAN_WARNING: Final = (
+    "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set "
+    "propagationPolicy=Orphan to suppress this warning"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Deletion:
+    """How a deletion ended: the object's last or present state, and whether it is gone."""
+
+    entry: Entry
+    gone: bool
+
+
+async def delete(world: World, call: Call, options: DeleteOptions) -> Deletion:
+    """Delete one object, or mark it as being deleted.
+
+    Raises:
+        StatusError: it was refused; nothing changed.
+    """
+    table = world.table(call)
+    _check_permanence(call)
+    if call.resource == GroupResource("batch", "jobs") and not _policy_given(options):
+        call.warnings.append(ORPHAN_WARNING)
+    for _ in range(ATTEMPTS):
+        entry = await world.registry.quiet(table, call.key)
+        if entry is None:
+            raise not_found(call.resource, call.name)
+        _check_preconditions(call, options, entry.object.metadata)
+        await world.admission.validate(world.admission_request(call, "DELETE", None, entry.object, options))
+        if table.get(call.key) is not entry:
+            continue
+        try:
+            return await _delete_entry(world, call, entry, options)
+        except WriteConflict:
+            continue
+    raise conflict(call.resource, call.name, MODIFIED)
+
+
+async def delete_collection(world: World, call: Call, selection: Selection, options: DeleteOptions) -> list[Deletion]:
+    """Delete every object that matches, one by one."""
+    found = [entry for entry in world.table(call).select(selection)]
+    deletions = []
+    for entry in found:
+        metadata = entry.object.metadata
+        one = dataclasses.replace(call, namespace=metadata.namespace, name=metadata.name)
+        try:
+            deletions.append(await delete(world, one, options))
+        except StatusError as error:
+            if not error.is_not_found:
+                raise
+    return deletions
+
+
+async def _delete_entry(world: World, call: Call, entry: Entry, options: DeleteOptions) -> Deletion:
+    table, old = world.table(call), entry.object
+    now = world.clock.now()
+    new = _marked(call, old, options, now)
+    if new is None:
+        last = old
+        if call.dry_run:
+            return Deletion(Entry(entry.key, last, entry.revision), True)
+        return Deletion(await world.registry.remove(table, entry, last), True)
+    if new == old:
+        return Deletion(entry, False)
+    if call.dry_run:
+        return Deletion(Entry(entry.key, new, entry.revision), False)
+    return Deletion(await world.registry.put(table, call.key, entry, new), False)
+
+
+def _marked(call: Call, old: Any, options: DeleteOptions, now: float) -> Any | None:
+    """The object as being deleted, or None if nothing keeps it."""
+    metadata: ObjectMeta = old.metadata
+    finalizers = _finalizers(call, metadata, options)
+    grace = _grace(call, old, options)
+    pending_namespace = call.resource == NAMESPACES and old.spec is not None and bool(old.spec.finalizers)
+    if not finalizers and not grace and not pending_namespace:
+        return None
+    metadata = replace(metadata, finalizers=finalizers)
+    if metadata.deletion_timestamp is None:
+        metadata = replace(metadata, deletion_timestamp=Time(now + grace), deletion_grace_period_seconds=grace)
+        if metadata.generation:
+            metadata = replace(metadata, generation=metadata.generation + 1)
+    elif grace < (metadata.deletion_grace_period_seconds or 0):
+        began = metadata.deletion_timestamp.micros // 1_000_000 - (metadata.deletion_grace_period_seconds or 0)
+        metadata = replace(metadata, deletion_timestamp=Time(began + grace), deletion_grace_period_seconds=grace)
+    if pending_namespace:
+        metadata = replace(metadata, deletion_grace_period_seconds=None)
+        return replace(old, metadata=metadata, status=replace(old.status, phase="Terminating"))
+    return replace(old, metadata=metadata)
+
+
+def _finalizers(call: Call, metadata: ObjectMeta, options: DeleteOptions) -> tuple[str, ...]:
+    orphan, foreground = _propagation(call, metadata, options)
+    finalizers = [name for name in metadata.finalizers if name not in {ORPHAN, FOREGROUND}]
+    if orphan:
+        finalizers.append(ORPHAN)
+    if foreground:
+        finalizers.append(FOREGROUND)
+    return tuple(finalizers) if set(finalizers) != set(metadata.finalizers) else metadata.finalizers
+
+
+def _propagation(call: Call, metadata: ObjectMeta, options: DeleteOptions) -> tuple[bool, bool]:
+    if options.orphan_dependents is not None:
+        return options.orphan_dependents, False
+    if options.propagation_policy is not None and options.propagation_policy != "":
+        return options.propagation_policy == "Orphan", options.propagation_policy == "Foreground"
+    if ORPHAN in metadata.finalizers or FOREGROUND in metadata.finalizers:
+        return ORPHAN in metadata.finalizers, FOREGROUND in metadata.finalizers
+    return call.resource in ORPHANED_BY_DEFAULT, False
+
+
+def _policy_given(options: DeleteOptions) -> bool:
+    return options.orphan_dependents is not None or bool(options.propagation_policy)
+
+
+def _grace(call: Call, obj: Any, options: DeleteOptions) -> int:
+    """Seconds between the wish and the end; only pods have any."""
+    if call.resource != PODS:
+        return 0
+    grace = options.grace_period_seconds
+    if grace is None:
+        grace = obj.spec.termination_grace_period_seconds if obj.spec else None
+    if grace is None:
+        grace = 30
+    if grace < 0:
+        grace = 1
+    if not obj.spec or not obj.spec.node_name or obj.status.phase in {"Succeeded", "Failed"}:
+        return 0
+    if obj.metadata.deletion_timestamp is not None:
+        return min(grace, obj.metadata.deletion_grace_period_seconds or 0)
+    return int(grace)
+
+
+def _check_permanence(call: Call) -> None:
+    if call.resource == NAMESPACES and call.name in PERMANENT_NAMESPACES:
+        raise forbidden(call.resource, call.name, "this namespace may not be deleted")
+
+
+def _check_preconditions(call: Call, options: DeleteOptions, metadata: ObjectMeta) -> None:
+    wanted = options.preconditions
+    if wanted is None:
+        return
+    if wanted.uid is not None and wanted.uid != metadata.uid:
+        raise _precondition_failed(
+            call,
+            f"the UID in the precondition ({wanted.uid}) does not match the UID in record ({metadata.uid}). "
+            "The object might have been deleted and then recreated",
+        )
+    if wanted.resource_version is not None and wanted.resource_version != metadata.resource_version:
+        raise _precondition_failed(
+            call,
+            f"the ResourceVersion in the precondition ({wanted.resource_version}) does not match the ResourceVersion in "
+            f"record ({metadata.resource_version}). The object might have been modified",
+        )
+
+
+def _precondition_failed(call: Call, why: str) -> StatusError:
+    # Kubernetes names the kind here, not the resource.
+    kind = GroupResource(call.definition.group, call.definition.kind)
+    error = conflict(kind, call.name, why)
+    return failure(error.code, error.reason, error.status.message, error.status.details)

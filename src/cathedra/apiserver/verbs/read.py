@@ -1,0 +1,227 @@
+"""Get, list and watch: from memory, now or at a past revision (spec: apimachinery.md, sections 5, 8 and 9)."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+import msgspec
+
+from cathedra.api.core.meta_v1 import Status, StatusCause, StatusDetails
+from cathedra.api.field import ErrorList
+from cathedra.api.status import StatusError, bad_request, expired, failure, invalid, not_found
+from cathedra.apiserver.registry.entry import Entry
+from cathedra.apiserver.registry.selection import Selection
+from cathedra.apiserver.registry.table import Table, TooOld
+from cathedra.apiserver.registry.watching import Seen, Watcher
+from cathedra.apiserver.request import Call
+from cathedra.apiserver.verbs.world import World
+from cathedra.client.transport import EventType, ListOptions
+
+__all__ = ["Listing", "WatchStart", "expired_watch", "get", "list_objects", "parse_revision", "start_watch"]
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """A page of objects."""
+
+    entries: list[Entry]
+    revision: int
+    continue_: str = ""
+    remaining: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WatchStart:
+    """A watch under way: what is there already, and the watcher of what follows ``revision``."""
+
+    initial: list[Entry]
+    watcher: Watcher
+    table: Table
+    revision: int
+
+    def initial_events(self) -> list[Seen]:
+        """What is there already, as additions."""
+        return [Seen(EventType.ADDED, entry) for entry in self.initial]
+
+    def stop(self) -> None:
+        """Let go of the watcher."""
+        self.table.unwatch(self.watcher)
+
+
+def get(world: World, call: Call) -> Entry:
+    """One object.
+
+    Raises:
+        StatusError: 404, it is not there.
+    """
+    entry = world.table(call).get(call.key)
+    if entry is None:
+        raise not_found(call.resource, call.name)
+    return entry
+
+
+def list_objects(world: World, call: Call, options: ListOptions) -> Listing:
+    """The objects that match, a page at most.
+
+    Raises:
+        StatusError: the options make no sense, or the revision is too old or not there yet.
+    """
+    _check_list_options(options)
+    table, current = world.table(call), world.registry.revision
+    selection = Selection.parse(
+        call.definition, call.namespace, options.label_selector, options.field_selector, call.name
+    )
+    start, revision = "", 0
+    if options.continue_:
+        if options.resource_version not in {"", "0"}:
+            raise bad_request("specifying resource version is not allowed when using continue")
+        revision, start = _decode_continue(options.continue_)
+        start = _absolute(call, start)
+    else:
+        revision = _wanted_revision(options, current)
+    try:
+        found = table.select(selection, start) if revision <= 0 else table.select_at(revision, selection, start)
+    except TooOld:
+        raise _too_old(call, options, start) from None
+    shown = revision if revision > 0 else current
+    limit = options.limit
+    if limit <= 0 or options.resource_version == "0":
+        return Listing(list(found), shown)
+    return _page(call, found, limit, shown, counted=not selection.filtered)
+
+
+def start_watch(world: World, call: Call, options: ListOptions, *, send_initial: bool | None = None) -> WatchStart:
+    """Begin to watch.
+
+    Raises:
+        StatusError: the options make no sense; 410 if the revision is too old.
+    """
+    table, current = world.table(call), world.registry.revision
+    selection = Selection.parse(
+        call.definition, call.namespace, options.label_selector, options.field_selector, call.name
+    )
+    after = parse_revision(options.resource_version)
+    initial = after == 0 if send_initial is None else send_initial
+    if initial:
+        if after > current:
+            raise _too_large(after, current)
+        return WatchStart(list(table.select(selection)), table.watch(selection, current), table, current)
+    if send_initial is False and after == 0:
+        after = current
+    try:
+        return WatchStart([], table.watch(selection, after), table, after)
+    except TooOld:
+        raise expired_watch(after, table.floor) from None
+
+
+def expired_watch(after: int, floor: int) -> StatusError:
+    """410: the history does not reach back to ``after``."""
+    return expired(f"too old resource version: {after} ({floor + 1})")
+
+
+def parse_revision(text: str) -> int:
+    """A resource version as a number; 0 if unset.
+
+    Raises:
+        StatusError: 400, it is none.
+    """
+    if not text:
+        return 0
+    if not (text.isascii() and text.isdigit()):
+        raise bad_request(
+            f'invalid resource version: resourceVersion: Invalid value: "{text}": '
+            f'strconv.ParseUint: parsing "{text}": invalid syntax'
+        )
+    return int(text)
+
+
+def _check_list_options(options: ListOptions) -> None:
+    errors = ErrorList()
+    match, version = options.resource_version_match, options.resource_version
+    if match:
+        if not version:
+            errors.forbidden(
+                "resourceVersionMatch", "resourceVersionMatch is forbidden unless resourceVersion is provided"
+            )
+        if options.continue_:
+            errors.forbidden("resourceVersionMatch", "resourceVersionMatch is forbidden when continue is provided")
+        if match not in {"Exact", "NotOlderThan"}:
+            errors.not_supported("resourceVersionMatch", match, ["Exact", "NotOlderThan", ""])
+        elif match == "Exact" and version == "0":
+            errors.forbidden(
+                "resourceVersionMatch", 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"'
+            )
+    if errors:
+        raise invalid("meta.k8s.io", "ListOptions", "", errors)
+
+
+def _wanted_revision(options: ListOptions, current: int) -> int:
+    """The exact revision to show, or 0 for the latest."""
+    wanted = parse_revision(options.resource_version)
+    if wanted > current:
+        raise _too_large(wanted, current)
+    exact = options.resource_version_match == "Exact" or (not options.resource_version_match and options.limit > 0)
+    return wanted if exact else 0
+
+
+def _too_large(wanted: int, current: int) -> StatusError:
+    message = f"Timeout: Too large resource version: {wanted}, current: {current}"
+    cause = StatusCause(reason="ResourceVersionTooLarge", message="Too large resource version")
+    return failure(504, "Timeout", message, StatusDetails(causes=(cause,), retry_after_seconds=1))
+
+
+def _too_old(call: Call, options: ListOptions, start: str) -> StatusError:
+    if not options.continue_:
+        return expired("The resourceVersion for the provided list is too old.")
+    token = _encode_continue(-1, _relative(call, start).removesuffix("\0"))
+    message = (
+        "The provided continue parameter is too old to display a consistent list result. You can start a new list without "
+        "the continue parameter, or use the continue token in this response to retrieve the remainder of the results. "
+        "Continuing with the provided token results in an inconsistent list - objects that were created, modified, or "
+        "deleted between the time the first chunk was returned and now may show up in the list."
+    )
+    error = expired(message)
+    status: Status = msgspec.structs.replace(
+        error.status, metadata=msgspec.structs.replace(error.status.metadata, continue_=token)
+    )
+    return StatusError(status)
+
+
+def _page(call: Call, found: Iterable[Entry], limit: int, revision: int, *, counted: bool) -> Listing:
+    iterator = iter(found)
+    entries = list(islice(iterator, limit))
+    following = next(iterator, None)
+    if following is None:
+        return Listing(entries, revision)
+    remaining = 1 + sum(1 for _ in iterator) if counted else None
+    return Listing(entries, revision, _encode_continue(revision, _relative(call, entries[-1].key)), remaining)
+
+
+def _relative(call: Call, key: str) -> str:
+    return key.removeprefix(f"{call.namespace}/") if call.namespace else key
+
+
+def _absolute(call: Call, key: str) -> str:
+    return f"{call.namespace}/{key}" if call.namespace else key
+
+
+def _encode_continue(revision: int, last: str) -> str:
+    token = msgspec.json.encode({"v": "meta.k8s.io/v1", "rv": revision, "start": last + "\0"})
+    return base64.urlsafe_b64encode(token).rstrip(b"=").decode()
+
+
+def _decode_continue(token: str) -> tuple[int, str]:
+    try:
+        raw = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))
+        value: Any = msgspec.json.decode(raw)
+        revision, start = value["rv"], value["start"]
+        if value["v"] != "meta.k8s.io/v1" or type(revision) is not int or not isinstance(start, str) or not start:
+            raise ValueError(token)
+    except (binascii.Error, ValueError, msgspec.DecodeError, KeyError, TypeError) as error:
+        raise bad_request(f"invalid continue token: continue key is not valid: {error}") from None
+    return revision, start.lstrip("/")

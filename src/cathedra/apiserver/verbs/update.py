@@ -1,0 +1,146 @@
+"""Update: a stored object gives way to a changed one, if nobody else was faster (spec: apimachinery.md, section 5).
+
+PUT, every form of patch, and the sub-resources that change an object (status, binding, scale …) all end here; they
+differ in how the new object is made from the stored one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+from cathedra.api.core.meta_v1 import ObjectMeta
+from cathedra.api.definition import RequestContext
+from cathedra.api.field import ErrorList
+from cathedra.api.status import StatusError, bad_request, conflict, invalid, not_found
+from cathedra.api.struct import replace
+from cathedra.apiserver.registry.entry import Entry
+from cathedra.apiserver.registry.registry import WriteConflict
+from cathedra.apiserver.request import Call
+from cathedra.apiserver.verbs.create import create, in_namespace
+from cathedra.apiserver.verbs.objectmeta import kept, update_errors
+from cathedra.apiserver.verbs.world import NAMESPACES, World
+
+__all__ = ["MODIFIED", "change", "update"]
+
+MODIFIED: Final = "the object has been modified; please apply your changes to the latest version and try again"
+ATTEMPTS: Final = 5
+
+Transform = Callable[[Entry], Awaitable[Any] | Any]
+"""The stored state in, the wanted object (hub version, defaulted) out."""
+
+
+async def update(world: World, call: Call, obj: Any) -> Entry:
+    """Replace the stored object by ``obj`` (hub version, as decoded).
+
+    Raises:
+        StatusError: it was refused; nothing changed.
+    """
+    if obj.metadata.name != call.name:
+        if not obj.metadata.name:
+            raise invalid_name(call)
+        raise bad_request(
+            f"the name of the object ({obj.metadata.name}) does not match the name on the URL ({call.name})"
+        )
+    obj = in_namespace(call, obj)
+    obj = call.strategy.default(obj, world.context(call))
+    entry = world.table(call).get(call.key)
+    if entry is None and call.strategy.allow_create_on_update and not call.subresource:
+        return await create(world, call, obj)
+    return await change(world, call, lambda _: obj, uid=obj.metadata.uid)
+
+
+def invalid_name(call: Call) -> StatusError:
+    """400: a PUT whose object has no name."""
+    return bad_request(
+        f"the name of the object ( based on URL) was undeterminable: name must be provided ({call.name})"
+    )
+
+
+async def change(world: World, call: Call, transform: Transform, *, uid: str = "") -> Entry:
+    """Change the stored object by ``transform``; on a race with another writer it is made anew from the newer state,
+    unless the wanted object names the resource version it was made from.
+
+    Raises:
+        StatusError: it was refused; nothing changed.
+    """
+    table = world.table(call)
+    for attempt in range(ATTEMPTS):
+        entry = await world.registry.quiet(table, call.key)
+        if uid and (entry is None or entry.object.metadata.uid != uid):
+            raise uid_mismatch(call, uid, entry)
+        if entry is None:
+            raise not_found(call.resource, call.name)
+        wanted = transform(entry)
+        if isinstance(wanted, Awaitable):
+            wanted = await wanted
+        try:
+            return await _write(world, call, entry, wanted)
+        except WriteConflict:
+            if attempt == ATTEMPTS - 1:
+                raise conflict(call.resource, call.name, MODIFIED) from None
+    raise AssertionError("the last attempt returns or raises")
+
+
+async def _write(world: World, call: Call, entry: Entry, wanted: Any) -> Entry:
+    context = world.context(call)
+    old = entry.object
+    wanted = await world.admission.admit(world.admission_request(call, "UPDATE", wanted, old))
+    _check_version(call, wanted.metadata, old.metadata)
+    new = replace(wanted, metadata=kept(wanted.metadata, old.metadata))
+    new = call.strategy.prepare_update(new, old, context)
+    errors = _errors(call, new, old, context)
+    if errors:
+        raise invalid(call.definition.group, call.definition.kind, call.name, errors)
+    call.warnings.extend(call.strategy.warnings(new, old, context))
+    await world.admission.validate(world.admission_request(call, "UPDATE", new, old))
+    table = world.table(call)
+    if table.get(call.key) is not entry:
+        raise WriteConflict(call.key)
+    if vanishes(call, new):
+        return Entry(call.key, new, entry.revision) if call.dry_run else await world.registry.remove(table, entry, new)
+    if new == old:
+        return entry
+    if call.dry_run:
+        return Entry(call.key, new, entry.revision)
+    return await world.registry.put(table, call.key, entry, new)
+
+
+def _check_version(call: Call, wanted: ObjectMeta, old: ObjectMeta) -> None:
+    if not wanted.resource_version:
+        if call.strategy.allow_unconditional_update:
+            return
+        errors = ErrorList()
+        errors.invalid("metadata.resourceVersion", 0, "must be specified for an update")
+        raise invalid(call.definition.group, call.definition.kind, call.name, errors)
+    if wanted.resource_version != old.resource_version:
+        raise conflict(call.resource, call.name, MODIFIED)
+
+
+def _errors(call: Call, new: Any, old: Any, context: RequestContext) -> ErrorList:
+    # Kubernetes validates metadata once for all kinds and once more in each kind's own rules.
+    common = update_errors(new.metadata, old.metadata)
+    errors = ErrorList([*common, *common])
+    errors.extend(call.strategy.validate_update(new, old, context))
+    return errors
+
+
+def vanishes(call: Call, obj: Any) -> bool:
+    """Whether nothing keeps an object that is being deleted."""
+    metadata = obj.metadata
+    if metadata.deletion_timestamp is None or metadata.finalizers or metadata.deletion_grace_period_seconds:
+        return False
+    return not (call.resource == NAMESPACES and obj.spec is not None and obj.spec.finalizers)
+
+
+def uid_mismatch(call: Call, uid: str, entry: Entry | None) -> StatusError:
+    """409: the caller means another object of the same name."""
+    group = f"{call.definition.group}/" if call.definition.group else ""
+    found = entry.object.metadata.uid if entry is not None else ""
+    return conflict(
+        call.resource,
+        call.name,
+        f"StorageError: invalid object, Code: 4, Key: /registry/{group}{call.definition.plural}/{call.key}, "
+        f"ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, "
+        f"UID in object meta: {found}",
+    )

@@ -1,0 +1,86 @@
+"""What every verb works with: the objects, the gatekeepers, the time. One value, made when the server starts."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from cathedra.api.definition import RequestContext
+from cathedra.api.gates import FeatureGates
+from cathedra.api.scheme import GroupResource
+from cathedra.apiserver.admission.plugin import AdmissionChain, AdmissionRequest
+from cathedra.apiserver.authorization.authorizer import Authorizer, refusal
+from cathedra.apiserver.registry.registry import Registry
+from cathedra.apiserver.registry.table import Table
+from cathedra.apiserver.request import Call
+from cathedra.clock import Clock
+
+__all__ = ["NAMESPACES", "PODS", "World"]
+
+NAMESPACES: Final = GroupResource("", "namespaces")
+PODS: Final = GroupResource("", "pods")
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """The server, as far as verbs are concerned."""
+
+    registry: Registry
+    admission: AdmissionChain
+    authorizer: Authorizer
+    gates: FeatureGates
+    clock: Clock
+    random: random.Random
+
+    def table(self, call: Call) -> Table:
+        """The objects that the call is about."""
+        return self.registry.table(call.resource)
+
+    def context(self, call: Call) -> RequestContext:
+        """What strategies may know."""
+        return RequestContext(
+            gates=self.gates,
+            now=self.clock.now(),
+            api_version=call.api_version,
+            namespace_labels=self.namespace_labels(call.namespace),
+            user=call.user.name,
+            groups=call.user.groups,
+        )
+
+    def namespace_labels(self, namespace: str) -> Mapping[str, str]:
+        """The labels of a namespace; none if it is not there."""
+        found = self.registry.find(NAMESPACES, namespace) if namespace else None
+        labels: Mapping[str, str] = found.metadata.labels if found is not None else {}
+        return labels
+
+    def authorize(self, call: Call, *, field_selector: str = "", label_selector: str = "") -> None:
+        """Let the call pass.
+
+        Raises:
+            StatusError: 403, the caller may not do that.
+        """
+        attributes = call.attributes(field_selector=field_selector, label_selector=label_selector)
+        decision = self.authorizer.authorize(attributes)
+        if not decision.allowed:
+            raise refusal(attributes, decision)
+
+    def admission_request(
+        self, call: Call, operation: str, obj: Any, old: Any, options: Any = None
+    ) -> AdmissionRequest:
+        """What admission plugins see of the call."""
+        return AdmissionRequest(
+            operation=operation,
+            definition=call.definition,
+            version=call.version,
+            namespace=call.namespace,
+            name=call.name,
+            subresource=call.subresource,
+            user=call.user,
+            object=obj,
+            old_object=old,
+            dry_run=call.dry_run,
+            options=options,
+            warnings=call.warnings,
+        )

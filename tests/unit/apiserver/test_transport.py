@@ -1,0 +1,282 @@
+"""The API in process: what clients in the same process may rely on, in virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from cathedra.api.core.core_v1 import Binding, ConfigMap, Namespace, ObjectReference, Pod, PodSpec
+from cathedra.api.core.meta_v1 import DeleteOptions, ObjectMeta
+from cathedra.api.gates import FeatureGates
+from cathedra.api.status import StatusError
+from cathedra.api.struct import replace
+from cathedra.apiserver.config import ServerConfig
+from cathedra.apiserver.server import APIServer
+from cathedra.client.resources import CONFIGMAPS, NAMESPACES, PODS
+from cathedra.client.transport import EventType, ListOptions, PatchType, WriteOptions
+from cathedra.clock import LoopClock, run_virtual
+from tests.unit.apiserver.plain_definitions import plain_definitions
+
+WRITE = WriteOptions()
+EVERYTHING = ListOptions()
+
+
+def on_server(body: Callable[[APIServer], Awaitable[Any]]) -> Any:
+    async def main() -> Any:
+        clock = LoopClock(asyncio.get_running_loop())
+        config = ServerConfig(gates=FeatureGates.for_release(), definitions=plain_definitions())
+        server = await APIServer.open(config, clock=clock, random=random.Random(1))
+        try:
+            return await body(server)
+        finally:
+            await server.close()
+
+    return run_virtual(main())
+
+
+def config_map(name: str, **data: str) -> ConfigMap:
+    return ConfigMap(metadata=ObjectMeta(name=name), data=data)
+
+
+def pod(name: str, node: str = "") -> Pod:
+    return Pod(metadata=ObjectMeta(name=name), spec=PodSpec(node_name=node))
+
+
+def test_a_created_object_gets_uid_time_and_revision() -> None:
+    async def body(server: APIServer) -> None:
+        api = server.transport()
+        made = await api.create(CONFIGMAPS, "default", config_map("a"), WRITE)
+        assert made.metadata.uid
+        assert made.metadata.creation_timestamp is not None
+        assert made.metadata.namespace == "default"
+        assert int(made.metadata.resource_version) == server.revision
+        assert await api.get(CONFIGMAPS, "default", "a") is made
+
+    on_server(body)
+
+
+def test_the_four_namespaces_are_there_from_the_start() -> None:
+    async def body(server: APIServer) -> None:
+        page = await server.transport().list(NAMESPACES, "", EVERYTHING)
+        names = [item.metadata.name for item in page.items]
+        assert names == ["default", "kube-node-lease", "kube-public", "kube-system"]
+
+    on_server(body)
+
+
+def test_creating_the_same_name_again_is_refused() -> None:
+    async def body(server: APIServer) -> None:
+        api = server.transport()
+        await api.create(CONFIGMAPS, "default", config_map("a"), WRITE)
+        with pytest.raises(StatusError, match='configmaps "a" already exists'):
+            await api.create(CONFIGMAPS, "default", config_map("a"), WRITE)
+
+    on_server(body)
+
+
+def test_creating_in_a_missing_namespace_is_refused() -> None:
+    async def body(server: APIServer) -> None:
+        with pytest.raises(StatusError, match='namespaces "nowhere" not found'):
+            await server.transport().create(CONFIGMAPS, "nowhere", config_map("a"), WRITE)
+
+    on_server(body)
+
+
+def test_a_stale_update_conflicts_and_a_fresh_one_counts() -> None:
+    async def body(server: APIServer) -> None:
+        api = server.transport()
+        first = await api.create(CONFIGMAPS, "default", config_map("a"), WRITE)
+        second = await api.update(CONFIGMAPS, "default", replace(first, data={"k": "1"}), WRITE)
+        assert int(second.metadata.resource_version) > int(first.metadata.resource_version)
+        with pytest.raises(StatusError) as refused:
+            await api.update(CONFIGMAPS, "default", replace(first, data={"k": "2"}), WRITE)
+        assert refused.value.is_conflict
+
+    on_server(body)
+
+
+def test_an_update_without_change_keeps_the_resource_version() -> None:
+    async def body(server: APIServer) -> None:
+        api = server.transport()
+        first = await api.create(CONFIGMAPS, "default", config_map("a", k="1"), WRITE)
+        again = await api.update(CONFIGMAPS, "default", first, WRITE)
+        assert again.metadata.resource_version == first.metadata.resource_version
+
+    on_server(body)
+
+
+def test_a_watch_shows_what_is_there_and_then_every_change_in_order() -> None:
+    async def body(server: APIServer) -> None:
+        api = server.transport()
+        await api.create(CONFIGMAPS, "default", config_map("a"), WRITE)
+        async with api.watch(CONFIGMAPS, "default", EVERYTHING) as events:
+            await api.create(CONFIGMAPS, "default", config_map("b"), WRITE)
+            await api.patch(CONFIGMAPS, "default", "b", PatchType.MERGE, {"data": {"x": "y"}}, WRITE)
+            await api.delete(CONFIGMAPS, "default", "a", DeleteOptions())
+            seen = [await anext(events) for _ in range(4)]
+        assert [(event.type, event.object.metadata.name) for event in seen] == [
+            (EventType.ADDED, "a"),
+            (EventType.ADDED, "b"),
+            (EventType.MODIFIED, "b"),
+            (EventType.DELETED, "a"),
+        ]
+        assert int(seen[3].object.metadata.resource_version) == server.revision
+
+    on_server(body)
+
+
+def test_a_watch_from_a_resource_version_shows_only_what_came_after() -> None:
+    async def body(server: APIServer) -> None:
+        api = server.transport()
+        first = await api.create(CONFIGMAPS, "default", config_map("a"), WRITE)
+        await api.create(CONFIGMAPS, "default", config_map("b"), WRITE)
+        options = ListOptions(resource_version=first.metadata.resource_version)
+        async with api.watch(CONFIGMAPS, "default", options) as events:
+            assert (await anext(events)).object.metadata.name == "b"
+
+    on_server(body)
+
+
+def test_an_object_that_leaves_the_selection_is_shown_as_deleted_in_its_last_matching_state() -> None:
+    async def body(server: APIServer) -> None:
+        api = server.transport()
+        labelled = ConfigMap(metadata=ObjectMeta(name="a", labels={"app": "x"}))
+        await api.create(CONFIGMAPS, "default", labelled, WRITE)
+        async with api.watch(CONFIGMAPS, "default", ListOptions(label_selector="app=x")) as events:
+            assert (await anext(events)).type is EventType.ADDED
+            await api.patch(CONFIGMAPS, "default", "a", PatchType.MERGE, {"metadata": {"labels": {"app": "y"}}}, WRITE)
+            gone = await anext(events)
+        assert gone.type is EventType.DELETED
+        assert gone.object.metadata.labels == {"app": "x"}
+        assert int(gone.object.metadata.resource_version) == server.revision
+
+    on_server(body)
+
+
+def test_a_node_sees_only_the_pods_bound_to_it() -> None:
+    async def body(server: APIServer) -> None:
+        api = server.transport()
+        async with api.watch(PODS, "", ListOptions(field_selector="spec.nodeName=n1")) as events:
+            await api.create(PODS, "default", pod("p"), WRITE)
+            await api.create(PODS, "default", pod("other", "n2"), WRITE)
+            binding = Binding(metadata=ObjectMeta(name="p"), target=ObjectReference(kind="Node", name="n1"))
+            await api.create(PODS, "default", binding, WRITE, name="p", subresource="binding")
+            event = await anext(events)
+        assert (event.type, event.object.metadata.name) == (EventType.ADDED, "p")
+        assert event.object.spec.node_name == "n1"
+
+    on_server(body)
+
+
+def test_a_pod_is_bound_once() -> None:
+    async def body(server: APIServer) -> None:
+        api = server.transport()
+        await api.create(PODS, "default", pod("p", "n1"), WRITE)
+        binding = Binding(metadata=ObjectMeta(name="p"), target=ObjectReference(kind="Node", name="n2"))
+        with pytest.raises(StatusError, match='pod p is already assigned to node "n1"'):
+            await api.create(PODS, "default", binding, WRITE, name="p", subresource="binding")
+
+    on_server(body)
+
+
+def test_a_finalizer_holds_an_object_until_it_is_taken_away() -> None:
+    async def body(server: APIServer) -> None:
+        api = server.transport()
+        held = ConfigMap(metadata=ObjectMeta(name="a", finalizers=("example.com/hold",)))
+        await api.create(CONFIGMAPS, "default", held, WRITE)
+        marked = await api.delete(CONFIGMAPS, "default", "a", DeleteOptions())
+        assert marked is not None
+        assert marked.metadata.deletion_timestamp is not None
+        await api.patch(CONFIGMAPS, "default", "a", PatchType.MERGE, {"metadata": {"finalizers": None}}, WRITE)
+        with pytest.raises(StatusError) as gone:
+            await api.get(CONFIGMAPS, "default", "a")
+        assert gone.value.is_not_found
+
+    on_server(body)
+
+
+def test_a_bound_pod_is_deleted_gracefully_and_then_for_good() -> None:
+    async def body(server: APIServer) -> None:
+        api = server.transport()
+        await api.create(PODS, "default", pod("p", "n1"), WRITE)
+        marked = await api.delete(PODS, "default", "p", DeleteOptions())
+        assert marked is not None
+        assert marked.metadata.deletion_grace_period_seconds == 30
+        await api.delete(PODS, "default", "p", DeleteOptions(grace_period_seconds=0))
+        assert (await api.list(PODS, "default", EVERYTHING)).items == ()
+
+    on_server(body)
+
+
+def test_pages_show_one_moment_although_objects_change_meanwhile() -> None:
+    async def body(server: APIServer) -> None:
+        api = server.transport()
+        for name in "abcd":
+            await api.create(CONFIGMAPS, "default", config_map(name), WRITE)
+        first = await api.list(CONFIGMAPS, "default", ListOptions(limit=2))
+        assert first.remaining == 2
+        await api.delete(CONFIGMAPS, "default", "c", DeleteOptions())
+        await api.create(CONFIGMAPS, "default", config_map("bb"), WRITE)
+        second = await api.list(CONFIGMAPS, "default", ListOptions(limit=2, continue_=first.continue_))
+        assert [item.metadata.name for item in second.items] == ["c", "d"]
+        assert second.resource_version == first.resource_version
+
+    on_server(body)
+
+
+def test_a_dry_run_changes_nothing() -> None:
+    async def body(server: APIServer) -> None:
+        api = server.transport()
+        made = await api.create(CONFIGMAPS, "default", config_map("a"), WriteOptions(dry_run=True))
+        assert made.metadata.uid
+        assert made.metadata.resource_version == ""
+        assert (await api.list(CONFIGMAPS, "default", EVERYTHING)).items == ()
+
+    on_server(body)
+
+
+def test_generated_names_are_unique() -> None:
+    async def body(server: APIServer) -> None:
+        api = server.transport()
+        made = [
+            await api.create(CONFIGMAPS, "default", ConfigMap(metadata=ObjectMeta(generate_name="n-")), WRITE)
+            for _ in range(20)
+        ]
+        names = {item.metadata.name for item in made}
+        assert len(names) == 20
+        assert all(len(name) == 7 and name.startswith("n-") for name in names)
+
+    on_server(body)
+
+
+def test_concurrent_writers_of_one_object_lose_no_write() -> None:
+    async def body(server: APIServer) -> None:
+        api = server.transport()
+        await api.create(CONFIGMAPS, "default", config_map("a"), WRITE)
+
+        async def writer(index: int) -> None:
+            await api.patch(CONFIGMAPS, "default", "a", PatchType.MERGE, {"data": {f"k{index}": "v"}}, WRITE)
+
+        async with asyncio.TaskGroup() as group:
+            for index in range(50):
+                group.create_task(writer(index))
+        assert len((await api.get(CONFIGMAPS, "default", "a")).data) == 50
+
+    on_server(body)
+
+
+def test_a_terminating_namespace_takes_no_new_content() -> None:
+    async def body(server: APIServer) -> None:
+        api = server.transport()
+        held = Namespace(metadata=ObjectMeta(name="ns", finalizers=("example.com/hold",)))
+        await api.create(NAMESPACES, "", held, WRITE)
+        await api.delete(NAMESPACES, "", "ns", DeleteOptions())
+        with pytest.raises(StatusError) as refused:
+            await api.create(CONFIGMAPS, "ns", config_map("a"), WRITE)
+        assert refused.value.causes[0].reason == "NamespaceTerminating"
+
+    on_server(body)
