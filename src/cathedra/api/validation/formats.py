@@ -1,0 +1,255 @@
+"""The forms that names, keys and values of the API must have, each as a function from text to complaints.
+
+A format function returns the texts of what is wrong, in Kubernetes' wording and order; an empty result means fine. Who
+calls it knows the field (spec: api.md, section 3.2).
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Callable
+from typing import Final
+
+from cathedra.api.field import ErrorList
+
+__all__ = [
+    "Format",
+    "check",
+    "condition_reason",
+    "dns_label",
+    "dns_subdomain",
+    "dns_subdomain_ignoring_case",
+    "label_key",
+    "label_value",
+    "qualified_name",
+    "semver",
+    "uuid",
+]
+
+Format = Callable[[str], list[str]]
+
+_LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?", re.ASCII)
+_SUBDOMAIN: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", re.ASCII)
+_NAME: Final = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]", re.ASCII)
+_C_IDENTIFIER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+_REASON: Final = re.compile(r"[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?", re.ASCII)
+_SEMVER: Final = re.compile(
+    r"(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)"
+    r"(-(0|[1-9][0-9]*|[0-9]*[a-zA-Z-][0-9a-zA-Z-]*)(\.(0|[1-9][0-9]*|[0-9]*[a-zA-Z-][0-9a-zA-Z-]*))*)?"
+    r"(\+[0-9a-zA-Z-]+(\.[0-9a-zA-Z-]+)*)?",
+    re.ASCII,
+)
+_UUID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.ASCII)
+_HEX: Final = re.compile(r"[0-9a-fA-F]{32}", re.ASCII)
+
+_LABEL_TEXT: Final = (
+    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with "
+    "an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is "
+    "'[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
+)
+_SUBDOMAIN_TEXT: Final = (
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and "
+    "end with an alphanumeric character (e.g. 'example.com', regex used for validation is "
+    r"'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
+)
+_ANY_CASE_SUBDOMAIN_TEXT: Final = (
+    "an RFC 1123 subdomain must consist of alphanumeric characters, '-' or '.', and must start and end with an "
+    "alphanumeric character (e.g. 'Example.com', regex used for validation is "
+    r"'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
+)
+_NAME_TEXT: Final = (
+    "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character "
+    "(e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
+)
+_WITH_PREFIX_TEXT: Final = " with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
+_VALUE_TEXT: Final = (
+    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and "
+    "end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is "
+    "'(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
+)
+_C_IDENTIFIER_TEXT: Final = (
+    "a valid C identifier must start with alphabetic character or '_', followed by a string of alphanumeric characters "
+    "or '_' (e.g. 'my_name',  or 'MY_NAME',  or 'MyName', regex used for validation is '[A-Za-z_][A-Za-z0-9_]*')"
+)
+_REASON_TEXT: Final = (
+    "a condition reason must start with alphabetic character, optionally followed by a string of alphanumeric "
+    "characters or '_,:', and must end with an alphanumeric character or '_' (e.g. 'my_name',  or 'MY_NAME',  or "
+    "'MyName',  or 'ReasonA,ReasonB',  or 'ReasonA:ReasonB', regex used for validation is "
+    "'[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?')"
+)
+
+
+def check(errors: ErrorList, field: str, value: str, form: Format) -> None:
+    """Enter one Invalid per complaint of ``form`` about ``value``."""
+    for complaint in form(value):
+        errors.invalid(field, value, complaint)
+
+
+def _size(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode())
+
+
+def longer_than(text: str, limit: int) -> bool:
+    """Whether the UTF-8 of ``text`` has more than ``limit`` bytes."""
+    return _size(text) > limit
+
+
+def dns_label(value: str) -> list[str]:
+    """Lower-case letters, digits and inner dashes; 1 to 63 characters."""
+    found = [] if _size(value) <= 63 else ["must be no more than 63 characters"]
+    return found if _LABEL.fullmatch(value) else [*found, _LABEL_TEXT]
+
+
+def dns_label_prefix(value: str) -> list[str]:
+    """What ``generateName`` may be where names are labels: a label, or one cut after a dash."""
+    return dns_label(_masked(value))
+
+
+def dns_subdomain(value: str) -> list[str]:
+    """Labels joined with dots; 1 to 253 characters."""
+    found = [] if _size(value) <= 253 else ["must be no more than 253 characters"]
+    return found if _SUBDOMAIN.fullmatch(value) else [*found, _SUBDOMAIN_TEXT]
+
+
+def dns_subdomain_prefix(value: str) -> list[str]:
+    """What ``generateName`` may be where names are subdomains: one, or one cut after a dash."""
+    return dns_subdomain(_masked(value))
+
+
+def _masked(value: str) -> str:
+    return value[:-2] + "a" if len(value) > 1 and value.endswith("-") else value
+
+
+def dns_subdomain_ignoring_case(value: str) -> list[str]:
+    """Like a subdomain, upper-case letters allowed."""
+    found = [] if _size(value) <= 253 else ["must be no more than 253 characters"]
+    return found if _SUBDOMAIN.fullmatch(value.lower()) else [*found, _ANY_CASE_SUBDOMAIN_TEXT]
+
+
+def c_identifier(value: str) -> list[str]:
+    """Letters, digits and underscores, no digit first; the length is the caller's business."""
+    return [] if _C_IDENTIFIER.fullmatch(value) else [_C_IDENTIFIER_TEXT]
+
+
+def qualified_name(value: str) -> list[str]:
+    """A name of at most 63 characters, optionally after a DNS subdomain and a slash."""
+    return _qualified(value, "a qualified name")
+
+
+def label_key(value: str) -> list[str]:
+    """The same as a qualified name, in the words for labels."""
+    return _qualified(value, "a valid label key")
+
+
+def _qualified(value: str, what: str) -> list[str]:
+    prefix, slash, name = value.rpartition("/")
+    if "/" in prefix:
+        return [f"{what} {_NAME_TEXT}{_WITH_PREFIX_TEXT}"]
+    found = []
+    if slash and not prefix:
+        found.append("prefix part must be non-empty")
+    elif slash:
+        found += [f"prefix part {complaint}" for complaint in dns_subdomain(prefix)]
+    if not name:
+        found.append("name part must be non-empty")
+    elif _size(name) > 63:
+        found.append("name part must be no more than 63 bytes")
+    if not _NAME.fullmatch(name):
+        found.append(f"name part {_NAME_TEXT}")
+    return found
+
+
+def label_value(value: str) -> list[str]:
+    """Empty, or like the name part of a key; at most 63 characters."""
+    found = [] if _size(value) <= 63 else ["must be no more than 63 bytes"]
+    return found if not value or _NAME.fullmatch(value) else [*found, _VALUE_TEXT]
+
+
+def condition_reason(value: str) -> list[str]:
+    """A word as conditions have it for a reason."""
+    return [] if _REASON.fullmatch(value) else [_REASON_TEXT]
+
+
+def semver(value: str) -> list[str]:
+    """A version as of semver.org 2.0.0, strictly."""
+    return [] if _SEMVER.fullmatch(value) else ["must be a string compatible with semver.org spec 2.0.0"]
+
+
+def uuid(value: str) -> list[str]:
+    """A UUID in its normal form: 36 characters, lower case."""
+    if _UUID.fullmatch(value):
+        return []
+    compact = _parsed_uuid(value)
+    if compact is not None:
+        return [compact]
+    return [
+        "uid must be in RFC 4122 normalized form, `xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx` with lowercase "
+        "hexadecimal characters"
+    ]
+
+
+def _parsed_uuid(value: str) -> str | None:
+    """Why ``value`` is no UUID in any of the accepted spellings; None if it is one, if not the normal one."""
+    size = _size(value)
+    text = value
+    if size == 45:
+        if value[:9].lower() != "urn:uuid:":
+            return f'error validating uid: invalid urn prefix: "{value[:9]}"'
+        text = value[9:]
+    elif size == 38:
+        text = value[1:-1]
+    elif size == 32:
+        return None if _HEX.fullmatch(value) else "error validating uid: invalid UUID format"
+    elif size != 36:
+        return f"error validating uid: invalid UUID length: {size}"
+    dashes = [text[position : position + 1] for position in (8, 13, 18, 23)]
+    if dashes != ["-"] * 4 or not _HEX.fullmatch(text.replace("-", "")):
+        return "error validating uid: invalid UUID format"
+    return None
+
+
+def interface_address(value: str) -> list[str]:
+    """An address with the length of its network's prefix, in canonical form: «192.0.2.5/24»."""
+    try:
+        parsed = ipaddress.ip_interface(value)
+    except ValueError:
+        parsed = _lenient_interface(value)
+    if parsed is None or "/" not in value or "%" in value or not value.rpartition("/")[2].isdigit():
+        lenient = _lenient_interface(value)
+        if lenient is None:
+            return ["must be a valid address in CIDR form, (e.g. 10.9.8.7/24 or 2001:db8::1/64)"]
+        parsed = lenient
+    canonical = _canonical_interface(parsed)
+    return [] if value == canonical else [f'must be in canonical form ("{canonical}")']
+
+
+def _lenient_interface(value: str) -> ipaddress.IPv4Interface | ipaddress.IPv6Interface | None:
+    """As old parsers read it, leading zeros allowed."""
+    address, slash, length = value.rpartition("/")
+    if not slash or not length.isdigit() or not length.isascii() or "%" in address:
+        return None
+    head, colon, tail = address.rpartition(":")
+    if "." in tail:
+        parts = tail.split(".")
+        if any(not part.isdigit() or len(part) > 3 for part in parts):
+            return None
+        tail = ".".join(str(int(part)) for part in parts)
+    try:
+        return ipaddress.ip_interface(f"{head}{colon}{tail}/{int(length)}")
+    except ValueError:
+        return None
+
+
+def _canonical_interface(parsed: ipaddress.IPv4Interface | ipaddress.IPv6Interface) -> str:
+    if isinstance(parsed, ipaddress.IPv6Interface) and parsed.ip.ipv4_mapped is not None:
+        length = parsed.network.prefixlen
+        return f"{parsed.ip.ipv4_mapped}/{length - 96 if length >= 96 else length}"
+    return f"{parsed.ip.compressed}/{parsed.network.prefixlen}"
+
+
+def extended_resource_name(value: str) -> bool:
+    """Whether it names a resource of somebody else's domain, as «example.com/gpu»."""
+    if "/" not in value or "kubernetes.io/" in value or value.startswith("requests."):
+        return False
+    return not qualified_name(f"requests.{value}")
