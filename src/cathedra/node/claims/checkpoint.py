@@ -1,0 +1,175 @@
+"""The claim-info cache on disk, in the kubelet's own format, so that either can read what the other wrote.
+
+spec: node.md, section 11.1. The file is replaced atomically, and written before anything that it must not forget.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import zlib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+from cathedra.node.claims.claiminfo import ClaimInfo, DriverState
+from cathedra.node.claims.errors import CorruptCheckpoint
+from cathedra.node.plugins.client import PreparedDevice
+
+__all__ = ["CheckpointStore", "FileCheckpoint", "MemoryCheckpoint", "decode_checkpoint", "encode_checkpoint"]
+
+KIND: Final = "DRACheckpoint"
+API_VERSION: Final = "checkpoint.dra.kubelet.k8s.io/v1"
+_ESCAPES: Final = {ord(c): f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"}
+"""Characters that Go's encoder escapes inside strings; outside of strings JSON has none of them."""
+
+
+class CheckpointStore(Protocol):
+    """Where claim infos survive a restart."""
+
+    def load(self) -> list[ClaimInfo]:
+        """What was saved last; nothing is prepared.
+
+        Raises:
+            CorruptCheckpoint: it cannot be trusted.
+        """
+        ...
+
+    def save(self, infos: Iterable[ClaimInfo]) -> None:
+        """Replace what is saved."""
+        ...
+
+
+class MemoryCheckpoint:
+    """Keeps the file's content in memory: for simulated nodes, whose agents share one process."""
+
+    def __init__(self) -> None:
+        self._data = b""
+
+    def load(self) -> list[ClaimInfo]:
+        """What was saved last."""
+        return decode_checkpoint(self._data) if self._data else []
+
+    def save(self, infos: Iterable[ClaimInfo]) -> None:
+        """Replace what is saved."""
+        self._data = encode_checkpoint(infos)
+
+
+class FileCheckpoint:
+    """Keeps claim infos in ``path``."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def load(self) -> list[ClaimInfo]:
+        """What was saved last; nothing if there is no file.
+
+        Raises:
+            CorruptCheckpoint: the file is damaged or of another kind.
+        """
+        try:
+            data = self._path.read_bytes()
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise CorruptCheckpoint(_advice(self._path, str(error))) from error
+        try:
+            return decode_checkpoint(data)
+        except CorruptCheckpoint as error:
+            raise CorruptCheckpoint(_advice(self._path, str(error))) from error
+
+    def save(self, infos: Iterable[ClaimInfo]) -> None:
+        """Replace the file; on return it is on disk."""
+        temporary = self._path.with_name(f".{self._path.name}.tmp")
+        with temporary.open("wb") as file:
+            file.write(encode_checkpoint(infos))
+            file.flush()
+            os.fdatasync(file.fileno())
+        temporary.replace(self._path)
+
+
+def _advice(path: Path, why: str) -> str:
+    return f"could not initialize checkpoint manager, please drain node and remove DRA state file {path}: {why}"
+
+
+def encode_checkpoint(infos: Iterable[ClaimInfo]) -> bytes:
+    """The bytes of the file."""
+    states = [_state_of(info) for info in sorted(infos, key=lambda info: (info.namespace, info.name))]
+    content = {"kind": KIND, "apiVersion": API_VERSION, "ClaimInfoStateList": states or None}
+    data = _go_json(content)
+    return _go_json({"Data": data, "Checksum": zlib.crc32(data.encode())}).encode()
+
+
+def decode_checkpoint(data: bytes) -> list[ClaimInfo]:
+    """The infos that the file's bytes describe.
+
+    Raises:
+        CorruptCheckpoint: checksum, kind or shape is wrong.
+    """
+    try:
+        outer = json.loads(data)
+        text: str = outer["Data"]
+        if zlib.crc32(text.encode()) != outer["Checksum"]:
+            raise CorruptCheckpoint("checkpoint is corrupted: checksum mismatch")
+        content = json.loads(text)
+        if (content.get("kind"), content.get("apiVersion")) != (KIND, API_VERSION):
+            raise CorruptCheckpoint("checkpoint is corrupted: unknown kind or version")
+        return [_info_of(state) for state in content["ClaimInfoStateList"] or ()]
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise CorruptCheckpoint(f"checkpoint is corrupted: {error}") from error
+
+
+def _go_json(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).translate(_ESCAPES)
+
+
+def _state_of(info: ClaimInfo) -> dict[str, Any]:
+    return {
+        "ClaimUID": info.uid,
+        "ClaimName": info.name,
+        "Namespace": info.namespace,
+        "PodUIDs": {uid: {} for uid in sorted(info.pod_uids)},
+        "DriverState": {name: _driver_state(state) for name, state in sorted(info.drivers.items())},
+    }
+
+
+def _driver_state(state: DriverState) -> dict[str, Any]:
+    written: dict[str, Any] = {"Devices": [_device_state(device) for device in state.devices] or None}
+    if state.skip:
+        written["SkipNodeOperations"] = sorted(state.skip)
+    return written
+
+
+def _device_state(device: PreparedDevice) -> dict[str, Any]:
+    written: dict[str, Any] = {"PoolName": device.pool, "DeviceName": device.device}
+    if device.share_id is not None:
+        written["ShareID"] = device.share_id
+    written["RequestNames"] = list(device.request_names) or None
+    written["CDIDeviceIDs"] = list(device.cdi_device_ids) or None
+    return written
+
+
+def _info_of(state: dict[str, Any]) -> ClaimInfo:
+    return ClaimInfo(
+        namespace=state["Namespace"],
+        name=state["ClaimName"],
+        uid=state["ClaimUID"],
+        pod_uids=set(state["PodUIDs"] or ()),
+        drivers={
+            name: DriverState(
+                devices=tuple(_device_of(device) for device in driver["Devices"] or ()),
+                skip=frozenset(driver.get("SkipNodeOperations") or ()),
+            )
+            for name, driver in (state["DriverState"] or {}).items()
+        },
+    )
+
+
+def _device_of(device: dict[str, Any]) -> PreparedDevice:
+    return PreparedDevice(
+        pool=device["PoolName"],
+        device=device["DeviceName"],
+        request_names=tuple(device.get("RequestNames") or ()),
+        cdi_device_ids=tuple(device.get("CDIDeviceIDs") or ()),
+        share_id=device.get("ShareID"),
+    )

@@ -1,0 +1,265 @@
+"""Preparing and unpreparing the claims of pods: where the API's allocation becomes the driver's work.
+
+spec: node.md, sections 7, 9 and 10. A pod's reference to a claim is on disk before the first driver is called, and goes
+away only after the last driver has let go; a crash in between therefore leads to calling again, never to forgetting.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+from cathedra.api.core.core_v1 import Container, Pod
+from cathedra.api.gates import FeatureGates
+from cathedra.api.resource import ResourceClaim
+from cathedra.api.status import StatusError
+from cathedra.client.client import Client
+from cathedra.client.resources import RESOURCECLAIMS
+from cathedra.clock import Clock
+from cathedra.node.claims.checkpoint import CheckpointStore
+from cathedra.node.claims.claiminfo import ClaimInfo, ClaimInfoCache, DriverState
+from cathedra.node.claims.devices import cdi_devices
+from cathedra.node.claims.errors import ClaimError, PrepareError, UnprepareError
+from cathedra.node.claims.resolve import check_allowed, driver_states, pod_claims
+from cathedra.node.metrics import NodeMetrics
+from cathedra.node.plugins.client import ClaimReference, PluginCallError, PluginClient, PrepareOutcome
+from cathedra.node.plugins.errors import PluginNotRegistered
+from cathedra.node.plugins.registry import PluginRegistry
+
+__all__ = ["RECONCILE_SECONDS", "ClaimManager"]
+
+RECONCILE_SECONDS: Final = 60.0
+"""How often pods that vanished are looked for."""
+
+_LOG = logging.getLogger(__name__)
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class _Checked:
+    """A claim that the pod may use, and the drivers it needs."""
+
+    claim: ResourceClaim
+    drivers: Mapping[str, DriverState]
+
+
+class ClaimManager:
+    """Prepares claims before a pod's containers start and unprepares them after the last one stopped."""
+
+    def __init__(
+        self,
+        client: Client,
+        registry: PluginRegistry,
+        store: CheckpointStore,
+        *,
+        clock: Clock,
+        gates: FeatureGates,
+        metrics: NodeMetrics,
+    ) -> None:
+        self.cache = ClaimInfoCache()
+        self._client = client
+        self._registry = registry
+        self._store = store
+        self._clock = clock
+        self._gates = gates
+        self._metrics = metrics
+
+    def recover(self) -> None:
+        """Take over what an earlier process knew; every claim counts as not prepared.
+
+        Raises:
+            CorruptCheckpoint: that cannot be trusted. Nothing must start then.
+        """
+        for info in self._store.load():
+            self.cache.add(info)
+        self._count_claims()
+
+    async def prepare(self, pod: Pod) -> None:
+        """Have all claims of ``pod`` prepared.
+
+        Raises:
+            PrepareError: some claim is not; what is done stays done, and the next attempt goes on from there.
+        """
+        with self._metrics.operation("PrepareResources"):
+            try:
+                await self._prepare(pod)
+            except (ClaimError, PluginNotRegistered) as error:
+                raise PrepareError(f"prepare dynamic resources: {error}") from error
+
+    async def _prepare(self, pod: Pod) -> None:
+        wanted = list(pod_claims(pod, self._gates))
+        checked: list[_Checked] = []
+        clients: dict[str, PluginClient] = {}
+        for entry in wanted:
+            claim = await self._fetch(pod.metadata.namespace, entry.claim_name)
+            check_allowed(pod, claim, entry, self._gates)
+            drivers = driver_states(claim, self._gates)
+            for driver, state in drivers.items():
+                if not state.skips_prepare:
+                    clients[driver] = self._registry.get(driver).client
+            checked.append(_Checked(claim, drivers))
+        batches = self._reference(pod, checked)
+        for driver, infos in batches.items():
+            answers = await self._call("NodePrepareResources", driver, clients[driver].prepare, infos)
+            self._enter_devices(driver, infos, answers)
+        self._finish(pod, [item.claim.metadata.name for item in checked])
+
+    async def _fetch(self, namespace: str, name: str) -> ResourceClaim:
+        try:
+            return await self._client.resource(RESOURCECLAIMS, namespace).get(name)
+        except (StatusError, ConnectionError) as error:
+            raise PrepareError(f"fetch ResourceClaim {name}: {error}") from error
+
+    def _reference(self, pod: Pod, checked: Sequence[_Checked]) -> dict[str, list[ClaimInfo]]:
+        """Note that the pod uses the claims; answers what each driver has to prepare."""
+        batches: dict[str, list[ClaimInfo]] = {}
+        for item in checked:
+            info = self._info_for(item)
+            if pod.metadata.uid not in info.pod_uids:
+                info.pod_uids.add(pod.metadata.uid)
+                self._save()
+            if info.prepared:
+                continue
+            for driver, state in info.drivers.items():
+                if state.skips_prepare:
+                    self._metrics.prepare_skips.labels(driver).inc()
+                    continue
+                batch = batches.setdefault(driver, [])
+                if info not in batch:
+                    batch.append(info)
+        return batches
+
+    def _info_for(self, item: _Checked) -> ClaimInfo:
+        metadata = item.claim.metadata
+        info = self.cache.get(metadata.namespace, metadata.name)
+        if info is None:
+            info = ClaimInfo(metadata.namespace, metadata.name, metadata.uid, drivers=dict(item.drivers))
+            self.cache.add(info)
+        elif info.uid != metadata.uid:
+            raise PrepareError(
+                f"old ResourceClaim with same name {metadata.name} and different UID {info.uid} still exists "
+                "(previous pod force-deleted?!)"
+            )
+        return info
+
+    async def _call(
+        self,
+        method: str,
+        driver: str,
+        call: Callable[[Sequence[ClaimReference]], Awaitable[Mapping[str, R]]],
+        infos: Sequence[ClaimInfo],
+    ) -> Mapping[str, R]:
+        """One call to one driver for many claims, with the checks that both methods share."""
+        try:
+            answers = await call([info.reference for info in infos])
+        except PluginCallError as error:
+            raise ClaimError(f"{method}: {error}") from error
+        asked = {info.uid: info for info in infos}
+        for uid, answer in answers.items():
+            if uid not in asked:
+                raise ClaimError(f"{method} returned result for unknown claim UID {uid}")
+            error_text = answer.error if isinstance(answer, PrepareOutcome) else str(answer)
+            if error_text:
+                raise ClaimError(f"{method} failed for ResourceClaim {asked[uid].name}: {error_text}")
+        if len(answers) < len(infos):
+            raise ClaimError(f"{method} skipped {len(infos) - len(answers)} ResourceClaims")
+        return answers
+
+    def _enter_devices(self, driver: str, infos: Sequence[ClaimInfo], answers: Mapping[str, PrepareOutcome]) -> None:
+        for info in infos:
+            # The claim may have been unprepared and forgotten meanwhile: then this entry is nobody's any more.
+            state = info.drivers.get(driver, DriverState())
+            info.drivers[driver] = DriverState(answers[info.uid].devices, state.skip)
+
+    def _finish(self, pod: Pod, names: Collection[str]) -> None:
+        if not names:
+            return
+        for name in names:
+            info = self.cache.get(pod.metadata.namespace, name)
+            if info is not None:
+                info.prepared = True
+        try:
+            self._save()
+        except OSError as error:
+            raise PrepareError(f"checkpoint ResourceClaim state: {error}") from error
+        self._count_claims()
+
+    async def unprepare(self, pod_uid: str) -> None:
+        """Let go of all claims that ``pod_uid`` refers to; nothing is read from the API.
+
+        Raises:
+            UnprepareError: some driver has not let go. The references stay until it has.
+        """
+        if not self.cache.of_pod(pod_uid):
+            return
+        with self._metrics.operation("UnprepareResources"):
+            try:
+                await self._unprepare(pod_uid)
+            except (ClaimError, PluginNotRegistered, OSError) as error:
+                raise UnprepareError(f"unprepare dynamic resources: {error}") from error
+
+    async def _unprepare(self, pod_uid: str) -> None:
+        batches: dict[str, list[ClaimInfo]] = {}
+        done: list[ClaimInfo] = []
+        for info in self.cache.of_pod(pod_uid):
+            if len(info.pod_uids) > 1:
+                info.pod_uids.remove(pod_uid)
+                continue
+            info.prepared = False
+            for driver, state in info.drivers.items():
+                if state.skips_unprepare:
+                    self._metrics.unprepare_skips.labels(driver).inc()
+                    continue
+                batches.setdefault(driver, []).append(info)
+            done.append(info)
+        self._save()
+        for driver, infos in batches.items():
+            client = self._registry.get(driver).client
+            await self._call("NodeUnprepareResources", driver, client.unprepare, infos)
+        self._forget(pod_uid, done)
+
+    def _forget(self, pod_uid: str, done: Sequence[ClaimInfo]) -> None:
+        for info in done:
+            if info.pod_uids == {pod_uid}:
+                self.cache.remove(info)
+            else:
+                # Another pod began to share the claim during the calls; it is not prepared, so it will be again.
+                info.pod_uids.discard(pod_uid)
+        self._save()
+        self._count_claims()
+
+    def might_need_unprepare(self, pod_uid: str) -> bool:
+        """Whether some claim still refers to the pod."""
+        return bool(self.cache.of_pod(pod_uid))
+
+    def cdi_devices(self, pod: Pod, container: Container) -> tuple[str, ...]:
+        """Qualified CDI names for a container (see `cdi_devices`).
+
+        Raises:
+            ClaimError: a claim is not in the cache.
+        """
+        return cdi_devices(pod, container, self.cache, self._gates)
+
+    async def reconcile(self, active_pods: Callable[[], Collection[str]], *, every: float = RECONCILE_SECONDS) -> None:
+        """Unprepare for pods that are no more, every so many seconds, until cancelled."""
+        while True:
+            for uid in sorted(self.cache.pod_uids() - set(active_pods())):
+                try:
+                    await self.unprepare(uid)
+                except UnprepareError as error:
+                    _LOG.warning("pod %s is gone and its claims are still held: %s", uid, error)
+            await self._clock.sleep(every)
+
+    def _save(self) -> None:
+        self._store.save(self.cache)
+
+    def _count_claims(self) -> None:
+        counts: dict[str, int] = {}
+        for info in self.cache:
+            for driver, state in info.drivers.items():
+                if state.devices:
+                    counts[driver] = counts.get(driver, 0) + 1
+        in_use = sum(any(state.devices for state in info.drivers.values()) for info in self.cache)
+        self._metrics.set_claims_in_use(in_use, counts)

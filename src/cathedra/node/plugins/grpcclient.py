@@ -1,0 +1,205 @@
+"""A driver behind its unix socket: prepare, unprepare and health over gRPC, in both versions of the protocol.
+
+spec: node.md, sections 4.2 and 7; protocols.md, sections 4, 5 and 7. One channel per instance carries all calls. It is
+kept connected even when nothing is called, because losing it is how a dead driver is noticed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from typing import Any, Final
+
+import grpc
+import grpc.aio
+
+from cathedra.clock import Clock
+from cathedra.node.metrics import NodeMetrics
+from cathedra.node.plugins.client import (
+    ClaimReference,
+    DeviceHealth,
+    Health,
+    PluginCallError,
+    PreparedDevice,
+    PrepareOutcome,
+)
+
+__all__ = ["CALL_TIMEOUT", "DRA_SERVICES", "HEALTH_SERVICES", "GRPCPluginClient", "call_error", "open_channel"]
+
+CALL_TIMEOUT: Final = 45.0
+"""How long a driver may take to prepare or unprepare, in seconds."""
+
+DRA_SERVICES: Final = ("v1.DRAPlugin", "v1beta1.DRAPlugin")
+"""What drivers advertise and this node can call. The driver's order decides."""
+
+HEALTH_SERVICES: Final = ("v1.DRAResourceHealth", "v1alpha1.DRAResourceHealth")
+"""Health services by preference."""
+
+_GO_CODES: Final = {"CANCELLED": "Canceled", "OK": "OK"}
+_OPTIONS: Final = (
+    # Two instances must never share a connection, and a socket that was made anew must not be taken for the old one.
+    ("grpc.use_local_subchannel_pool", 1),
+    ("grpc.enable_http_proxy", 0),
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.min_reconnect_backoff_ms", 100),
+    ("grpc.max_reconnect_backoff_ms", 2_000),
+    # A path is no host name; servers of any language accept this one.
+    ("grpc.default_authority", "localhost"),
+)
+
+
+def open_channel(path: str) -> grpc.aio.Channel:
+    """A channel to a unix socket; it connects when it is first used."""
+    return grpc.aio.insecure_channel(f"unix:{path}", options=_OPTIONS)
+
+
+def call_error(error: grpc.aio.AioRpcError) -> PluginCallError:
+    """A failed call in the words of Go's gRPC."""
+    name = error.code().name
+    code = _GO_CODES.get(name) or "".join(word.capitalize() for word in name.split("_"))
+    text = "context deadline exceeded" if name == "DEADLINE_EXCEEDED" else error.details() or ""
+    return PluginCallError(code, text)
+
+
+class GRPCPluginClient:
+    """One driver instance. ``on_connection`` is told when the connection begins and ends."""
+
+    def __init__(
+        self,
+        driver: str,
+        endpoint: str,
+        *,
+        service: str,
+        health_service: str | None,
+        clock: Clock,
+        metrics: NodeMetrics,
+        timeout: float = CALL_TIMEOUT,
+    ) -> None:
+        self._driver = driver
+        self._clock = clock
+        self._metrics = metrics
+        self._timeout = timeout
+        self._channel = open_channel(endpoint)
+        self._messages, stub = _dra_stubs(service)
+        self._stub = stub(self._channel)
+        self._method = f"/k8s.io.kubelet.pkg.apis.dra.{service.partition('.')[0]}.DRAPlugin/"
+        self._health_service = health_service
+
+    async def prepare(self, claims: Sequence[ClaimReference]) -> Mapping[str, PrepareOutcome]:
+        """Make the claims' devices ready; by claim UID.
+
+        Raises:
+            PluginCallError: the call failed as a whole.
+        """
+        request = self._messages.NodePrepareResourcesRequest(claims=self._claims(claims))
+        reply = await self._call("NodePrepareResources", self._stub.NodePrepareResources, request)
+        return {uid: _outcome(answer) for uid, answer in reply.claims.items()}
+
+    async def unprepare(self, claims: Sequence[ClaimReference]) -> Mapping[str, str]:
+        """Let go of the claims; by claim UID, an error text or "".
+
+        Raises:
+            PluginCallError: the call failed as a whole.
+        """
+        request = self._messages.NodeUnprepareResourcesRequest(claims=self._claims(claims))
+        reply = await self._call("NodeUnprepareResources", self._stub.NodeUnprepareResources, request)
+        return {uid: answer.error for uid, answer in reply.claims.items()}
+
+    def _claims(self, claims: Sequence[ClaimReference]) -> list[Any]:
+        return [self._messages.Claim(namespace=c.namespace, uid=c.uid, name=c.name) for c in claims]
+
+    async def _call(self, method: str, call: Callable[..., Any], request: Any) -> Any:
+        started = self._clock.monotonic()
+        code = "OK"
+        try:
+            return await call(request, timeout=self._timeout, wait_for_ready=True)
+        except grpc.aio.AioRpcError as error:
+            failure = call_error(error)
+            code = failure.code
+            raise failure from error
+        finally:
+            self._metrics.call(self._driver, self._method + method, code, self._clock.monotonic() - started)
+
+    async def watch_health(self) -> AsyncIterator[tuple[DeviceHealth, ...]]:
+        """Reports until the stream ends.
+
+        Raises:
+            PluginCallError: the stream broke; code Unimplemented if the driver has no such service.
+        """
+        if self._health_service is None:
+            raise PluginCallError("Unimplemented", "the driver offers no health service")
+        messages, stub = _health_stubs(self._health_service)
+        stream = stub(self._channel).NodeWatchResources(messages.NodeWatchResourcesRequest(), wait_for_ready=True)
+        try:
+            async for report in stream:
+                yield tuple(_device_health(device) for device in report.devices)
+        except grpc.aio.AioRpcError as error:
+            raise call_error(error) from error
+        finally:
+            stream.cancel()
+
+    async def follow_connection(self, on_connection: Callable[[bool], None]) -> None:
+        """Keep connecting, and report each beginning and end, until cancelled."""
+        state = self._channel.get_state(try_to_connect=True)
+        while state is not grpc.ChannelConnectivity.SHUTDOWN:
+            on_connection(state is grpc.ChannelConnectivity.READY)
+            await self._channel.wait_for_state_change(state)
+            state = self._channel.get_state(try_to_connect=True)
+        on_connection(False)
+
+    async def close(self) -> None:
+        """Let go of the connection; calls under way are cancelled."""
+        with contextlib.suppress(asyncio.CancelledError):
+            await self._channel.close(None)
+
+
+def _dra_stubs(service: str) -> tuple[Any, Any]:
+    if service == "v1.DRAPlugin":
+        from cathedra._proto import dra_v1_pb2, dra_v1_pb2_grpc
+
+        return dra_v1_pb2, dra_v1_pb2_grpc.DRAPluginStub
+    from cathedra._proto import dra_v1beta1_pb2, dra_v1beta1_pb2_grpc
+
+    return dra_v1beta1_pb2, dra_v1beta1_pb2_grpc.DRAPluginStub
+
+
+def _health_stubs(service: str) -> tuple[Any, Any]:
+    if service == "v1.DRAResourceHealth":
+        from cathedra._proto import dra_health_v1_pb2, dra_health_v1_pb2_grpc
+
+        return dra_health_v1_pb2, dra_health_v1_pb2_grpc.DRAResourceHealthStub
+    from cathedra._proto import dra_health_v1alpha1_pb2, dra_health_v1alpha1_pb2_grpc
+
+    return dra_health_v1alpha1_pb2, dra_health_v1alpha1_pb2_grpc.DRAResourceHealthStub
+
+
+def _outcome(answer: Any) -> PrepareOutcome:
+    if answer.error:
+        return PrepareOutcome(error=answer.error)
+    return PrepareOutcome(tuple(_prepared(device) for device in answer.devices))
+
+
+def _prepared(device: Any) -> PreparedDevice:
+    # Only v1 has share IDs; there, absent and empty differ.
+    shared = "share_id" in device.DESCRIPTOR.fields_by_name and device.HasField("share_id")
+    return PreparedDevice(
+        pool=device.pool_name,
+        device=device.device_name,
+        request_names=tuple(device.request_names),
+        cdi_device_ids=tuple(device.cdi_device_ids),
+        share_id=device.share_id if shared else None,
+    )
+
+
+_HEALTH: Final = {1: Health.HEALTHY, 2: Health.UNHEALTHY}
+
+
+def _device_health(device: Any) -> DeviceHealth:
+    return DeviceHealth(
+        pool=device.device.pool_name,
+        device=device.device.device_name,
+        health=_HEALTH.get(device.health, Health.UNKNOWN),
+        timeout=float(device.health_check_timeout_seconds),
+        message=device.message,
+    )

@@ -1,0 +1,203 @@
+"""The registration handshake: from a socket that appeared to a driver instance in the registry.
+
+spec: node.md, sections 2.2 and 3. Each socket has one task, so operations on it never overlap; a handshake that fails
+is tried again after a pause that doubles.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import grpc
+import grpc.aio
+
+from cathedra.clock import Clock
+from cathedra.node.metrics import NodeMetrics
+from cathedra.node.plugins.errors import PluginError, RegistrationError
+from cathedra.node.plugins.grpcclient import DRA_SERVICES, HEALTH_SERVICES, GRPCPluginClient, call_error, open_channel
+from cathedra.node.plugins.registry import PluginInstance, PluginRegistry
+from cathedra.node.plugins.sockets import SocketWatcher
+
+__all__ = ["PluginRegistrar", "choose_services"]
+
+_CONNECT: Final = 10.0
+_GET_INFO: Final = 1.0
+_NOTIFY: Final = 5.0
+_FIRST_PAUSE: Final = 0.5
+_LONGEST_PAUSE: Final = 122.0
+_TYPE: Final = "DRAPlugin"
+_LOG = logging.getLogger(__name__)
+
+
+def choose_services(driver: str, endpoint: str, offered: tuple[str, ...]) -> tuple[str, str | None]:
+    """The DRA service to call (the driver's order decides) and the health service, if any (the newest).
+
+    Raises:
+        RegistrationError: there is no service that this node can call.
+    """
+    what = f"invalid supported gRPC versions of DRA driver plugin {driver} at endpoint {endpoint}: "
+    if not offered:
+        raise RegistrationError(what + "empty list of supported gRPC services (aka supported versions)")
+    service = next((name for name in offered if name in DRA_SERVICES), None)
+    if service is None:
+        raise RegistrationError(
+            f"{what}none of services supported by the plugin ([{' '.join(offered)}]) "
+            f"are supported by the kubelet ([{' '.join(DRA_SERVICES)}])"
+        )
+    return service, next((name for name in HEALTH_SERVICES if name in offered), None)
+
+
+@dataclass(slots=True)
+class _Socket:
+    """What is wanted of one path: the socket with ``number``, or none."""
+
+    number: int | None
+    changed: asyncio.Event
+    task: asyncio.Task[None]
+
+
+class PluginRegistrar:
+    """Registers every driver that shows a socket in the registration directory."""
+
+    def __init__(self, root: Path, registry: PluginRegistry, *, clock: Clock, metrics: NodeMetrics) -> None:
+        self._registry = registry
+        self._clock = clock
+        self._metrics = metrics
+        self._watcher = SocketWatcher(root, self._on_socket, clock=clock)
+        self._sockets: dict[Path, _Socket] = {}
+        self._group: asyncio.TaskGroup | None = None
+
+    async def run(self) -> None:
+        """Follow the directory until cancelled; connections to drivers end with it."""
+        async with asyncio.TaskGroup() as group:
+            self._group = group
+            try:
+                await self._watcher.run()
+            finally:
+                self._group = None
+
+    def _on_socket(self, path: Path, number: int | None) -> None:
+        known = self._sockets.get(path)
+        self._metrics.plugins.labels(str(path), "desired_state_of_world").set(0 if number is None else 1)
+        if known is not None:
+            known.number = number
+            known.changed.set()
+        elif number is not None and self._group is not None:
+            changed = asyncio.Event()
+            self._sockets[path] = _Socket(number, changed, self._group.create_task(self._serve(path)))
+
+    async def _serve(self, path: Path) -> None:
+        """Bring one path to what is wanted, again and again, until nothing is wanted of it."""
+        socket = self._sockets[path]
+        pause = _FIRST_PAUSE
+        while (number := socket.number) is not None:
+            socket.changed.clear()
+            registration = _Registration(path, self._registry, self._clock, self._metrics)
+            try:
+                await registration.begin()
+                pause = _FIRST_PAUSE
+                self._metrics.plugins.labels(str(path), "actual_state_of_world").set(1)
+                await socket.changed.wait()
+            except PluginError as error:
+                _LOG.warning("plugin at socket %s: %s", path, error)
+                if socket.number == number:
+                    with contextlib.suppress(TimeoutError):
+                        async with asyncio.timeout(pause):
+                            await socket.changed.wait()
+                pause = min(pause * 2, _LONGEST_PAUSE)
+            finally:
+                self._metrics.plugins.labels(str(path), "actual_state_of_world").set(0)
+                await registration.end()
+        del self._sockets[path]
+
+
+class _Registration:
+    """One run of the handshake, and what has to be undone when its socket goes."""
+
+    def __init__(self, path: Path, registry: PluginRegistry, clock: Clock, metrics: NodeMetrics) -> None:
+        self._path = path
+        self._registry = registry
+        self._clock = clock
+        self._metrics = metrics
+        self._instance: PluginInstance | None = None
+        self._client: GRPCPluginClient | None = None
+        self._following: asyncio.Task[None] | None = None
+
+    async def begin(self) -> None:
+        """Ask who is there, enter it, and tell it so.
+
+        Raises:
+            PluginError: any step failed; the plugin has been told if it could be reached.
+        """
+        from cathedra._proto import pluginregistration_v1_pb2 as messages
+        from cathedra._proto import pluginregistration_v1_pb2_grpc as services
+
+        async with open_channel(str(self._path)) as channel:
+            stub: Any = services.RegistrationStub(channel)
+            try:
+                async with asyncio.timeout(_CONNECT):
+                    await channel.channel_ready()
+                info = await stub.GetInfo(messages.InfoRequest(), timeout=_GET_INFO)
+            except TimeoutError as error:
+                raise RegistrationError(f"failed to dial socket {self._path}: context deadline exceeded") from error
+            except grpc.aio.AioRpcError as error:
+                raise RegistrationError(
+                    f"failed to get plugin info using RPC GetInfo at socket {self._path}: {call_error(error)}"
+                ) from error
+            status = messages.RegistrationStatus(plugin_registered=True)
+            failure: RegistrationError | None = None
+            try:
+                self._register(info)
+            except RegistrationError as error:
+                failure = error
+                status = messages.RegistrationStatus(error=f"RegisterPlugin error -- {error}")
+            try:
+                await stub.NotifyRegistrationStatus(status, timeout=_NOTIFY)
+            except grpc.aio.AioRpcError as error:
+                raise RegistrationError(
+                    f"failed to send registration status at socket {self._path}: {call_error(error)}"
+                ) from error
+            if failure is not None:
+                raise failure
+
+    def _register(self, info: Any) -> None:
+        if info.type != _TYPE:
+            raise RegistrationError(f"no handler registered for plugin type: {info.type} at socket {self._path}")
+        endpoint = info.endpoint or str(self._path)
+        try:
+            service, health = choose_services(info.name, endpoint, tuple(info.supported_versions))
+        except RegistrationError as error:
+            raise RegistrationError(f"plugin validation failed with err: {error}") from error
+        client = GRPCPluginClient(
+            info.name,
+            endpoint,
+            service=service,
+            health_service=health,
+            clock=self._clock,
+            metrics=self._metrics,
+        )
+        instance = PluginInstance(info.name, endpoint, client, client if health else None)
+        self._client = client
+        try:
+            self._registry.add(instance)
+        except RegistrationError as error:
+            raise RegistrationError(f"plugin registration failed with err: {error}") from error
+        self._instance = instance
+        self._following = asyncio.ensure_future(
+            client.follow_connection(lambda connected: self._registry.set_connected(instance, connected))
+        )
+
+    async def end(self) -> None:
+        """Take the instance out of the registry and let go of its connection; the plugin is not asked."""
+        if self._following is not None:
+            self._following.cancel()
+            await asyncio.gather(self._following, return_exceptions=True)
+        if self._instance is not None:
+            self._registry.remove(self._instance.driver, self._instance.endpoint)
+        if self._client is not None:
+            await self._client.close()

@@ -1,0 +1,136 @@
+"""Which driver instances exist on this node, and which of them is called.
+
+spec: node.md, section 4. Per driver there is a list of instances in order of registration: during a rolling update two
+live side by side, each on its own sockets. The most recently added one that is connected serves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from cathedra.node.plugins.client import HealthClient, PluginClient
+from cathedra.node.plugins.errors import PluginNotRegistered, RegistrationError
+
+__all__ = ["PluginInstance", "PluginRegistry", "RegistryListener"]
+
+
+@dataclass(slots=True, eq=False)
+class PluginInstance:
+    """One instance of a driver; ``connected`` follows its connection."""
+
+    driver: str
+    endpoint: str
+    client: PluginClient
+    health: HealthClient | None = None
+    connected: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RegistryListener:
+    """Hears what becomes of drivers. Called synchronously, after the change."""
+
+    on_usable: Callable[[str], None] | None = None
+    """A driver has a connected instance (again)."""
+    on_unusable: Callable[[str], None] | None = None
+    """A driver has no connected instance (any more)."""
+    on_preferred: Callable[[str, PluginInstance | None], None] | None = None
+    """The latest instance of a driver is another one, or none is left."""
+
+
+@dataclass(slots=True)
+class PluginRegistry:
+    """Driver name → instances, oldest first."""
+
+    _instances: dict[str, list[PluginInstance]] = field(default_factory=dict)
+    _listeners: list[RegistryListener] = field(default_factory=list)
+
+    def listen(self, listener: RegistryListener) -> None:
+        """Be told of changes from now on."""
+        self._listeners.append(listener)
+
+    def drivers(self) -> tuple[str, ...]:
+        """Names of all registered drivers, sorted."""
+        return tuple(sorted(self._instances))
+
+    def instances(self, driver: str) -> Iterable[PluginInstance]:
+        """The instances of a driver, oldest first."""
+        return tuple(self._instances.get(driver, ()))
+
+    def get(self, driver: str) -> PluginInstance:
+        """The instance that serves: the latest connected one, else the latest.
+
+        Raises:
+            PluginNotRegistered: there is none.
+        """
+        if not driver:
+            raise PluginNotRegistered("DRA driver name is empty")
+        instances = self._instances.get(driver)
+        if not instances:
+            raise PluginNotRegistered(f"DRA driver {driver} is not registered")
+        return next((instance for instance in reversed(instances) if instance.connected), instances[-1])
+
+    def add(self, instance: PluginInstance) -> None:
+        """Enter an instance.
+
+        Raises:
+            RegistrationError: the driver is registered with that endpoint already.
+        """
+        instances = self._instances.setdefault(instance.driver, [])
+        if any(other.endpoint == instance.endpoint for other in instances):
+            raise RegistrationError(
+                f"endpoint {instance.endpoint} already registered for DRA driver plugin {instance.driver}"
+            )
+        usable = self._usable(instance.driver)
+        instances.append(instance)
+        self._tell_preferred(instance.driver)
+        self._tell_usability(instance.driver, before=usable)
+        if not self._usable(instance.driver):
+            self._tell_unusable(instance.driver)
+
+    def remove(self, driver: str, endpoint: str) -> PluginInstance | None:
+        """Take an instance out; answers it, or None if it is not there."""
+        instances = self._instances.get(driver, [])
+        gone = next((instance for instance in instances if instance.endpoint == endpoint), None)
+        if gone is None:
+            return None
+        usable = self._usable(driver)
+        was_preferred = instances[-1] is gone
+        instances.remove(gone)
+        if not instances:
+            del self._instances[driver]
+        if was_preferred:
+            self._tell_preferred(driver)
+        self._tell_usability(driver, before=usable)
+        return gone
+
+    def set_connected(self, instance: PluginInstance, connected: bool) -> None:
+        """Note that the connection to an instance began or ended."""
+        if instance.connected == connected:
+            return
+        before = self._usable(instance.driver)
+        instance.connected = connected
+        self._tell_usability(instance.driver, before=before)
+
+    def _usable(self, driver: str) -> bool:
+        return any(instance.connected for instance in self._instances.get(driver, ()))
+
+    def _tell_usability(self, driver: str, *, before: bool) -> None:
+        now = self._usable(driver)
+        if now and not before:
+            for listener in self._listeners:
+                if listener.on_usable is not None:
+                    listener.on_usable(driver)
+        if before and not now:
+            self._tell_unusable(driver)
+
+    def _tell_unusable(self, driver: str) -> None:
+        for listener in self._listeners:
+            if listener.on_unusable is not None:
+                listener.on_unusable(driver)
+
+    def _tell_preferred(self, driver: str) -> None:
+        instances = self._instances.get(driver)
+        for listener in self._listeners:
+            if listener.on_preferred is not None:
+                listener.on_preferred(driver, instances[-1] if instances else None)

@@ -1,0 +1,175 @@
+"""Containers that only pretend: they run for a configured time, in whatever time the clock tells.
+
+For simulations and tests: thousands of nodes fit into one process, and an hour passes in milliseconds. A container's
+behaviour comes from a `Behaviour`, by default from annotations of its pod.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from cathedra.clock import Clock
+from cathedra.node.runtime.runtime import STDOUT, ContainerSpec, ContainerState, ExecProcess, RuntimeFailure
+
+__all__ = ["EXIT_CODE", "RUN_SECONDS", "Act", "SimulatedRuntime", "by_annotations"]
+
+RUN_SECONDS: Final = "simulated.cathedra.dev/run-seconds"
+"""How long each container of the pod runs; without it, until it is stopped."""
+EXIT_CODE: Final = "simulated.cathedra.dev/exit-code"
+"""What it ends with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Act:
+    """What a simulated container does; ``seconds`` None: run until stopped."""
+
+    seconds: float | None = None
+    exit_code: int = 0
+    stop_seconds: float = 0.0
+    """How long it takes to end after the first SIGTERM."""
+
+
+def by_annotations(spec: ContainerSpec) -> Act:
+    """What the pod's annotations ask for."""
+    seconds = spec.annotations.get(RUN_SECONDS)
+    return Act(float(seconds) if seconds is not None else None, int(spec.annotations.get(EXIT_CODE, "0")))
+
+
+@dataclass(slots=True)
+class _Container:
+    spec: ContainerSpec
+    act: Act
+    state: ContainerState
+    timer: asyncio.TimerHandle | None = None
+
+
+class SimulatedRuntime:
+    """A runtime without processes. One object may serve one node; nothing outlives it."""
+
+    name = "simulated"
+    version = "1"
+
+    def __init__(
+        self,
+        clock: Clock,
+        *,
+        behaviour: Callable[[ContainerSpec], Act] = by_annotations,
+        start_seconds: float = 0.0,
+    ) -> None:
+        self._clock = clock
+        self._behaviour = behaviour
+        self._start_seconds = start_seconds
+        self._containers: dict[str, _Container] = {}
+        self._on_exit: Callable[[ContainerState], None] = lambda _: None
+
+    @property
+    def specs(self) -> Mapping[str, ContainerSpec]:
+        """What every container that is not removed was started with, by ID: for tests to look at."""
+        return {name: container.spec for name, container in self._containers.items()}
+
+    async def open(self, on_exit: Callable[[ContainerState], None]) -> tuple[ContainerState, ...]:
+        """Begin; answers what an earlier agent with this very object left."""
+        self._on_exit = on_exit
+        return tuple(container.state for container in self._containers.values())
+
+    async def start(self, spec: ContainerSpec) -> ContainerState:
+        """Let the container run for as long as its act says.
+
+        Raises:
+            RuntimeFailure: one with that ID runs already.
+        """
+        if spec.id in self._containers:
+            raise RuntimeFailure("CreateContainerError", f"container {spec.id} exists")
+        if self._start_seconds:
+            await self._clock.sleep(self._start_seconds)
+        act = self._behaviour(spec)
+        state = ContainerState(spec.id, spec.pod, spec.name, spec.attempt, self._clock.now())
+        container = _Container(spec, act, state)
+        self._containers[spec.id] = container
+        if act.seconds is not None:
+            self._end_after(container, act.seconds, act.exit_code, 0)
+        return state
+
+    def _end_after(self, container: _Container, seconds: float, exit_code: int, signal: int) -> None:
+        loop = asyncio.get_running_loop()
+        container.timer = loop.call_later(seconds, self._end, container, exit_code, signal)
+
+    def _end(self, container: _Container, exit_code: int, signal: int) -> None:
+        if not container.state.running:
+            return
+        if container.timer is not None:
+            container.timer.cancel()
+        container.state = replace(
+            container.state,
+            finished_at=self._clock.now(),
+            exit_code=exit_code,
+            signal=signal,
+            reason="Completed" if exit_code == 0 else "Error",
+        )
+        self._on_exit(container.state)
+
+    async def signal(self, container_id: str, number: int) -> None:
+        """SIGKILL ends at once, every other signal after the act's time to stop, with code 0."""
+        container = self._containers.get(container_id)
+        if container is None or not container.state.running:
+            return
+        if number == 9:
+            self._end(container, 137, 9)
+        elif container.act.stop_seconds <= 0:
+            self._end(container, 0, 0)
+        else:
+            if container.timer is not None:
+                container.timer.cancel()
+            self._end_after(container, container.act.stop_seconds, 0, 0)
+
+    async def remove(self, container_id: str) -> None:
+        """Forget it."""
+        container = self._containers.pop(container_id, None)
+        if container is not None and container.timer is not None:
+            container.timer.cancel()
+
+    async def exec(
+        self, container_id: str, argv: tuple[str, ...], *, tty: bool = False, stdin: bool = False
+    ) -> ExecProcess:
+        """Only prints what it was asked to run.
+
+        Raises:
+            RuntimeFailure: the container does not run.
+        """
+        container = self._containers.get(container_id)
+        if container is None or not container.state.running:
+            raise RuntimeFailure("NotFound", f"container {container_id} is not running")
+        return _SimulatedExec(f"simulated: {' '.join(argv)}\n".encode())
+
+    async def close(self, *, stop_containers: bool) -> None:
+        """End; stopped containers are forgotten."""
+        self._on_exit = lambda _: None
+        if stop_containers:
+            for container_id in tuple(self._containers):
+                await self.remove(container_id)
+
+
+class _SimulatedExec:
+    def __init__(self, text: bytes) -> None:
+        self._text = text
+
+    async def output(self) -> AsyncIterator[tuple[int, bytes]]:
+        yield STDOUT, self._text
+
+    async def write(self, data: bytes) -> None:
+        return
+
+    async def close_input(self) -> None:
+        return
+
+    def resize(self, width: int, height: int) -> None:
+        return
+
+    async def wait(self) -> int:
+        return 0
+
+    async def close(self) -> None:
+        return
