@@ -1,1 +1,79 @@
-"""The driver SDK: publish devices, prepare claims."""
+"""The driver SDK: write a DRA driver in a few lines of Python, for any Kubernetes node agent.
+
+    from cathedra.driver import Device, Driver, Edits, run
+
+    class Lamps(Driver):
+        name = "lamp.example.com"
+
+        def devices(self):
+            return [Device(f"lamp-{i}", attributes={"index": i}) for i in range(4)]
+
+        def prepare(self, claim):
+            for lamp in claim.allocations:
+                yield lamp.prepared(Edits(env={"LAMP": lamp.device}))
+
+    run(Lamps())
+
+In the order of a claim's way: `device` (what there is), `publishing` (ResourceSlices), `serving` (the sockets on
+which the node agent calls), `claim` (what was allocated), `preparing` (checkpoint, CDI files, metadata files),
+`edits` (what changes in a container), `health`; `driver` is the class to derive from, and `run` puts everything to
+work.
+"""
+
+from __future__ import annotations
+
+from cathedra.driver.claim import Allocation, Claim, DeviceStatus, Prepared, Ref
+from cathedra.driver.device import Device, Pool, Version
+from cathedra.driver.driver import Driver, PreparedClaim, PreparedDeviceRecord
+from cathedra.driver.edits import DeviceNode, Edits, Hook, Mount
+from cathedra.driver.errors import (
+    CallFailed,
+    ConfigError,
+    DeviceInUse,
+    DriverError,
+    DroppedFieldsError,
+    OptionError,
+    PoolError,
+    RegistrationFailed,
+    Retry,
+)
+from cathedra.driver.files import DiskFiles, Files, MemoryFiles
+from cathedra.driver.health import DeviceHealth, Health
+from cathedra.driver.metrics import Observer, PrometheusMetrics
+from cathedra.driver.run import DriverRunner, run
+
+__all__ = [
+    "Allocation",
+    "CallFailed",
+    "Claim",
+    "ConfigError",
+    "Device",
+    "DeviceHealth",
+    "DeviceInUse",
+    "DeviceNode",
+    "DeviceStatus",
+    "DiskFiles",
+    "Driver",
+    "DriverError",
+    "DriverRunner",
+    "DroppedFieldsError",
+    "Edits",
+    "Files",
+    "Health",
+    "Hook",
+    "MemoryFiles",
+    "Mount",
+    "Observer",
+    "OptionError",
+    "Pool",
+    "PoolError",
+    "Prepared",
+    "PreparedClaim",
+    "PreparedDeviceRecord",
+    "PrometheusMetrics",
+    "Ref",
+    "RegistrationFailed",
+    "Retry",
+    "Version",
+    "run",
+]

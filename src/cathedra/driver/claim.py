@@ -1,0 +1,235 @@
+"""A claim as its driver sees it: the devices that were allocated from this driver, with their configuration.
+
+A ResourceClaim may hold devices of several drivers and configuration for each. A driver must skip what is not its own;
+here it never sees it (spec: driver-sdk.md, sections 1 and 12).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar, get_type_hints
+
+import msgspec
+
+from cathedra.api import resource
+from cathedra.api.quantity import Quantity
+from cathedra.driver.device import AttributeValue
+from cathedra.driver.edits import Edits
+from cathedra.driver.errors import ConfigError
+
+__all__ = ["POD_CLAIM_NAME_ANNOTATION", "Allocation", "Claim", "ConfigModels", "DeviceStatus", "Prepared", "Ref"]
+
+POD_CLAIM_NAME_ANNOTATION = "resource.kubernetes.io/pod-claim-name"
+"""On claims made from a template: the name in the pod's ``spec.resourceClaims``."""
+
+Model = TypeVar("Model")
+
+ConfigModels = Mapping[tuple[str, str], type[Any]]
+"""(apiVersion, kind) of opaque parameters → the dataclass or struct that they fill."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """All that is known of a claim when it is unprepared; the claim itself may be gone."""
+
+    namespace: str
+    name: str
+    uid: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceStatus:
+    """What the driver wants to say about a device in the claim's status."""
+
+    data: Mapping[str, Any] | None = None
+    """Any JSON, at most 10 KiB."""
+    network_data: resource.NetworkDeviceData | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """The answer for one device: what the node agent and the container runtime need to know."""
+
+    device: str
+    pool: str
+    requests: Sequence[str] = ()
+    """The requests it serves; none means all of them."""
+    cdi: Edits | Sequence[str] = ()
+    """Edits, for which the SDK writes a specification; or names of devices that exist already."""
+    share_id: str | None = None
+    metadata: Mapping[str, AttributeValue] | None = None
+    """Attributes for the container's metadata file; names without a domain get the driver's."""
+    network_data: resource.NetworkDeviceData | None = None
+    status: DeviceStatus | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Allocation:
+    """One device of the claim."""
+
+    request: str
+    """``request`` or ``request/subrequest``."""
+    pool: str
+    device: str
+    share_id: str | None = None
+    """Set if the device is shared with other claims: then all state is kept per device and share."""
+    admin: bool = False
+    """Admin access: the device may be in use by others."""
+    consumed: Mapping[str, Quantity] = field(default_factory=dict)
+    """How much of the device's capacity this share takes."""
+    parameters: tuple[Mapping[str, Any], ...] = ()
+    """Opaque parameters for this device in rising precedence: the class's, then the claim's."""
+    configs: tuple[Any, ...] = ()
+    """The same, as objects of the driver's models; empty if it declares none."""
+
+    @property
+    def base_request(self) -> str:
+        """The request without its subrequest."""
+        return self.request.partition("/")[0]
+
+    def config(self, model: type[Model], default: Model | None = None) -> Model:
+        """The configuration of type ``model`` with the highest precedence; ``default`` or ``model()`` if there is none.
+
+        Entries are never merged: the highest wins as a whole.
+        """
+        for config in reversed(self.configs):
+            if isinstance(config, model):
+                return config
+        return model() if default is None else default
+
+    def prepared(
+        self,
+        cdi: Edits | Sequence[str] = (),
+        *,
+        metadata: Mapping[str, AttributeValue] | None = None,
+        network_data: resource.NetworkDeviceData | None = None,
+        status: DeviceStatus | None = None,
+    ) -> Prepared:
+        """The answer for this device."""
+        return Prepared(
+            device=self.device,
+            pool=self.pool,
+            requests=(self.request,),
+            cdi=cdi,
+            share_id=self.share_id,
+            metadata=metadata,
+            network_data=network_data,
+            status=status,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """An allocated claim, reduced to one driver's part of it."""
+
+    ref: Ref
+    allocations: tuple[Allocation, ...]
+    raw: resource.ResourceClaim
+
+    @property
+    def uid(self) -> str:
+        """What identifies the claim; a claim of the same name may come again with another one."""
+        return self.ref.uid
+
+    @property
+    def name(self) -> str:
+        """The claim's name."""
+        return self.ref.name
+
+    @property
+    def namespace(self) -> str:
+        """The claim's namespace."""
+        return self.ref.namespace
+
+    @property
+    def pod_claim_name(self) -> str | None:
+        """The name in the pod's ``spec.resourceClaims`` if the claim was made from a template."""
+        return self.raw.metadata.annotations.get(POD_CLAIM_NAME_ANNOTATION)
+
+    @staticmethod
+    def of(raw: resource.ResourceClaim, driver: str, models: ConfigModels | None = None) -> Claim:
+        """``driver``'s view of an allocated claim.
+
+        Raises:
+            ConfigError: parameters for this driver cannot be understood; the text says where they stand.
+        """
+        metadata = raw.metadata
+        ref = Ref(metadata.namespace, metadata.name, metadata.uid)
+        allocation = raw.status.allocation
+        if allocation is None:
+            return Claim(ref, (), raw)
+        own = [result for result in allocation.devices.results if result.driver == driver]
+        return Claim(
+            ref, tuple(_allocation(result, allocation.devices.config, driver, models or {}) for result in own), raw
+        )
+
+
+def _allocation(
+    result: resource.DeviceRequestAllocationResult,
+    entries: Sequence[resource.DeviceAllocationConfiguration],
+    driver: str,
+    models: ConfigModels,
+) -> Allocation:
+    parameters = tuple(_parameters(result.request, entries, driver))
+    return Allocation(
+        request=result.request,
+        pool=result.pool,
+        device=result.device,
+        share_id=result.share_id,
+        admin=bool(result.admin_access),
+        consumed=result.consumed_capacity,
+        parameters=tuple(values for _, values in parameters),
+        configs=tuple(_decode(values, models, where) for where, values in parameters) if models else (),
+    )
+
+
+def _parameters(
+    request: str, entries: Sequence[resource.DeviceAllocationConfiguration], driver: str
+) -> list[tuple[str, Mapping[str, Any]]]:
+    base = request.partition("/")[0]
+    found: list[tuple[str, Mapping[str, Any]]] = []
+    for i, entry in enumerate(entries):
+        if entry.requests and request not in entry.requests and base not in entry.requests:
+            continue
+        where = f"status.allocation.devices.config[{i}]"
+        if entry.opaque is None:
+            raise ConfigError(f"{where}: no opaque parameters; this needs a newer version of the driver {driver}")
+        if entry.opaque.driver != driver:
+            continue
+        values = entry.opaque.parameters.load() if entry.opaque.parameters is not None else None
+        if not isinstance(values, dict):
+            raise ConfigError(f"{where}.opaque.parameters: a JSON object is expected, found {values!r}")
+        found.append((f"{where}.opaque.parameters", values))
+    return found
+
+
+def _decode(values: Mapping[str, Any], models: ConfigModels, where: str) -> Any:
+    kind = (str(values.get("apiVersion", "")), str(values.get("kind", "")))
+    model = models.get(kind)
+    if model is None:
+        known = ", ".join(f"{version} {name}" for version, name in models)
+        raise ConfigError(f'{where}: no kind "{kind[1]}" is known in "{kind[0]}"; this driver takes {known}')
+    fields = {key: value for key, value in values.items() if key not in ("apiVersion", "kind")}
+    _refuse_unknown(fields, model, where)
+    try:
+        return msgspec.convert(fields, model)
+    except (msgspec.ValidationError, ValueError) as problem:
+        raise ConfigError(f"{where}: {problem}") from problem
+
+
+def _refuse_unknown(values: Mapping[str, Any], model: type[Any], where: str) -> None:
+    # Structs say themselves whether unknown fields are refused; dataclasses cannot, and a typing error in a manifest
+    # that is silently ignored costs its author hours.
+    if not dataclasses.is_dataclass(model):
+        return
+    hints = get_type_hints(model)
+    for name, value in values.items():
+        if name not in hints:
+            raise ConfigError(f'{where}: unknown field "{name}"; {model.__name__} has {", ".join(hints)}')
+        if isinstance(value, dict) and isinstance(hints[name], type):
+            _refuse_unknown(value, hints[name], f"{where}.{name}")

@@ -1,0 +1,155 @@
+"""The class that a driver's author derives from.
+
+It says what there is (`Driver.devices`), what a claimed device changes in a container (`Driver.prepare`) and how that
+is undone (`Driver.unprepare`). Everything around it — registration, both gRPC versions, slices, checkpoint, CDI files
+— is the runner's work (spec: driver-sdk.md, sections 1 and 21).
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from cathedra.driver.claim import Claim, ConfigModels, Prepared, Ref
+from cathedra.driver.device import Device, Pool
+from cathedra.driver.edits import Edits
+from cathedra.driver.errors import DroppedFieldsError
+from cathedra.driver.health import DeviceHealth
+
+__all__ = ["Driver", "Preparation", "PreparedClaim", "PreparedDeviceRecord", "collect", "resolve"]
+
+T = TypeVar("T")
+
+Preparation = AsyncIterator[Prepared] | Awaitable[Iterable[Prepared]] | Iterable[Prepared]
+"""What `Driver.prepare` may be: a generator or a function that returns a list, async or plain."""
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedDeviceRecord:
+    """A device of a prepared claim."""
+
+    pool: str
+    device: str
+    request: str
+    share_id: str | None = None
+    admin: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedClaim:
+    """What the SDK remembers of a claim between prepare and unprepare, also over a restart."""
+
+    ref: Ref
+    devices: tuple[PreparedDeviceRecord, ...]
+    complete: bool
+    """False if the driver was interrupted while preparing; then some of the devices may have been changed."""
+
+
+class Driver:
+    """A DRA driver. Set `name`, override `devices` and `prepare`; the rest has defaults that do nothing.
+
+    Methods may be plain or async. A plain method runs on the event loop, so it must not block for long.
+    """
+
+    name: str = ""
+    """The driver's name: a DNS subdomain of at most 63 characters, in a domain that its vendor owns."""
+
+    configs: ConfigModels = {}
+    """(apiVersion, kind) → model of the opaque parameters that claims and classes may carry for this driver."""
+
+    metadata_versions: Sequence[str] = ()
+    """Versions of the device metadata files to write, in this order; none writes no files."""
+
+    replay: bool = True
+    """Whether a claim that is prepared already is answered from the checkpoint, without calling `prepare` again."""
+
+    serialize: bool = True
+    """Whether one call runs at a time. Switch it off only if one claim's preparation must wait for another's."""
+
+    cdi_vendor: str = ""
+    """Vendor of the CDI names; by default the driver's name."""
+
+    cdi_class: str = "claim"
+    """Class of the CDI names."""
+
+    node_name: str = ""
+    """The node the driver runs on; set by the runner before anything is called."""
+
+    _republish: Callable[[], None] | None = None
+
+    def devices(self) -> Iterable[Device] | Awaitable[Iterable[Device]]:
+        """The devices of this node, in a stable order. They make up one pool, named after the node."""
+        return ()
+
+    def resources(self) -> Pool | Iterable[Pool] | Awaitable[Pool | Iterable[Pool]]:
+        """All pools; override it instead of `devices` for several pools, counters or devices that nodes share."""
+        return self._single_pool()
+
+    async def _single_pool(self) -> Pool:
+        return Pool(devices=tuple(await resolve(self.devices())))
+
+    def common_edits(self) -> Edits | None:
+        """Edits for every container that gets a device of this driver."""
+        return None
+
+    def prepare(self, claim: Claim) -> Preparation:
+        """Make the claim's devices ready and say, for each, what it changes in a container.
+
+        Must be idempotent. An exception makes this claim fail, and no other; `Retry` tries again within the call.
+        """
+        return ()
+
+    def unprepare(self, ref: Ref, prepared: PreparedClaim) -> Awaitable[None] | None:
+        """Undo `prepare`. The claim itself may be gone. Must be idempotent."""
+        return None
+
+    def rollback(self, ref: Ref, prepared: PreparedClaim) -> Awaitable[None] | None:
+        """Undo a `prepare` that was interrupted; by default the same as `unprepare`."""
+        return self.unprepare(ref, prepared)
+
+    def health(self) -> AsyncIterator[Iterable[DeviceHealth]]:
+        """Reports about devices, as they change. Overriding it turns the health service on."""
+        raise NotImplementedError("this driver reports no health")
+
+    def on_error(self, error: Exception, message: str, *, recoverable: bool) -> None:
+        """Hear of trouble in the background. If it is recoverable, the runner is dealing with it; else it has ended."""
+        level = logging.WARNING if recoverable else logging.ERROR
+        _LOG.log(level, "%s: %s: %s", self.name, message, error)
+
+    def on_dropped(self, error: DroppedFieldsError) -> None:
+        """Hear that the API server dropped fields of a slice; a driver may publish something simpler then."""
+
+    def republish(self) -> None:
+        """Have the devices asked for again and their slices brought up to date."""
+        if self._republish is not None:
+            self._republish()
+
+    @property
+    def reports_health(self) -> bool:
+        """Whether the driver overrides `health`."""
+        return type(self).health is not Driver.health
+
+    def attach(self, node_name: str, republish: Callable[[], None]) -> None:
+        """Called by the runner before anything else."""
+        self.node_name = node_name
+        self._republish = republish
+
+
+async def resolve(answer: T | Awaitable[T]) -> T:
+    """The answer of a method that may be plain or async."""
+    if inspect.isawaitable(answer):
+        resolved: T = await answer
+        return resolved
+    return answer
+
+
+async def collect(preparation: Preparation) -> tuple[Prepared, ...]:
+    """Everything that a `Driver.prepare` of any of its forms yields."""
+    if isinstance(preparation, AsyncIterator):
+        return tuple([prepared async for prepared in preparation])
+    return tuple(await resolve(preparation))

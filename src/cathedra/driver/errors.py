@@ -1,0 +1,84 @@
+"""What the SDK raises, and what a driver may raise to steer it.
+
+DriverError
+├── OptionError             the driver or its runner is set up wrongly
+├── ConfigError             opaque parameters of a claim or class cannot be understood
+├── DeviceInUse             a device is still prepared for another claim
+├── CallFailed              a whole prepare or unprepare call failed
+├── RegistrationFailed      the node agent refused the driver
+├── PoolError               desired devices contradict each other; nothing is published
+└── DroppedFieldsError      the API server does not know a field of a published slice
+Retry                       raised by a driver: transient, try again inside this call
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+__all__ = [
+    "CallFailed",
+    "ConfigError",
+    "DeviceInUse",
+    "DriverError",
+    "DroppedFieldsError",
+    "OptionError",
+    "PoolError",
+    "RegistrationFailed",
+    "Retry",
+]
+
+
+class DriverError(Exception):
+    """Base of everything the SDK raises."""
+
+
+class OptionError(DriverError, ValueError):
+    """The driver or its runner is set up wrongly; the text says which option."""
+
+
+class ConfigError(DriverError):
+    """Opaque parameters cannot be understood: unknown kind, unknown field, wrong type, or newer than this driver."""
+
+
+class DeviceInUse(DriverError):
+    """A device is still prepared for another claim. The node agent tries again, and by then it is free."""
+
+    def __init__(self, pool: str, device: str, holder: str) -> None:
+        self.pool, self.device, self.holder = pool, device, holder
+        super().__init__(
+            f"device {pool}/{device} is still prepared for claim {holder}; it can be prepared again once that is undone"
+        )
+
+
+class CallFailed(DriverError):
+    """A whole call failed, for all its claims; the caller tries again later."""
+
+
+class RegistrationFailed(DriverError):
+    """The node agent refused the driver."""
+
+
+class PoolError(DriverError):
+    """Desired devices contradict each other; nothing is published until they are corrected."""
+
+
+class DroppedFieldsError(DriverError):
+    """The API server stored a slice without some of its fields: their feature is off there.
+
+    A driver may react by publishing something simpler (spec: driver-sdk.md, section 11.6).
+    """
+
+    def __init__(self, pool: str, slice_index: int, features: Sequence[str]) -> None:
+        self.pool, self.slice_index, self.features = pool, slice_index, tuple(features)
+        super().__init__(
+            f'pool "{pool}", slice #{slice_index}: some fields were dropped by the apiserver, '
+            f"probably because these features are disabled: {', '.join(features) or 'unknown'}"
+        )
+
+
+class Retry(Exception):
+    """Raised by a driver's ``prepare`` or ``unprepare``: transient, worth another try inside the same call.
+
+    A failed prepare comes again only after a minute or more, so what passes by itself is best waited for here. The SDK
+    repeats with growing pauses until five seconds before the call's deadline (spec: driver-sdk.md, section 5.5).
+    """

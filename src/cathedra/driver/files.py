@@ -1,0 +1,135 @@
+"""The few file operations that preparing needs, as an object that is handed in.
+
+On a node they are the file system's. In a simulation with thousands of nodes they are a dictionary, and a test can let
+one of them fail (spec: driver-sdk.md, section 2, MetadataFileOps).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+from typing import Protocol
+
+__all__ = ["DiskFiles", "Files", "MemoryFiles"]
+
+
+class Files(Protocol):
+    """Small files, replaced as a whole."""
+
+    def read(self, path: Path) -> bytes | None:
+        """The content, or None if there is no such file."""
+        ...
+
+    def write(self, path: Path, content: bytes) -> None:
+        """Replace the file in one step; missing directories are made."""
+        ...
+
+    def write_durably(self, path: Path, content: bytes) -> None:
+        """As `write`, and the content survives a power failure once this returns."""
+        ...
+
+    def remove(self, path: Path) -> None:
+        """Remove the file; no matter if there is none."""
+        ...
+
+    def remove_tree(self, path: Path) -> None:
+        """Remove a directory with all it holds; no matter if there is none."""
+        ...
+
+    def names(self, directory: Path) -> tuple[str, ...]:
+        """The names in a directory, sorted; none if there is no such directory."""
+        ...
+
+
+class DiskFiles:
+    """The file system. Files have mode 0644 and directories 0755, because container runtimes read them too."""
+
+    def read(self, path: Path) -> bytes | None:
+        """The content, or None if there is no such file."""
+        try:
+            return path.read_bytes()
+        except FileNotFoundError:
+            return None
+
+    def write(self, path: Path, content: bytes) -> None:
+        """Write beside the file and rename, so that a reader sees the old content or the new."""
+        os.replace(self._write_beside(path, content, os.O_WRONLY), path)
+
+    def write_durably(self, path: Path, content: bytes) -> None:
+        """As `write`, with the content on disk before the rename, and the rename before the return."""
+        os.replace(self._write_beside(path, content, os.O_WRONLY | os.O_DSYNC), path)
+        directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(directory)
+        finally:
+            os.close(directory)
+
+    def remove(self, path: Path) -> None:
+        """Remove the file; no matter if there is none."""
+        path.unlink(missing_ok=True)
+
+    def remove_tree(self, path: Path) -> None:
+        """Remove a directory with all it holds; no matter if there is none."""
+        for root, directories, files in os.walk(path, topdown=False):
+            for name in files:
+                os.unlink(os.path.join(root, name))
+            for name in directories:
+                os.rmdir(os.path.join(root, name))
+        with contextlib.suppress(FileNotFoundError):
+            path.rmdir()
+
+    def names(self, directory: Path) -> tuple[str, ...]:
+        """The names in a directory, sorted; none if there is no such directory."""
+        try:
+            return tuple(sorted(os.listdir(directory)))
+        except FileNotFoundError:
+            return ()
+
+    @staticmethod
+    def _write_beside(path: Path, content: bytes, flags: int) -> Path:
+        path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+        # Two writers of one file are two processes at most (a rolling update), so the process id tells them apart.
+        beside = path.parent / f".{path.name}.{os.getpid()}.tmp"
+        descriptor = os.open(beside, flags | os.O_CREAT | os.O_TRUNC, 0o644)
+        try:
+            os.fchmod(descriptor, 0o644)
+            view = memoryview(content)
+            while view:
+                view = view[os.write(descriptor, view) :]
+        finally:
+            os.close(descriptor)
+        return beside
+
+
+class MemoryFiles:
+    """Files that live as long as the object: for simulated nodes and for tests."""
+
+    def __init__(self) -> None:
+        self.contents: dict[Path, bytes] = {}
+
+    def read(self, path: Path) -> bytes | None:
+        """The content, or None if there is no such file."""
+        return self.contents.get(path)
+
+    def write(self, path: Path, content: bytes) -> None:
+        """Replace the file."""
+        self.contents[path] = content
+
+    def write_durably(self, path: Path, content: bytes) -> None:
+        """Replace the file; nothing here survives the process."""
+        self.contents[path] = content
+
+    def remove(self, path: Path) -> None:
+        """Remove the file; no matter if there is none."""
+        self.contents.pop(path, None)
+
+    def remove_tree(self, path: Path) -> None:
+        """Remove everything below ``path``."""
+        for known in [known for known in self.contents if path in known.parents]:
+            del self.contents[known]
+
+    def names(self, directory: Path) -> tuple[str, ...]:
+        """The names in a directory, sorted; none if nothing is below it."""
+        depth = len(directory.parts)
+        return tuple(sorted({known.parts[depth] for known in self.contents if directory in known.parents}))

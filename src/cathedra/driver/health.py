@@ -1,0 +1,86 @@
+"""Is a device well? What a driver reports, and how every listener is kept up to date.
+
+The node agent takes a report as valid for a while only; a device that is not reported again becomes «Unknown». So the
+SDK listens to the driver once and repeats the last state to every stream in time (spec: driver-sdk.md, sections 8 and
+21.4).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import enum
+from collections.abc import AsyncIterator, Iterable
+from dataclasses import dataclass
+
+__all__ = ["DEFAULT_TIMEOUT", "DeviceHealth", "Health", "HealthBoard"]
+
+DEFAULT_TIMEOUT = 30
+"""Seconds that a report is valid unless it says otherwise."""
+
+
+class Health(enum.Enum):
+    """The state of a device."""
+
+    UNKNOWN = 0
+    HEALTHY = 1
+    UNHEALTHY = 2
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceHealth:
+    """A report about one device."""
+
+    device: str
+    state: Health
+    pool: str = ""
+    """By default the pool named after the node."""
+    message: str = ""
+    timeout: int | None = None
+    """Seconds for which the report is valid."""
+    updated_at: float | None = None
+    """When the state was determined, in seconds since the Unix epoch; by default the time of the report."""
+
+
+class HealthBoard:
+    """The last report about each device, and everybody who wants to hear of changes."""
+
+    def __init__(self) -> None:
+        self._reports: dict[tuple[str, str], DeviceHealth] = {}
+        self._changed = asyncio.Event()
+        self._valid = True
+
+    @property
+    def reports(self) -> tuple[DeviceHealth, ...]:
+        """The last report about each device."""
+        return tuple(self._reports.values())
+
+    def post(self, reports: Iterable[DeviceHealth]) -> None:
+        """Take in reports; they may cover a part of the devices."""
+        self._valid = True
+        for report in reports:
+            self._reports[report.pool, report.device] = report
+        self._wake()
+
+    def suspend(self) -> None:
+        """The driver's own source has failed: repeat nothing until it reports again."""
+        self._valid = False
+
+    async def watch(self) -> AsyncIterator[tuple[DeviceHealth, ...]]:
+        """All reports, again at each change, and often enough in between that none expires."""
+        while True:
+            changed = self._changed
+            if self._reports and self._valid:
+                yield self.reports
+            try:
+                async with asyncio.timeout(self._pause()):
+                    await changed.wait()
+            except TimeoutError:
+                continue
+
+    def _pause(self) -> float:
+        timeouts = [report.timeout or DEFAULT_TIMEOUT for report in self._reports.values()]
+        return max(min(timeouts, default=DEFAULT_TIMEOUT), 1) / 3
+
+    def _wake(self) -> None:
+        changed, self._changed = self._changed, asyncio.Event()
+        changed.set()

@@ -1,0 +1,87 @@
+"""What a driver counts, and where the figures go.
+
+The SDK calls an `Observer`; `PrometheusMetrics` is the one that a scrape can read. Without one nothing is counted
+(spec: driver-sdk.md, sections 17.6 and 19).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
+
+__all__ = ["Observer", "PrometheusMetrics", "Silent"]
+
+RESULTS = ("success", "error")
+
+
+class Observer(Protocol):
+    """Whoever wants to know what the driver does."""
+
+    def prepared(self, result: str, seconds: float) -> None:
+        """A claim was prepared, or was not: ``success`` or ``error``."""
+        ...
+
+    def unprepared(self, result: str, seconds: float) -> None:
+        """A claim was unprepared, or was not: ``success`` or ``error``."""
+        ...
+
+    def background_error(self, *, recoverable: bool) -> None:
+        """Something went wrong that nobody called for."""
+        ...
+
+
+class Silent:
+    """Counts nothing."""
+
+    def prepared(self, result: str, seconds: float) -> None:
+        """Nothing."""
+
+    def unprepared(self, result: str, seconds: float) -> None:
+        """Nothing."""
+
+    def background_error(self, *, recoverable: bool) -> None:
+        """Nothing."""
+
+
+class PrometheusMetrics:
+    """Counters and durations in a Prometheus registry; counters exist with 0 from the start."""
+
+    def __init__(self, registry: CollectorRegistry, prefix: str = "dra_driver") -> None:
+        """``prefix`` begins every metric's name, for example ``dra_example_driver``."""
+        from prometheus_client import Counter, Histogram
+
+        self._prepared = Counter(
+            f"{prefix}_prepare_claims_total", "Claims prepared, by result.", ["result"], registry=registry
+        )
+        self._prepare_seconds = Histogram(
+            f"{prefix}_prepare_claim_duration_seconds", "Time to prepare one claim.", registry=registry
+        )
+        self._unprepared = Counter(
+            f"{prefix}_unprepare_claims_total", "Claims unprepared, by result.", ["result"], registry=registry
+        )
+        self._unprepare_seconds = Histogram(
+            f"{prefix}_unprepare_claim_duration_seconds", "Time to unprepare one claim.", registry=registry
+        )
+        self._fatal = Counter(
+            f"{prefix}_fatal_background_errors_total", "Errors that ended the driver.", registry=registry
+        )
+        for result in RESULTS:
+            self._prepared.labels(result)
+            self._unprepared.labels(result)
+
+    def prepared(self, result: str, seconds: float) -> None:
+        """Count a prepared claim."""
+        self._prepared.labels(result).inc()
+        self._prepare_seconds.observe(seconds)
+
+    def unprepared(self, result: str, seconds: float) -> None:
+        """Count an unprepared claim."""
+        self._unprepared.labels(result).inc()
+        self._unprepare_seconds.observe(seconds)
+
+    def background_error(self, *, recoverable: bool) -> None:
+        """Count a fatal error."""
+        if not recoverable:
+            self._fatal.inc()

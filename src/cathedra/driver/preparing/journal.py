@@ -1,0 +1,167 @@
+"""Which claims are prepared on this node: the driver's memory, which survives restarts and is void after a reboot.
+
+A claim is entered as «started» before the driver touches anything and as «completed» afterwards, so an interrupted
+preparation is recognised and rolled back. Unprepare gets only a name and a UID; what else is needed stands here. The
+file carries a version and a checksum, and the boot id: a reboot undoes all side effects, hence also the checkpoint
+(spec: driver-sdk.md, sections 17.5, 19 and 21.4).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from cathedra.cdi.spec import Spec
+from cathedra.driver.claim import Ref
+from cathedra.driver.driver import PreparedClaim, PreparedDeviceRecord
+from cathedra.driver.files import Files
+
+__all__ = ["CHECKPOINT_FILE", "DeviceAnswer", "Entry", "Journal", "JournalDevice"]
+
+CHECKPOINT_FILE = "checkpoint.json"
+VERSION = "cathedra.dev/driver-checkpoint/v1"
+
+_LOG = logging.getLogger(__name__)
+
+
+class JournalDevice(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """A device that a claim holds, entered before the driver is called."""
+
+    pool: str
+    device: str
+    request: str
+    share_id: str | None = None
+    admin: bool = False
+
+    def conflicts_with(self, other: JournalDevice) -> bool:
+        """Whether both cannot be prepared at a time; admin access and different shares can."""
+        if (self.pool, self.device) != (other.pool, other.device) or self.admin or other.admin:
+            return False
+        return self.share_id is None or other.share_id is None or self.share_id == other.share_id
+
+
+class DeviceAnswer(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """One device of the answer to the node agent. Request names carry no subrequest."""
+
+    request_names: tuple[str, ...]
+    pool_name: str
+    device_name: str
+    cdi_device_ids: tuple[str, ...] = ()
+    share_id: str | None = None
+
+
+class Entry(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """A claim that is prepared or on its way there."""
+
+    namespace: str
+    name: str
+    uid: str
+    devices: tuple[JournalDevice, ...]
+    completed: bool = False
+    answer: tuple[DeviceAnswer, ...] = ()
+    spec: Spec | None = None
+    """The claim's CDI specification, to be written again if the file is lost."""
+    metadata: dict[str, list[Any]] = {}
+    """Request → devices of its metadata file, as JSON."""
+
+    @property
+    def ref(self) -> Ref:
+        """The claim's identity."""
+        return Ref(self.namespace, self.name, self.uid)
+
+    def public(self) -> PreparedClaim:
+        """What the driver may know of it."""
+        return PreparedClaim(
+            self.ref,
+            tuple(PreparedDeviceRecord(d.pool, d.device, d.request, d.share_id, d.admin) for d in self.devices),
+            self.completed,
+        )
+
+
+class _Content(msgspec.Struct, frozen=True, rename="camel"):
+    version: str
+    boot_id: str
+    claims: tuple[Entry, ...]
+
+
+class _File(msgspec.Struct, frozen=True):
+    checksum: str
+    # The very bytes that were summed: a newer program that adds a field still finds the checksum right.
+    content: msgspec.Raw
+
+
+class Journal:
+    """The prepared claims of one driver on one node."""
+
+    def __init__(self, files: Files, directory: Path, boot_id: str) -> None:
+        self._files = files
+        self._path = directory / CHECKPOINT_FILE
+        self._boot_id = boot_id
+        self._entries: dict[str, Entry] = {}
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __iter__(self) -> Iterator[Entry]:
+        return iter(tuple(self._entries.values()))
+
+    def get(self, uid: str) -> Entry | None:
+        """What is known of a claim."""
+        return self._entries.get(uid)
+
+    def load(self) -> None:
+        """Read the file; a missing, damaged, foreign or outdated one counts as empty, because prepare is idempotent."""
+        self._entries = {}
+        data = self._files.read(self._path)
+        if data is None:
+            return
+        try:
+            file = msgspec.json.decode(data, type=_File)
+            if file.checksum != _checksum(bytes(file.content)):
+                raise ValueError("wrong checksum")
+            content = msgspec.json.decode(bytes(file.content), type=_Content)
+        except (msgspec.DecodeError, ValueError) as damage:
+            _LOG.warning("%s: ignored: %s", self._path, damage)
+            return
+        if content.version != VERSION:
+            _LOG.warning("%s: ignored: unknown version %s", self._path, content.version)
+            return
+        if content.boot_id != self._boot_id:
+            _LOG.info("%s: the machine was restarted since; all claims will be prepared anew", self._path)
+            return
+        self._entries = {entry.uid: entry for entry in content.claims}
+
+    def put(self, entry: Entry) -> None:
+        """Enter a claim; it is on disk when this returns."""
+        self._entries[entry.uid] = entry
+        self._save()
+
+    def remove(self, uid: str) -> None:
+        """Forget a claim; that is on disk when this returns."""
+        if self._entries.pop(uid, None) is not None:
+            self._save()
+
+    def conflict(self, uid: str, devices: tuple[JournalDevice, ...]) -> tuple[JournalDevice, Entry] | None:
+        """A device of ``devices`` that another claim still holds, and that claim."""
+        for entry in self._entries.values():
+            if entry.uid == uid:
+                continue
+            for held in entry.devices:
+                for wanted in devices:
+                    if wanted.conflicts_with(held):
+                        return wanted, entry
+        return None
+
+    def _save(self) -> None:
+        content = msgspec.json.encode(_Content(VERSION, self._boot_id, tuple(self._entries.values())))
+        file = _File(_checksum(content), msgspec.Raw(content))
+        self._files.write_durably(self._path, msgspec.json.encode(file) + b"\n")
+
+
+def _checksum(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()

@@ -1,0 +1,324 @@
+"""Prepare and unprepare claims: everything between a node agent's call and the driver's own code.
+
+Claims are read from the API server before the lock is taken; the driver then gets them one by one, with what the
+checkpoint knows. Each claim gets an answer, and one claim's trouble never touches another's (spec: driver-sdk.md,
+sections 1, 5 and 21.4). The service knows no gRPC: the servers, and a simulated node agent in the same process, call
+the same two methods with plain objects.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from cathedra.api.resource import ResourceClaim
+from cathedra.api.status import StatusError
+from cathedra.client.client import Client
+from cathedra.client.resources import RESOURCECLAIMS
+from cathedra.clock import Clock
+from cathedra.driver.claim import Claim, Prepared, Ref
+from cathedra.driver.driver import Driver, collect, resolve
+from cathedra.driver.edits import Edits
+from cathedra.driver.errors import CallFailed, DeviceInUse, Retry
+from cathedra.driver.metrics import Observer, Silent
+from cathedra.driver.preparing.journal import DeviceAnswer, Entry, Journal, JournalDevice
+from cathedra.driver.preparing.lock import Serializer
+from cathedra.driver.preparing.metadata import MetadataFiles, device_document
+from cathedra.driver.preparing.specs import ClaimSpecs
+from cathedra.driver.preparing.status import device_entries, write_device_status
+
+__all__ = ["CALL_TIMEOUT", "ClaimIdentity", "ClaimService", "PrepareResult"]
+
+CALL_TIMEOUT = 45.0
+"""Seconds that a node agent waits for an answer."""
+
+_RESERVE = 5.0
+_FIRST_PAUSE = 0.25
+_LONGEST_PAUSE = 5.0
+
+_LOG = logging.getLogger(__name__)
+
+
+class ClaimIdentity(Protocol):
+    """A claim as a node agent names it; any object with these attributes will do."""
+
+    @property
+    def namespace(self) -> str: ...
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def uid(self) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class PrepareResult:
+    """The answer for one claim: its devices, or why it failed."""
+
+    devices: tuple[DeviceAnswer, ...] = ()
+    error: str = ""
+
+
+class ClaimService:
+    """The two calls of a node agent."""
+
+    def __init__(
+        self,
+        driver: Driver,
+        client: Client,
+        *,
+        clock: Clock,
+        journal: Journal,
+        lock: Serializer,
+        specs: ClaimSpecs,
+        metadata: MetadataFiles | None = None,
+        observer: Observer | None = None,
+        shared_journal: bool = False,
+    ) -> None:
+        """``shared_journal``: another process may have written the checkpoint since the last call (rolling update)."""
+        self._driver = driver
+        self._client = client
+        self._clock = clock
+        self._journal = journal
+        self._lock = lock
+        self._specs = specs
+        self._metadata = metadata
+        self._observer = observer or Silent()
+        self._shared_journal = shared_journal
+        self._common: tuple[str, ...] = ()
+        self._calls = 0
+
+    def open(self) -> None:
+        """Read the checkpoint, write the edits for all containers, and clear away what no claim needs any more."""
+        self._journal.load()
+        known = [entry.ref for entry in self._journal]
+        if not self._shared_journal:
+            self._specs.remove_leftovers(ref.uid for ref in known)
+            if self._metadata is not None:
+                self._metadata.remove_leftovers(known)
+        self._write_common()
+
+    @property
+    def prepared(self) -> tuple[Ref, ...]:
+        """The claims that are prepared or on their way there."""
+        return tuple(entry.ref for entry in self._journal)
+
+    async def node_prepare_resources(
+        self, claims: Sequence[ClaimIdentity], *, timeout: float = CALL_TIMEOUT
+    ) -> dict[str, PrepareResult]:
+        """Make claims ready; the answer has an entry for each, by UID. ``timeout`` in seconds.
+
+        Raises:
+            CallFailed: a claim cannot be read, is not allocated or was replaced; nothing was done.
+        """
+        deadline = self._clock.monotonic() + timeout - _RESERVE
+        raws = [await self._claim(identity) for identity in claims]
+        self._log("NodePrepareResources", claims)
+        async with self._lock.held():
+            self._reload()
+            return {raw.metadata.uid: await self._prepare(raw, deadline) for raw in raws}
+
+    async def node_unprepare_resources(
+        self, claims: Sequence[ClaimIdentity], *, timeout: float = CALL_TIMEOUT
+    ) -> dict[str, str]:
+        """Undo; the answer has an entry for each claim, by UID: why it failed, or "". ``timeout`` in seconds."""
+        deadline = self._clock.monotonic() + timeout - _RESERVE
+        self._log("NodeUnprepareResources", claims)
+        async with self._lock.held():
+            self._reload()
+            return {
+                identity.uid: await self._unprepare(Ref(identity.namespace, identity.name, identity.uid), deadline)
+                for identity in claims
+            }
+
+    async def update_metadata(self, ref: Ref, request: str, devices: Sequence[Prepared]) -> None:
+        """Replace the devices in the metadata file of one request, for data known only after prepare.
+
+        Raises:
+            DriverError: device metadata is not enabled, or the claim has no such request.
+        """
+        if self._metadata is None:
+            raise CallFailed("device metadata is not enabled")
+        async with self._lock.held():
+            self._metadata.update(ref, request, [device_document(self._driver.name, device) for device in devices])
+
+    async def _claim(self, identity: ClaimIdentity) -> ResourceClaim:
+        where = f"{identity.namespace}/{identity.name}"
+        try:
+            claim = await self._client.resource(RESOURCECLAIMS, identity.namespace).get(identity.name)
+        except (StatusError, ConnectionError) as error:
+            raise CallFailed(f"get resource claims: retrieve claim {where}: {error}") from error
+        if claim.status.allocation is None:
+            raise CallFailed(f"get resource claims: claim {where} not allocated")
+        if claim.metadata.uid != identity.uid:
+            raise CallFailed(f"get resource claims: claim {where} got replaced")
+        return claim
+
+    async def _prepare(self, raw: ResourceClaim, deadline: float) -> PrepareResult:
+        started = self._clock.monotonic()
+        try:
+            answer = await self._prepare_one(raw, deadline)
+        except Exception as error:
+            # Whatever a driver raises becomes this claim's error: the node agent shows it on the pod and tries again.
+            _LOG.warning("prepare claim %s/%s: %s", raw.metadata.namespace, raw.metadata.name, error, exc_info=error)
+            self._observer.prepared("error", self._clock.monotonic() - started)
+            return PrepareResult(error=str(error) or type(error).__name__)
+        self._observer.prepared("success", self._clock.monotonic() - started)
+        return PrepareResult(devices=answer)
+
+    async def _prepare_one(self, raw: ResourceClaim, deadline: float) -> tuple[DeviceAnswer, ...]:
+        driver = self._driver
+        claim = Claim.of(raw, driver.name, driver.configs)
+        devices = tuple(JournalDevice(a.pool, a.device, a.request, a.share_id, a.admin) for a in claim.allocations)
+        known = self._journal.get(claim.uid)
+        if known is not None and known.completed and known.devices == devices and driver.replay:
+            return self._replay(claim, known)
+        conflict = self._journal.conflict(claim.uid, devices)
+        if conflict is not None:
+            device, holder = conflict
+            raise DeviceInUse(device.pool, device.device, f"{holder.ref} (UID {holder.uid})")
+        if known is not None and not known.completed:
+            await resolve(driver.rollback(known.ref, known.public()))
+        entry = Entry(claim.namespace, claim.name, claim.uid, devices)
+        self._journal.put(entry)
+        prepared = await self._call(claim, deadline)
+        completed = self._complete(claim, entry, prepared)
+        self._journal.put(completed)
+        await self._report(claim, prepared)
+        return completed.answer
+
+    def _replay(self, claim: Claim, entry: Entry) -> tuple[DeviceAnswer, ...]:
+        # The files live in a directory that a reboot or a tidy administrator empties; the container would never start.
+        self._write_common()
+        if entry.spec is not None:
+            self._specs.ensure(claim.uid, entry.spec)
+        self._write_metadata(claim, entry.metadata)
+        return entry.answer
+
+    async def _call(self, claim: Claim, deadline: float) -> tuple[Prepared, ...]:
+        pause = _FIRST_PAUSE
+        while True:
+            try:
+                async with asyncio.timeout(max(deadline - self._clock.monotonic(), 0.0)):
+                    return await collect(self._driver.prepare(claim))
+            except Retry as transient:
+                if self._clock.monotonic() + pause > deadline:
+                    raise
+                _LOG.info("prepare claim %s: tried again in %s s: %s", claim.ref, pause, transient)
+            except TimeoutError as late:
+                raise CallFailed("the driver did not finish before the call's deadline") from late
+            await self._clock.sleep(pause)
+            pause = min(pause * 2, _LONGEST_PAUSE)
+
+    def _complete(self, claim: Claim, entry: Entry, prepared: Sequence[Prepared]) -> Entry:
+        """Write the files of a claim and enter it as completed."""
+        names = {id(device): _cdi_name(claim.uid, device) for device in prepared}
+        document = self._specs.document(
+            {names[id(device)]: device.cdi for device in prepared if isinstance(device.cdi, Edits)}
+        )
+        if document is not None:
+            self._specs.ensure(claim.uid, document)
+        written = {device.name for device in document.devices} if document is not None else set()
+        requests: dict[str, list[Any]] = {}
+        for device in prepared:
+            for request in dict.fromkeys(name.partition("/")[0] for name in device.requests):
+                requests.setdefault(request, []).append(device_document(self._driver.name, device))
+        if self._metadata is None:
+            requests = {}
+        mounts = self._write_metadata(claim, requests)
+        answer = []
+        for device in prepared:
+            if isinstance(device.cdi, Edits):
+                name = names[id(device)]
+                own: tuple[str, ...] = (self._specs.device_id(name),) if name in written else ()
+            else:
+                own = tuple(device.cdi)
+            base = tuple(dict.fromkeys(name.partition("/")[0] for name in device.requests))
+            first_of = tuple(mounts.pop(request) for request in base if request in mounts)
+            ids = self._common + own + first_of
+            answer.append(DeviceAnswer(base, device.pool, device.device, ids, device.share_id))
+        return Entry(entry.namespace, entry.name, entry.uid, entry.devices, True, tuple(answer), document, requests)
+
+    def _write_metadata(self, claim: Claim, requests: Mapping[str, Sequence[Any]]) -> dict[str, str]:
+        if self._metadata is None or not requests:
+            return {}
+        try:
+            return self._metadata.write(claim, requests)
+        except OSError as error:
+            # A container without its metadata file still has its device, so the claim is not failed for that.
+            self._driver.on_error(error, f"write device metadata of claim {claim.ref}", recoverable=True)
+            return {}
+
+    async def _report(self, claim: Claim, prepared: Sequence[Prepared]) -> None:
+        entries = device_entries(self._driver.name, prepared)
+        if not entries:
+            return
+        try:
+            await write_device_status(self._client, claim.ref, entries)
+        except (StatusError, ConnectionError) as error:
+            self._driver.on_error(error, f"write device status of claim {claim.ref}", recoverable=True)
+
+    async def _unprepare(self, ref: Ref, deadline: float) -> str:
+        started = self._clock.monotonic()
+        try:
+            await self._unprepare_one(ref, deadline)
+        except Exception as error:
+            # As with prepare: the claim's error, shown and tried again by the node agent.
+            _LOG.warning("unprepare claim %s: %s", ref, error, exc_info=error)
+            self._observer.unprepared("error", self._clock.monotonic() - started)
+            return str(error) or type(error).__name__
+        self._observer.unprepared("success", self._clock.monotonic() - started)
+        return ""
+
+    async def _unprepare_one(self, ref: Ref, deadline: float) -> None:
+        entry = self._journal.get(ref.uid)
+        if entry is not None:
+            await self._undo(entry, deadline)
+        self._specs.remove(ref.uid)
+        self._remove_metadata(ref)
+        self._journal.remove(ref.uid)
+
+    async def _undo(self, entry: Entry, deadline: float) -> None:
+        pause = _FIRST_PAUSE
+        while True:
+            try:
+                undo = self._driver.unprepare if entry.completed else self._driver.rollback
+                await resolve(undo(entry.ref, entry.public()))
+            except Retry:
+                if self._clock.monotonic() + pause > deadline:
+                    raise
+            else:
+                return
+            await self._clock.sleep(pause)
+            pause = min(pause * 2, _LONGEST_PAUSE)
+
+    def _remove_metadata(self, ref: Ref) -> None:
+        # A claim of the same name may have been prepared since; the directory is named after it, not after the UID.
+        if self._metadata is None or any(e.ref != ref and str(e.ref) == str(ref) for e in self._journal):
+            return
+        try:
+            self._metadata.remove(ref)
+        except OSError as error:
+            raise CallFailed(f"clean up device metadata: {error}") from error
+
+    def _write_common(self) -> None:
+        edits = self._driver.common_edits()
+        if edits is not None and edits.to_cdi():
+            self._common = (self._specs.write_common(edits),)
+
+    def _reload(self) -> None:
+        if self._shared_journal:
+            self._journal.load()
+
+    def _log(self, method: str, claims: Sequence[ClaimIdentity]) -> None:
+        self._calls += 1
+        names = ", ".join(f"{claim.namespace}/{claim.name}" for claim in claims)
+        _LOG.debug("%s: call %d: %s: %s", self._driver.name, self._calls, method, names or "no claims")
+
+
+def _cdi_name(uid: str, device: Prepared) -> str:
+    return f"{uid}-{device.device}" + (f"-{device.share_id}" if device.share_id else "")

@@ -1,0 +1,263 @@
+"""Keeps the cluster's ResourceSlices equal to what the driver offers.
+
+The driver says what there is and goes on; the controller writes it, tries again when the API server refuses, and puts
+back what others change. Work is queued per pool and done by one worker (spec: driver-sdk.md, section 11).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from cathedra.api import resource
+from cathedra.api.core import core_v1, meta_v1
+from cathedra.api.status import StatusError
+from cathedra.api.struct import replace
+from cathedra.client.client import Client
+from cathedra.client.informer import Informer
+from cathedra.client.resources import NODES, RESOURCESLICES
+from cathedra.client.workqueue import WorkQueue, run_workers
+from cathedra.clock import Clock
+from cathedra.driver.errors import DroppedFieldsError, PoolError
+from cathedra.driver.publishing.layout import DesiredPool, DesiredSlice, check
+from cathedra.driver.publishing.plan import Plan, Publisher, adopt_taint_times, plan
+
+__all__ = ["ErrorHandler", "ResourceSliceController", "SliceStatistics"]
+
+MUTATION_CACHE_TTL = 60.0
+"""Seconds for which a slice that was written counts although the watch has not shown it."""
+SYNC_DELAY = 30.0
+"""Seconds after which a change by somebody else is looked at."""
+
+ErrorHandler = Callable[[Exception, str], None]
+"""Hears of recoverable trouble: the error, and what was being done."""
+
+
+@dataclass(slots=True)
+class SliceStatistics:
+    """What the controller has written so far."""
+
+    creates: int = 0
+    updates: int = 0
+    deletes: int = 0
+
+
+class ResourceSliceController:
+    """The slices of one driver on one node, or of a driver that serves all nodes."""
+
+    def __init__(
+        self,
+        client: Client,
+        driver: str,
+        *,
+        clock: Clock,
+        on_error: ErrorHandler,
+        node_name: str = "",
+        pool_name: str = "",
+    ) -> None:
+        """``node_name``: the slices belong to this node and vanish with it. ``pool_name``: only this pool is looked
+        after, and it is visible to the whole cluster although a node owns it.
+        """
+        self.statistics = SliceStatistics()
+        self._client = client
+        self._slices = client.resource(RESOURCESLICES)
+        self._driver = driver
+        self._clock = clock
+        self._on_error = on_error
+        self._node_name = node_name
+        self._pool_name = pool_name
+        self._owner: meta_v1.OwnerReference | None = None
+        self._desired: dict[str, DesiredPool] = {}
+        self._started = False
+        self._written: dict[str, tuple[resource.ResourceSlice, float]] = {}
+        self._deleted: dict[str, float] = {}
+        self._queue: WorkQueue[str] = WorkQueue(clock)
+        self._synced_pools: set[str] = set()
+        self._progress = asyncio.Event()
+        self._informer = self._make_informer()
+
+    def update(self, pools: Mapping[str, DesiredPool]) -> None:
+        """Replace the desired state; old and new pools are brought up to date at once."""
+        if self._pool_name:
+            foreign = sorted(pools.keys() - {self._pool_name})
+            if foreign:
+                self._on_error(
+                    PoolError(f'pool "{foreign[0]}" ignored: only "{self._pool_name}" is published'),
+                    "pool validation failed",
+                )
+            pools = {name: pool for name, pool in pools.items() if name == self._pool_name}
+        affected = self._desired.keys() | pools.keys()
+        self._desired = dict(pools)
+        self._started = True
+        self._synced_pools -= affected
+        for name in affected:
+            self._queue.add(name)
+
+    async def run(self) -> None:
+        """Work until cancelled. The slices stay: a driver that comes back soon finds them as they were."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._informer.run())
+            await self._informer.wait_synced()
+            group.create_task(run_workers(self._queue, self._sync))
+
+    async def wait_published(self) -> None:
+        """Wait until every desired pool has been written (or found unchanged) once."""
+        while not (self._started and self._desired.keys() <= self._synced_pools):
+            progress = self._progress
+            await progress.wait()
+
+    def _make_informer(self) -> Informer[resource.ResourceSlice]:
+        node = "" if self._pool_name else self._node_name
+        informer = Informer(
+            self._client,
+            RESOURCESLICES,
+            clock=self._clock,
+            field_selector=f"spec.driver={self._driver},spec.nodeName={node}",
+        )
+        informer.store.add_index("pool", lambda found: (found.spec.pool.name,))
+        informer.add_handler(
+            on_add=self._look_later, on_update=lambda _, new: self._look_later(new), on_delete=self._vanished
+        )
+        return informer
+
+    def _look_later(self, found: resource.ResourceSlice) -> None:
+        # Before the driver has said what it offers, slices of an earlier life are left in peace.
+        if not self._started or (self._pool_name and found.spec.pool.name != self._pool_name):
+            return
+        written = self._written.get(found.metadata.name)
+        if written is not None and written[0].metadata.resource_version == found.metadata.resource_version:
+            return
+        self._queue.add_after(found.spec.pool.name, SYNC_DELAY)
+
+    def _vanished(self, found: resource.ResourceSlice) -> None:
+        self._written.pop(found.metadata.name, None)
+        if self._deleted.pop(found.metadata.uid, None) is None:
+            self._look_later(found)
+
+    async def _sync(self, pool_name: str) -> float | None:
+        try:
+            check(self._desired.values(), self._driver)
+        except PoolError as error:
+            self._on_error(error, "pool validation failed")
+            return None
+        try:
+            return await self._write(pool_name)
+        except (StatusError, ConnectionError) as error:
+            self._on_error(error, "processing ResourceSlice objects")
+            raise
+
+    async def _write(self, pool_name: str) -> float | None:
+        pool = self._desired.get(pool_name)
+        existing = self._existing(pool_name)
+        if pool is None:
+            await self._delete(existing)
+            self._done(pool_name)
+            return None
+        todo = plan(pool, existing, await self._publisher())
+        if todo.empty:
+            self._done(pool_name)
+            return None
+        if await self._carry_out(pool, todo):
+            self._done(pool_name)
+        return MUTATION_CACHE_TTL if todo.create else None
+
+    async def _carry_out(self, pool: DesiredPool, todo: Plan) -> bool:
+        """Write; answers whether the pool is still what the driver wants."""
+        await self._delete(todo.delete)
+        for index, changed in todo.update.items():
+            stored = await self._slices.update(changed)
+            self.statistics.updates += 1
+            self._remember(stored)
+            pool = self._compare(pool, index, changed, stored)
+        for index, new in todo.create.items():
+            stored = await self._slices.create(new)
+            self.statistics.creates += 1
+            self._remember(stored)
+            pool = self._compare(pool, index, new, stored)
+        return self._desired.get(pool.name) is pool
+
+    async def _delete(self, slices: Iterable[resource.ResourceSlice]) -> None:
+        for found in slices:
+            metadata = found.metadata
+            try:
+                await self._slices.delete(metadata.name, uid=metadata.uid, resource_version=metadata.resource_version)
+            except StatusError as error:
+                if not error.is_not_found:
+                    raise
+            else:
+                self.statistics.deletes += 1
+            self._written.pop(metadata.name, None)
+            self._deleted[metadata.uid] = self._clock.monotonic() + MUTATION_CACHE_TTL
+
+    async def _publisher(self) -> Publisher:
+        if not self._node_name:
+            return Publisher(self._driver)
+        if self._owner is None:
+            node: core_v1.Node = await self._client.resource(NODES).get(self._node_name)
+            self._owner = meta_v1.OwnerReference(
+                api_version="v1", kind="Node", name=self._node_name, uid=node.metadata.uid, controller=True
+            )
+        return Publisher(self._driver, self._owner, None if self._pool_name else self._node_name)
+
+    def _existing(self, pool_name: str) -> list[resource.ResourceSlice]:
+        """The pool's slices: what the watch has shown, and what was written since."""
+        now = self._clock.monotonic()
+        self._written = {name: entry for name, entry in self._written.items() if entry[1] > now}
+        self._deleted = {uid: expiry for uid, expiry in self._deleted.items() if expiry > now}
+        found = {s.metadata.name: s for s in self._informer.store.by_index("pool", pool_name)}
+        for name, (written, _) in self._written.items():
+            if written.spec.pool.name != pool_name:
+                continue
+            seen = found.get(name)
+            if seen is None or _version(written) > _version(seen):
+                found[name] = written
+        return [s for s in found.values() if s.metadata.uid not in self._deleted]
+
+    def _remember(self, stored: resource.ResourceSlice) -> None:
+        self._written[stored.metadata.name] = (stored, self._clock.monotonic() + MUTATION_CACHE_TTL)
+
+    def _compare(
+        self, pool: DesiredPool, index: int, sent: resource.ResourceSlice, stored: resource.ResourceSlice
+    ) -> DesiredPool:
+        """Report fields that the API server dropped; its answer is the desired state then, or this would never end."""
+        devices = adopt_taint_times(sent.spec.devices, stored.spec.devices)
+        got = DesiredSlice(stored.spec.devices, stored.spec.shared_counters, stored.spec.per_device_node_selection)
+        if DesiredSlice(devices, sent.spec.shared_counters, sent.spec.per_device_node_selection) == got:
+            return pool
+        accepted = dataclasses.replace(pool, slices=(*pool.slices[:index], got, *pool.slices[index + 1 :]))
+        if self._desired.get(pool.name) is pool:
+            self._desired[pool.name] = accepted
+        features = _dropped_features(replace(sent.spec, devices=devices), stored.spec)
+        self._on_error(DroppedFieldsError(pool.name, index, features), "processing ResourceSlice objects")
+        return accepted
+
+    def _done(self, pool_name: str) -> None:
+        self._synced_pools.add(pool_name)
+        progress, self._progress = self._progress, asyncio.Event()
+        progress.set()
+
+
+def _version(found: resource.ResourceSlice) -> int:
+    text = found.metadata.resource_version
+    return int(text) if text.isdecimal() else 0
+
+
+def _dropped_features(sent: resource.ResourceSliceSpec, got: resource.ResourceSliceSpec) -> list[str]:
+    """The features whose fields are missing from the answer, by name of their gate."""
+    before, after = sent.devices, got.devices
+
+    def lost(present: Callable[[resource.Device], object]) -> bool:
+        return any(present(device) for device in before) and not any(present(device) for device in after)
+
+    found = {
+        "DRADeviceTaints": lost(lambda d: d.taints),
+        "DRAPartitionableDevices": bool(sent.shared_counters and not got.shared_counters)
+        or bool(sent.per_device_node_selection and not got.per_device_node_selection)
+        or lost(lambda d: d.consumes_counters),
+        "DRADeviceBindingConditions": lost(lambda d: d.binding_conditions or d.binding_failure_conditions),
+        "DRAConsumableCapacity": lost(lambda d: d.allow_multiple_allocations)
+        or lost(lambda d: any(capacity.request_policy for capacity in d.capacity.values())),
+    }
+    return [feature for feature, is_lost in found.items() if is_lost]

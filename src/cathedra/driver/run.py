@@ -1,0 +1,270 @@
+"""Runs a driver on a node: sockets, slices, checkpoint, health, until it is told to stop.
+
+`run` is what a driver's own program calls; `DriverRunner` is the same with everything handed in, for a process that
+hosts several parts. Where no registry directory is given, nothing listens: then the node agent of the same process
+calls `DriverRunner.service` directly, which is how thousands of simulated nodes work in virtual time (spec:
+driver-sdk.md, sections 3 and 21).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import re
+import signal
+import sys
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+from random import Random
+
+from cathedra.client.client import Client
+from cathedra.clock import Clock, SystemClock
+from cathedra.driver.device import Pool
+from cathedra.driver.driver import Driver, resolve
+from cathedra.driver.errors import DriverError, DroppedFieldsError, OptionError
+from cathedra.driver.files import DiskFiles, Files
+from cathedra.driver.health import HealthBoard
+from cathedra.driver.metrics import Observer, Silent
+from cathedra.driver.preparing.journal import Journal
+from cathedra.driver.preparing.lock import FileLock, NoLock, ProcessLock, Serializer
+from cathedra.driver.preparing.metadata import MetadataFiles
+from cathedra.driver.preparing.service import ClaimService
+from cathedra.driver.preparing.specs import ClaimSpecs, vendor_for
+from cathedra.driver.publishing.controller import ResourceSliceController
+from cathedra.driver.publishing.layout import DesiredPool, lay_out
+from cathedra.driver.serving.registration import PluginInfo, Registration, supported_services
+from cathedra.driver.serving.sockets import socket_paths
+
+__all__ = ["DEFAULT_CDI_DIRECTORY", "KUBELET_ROOT", "DriverRunner", "run"]
+
+KUBELET_ROOT = Path("/var/lib/kubelet")
+DEFAULT_CDI_DIRECTORY = Path("/var/run/cdi")
+
+REPUBLISH_PAUSE = 0.05
+"""Seconds in which further calls of `Driver.republish` are counted as one."""
+HEALTH_RESTART_PAUSE = 5.0
+"""Seconds after which a driver's failed health source is asked again."""
+
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", re.ASCII)
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
+
+class DriverRunner:
+    """A driver at work on one node."""
+
+    def __init__(
+        self,
+        driver: Driver,
+        client: Client,
+        *,
+        node_name: str,
+        plugin_dir: Path,
+        clock: Clock,
+        random: Random,
+        registry_dir: Path | None = None,
+        cdi_dir: Path = DEFAULT_CDI_DIRECTORY,
+        files: Files | None = None,
+        pod_uid: str = "",
+        boot_id: str | None = None,
+        pool_name: str = "",
+        observer: Observer | None = None,
+    ) -> None:
+        """Set up; nothing happens before `run`.
+
+        Args:
+            plugin_dir: the driver's own directory: service socket, checkpoint, metadata files.
+            registry_dir: where the node agent looks for registration sockets; None to listen nowhere.
+            files: where checkpoint and CDI files go; by default to disk.
+            pod_uid: names this instance during rolling updates, when another one may run beside it.
+            boot_id: what changes with each start of the machine; by default the kernel's.
+            pool_name: publish only this pool, visible to the whole cluster (spec: driver-sdk.md, section 11.8).
+
+        Raises:
+            OptionError: an option is wrong; the text says which.
+        """
+        _check_name(driver.name)
+        if not node_name:
+            raise OptionError("no NodeName was set to publish resources")
+        self.driver = driver
+        self.node_name = node_name
+        self._client = client
+        self._clock = clock
+        self._random = random
+        self._observer = observer or Silent()
+        self._files = files or DiskFiles()
+        self.health = HealthBoard() if driver.reports_health else None
+        self._wanted = asyncio.Event()
+        driver.attach(node_name, self._wanted.set)
+        self.slices = ResourceSliceController(
+            client, driver.name, clock=clock, on_error=self._on_error, node_name=node_name, pool_name=pool_name
+        )
+        self.service = self._make_service(plugin_dir, cdi_dir, pod_uid, boot_id)
+        self._registry_dir = registry_dir
+        self.registration: Registration | None = None
+        """The handshake with the node agent; None where nothing listens."""
+        if registry_dir is not None:
+            sockets = socket_paths(driver.name, plugin_dir.absolute(), registry_dir.absolute(), pod_uid)
+            self._registration_socket = sockets.registration
+            services = supported_services(health=self.health is not None)
+            self.registration = Registration(PluginInfo(driver.name, str(sockets.service), services))
+
+    async def run(self) -> None:
+        """Work until cancelled. Calls in progress finish, sockets vanish, slices stay for the next start.
+
+        Raises:
+            OSError: a socket or the checkpoint cannot be written.
+            Exception: what `Driver.devices` raises at the first attempt.
+        """
+        self.service.open()
+        async with self._listening(), asyncio.TaskGroup() as group:
+            group.create_task(self.slices.run())
+            group.create_task(self._publish())
+            if self.health is not None:
+                group.create_task(self._follow_health(self.health))
+
+    async def wait_ready(self) -> None:
+        """Wait until all pools are published and, where sockets are served, the node agent has taken the driver."""
+        await self.slices.wait_published()
+        if self.registration is not None:
+            await self.registration.wait_registered(60.0, str(self._registry_dir))
+
+    @contextlib.asynccontextmanager
+    async def _listening(self) -> AsyncIterator[None]:
+        if self.registration is None:
+            yield
+            return
+        # Imported here because gRPC is heavy and a simulated node never listens.
+        from cathedra.driver.serving.plugin import PluginServers
+
+        servers = PluginServers(
+            self.service,
+            self.registration,
+            self._registration_socket,
+            clock=self._clock,
+            node_name=self.node_name,
+            health=self.health,
+        )
+        async with servers.serving():
+            yield
+
+    async def _publish(self) -> None:
+        self.slices.update(await self._desired())
+        while True:
+            await self._wanted.wait()
+            await self._clock.sleep(REPUBLISH_PAUSE)
+            self._wanted.clear()
+            try:
+                self.slices.update(await self._desired())
+            except Exception as error:
+                # What was published stays until the driver's author has corrected this.
+                self._on_error(error, "asking the driver for its devices")
+
+    async def _desired(self) -> Mapping[str, DesiredPool]:
+        answer: Pool | Iterable[Pool] = await resolve(self.driver.resources())
+        pools = (answer,) if isinstance(answer, Pool) else answer
+        return lay_out(pools, self.node_name)
+
+    async def _follow_health(self, board: HealthBoard) -> None:
+        while True:
+            try:
+                async for reports in self.driver.health():
+                    board.post(reports)
+            except Exception as error:
+                # Silence makes the node agent show «Unknown», which is the truth now.
+                board.suspend()
+                self._on_error(error, "watching the health of devices")
+                await self._clock.sleep(HEALTH_RESTART_PAUSE * (0.5 + self._random.random()))
+            else:
+                return
+
+    def _make_service(self, plugin_dir: Path, cdi_dir: Path, pod_uid: str, boot_id: str | None) -> ClaimService:
+        driver = self.driver
+        vendor = driver.cdi_vendor or vendor_for(driver.name)
+        metadata = None
+        if driver.metadata_versions:
+            metadata = MetadataFiles(
+                self._files, driver.name, plugin_dir.absolute(), cdi_dir.absolute(), driver.metadata_versions
+            )
+        return ClaimService(
+            driver,
+            self._client,
+            clock=self._clock,
+            journal=Journal(self._files, plugin_dir, _boot_id() if boot_id is None else boot_id),
+            lock=self._make_lock(plugin_dir, pod_uid),
+            specs=ClaimSpecs(self._files, cdi_dir, vendor, driver.cdi_class),
+            metadata=metadata,
+            observer=self._observer,
+            shared_journal=bool(pod_uid),
+        )
+
+    def _make_lock(self, plugin_dir: Path, pod_uid: str) -> Serializer:
+        if not self.driver.serialize:
+            return NoLock()
+        return FileLock(plugin_dir, self._clock) if pod_uid else ProcessLock()
+
+    def _on_error(self, error: Exception, message: str) -> None:
+        self._observer.background_error(recoverable=True)
+        self.driver.on_error(error, message, recoverable=True)
+        if isinstance(error, DroppedFieldsError):
+            self.driver.on_dropped(error)
+
+
+def run(driver: Driver, environment: Mapping[str, str] | None = None) -> None:
+    """Run ``driver`` as a program of its own, until SIGTERM, SIGINT, SIGHUP or SIGQUIT.
+
+    Its surroundings are those of a DaemonSet's pod: ``NODE_NAME`` and ``POD_UID`` (then updates may overlap) from the
+    downward API, ``KUBELET_REGISTRAR_DIRECTORY_PATH``, ``KUBELET_PLUGINS_DIRECTORY_PATH`` and ``CDI_ROOT`` for the
+    directories, ``KUBECONFIG`` or the pod's service account for the API server.
+    """
+    try:
+        asyncio.run(_run_until_signal(driver, os.environ if environment is None else environment))
+    except DriverError as error:
+        sys.exit(f"{driver.name or type(driver).__name__}: {error}")
+
+
+async def _run_until_signal(driver: Driver, environment: Mapping[str, str]) -> None:
+    from cathedra.client.http import HTTPTransport
+    from cathedra.client.kubeconfig import load
+
+    clock = SystemClock()
+    random = Random()
+    plugins = Path(environment.get("KUBELET_PLUGINS_DIRECTORY_PATH", str(KUBELET_ROOT / "plugins")))
+    registry = environment.get("KUBELET_REGISTRAR_DIRECTORY_PATH", str(KUBELET_ROOT / "plugins_registry"))
+    transport = await HTTPTransport.open(load(environment=environment), user_agent=driver.name)
+    client = Client(transport, clock=clock, field_manager=driver.name)
+    runner = DriverRunner(
+        driver,
+        client,
+        node_name=environment.get("NODE_NAME", ""),
+        plugin_dir=plugins / driver.name,
+        registry_dir=Path(registry),
+        cdi_dir=Path(environment.get("CDI_ROOT", str(DEFAULT_CDI_DIRECTORY))),
+        pod_uid=environment.get("POD_UID", ""),
+        clock=clock,
+        random=random,
+    )
+    task = asyncio.ensure_future(runner.run())
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
+        loop.add_signal_handler(number, task.cancel)
+    try:
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+    finally:
+        await client.close()
+
+
+def _check_name(name: str) -> None:
+    if not name:
+        raise OptionError("driver name must be set")
+    if len(name) > 63 or not _NAME.fullmatch(name):
+        raise OptionError(f"driver name {name!r}: must be a DNS subdomain of at most 63 characters")
+
+
+def _boot_id() -> str:
+    try:
+        return _BOOT_ID.read_text().strip()
+    except OSError:
+        # Not Linux: there are no device nodes to lose either.
+        return ""

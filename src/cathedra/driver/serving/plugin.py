@@ -1,0 +1,231 @@
+"""The gRPC servers of a driver: DRA and health in versions v1 and v1beta1/v1alpha1, and registration.
+
+They only translate between messages and the plain objects of `cathedra.driver.preparing.service`; the older versions
+are the newer ones repacked (spec: protocols.md, sections 3 to 7).
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Iterable, Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+import grpc
+import grpc.aio
+
+from cathedra._proto import (
+    dra_health_v1_pb2,
+    dra_health_v1_pb2_grpc,
+    dra_health_v1alpha1_pb2,
+    dra_health_v1alpha1_pb2_grpc,
+    dra_v1_pb2,
+    dra_v1_pb2_grpc,
+    dra_v1beta1_pb2,
+    dra_v1beta1_pb2_grpc,
+    pluginregistration_v1_pb2,
+    pluginregistration_v1_pb2_grpc,
+)
+from cathedra.clock import Clock
+from cathedra.driver.claim import Ref
+from cathedra.driver.errors import CallFailed, RegistrationFailed
+from cathedra.driver.health import DeviceHealth, HealthBoard
+from cathedra.driver.preparing.journal import DeviceAnswer
+from cathedra.driver.preparing.service import CALL_TIMEOUT, ClaimService, PrepareResult
+from cathedra.driver.serving.registration import Registration
+
+__all__ = ["PluginServers"]
+
+_GRACE = 5.0
+"""Seconds that calls in progress get to finish when a server stops."""
+
+
+class _Context(Protocol):
+    """What the servers use of a call's context."""
+
+    def time_remaining(self) -> float | None: ...
+
+    async def abort(self, code: grpc.StatusCode, details: str) -> Any: ...
+
+
+class PluginServers:
+    """Both servers of a driver, for as long as the context lasts.
+
+    async with PluginServers(...).serving():
+        ...
+    """
+
+    def __init__(
+        self,
+        service: ClaimService,
+        registration: Registration,
+        registration_socket: Path,
+        *,
+        clock: Clock,
+        node_name: str,
+        health: HealthBoard | None,
+    ) -> None:
+        self._service = service
+        self._registration = registration
+        self._registration_socket = registration_socket
+        self._clock = clock
+        self._node_name = node_name
+        self._health = health
+
+    @contextlib.asynccontextmanager
+    async def serving(self) -> AsyncIterator[None]:
+        """Listen on both sockets; they are gone when the context ends, and calls in progress have finished."""
+        service_socket = Path(self._registration.info.endpoint)
+        async with (
+            _listening(service_socket, self._add_service),
+            # Only now may the node agent come: what it will call is there.
+            _listening(self._registration_socket, self._add_registration),
+        ):
+            yield
+
+    def _add_service(self, server: grpc.aio.Server) -> None:
+        dra_v1_pb2_grpc.add_DRAPluginServicer_to_server(_DRA(self._service, dra_v1_pb2, shares=True), server)
+        dra_v1beta1_pb2_grpc.add_DRAPluginServicer_to_server(_DRA(self._service, dra_v1beta1_pb2, shares=False), server)
+        if self._health is None:
+            return
+        for module, add in (
+            (dra_health_v1_pb2, dra_health_v1_pb2_grpc.add_DRAResourceHealthServicer_to_server),
+            (dra_health_v1alpha1_pb2, dra_health_v1alpha1_pb2_grpc.add_DRAResourceHealthServicer_to_server),
+        ):
+            add(_Health(self._health, module, self._clock, self._node_name), server)
+
+    def _add_registration(self, server: grpc.aio.Server) -> None:
+        pluginregistration_v1_pb2_grpc.add_RegistrationServicer_to_server(_Registrar(self._registration), server)
+
+
+@contextlib.asynccontextmanager
+async def _listening(socket: Path, add: Any) -> AsyncIterator[None]:
+    _make_way(socket)
+    server = grpc.aio.server(options=(("grpc.so_reuseport", 0),))
+    add(server)
+    server.add_insecure_port(f"unix:{socket}")
+    await server.start()
+    mine = _identity(socket)
+    try:
+        yield
+    finally:
+        await server.stop(_GRACE)
+        _clear_away(socket, mine)
+
+
+def _make_way(socket: Path) -> None:
+    # A file left by a killed process would make the address look taken.
+    socket.parent.mkdir(parents=True, exist_ok=True)
+    socket.unlink(missing_ok=True)
+
+
+def _clear_away(socket: Path, mine: int | None) -> None:
+    # During an update a new instance may listen under the same name already; its file is not ours to remove.
+    if _identity(socket) == mine:
+        socket.unlink(missing_ok=True)
+
+
+def _identity(socket: Path) -> int | None:
+    try:
+        return socket.stat().st_ino
+    except FileNotFoundError:
+        return None
+
+
+class _DRA:
+    """NodePrepareResources and NodeUnprepareResources in one version."""
+
+    def __init__(self, service: ClaimService, messages: Any, *, shares: bool) -> None:
+        self._service = service
+        self._messages = messages
+        self._shares = shares
+
+    async def NodePrepareResources(self, request: Any, context: _Context) -> Any:  # noqa: N802
+        try:
+            results = await self._service.node_prepare_resources(_refs(request.claims), timeout=_remaining(context))
+        except CallFailed as error:
+            return await context.abort(grpc.StatusCode.UNKNOWN, str(error))
+        response = self._messages.NodePrepareResourcesResponse()
+        for uid, result in results.items():
+            self._fill(response.claims[uid], result)
+        return response
+
+    async def NodeUnprepareResources(self, request: Any, context: _Context) -> Any:  # noqa: N802
+        errors: Mapping[str, str] = await self._service.node_unprepare_resources(
+            _refs(request.claims), timeout=_remaining(context)
+        )
+        response = self._messages.NodeUnprepareResourcesResponse()
+        for uid, error in errors.items():
+            # An entry without content is still an entry: «done, nothing to say».
+            response.claims[uid].SetInParent()
+            response.claims[uid].error = error
+        return response
+
+    def _fill(self, message: Any, result: PrepareResult) -> None:
+        message.SetInParent()
+        message.error = result.error
+        for device in result.devices:
+            message.devices.append(self._device(device))
+
+    def _device(self, device: DeviceAnswer) -> Any:
+        message = self._messages.Device(
+            request_names=device.request_names,
+            pool_name=device.pool_name,
+            device_name=device.device_name,
+            cdi_device_ids=device.cdi_device_ids,
+        )
+        if self._shares and device.share_id is not None:
+            message.share_id = device.share_id
+        return message
+
+
+class _Health:
+    """NodeWatchResources in one version."""
+
+    def __init__(self, board: HealthBoard, messages: Any, clock: Clock, node_name: str) -> None:
+        self._board = board
+        self._messages = messages
+        self._clock = clock
+        self._node_name = node_name
+
+    async def NodeWatchResources(self, request: Any, context: _Context) -> AsyncIterator[Any]:  # noqa: N802
+        async for reports in self._board.watch():
+            yield self._messages.NodeWatchResourcesResponse(devices=[self._report(report) for report in reports])
+
+    def _report(self, report: DeviceHealth) -> Any:
+        return self._messages.DeviceHealth(
+            device=self._messages.DeviceIdentifier(pool_name=report.pool or self._node_name, device_name=report.device),
+            health=report.state.value,
+            last_updated_time=int(self._clock.now() if report.updated_at is None else report.updated_at),
+            health_check_timeout_seconds=report.timeout or 0,
+            message=report.message,
+        )
+
+
+class _Registrar:
+    """GetInfo and NotifyRegistrationStatus."""
+
+    def __init__(self, registration: Registration) -> None:
+        self._registration = registration
+
+    async def GetInfo(self, request: Any, context: _Context) -> Any:  # noqa: N802
+        info = self._registration.get_info()
+        return pluginregistration_v1_pb2.PluginInfo(
+            type=info.type, name=info.name, endpoint=info.endpoint, supported_versions=info.supported_versions
+        )
+
+    async def NotifyRegistrationStatus(self, request: Any, context: _Context) -> Any:  # noqa: N802
+        try:
+            self._registration.notify(registered=request.plugin_registered, error=request.error)
+        except RegistrationFailed as error:
+            return await context.abort(grpc.StatusCode.UNKNOWN, str(error))
+        return pluginregistration_v1_pb2.RegistrationStatusResponse()
+
+
+def _refs(claims: Iterable[Any]) -> list[Ref]:
+    return [Ref(claim.namespace, claim.name, claim.uid) for claim in claims]
+
+
+def _remaining(context: _Context) -> float:
+    remaining = context.time_remaining()
+    return CALL_TIMEOUT if remaining is None else min(remaining, CALL_TIMEOUT)
