@@ -24,7 +24,7 @@ class FieldPath(str):
         """The path of a field below."""
         return FieldPath(".".join((self, *names)) if self else ".".join(names))
 
-    def index(self, position: int) -> FieldPath:
+    def index(self, position: int) -> FieldPath:  # type: ignore[override]  # a path is never searched, only grown
         """The path of a list's element, counted from 0."""
         return FieldPath(f"{self}[{position}]")
 

@@ -229,8 +229,8 @@ def _at_scale(digits: int, power: int) -> int:
     """Nano-units of ``digits × 10^power``, rounded up."""
     power += 9
     if power >= 0:
-        return digits * 10**power
-    return -(-digits // 10**-power)
+        return digits * int(10**power)
+    return -(-digits // int(10**-power))
 
 
 def _canonical(nanos: int, form: Format) -> str:

@@ -107,8 +107,8 @@ def _is_ready(node: Node) -> bool:
 def _devices(slices: Iterable[ResourceSlice], claims: Iterable[ResourceClaim]) -> Iterator[DeviceRow]:
     holders: dict[tuple[str, str, str], list[str]] = {}
     for claim in claims:
-        for driver, pool, device in _results(claim):
-            holders.setdefault((driver, pool, device), []).append(f"{claim.metadata.namespace}/{claim.metadata.name}")
+        for result in _results(claim):
+            holders.setdefault(result, []).append(f"{claim.metadata.namespace}/{claim.metadata.name}")
     for part in slices:
         spec = part.spec
         for device in spec.devices:
