@@ -1,1 +1,44 @@
-"""Which devices a claim gets on a node: pure functions over an inventory and a ledger."""
+"""Which devices a claim gets on a node: pure functions over an inventory and a ledger.
+
+Data flows through the package in this order:
+
+* `Inventory` and `Ledger` (`cathedra.allocation.supply`) follow slice and claim events; ``snapshot()`` of either is cheap and immutable;
+* `Allocator(features, classes, inventory.snapshot(), ledger.snapshot())` answers for that moment;
+* ``allocator.prepare(claims)`` does once what is the same on every node, and gives `PreparedRequests`;
+* ``prepared.on(node)`` gives an `Allocation` (one AllocationResult per claim, ready for the claim's status), or a `Refusal` (why not, as
+  data), or raises `NodeError` (try other nodes) or `FatalError` (this pod cannot be scheduled now).
+"""
+
+from cathedra.allocation.allocator import Allocation, Allocator, PreparedRequests
+from cathedra.allocation.errors import Aborted, AllocationError, FatalError, NodeError, SelectorError
+from cathedra.allocation.features import DEVELOPMENT_1_37, NEWEST, RELEASE_1_36, Behaviour, Features
+from cathedra.allocation.reasons import RequestReason, SelectorReason
+from cathedra.allocation.refusal import Refusal
+from cathedra.allocation.search.budget import UNLIMITED, Budget
+from cathedra.allocation.supply.inventory import Inventory, InventorySnapshot
+from cathedra.allocation.supply.ledger import Ledger, LedgerSnapshot
+
+__all__ = [
+    "DEVELOPMENT_1_37",
+    "NEWEST",
+    "RELEASE_1_36",
+    "UNLIMITED",
+    "Aborted",
+    "Allocation",
+    "AllocationError",
+    "Allocator",
+    "Behaviour",
+    "Budget",
+    "FatalError",
+    "Features",
+    "Inventory",
+    "InventorySnapshot",
+    "Ledger",
+    "LedgerSnapshot",
+    "NodeError",
+    "PreparedRequests",
+    "Refusal",
+    "RequestReason",
+    "SelectorError",
+    "SelectorReason",
+]

@@ -1,0 +1,1 @@
+"""The single tests that a candidate must pass: `selectors` (CEL), `taints`, `capacity` (consumable capacity), `values` (attribute values as constraints compare them)."""

@@ -1,0 +1,178 @@
+"""How much of a device's capacity a request takes (spec: allocation.md, section 12).
+
+The amounts depend on the request and the device alone, not on what else is in use; so they are computed once per
+signature, and the search only adds and compares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from cathedra.allocation.features import Features
+from cathedra.allocation.supply.devices import Signature
+from cathedra.allocation.supply.ledger import qualified
+from cathedra.api.quantity import NANO, Format, Quantity
+from cathedra.api.resource import CapacityRequestPolicy, CapacityRequestPolicyRange, DeviceCapacity
+
+__all__ = ["Unusable", "Usage", "usage"]
+
+_INT64: Final = 2**63 - 1
+_MILLI: Final = 10**6
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What one allocation takes: per capacity the name as the slice spells it, its full name, amount and limit in nano-units."""
+
+    names: tuple[str, ...]
+    full_names: tuple[str, ...]
+    amounts: tuple[Quantity, ...]
+    limits: tuple[int, ...]
+
+    @property
+    def fits_alone(self) -> bool:
+        """Whether the device could serve it if nothing of it were in use."""
+        return all(amount.nanos <= limit for amount, limit in zip(self.amounts, self.limits, strict=True))
+
+    def fits(self, used: Mapping[str, int]) -> bool:
+        """Whether the device can serve it beside what is ``used`` already (nano-units by full name)."""
+        for name, amount, limit in zip(self.full_names, self.amounts, self.limits, strict=True):
+            if used.get(name, 0) + amount.nanos > limit:
+                return False
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class Unusable:
+    """The device cannot serve the request: it lacks a capacity, or its policy forbids the amount.
+
+    ``error`` is empty, or says why the pod cannot be scheduled at all.
+    """
+
+    reason: str
+    error: str = ""
+
+
+def usage(
+    signature: Signature, requests: Mapping[str, Quantity] | None, key: object, features: Features
+) -> Usage | Unusable:
+    """What a request for ``requests`` takes of a device; ``key`` stands for ``requests`` in the memo."""
+    memo = signature.answers
+    memo_key = ("usage", key, features)
+    found: Usage | Unusable | None = memo.get(memo_key)
+    if found is None:
+        found = memo[memo_key] = _usage(signature, requests or {}, features)
+    return found
+
+
+def _usage(signature: Signature, requests: Mapping[str, Quantity], features: Features) -> Usage | Unusable:
+    capacities = _capacities(signature)
+    wanted = _wanted(signature, requests, features)
+    if isinstance(wanted, Unusable):
+        return wanted
+    amounts: dict[str, Quantity] = {}
+    for name, capacity in capacities.items():
+        amount = _consumed(wanted.get(name), capacity, features)
+        if isinstance(amount, str):
+            return Unusable("cannot be computed", f'capacity "{name}": {amount}')
+        amounts[name] = amount
+    for name, capacity in capacities.items():
+        if capacity.request_policy is not None and _violates(amounts[name], capacity.request_policy):
+            return Unusable(f"request policy of {name}")
+    return Usage(
+        tuple(capacities),
+        tuple(qualified(name, signature.driver) for name in capacities),
+        tuple(amounts.values()),
+        tuple(capacity.value.nanos for capacity in capacities.values()),
+    )
+
+
+def _capacities(signature: Signature) -> dict[str, DeviceCapacity]:
+    """Capacities as spelled; where a slice spells one twice, the qualified spelling counts."""
+    given = signature.capacity
+    return {name: given[name] for name in given if "/" in name or f"{signature.driver}/{name}" not in given}
+
+
+def _wanted(
+    signature: Signature, requests: Mapping[str, Quantity], features: Features
+) -> dict[str, Quantity] | Unusable:
+    """Requested amounts by the names that the slice uses."""
+    capacities = _capacities(signature)
+    if not features.behaviour.capacity_names_are_qualified:
+        for name in requests:
+            if name not in signature.capacity:
+                return Unusable(f"no capacity {name}")
+        return dict(requests)
+    spelled = {qualified(name, signature.driver): name for name in capacities}
+    wanted: dict[str, Quantity] = {}
+    for name, amount in sorted(requests.items(), key=lambda item: "/" in item[0]):
+        full = qualified(name, signature.driver)
+        if full not in spelled:
+            return Unusable(f"no capacity {name}")
+        wanted[spelled[full]] = amount
+    return wanted
+
+
+def _consumed(requested: Quantity | None, capacity: DeviceCapacity, features: Features) -> Quantity | str:
+    """The amount taken of one capacity, or the text of an error."""
+    policy = capacity.request_policy
+    if requested is None:
+        return policy.default if policy is not None and policy.default is not None else capacity.value
+    if policy is None:
+        return requested
+    if policy.valid_range is not None and policy.valid_range.min is not None:
+        return _in_range(requested, policy.valid_range, features)
+    if policy.valid_values:
+        return next((value for value in policy.valid_values if value >= requested), requested)
+    return requested
+
+
+def _in_range(requested: Quantity, limits: CapacityRequestPolicyRange, features: Features) -> Quantity | str:
+    low, step = limits.min, limits.step
+    assert low is not None
+    if requested < low:
+        return low
+    if step is None:
+        return requested
+    unit = _unit(limits, features)
+    if unit == _MILLI and requested.nanos % _MILLI:
+        return f"capacity request cannot be represented in the device's range arithmetic: {requested}"
+    first, wanted, size = (_units(amount, unit) for amount in (low, requested, step))
+    if size == 0:
+        return requested
+    result = first + -(-(wanted - first) // size) * size
+    if any(abs(number) > _INT64 for number in (first, wanted, size, result)):
+        return f"capacity request cannot be represented in the device's range arithmetic: {requested}"
+    if result < 0 and features.behaviour.negative_capacity_is_fatal:
+        return "capacity value is negative"
+    form = step.format if features.behaviour.rounded_amounts_keep_format else Format.BINARY_SI
+    return Quantity.of_nanos(result * unit, form)
+
+
+def _unit(limits: CapacityRequestPolicyRange, features: Features) -> int:
+    """Nano-units of the arithmetic: thousandths where everything is exact in them, else whole numbers."""
+    if not features.fractional_capacity_range or limits.step is None or limits.step.nanos < _MILLI:
+        return NANO
+    parts = [amount for amount in (limits.min, limits.max, limits.step) if amount is not None]
+    exact = all(amount.nanos % _MILLI == 0 and abs(amount.nanos // _MILLI) <= _INT64 for amount in parts)
+    return _MILLI if exact else NANO
+
+
+def _units(amount: Quantity, unit: int) -> int:
+    return amount.value() if unit == NANO else amount.nanos // unit
+
+
+def _violates(amount: Quantity, policy: CapacityRequestPolicy) -> bool:
+    if policy.default is not None and amount == policy.default and amount.format == policy.default.format:
+        return False
+    limits = policy.valid_range
+    if limits is not None:
+        if limits.max is not None and amount > limits.max:
+            return True
+        if limits.step is None or limits.step.nanos == 0:
+            return False
+        low = limits.min.nanos if limits.min is not None else 0
+        return (amount.nanos - low) % limits.step.nanos != 0
+    return bool(policy.valid_values) and amount not in policy.valid_values

@@ -1,0 +1,215 @@
+"""Selectors: compiled once, asked once per signature (spec: allocation.md, section 7).
+
+What CEL says about a device depends on the device's signature alone, so a verdict holds on every node and for every
+pod. Most expressions look at two or three attributes; where that can be seen from their text, devices that agree in those
+share a verdict even when serial numbers tell their signatures apart. A failure is a verdict too: it is raised only
+when the search would have met it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final, TypeAlias
+
+from cathedra.allocation.errors import SelectorError
+from cathedra.allocation.features import Features
+from cathedra.allocation.supply.devices import DeviceRecord, Signature
+from cathedra.api.resource import DeviceAttribute
+from cathedra.cel.device import DeviceView
+from cathedra.cel.errors import CompileError, EvaluationError
+from cathedra.cel.selector import DeviceSelector, compile_selector
+
+__all__ = ["Failure", "Question", "Questions", "Verdict", "device_view"]
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A selector failed: which one of the list, while compiling or running, and CEL's text."""
+
+    index: int
+    compiling: bool
+    cause: str
+
+
+Verdict: TypeAlias = bool | Failure
+
+
+def device_view(signature: Signature) -> DeviceView:
+    """What CEL sees of a device."""
+    view: DeviceView | None = signature.answers.get("view")
+    if view is None:
+        attributes = {name: _Attribute.of(value) for name, value in signature.attributes.items()}
+        view = DeviceView.of(signature.driver, signature.allow_multiple, attributes, signature.capacity)
+        signature.answers["view"] = view
+    return view
+
+
+@dataclass(frozen=True, slots=True)
+class _Attribute:
+    """An attribute in which an absent list is None, as CEL wants to see it."""
+
+    int_: int | None
+    bool_: bool | None
+    string: str | None
+    version: str | None
+    ints: tuple[int, ...] | None
+    bools: tuple[bool, ...] | None
+    strings: tuple[str, ...] | None
+    versions: tuple[str, ...] | None
+
+    @staticmethod
+    def of(value: DeviceAttribute) -> _Attribute:
+        lists = (value.ints or None, value.bools or None, value.strings or None, value.versions or None)
+        return _Attribute(value.int_, value.bool_, value.string, value.version, *lists)
+
+
+class Question:
+    """A list of selectors, asked in order until one says no."""
+
+    __slots__ = ("_by_projection", "_by_signature", "_projections", "_selectors")
+
+    def __init__(self, selectors: Sequence[DeviceSelector | Failure], texts: Sequence[str]) -> None:
+        self._selectors = tuple(selectors)
+        self._by_signature: dict[int, Verdict] = {}
+        self._by_projection: dict[Any, Verdict] = {}
+        projections = [_projection(text) for text in texts]
+        self._projections = None if None in projections else tuple({name for one in projections for name in one or ()})
+
+    def verdict(self, signature: Signature) -> Verdict:
+        """Yes, no, or why it cannot be said."""
+        known = self._by_signature.get(signature.number)
+        if known is not None:
+            return known
+        verdict = self._by_signature[signature.number] = self._projected(signature)
+        return verdict
+
+    def _projected(self, signature: Signature) -> Verdict:
+        if self._projections is None or not signature.plain:
+            return self.evaluate(signature)
+        attributes, capacity = signature.attributes, signature.capacity
+        key: list[object] = [signature.driver, signature.allow_multiple]
+        for kind, domain, name in self._projections:
+            source: Mapping[str, Any] = attributes if kind == "attributes" else capacity
+            key.append(source.get(f"{domain}/{name}"))
+            key.append(source.get(name) if domain == signature.driver else None)
+        frozen = tuple(_hashable(part) for part in key)
+        known = self._by_projection.get(frozen)
+        if known is None:
+            known = self._by_projection[frozen] = self.evaluate(signature)
+        return known
+
+    def evaluate(self, signature: Signature) -> Verdict:
+        """Ask CEL, without any memo."""
+        for index, selector in enumerate(self._selectors):
+            if isinstance(selector, Failure):
+                return Failure(index, selector.compiling, selector.cause)
+            try:
+                if not selector.matches(device_view(signature)):
+                    return False
+            except EvaluationError as error:
+                return Failure(index, False, str(error))
+        return True
+
+    def each(self, signature: Signature) -> list[Verdict]:
+        """The answer of every selector on its own, for explanations."""
+        return [Question([selector], [""]).evaluate(signature) for selector in self._selectors]
+
+
+def _hashable(part: object) -> object:
+    if part is None or isinstance(part, (str, bool)):
+        return part
+    int_ = getattr(part, "int_", None)
+    bool_ = getattr(part, "bool_", None)
+    string = getattr(part, "string", None)
+    if int_ is not None or bool_ is not None or string is not None:
+        return ("attribute", int_, bool_, string)
+    return ("capacity", str(getattr(part, "value", part)))
+
+
+_LOOK: Final = re.compile(
+    r"""device\.(attributes|capacity)\[\s*(?:"([^"\\]*)"|'([^'\\]*)')\s*\]\s*\.\s*\??\s*([A-Za-z_][A-Za-z_0-9]*)"""
+)
+_HARMLESS: Final = re.compile(r"device\.(driver|allowMultipleAllocations)\b")
+
+
+@lru_cache(maxsize=4096)
+def _projection(text: str) -> tuple[tuple[str, str, str], ...] | None:
+    """The attributes and capacities that an expression can see; None if the text does not tell."""
+    if not text:
+        return None
+    rest = _HARMLESS.sub(" ", _LOOK.sub(" ", text))
+    if "device" in rest:
+        return None
+    return tuple((look[1], look[2] or look[3] or "", look[4]) for look in _LOOK.finditer(text))
+
+
+class Questions:
+    """Compiled selectors and their verdicts, for as long as the inventory lives. The least recently used are dropped."""
+
+    __slots__ = ("_compiled", "_known")
+
+    LIMIT: Final = 512
+
+    def __init__(self) -> None:
+        self._known: dict[Any, Question] = {}
+        self._compiled: dict[Any, DeviceSelector | Failure] = {}
+
+    def of(self, expressions: Sequence[str], features: Features) -> Question:
+        """The question that ``expressions`` ask together."""
+        mode = (
+            features.consumable_capacity,
+            features.list_type_attributes,
+            features.behaviour.lists_are_iterable_without_gate,
+        )
+        key = (tuple(expressions), mode)
+        known = self._known.pop(key, None)
+        if known is None:
+            if len(self._known) >= self.LIMIT:
+                del self._known[next(iter(self._known))]
+            known = Question([self._compile(text, features, mode) for text in expressions], expressions)
+        self._known[key] = known
+        return known
+
+    def _compile(self, expression: str, features: Features, mode: object) -> DeviceSelector | Failure:
+        key = (expression, mode)
+        if key not in self._compiled:
+            if len(self._compiled) >= self.LIMIT:
+                del self._compiled[next(iter(self._compiled))]
+            try:
+                self._compiled[key] = compile_selector(
+                    expression,
+                    consumable_capacity=features.consumable_capacity,
+                    list_attributes=features.list_type_attributes,
+                    mode="stored" if features.behaviour.lists_are_iterable_without_gate else "new",
+                )
+            except CompileError as error:
+                self._compiled[key] = Failure(0, True, str(error))
+        return self._compiled[key]
+
+
+_MISSING_KEY: Final = "no such key: "
+_HINT: Final = (
+    ". consider using CEL optional chaining (.? followed by orValue()) "
+    "or guarding the check with has() for optional fields"
+)
+
+
+def selector_error(
+    failure: Failure, origins: Sequence[tuple[str, int]], device: DeviceRecord, features: Features
+) -> SelectorError:
+    """The error that Kubernetes would report for ``failure``; ``origins`` says for each selector where it stands."""
+    origin, index = origins[failure.index]
+    where = str(device)
+    if failure.compiling:
+        text = f"{origin}: selector #{index}: CEL compile error: {failure.cause}"
+        return SelectorError(text, origin=origin, index=index, device="", cause=failure.cause)
+    if features.behaviour.selector_errors_name_device:
+        hint = _HINT if failure.cause.startswith(_MISSING_KEY) and _HINT not in failure.cause else ""
+        text = f"{origin}: selector #{index} on device {where}: CEL runtime error: {failure.cause}{hint}"
+    else:
+        cause = failure.cause.removesuffix(_HINT)
+        text = f"{origin}: selector #{index}: CEL runtime error: {cause}"
+    return SelectorError(text, origin=origin, index=index, device=where, cause=failure.cause)

@@ -1,0 +1,82 @@
+"""Attribute values as constraints compare them (spec: allocation.md, section 10).
+
+A value is a pair: the type, and something hashable that is equal exactly when Kubernetes calls the values equal. With lists on it
+is a set; without, a single value. None means: missing, or of no known type.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final, TypeAlias
+
+from cathedra.allocation.features import Features
+from cathedra.allocation.supply.devices import Signature
+from cathedra.api.resource import DeviceAttribute
+
+__all__ = ["Missing", "Value", "constraint_value", "scalar_or_set"]
+
+Value: TypeAlias = tuple[str, object]
+Missing: Final = None
+
+_SEMVER: Final = re.compile(
+    r"(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)(?:-([0-9A-Za-z.-]+))?(?:\+[0-9A-Za-z.-]+)?", re.ASCII
+)
+
+
+def constraint_value(signature: Signature, name: str, features: Features) -> Value | None:
+    """The value of the attribute ``name`` as constraints see it; computed once per signature."""
+    memo = signature.answers
+    key = (name, features.list_type_attributes, features.behaviour)
+    if key not in memo:
+        attribute = signature.attribute(name)
+        value = None if attribute is None else scalar_or_set(attribute, features)
+        if value is None and attribute is not None and features.behaviour.unknown_value_may_come_first:
+            value = None if features.list_type_attributes else ("unknown", None)
+        memo[key] = value
+    found: Value | None = memo[key]
+    return found
+
+
+def scalar_or_set(attribute: DeviceAttribute, features: Features) -> Value | None:
+    """The comparable form of an attribute's value."""
+    scalar = _scalar(attribute)
+    if features.list_type_attributes:
+        if scalar is not None:
+            return scalar[0], frozenset((scalar[1],))
+        return _list(attribute)
+    if scalar is None:
+        return None
+    kind, value = scalar
+    if kind == "version" and features.behaviour.versions_match_by_precedence:
+        return kind, _precedence(str(value))
+    return kind, value
+
+
+def _scalar(attribute: DeviceAttribute) -> Value | None:
+    for kind, value in (
+        ("int", attribute.int_),
+        ("bool", attribute.bool_),
+        ("string", attribute.string),
+        ("version", attribute.version),
+    ):
+        if value is not None:
+            return kind, value
+    return None
+
+
+def _list(attribute: DeviceAttribute) -> Value | None:
+    for kind, values in (
+        ("int", attribute.ints),
+        ("bool", attribute.bools),
+        ("string", attribute.strings),
+        ("version", attribute.versions),
+    ):
+        if values:
+            return kind, frozenset(values)
+    return None
+
+
+def _precedence(version: str) -> object:
+    """What semantic versioning compares: everything but the build metadata."""
+    shape = _SEMVER.fullmatch(version)
+    return shape.group(1, 2, 3, 4) if shape else version

@@ -1,0 +1,42 @@
+"""What goes wrong in an allocation, and how far it reaches.
+
+    AllocationError
+    ├── NodeError        this node is out; others are tried          (spec: allocation.md, 15.2)
+    └── FatalError       the pod's scheduling attempt is over, on all nodes
+        ├── SelectorError    a CEL expression does not compile or fails on a device
+        └── Aborted          the caller cancelled
+
+That claims do not fit is no error: see `cathedra.allocation.refusal.Refusal`.
+"""
+
+from __future__ import annotations
+
+__all__ = ["Aborted", "AllocationError", "FatalError", "NodeError", "SelectorError"]
+
+
+class AllocationError(Exception):
+    """Base of everything the allocator raises. The text is Kubernetes' own."""
+
+
+class NodeError(AllocationError):
+    """Only this node is affected; scheduling goes on with the others."""
+
+
+class FatalError(AllocationError):
+    """The claims cannot be allocated anywhere until something changes: a claim, a class, a slice."""
+
+
+class SelectorError(FatalError):
+    """A selector does not compile, or fails on a device.
+
+    ``origin`` is «class NAME» or «claim NAMESPACE/NAME», ``index`` the selector's place in it, ``device`` the
+    «driver/pool/device» it failed on (empty if it does not compile), ``cause`` CEL's own text.
+    """
+
+    def __init__(self, text: str, *, origin: str, index: int, device: str, cause: str) -> None:
+        super().__init__(text)
+        self.origin, self.index, self.device, self.cause = origin, index, device, cause
+
+
+class Aborted(FatalError):
+    """The caller asked to stop, or its deadline passed."""

@@ -1,0 +1,51 @@
+"""Why not, as data: the answer when claims do not fit a node.
+
+A refusal costs nothing until somebody asks for its reasons: it keeps the problem and computes from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from cathedra.allocation.reasons import RequestReason
+
+__all__ = ["Refusal"]
+
+
+class Refusal:
+    """The claims do not fit ``node``.
+
+    ``states`` is None, or says that the search was stopped after so many states: then nothing is known.
+    """
+
+    __slots__ = ("_explain", "_reasons", "node", "states")
+
+    def __init__(
+        self, node: str, explain: Callable[[], tuple[RequestReason, ...]], states: int | None = None
+    ) -> None:
+        self.node = node
+        self.states = states
+        self._explain = explain
+        self._reasons: tuple[RequestReason, ...] | None = None
+
+    @property
+    def stopped(self) -> bool:
+        """Whether the search was given up, rather than finished."""
+        return self.states is not None
+
+    @property
+    def reasons(self) -> tuple[RequestReason, ...]:
+        """Per request what stands in its way; computed when first asked for."""
+        if self._reasons is None:
+            self._reasons = self._explain()
+        return self._reasons
+
+    def __str__(self) -> str:
+        if self.stopped:
+            return f"{self.node}: stopped after {self.states} states"
+        return f"{self.node}: " + "; ".join(str(reason) for reason in self.reasons)
+
+    def __repr__(self) -> str:
+        return f"Refusal({self.node!r}, states={self.states!r})"

@@ -1,0 +1,432 @@
+"""The search exactly as Kubernetes walks it (spec: allocation.md, sections 8 and 9).
+
+Depth first, in order, every candidate tested when it is reached and not before. It is used where the walk itself shows in the answer:
+when a selector or a capacity may fail on a device that the walk might or might not reach, and when an older release is
+imitated. Everything else goes to `cathedra.allocation.search.fast`, which gives the same answer.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+
+from cathedra.allocation.checks.capacity import Unusable, Usage
+from cathedra.allocation.checks.taints import first_untolerated
+from cathedra.allocation.checks.values import Value
+from cathedra.allocation.errors import FatalError
+from cathedra.allocation.features import Features
+from cathedra.allocation.search.budget import Meter
+from cathedra.allocation.search.problem import Choice, Placement, Problem, Solution
+from cathedra.allocation.search.requests import CLAIM_LIMIT, Constraint, Option
+from cathedra.allocation.supply.devices import DeviceRecord, groups_of
+
+__all__ = ["PlainSearch"]
+
+
+class Answer(enum.Enum):
+    """What a branch of the search came to."""
+
+    YES = enum.auto()
+    NO = enum.auto()
+    EXCEEDED = enum.auto()
+    """The claim would get more than 32 devices: no use trying other devices, only other sub-requests."""
+
+
+class PlainSearch:
+    """One search. ``calls`` counts how often `solve` was entered, as Kubernetes' own statistics do."""
+
+    def __init__(self, problem: Problem, meter: Meter) -> None:
+        self.problem = problem
+        self.features = problem.features
+        self.meter = meter
+        self.calls = 0
+        self.mends = problem.features.behaviour.releases_everything
+        self.allocating: dict[int, set[int]] = {}
+        self.sharing: dict[int, int] = {}
+        self.lingering: set[int] = set()
+        self.capacity: dict[int, dict[str, int]] = {}
+        self.consumed: dict[object, dict[tuple[str, str], int]] = {}
+        self.first_pool: dict[object, int] = {}
+        self.grouped: dict[tuple[int, str], list[frozenset[str]]] = {}
+        self.constraints = [
+            [make_constraint(constraint, self.features) for constraint in plan.constraints] for plan in problem.plans
+        ]
+        self.results: list[list[Placement]] = [[] for _ in problem.plans]
+        self.chosen: list[list[int]] = [[0] * len(requests) for requests in problem.requests]
+
+    def run(self) -> Solution | None:
+        """The first solution, or None.
+
+        Raises:
+            FatalError: the walk met a failure.
+            BudgetExceeded: the walk takes too long.
+        """
+        if self.solve(0, 0, None, 0, 0) is not Answer.YES:
+            return None
+        return Solution(tuple(map(tuple, self.results)), tuple(map(tuple, self.chosen)))
+
+    def solve(self, claim: int, request: int, sub: int | None, placed: int, start: int) -> Answer:
+        """One step of the walk; ``sub`` is set while it works on one sub-request."""
+        self.calls += 1
+        self.meter.step()
+        requests = self.problem.requests
+        if claim >= len(requests):
+            return Answer.YES
+        if request >= len(requests[claim]):
+            answer = self.solve(claim + 1, 0, None, 0, 0)
+            return Answer.NO if answer is Answer.EXCEEDED else answer
+        current = requests[claim][request]
+        if current.alternatives and sub is None:
+            return self._alternatives(claim, request)
+        choice = current.choices[sub or 0]
+        if choice.devices is not None and not choice.devices:
+            return Answer.NO
+        if placed >= choice.count:
+            return self.solve(claim, request + 1, None, 0, 0)
+        if choice.count - placed > CLAIM_LIMIT - len(self.results[claim]):
+            return Answer.EXCEEDED
+        if choice.devices is not None:
+            undo = self._place(choice, choice.devices[placed], must=True)
+            if undo is None:
+                return Answer.NO
+            answer = self.solve(claim, request, sub, placed + 1, 0)
+            if answer is not Answer.YES:
+                undo.run()
+            return answer
+        return self._scan(choice, claim, request, sub, placed, start)
+
+    def _alternatives(self, claim: int, request: int) -> Answer:
+        exceeded = True
+        for sub in range(len(self.problem.requests[claim][request].choices)):
+            answer = self.solve(claim, request, sub, 0, 0)
+            if answer is Answer.EXCEEDED:
+                continue
+            exceeded = False
+            if answer is Answer.YES:
+                self.chosen[claim][request] = sub
+                return answer
+        return Answer.EXCEEDED if exceeded else Answer.NO
+
+    def _scan(self, choice: Choice, claim: int, request: int, sub: int | None, placed: int, start: int) -> Answer:
+        for position in range(start, len(self.problem.devices)):
+            if self._in_use(choice.option, claim, position):
+                continue
+            if not self.problem.selectable(choice.option, position):
+                continue
+            if self.features.consumable_capacity and not self._has_capacity(choice.option, position):
+                continue
+            undo = self._place(choice, position, must=False)
+            if undo is None:
+                continue
+            answer = self.solve(claim, request, sub, placed + 1, position + 1)
+            if answer is Answer.YES:
+                return answer
+            undo.run()
+            if answer is Answer.EXCEEDED:
+                return answer
+        return Answer.NO
+
+    # --- the checks of section 9
+
+    def _in_use(self, option: Option, claim: int, position: int) -> bool:
+        if option.admin:
+            return claim in self.allocating.get(position, ())
+        state, place = self.problem.state_of(position)
+        return bool(state.taken >> place & 1) or bool(self.allocating.get(position))
+
+    def _has_capacity(self, option: Option, position: int) -> bool:
+        record = self.problem.devices[position]
+        needed = self.problem.usage(option, record)
+        if isinstance(needed, Unusable):
+            if needed.error:
+                raise FatalError(needed.error)
+            return False
+        if self.mends and not self.problem.is_shareable(record):
+            return needed.fits_alone
+        state, place = self.problem.state_of(position)
+        return needed.fits(_added(state.capacity.get(place), self.capacity.get(position)))
+
+    def _is_shared(self, position: int) -> bool:
+        """Whether a share of the device is in use, by earlier allocations or by this call."""
+        state, place = self.problem.state_of(position)
+        if self.mends:
+            return bool(state.shared >> place & 1) or bool(self.sharing.get(position))
+        return place in state.capacity or bool(self.sharing.get(position)) or position in self.lingering
+
+    def _place(self, choice: Choice, position: int, *, must: bool) -> _Undo | None:
+        option = choice.option
+        record = self.problem.devices[position]
+        shareable = self.problem.is_shareable(record)
+        if self._in_use(option, option.claim, position):
+            return None
+        if self.mends and not option.admin and not shareable and self._is_shared(position):
+            return None
+        if record.slice.skip_operations and not self.problem.operations_optional:
+            return None
+        undo = _Undo(self, position, option)
+        consumes = bool(record.device.consumes_counters)
+        if consumes:
+            if not self.features.partitionable_devices:
+                return None
+            if not (shareable and self._is_shared(position)):
+                if not self._groups_admit(record, position):
+                    return None
+                if not self._charge(record, position):
+                    return None
+                undo.charged = True
+        if self.features.device_taints and first_untolerated(record.taints, option.tolerations) is not None:
+            return self._rejected(undo)
+        for constraint in self.constraints[option.claim]:
+            if not constraint.rule.concerns(option):
+                continue
+            value = self.problem.value(option, record, constraint.rule)
+            if not constraint.add(option, value):
+                if must:
+                    raise FatalError(
+                        f"{option.where}: cannot add device {record} because a claim constraint would not be satisfied"
+                    )
+                undo.run_constraints()
+                return self._rejected(undo)
+            undo.constraints.append(constraint)
+        if not shareable:
+            self.allocating.setdefault(position, set()).add(option.claim)
+            undo.marked = True
+        share: Usage | None = None
+        if self.features.consumable_capacity:
+            if not self._has_capacity(option, position):
+                return self._rejected(undo)
+            if shareable:
+                share = self._take_share(option, record, position)
+                undo.share = share
+        self.results[option.claim].append(Placement(choice, position, share))
+        undo.placed = True
+        return undo
+
+    def _rejected(self, undo: _Undo) -> None:
+        """Older releases forget to give back what a rejected device took (section 14, faults 1 and 3)."""
+        if self.mends:
+            undo.run()
+
+    def _take_share(self, option: Option, record: DeviceRecord, position: int) -> Usage:
+        needed = self.problem.usage(option, record)
+        assert isinstance(needed, Usage)
+        used = self.capacity.setdefault(position, {})
+        for name, amount in zip(needed.full_names, needed.amounts, strict=True):
+            used[name] = used.get(name, 0) + amount.nanos
+        self.sharing[position] = self.sharing.get(position, 0) + 1
+        return needed
+
+    # --- counters and compatibility groups, section 11
+
+    def _pool_key(self, position: int) -> object:
+        """Older releases confuse pools of one name (section 14, fault 6)."""
+        pool = self.problem.pool(position).id
+        return pool if self.mends else pool[1]
+
+    def _charge(self, record: DeviceRecord, position: int) -> bool:
+        key = self._pool_key(position)
+        consumed = self.consumed.setdefault(key, {})
+        first = self.first_pool.setdefault(key, self.problem.pool_of[position])
+        available = self.problem.states[first].available
+        _add_counters(consumed, record, 1)
+        needed = {name: consumed.get(name, 0) for name in available} | consumed
+        if all(amount <= available.get(name, 0) for name, amount in needed.items()):
+            if self.features.compatibility_groups:
+                for one in record.device.consumes_counters:
+                    at = (self.problem.pool_of[position], one.counter_set)
+                    self.grouped.setdefault(at, []).append(frozenset(groups_of(one)))
+            return True
+        _add_counters(consumed, record, -1)
+        return False
+
+    def release_counters(self, record: DeviceRecord, position: int) -> None:
+        """Give back what `_charge` took."""
+        _add_counters(self.consumed[self._pool_key(position)], record, -1)
+        if self.features.compatibility_groups:
+            for one in record.device.consumes_counters:
+                self.grouped[self.problem.pool_of[position], one.counter_set].remove(frozenset(groups_of(one)))
+
+    def _groups_admit(self, record: DeviceRecord, position: int) -> bool:
+        if not self.features.compatibility_groups:
+            return True
+        pool = self.problem.pool_of[position]
+        for one in record.device.consumes_counters:
+            present = list(self.grouped.get((pool, one.counter_set), ()))
+            earlier = self.problem.states[pool].groups.get(one.counter_set)
+            if earlier is not None:
+                present.append(earlier)
+            if present and not admits(frozenset.intersection(*present), frozenset(groups_of(one))):
+                return False
+        return True
+
+
+def admits(present: frozenset[str], groups: frozenset[str]) -> bool:
+    """Whether a device with ``groups`` may join devices whose common groups are ``present``."""
+    return bool(present & groups) if groups else not present
+
+
+def _add_counters(consumed: dict[tuple[str, str], int], record: DeviceRecord, sign: int) -> None:
+    for consumption in record.device.consumes_counters:
+        for name, counter in consumption.counters.items():
+            key = (consumption.counter_set, name)
+            consumed[key] = consumed.get(key, 0) + sign * counter.value.nanos
+
+
+def _added(one: Mapping[str, int] | None, other: Mapping[str, int] | None) -> Mapping[str, int]:
+    if not other:
+        return one or {}
+    if not one:
+        return other
+    return {name: one.get(name, 0) + other.get(name, 0) for name in one.keys() | other.keys()}
+
+
+class _Undo:
+    """What a placement did, to be taken back."""
+
+    __slots__ = ("charged", "constraints", "marked", "option", "placed", "position", "search", "share")
+
+    def __init__(self, search: PlainSearch, position: int, option: Option) -> None:
+        self.search, self.position, self.option = search, position, option
+        self.charged = self.marked = self.placed = False
+        self.constraints: list[RunningConstraint] = []
+        self.share: Usage | None = None
+
+    def run_constraints(self) -> None:
+        for constraint in self.constraints:
+            constraint.remove(self.option)
+        self.constraints = []
+
+    def run(self) -> None:
+        search, position = self.search, self.position
+        record = search.problem.devices[position]
+        self.run_constraints()
+        if self.marked:
+            search.allocating[position].discard(self.option.claim)
+        if self.share is not None:
+            self._return_share(self.share)
+        if self.charged and (search.mends or not search.problem.is_shareable(record)):
+            search.release_counters(record, position)
+        if self.placed:
+            search.results[self.option.claim].pop()
+
+    def _return_share(self, share: Usage) -> None:
+        search, position = self.search, self.position
+        used = search.capacity[position]
+        for name, amount in zip(share.full_names, share.amounts, strict=True):
+            used[name] -= amount.nanos
+        search.sharing[position] -= 1
+        if not share.names:
+            search.lingering.add(position)
+
+
+class RunningConstraint:
+    """A constraint with the values placed so far."""
+
+    def __init__(self, rule: Constraint, features: Features) -> None:
+        self.rule = rule
+        self.lists = features.list_type_attributes
+        self.behaviour = features.behaviour
+
+    def add(self, option: Option, value: Value | None) -> bool:
+        """Enter a device's value; False if that violates the constraint, which is then unchanged."""
+        raise NotImplementedError
+
+    def remove(self, option: Option) -> None:
+        """Take back the value entered last."""
+        raise NotImplementedError
+
+
+class _Match(RunningConstraint):
+    """All values agree: equal, or with lists, having something in common."""
+
+    def __init__(self, rule: Constraint, features: Features) -> None:
+        super().__init__(rule, features)
+        self.common: list[Value] = []
+
+    def add(self, option: Option, value: Value | None) -> bool:
+        if value is None:
+            return False
+        if not self.common:
+            self.common.append(value)
+            return True
+        kind, known = self.common[-1]
+        if kind != value[0] or kind == "unknown":
+            return False
+        if not self.lists:
+            if known != value[1]:
+                return False
+            self.common.append(value)
+            return True
+        assert isinstance(known, frozenset)
+        assert isinstance(value[1], frozenset)
+        common = known & value[1]
+        if common:
+            self.common.append((kind, common))
+        return bool(common)
+
+    def remove(self, option: Option) -> None:
+        last = self.common.pop()
+        if self.common and self.lists and not self.behaviour.releases_everything:
+            self.common[-1] = last
+
+
+class _Distinct(RunningConstraint):
+    """No two values agree; with lists, none have anything in common."""
+
+    def __init__(self, rule: Constraint, features: Features) -> None:
+        super().__init__(rule, features)
+        self.values: list[Value] = []
+
+    def add(self, option: Option, value: Value | None) -> bool:
+        if value is None:
+            return False
+        for kind, known in self.values:
+            if kind != value[0]:
+                if self.behaviour.foreign_type_ends_distinct and not self.lists:
+                    break
+                continue
+            if self._collide(known, value[1]):
+                return False
+        self.values.append(value)
+        return True
+
+    def _collide(self, known: object, new: object) -> bool:
+        if isinstance(known, frozenset) and isinstance(new, frozenset):
+            return not known.isdisjoint(new)
+        return known == new
+
+    def remove(self, option: Option) -> None:
+        self.values.pop()
+
+
+class _ForgetfulDistinct(_Distinct):
+    """distinctAttribute as released: one value per request is remembered (section 14, fault 5)."""
+
+    def __init__(self, rule: Constraint, features: Features) -> None:
+        super().__init__(rule, features)
+        self.latest: dict[str, Value] = {}
+        self.count = 0
+
+    def add(self, option: Option, value: Value | None) -> bool:
+        if value is None:
+            return False
+        if self.count:
+            if value[0] == "unknown":
+                return False
+            for kind, known in self.latest.values():
+                if kind == value[0] and self._collide(known, value[1]):
+                    return False
+        self.latest[option.parent] = value
+        self.count += 1
+        return True
+
+    def remove(self, option: Option) -> None:
+        self.latest.pop(option.parent, None)
+        self.count -= 1
+
+
+def make_constraint(rule: Constraint, features: Features) -> RunningConstraint:
+    """The running form of a constraint."""
+    if not rule.distinct:
+        return _Match(rule, features)
+    return _Distinct(rule, features) if features.behaviour.releases_everything else _ForgetfulDistinct(rule, features)

@@ -1,0 +1,224 @@
+"""What a pod's claims mean on one node: the options with their devices, ready for a search.
+
+Devices are numbered in the order of the search; sets of devices are bit masks over these numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from cathedra.allocation.checks.capacity import Unusable, Usage, usage
+from cathedra.allocation.checks.selectors import Failure, selector_error
+from cathedra.allocation.checks.values import Value, constraint_value, scalar_or_set
+from cathedra.allocation.errors import FatalError, NodeError
+from cathedra.allocation.features import Features
+from cathedra.allocation.search.requests import CLAIM_LIMIT, ClaimPlan, Constraint, Obstacle, Option
+from cathedra.allocation.supply.devices import DeviceRecord
+from cathedra.allocation.supply.ledger import LedgerSnapshot
+from cathedra.allocation.supply.pools import NodeView, PoolState, PoolStatus, PoolView
+from cathedra.api.core import core_v1
+
+__all__ = ["Choice", "Problem", "RequestOnNode", "Solution", "expand"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Choice:
+    """An option on a node: how many devices, and for All which."""
+
+    option: Option
+    count: int
+    devices: tuple[int, ...] | None = None
+    """Positions of all devices, for All."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RequestOnNode:
+    """A request on a node: its choices in order of preference."""
+
+    choices: tuple[Choice, ...]
+    alternatives: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """One device for one choice; ``usage`` if it is a share."""
+
+    choice: Choice
+    position: int
+    usage: Usage | None
+
+
+@dataclass(frozen=True, slots=True)
+class Solution:
+    """Per claim the placements in order, and which choice each of its requests got."""
+
+    placements: tuple[tuple[Placement, ...], ...]
+    chosen: tuple[tuple[int, ...], ...]
+
+
+class Problem:
+    """The claims of a pod on one node."""
+
+    __slots__ = (
+        "claims",
+        "devices",
+        "features",
+        "node",
+        "operations_optional",
+        "plans",
+        "pool_of",
+        "requests",
+        "states",
+        "view",
+    )
+
+    def __init__(
+        self,
+        plans: Sequence[ClaimPlan],
+        node: core_v1.Node,
+        view: NodeView,
+        ledger: LedgerSnapshot,
+        features: Features,
+    ) -> None:
+        self.plans = plans
+        self.node = node
+        self.view = view
+        self.features = features
+        self.devices = view.devices
+        self.states = view.states(ledger, shares=features.consumable_capacity)
+        self.pool_of = [index for index, pool in enumerate(view.usable) for _ in pool.devices]
+        self.operations_optional = features.optional_node_operations and declares_optional_operations(node)
+        self.requests: list[list[RequestOnNode]] = []
+
+    # --- what the ledger says about a device
+
+    def state_of(self, position: int) -> tuple[PoolState, int]:
+        """The state of the device's pool, and the device's place in it."""
+        pool = self.pool_of[position]
+        return self.states[pool], position - self.view.offsets[pool]
+
+    def pool(self, position: int) -> PoolView:
+        """The device's pool."""
+        return self.view.usable[self.pool_of[position]]
+
+    def is_shareable(self, record: DeviceRecord) -> bool:
+        """Whether the device may be allocated several times."""
+        return record.shareable and self.features.consumable_capacity
+
+    def usage(self, option: Option, record: DeviceRecord) -> Usage | Unusable:
+        """What ``option`` takes of the device's capacity."""
+        return usage(record.signature, option.capacity, option.capacity_key, self.features)
+
+    def selectable(self, option: Option, position: int) -> bool:
+        """Whether the device passes class, selectors and node (spec: allocation.md, section 7).
+
+        Raises:
+            FatalError: a selector fails on it.
+        """
+        record = self.devices[position]
+        if record.device.binding_conditions and not self.features.device_binding_and_status:
+            return False
+        verdict = option.question.verdict(record.signature)
+        if isinstance(verdict, Failure):
+            # The memo may come from a device that looks alike; the text must be this one's.
+            verdict = option.question.evaluate(record.signature)
+            assert isinstance(verdict, Failure)
+            raise selector_error(verdict, option.origins, record, self.features)
+        if not verdict or record.own_target is None:
+            return bool(verdict)
+        try:
+            return record.own_target.matches(self.node)
+        except FatalError as error:
+            raise FatalError(
+                f"{option.where}: failed to perform node selection for device &{record.device}"
+                f" in slice {record.slice.name}: {error}"
+            ) from error
+
+    def value(self, option: Option, record: DeviceRecord, constraint: Constraint) -> Value | None:
+        """The value that ``constraint`` compares for the device.
+
+        Raises:
+            FatalError: a derived attribute fails.
+        """
+        for name, expression in option.derived:
+            if name == constraint.attribute:
+                return self._derived(name, expression, record)
+        return constraint_value(record.signature, constraint.attribute, self.features)
+
+    def _derived(self, name: str, expression: str, record: DeviceRecord) -> Value | None:
+        from cathedra.allocation.checks.derived import derive
+
+        attribute = derive(name, expression, record, self.features)
+        return None if attribute is None else scalar_or_set(attribute, self.features)
+
+
+def declares_optional_operations(node: core_v1.Node) -> bool:
+    """Whether the kubelet of ``node`` can leave out the preparation of devices that do not need it."""
+    return "DRAOptionalNodeOperations" in (node.status.declared_features or ())
+
+
+def expand(problem: Problem) -> None:
+    """Work out the choices of every request, in the order of section 6.
+
+    Raises:
+        FatalError: the claims are faulty, or a selector fails.
+        NodeError: All meets a pool that cannot be used.
+    """
+    late = problem.features.behaviour.claim_size_checked_last
+    for plan in problem.plans:
+        total = 0
+        requests: list[RequestOnNode] = []
+        for request in plan.requests:
+            choices: list[Choice] = []
+            for option in request.options:
+                if isinstance(option, Obstacle):
+                    raise option.error
+                choices.append(_choice(problem, option))
+            wanted = min((choice.count for choice in choices), default=0)
+            if not late and total + wanted > CLAIM_LIMIT:
+                raise FatalError(
+                    f"{request.where}: adding {wanted} devices exceeds the claim limit of {CLAIM_LIMIT}, "
+                    f"with {total} already accounted for"
+                )
+            total += wanted
+            requests.append(RequestOnNode(tuple(choices), request.alternatives))
+        if total > CLAIM_LIMIT:
+            raise FatalError(
+                f"{plan.where}: number of requested devices {total} exceeds the claim limit of {CLAIM_LIMIT}"
+            )
+        if plan.obstacle is not None:
+            raise plan.obstacle.error
+        problem.requests.append(requests)
+
+
+def _choice(problem: Problem, option: Option) -> Choice:
+    if not option.all_devices:
+        return Choice(option, option.count)
+    for pool in problem.view.pools:
+        if pool.status is PoolStatus.COMPLETE:
+            continue
+        trouble = "being updated" if pool.status is PoolStatus.INCOMPLETE else "invalid"
+        text = f"{option.where}: asks for all devices, but resource pool {pool} is currently {trouble}"
+        raise (FatalError if problem.features.behaviour.bad_pool_under_all_is_fatal else NodeError)(text)
+    positions = tuple(
+        position
+        for position, record in enumerate(problem.devices)
+        if problem.selectable(option, position) and _could_serve(problem, option, record, position)
+    )
+    return Choice(option, len(positions), positions)
+
+
+def _could_serve(problem: Problem, option: Option, record: DeviceRecord, position: int) -> bool:
+    """Whether All counts the device: its static capacity must do."""
+    if not problem.features.consumable_capacity:
+        return True
+    needed = problem.usage(option, record)
+    if isinstance(needed, Unusable):
+        if needed.error:
+            raise FatalError(needed.error)
+        return False
+    if problem.features.behaviour.all_leaves_out_full_devices:
+        state, place = problem.state_of(position)
+        return needed.fits(state.capacity.get(place, {}))
+    return needed.fits_alone

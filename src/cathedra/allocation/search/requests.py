@@ -1,0 +1,243 @@
+"""What a pod's claims ask for, prepared once and then put to every node (spec: allocation.md, section 6).
+
+Validation stops at the first problem, in the order of claims, requests and sub-requests. Only All must look at the node's devices
+while it is validated, so a problem found here is kept as an *obstacle* at its place in that order; it is raised when the expansion
+on a node arrives there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from cathedra.allocation.checks.selectors import Question, Questions
+from cathedra.allocation.errors import FatalError
+from cathedra.allocation.features import Features
+from cathedra.api.quantity import Quantity
+from cathedra.api.resource import (
+    DeviceClass,
+    DeviceConstraint,
+    DeviceRequest,
+    DeviceSelector,
+    DeviceSubRequest,
+    DeviceToleration,
+    ExactDeviceRequest,
+    ResourceClaim,
+)
+
+__all__ = ["CLAIM_LIMIT", "ClaimPlan", "ClassLookup", "Constraint", "Obstacle", "Option", "RequestPlan", "plan_claims"]
+
+CLAIM_LIMIT: Final = 32
+"""Devices that one claim may get."""
+
+ClassLookup: TypeAlias = Callable[[str], DeviceClass | None]
+"""Device classes by name; None if there is none."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Option:
+    """One way to satisfy a request: the request itself, or one of its sub-requests."""
+
+    claim: int
+    request: int
+    sub: int
+    name: str
+    """As in results: «request» or «request/subrequest»."""
+    parent: str
+    """The request's name."""
+    where: str
+    """«claim NS/NAME, request R», as texts of errors begin."""
+    device_class: DeviceClass
+    question: Question
+    origins: tuple[tuple[str, int], ...]
+    all_devices: bool
+    count: int
+    admin: bool
+    tolerations: tuple[DeviceToleration, ...]
+    capacity: Mapping[str, Quantity] | None
+    capacity_key: object
+    derived: tuple[tuple[str, str], ...]
+    """Name and expression."""
+    number: int = 0
+    """Place among all options of the pod."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Obstacle:
+    """A problem of the claims themselves."""
+
+    error: FatalError
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RequestPlan:
+    """A request and the ways to satisfy it, in order of preference."""
+
+    name: str
+    where: str
+    options: tuple[Option | Obstacle, ...]
+    alternatives: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Constraint:
+    """matchAttribute (or, if ``distinct``, distinctAttribute) over some requests of a claim; all if none is named."""
+
+    attribute: str
+    requests: frozenset[str]
+    distinct: bool
+
+    def concerns(self, option: Option) -> bool:
+        """Whether devices for ``option`` are subject to it."""
+        return not self.requests or option.parent in self.requests or option.name in self.requests
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ClaimPlan:
+    """One claim, taken apart."""
+
+    claim: ResourceClaim
+    where: str
+    requests: tuple[RequestPlan, ...]
+    constraints: tuple[Constraint, ...]
+    obstacle: Obstacle | None = None
+    """A problem of its constraints, which come after the requests."""
+
+
+def plan_claims(
+    claims: Sequence[ResourceClaim], classes: ClassLookup, questions: Questions, features: Features
+) -> tuple[ClaimPlan, ...]:
+    """Take ``claims`` apart. Problems become obstacles; nothing is raised."""
+    planner = _Planner(classes, questions, features)
+    return tuple(planner.claim(index, claim) for index, claim in enumerate(claims))
+
+
+class _Planner:
+    def __init__(self, classes: ClassLookup, questions: Questions, features: Features) -> None:
+        self.classes, self.questions, self.features = classes, questions, features
+        self.options = 0
+
+    def claim(self, index: int, claim: ResourceClaim) -> ClaimPlan:
+        where = f"claim {claim.metadata.namespace}/{claim.metadata.name}"
+        devices = claim.spec.devices
+        requests = tuple(
+            self.request(index, number, request, where) for number, request in enumerate(devices.requests or ())
+        )
+        constraints: list[Constraint] = []
+        for number, constraint in enumerate(devices.constraints or ()):
+            made = self.constraint(constraint)
+            if made is None:
+                text = f"{where}, constraint #{number}: empty constraint (unsupported constraint type?)"
+                return ClaimPlan(claim, where, requests, tuple(constraints), Obstacle(FatalError(text)))
+            constraints.append(made)
+        return ClaimPlan(claim, where, requests, tuple(constraints))
+
+    def constraint(self, constraint: DeviceConstraint) -> Constraint | None:
+        if constraint.match_attribute is not None:
+            return Constraint(constraint.match_attribute, frozenset(constraint.requests), distinct=False)
+        if constraint.distinct_attribute is not None and not self.features.stable:
+            return Constraint(constraint.distinct_attribute, frozenset(constraint.requests), distinct=True)
+        return None
+
+    def request(self, claim: int, number: int, request: DeviceRequest, where: str) -> RequestPlan:
+        label = f"{where}, request {request.name}"
+        if request.first_available:
+            return RequestPlan(
+                request.name, label, tuple(self.alternatives(claim, number, request, where)), alternatives=True
+            )
+        return RequestPlan(request.name, label, (self.exactly(claim, number, request, where),), alternatives=False)
+
+    def exactly(self, claim: int, number: int, request: DeviceRequest, where: str) -> Option | Obstacle:
+        exactly = request.exactly
+        if exactly is None:
+            return _obstacle(f"{where}, request {request.name}: empty request (unsupported request type?)")
+        if exactly.capacity is not None and exactly.capacity.requests and not self.features.consumable_capacity:
+            return _obstacle(
+                f"{where}, request {request.name}: has capacity requests, "
+                "but the DRAConsumableCapacity feature is disabled"
+            )
+        return self.option(exactly, (claim, number, 0), request.name, request.name, f"{where}, request {request.name}")
+
+    def alternatives(
+        self, claim: int, number: int, request: DeviceRequest, where: str
+    ) -> Iterator[Option | Obstacle]:
+        if not self.features.prioritized_list:
+            yield _obstacle(
+                f"{where}, request {request.name}: has subrequests, but the DRAPrioritizedList feature is disabled"
+            )
+            return
+        for sub in request.first_available:
+            if sub.capacity is not None and sub.capacity.requests and not self.features.consumable_capacity:
+                yield _obstacle(
+                    f"{where}, subrequest {sub.name}: has capacity requests, "
+                    "but the DRAConsumableCapacity feature is disabled"
+                )
+                return
+        for index, sub in enumerate(request.first_available):
+            name = f"{request.name}/{sub.name}"
+            yield self.option(sub, (claim, number, index), name, request.name, f"{where}, request {sub.name}")
+
+    def option(
+        self,
+        request: ExactDeviceRequest | DeviceSubRequest,
+        place: tuple[int, int, int],
+        name: str,
+        parent: str,
+        where: str,
+    ) -> Option | Obstacle:
+        derived = tuple((one.name, one.expression) for one in getattr(request, "derived_attributes", ()) or ())
+        if derived and not self.features.derived_attributes:
+            return _obstacle(f"{where}: cannot handle request with derived attributes, the feature is disabled")
+        for index, selector in enumerate(request.selectors):
+            if selector.cel is None:
+                return _obstacle(f"{where}, selector #{index}: CEL expression empty (unsupported selector type?)")
+        admin = request.admin_access if isinstance(request, ExactDeviceRequest) else None
+        if admin is not None and not self.features.admin_access:
+            return _obstacle(f"{where}: admin access is requested, but the feature is disabled")
+        if not request.device_class_name:
+            return _obstacle(f"{where}: missing device class name (unsupported request type?)")
+        device_class = self.classes(request.device_class_name)
+        if device_class is None:
+            class_name = request.device_class_name
+            return _obstacle(
+                f"{where}: could not retrieve device class {class_name}: "
+                f'deviceclass.resource.k8s.io "{class_name}" not found'
+            )
+        if request.allocation_mode not in ("ExactCount", "All"):
+            return _obstacle(f"{where}: unsupported count mode {request.allocation_mode}")
+        claim_origin = where.partition(",")[0]
+        capacity = request.capacity.requests if request.capacity is not None else None
+        self.options += 1
+        return Option(
+            claim=place[0],
+            request=place[1],
+            sub=place[2],
+            name=name,
+            parent=parent,
+            where=where,
+            device_class=device_class,
+            question=self.questions.of(
+                (*_expressions(device_class.spec.selectors), *_expressions(request.selectors)), self.features
+            ),
+            origins=(
+                *((f"class {device_class.metadata.name}", i) for i in range(len(device_class.spec.selectors))),
+                *((claim_origin, i) for i in range(len(request.selectors))),
+            ),
+            all_devices=request.allocation_mode == "All",
+            count=request.count,
+            admin=bool(admin),
+            tolerations=request.tolerations,
+            capacity=capacity,
+            capacity_key=tuple(sorted((key, str(value)) for key, value in (capacity or {}).items())),
+            derived=derived,
+            number=self.options - 1,
+        )
+
+
+def _expressions(selectors: Sequence[DeviceSelector]) -> list[str]:
+    return [selector.cel.expression if selector.cel is not None else "" for selector in selectors]
+
+
+def _obstacle(text: str) -> Obstacle:
+    return Obstacle(FatalError(text))

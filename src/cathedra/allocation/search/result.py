@@ -1,0 +1,175 @@
+"""The answer of a search as Kubernetes writes it: devices, configuration, node selector (spec: allocation.md, section 13)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from cathedra.allocation.errors import FatalError
+from cathedra.allocation.features import Features
+from cathedra.allocation.search.problem import Placement, RequestOnNode, Solution
+from cathedra.allocation.search.requests import ClaimPlan, Option
+from cathedra.allocation.supply.devices import DeviceRecord
+from cathedra.api.core import core_v1
+from cathedra.api.resource import (
+    AllocationResult,
+    DeviceAllocationConfiguration,
+    DeviceAllocationResult,
+    DeviceRequestAllocationResult,
+    OpaqueDeviceConfiguration,
+)
+
+__all__ = ["write_results"]
+
+
+def write_results(
+    plans: tuple[ClaimPlan, ...],
+    requests: list[list[RequestOnNode]],
+    solution: Solution,
+    devices: list[DeviceRecord],
+    node_name: str,
+    features: Features,
+    new_share_id: Callable[[], str],
+) -> tuple[AllocationResult, ...]:
+    """One AllocationResult per claim.
+
+    Raises:
+        FatalError: a slice's node selector has several terms.
+    """
+    results = []
+    for index, plan in enumerate(plans):
+        placements = solution.placements[index]
+        chosen = [
+            request.choices[solution.chosen[index][number]].option for number, request in enumerate(requests[index])
+        ]
+        results.append(
+            AllocationResult(
+                devices=DeviceAllocationResult(
+                    results=tuple(_device(placement, devices, features, new_share_id) for placement in placements),
+                    config=tuple(_config(plan, chosen, features)),
+                ),
+                node_selector=_node_selector(plan, [devices[one.position] for one in placements], node_name),
+            )
+        )
+    return tuple(results)
+
+
+def _device(
+    placement: Placement, devices: list[DeviceRecord], features: Features, new_share_id: Callable[[], str]
+) -> DeviceRequestAllocationResult:
+    record = devices[placement.position]
+    option = placement.choice.option
+    device = record.device
+    usage = placement.usage
+    bound = features.device_binding_and_status
+    return DeviceRequestAllocationResult(
+        request=option.name,
+        driver=record.id[0],
+        pool=record.id[1],
+        device=record.name,
+        admin_access=True if option.admin else None,
+        tolerations=option.tolerations,
+        binding_conditions=device.binding_conditions if bound else (),
+        binding_failure_conditions=device.binding_failure_conditions if bound else (),
+        share_id=None if usage is None else new_share_id(),
+        consumed_capacity={}
+        if usage is None
+        else dict(zip(usage.names, usage.amounts, strict=True)),
+        skip_node_operations=record.slice.source.spec.skip_node_operations,
+    )
+
+
+@dataclass(slots=True)
+class _Entry:
+    source: str
+    opaque: OpaqueDeviceConfiguration | None
+    requests: list[str] = field(default_factory=list)
+
+
+def _config(
+    plan: ClaimPlan, chosen: list[Option], features: Features
+) -> Iterable[DeviceAllocationConfiguration]:
+    entries: list[_Entry] = []
+    of_class: dict[str, list[_Entry]] = {}
+    for option in chosen:
+        name = option.device_class.metadata.name
+        if name in of_class:
+            for entry in of_class[name]:
+                entry.requests.append(option.name)
+            continue
+        of_class[name] = [
+            _Entry("FromClass", config.opaque, [option.name]) for config in option.device_class.spec.config
+        ]
+        entries.extend(of_class[name])
+    entries.extend(_claim_entries(plan, chosen, features))
+    unnamed = features.behaviour.class_config_for_all_is_unnamed
+    for entry in entries:
+        named = set(entry.requests)
+        everything = all(option.parent in named or option.name in named for option in chosen)
+        requests = () if unnamed and everything else tuple(entry.requests)
+        yield DeviceAllocationConfiguration(opaque=entry.opaque, source=entry.source, requests=requests)
+
+
+def _claim_entries(plan: ClaimPlan, chosen: list[Option], features: Features) -> Iterable[_Entry]:
+    configs = plan.claim.spec.devices.config
+    if features.behaviour.claim_config_listed_once:
+        for config in configs:
+            named = set(config.requests)
+            if not named or any(option.parent in named or option.name in named for option in chosen):
+                yield _Entry("FromClaim", config.opaque, list(config.requests))
+        return
+    for config in configs:
+        if not config.requests:
+            yield _Entry("FromClaim", config.opaque)
+            continue
+        for option in chosen:
+            if option.parent in config.requests or option.name in config.requests:
+                yield _Entry("FromClaim", config.opaque, list(config.requests))
+
+
+def _node_selector(plan: ClaimPlan, records: list[DeviceRecord], node_name: str) -> core_v1.NodeSelector | None:
+    selectors = []
+    for record in records:
+        spec = record.slice.source.spec
+        name, selector = (
+            (record.device.node_name, record.device.node_selector)
+            if record.slice.per_device
+            else (spec.node_name, spec.node_selector)
+        )
+        if name or record.device.binds_to_node:
+            return _only(node_name)
+        if selector is not None:
+            selectors.append(selector)
+    fields: list[core_v1.NodeSelectorRequirement] = []
+    expressions: list[core_v1.NodeSelectorRequirement] = []
+    for selector in selectors:
+        terms = selector.node_selector_terms
+        if len(terms) > 1:
+            raise FatalError(
+                f"create NodeSelector for claim {plan.claim.metadata.name}: "
+                f"unsupported ResourceSlice.NodeSelector with {len(terms)} terms"
+            )
+        for term in terms:
+            _merge(fields, term.match_fields)
+            _merge(expressions, term.match_expressions)
+    if not fields and not expressions:
+        return None
+    term = core_v1.NodeSelectorTerm(match_fields=tuple(fields), match_expressions=tuple(expressions))
+    return core_v1.NodeSelector(node_selector_terms=(term,))
+
+
+def _only(node_name: str) -> core_v1.NodeSelector:
+    requirement = core_v1.NodeSelectorRequirement(key="metadata.name", operator="In", values=(node_name,))
+    return core_v1.NodeSelector(node_selector_terms=(core_v1.NodeSelectorTerm(match_fields=(requirement,)),))
+
+
+def _merge(
+    into: list[core_v1.NodeSelectorRequirement], more: Iterable[core_v1.NodeSelectorRequirement]
+) -> None:
+    for one in more:
+        same = (
+            other.key == one.key and other.operator == one.operator and set(other.values) == set(one.values)
+            for other in into
+        )
+        if not any(same):
+            into.append(one)

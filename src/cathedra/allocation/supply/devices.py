@@ -1,0 +1,211 @@
+"""Devices as the allocator sees them: prepared once when their slice arrives, looked at millions of times after.
+
+A *signature* is what a selector can see of a device: driver, attributes, capacity, and whether it may be shared. Devices
+with equal signatures share one object, and with it every answer that was ever computed from it: CEL verdicts, attribute
+values, consumed capacity. A *kind* adds everything else that matters to the search except the name; two devices of
+one kind are interchangeable (spec: allocation.md, 15.4).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+from cathedra.allocation.supply.nodes import NodeTarget
+from cathedra.api.resource import (
+    CounterSet,
+    Device,
+    DeviceAttribute,
+    DeviceCapacity,
+    DeviceTaint,
+    DeviceTaintRule,
+    ResourceSlice,
+)
+from cathedra.api.struct import encode
+
+__all__ = ["DeviceID", "DeviceRecord", "Interner", "PoolID", "Signature", "SliceRecord"]
+
+PoolID: TypeAlias = tuple[str, str]
+"""Driver and pool name."""
+DeviceID: TypeAlias = tuple[str, str, str]
+"""Driver, pool name and device name."""
+
+
+class Signature:
+    """What selectors, constraints and capacity checks can see of a device; shared by all devices that look alike.
+
+    ``answers`` is a memo for whoever computes something from a signature alone.
+    """
+
+    __slots__ = ("allow_multiple", "answers", "attributes", "capacity", "driver", "number", "plain")
+
+    def __init__(self, number: int, driver: str, device: Device) -> None:
+        self.number = number
+        self.driver = driver
+        self.attributes: Mapping[str, DeviceAttribute] = device.attributes or {}
+        self.capacity: Mapping[str, DeviceCapacity] = device.capacity or {}
+        self.allow_multiple = bool(device.allow_multiple_allocations)
+        self.answers: dict[Any, Any] = {}
+        self.plain = all(_is_plain(name, driver, self.attributes) for name in self.attributes)
+
+    def attribute(self, name: str) -> DeviceAttribute | None:
+        """The attribute with the qualified ``name``; a bare one counts as the driver's (spec: allocation.md, 10.2)."""
+        found = self.attributes.get(name)
+        if found is not None:
+            return found
+        domain, _, bare = name.rpartition("/")
+        return self.attributes.get(bare) if domain == self.driver else None
+
+
+def _is_plain(name: str, driver: str, attributes: Mapping[str, DeviceAttribute]) -> bool:
+    """Whether an attribute cannot disturb selectors that do not look at it."""
+    value = attributes[name]
+    if value.version is not None or value.versions:
+        return False
+    if value.int_ is None and value.bool_ is None and value.string is None:
+        return False
+    return "/" in name or f"{driver}/{name}" not in attributes
+
+
+class DeviceRecord:
+    """One device of one slice, with the taints of the rules that apply to it."""
+
+    __slots__ = ("device", "id", "kind", "name", "own_target", "shareable", "signature", "slice", "taints")
+
+    def __init__(
+        self,
+        slice_record: SliceRecord,
+        device: Device,
+        taints: tuple[DeviceTaint, ...],
+        signature: Signature,
+        kind: int,
+        own_target: NodeTarget | None,
+    ) -> None:
+        self.slice = slice_record
+        self.device = device
+        self.name = device.name
+        self.id: DeviceID = (*slice_record.pool, device.name)
+        self.taints = taints
+        self.signature = signature
+        self.kind = kind
+        self.own_target = own_target
+        self.shareable = signature.allow_multiple
+
+    def __str__(self) -> str:
+        return "/".join(self.id)
+
+
+class SliceRecord:
+    """One slice, taken apart."""
+
+    __slots__ = (
+        "count",
+        "counter_sets",
+        "devices",
+        "generation",
+        "has_binding",
+        "has_groups",
+        "label_keys",
+        "name",
+        "node_name",
+        "per_device",
+        "pool",
+        "sequence",
+        "serial",
+        "skip_operations",
+        "source",
+        "target",
+    )
+
+    def __init__(
+        self, source: ResourceSlice, rules: Sequence[DeviceTaintRule], interner: Interner, sequence: int
+    ) -> None:
+        spec = source.spec
+        self.source = source
+        self.name = source.metadata.name
+        self.sequence = sequence
+        self.pool: PoolID = (spec.driver, spec.pool.name)
+        self.generation = spec.pool.generation
+        self.count = spec.pool.resource_slice_count
+        self.target = NodeTarget(spec.node_name, spec.all_nodes, spec.node_selector)
+        self.node_name = spec.node_name or ""
+        self.per_device = bool(spec.per_device_node_selection)
+        self.skip_operations = bool(spec.skip_node_operations)
+        self.counter_sets: tuple[CounterSet, ...] = spec.shared_counters or ()
+        devices = spec.devices or ()
+        self.has_binding = any(device.binding_conditions for device in devices)
+        self.has_groups = any(groups_of(entry) for device in devices for entry in device.consumes_counters)
+        self.devices = tuple(self._record(device, rules, interner) for device in devices)
+        own = (record.own_target.label_keys for record in self.devices if record.own_target is not None)
+        self.label_keys = self.target.label_keys.union(*own)
+        self.serial = interner.next_serial()
+
+    def _record(self, device: Device, rules: Sequence[DeviceTaintRule], interner: Interner) -> DeviceRecord:
+        taints = device.taints or ()
+        for rule in rules:
+            if selects(rule, *self.pool, device.name):
+                taints = (*taints, rule.spec.taint)
+        own = NodeTarget(device.node_name, device.all_nodes, device.node_selector) if self.per_device else None
+        signature = interner.signature(self.pool[0], device)
+        kind = interner.kind(signature, device, taints, self)
+        return DeviceRecord(self, device, taints, signature, kind, own)
+
+
+def selects(rule: DeviceTaintRule, driver: str, pool: str, device: str) -> bool:
+    """Whether ``rule`` taints that device; a rule without a selector taints every one (spec: allocation.md, 4)."""
+    selector = rule.spec.device_selector
+    if selector is None:
+        return True
+    return selector.driver in (None, driver) and selector.pool in (None, pool) and selector.device in (None, device)
+
+
+def groups_of(consumption: object) -> tuple[str, ...]:
+    """The compatibility groups that an entry of consumesCounters names."""
+    groups: tuple[str, ...] = getattr(consumption, "compatibility_groups", ()) or ()
+    return groups
+
+
+class Interner:
+    """Gives equal things equal numbers, for as long as the inventory lives."""
+
+    __slots__ = ("_kinds", "_serial", "_shapes", "_signatures")
+
+    def __init__(self) -> None:
+        self._signatures: dict[object, Signature] = {}
+        self._kinds: dict[object, int] = {}
+        self._shapes: dict[object, int] = {}
+        self._serial = 0
+
+    def next_serial(self) -> int:
+        """A number that no slice record had before."""
+        self._serial += 1
+        return self._serial
+
+    def signature(self, driver: str, device: Device) -> Signature:
+        """The one signature of all devices that look like this one."""
+        key = (
+            driver,
+            bool(device.allow_multiple_allocations),
+            encode(device.attributes) if device.attributes else b"",
+            encode(device.capacity) if device.capacity else b"",
+        )
+        found = self._signatures.get(key)
+        if found is None:
+            found = self._signatures[key] = Signature(len(self._signatures), driver, device)
+        return found
+
+    def kind(self, signature: Signature, device: Device, taints: Sequence[DeviceTaint], owner: SliceRecord) -> int:
+        """A number that two devices share exactly if nothing but their names tells them apart."""
+        key = (
+            signature.number,
+            tuple((taint.key, taint.value, taint.effect) for taint in taints),
+            encode(device.consumes_counters) if device.consumes_counters else b"",
+            bool(device.binding_conditions),
+            owner.skip_operations,
+            encode((device.node_name, device.all_nodes, device.node_selector)) if owner.per_device else None,
+        )
+        return self._kinds.setdefault(key, len(self._kinds))
+
+    def shape(self, key: object) -> int:
+        """A number for any other thing that is compared often."""
+        return self._shapes.setdefault(key, len(self._shapes))

@@ -1,0 +1,340 @@
+"""What one node sees: the pools it can use, in the order in which the search walks them (spec: allocation.md, section 5).
+
+A view depends on the node's own slices, on the unbound ones and on the labels that some selector asks for; as long as those
+are the same it is reused, also across snapshots. A pool that many nodes see alike is built once for all of them.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from cathedra.allocation.errors import FatalError
+from cathedra.allocation.features import Features
+from cathedra.allocation.supply.devices import DeviceRecord, PoolID, SliceRecord, groups_of
+from cathedra.allocation.supply.inventory import InventorySnapshot
+from cathedra.allocation.supply.ledger import NOTHING, LedgerSnapshot, PoolLedger
+from cathedra.api.core import core_v1
+
+__all__ = ["NodeView", "PoolState", "PoolStatus", "PoolView", "node_view"]
+
+
+class PoolStatus(enum.Enum):
+    """Whether the devices of a pool can be used, and if not how Kubernetes says so."""
+
+    COMPLETE = "complete"
+    INCOMPLETE = "being updated"
+    INVALID = "invalid"
+
+
+class PoolState:
+    """What the ledger leaves of one pool: masks over the pool's devices, capacity in use, counters available."""
+
+    __slots__ = ("available", "capacity", "groups", "key", "shared", "taken")
+
+    def __init__(self, pool: PoolView, ledger: PoolLedger, *, shares: bool) -> None:
+        self.taken = 0
+        self.shared = 0
+        self.capacity: dict[int, dict[str, int]] = {}
+        held = ledger.holdings
+        if held:
+            for position, record in enumerate(pool.devices):
+                if record.name in held:
+                    self._enter(position, held[record.name], shares=shares)
+        self.available = dict(pool.counters)
+        self.groups: dict[str, frozenset[str]] = {}
+        if pool.counters and held:
+            for record in (*pool.devices, *pool.others):
+                if record.name in held:
+                    self._charge(record)
+        self.key: object = None
+        if held:
+            capacity = tuple((at, tuple(sorted(used.items()))) for at, used in sorted(self.capacity.items()))
+            groups = tuple(sorted((name, tuple(sorted(of))) for name, of in self.groups.items()))
+            self.key = (self.taken, self.shared, capacity, tuple(self.available.values()), groups)
+
+    def _enter(self, position: int, holdings: Iterable[Any], *, shares: bool) -> None:
+        for holding in holdings:
+            if holding.share_id is None or not shares:
+                self.taken |= 1 << position
+                continue
+            self.shared |= 1 << position
+            if holding.consumed:
+                used = self.capacity.setdefault(position, {})
+                for name, amount in holding.consumed:
+                    used[name] = used.get(name, 0) + amount
+
+    def _charge(self, record: DeviceRecord) -> None:
+        for consumption in record.device.consumes_counters:
+            for name, counter in consumption.counters.items():
+                key = (consumption.counter_set, name)
+                self.available[key] = self.available.get(key, 0) - counter.value.nanos
+            groups = frozenset(groups_of(consumption))
+            before = self.groups.get(consumption.counter_set)
+            self.groups[consumption.counter_set] = groups if before is None else before & groups
+
+
+class PoolView:
+    """One pool as some node sees it."""
+
+    __slots__ = ("_states", "counters", "devices", "has_binding", "id", "others", "shape", "status")
+
+    def __init__(
+        self,
+        pool: PoolID,
+        status: PoolStatus,
+        devices: tuple[DeviceRecord, ...],
+        others: tuple[DeviceRecord, ...],
+        counters: Mapping[tuple[str, str], int],
+        *,
+        has_binding: bool,
+        shape: int,
+    ) -> None:
+        self.id = pool
+        self.status = status
+        self.devices = devices
+        self.others = others
+        self.counters = counters
+        self.has_binding = has_binding
+        self.shape = shape
+        self._states: dict[bool, tuple[PoolLedger, PoolState]] = {}
+
+    def state(self, ledger: PoolLedger, *, shares: bool) -> PoolState:
+        """What ``ledger`` leaves; the last answer is kept. Without ``shares`` every holding is a dedicated one."""
+        known = self._states.get(shares)
+        if known is not None and known[0] is ledger:
+            return known[1]
+        made = PoolState(self, ledger, shares=shares)
+        self._states[shares] = (ledger, made)
+        return made
+
+    def __str__(self) -> str:
+        return "/".join(self.id)
+
+
+class NodeView:
+    """The pools of one node in the order of the search, and the usable devices in one row."""
+
+    __slots__ = (
+        "bound",
+        "depends",
+        "devices",
+        "invalid",
+        "node_mask",
+        "offsets",
+        "pools",
+        "shape",
+        "unbound",
+        "usable",
+    )
+
+    def __init__(
+        self,
+        pools: tuple[PoolView, ...],
+        snapshot: InventorySnapshot,
+        bound: tuple[SliceRecord, ...] | None,
+        depends: tuple[tuple[PoolID, tuple[SliceRecord, ...] | None], ...],
+        node: core_v1.Node,
+    ) -> None:
+        self.pools = pools
+        self.bound = bound
+        self.unbound = snapshot.unbound
+        self.depends = depends
+        self.usable = tuple(pool for pool in pools if pool.status is PoolStatus.COMPLETE)
+        self.invalid = any(pool.status is PoolStatus.INVALID for pool in pools)
+        offsets = []
+        devices: list[DeviceRecord] = []
+        for pool in self.usable:
+            offsets.append(len(devices))
+            devices.extend(pool.devices)
+        self.offsets = tuple(offsets)
+        self.devices = devices
+        self.node_mask = _reachable(devices, node)
+        self.shape = snapshot.interner.shape((tuple(pool.shape for pool in pools), self.node_mask))
+
+    def is_current(self, snapshot: InventorySnapshot, bound: tuple[SliceRecord, ...] | None) -> bool:
+        """Whether nothing that this view was made from has changed."""
+        return (
+            self.bound is bound
+            and self.unbound is snapshot.unbound
+            and all(snapshot.pools.get(pool) is records for pool, records in self.depends)
+        )
+
+    def states(self, ledger: LedgerSnapshot, *, shares: bool) -> tuple[PoolState, ...]:
+        """What the ledger leaves of each usable pool."""
+        pools = ledger.pools
+        return tuple(pool.state(pools.get(pool.id, NOTHING), shares=shares) for pool in self.usable)
+
+
+def node_view(snapshot: InventorySnapshot, node: core_v1.Node, features: Features) -> NodeView:
+    """What ``node`` sees of ``snapshot``.
+
+    Raises:
+        FatalError: a node selector cannot be parsed.
+    """
+    views: dict[Any, NodeView] = snapshot.memo.setdefault(("views", _relevant_features(features)), {})
+    name = node.metadata.name
+    labels = node.metadata.labels or {}
+    key = (name, tuple(labels.get(key) for key in snapshot.label_keys)) if snapshot.label_keys else name
+    bound = snapshot.bound.get(name)
+    view = views.get(key)
+    if view is None or not view.is_current(snapshot, bound):
+        view = views[key] = _Gathering(snapshot, node, features).view(bound)
+    return view
+
+
+def _relevant_features(features: Features) -> tuple[bool, ...]:
+    return (
+        features.partitionable_devices,
+        features.compatibility_groups,
+        features.stable,
+        features.behaviour.counter_slices_reach_every_node,
+    )
+
+
+def _reachable(devices: list[DeviceRecord], node: core_v1.Node) -> int | None:
+    """Mask of the devices whose own node selection admits the node; None if no device has one.
+
+    A selector that cannot be parsed counts as a match: the search raises when it reaches the device.
+    """
+    if all(record.own_target is None for record in devices):
+        return None
+    mask = 0
+    for position, record in enumerate(devices):
+        target = record.own_target
+        if target is None or (target.problem and not target.name and not target.all_nodes) or target.matches(node):
+            mask |= 1 << position
+    return mask
+
+
+class _Gathering:
+    """Collects the pools of one node."""
+
+    def __init__(self, snapshot: InventorySnapshot, node: core_v1.Node, features: Features) -> None:
+        self.snapshot = snapshot
+        self.node = node
+        self.features = features
+        self.everywhere = features.partitionable_devices and (
+            features.behaviour.counter_slices_reach_every_node or features.stable
+        )
+
+    def view(self, bound: tuple[SliceRecord, ...] | None) -> NodeView:
+        kept: dict[PoolID, list[SliceRecord]] = {}
+        for record in self._relevant(bound or ()):
+            known = kept.get(record.pool)
+            if known is None or record.generation > known[0].generation:
+                kept[record.pool] = [record]
+            elif record.generation == known[0].generation:
+                known.append(record)
+        pools = []
+        depends = []
+        for pool, records in kept.items():
+            if len(records) != records[0].count:
+                depends.append((pool, self.snapshot.pools.get(pool)))
+            made = self._pool(pool, records)
+            if made is not None:
+                pools.append(made)
+        pools.sort(key=lambda pool: (pool.has_binding and pool.status is PoolStatus.COMPLETE, _bytes(pool.id)))
+        return NodeView(tuple(pools), self.snapshot, bound, tuple(depends), self.node)
+
+    def _relevant(self, bound: tuple[SliceRecord, ...]) -> Iterator[SliceRecord]:
+        for record in (*bound, *self.snapshot.unbound):
+            if self._exists(record) and self._considered(record) and self._reaches(record):
+                yield record
+        if self.everywhere:
+            for record in self.snapshot.counter_slices:
+                if record.node_name and record.node_name != self.node.metadata.name and self._exists(record):
+                    yield record
+
+    def _exists(self, record: SliceRecord) -> bool:
+        return self.features.compatibility_groups or not record.has_groups
+
+    def _considered(self, record: SliceRecord) -> bool:
+        return self.features.partitionable_devices or not (record.per_device or record.counter_sets)
+
+    def _reaches(self, record: SliceRecord) -> bool:
+        if self.everywhere and record.counter_sets:
+            return True
+        if record.target.is_set:
+            try:
+                return record.target.matches(self.node)
+            except FatalError as error:
+                text = f"gather pool information: failed to perform node selection for slice {record.name}: {error}"
+                raise FatalError(text) from error
+        return record.per_device and any(self._device_reaches(device) for device in record.devices)
+
+    def _device_reaches(self, record: DeviceRecord) -> bool:
+        if record.own_target is None:
+            return False
+        try:
+            return record.own_target.matches(self.node)
+        except FatalError as error:
+            raise FatalError(
+                f"gather pool information: failed to perform node selection for device &{record.device}"
+                f" in slice {record.slice.name}: {error}"
+            ) from error
+
+    def _pool(self, pool: PoolID, records: list[SliceRecord]) -> PoolView | None:
+        rest: list[SliceRecord] = []
+        complete = len(records) == records[0].count
+        if not complete:
+            generation = records[0].generation
+            every = [record for record in self.snapshot.pools.get(pool, ()) if self._exists(record)]
+            if any(record.generation > generation for record in every):
+                return None
+            same = [record for record in every if record.generation == generation]
+            complete = len(same) == records[0].count
+            chosen = set(records)
+            rest = [record for record in same if record not in chosen]
+        if not self.features.stable:
+            records.sort(key=lambda record: _bytes((record.name,)))
+        memo = self.snapshot.memo.setdefault(("pools", _relevant_features(self.features)), {})
+        key = (complete, tuple(record.serial for record in records), tuple(sorted(record.serial for record in rest)))
+        known: tuple[PoolView, int] | None = memo.get(pool) if len(memo) else None
+        if known is not None and known[1] == key:
+            return known[0]
+        view = self._build(pool, records, rest, complete=complete)
+        memo[pool] = (view, key)
+        return view
+
+    def _build(self, pool: PoolID, records: list[SliceRecord], rest: list[SliceRecord], *, complete: bool) -> PoolView:
+        partitions = self.features.partitionable_devices
+        targeting = [record for record in records if not (partitions and record.counter_sets)]
+        devices = tuple(device for record in targeting for device in record.devices)
+        if not complete:
+            shape = self.snapshot.interner.shape(("incomplete",))
+            return PoolView(pool, PoolStatus.INCOMPLETE, devices, (), {}, has_binding=False, shape=shape)
+        others = tuple(
+            device for record in rest if not (partitions and record.counter_sets) for device in record.devices
+        )
+        counters: dict[tuple[str, str], int] = {}
+        valid = len({device.name for device in devices}) == len(devices)
+        if partitions:
+            sets = [one for record in (*records, *rest) for one in record.counter_sets]
+            valid = valid and len({one.name for one in sets}) == len(sets)
+            for one in sets:
+                counters.update({(one.name, name): counter.value.nanos for name, counter in one.counters.items()})
+            names = {one.name for one in sets}
+            checked = (*devices, *others)
+            if self.features.behaviour.counter_slices_reach_every_node:
+                checked += tuple(one for record in (*records, *rest) if record.counter_sets for one in record.devices)
+            valid = valid and all(_refers(device, names, counters) for device in checked)
+        status = PoolStatus.COMPLETE if valid else PoolStatus.INVALID
+        has_binding = any(record.has_binding for record in targeting)
+        kinds = tuple(device.kind for device in devices)
+        shape = self.snapshot.interner.shape((status, pool[0], kinds, tuple(sorted(counters.items()))))
+        return PoolView(pool, status, devices, others, counters, has_binding=has_binding, shape=shape)
+
+
+def _refers(record: DeviceRecord, sets: set[str], counters: Mapping[tuple[str, str], int]) -> bool:
+    """Whether every counter that a device consumes exists."""
+    return all(
+        consumption.counter_set in sets
+        and all((consumption.counter_set, name) in counters for name in consumption.counters)
+        for consumption in record.device.consumes_counters
+    )
+
+
+def _bytes(names: Iterable[str]) -> tuple[bytes, ...]:
+    return tuple(name.encode() for name in names)
