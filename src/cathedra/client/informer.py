@@ -72,6 +72,15 @@ class Informer(Generic[T]):
         """Whether the first list has arrived and been handed to all handlers."""
         return self._synced.is_set()
 
+    def has_reached(self, resource_version: str) -> bool:
+        """Whether the store shows the state after the write that answered ``resource_version``.
+
+        Resource versions of one resource are numbers that grow; one that is no number counts as reached.
+        """
+        if not resource_version.isdigit() or not self._resource_version.isdigit():
+            return self.synced
+        return int(self._resource_version) >= int(resource_version)
+
     async def wait_synced(self) -> None:
         """Wait for the first list."""
         await self._synced.wait()

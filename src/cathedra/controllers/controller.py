@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from cathedra.api.gates import FeatureGates, UnknownGate
 from cathedra.client.client import Client
 from cathedra.client.events import EventRecorder
 from cathedra.client.informer import SharedInformers
+from cathedra.client.transport import ResourceRef
 from cathedra.clock import Clock
 
 __all__ = ["Controller", "ControllerContext"]
@@ -30,6 +31,8 @@ class ControllerContext:
     gates: FeatureGates
     root_ca: str = ""
     """PEM of the certificate authority that pods may trust the API server by."""
+    served: tuple[ResourceRef[Any], ...] = ()
+    """Every resource that can be listed, watched and deleted."""
 
     def recorder(self, component: str) -> EventRecorder:
         """A recorder of events that come from ``component``; its `run` belongs to the controller."""

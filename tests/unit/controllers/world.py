@@ -10,6 +10,8 @@ from typing import Any, TypeVar
 from cathedra.api.core.core_v1 import Event, Pod
 from cathedra.api.gates import FeatureGates
 from cathedra.api.struct import KubeStruct, replace
+from cathedra.apiserver.config import ServerConfig
+from cathedra.apiserver.server import APIServer
 from cathedra.client.client import Client, ResourceClient
 from cathedra.client.informer import SharedInformers
 from cathedra.client.objects import metadata_of
@@ -17,12 +19,12 @@ from cathedra.client.resources import EVENTS, PODS
 from cathedra.client.transport import ResourceRef, Transport
 from cathedra.clock import LoopClock, run_virtual
 from cathedra.controllers.controller import Controller, ControllerContext
-from tests.unit.client.fake_transport import FakeTransport
+from tests.unit.apiserver.plain_definitions import plain_definitions
 
 T = TypeVar("T", bound=KubeStruct)
 R = TypeVar("R")
 
-GATES = FeatureGates({"DRAAdminAccess": True, "DRAPrioritizedList": True})
+GATES = FeatureGates.for_release()
 
 
 class World:
@@ -93,7 +95,8 @@ def play(
     """Tell ``story`` in virtual time while the controllers that ``make`` makes are at work."""
 
     async def main() -> R:
-        world = World(await open_transport(), gates)
+        server = await open_server(gates)
+        world = World(server.transport("system:admin"), gates)
         makers = make if isinstance(make, tuple) else (make,)
         controllers = [one(world.context) for one in makers]
         tasks = [asyncio.ensure_future(world.context.informers.run())]
@@ -109,9 +112,13 @@ def play(
             for task in (teller, *tasks):
                 task.cancel()
             await asyncio.gather(teller, *tasks, return_exceptions=True)
+            await server.close()
 
     return run_virtual(main())
 
 
-async def open_transport() -> Transport:
-    return FakeTransport()
+async def open_server(gates: FeatureGates) -> APIServer:
+    """An API server with a memory store, in this event loop's time."""
+    clock = LoopClock(asyncio.get_running_loop())
+    config = ServerConfig(gates=gates, definitions=plain_definitions())
+    return await APIServer.open(config, clock=clock, random=random.Random(2))

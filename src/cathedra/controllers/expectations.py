@@ -1,0 +1,57 @@
+"""Own writes that the informer has to show before a controller may count again.
+
+A controller that creates three pods and looks at a store that shows one of them would create two more. So it notes the
+resource version of what it wrote, and waits until the store is at least as new.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Generic, TypeVar
+
+from cathedra.api.struct import KubeStruct
+from cathedra.client.informer import Informer
+from cathedra.client.objects import metadata_of
+from cathedra.clock import Clock
+
+__all__ = ["Expectations"]
+
+K = TypeVar("K", bound=Hashable)
+T = TypeVar("T", bound=KubeStruct)
+
+LONGEST_WAIT = 300.0
+"""Seconds after which a write that never showed up is no longer waited for."""
+
+
+class Expectations(Generic[K]):
+    """Per key: how new the store has to be."""
+
+    def __init__(self, informer: Informer[T], clock: Clock) -> None:
+        self._informer = informer
+        self._clock = clock
+        self._expected: dict[K, tuple[str, float]] = {}
+
+    def expect(self, key: K, written: KubeStruct | None) -> None:
+        """Wait for ``written``, as the API server answered it."""
+        if written is None:
+            return
+        version = metadata_of(written).resource_version
+        before = self._expected.get(key)
+        if before is not None and before[0].isdigit() and version.isdigit() and int(before[0]) > int(version):
+            return
+        self._expected[key] = (version, self._clock.monotonic())
+
+    def met(self, key: K) -> bool:
+        """Whether the store shows everything that was written for ``key``."""
+        expected = self._expected.get(key)
+        if expected is None:
+            return True
+        version, since = expected
+        if not self._informer.has_reached(version) and self._clock.monotonic() - since < LONGEST_WAIT:
+            return False
+        del self._expected[key]
+        return True
+
+    def forget(self, key: K) -> None:
+        """The key's object is gone."""
+        self._expected.pop(key, None)

@@ -1,0 +1,40 @@
+"""Takes one finalizer off an object without disturbing others who write to it."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from cathedra.api.status import StatusError
+from cathedra.api.struct import KubeStruct
+from cathedra.client.client import ResourceClient
+from cathedra.client.objects import metadata_of
+from cathedra.client.transport import PatchType
+
+__all__ = ["remove_finalizer"]
+
+T = TypeVar("T", bound=KubeStruct)
+
+
+async def remove_finalizer(resource: ResourceClient[T], obj: T, finalizer: str) -> T | None:
+    """Remove ``finalizer`` from the object; the object as it is afterwards, or None if it is gone.
+
+    Status writes in between do not matter; another change of the finalizers does, and the caller tries again.
+    """
+    metadata = metadata_of(obj)
+    if finalizer not in metadata.finalizers:
+        return obj
+    rest = [name for name in metadata.finalizers if name != finalizer]
+    body: list[dict[str, Any]] = [
+        {"op": "test", "path": "/metadata/uid", "value": metadata.uid},
+        {"op": "test", "path": "/metadata/finalizers", "value": list(metadata.finalizers)},
+    ]
+    if rest:
+        body.append({"op": "replace", "path": "/metadata/finalizers", "value": rest})
+    else:
+        body.append({"op": "remove", "path": "/metadata/finalizers"})
+    try:
+        return await resource.patch(metadata.name, PatchType.JSON, body)
+    except StatusError as error:
+        if error.is_not_found:
+            return None
+        raise

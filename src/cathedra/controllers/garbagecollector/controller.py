@@ -1,0 +1,222 @@
+"""The garbage collector: foreground, background and orphaning deletion (spec: controllers.md, section 5)."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Final
+
+from cathedra.api.core.meta_v1 import OwnerReference
+from cathedra.api.status import StatusError
+from cathedra.api.struct import KubeStruct, replace, to_dict
+from cathedra.client.objects import metadata_of
+from cathedra.client.transport import PatchType, ResourceRef
+from cathedra.client.workqueue import RetryLater, WorkQueue, run_workers
+from cathedra.controllers.controller import ControllerContext
+from cathedra.controllers.finalizers import remove_finalizer
+from cathedra.controllers.garbagecollector.ownership import (
+    FOREGROUND,
+    ORPHAN,
+    Item,
+    NotServed,
+    Owned,
+    Ownership,
+    OwnerState,
+    is_waiting,
+)
+
+__all__ = ["GarbageCollector"]
+
+WORKERS: Final = 20
+
+
+class GarbageCollector:
+    """Keeps the promise of owner references."""
+
+    name = "garbage-collector-controller"
+
+    def __init__(self, context: ControllerContext) -> None:
+        self._client = context.client
+        self._recorder = context.recorder("garbage-collector-controller")
+        self._queue: WorkQueue[Item] = WorkQueue(context.clock)
+        self._graph = Ownership(context.informers, context.served)
+        for informer in self._graph.informers.values():
+            self._listen(informer.ref)
+
+    async def run(self) -> None:
+        """Work until cancelled; nothing is deleted before every resource was listed."""
+        for informer in self._graph.informers.values():
+            await informer.wait_synced()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._recorder.run())
+            group.create_task(run_workers(self._queue, self._reconcile, workers=WORKERS))
+
+    # What is enqueued.
+
+    def _listen(self, ref: ResourceRef[Any]) -> None:
+        self._graph.informers[ref.group, ref.resource].add_handler(
+            on_add=lambda obj: self._changed(Owned(ref, obj)),
+            on_update=lambda old, new: self._updated(Owned(ref, old), Owned(ref, new)),
+            on_delete=lambda obj: self._deleted(Owned(ref, obj)),
+        )
+
+    def _changed(self, owned: Owned) -> None:
+        metadata = metadata_of(owned.obj)
+        if metadata.deletion_timestamp is not None and (
+            FOREGROUND in metadata.finalizers or ORPHAN in metadata.finalizers
+        ):
+            self._queue.add(owned.item)
+            return
+        for owner in metadata.owner_references:
+            if self._graph.state(owned, owner) is not OwnerState.SOLID:
+                self._queue.add(owned.item)
+                return
+
+    def _updated(self, old: Owned, new: Owned) -> None:
+        self._changed(new)
+        if metadata_of(old.obj).owner_references != metadata_of(new.obj).owner_references:
+            self._wake_waiting_owners(old)
+
+    def _deleted(self, owned: Owned) -> None:
+        uid = metadata_of(owned.obj).uid
+        self._graph.remember_gone(uid)
+        for dependent in self._graph.dependents(uid):
+            self._queue.add(dependent.item)
+        self._wake_waiting_owners(owned)
+
+    def _wake_waiting_owners(self, owned: Owned) -> None:
+        for reference in metadata_of(owned.obj).owner_references:
+            owner = self._graph.owner(owned, reference)
+            if owner is not None and is_waiting(owner.obj):
+                self._queue.add(owner.item)
+
+    # What is done.
+
+    async def _reconcile(self, item: Item) -> None:
+        owned = self._graph.get(item)
+        if owned is None:
+            return
+        metadata = metadata_of(owned.obj)
+        if metadata.deletion_timestamp is not None:
+            if ORPHAN in metadata.finalizers:
+                await self._orphan_dependents(owned)
+            elif FOREGROUND in metadata.finalizers:
+                await self._delete_dependents(owned)
+            return
+        if metadata.owner_references:
+            await self._judge(owned)
+
+    async def _judge(self, owned: Owned) -> None:
+        """Delete an object that no owner holds any more."""
+        metadata = metadata_of(owned.obj)
+        states = [(owner, await self._state(owned, owner)) for owner in metadata.owner_references]
+        solid = [owner for owner, state in states if state is OwnerState.SOLID]
+        waiting = [owner for owner, state in states if state is OwnerState.WAITING]
+        if solid:
+            if len(solid) < len(states):
+                await self._set_owners(owned, tuple(solid))
+            return
+        if waiting and self._has_dependents(owned):
+            # Its own dependents go first, so that the waiting owner is the last of the whole tree. Those of them that
+            # wait for something themselves must not hold this one up, or a circle would never end.
+            for dependent in self._graph.dependents(metadata.uid):
+                if is_waiting(dependent.obj):
+                    await self._unblock(dependent, metadata.uid)
+            await self._delete(owned, "Foreground")
+            return
+        await self._delete(owned, self._policy(owned.obj))
+
+    def _has_dependents(self, owned: Owned) -> bool:
+        return next(self._graph.dependents(metadata_of(owned.obj).uid), None) is not None
+
+    def _policy(self, obj: KubeStruct) -> str:
+        finalizers = metadata_of(obj).finalizers
+        if ORPHAN in finalizers:
+            return "Orphan"
+        return "Foreground" if FOREGROUND in finalizers else "Background"
+
+    async def _state(self, owned: Owned, owner: OwnerReference) -> OwnerState:
+        """The state of an owner, asked from the API server if need be."""
+        known = self._graph.state(owned, owner)
+        if known is not OwnerState.UNKNOWN:
+            return known
+        try:
+            ref = self._graph.resource_of(owner)
+        except NotServed as error:
+            raise RetryLater(str(error)) from error
+        namespace = metadata_of(owned.obj).namespace
+        if ref.namespaced and not namespace:
+            shown = f"[{owner.api_version}/{owner.kind}, namespace: , name: {owner.name}, uid: {owner.uid}]"
+            message = f'ownerRef {shown} does not exist in namespace ""'
+            self._recorder.record(owned.obj, "Warning", "OwnerRefInvalidNamespace", message)
+            # Such a reference can never be resolved, and nothing is deleted on a guess.
+            return OwnerState.SOLID
+        try:
+            found = await self._client.resource(ref, namespace if ref.namespaced else "").get(owner.name)
+        except StatusError as error:
+            if not error.is_not_found:
+                raise
+        else:
+            if metadata_of(found).uid == owner.uid:
+                return OwnerState.WAITING if is_waiting(found) else OwnerState.SOLID
+        self._graph.remember_gone(owner.uid)
+        return OwnerState.GONE
+
+    async def _delete(self, owned: Owned, policy: str) -> None:
+        metadata = metadata_of(owned.obj)
+        try:
+            await self._client.resource(owned.ref, metadata.namespace).delete(
+                metadata.name,
+                uid=metadata.uid,
+                resource_version=metadata.resource_version,
+                propagation_policy=policy,
+            )
+        except StatusError as error:
+            if not error.is_not_found:
+                raise
+
+    async def _delete_dependents(self, owned: Owned) -> None:
+        """Foreground: the owner stays until no dependent blocks it."""
+        metadata = metadata_of(owned.obj)
+        blocked = False
+        for dependent in self._graph.dependents(metadata.uid):
+            if _blocks(dependent.obj, metadata.uid):
+                blocked = True
+            if metadata_of(dependent.obj).deletion_timestamp is None:
+                self._queue.add(dependent.item)
+        if not blocked:
+            await remove_finalizer(self._client.resource(owned.ref, metadata.namespace), owned.obj, FOREGROUND)
+
+    async def _orphan_dependents(self, owned: Owned) -> None:
+        metadata = metadata_of(owned.obj)
+        for dependent in tuple(self._graph.dependents(metadata.uid)):
+            others = tuple(o for o in metadata_of(dependent.obj).owner_references if o.uid != metadata.uid)
+            await self._set_owners(dependent, others)
+        await remove_finalizer(self._client.resource(owned.ref, metadata.namespace), owned.obj, ORPHAN)
+
+    async def _unblock(self, owned: Owned, uid: str) -> None:
+        owners = metadata_of(owned.obj).owner_references
+        free = tuple(replace(o, block_owner_deletion=False) if o.uid == uid else o for o in owners)
+        if free != owners:
+            await self._set_owners(owned, free)
+
+    async def _set_owners(self, owned: Owned, owners: tuple[OwnerReference, ...]) -> None:
+        """Change the owner references; refused if somebody else changed them meanwhile."""
+        metadata = metadata_of(owned.obj)
+        path = "/metadata/ownerReferences"
+        body: list[dict[str, Any]] = [
+            {"op": "test", "path": "/metadata/uid", "value": metadata.uid},
+            {"op": "test", "path": path, "value": [to_dict(owner) for owner in metadata.owner_references]},
+        ]
+        if owners:
+            body.append({"op": "replace", "path": path, "value": [to_dict(owner) for owner in owners]})
+        else:
+            body.append({"op": "remove", "path": path})
+        try:
+            await self._client.resource(owned.ref, metadata.namespace).patch(metadata.name, PatchType.JSON, body)
+        except StatusError as error:
+            if not error.is_not_found:
+                raise
+
+
+def _blocks(obj: KubeStruct, uid: str) -> bool:
+    return any(owner.uid == uid and owner.block_owner_deletion for owner in metadata_of(obj).owner_references)

@@ -1,0 +1,139 @@
+"""The owner graph, read out of informers: who owns an object, and whom an object owns.
+
+Nothing is kept beside the informers but an index by owner uid in each store, so the graph cannot disagree with what was
+watched. Owners that are known to be gone are remembered, as uids never come back.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Final, NamedTuple
+
+from cathedra.api.core.meta_v1 import OwnerReference
+from cathedra.api.scheme import GroupVersionKind
+from cathedra.api.struct import KubeStruct
+from cathedra.client.informer import Informer, SharedInformers
+from cathedra.client.objects import metadata_of
+from cathedra.client.transport import ResourceRef
+
+__all__ = ["FOREGROUND", "ORPHAN", "Item", "NotServed", "OwnerState", "Ownership", "is_waiting"]
+
+FOREGROUND: Final = "foregroundDeletion"
+ORPHAN: Final = "orphan"
+
+_BY_OWNER: Final = "owner-uid"
+_REMEMBERED: Final = 500
+
+
+class NotServed(LookupError):
+    """An owner is of a kind that nobody serves."""
+
+
+class Item(NamedTuple):
+    """An object's address."""
+
+    group: str
+    resource: str
+    namespace: str
+    name: str
+
+
+class OwnerState(Enum):
+    """What the informers know of an owner."""
+
+    SOLID = "solid"
+    WAITING = "waiting"
+    """It is being deleted in the foreground and waits for its dependents."""
+    GONE = "gone"
+    UNKNOWN = "unknown"
+    """Not in the informers; only the API server can tell."""
+
+
+@dataclass(frozen=True, slots=True)
+class Owned:
+    """An object, and where it lives."""
+
+    ref: ResourceRef[Any]
+    obj: KubeStruct
+
+    @property
+    def item(self) -> Item:
+        """Its address."""
+        metadata = metadata_of(self.obj)
+        return Item(self.ref.group, self.ref.resource, metadata.namespace, metadata.name)
+
+
+def is_waiting(obj: KubeStruct) -> bool:
+    """Whether the object is being deleted in the foreground."""
+    metadata = metadata_of(obj)
+    return metadata.deletion_timestamp is not None and FOREGROUND in metadata.finalizers
+
+
+class Ownership:
+    """The owner graph of all served resources."""
+
+    def __init__(self, informers: SharedInformers, refs: Iterable[ResourceRef[Any]]) -> None:
+        self.informers: dict[tuple[str, str], Informer[Any]] = {}
+        self._by_kind: dict[tuple[str, str], ResourceRef[Any]] = {}
+        self._gone: OrderedDict[str, None] = OrderedDict()
+        for ref in refs:
+            informer = informers.of(ref)
+            informer.store.add_index(_BY_OWNER, _owner_uids)
+            self.informers[ref.group, ref.resource] = informer
+            self._by_kind[ref.group, ref.kind] = ref
+
+    def get(self, item: Item) -> Owned | None:
+        """The object at that address, if the informers know it."""
+        informer = self.informers[item.group, item.resource]
+        obj = informer.store.get(item.namespace, item.name)
+        return Owned(informer.ref, obj) if obj is not None else None
+
+    def dependents(self, uid: str) -> Iterator[Owned]:
+        """Every object that names ``uid`` as an owner."""
+        for informer in self.informers.values():
+            for obj in informer.store.by_index(_BY_OWNER, uid):
+                yield Owned(informer.ref, obj)
+
+    def resource_of(self, owner: OwnerReference) -> ResourceRef[Any]:
+        """The resource of an owner.
+
+        Raises:
+            NotServed: its kind is unknown.
+        """
+        group = GroupVersionKind.parse(owner.api_version, owner.kind).group
+        ref = self._by_kind.get((group, owner.kind))
+        if ref is None:
+            raise NotServed(f'no matches for kind "{owner.kind}" in version "{owner.api_version}"')
+        return ref
+
+    def owner(self, dependent: Owned, reference: OwnerReference) -> Owned | None:
+        """The owner itself, if the informers know it."""
+        try:
+            ref = self.resource_of(reference)
+        except NotServed:
+            return None
+        namespace = metadata_of(dependent.obj).namespace if ref.namespaced else ""
+        obj = self.informers[ref.group, ref.resource].store.get(namespace, reference.name)
+        return Owned(ref, obj) if obj is not None and metadata_of(obj).uid == reference.uid else None
+
+    def state(self, dependent: Owned, reference: OwnerReference) -> OwnerState:
+        """What is known of an owner without asking anybody."""
+        if reference.uid in self._gone:
+            return OwnerState.GONE
+        owner = self.owner(dependent, reference)
+        if owner is None:
+            return OwnerState.UNKNOWN
+        return OwnerState.WAITING if is_waiting(owner.obj) else OwnerState.SOLID
+
+    def remember_gone(self, uid: str) -> None:
+        """No object with that uid exists any more."""
+        self._gone[uid] = None
+        if len(self._gone) > _REMEMBERED:
+            self._gone.popitem(last=False)
+
+
+def _owner_uids(obj: KubeStruct) -> Iterator[str]:
+    return (owner.uid for owner in metadata_of(obj).owner_references)

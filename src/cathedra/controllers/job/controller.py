@@ -1,0 +1,372 @@
+"""The job controller: creates pods, counts them, and ends the job.
+
+Every sync has the same steps: count the pods, decide whether the job is over, create or delete pods, write the status,
+and take the finalizer off pods that have been written down (spec: controllers.md, section 7).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import Final, Literal, NamedTuple
+
+from cathedra.api.core.batch_v1 import Job, JobStatus, UncountedTerminatedPods
+from cathedra.api.core.core_v1 import Pod
+from cathedra.api.status import StatusError
+from cathedra.api.struct import Time, replace
+from cathedra.client.objects import controller_of
+from cathedra.client.resources import JOBS, PODS
+from cathedra.client.workqueue import RetryLater, WorkQueue, run_workers
+from cathedra.controllers.controller import ControllerContext
+from cathedra.controllers.expectations import Expectations
+from cathedra.controllers.finalizers import remove_finalizer
+from cathedra.controllers.job import outcome as outcomes
+from cathedra.controllers.job.outcome import Outcome, with_condition
+from cathedra.controllers.job.pods import (
+    TRACKING,
+    completion_index,
+    failure_count,
+    finish_time,
+    has_failed,
+    is_indexed,
+    is_tracked,
+    new_pod,
+    replaces_only_failed,
+)
+from cathedra.controllers.job.tally import noted, settled, tally, uncounted
+from cathedra.controllers.podstates import BY_CONTROLLER, by_controller, surplus_first
+
+__all__ = ["JobController"]
+
+WORKERS: Final = 5
+MOST_PODS_PER_SYNC: Final = 500
+FIRST_FAILURE_DELAY: Final = 10.0
+LONGEST_FAILURE_DELAY: Final = 600.0
+_OWN_MANAGER: Final = "kubernetes.io/job-controller"
+
+
+class Key(NamedTuple):
+    """A job, or a pod that may have lost its job."""
+
+    kind: Literal["job", "orphan"]
+    namespace: str
+    name: str
+
+
+class JobController:
+    """Runs jobs to completion."""
+
+    name = "job-controller"
+
+    def __init__(self, context: ControllerContext) -> None:
+        self._client = context.client
+        self._clock = context.clock
+        self._recorder = context.recorder("job-controller")
+        self._queue: WorkQueue[Key] = WorkQueue(context.clock)
+        self._jobs = context.informers.of(JOBS)
+        self._pods = context.informers.of(PODS)
+        self._expected_pods: Expectations[str] = Expectations(self._pods, context.clock)
+        self._expected_jobs: Expectations[str] = Expectations(self._jobs, context.clock)
+        self._pods.store.add_index(BY_CONTROLLER, by_controller)
+        self._jobs.add_handler(
+            on_add=self._enqueue, on_update=lambda _, job: self._enqueue(job), on_delete=self._job_deleted
+        )
+        self._pods.add_handler(
+            on_add=self._pod_changed, on_update=lambda _, pod: self._pod_changed(pod), on_delete=self._pod_changed
+        )
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        await self._jobs.wait_synced()
+        await self._pods.wait_synced()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._recorder.run())
+            group.create_task(run_workers(self._queue, self._reconcile, workers=WORKERS))
+
+    def _enqueue(self, job: Job) -> None:
+        self._queue.add(Key("job", job.metadata.namespace, job.metadata.name))
+
+    def _job_deleted(self, job: Job) -> None:
+        self._expected_pods.forget(job.metadata.uid)
+        self._expected_jobs.forget(job.metadata.uid)
+        for pod in self._pods.store.by_index(BY_CONTROLLER, job.metadata.uid):
+            self._queue.add(Key("orphan", pod.metadata.namespace, pod.metadata.name))
+
+    def _pod_changed(self, pod: Pod) -> None:
+        owner = controller_of(pod)
+        if owner is not None and owner.kind == "Job":
+            self._queue.add(Key("job", pod.metadata.namespace, owner.name))
+        if is_tracked(pod) and self._job_of(pod) is None:
+            self._queue.add(Key("orphan", pod.metadata.namespace, pod.metadata.name))
+
+    def _job_of(self, pod: Pod) -> Job | None:
+        owner = controller_of(pod)
+        if owner is None or owner.kind != "Job":
+            return None
+        job = self._jobs.store.get(pod.metadata.namespace, owner.name)
+        return job if job is not None and job.metadata.uid == owner.uid else None
+
+    async def _reconcile(self, key: Key) -> float | None:
+        if key.kind == "orphan":
+            pod = self._pods.store.get(key.namespace, key.name)
+            if pod is not None and self._job_of(pod) is None:
+                await remove_finalizer(self._client.resource(PODS, key.namespace), pod, TRACKING)
+            return None
+        job = self._jobs.store.get(key.namespace, key.name)
+        if job is None or (job.spec.managed_by or _OWN_MANAGER) != _OWN_MANAGER:
+            return None
+        if not self._expected_jobs.met(job.metadata.uid) or not self._expected_pods.met(job.metadata.uid):
+            # The event of what was written last is still to come, and brings the job here again.
+            return 1.0
+        return await _Sync(self, job).run()
+
+
+class _Sync:
+    """One look at one job."""
+
+    def __init__(self, controller: JobController, job: Job) -> None:
+        self._controller = controller
+        self._client = controller._client
+        self._recorder = controller._recorder
+        self._now = controller._clock.now()
+        self._job = job
+        self._pods = controller._pods.store.by_index(BY_CONTROLLER, job.metadata.uid)
+        self._tally = tally(job, self._pods)
+        self._short_of_pods = False
+
+    async def run(self) -> float | None:
+        """Bring the job a step further; the seconds after which it wants to be looked at again."""
+        job, counted = self._job, self._tally
+        if outcomes.has_finished(job):
+            await self._release(pod for pod in self._pods if is_tracked(pod))
+            return None
+        status = noted(job, counted)
+        if status.start_time is None and not job.spec.suspend:
+            status = replace(status, start_time=Time(self._now))
+        again: float | None = None
+        outcome = outcomes.decide(job, counted, self._pods, self._now)
+        active, terminating = len(counted.active), counted.terminating
+        if outcome is not None:
+            if counted.active:
+                deleted = await self._delete(surplus_first(counted.active), keep_finalizer=True)
+                active, terminating = active - deleted, terminating + deleted
+        elif job.metadata.deletion_timestamp is None:
+            change, again = await self._manage(status)
+            active += change
+            terminating -= min(change, 0)
+            outcome = outcomes.reached_completions(job, counted) if change == 0 else None
+            status = self._with_suspension(status)
+        status = replace(
+            status,
+            active=active,
+            terminating=terminating,
+            ready=min(counted.ready, active),
+            uncounted_terminated_pods=status.uncounted_terminated_pods or UncountedTerminatedPods(),
+        )
+        if outcome is not None:
+            status = with_condition(status, outcome.interim, "True", outcome.reason, outcome.message, self._now)
+        status = await self._write(status)
+        status = await self._count_released(status)
+        if outcome is not None:
+            await self._finish(status, outcome)
+        if self._short_of_pods:
+            raise RetryLater("not all pods could be created")
+        return _earliest(again, self._deadline_in())
+
+    # Pods.
+
+    async def _manage(self, status: JobStatus) -> tuple[int, float | None]:
+        """Create or delete pods; by how many the active ones changed, and when to look again."""
+        job, counted = self._job, self._tally
+        wanted = self._wanted()
+        surplus = len(counted.active) - wanted
+        if surplus > 0:
+            doomed = surplus_first(counted.active)
+            if is_indexed(job):
+                doomed.sort(key=lambda pod: -(completion_index(pod) or 0))
+            return -await self._delete(doomed[:surplus], keep_finalizer=False), None
+        missing = -surplus
+        if replaces_only_failed(job):
+            missing -= counted.terminating
+        if missing <= 0:
+            return 0, None
+        pause = self._failure_pause()
+        if pause > 0:
+            return 0, pause
+        return await self._create(min(missing, MOST_PODS_PER_SYNC)), None
+
+    def _wanted(self) -> int:
+        job, counted = self._job, self._tally
+        if job.spec.suspend:
+            return 0
+        parallelism = 1 if job.spec.parallelism is None else job.spec.parallelism
+        if job.spec.completions is None:
+            # A work queue: nobody new is hired once the first has found the queue empty.
+            return min(parallelism, len(counted.active)) if counted.succeeded > 0 else parallelism
+        left = job.spec.completions - counted.succeeded
+        if job.spec.backoff_limit_per_index is not None:
+            left -= len(counted.failed_indexes)
+        return max(0, min(parallelism, left))
+
+    def _failure_pause(self) -> float:
+        """Seconds until a pod may be created again, after failures in a row."""
+        ends = sorted(
+            ((finish_time(pod, self._now), pod) for pod in self._pods if not pod_is_running(pod, self._job)),
+            key=lambda end: end[0],
+            reverse=True,
+        )
+        failures = 0
+        for _, pod in ends:
+            if pod.status.phase == "Succeeded":
+                break
+            failures += 1
+        if failures == 0:
+            return 0.0
+        delay = min(FIRST_FAILURE_DELAY * 2.0 ** (failures - 1), LONGEST_FAILURE_DELAY)
+        return max(0.0, ends[0][0] + delay - self._now)
+
+    async def _create(self, count: int) -> int:
+        pods = [new_pod(self._job, index, failures) for index, failures in self._next_indexes(count)]
+        created, batch = 0, 1
+        # Batches grow while all goes well, so that a full quota costs few refused requests.
+        while created < len(pods):
+            part = pods[created : created + batch]
+            results = await asyncio.gather(*(self._create_one(pod) for pod in part), return_exceptions=True)
+            failures = [result for result in results if isinstance(result, BaseException)]
+            created += len(part) - len(failures)
+            if failures:
+                self._short_of_pods = True
+                for failure in failures:
+                    if not isinstance(failure, (StatusError, ConnectionError)):
+                        raise failure
+                break
+            batch *= 2
+        return created
+
+    def _next_indexes(self, count: int) -> list[tuple[int | None, int]]:
+        if not is_indexed(self._job):
+            return [(None, 0)] * count
+        taken = {completion_index(pod) for pod in self._tally.active}
+        if replaces_only_failed(self._job):
+            taken |= {completion_index(pod) for pod in self._pods if pod_is_running(pod, self._job)}
+        taken |= self._tally.completed_indexes | self._tally.failed_indexes
+        free = (index for index in range(self._job.spec.completions or 0) if index not in taken)
+        failures: dict[int | None, int] = {}
+        for pod in self._tally.newly_failed:
+            index = completion_index(pod)
+            failures[index] = max(failures.get(index, 0), failure_count(pod) + 1)
+        for pod in self._pods:
+            if has_failed(pod, self._job):
+                index = completion_index(pod)
+                failures[index] = max(failures.get(index, 0), failure_count(pod) + 1)
+        return [(index, failures.get(index, 0)) for index, _ in zip(free, range(count), strict=False)]
+
+    async def _create_one(self, pod: Pod) -> None:
+        job = self._job
+        try:
+            created = await self._client.resource(PODS, job.metadata.namespace).create(pod)
+        except StatusError as error:
+            self._recorder.record(job, "Warning", "FailedCreate", f"Error creating: {error}")
+            raise
+        self._controller._expected_pods.expect(job.metadata.uid, created)
+        self._recorder.record(job, "Normal", "SuccessfulCreate", f"Created pod: {created.metadata.name}")
+
+    async def _delete(self, pods: list[Pod], *, keep_finalizer: bool) -> int:
+        """Delete pods; those that lose their finalizer first are never counted as failed."""
+        job = self._job
+        resource = self._client.resource(PODS, job.metadata.namespace)
+        deleted = 0
+        for pod in pods:
+            written: Pod | None = pod
+            if not keep_finalizer:
+                written = await remove_finalizer(resource, pod, TRACKING)
+            try:
+                written = await resource.delete(pod.metadata.name, uid=pod.metadata.uid)
+            except StatusError as error:
+                if not error.is_not_found:
+                    self._recorder.record(job, "Warning", "FailedDelete", f"Error deleting: {error}")
+                    raise
+            self._controller._expected_pods.expect(job.metadata.uid, written)
+            self._recorder.record(job, "Normal", "SuccessfulDelete", f"Deleted pod: {pod.metadata.name}")
+            deleted += 1
+        return deleted
+
+    # Status.
+
+    def _with_suspension(self, status: JobStatus) -> JobStatus:
+        job = self._job
+        suspended = outcomes.condition_is_true(status, "Suspended")
+        if job.spec.suspend and not suspended:
+            self._recorder.record(job, "Normal", "Suspended", "Job suspended")
+            status = with_condition(status, "Suspended", "True", "JobSuspended", "Job suspended", self._now)
+            return replace(status, start_time=None)
+        if not job.spec.suspend and suspended:
+            self._recorder.record(job, "Normal", "Resumed", "Job resumed")
+            status = with_condition(status, "Suspended", "False", "JobResumed", "Job resumed", self._now)
+            return replace(status, start_time=Time(self._now))
+        return status
+
+    async def _write(self, status: JobStatus) -> JobStatus:
+        if status == self._job.status:
+            return status
+        jobs = self._client.resource(JOBS, self._job.metadata.namespace)
+        self._job = await jobs.update_status(replace(self._job, status=status))
+        self._controller._expected_jobs.expect(self._job.metadata.uid, self._job)
+        return self._job.status
+
+    async def _count_released(self, status: JobStatus) -> JobStatus:
+        """Take finalizers off everything that is written down, then count it."""
+        written = {*uncounted(self._job).succeeded, *uncounted(self._job).failed}
+        ignored = {pod.metadata.uid for pod in self._tally.ignored}
+        to_release = [
+            pod
+            for pod in self._pods
+            if is_tracked(pod)
+            and (
+                pod.metadata.uid in written
+                or pod.metadata.uid in ignored
+                or (is_indexed(self._job) and pod.status.phase == "Succeeded")
+            )
+        ]
+        await self._release(to_release)
+        tracked = {pod.metadata.uid for pod in self._pods if is_tracked(pod)}
+        released = {pod.metadata.uid for pod in to_release} | (written - tracked)
+        if not written:
+            return status
+        return await self._write(settled(status, frozenset(released)))
+
+    async def _release(self, pods: Iterable[Pod]) -> None:
+        resource = self._client.resource(PODS, self._job.metadata.namespace)
+        for pod in pods:
+            written = await remove_finalizer(resource, pod, TRACKING)
+            self._controller._expected_pods.expect(self._job.metadata.uid, written)
+
+    async def _finish(self, status: JobStatus, outcome: Outcome) -> None:
+        """Set the final condition once every pod has ended and is counted."""
+        job = self._job
+        waiting = uncounted(replace(job, status=status))
+        if status.active or status.terminating or waiting.succeeded or waiting.failed:
+            return
+        status = with_condition(status, outcome.final, "True", outcome.reason, outcome.message, self._now)
+        if outcome.final == "Complete":
+            status = replace(status, completion_time=Time(self._now))
+        await self._write(replace(status, ready=0))
+        if outcome.final == "Complete":
+            self._recorder.record(job, "Normal", "Completed", "Job completed")
+        else:
+            self._recorder.record(job, "Warning", outcome.reason, outcome.message)
+
+    def _deadline_in(self) -> float | None:
+        deadline, start = self._job.spec.active_deadline_seconds, self._job.status.start_time
+        if deadline is None or start is None or self._job.spec.suspend:
+            return None
+        return max(0.0, start.timestamp + deadline - self._now)
+
+
+def pod_is_running(pod: Pod, job: Job) -> bool:
+    """Whether the pod has neither ended nor counts as failed."""
+    return pod.status.phase != "Succeeded" and not has_failed(pod, job)
+
+
+def _earliest(*times: float | None) -> float | None:
+    return min((time for time in times if time is not None), default=None)

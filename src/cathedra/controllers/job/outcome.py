@@ -1,0 +1,146 @@
+"""When a job is over, how, and what its conditions say then (spec: controllers.md, section 7, step 5)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from cathedra.api.core.batch_v1 import Job, JobCondition, JobStatus
+from cathedra.api.core.core_v1 import Pod
+from cathedra.api.struct import Time, replace
+from cathedra.controllers.job.indexes import parse_indexes
+from cathedra.controllers.job.pods import is_indexed
+from cathedra.controllers.job.tally import Tally
+
+__all__ = ["Outcome", "condition_is_true", "decide", "has_finished", "reached_completions", "with_condition"]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a job ends: ``final`` is Complete or Failed, ``interim`` what is set before its pods have ended."""
+
+    interim: str
+    final: str
+    reason: str
+    message: str
+
+
+def _complete(reason: str, message: str) -> Outcome:
+    return Outcome("SuccessCriteriaMet", "Complete", reason, message)
+
+
+def _failed(reason: str, message: str) -> Outcome:
+    return Outcome("FailureTarget", "Failed", reason, message)
+
+
+def has_finished(job: Job) -> bool:
+    """Whether the job has its final condition."""
+    return condition_is_true(job.status, "Complete") or condition_is_true(job.status, "Failed")
+
+
+def condition_is_true(status: JobStatus, kind: str) -> bool:
+    """Whether a condition of that type is True."""
+    return any(condition.type == kind and condition.status == "True" for condition in status.conditions)
+
+
+def interim_outcome(job: Job) -> Outcome | None:
+    """The outcome that was decided earlier and waits for pods to end."""
+    for condition in job.status.conditions:
+        if condition.status != "True":
+            continue
+        if condition.type == "SuccessCriteriaMet":
+            return _complete(condition.reason, condition.message)
+        if condition.type == "FailureTarget":
+            return _failed(condition.reason, condition.message)
+    return None
+
+
+def with_condition(status: JobStatus, kind: str, value: str, reason: str, message: str, now: float) -> JobStatus:
+    """The status with a condition set; one that says the same already keeps its times."""
+    for old in status.conditions:
+        if (old.type, old.status, old.reason, old.message) == (kind, value, reason, message):
+            return status
+    new = JobCondition(
+        type=kind,
+        status=value,
+        last_probe_time=Time(now),
+        last_transition_time=Time(now),
+        reason=reason,
+        message=message,
+    )
+    others = tuple(condition for condition in status.conditions if condition.type != kind)
+    return replace(status, conditions=(*others, new))
+
+
+def decide(job: Job, counted: Tally, pods: Iterable[Pod], now: float) -> Outcome | None:
+    """Whether the job is to end now, and how; None while it goes on."""
+    earlier = interim_outcome(job)
+    if earlier is not None:
+        return earlier
+    success = _success_policy(job, counted)
+    if success is not None:
+        return success
+    if counted.verdict is not None:
+        return _failed("PodFailurePolicy", counted.verdict.message)
+    limit = 6 if job.spec.backoff_limit is None else job.spec.backoff_limit
+    if counted.failed > limit or _too_many_restarts(job, pods, limit):
+        return _failed("BackoffLimitExceeded", "Job has reached the specified backoff limit")
+    if _past_deadline(job, now):
+        return _failed("DeadlineExceeded", "Job was active longer than specified deadline")
+    return _failed_indexes(job, counted)
+
+
+def reached_completions(job: Job, counted: Tally) -> Outcome | None:
+    """Complete, if enough pods have succeeded and none is active."""
+    if counted.active:
+        return None
+    wanted = job.spec.completions
+    if (wanted is None and counted.succeeded > 0) or (wanted is not None and counted.succeeded >= wanted):
+        return _complete("CompletionsReached", "Reached expected number of succeeded pods")
+    return None
+
+
+def _past_deadline(job: Job, now: float) -> bool:
+    deadline, start = job.spec.active_deadline_seconds, job.status.start_time
+    return deadline is not None and start is not None and not job.spec.suspend and now - start.timestamp >= deadline
+
+
+def _too_many_restarts(job: Job, pods: Iterable[Pod], limit: int) -> bool:
+    """With restartPolicy OnFailure the restarts of containers count."""
+    if job.spec.template.spec.restart_policy != "OnFailure":
+        return False
+    restarts = 0
+    for pod in pods:
+        if pod.status.phase in ("Running", "Pending"):
+            statuses = (*pod.status.init_container_statuses, *pod.status.container_statuses)
+            restarts += sum(status.restart_count for status in statuses)
+    return restarts > 0 if limit == 0 else restarts >= limit
+
+
+def _failed_indexes(job: Job, counted: Tally) -> Outcome | None:
+    if not is_indexed(job) or job.spec.backoff_limit_per_index is None:
+        return None
+    most = job.spec.max_failed_indexes
+    if most is not None and len(counted.failed_indexes) > most:
+        return _failed("MaxFailedIndexesExceeded", "Job has exceeded the specified maximal number of failed indexes")
+    over = len(counted.completed_indexes) + len(counted.failed_indexes) >= (job.spec.completions or 0)
+    if counted.failed_indexes and over and not counted.active:
+        return _failed("FailedIndexes", "Job has failed indexes")
+    return None
+
+
+def _success_policy(job: Job, counted: Tally) -> Outcome | None:
+    policy = job.spec.success_policy
+    if policy is None or not is_indexed(job):
+        return None
+    for number, rule in enumerate(policy.rules):
+        done = counted.completed_indexes
+        if rule.succeeded_indexes is not None:
+            wanted = parse_indexes(rule.succeeded_indexes, job.spec.completions or 0)
+            done &= wanted
+            if rule.succeeded_count is None and done != wanted:
+                continue
+        if rule.succeeded_count is not None and len(done) < rule.succeeded_count:
+            continue
+        return _complete("SuccessPolicy", f"Matched rules at index {number}")
+    return None

@@ -1,0 +1,149 @@
+"""Objects go when their owners go, in the order that was asked for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from cathedra.api.core.core_v1 import ConfigMap, Node
+from cathedra.api.core.meta_v1 import ObjectMeta, OwnerReference
+from cathedra.api.resource import ResourceSlice
+from cathedra.api.struct import KubeStruct
+from cathedra.client.objects import metadata_of, with_metadata
+from cathedra.client.resources import CONFIGMAPS, EVENTS, NODES, RESOURCESLICES, SECRETS
+from cathedra.controllers.controller import ControllerContext
+from cathedra.controllers.garbagecollector.controller import GarbageCollector
+from tests.unit.controllers.world import World, play, settle
+
+
+def collector(context: ControllerContext) -> GarbageCollector:
+    import dataclasses
+
+    return GarbageCollector(dataclasses.replace(context, served=(CONFIGMAPS, NODES, RESOURCESLICES, SECRETS)))
+
+
+def owner_reference(owner: KubeStruct, kind: str = "ConfigMap", **changes: Any) -> OwnerReference:
+    metadata = metadata_of(owner)
+    return OwnerReference(api_version="v1", kind=kind, name=metadata.name, uid=metadata.uid, **changes)
+
+
+async def make(world: World, name: str, *owners: OwnerReference, finalizers: tuple[str, ...] = ()) -> ConfigMap:
+    metadata = ObjectMeta(name=name, namespace="default", owner_references=owners, finalizers=finalizers)
+    return await world.create(CONFIGMAPS, ConfigMap(metadata=metadata))
+
+
+async def left(world: World) -> list[str]:
+    return [name for name in await world.names(CONFIGMAPS) if name != "kube-root-ca.crt"]
+
+
+def test_dependents_follow_their_owner_in_the_background() -> None:
+    async def story(world: World) -> None:
+        owner = await make(world, "owner")
+        child = await make(world, "child", owner_reference(owner))
+        await make(world, "grandchild", owner_reference(child))
+        await settle()
+        assert await left(world) == ["child", "grandchild", "owner"]
+        await world.of(CONFIGMAPS).delete("owner", propagation_policy="Background")
+        await settle(0.5)
+        assert await left(world) == []
+
+    play(collector, story)
+
+
+def test_an_object_with_another_owner_only_loses_the_reference() -> None:
+    async def story(world: World) -> None:
+        a, b = await make(world, "a"), await make(world, "b")
+        await make(world, "child", owner_reference(a), owner_reference(b))
+        await world.of(CONFIGMAPS).delete("a")
+        await settle()
+        child = await world.of(CONFIGMAPS).get("child")
+        assert [owner.name for owner in child.metadata.owner_references] == ["b"]
+
+    play(collector, story)
+
+
+def test_an_owner_that_never_existed_takes_the_object_with_it() -> None:
+    async def story(world: World) -> None:
+        nobody = OwnerReference(api_version="v1", kind="Node", name="n1", uid="no-such-uid")
+        await make(world, "lost", nobody)
+        namesake = await make(world, "namesake")
+        await make(world, "mistaken", OwnerReference(api_version="v1", kind="ConfigMap", name="namesake", uid="old"))
+        await settle(1)
+        assert await left(world) == [namesake.metadata.name]
+
+    play(collector, story)
+
+
+def test_foreground_deletion_waits_for_blocking_dependents_alone() -> None:
+    async def story(world: World) -> None:
+        owner = await make(world, "owner")
+        await make(world, "blocks", owner_reference(owner, block_owner_deletion=True), finalizers=("example.com/x",))
+        await make(world, "plain", owner_reference(owner), finalizers=("example.com/x",))
+        await settle()
+        await world.of(CONFIGMAPS).delete("owner", propagation_policy="Foreground")
+        await settle()
+        assert await left(world) == ["blocks", "owner", "plain"]
+        await world.change(CONFIGMAPS, "blocks", lambda c: with_metadata(c, finalizers=()))
+        await settle()
+        assert await left(world) == ["plain"]
+
+    play(collector, story)
+
+
+def test_foreground_deletion_goes_down_the_tree() -> None:
+    async def story(world: World) -> None:
+        owner = await make(world, "owner")
+        child = await make(world, "child", owner_reference(owner, block_owner_deletion=True))
+        await make(world, "leaf", owner_reference(child, block_owner_deletion=True), finalizers=("example.com/x",))
+        await settle()
+        await world.of(CONFIGMAPS).delete("owner", propagation_policy="Foreground")
+        await settle()
+        assert await left(world) == ["child", "leaf", "owner"]
+        await world.change(CONFIGMAPS, "leaf", lambda c: with_metadata(c, finalizers=()))
+        await settle()
+        assert await left(world) == []
+
+    play(collector, story)
+
+
+def test_orphaning_leaves_the_dependents_without_reference() -> None:
+    async def story(world: World) -> None:
+        owner = await make(world, "owner")
+        await make(world, "child", owner_reference(owner))
+        await settle()
+        await world.of(CONFIGMAPS).delete("owner", propagation_policy="Orphan")
+        await settle()
+        assert await left(world) == ["child"]
+        assert (await world.of(CONFIGMAPS).get("child")).metadata.owner_references == ()
+
+    play(collector, story)
+
+
+def test_slices_go_with_their_node() -> None:
+    async def story(world: World) -> None:
+        node = await world.create(NODES, Node(metadata=ObjectMeta(name="n1")))
+        owned = ObjectMeta(name="owned", owner_references=(owner_reference(node, "Node"),))
+        await world.create(RESOURCESLICES, ResourceSlice(metadata=owned))
+        await world.create(RESOURCESLICES, ResourceSlice(metadata=ObjectMeta(name="by-hand")))
+        await settle()
+        await world.of(NODES).delete("n1")
+        await settle(1)
+        assert await world.names(RESOURCESLICES) == ["by-hand"]
+
+    play(collector, story)
+
+
+@pytest.mark.parametrize("kind", ["ConfigMap", "Unheard"])
+def test_nothing_is_deleted_on_a_guess(kind: str) -> None:
+    """A cluster-scoped object cannot have a namespaced owner, and an unknown kind says nothing."""
+
+    async def story(world: World) -> None:
+        nobody = OwnerReference(api_version="v1", kind=kind, name="x", uid="u")
+        await world.create(RESOURCESLICES, ResourceSlice(metadata=ObjectMeta(name="s", owner_references=(nobody,))))
+        await settle(60)
+        assert await world.names(RESOURCESLICES) == ["s"]
+        if kind == "ConfigMap":
+            assert any(event.reason == "OwnerRefInvalidNamespace" for event in await world.list(EVENTS, ""))
+
+    play(collector, story)

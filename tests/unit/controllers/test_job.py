@@ -1,0 +1,354 @@
+"""Jobs run to completion, and every pod is counted once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cathedra.api.core.batch_v1 import (
+    Job,
+    JobSpec,
+    PodFailurePolicy,
+    PodFailurePolicyOnExitCodesRequirement,
+    PodFailurePolicyRule,
+    SuccessPolicy,
+    SuccessPolicyRule,
+    UncountedTerminatedPods,
+)
+from cathedra.api.core.core_v1 import (
+    Container,
+    ContainerState,
+    ContainerStateTerminated,
+    ContainerStatus,
+    Pod,
+    PodSpec,
+    PodTemplateSpec,
+)
+from cathedra.api.core.meta_v1 import ObjectMeta
+from cathedra.api.struct import Time, replace
+from cathedra.client.resources import JOBS, PODS
+from cathedra.controllers.job.controller import JobController
+from cathedra.controllers.job.indexes import format_indexes, parse_indexes
+from cathedra.controllers.job.ttl import TTLAfterFinishedController
+from tests.unit.controllers.world import World, play, settle
+
+
+def job(name: str = "j", **spec: Any) -> Job:
+    template = PodTemplateSpec(
+        metadata=ObjectMeta(labels={"job-name": name}),
+        spec=PodSpec(containers=(Container(name="c", image="i"),), restart_policy="Never"),
+    )
+    defaults: dict[str, Any] = {"parallelism": 1, "completions": 1, "backoff_limit": 6, "completion_mode": "NonIndexed"}
+    return Job(metadata=ObjectMeta(name=name, namespace="default"), spec=JobSpec(template=template, **defaults | spec))
+
+
+async def status(world: World, name: str = "j") -> Any:
+    return (await world.of(JOBS).get(name)).status
+
+
+async def active(world: World) -> list[str]:
+    return [
+        pod.metadata.name
+        for pod in await world.list(PODS)
+        if pod.status.phase not in ("Succeeded", "Failed") and pod.metadata.deletion_timestamp is None
+    ]
+
+
+async def first_active(world: World) -> str:
+    """The next pod that is active, as soon as there is one."""
+    for _ in range(1000):
+        if running := await active(world):
+            return running[0]
+        await asyncio.sleep(0.5)
+    raise AssertionError("no pod became active")
+
+
+async def end(world: World, name: str, code: int = 0) -> None:
+    """The pod's container ends with ``code``."""
+    ended = ContainerStateTerminated(exit_code=code, finished_at=Time(world.clock.now()))
+    containers = (ContainerStatus(name="c", state=ContainerState(terminated=ended)),)
+
+    def change(pod: Pod) -> Pod:
+        phase = "Failed" if code else "Succeeded"
+        return replace(pod, status=replace(pod.status, phase=phase, container_statuses=containers))
+
+    await world.change(PODS, name, change, status=True)
+
+
+def conditions(status: Any) -> dict[str, tuple[str, str, str]]:
+    return {c.type: (c.status, c.reason, c.message) for c in status.conditions}
+
+
+def test_ten_completions_two_at_a_time() -> None:
+    async def story(world: World) -> None:
+        await world.create(JOBS, job(completions=10, parallelism=2))
+        most = 0
+        for _ in range(10):
+            await settle(1)
+            running = await active(world)
+            most = max(most, len(running))
+            await end(world, running[0])
+        await settle(2)
+        after = await status(world)
+        assert most == 2
+        assert (after.succeeded, after.failed, after.active, after.ready, after.terminating) == (10, 0, 0, 0, 0)
+        assert after.uncounted_terminated_pods == UncountedTerminatedPods()
+        assert after.completion_time is not None
+        assert conditions(after) == {
+            "SuccessCriteriaMet": ("True", "CompletionsReached", "Reached expected number of succeeded pods"),
+            "Complete": ("True", "CompletionsReached", "Reached expected number of succeeded pods"),
+        }
+        pods = await world.list(PODS)
+        assert len(pods) == 10
+        assert all(pod.metadata.finalizers == () for pod in pods)
+        told = await world.events()
+        assert sum(reason == "SuccessfulCreate" for _, reason, _ in told) == 10
+        assert ("Normal", "Completed", "Job completed") in told
+
+    play(JobController, story)
+
+
+def test_a_running_job_shows_its_pods() -> None:
+    async def story(world: World) -> None:
+        made = await world.create(JOBS, job())
+        await settle()
+        now = await status(world)
+        assert (now.active, now.ready, now.terminating) == (1, 0, 0)
+        assert now.start_time is not None
+        (pod,) = await world.list(PODS)
+        assert pod.metadata.generate_name == "j-"
+        assert pod.metadata.finalizers == ("batch.kubernetes.io/job-tracking",)
+        (owner,) = pod.metadata.owner_references
+        assert (owner.kind, owner.uid, owner.controller, owner.block_owner_deletion) == (
+            "Job",
+            made.metadata.uid,
+            True,
+            True,
+        )
+
+    play(JobController, story)
+
+
+def test_failures_are_retried_with_growing_pauses_until_the_limit() -> None:
+    async def story(world: World) -> None:
+        await world.create(JOBS, job(backoff_limit=2))
+        pauses = []
+        for _ in range(3):
+            started = world.clock.now()
+            running = await first_active(world)
+            pauses.append(world.clock.now() - started)
+            await end(world, running, code=1)
+        await settle(60)
+        after = await status(world)
+        assert pauses[1] == pytest.approx(10, abs=1)
+        assert pauses[2] == pytest.approx(20, abs=1)
+        assert after.failed == 3
+        assert conditions(after) == {
+            "FailureTarget": ("True", "BackoffLimitExceeded", "Job has reached the specified backoff limit"),
+            "Failed": ("True", "BackoffLimitExceeded", "Job has reached the specified backoff limit"),
+        }
+        assert (
+            "Warning",
+            "BackoffLimitExceeded",
+            "Job has reached the specified backoff limit",
+        ) in await world.events()
+        assert after.completion_time is None
+
+    play(JobController, story)
+
+
+def test_active_pods_of_a_failed_job_are_deleted_before_it_is_failed() -> None:
+    async def story(world: World) -> None:
+        await world.create(JOBS, job(backoff_limit=0, completions=3, parallelism=3))
+        await settle()
+        await end(world, (await active(world))[0], code=1)
+        await settle(90)
+        after = await status(world)
+        assert conditions(after)["Failed"][1] == "BackoffLimitExceeded"
+        assert (after.active, after.terminating, after.failed) == (0, 0, 3)
+
+    play((JobController, Reaper), story)
+
+
+def test_suspending_takes_the_pods_away_uncounted_and_resuming_brings_new_ones() -> None:
+    async def story(world: World) -> None:
+        await world.create(JOBS, job(completions=2, parallelism=2))
+        await settle()
+        await world.change(JOBS, "j", lambda j: replace(j, spec=replace(j.spec, suspend=True)))
+        await settle(60)
+        now = await status(world)
+        assert (now.active, now.failed, now.start_time) == (0, 0, None)
+        assert conditions(now)["Suspended"] == ("True", "JobSuspended", "Job suspended")
+        await world.change(JOBS, "j", lambda j: replace(j, spec=replace(j.spec, suspend=False)))
+        await settle()
+        now = await status(world)
+        assert (now.active, now.start_time is not None) == (2, True)
+        assert conditions(now)["Suspended"] == ("False", "JobResumed", "Job resumed")
+        assert {"Suspended", "Resumed"} <= {reason for _, reason, _ in await world.events()}
+
+    play((JobController, Reaper), story)
+
+
+def test_an_indexed_job_has_one_pod_per_index() -> None:
+    async def story(world: World) -> None:
+        await world.create(JOBS, job(completions=4, parallelism=4, completion_mode="Indexed"))
+        await settle()
+        pods = {p.metadata.annotations["batch.kubernetes.io/job-completion-index"]: p for p in await world.list(PODS)}
+        assert sorted(pods) == ["0", "1", "2", "3"]
+        assert pods["2"].spec.hostname == "j-2"
+        assert pods["2"].metadata.name.startswith("j-2-")
+        assert pods["2"].metadata.labels["batch.kubernetes.io/job-completion-index"] == "2"
+        variable = (pods["2"].spec.containers or ())[0].env[0]
+        assert variable.name == "JOB_COMPLETION_INDEX"
+        for index in ("0", "2", "3"):
+            await end(world, pods[index].metadata.name)
+        await end(world, pods["1"].metadata.name, code=1)
+        await settle(5)
+        assert (await status(world)).completed_indexes == "0,2,3"
+        await settle(20)
+        (again,) = await active(world)
+        await end(world, again)
+        await settle()
+        after = await status(world)
+        assert (after.completed_indexes, after.succeeded, after.failed) == ("0-3", 4, 1)
+        assert conditions(after)["Complete"][0] == "True"
+
+    play(JobController, story)
+
+
+def test_limits_per_index_let_the_others_finish() -> None:
+    async def story(world: World) -> None:
+        spec = {"completions": 2, "parallelism": 2, "backoff_limit_per_index": 0, "backoff_limit": 2**31 - 1}
+        await world.create(JOBS, job(completion_mode="Indexed", **spec))
+        await settle()
+        for pod in await world.list(PODS):
+            bad = pod.metadata.name.startswith("j-0-")
+            await end(world, pod.metadata.name, code=1 if bad else 0)
+        await settle(30)
+        after = await status(world)
+        assert (after.completed_indexes, after.failed_indexes) == ("1", "0")
+        assert conditions(after)["Failed"] == ("True", "FailedIndexes", "Job has failed indexes")
+
+    play(JobController, story)
+
+
+def test_the_failure_policy_can_end_the_job_at_once_and_ignore_failures() -> None:
+    def rule(action: str, code: int) -> PodFailurePolicyRule:
+        wanted = PodFailurePolicyOnExitCodesRequirement(operator="In", values=(code,))
+        return PodFailurePolicyRule(action=action, on_exit_codes=wanted)
+
+    async def story(world: World) -> None:
+        policy = PodFailurePolicy(rules=(rule("FailJob", 42), rule("Ignore", 7)))
+        await world.create(JOBS, job(pod_failure_policy=policy, pod_replacement_policy="Failed"))
+        await settle()
+        (ignored,) = await active(world)
+        await end(world, ignored, code=7)
+        await settle(30)
+        assert (await status(world)).failed == 0
+        (fatal,) = await active(world)
+        await end(world, fatal, code=42)
+        await settle(5)
+        reason = f"Container c for pod default/{fatal} failed with exit code 42 matching FailJob rule at index 0"
+        assert conditions(await status(world))["Failed"] == ("True", "PodFailurePolicy", reason)
+
+    play(JobController, story)
+
+
+def test_the_success_policy_ends_an_indexed_job_early() -> None:
+    async def story(world: World) -> None:
+        policy = SuccessPolicy(rules=(SuccessPolicyRule(succeeded_indexes="0"),))
+        await world.create(JOBS, job(completions=3, parallelism=3, completion_mode="Indexed", success_policy=policy))
+        await settle()
+        (leader,) = (name for name in await active(world) if name.startswith("j-0-"))
+        await end(world, leader)
+        await settle(90)
+        after = await status(world)
+        assert conditions(after)["Complete"] == ("True", "SuccessPolicy", "Matched rules at index 0")
+        assert after.succeeded == 1
+
+    play((JobController, Reaper), story)
+
+
+def test_the_deadline_ends_the_job() -> None:
+    async def story(world: World) -> None:
+        await world.create(JOBS, job(active_deadline_seconds=30))
+        await settle(25)
+        assert conditions(await status(world)) == {}
+        await settle(90)
+        wanted = ("True", "DeadlineExceeded", "Job was active longer than specified deadline")
+        assert conditions(await status(world))["Failed"] == wanted
+
+    play((JobController, Reaper), story)
+
+
+def test_pods_of_a_deleted_job_lose_their_finalizer() -> None:
+    async def story(world: World) -> None:
+        await world.create(JOBS, job())
+        await settle()
+        await world.of(JOBS).delete("j", propagation_policy="Background")
+        await settle()
+        (pod,) = await world.list(PODS)
+        assert pod.metadata.finalizers == ()
+
+    play(JobController, story)
+
+
+def test_a_finished_job_is_deleted_when_its_time_is_up() -> None:
+    async def story(world: World) -> None:
+        await world.create(JOBS, job(ttl_seconds_after_finished=100))
+        await settle()
+        await end(world, (await active(world))[0])
+        await settle(90)
+        assert (await world.of(JOBS).get("j")).metadata.deletion_timestamp is None
+        await settle(20)
+        assert (await world.of(JOBS).get("j")).metadata.finalizers == ("foregroundDeletion",)
+
+    play((JobController, TTLAfterFinishedController), story)
+
+
+def test_a_parallelism_that_shrinks_gives_up_pods_uncounted() -> None:
+    async def story(world: World) -> None:
+        await world.create(JOBS, job(completions=5, parallelism=5))
+        await settle()
+        await world.change(JOBS, "j", lambda j: replace(j, spec=replace(j.spec, parallelism=2)))
+        await settle(60)
+        now = await status(world)
+        assert (now.active, now.failed) == (2, 0)
+
+    play((JobController, Reaper), story)
+
+
+@given(st.frozensets(st.integers(0, 200)))
+def test_the_short_form_of_indexes_is_lossless(indexes: frozenset[int]) -> None:
+    assert parse_indexes(format_indexes(indexes), 201) == indexes
+
+
+def test_the_short_form_of_indexes() -> None:
+    assert format_indexes([0, 2, 3, 4, 7, 8]) == "0,2-4,7,8"
+    assert format_indexes([]) == ""
+
+
+class Reaper:
+    """What a node agent does for pods that are being deleted: end them when their grace period is over."""
+
+    name = "reaper"
+
+    def __init__(self, context: Any) -> None:
+        self._pods = context.informers.of(PODS)
+        self._client = context.client
+        self._doomed: asyncio.Queue[Pod] = asyncio.Queue()
+        put: Callable[[Any, Pod], None] = lambda _, pod: self._doomed.put_nowait(pod)  # noqa: E731
+        self._pods.add_handler(on_update=put)
+
+    async def run(self) -> None:
+        while True:
+            pod = await self._doomed.get()
+            if pod.metadata.deletion_timestamp is not None and pod.metadata.deletion_grace_period_seconds:
+                await asyncio.sleep(1)
+                resource = self._client.resource(PODS, pod.metadata.namespace)
+                await resource.delete(pod.metadata.name, grace_period_seconds=0, uid=pod.metadata.uid)
