@@ -1,7 +1,7 @@
 """The scheduler: gives every pod its node, and every claim of the pod its devices.
 
-It is kube-scheduler's framework in small, with the same extension points, plugin names, events and messages. A pod walks
-through the packages in this order:
+It is kube-scheduler's framework in small, with the same extension points, plugin names, events and messages. A pod
+walks through the packages in this order:
 
 * `queue` keeps the pods that wait, and wakes them when an event may have made them schedulable;
 * `state` knows nodes and the pods on them, the assumed ones included, and hands a snapshot to each cycle;

@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
 
 from cathedra.scheduler.framework.diagnosis import Diagnosis
 from cathedra.scheduler.framework.events import Registration
@@ -34,8 +33,6 @@ from cathedra.scheduler.state.snapshot import Snapshot
 
 __all__ = ["Profile", "Scope"]
 
-P = TypeVar("P", bound=Plugin)
-
 _LOG = logging.getLogger(__name__)
 
 
@@ -54,14 +51,14 @@ class Profile:
         self.name = name
         self.plugins = tuple(plugins)
         self.registrations: Mapping[str, Sequence[Registration]] = {p.name: p.events() for p in self.plugins}
-        self._pre_enqueue = self._with(PreEnqueuePlugin)
-        self._pre_filter = self._with(PreFilterPlugin)
-        self._filter = self._with(FilterPlugin)
-        self._post_filter = self._with(PostFilterPlugin)
-        self._score = self._with(ScorePlugin)
-        self._reserve = self._with(ReservePlugin)
-        self._pre_bind = self._with(PreBindPlugin)
-        self._bind = self._with(BindPlugin)
+        self._pre_enqueue = tuple(p for p in self.plugins if isinstance(p, PreEnqueuePlugin))
+        self._pre_filter = tuple(p for p in self.plugins if isinstance(p, PreFilterPlugin))
+        self._filter = tuple(p for p in self.plugins if isinstance(p, FilterPlugin))
+        self._post_filter = tuple(p for p in self.plugins if isinstance(p, PostFilterPlugin))
+        self._score = tuple(p for p in self.plugins if isinstance(p, ScorePlugin))
+        self._reserve = tuple(p for p in self.plugins if isinstance(p, ReservePlugin))
+        self._pre_bind = tuple(p for p in self.plugins if isinstance(p, PreBindPlugin))
+        self._bind = tuple(p for p in self.plugins if isinstance(p, BindPlugin))
 
     def pre_enqueue(self, pod: PodInfo) -> Status | None:
         """The first refusal to let the pod into the active queue."""
@@ -161,6 +158,14 @@ class Profile:
             return error(f'running PreBind plugin "{plugin.name}": {status.message}').of(plugin.name)
         return None
 
+    async def settle(self, state: CycleState, pod: PodInfo, node: str) -> Status | None:
+        """Wait for what others must do before the pod can be bound."""
+        for plugin in self._pre_bind:
+            status = await plugin.settle(state, pod, node)
+            if status is not None:
+                return error(f'running PreBind plugin "{plugin.name}": {status.message}').of(plugin.name)
+        return None
+
     async def bind(self, state: CycleState, pod: PodInfo, node: str) -> Status | None:
         """Bind the pod; the first binder that does not skip decides."""
         for plugin in self._bind:
@@ -170,9 +175,6 @@ class Profile:
             if status.code is not Code.SKIP:
                 return error(f'running Bind plugin "{plugin.name}": {status.message}').of(plugin.name)
         return error("no bind plugin took the pod")
-
-    def _with(self, kind: type[P]) -> tuple[P, ...]:
-        return tuple(plugin for plugin in self.plugins if isinstance(plugin, kind))
 
 
 def _nothing_left(plugins: Sequence[str]) -> Status:

@@ -11,14 +11,15 @@ from dataclasses import dataclass
 from random import Random
 
 from cathedra.scheduler.framework.diagnosis import Diagnosis
-from cathedra.scheduler.framework.plugin import CycleState
+from cathedra.scheduler.framework.plugin import CycleState, FilterPlugin
 from cathedra.scheduler.framework.status import Status, unresolvable
 from cathedra.scheduler.profile import Profile
 from cathedra.scheduler.state.node_info import NodeInfo
+from cathedra.scheduler.state.nominations import Nominations
 from cathedra.scheduler.state.pod_info import PodInfo
 from cathedra.scheduler.state.snapshot import Snapshot
 
-__all__ = ["Chosen", "Search", "nodes_to_find"]
+__all__ = ["Chosen", "Search", "nodes_to_find", "try_out"]
 
 FEWEST_NODES = 100
 """At least so many feasible nodes are looked for."""
@@ -37,9 +38,10 @@ class Chosen:
 class Search:
     """Finds the node of a pod. Remembers nothing between pods but where to begin."""
 
-    def __init__(self, profile: Profile, random: Random, *, percentage: int = 0) -> None:
+    def __init__(self, profile: Profile, nominations: Nominations, random: Random, *, percentage: int = 0) -> None:
         """``percentage`` of all nodes to find before the search stops; 0 adapts it to the size of the cluster."""
         self._profile = profile
+        self._nominations = nominations
         self._random = random
         self._percentage = percentage
         self._start = 0
@@ -102,7 +104,7 @@ class Search:
     ) -> Sequence[NodeInfo] | Status:
         """Nodes that pass every filter, until ``wanted`` are found."""
         filters = self._profile.filters(state)
-        judge = self._profile.filter
+        judge = self._profile.filter if not self._nominations else self._judge_with_nominated
         feasible: list[NodeInfo] = []
         for node in nodes:
             status = judge(filters, state, pod, node)
@@ -115,6 +117,29 @@ class Search:
             else:
                 return status
         return feasible
+
+    def _judge_with_nominated(
+        self, filters: Sequence[FilterPlugin], state: CycleState, pod: PodInfo, node: NodeInfo
+    ) -> Status | None:
+        """The node must do both with and without the pods that room is being made for."""
+        others = self._nominations.ahead_of(pod, node.name)
+        if others:
+            crowded = node.copy()
+            for other in others:
+                crowded.add(other)
+            refusal = try_out(self._profile, pod, state, crowded)
+            if refusal is not None:
+                return refusal
+        return self._profile.filter(filters, state, pod, node)
+
+
+def try_out(profile: Profile, pod: PodInfo, state: CycleState, node: NodeInfo) -> Status | None:
+    """Whether ``pod`` would fit if one node looked like ``node``; nothing of the cycle is changed."""
+    trial = CycleState(state.snapshot.with_node(node))
+    scope = profile.pre_filter(trial, pod, trial.snapshot)
+    if isinstance(scope, Status):
+        return scope
+    return profile.filter(profile.filters(trial), trial, pod, node)
 
 
 def nodes_to_find(nodes: int, percentage: int = 0) -> int:

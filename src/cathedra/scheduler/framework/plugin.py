@@ -136,6 +136,10 @@ class PreBindPlugin(Plugin):
     async def pre_bind(self, state: CycleState, pod: PodInfo, node: str) -> Status | None:
         """None when everything is written."""
 
+    async def settle(self, state: CycleState, pod: PodInfo, node: str) -> Status | None:
+        """Wait, after all plugins have written, for what others must do before the pod can be bound."""
+        return None
+
 
 class BindPlugin(Plugin):
     """Binds the pod to its node."""

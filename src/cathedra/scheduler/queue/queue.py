@@ -2,8 +2,8 @@
 
 Three areas, as in kube-scheduler: *active* pods are tried by priority and then by age; pods in *back-off* were refused
 or failed a moment ago; *unschedulable* pods wait for an event that one of the plugins which refused them cares about.
-A pod that nobody wakes is tried again after five minutes anyway. While nothing is active, a refused pod need not sit out
-its back-off; one for which something broke does (spec: scheduling.md, sections 1 and 3).
+A pod that nobody wakes is tried again after five minutes anyway. While nothing is active, a refused pod need not sit
+out its back-off; one for which something broke does (spec: scheduling.md, sections 1 and 3).
 """
 
 from __future__ import annotations
@@ -175,11 +175,14 @@ class SchedulingQueue:
     # --- inside
 
     def _next(self) -> Entry | None:
-        for heap in (self._active, self._backing_off):
-            while heap:
-                *_, version, entry = heapq.heappop(heap)
-                if version == entry.area_version:
-                    return self._leave(entry)
+        while self._active:
+            *_, version, entry = heapq.heappop(self._active)
+            if version == entry.area_version:
+                return self._leave(entry)
+        while self._backing_off:
+            *_, version, entry = heapq.heappop(self._backing_off)
+            if version == entry.area_version:
+                return self._leave(entry)
         return None
 
     def _leave(self, entry: Entry) -> Entry:

@@ -25,6 +25,13 @@ class Snapshot:
     with_affinity: Mapping[str, int]
     """Nodes that have pods with pod affinity or anti-affinity, and how many."""
 
+    def with_node(self, node: NodeInfo) -> Snapshot:
+        """The same with another state of one node."""
+        nodes = [node if known.name == node.name else known for known in self.nodes]
+        with_affinity = dict(self.with_affinity)
+        with_affinity[node.name] = sum(pod.has_affinity for pod in node.pods.values())
+        return Snapshot(nodes, {info.name: info for info in nodes}, {k: v for k, v in with_affinity.items() if v})
+
     def nodes_with_affinity(self) -> Iterable[NodeInfo]:
         """Nodes on which some pod says something about other pods."""
         return [self.by_name[name] for name in self.with_affinity if name in self.by_name]

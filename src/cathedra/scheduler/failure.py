@@ -1,0 +1,135 @@
+"""What happens to a pod that found no place: back into the queue, an event, a condition.
+
+The wording is kube-scheduler's, so that people and tools find what they know (spec: scheduling.md, section 16).
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from cathedra.api.core.core_v1 import Pod, PodCondition
+from cathedra.api.status import StatusError
+from cathedra.api.struct import Time
+from cathedra.client.client import Client
+from cathedra.client.events import EventRecorder
+from cathedra.client.resources import PODS
+from cathedra.client.store import Store
+from cathedra.client.transport import PatchType
+from cathedra.clock import Clock
+from cathedra.scheduler.background import Background
+from cathedra.scheduler.framework.diagnosis import Diagnosis
+from cathedra.scheduler.framework.status import Status
+from cathedra.scheduler.queue.entry import Entry
+from cathedra.scheduler.queue.queue import SchedulingQueue
+
+__all__ = ["FailureReport", "Failures", "shortened"]
+
+LONGEST_NOTE = 1024
+"""An event's message may have so many bytes."""
+
+_LOG = logging.getLogger(__name__)
+
+
+class Failures:
+    """Takes back pods whose attempt failed, and tells the world."""
+
+    def __init__(
+        self,
+        client: Client,
+        clock: Clock,
+        queue: SchedulingQueue,
+        pods: Store[Pod],
+        recorder: EventRecorder,
+        background: Background,
+    ) -> None:
+        self._client = client
+        self._clock = clock
+        self._queue = queue
+        self._pods = pods
+        self._recorder = recorder
+        self._background = background
+
+    def refused(self, entry: Entry, diagnosis: Diagnosis, message: str = "", nominated: str | None = None) -> None:
+        """No node will do; the plugins of the diagnosis decide what wakes the pod."""
+        text = message or diagnosis.message()
+        self._put_back(entry, diagnosis.unschedulable_plugins, diagnosis.pending_plugins)
+        self._tell(entry, FailureReport("Unschedulable", text, nominated))
+
+    def broke(self, entry: Entry, status: Status) -> None:
+        """Something broke; the pod is tried again after its back-off."""
+        _LOG.warning("%s: %s", entry.info.key, status.message)
+        self._put_back(entry, (), ())
+        self._tell(entry, FailureReport("SchedulerError", status.message, None))
+
+    def _put_back(self, entry: Entry, plugins: Any, pending: Any) -> None:
+        pod = self._pods.get(entry.info.namespace, entry.info.name)
+        if pod is None or pod.metadata.uid != entry.uid or pod.spec.node_name:
+            self._queue.done(entry.uid)
+            return
+        entry.info = entry.info.with_pod(pod)
+        self._queue.put_back(entry, plugins, pending)
+
+    def _tell(self, entry: Entry, report: FailureReport) -> None:
+        pod = entry.info.pod
+        self._recorder.record(pod, "Warning", "FailedScheduling", shortened(report.message), action="Scheduling")
+        patch = report.patch(pod, self._clock.now())
+        if patch is not None:
+            self._background.start(self._patch_status(pod, patch))
+
+    async def _patch_status(self, pod: Pod, patch: dict[str, Any]) -> None:
+        async with self._background.writing:
+            try:
+                pods = self._client.resource(PODS, pod.metadata.namespace)
+                await pods.patch(pod.metadata.name, PatchType.STRATEGIC, patch, "status")
+            except (StatusError, ConnectionError) as failure:
+                # The pod may be gone, or somebody else has written: the next attempt will say it again.
+                _LOG.info("%s/%s: status not written: %s", pod.metadata.namespace, pod.metadata.name, failure)
+
+
+class FailureReport:
+    """Why a pod has no node, as its condition PodScheduled will say."""
+
+    __slots__ = ("message", "nominated", "reason")
+
+    def __init__(self, reason: str, message: str, nominated: str | None) -> None:
+        self.reason = reason
+        self.message = message
+        self.nominated = nominated
+        """The node being cleared for the pod; "" takes an older nomination back; None leaves it."""
+
+    def patch(self, pod: Pod, now: float) -> dict[str, Any] | None:
+        """The change of the pod's status, or None if it says so already."""
+        old = next((c for c in pod.status.conditions if c.type == "PodScheduled"), None)
+        status: dict[str, Any] = {}
+        if not self._said_by(old):
+            since = old.last_transition_time if old is not None and old.status == "False" else Time(now)
+            status["conditions"] = [
+                {
+                    "type": "PodScheduled",
+                    "status": "False",
+                    "lastProbeTime": None,
+                    "lastTransitionTime": str(since),
+                    "reason": self.reason,
+                    "message": self.message,
+                    "observedGeneration": pod.metadata.generation,
+                }
+            ]
+        if self.nominated is not None and self.nominated != pod.status.nominated_node_name:
+            status["nominatedNodeName"] = self.nominated or None
+        return {"metadata": {"uid": pod.metadata.uid}, "status": status} if status else None
+
+    def _said_by(self, condition: PodCondition | None) -> bool:
+        return condition is not None and (condition.status, condition.reason, condition.message) == (
+            "False",
+            self.reason,
+            self.message,
+        )
+
+
+def shortened(message: str) -> str:
+    """``message`` cut to the length an event may have, with a sign that it was cut."""
+    data = message.encode()
+    if len(data) <= LONGEST_NOTE:
+        return message
+    return data[: LONGEST_NOTE - len(" ...")].decode(errors="ignore") + " ..."

@@ -1,0 +1,120 @@
+"""What the scheduler hears from the API, and what it makes of it: the cache is changed, the queue is told.
+
+Handlers are called in the order of events; each first brings the cache up to date and then wakes pods, so that a pod
+that is tried at once sees the change (spec: scheduling.md, section 3).
+"""
+
+from __future__ import annotations
+
+from cathedra.api.core.core_v1 import Node, Pod
+from cathedra.client.informer import SharedInformers
+from cathedra.client.resources import NODES, PODS
+from cathedra.scheduler.framework.events import Action, Change, Resource
+from cathedra.scheduler.queue.queue import SchedulingQueue, pod_actions
+from cathedra.scheduler.state.cache import Cache
+from cathedra.scheduler.state.nominations import Nominations
+from cathedra.scheduler.state.pod_info import PodInfo
+
+__all__ = ["Intake", "node_actions"]
+
+_FINISHED = ("Succeeded", "Failed")
+
+
+class Intake:
+    """Follows pods and nodes for one scheduler."""
+
+    def __init__(self, cache: Cache, queue: SchedulingQueue, nominations: Nominations, scheduler_name: str) -> None:
+        self._cache = cache
+        self._queue = queue
+        self._nominations = nominations
+        self._scheduler_name = scheduler_name
+
+    def listen(self, informers: SharedInformers) -> None:
+        """Begin to hear of nodes and pods, nodes first."""
+        informers.of(NODES).add_handler(self.node_added, self.node_updated, self.node_deleted)
+        informers.of(PODS).add_handler(self.pod_added, self.pod_updated, self.pod_deleted)
+
+    # --- nodes
+
+    def node_added(self, node: Node) -> None:
+        """A node has appeared."""
+        self._cache.set_node(node)
+        self._queue.move(Change(Resource.NODE, Action.ADD, None, node))
+
+    def node_updated(self, old: Node, new: Node) -> None:
+        """A node has changed; a heartbeat wakes nobody."""
+        actions = node_actions(old, new)
+        self._cache.set_node(new)
+        if actions:
+            self._queue.move(Change(Resource.NODE, actions, old, new))
+
+    def node_deleted(self, node: Node) -> None:
+        """A node has gone."""
+        self._cache.remove_node(node.metadata.name)
+        self._queue.move(Change(Resource.NODE, Action.DELETE, node, None))
+
+    # --- pods
+
+    def pod_added(self, pod: Pod) -> None:
+        """A pod has appeared: with a node it takes room, without one it waits."""
+        if pod.status.phase in _FINISHED:
+            return
+        if pod.spec.node_name:
+            self._occupies(pod, Action.ADD, None)
+        elif pod.spec.scheduler_name in ("", self._scheduler_name):
+            self._nominate(pod)
+            self._queue.add(pod)
+
+    def pod_updated(self, old: Pod, new: Pod) -> None:
+        """A pod has changed, been bound or finished."""
+        if new.status.phase in _FINISHED:
+            if old.status.phase not in _FINISHED:
+                self.pod_deleted(old)
+            return
+        if not new.spec.node_name:
+            self._waiting_pod_updated(old, new)
+        elif old.spec.node_name:
+            self._occupies(new, pod_actions(old, new), old)
+        else:
+            self._queue.delete(new.metadata.uid)
+            self._nominations.remove(new.metadata.uid)
+            self._occupies(new, Action.ADD, None)
+
+    def pod_deleted(self, pod: Pod) -> None:
+        """A pod has gone, and what it held is free."""
+        uid = pod.metadata.uid
+        if pod.status.phase in _FINISHED:
+            return
+        if not pod.spec.node_name:
+            self._queue.delete(uid)
+            self._nominations.remove(uid)
+            return
+        self._cache.remove_pod(uid)
+        self._queue.move(Change(Resource.ASSIGNED_POD, Action.DELETE, pod, None))
+
+    def _occupies(self, pod: Pod, actions: Action, old: Pod | None) -> None:
+        self._cache.add_pod(pod)
+        self._queue.move(Change(Resource.ASSIGNED_POD, actions, old, pod))
+
+    def _waiting_pod_updated(self, old: Pod, new: Pod) -> None:
+        if new.spec.scheduler_name not in ("", self._scheduler_name):
+            return
+        if not self._cache.is_assumed(new.metadata.uid):
+            self._nominate(new)
+            self._queue.update(old, new)
+
+    def _nominate(self, pod: Pod) -> None:
+        if pod.status.nominated_node_name:
+            self._nominations.set(PodInfo(pod), pod.status.nominated_node_name)
+
+
+def node_actions(old: Node, new: Node) -> Action:
+    """What changed between two versions of a node, in the words that plugins register for."""
+    actions = Action(0)
+    if old.metadata.labels != new.metadata.labels:
+        actions |= Action.UPDATE_NODE_LABEL
+    if old.status.allocatable != new.status.allocatable:
+        actions |= Action.UPDATE_NODE_ALLOCATABLE
+    if old.spec.taints != new.spec.taints or old.spec.unschedulable != new.spec.unschedulable:
+        actions |= Action.UPDATE_NODE_TAINT
+    return actions

@@ -1,0 +1,205 @@
+"""DefaultPreemption: makes room by evicting pods of lower priority.
+
+For every node whose refusal eviction could lift, the smallest set of victims is found by taking all pods of lower
+priority away and putting back as many as fit, the most important first. The node with the least harm is chosen: fewest
+violated disruption budgets, lowest priority among victims, smallest sum, fewest pods, latest start (spec:
+scheduling.md, sections 15 and 17).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from cathedra.api.core.core_v1 import Pod
+from cathedra.api.core.policy_v1 import PodDisruptionBudget
+from cathedra.api.selectors import from_label_selector
+from cathedra.api.status import StatusError
+from cathedra.api.struct import Time
+from cathedra.client.client import Client
+from cathedra.client.events import EventRecorder
+from cathedra.client.resources import PODS
+from cathedra.client.store import Store
+from cathedra.client.transport import PatchType
+from cathedra.clock import Clock
+from cathedra.scheduler.framework.diagnosis import Diagnosis
+from cathedra.scheduler.framework.events import Action, Registration, Resource
+from cathedra.scheduler.framework.plugin import CycleState, Nomination, PostFilterPlugin
+from cathedra.scheduler.framework.status import Code, Status, error, unresolvable, unschedulable
+from cathedra.scheduler.state.node_info import NodeInfo
+from cathedra.scheduler.state.pod_info import PodInfo
+
+__all__ = ["DefaultPreemption", "TryOut"]
+
+ENOUGH_CANDIDATES = 100
+"""So many nodes with victims are compared at most."""
+
+TryOut = Callable[[PodInfo, CycleState, NodeInfo], Status | None]
+"""Whether the pod would fit if the node looked like this."""
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    node: str
+    victims: Sequence[PodInfo]
+    """Most important first."""
+    violations: int
+
+    def harm(self) -> tuple[int, int, int, int, float]:
+        """Less is better."""
+        top = max(victim.priority for victim in self.victims)
+        # Shifted, so that many pods of negative priority do not look like a small sum.
+        total = sum(victim.priority + 2**31 for victim in self.victims)
+        earliest = min(_started(victim.pod) for victim in self.victims if victim.priority == top)
+        return (self.violations, top, total, len(self.victims), -earliest)
+
+
+class DefaultPreemption(PostFilterPlugin):
+    """Evicts pods of lower priority so that the pod fits in a later cycle."""
+
+    name = "DefaultPreemption"
+
+    def __init__(
+        self,
+        client: Client,
+        clock: Clock,
+        recorder: EventRecorder,
+        budgets: Store[PodDisruptionBudget],
+        try_out: TryOut,
+    ) -> None:
+        self._client = client
+        self._clock = clock
+        self._recorder = recorder
+        self._budgets = budgets
+        self._try_out = try_out
+
+    def events(self) -> Sequence[Registration]:
+        """A victim has gone."""
+        return (Registration(Resource.ASSIGNED_POD, Action.DELETE),)
+
+    async def post_filter(self, state: CycleState, pod: PodInfo, diagnosis: Diagnosis) -> Status | Nomination:
+        """Evicts, and nominates the node; or says for every node why that would not help."""
+        obstacle = self._obstacle(state, pod)
+        if obstacle:
+            return unschedulable(f"preemption: {obstacle}")
+        told = Diagnosis(diagnosis.nodes, absent=unresolvable("Preemption is not helpful for scheduling"))
+        candidates = self._candidates(state, pod, diagnosis, told)
+        if not candidates:
+            return unschedulable(f"preemption: {told.message()}")
+        chosen = min(candidates, key=_Candidate.harm)
+        try:
+            for victim in chosen.victims:
+                await self._evict(victim.pod, pod.pod, chosen.node)
+        except (StatusError, ConnectionError) as failure:
+            return error(f"preemption: {failure}")
+        return Nomination(chosen.node)
+
+    def _obstacle(self, state: CycleState, pod: PodInfo) -> str:
+        """Why the pod may not preempt at all."""
+        if pod.pod.spec.preemption_policy == "Never":
+            return "not eligible due to preemptionPolicy=Never."
+        node = state.snapshot.by_name.get(pod.pod.status.nominated_node_name)
+        if node is None:
+            return ""
+        leaving = any(
+            other.priority < pod.priority and other.pod.metadata.deletion_timestamp is not None
+            for other in node.pods.values()
+        )
+        return "not eligible due to terminating pods on the nominated node." if leaving else ""
+
+    def _candidates(
+        self, state: CycleState, pod: PodInfo, diagnosis: Diagnosis, told: Diagnosis
+    ) -> Sequence[_Candidate]:
+        found: list[_Candidate] = []
+        for node in state.snapshot.nodes:
+            refusal = diagnosis.status_of(node.name)
+            if refusal is None or refusal.code is not Code.UNSCHEDULABLE:
+                continue
+            outcome = self._victims(state, pod, node)
+            if isinstance(outcome, Status):
+                told.refuse(node.name, outcome)
+                continue
+            found.append(outcome)
+            if len(found) >= ENOUGH_CANDIDATES:
+                break
+        return found
+
+    def _victims(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> _Candidate | Status:
+        """The fewest pods that have to go from ``node``, or why no eviction there helps."""
+        lower = [other for other in node.pods.values() if other.priority < pod.priority]
+        if not lower:
+            return unresolvable("No preemption victims found for incoming pod")
+        trial = node.copy()
+        for victim in lower:
+            trial.remove(victim.uid)
+        refusal = self._try_out(pod, state, trial)
+        if refusal is not None:
+            return refusal
+        lower.sort(key=lambda other: (-other.priority, _started(other.pod)))
+        violating, others = self._split(lower)
+        victims: list[PodInfo] = []
+        violations = 0
+        for group, violates in ((violating, True), (others, False)):
+            for other in group:
+                trial.add(other)
+                if self._try_out(pod, state, trial) is not None:
+                    trial.remove(other.uid)
+                    victims.append(other)
+                    violations += violates
+        victims.sort(key=lambda other: (-other.priority, _started(other.pod)))
+        if not victims:
+            return unresolvable("No preemption victims found for incoming pod")
+        return _Candidate(node.name, victims, violations)
+
+    def _split(self, pods: Iterable[PodInfo]) -> tuple[list[PodInfo], list[PodInfo]]:
+        """Pods whose eviction violates a disruption budget, and the others."""
+        budgets = [
+            (budget.metadata.namespace, from_label_selector(budget.spec.selector), budget)
+            for budget in self._budgets.list()
+            if budget.spec.selector is not None
+        ]
+        allowed = {budget.metadata.uid: budget.status.disruptions_allowed for _, _, budget in budgets}
+        violating: list[PodInfo] = []
+        others: list[PodInfo] = []
+        for pod in pods:
+            violates = False
+            for namespace, selector, budget in budgets:
+                labels = pod.pod.metadata.labels
+                if namespace != pod.namespace or not labels or not selector.matches(labels):
+                    continue
+                if pod.name in (budget.status.disrupted_pods or {}):
+                    continue
+                allowed[budget.metadata.uid] -= 1
+                violates = violates or allowed[budget.metadata.uid] < 0
+            (violating if violates else others).append(pod)
+        return violating, others
+
+    async def _evict(self, victim: Pod, preemptor: Pod, node: str) -> None:
+        pods = self._client.resource(PODS, victim.metadata.namespace)
+        condition = {
+            "type": "DisruptionTarget",
+            "status": "True",
+            "lastProbeTime": None,
+            "lastTransitionTime": str(Time(self._clock.now())),
+            "reason": "PreemptionByScheduler",
+            "message": f"{preemptor.spec.scheduler_name}: preempting to accommodate a higher priority pod",
+        }
+        patch = {"metadata": {"uid": victim.metadata.uid}, "status": {"conditions": [condition]}}
+        try:
+            await pods.patch(victim.metadata.name, PatchType.STRATEGIC, patch, "status")
+            await pods.delete(victim.metadata.name, uid=victim.metadata.uid)
+        except StatusError as failure:
+            if not failure.is_not_found:
+                raise
+            _LOG.info("victim %s/%s is gone already", victim.metadata.namespace, victim.metadata.name)
+            return
+        note = f"Preempted by pod {preemptor.metadata.uid} on node {node}"
+        self._recorder.record(victim, "Normal", "Preempted", note, action="Preempting")
+
+
+def _started(pod: Pod) -> float:
+    start = pod.status.start_time
+    return start.timestamp if start is not None else float("inf")

@@ -1,0 +1,176 @@
+"""PodTopologySpread: pods that look alike are spread over zones, hosts, or any other topology.
+
+Before the nodes are looked at, matching pods are counted per domain once; a node is then judged by its domain's count
+against the smallest (spec: scheduling.md, section 17).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from cathedra.api.core.core_v1 import TopologySpreadConstraint
+from cathedra.api.selectors import Selector
+from cathedra.scheduler.framework.events import Action, Registration, Resource
+from cathedra.scheduler.framework.plugin import MAX_SCORE, CycleState, FilterPlugin, PreFilterPlugin, ScorePlugin
+from cathedra.scheduler.framework.status import Code, Status, unresolvable, unschedulable
+from cathedra.scheduler.plugins.node_fitness import matches_node_affinity
+from cathedra.scheduler.state.node_info import NodeInfo, tolerates
+from cathedra.scheduler.state.pod_info import PodInfo, selector_with_keys
+from cathedra.scheduler.state.snapshot import Snapshot
+
+__all__ = ["PodTopologySpread"]
+
+HOSTNAME = "kubernetes.io/hostname"
+
+
+@dataclass(slots=True)
+class _Constraint:
+    """One constraint with its counts: domain (the label's value) → matching pods."""
+
+    key: str
+    max_skew: int
+    min_domains: int
+    selector: Selector | None
+    honors_affinity: bool
+    honors_taints: bool
+    counts: dict[str, int] = field(default_factory=dict)
+
+    def smallest(self) -> int:
+        """The global minimum; 0 while there are fewer domains than there should be."""
+        if len(self.counts) < self.min_domains:
+            return 0
+        return min(self.counts.values(), default=0)
+
+    def selects(self, pod: PodInfo) -> bool:
+        return self.selector is not None and self.selector.matches(pod.pod.metadata.labels)
+
+    def concerns(self, pod: PodInfo, node: NodeInfo) -> bool:
+        """Whether the node counts at all for ``pod``."""
+        if self.honors_affinity and not matches_node_affinity(pod.pod, node.node):
+            return False
+        tolerations = pod.pod.spec.tolerations
+        return not self.honors_taints or all(tolerates(tolerations, taint) for taint in node.hard_taints)
+
+
+class PodTopologySpread(PreFilterPlugin, FilterPlugin, ScorePlugin):
+    """Keeps the difference between domains below the constraint's maximum, or prefers nodes that do."""
+
+    name = "PodTopologySpread"
+    weight = 2
+    _skewed = unschedulable("node(s) didn't match pod topology spread constraints")
+    _unlabelled = unresolvable("node(s) didn't match pod topology spread constraints (missing required label)")
+
+    def events(self) -> Sequence[Registration]:
+        """Pods that come, go or change labels, and nodes likewise."""
+        return (
+            Registration(Resource.ASSIGNED_POD, Action.ADD | Action.DELETE | Action.UPDATE_POD_LABEL),
+            Registration(Resource.TARGET_POD, Action.UPDATE_POD_LABEL | Action.UPDATE_POD_TOLERATION),
+            Registration(
+                Resource.NODE, Action.ADD | Action.DELETE | Action.UPDATE_NODE_LABEL | Action.UPDATE_NODE_TAINT
+            ),
+        )
+
+    def pre_filter(self, state: CycleState, pod: PodInfo, snapshot: Snapshot) -> Status | None:
+        """Counts matching pods per domain for the hard constraints."""
+        constraints = _constraints(pod, "DoNotSchedule")
+        if not constraints:
+            return Status(Code.SKIP)
+        _count(pod, constraints, snapshot.nodes)
+        state.data[self.name] = constraints
+        return None
+
+    def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
+        """Refuses a node whose domain would have too many."""
+        constraints: list[_Constraint] = state.data[self.name]
+        labels = node.node.metadata.labels
+        for constraint in constraints:
+            domain = labels.get(constraint.key)
+            if domain is None:
+                return self._unlabelled
+            skew = constraint.counts.get(domain, 0) + constraint.selects(pod) - constraint.smallest()
+            if skew > constraint.max_skew:
+                return self._skewed
+        return None
+
+    def score(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Sequence[int] | None:
+        """Nodes in emptier domains are better, for the soft constraints."""
+        constraints = _constraints(pod, "ScheduleAnyway")
+        if not constraints:
+            return None
+        _count(pod, constraints, state.snapshot.nodes)
+        keys = [constraint.key for constraint in constraints]
+        usable = [all(key in node.node.metadata.labels for key in keys) for node in nodes]
+        weights = [_weight(constraint, nodes, usable) for constraint in constraints]
+        raw = [
+            round(sum(_part(c, w, pod, node) for c, w in zip(constraints, weights, strict=True))) if ok else None
+            for node, ok in zip(nodes, usable, strict=True)
+        ]
+        return _inverted(raw)
+
+
+def _constraints(pod: PodInfo, when: str) -> list[_Constraint]:
+    return [_parsed(pod, c) for c in pod.pod.spec.topology_spread_constraints if c.when_unsatisfiable == when]
+
+
+def _parsed(pod: PodInfo, constraint: TopologySpreadConstraint) -> _Constraint:
+    labels = pod.pod.metadata.labels
+    return _Constraint(
+        key=constraint.topology_key,
+        max_skew=constraint.max_skew,
+        min_domains=constraint.min_domains or 1,
+        selector=selector_with_keys(constraint.label_selector, labels, constraint.match_label_keys),
+        honors_affinity=constraint.node_affinity_policy in (None, "", "Honor"),
+        honors_taints=constraint.node_taints_policy == "Honor",
+    )
+
+
+def _count(pod: PodInfo, constraints: Sequence[_Constraint], nodes: Iterable[NodeInfo]) -> None:
+    for node in nodes:
+        labels = node.node.metadata.labels
+        if any(constraint.key not in labels for constraint in constraints):
+            continue
+        for constraint in constraints:
+            if constraint.concerns(pod, node):
+                domain = labels[constraint.key]
+                matching = _matching(pod, constraint, node)
+                constraint.counts[domain] = constraint.counts.get(domain, 0) + matching
+
+
+def _matching(pod: PodInfo, constraint: _Constraint, node: NodeInfo) -> int:
+    if constraint.selector is None:
+        return 0
+    matches: Callable[[dict[str, str]], bool] = constraint.selector.matches
+    return sum(
+        1
+        for other in node.pods.values()
+        if other.namespace == pod.namespace
+        and other.pod.metadata.deletion_timestamp is None
+        and matches(other.pod.metadata.labels)
+    )
+
+
+def _weight(constraint: _Constraint, nodes: Sequence[NodeInfo], usable: Sequence[bool]) -> float:
+    """Topologies with more domains weigh more, or hosts would never matter beside zones."""
+    if constraint.key == HOSTNAME:
+        size = sum(usable)
+    else:
+        size = len({n.node.metadata.labels[constraint.key] for n, ok in zip(nodes, usable, strict=True) if ok})
+    return math.log(size + 2)
+
+
+def _part(constraint: _Constraint, weight: float, pod: PodInfo, node: NodeInfo) -> float:
+    if constraint.key == HOSTNAME:
+        count = _matching(pod, constraint, node)
+    else:
+        count = constraint.counts.get(node.node.metadata.labels[constraint.key], 0)
+    return count * weight + (constraint.max_skew - 1)
+
+
+def _inverted(raw: Sequence[int | None]) -> list[int]:
+    known = [score for score in raw if score is not None]
+    low, high = min(known, default=0), max(known, default=0)
+    if high == 0:
+        return [0 if score is None else MAX_SCORE for score in raw]
+    return [0 if score is None else MAX_SCORE * (high + low - score) // high for score in raw]

@@ -1,0 +1,46 @@
+"""Pods for which room is being made: until they get it, others of lower priority must not take it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cathedra.scheduler.state.pod_info import PodInfo
+
+__all__ = ["Nominations"]
+
+
+class Nominations:
+    """Waiting pods by the node that preemption is clearing for them."""
+
+    def __init__(self) -> None:
+        self._node_of: dict[str, str] = {}
+        self._on: dict[str, dict[str, PodInfo]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._node_of)
+
+    def set(self, pod: PodInfo, node: str) -> None:
+        """``node`` is being cleared for ``pod``; "" takes an older nomination back."""
+        self.remove(pod.uid)
+        if node:
+            self._node_of[pod.uid] = node
+            self._on.setdefault(node, {})[pod.uid] = pod
+
+    def remove(self, uid: str) -> None:
+        """The pod is placed or gone."""
+        node = self._node_of.pop(uid, None)
+        if node is not None:
+            del self._on[node][uid]
+            if not self._on[node]:
+                del self._on[node]
+
+    def ahead_of(self, pod: PodInfo, node: str) -> Sequence[PodInfo]:
+        """Pods that have a claim on ``node`` which ``pod`` must respect: those of equal or higher priority."""
+        waiting = self._on.get(node)
+        if not waiting:
+            return ()
+        return [other for other in waiting.values() if other.priority >= pod.priority and other.uid != pod.uid]
+
+    def behind(self, pod: PodInfo, node: str) -> Sequence[PodInfo]:
+        """Pods of lower priority that are nominated for ``node``."""
+        return [other for other in self._on.get(node, {}).values() if other.priority < pod.priority]

@@ -1,0 +1,78 @@
+"""Sums per node stay right whatever comes in which order."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cathedra.api.struct import replace
+from cathedra.scheduler.state.cache import Cache
+from cathedra.scheduler.state.pod_info import PodInfo
+from tests.unit.scheduler.objects import node, pod
+
+PLACES = [f"n{i}" for i in range(3)]
+NAMES = [f"p{i}" for i in range(5)]
+
+
+def placed(name: str, where: str) -> PodInfo:
+    return PodInfo(pod(name, requests={"cpu": f"{int(name[1:]) + 1}"})).on(where)
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["node", "no node", "add", "remove", "assume", "forget"]),
+            st.sampled_from(NAMES),
+            st.sampled_from(PLACES),
+        ),
+        max_size=40,
+    )
+)
+def test_requested_is_the_sum_over_the_pods_that_are_there(steps: list[tuple[str, str, str]]) -> None:
+    cache = Cache()
+    expected: dict[str, tuple[str, bool]] = {}
+    for action, name, where in steps:
+        uid = f"uid-{name}"
+        if action == "node":
+            cache.set_node(node(where))
+        elif action == "no node":
+            cache.remove_node(where)
+        elif action == "add":
+            cache.add_pod(placed(name, where).pod)
+            expected[uid] = (where, False)
+        elif action == "remove":
+            cache.remove_pod(uid)
+            expected.pop(uid, None)
+        elif action == "assume" and uid not in expected:
+            cache.assume(placed(name, where))
+            expected[uid] = (where, True)
+        elif action == "forget":
+            cache.forget(uid)
+            if expected.get(uid, ("", False))[1]:
+                del expected[uid]
+    assert len(cache) == len(expected)
+    for info in cache.snapshot().nodes:
+        there = [uid for uid, (where, _) in expected.items() if where == info.name]
+        assert sorted(info.pods) == sorted(there)
+        assert info.requested.get("cpu", 0) == sum(1000 * (int(uid[-1]) + 1) for uid in there)
+
+
+def test_an_event_confirms_an_assumed_pod_and_corrects_its_place() -> None:
+    cache = Cache()
+    for name in PLACES:
+        cache.set_node(node(name))
+    cache.assume(placed("p1", "n0"))
+    cache.add_pod(placed("p1", "n2").pod)
+    assert not cache.is_assumed("uid-p1")
+    assert cache.place_of("uid-p1") == "n2"
+    cache.forget("uid-p1")
+    assert cache.place_of("uid-p1") == "n2"
+
+
+def test_a_heartbeat_keeps_the_order_of_nodes() -> None:
+    cache = Cache()
+    cache.set_node(node("n"))
+    before = cache.snapshot()
+    beaten = node("n")
+    cache.set_node(replace(beaten, status=replace(beaten.status, phase="Running")))
+    assert cache.snapshot() is before

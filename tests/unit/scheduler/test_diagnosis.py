@@ -1,0 +1,60 @@
+"""The sentence about all nodes is kube-scheduler's, word for word (spec: scheduling.md, section 16)."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cathedra.scheduler.framework.diagnosis import Diagnosis
+from cathedra.scheduler.framework.status import unresolvable, unschedulable
+
+
+def test_reasons_are_counted_sorted_as_text_and_followed_by_what_post_filter_said() -> None:
+    diagnosis = Diagnosis(8)
+    for index in range(7):
+        diagnosis.refuse(f"n{index}", unresolvable("cannot allocate all claims"))
+    diagnosis.refuse("n7", unresolvable("invalid resource pools were encountered"))
+    diagnosis.postfilter_message = (
+        "still not schedulable, preemption: 0/8 nodes are available: 8 Preemption is not helpful for scheduling."
+    )
+    assert diagnosis.message() == (
+        "0/8 nodes are available: 1 invalid resource pools were encountered, 7 cannot allocate all claims. "
+        "still not schedulable, preemption: 0/8 nodes are available: 8 Preemption is not helpful for scheduling."
+    )
+
+
+def test_a_prefilter_refusal_is_told_once_instead_of_per_node() -> None:
+    why = unresolvable("request req-0: device class gpu does not exist")
+    diagnosis = Diagnosis(3, absent=why, prefilter_message=why.message)
+    assert diagnosis.message() == "0/3 nodes are available: request req-0: device class gpu does not exist."
+
+
+def test_nodes_that_were_excluded_beforehand_share_one_reason() -> None:
+    diagnosis = Diagnosis(3, absent=unresolvable("node(s) didn't satisfy plugin(s) [NodeAffinity]"))
+    diagnosis.refuse("n1", unschedulable("Insufficient cpu", "Insufficient memory"))
+    assert diagnosis.message() == (
+        "0/3 nodes are available: 1 Insufficient cpu, 1 Insufficient memory, "
+        "2 node(s) didn't satisfy plugin(s) [NodeAffinity]."
+    )
+
+
+def test_ten_sorts_before_two_because_reasons_are_text() -> None:
+    diagnosis = Diagnosis(12)
+    for index in range(12):
+        diagnosis.refuse(str(index), unschedulable("b" if index < 10 else "a"))
+    assert diagnosis.message() == "0/12 nodes are available: 10 b, 2 a."
+
+
+@given(st.dictionaries(st.text(min_size=1), st.sampled_from(["a", "b", "c"]), max_size=20), st.integers(0, 5))
+def test_every_node_is_counted_exactly_once(refusals: dict[str, str], excluded: int) -> None:
+    diagnosis = Diagnosis(len(refusals) + excluded, absent=unresolvable("excluded"))
+    for node, reason in refusals.items():
+        diagnosis.refuse(node, unschedulable(reason))
+    assert diagnosis.reasons().total() == diagnosis.nodes
+
+
+def test_only_plugins_that_signed_are_blamed() -> None:
+    diagnosis = Diagnosis(2)
+    diagnosis.refuse("n1", unschedulable("x").of("NodePorts"))
+    diagnosis.refuse("n2", unschedulable("y"))
+    assert diagnosis.unschedulable_plugins == {"NodePorts"}

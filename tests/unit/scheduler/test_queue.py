@@ -1,0 +1,223 @@
+"""Who is tried when: areas, back-off, hints, and events during an attempt (spec: scheduling.md, sections 1 and 3)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from itertools import pairwise
+
+from cathedra.api.core.core_v1 import Node, Pod
+from cathedra.api.struct import from_dict, replace
+from cathedra.clock import LoopClock, run_virtual
+from cathedra.scheduler.framework.events import Action, Change, Registration, Resource
+from cathedra.scheduler.framework.status import Status, unresolvable
+from cathedra.scheduler.queue.queue import SchedulingQueue
+from cathedra.scheduler.state.pod_info import PodInfo
+from tests.unit.scheduler.objects import node, pod
+
+NODE_ADDED = Change(Resource.NODE, Action.ADD, None, node("n1"))
+NODE_RELABELLED = Change(Resource.NODE, Action.UPDATE_NODE_LABEL, node("n1"), node("n1"))
+
+
+def fits_hint(pod: Pod, change: Change) -> bool:
+    """A pod with a label `wants` waits for the node of that name."""
+    added: Node = change.new
+    return pod.metadata.labels.get("wants", added.metadata.name) == added.metadata.name
+
+
+REGISTRATIONS: dict[str, Sequence[Registration]] = {
+    "Fit": (Registration(Resource.NODE, Action.ADD, fits_hint),),
+    "Gates": (Registration(Resource.TARGET_POD, Action.UPDATE_POD_GATES_ELIMINATED),),
+}
+
+
+def gate(pod: PodInfo) -> Status | None:
+    return unresolvable("gated").of("Gates") if pod.pod.spec.scheduling_gates else None
+
+
+class Trial:
+    """A queue whose order of pops is written down with its time."""
+
+    def __init__(self) -> None:
+        self.clock = LoopClock(asyncio.get_running_loop())
+        self.queue = SchedulingQueue(self.clock, gate, REGISTRATIONS)
+        self.popped: list[tuple[str, float]] = []
+
+    async def next(self) -> str:
+        self.entry = await self.queue.pop()
+        self.popped.append((self.entry.info.name, self.clock.monotonic()))
+        return self.entry.info.name
+
+    def idle(self) -> bool:
+        counted = self.queue.statistics()
+        return counted["active"] == counted["backoff"] == 0
+
+
+def trial(body: Callable[[Trial], Awaitable[None]]) -> None:
+    async def main() -> None:
+        made = Trial()
+        timers = asyncio.ensure_future(made.queue.run())
+        try:
+            await body(made)
+        finally:
+            timers.cancel()
+            await asyncio.gather(timers, return_exceptions=True)
+
+    run_virtual(main())
+
+
+def test_higher_priority_goes_first_and_equal_priorities_by_age() -> None:
+    async def body(t: Trial) -> None:
+        for name, priority in (("old", 0), ("young", 0), ("important", 7)):
+            t.queue.add(pod(name, priority=priority))
+        assert [await t.next() for _ in range(3)] == ["important", "old", "young"]
+
+    trial(body)
+
+
+def test_a_refused_pod_sleeps_until_an_event_its_plugin_cares_about() -> None:
+    async def body(t: Trial) -> None:
+        t.queue.add(pod("a"))
+        await t.next()
+        t.queue.put_back(t.entry, ["Fit"])
+        t.queue.move(NODE_RELABELLED)
+        assert t.idle()
+        t.queue.move(NODE_ADDED)
+        assert await t.next() == "a"
+
+    trial(body)
+
+
+def test_the_hint_decides_pod_by_pod() -> None:
+    async def body(t: Trial) -> None:
+        for name, wants in (("a", "n1"), ("b", "n2")):
+            t.queue.add(pod(name, labels={"wants": wants}))
+            await t.next()
+            t.queue.put_back(t.entry, ["Fit"])
+        t.queue.move(NODE_ADDED)
+        assert await t.next() == "a"
+        assert t.queue.statistics()["unschedulable"] == 1
+
+    trial(body)
+
+
+def test_an_event_during_the_attempt_is_not_lost() -> None:
+    async def body(t: Trial) -> None:
+        t.queue.add(pod("a"))
+        await t.next()
+        t.queue.move(NODE_ADDED)
+        t.queue.put_back(t.entry, ["Fit"])
+        assert await t.next() == "a"
+
+    trial(body)
+
+
+def test_an_event_before_the_attempt_does_not_count() -> None:
+    async def body(t: Trial) -> None:
+        t.queue.add(pod("a"))
+        t.queue.move(NODE_ADDED)
+        await t.next()
+        t.queue.put_back(t.entry, ["Fit"])
+        assert t.idle()
+
+    trial(body)
+
+
+def test_the_event_log_is_dropped_with_the_last_pod_in_flight() -> None:
+    async def body(t: Trial) -> None:
+        for name in ("a", "b"):
+            t.queue.add(pod(name))
+        await t.next()
+        first = t.entry
+        t.queue.move(NODE_ADDED)
+        await t.next()
+        t.queue.done(first.uid)
+        t.queue.put_back(t.entry, ["Fit"])
+        assert t.idle()
+        assert t.queue.statistics()["inflight"] == 0
+
+    trial(body)
+
+
+def test_broken_attempts_back_off_from_one_second_to_ten() -> None:
+    async def body(t: Trial) -> None:
+        t.queue.add(pod("a"))
+        for _ in range(7):
+            await t.next()
+            t.queue.put_back(t.entry, ())
+        times = [at for _, at in t.popped]
+        assert [b - a for a, b in pairwise(times)] == [1.0, 2.0, 4.0, 8.0, 10.0, 10.0]
+
+    trial(body)
+
+
+def test_a_woken_pod_in_backoff_waits_while_others_are_active() -> None:
+    async def body(t: Trial) -> None:
+        t.queue.add(pod("a"))
+        await t.next()
+        t.queue.put_back(t.entry, ["Fit"])
+        t.queue.move(NODE_ADDED)
+        t.queue.add(pod("b"))
+        assert [await t.next(), await t.next()] == ["b", "a"]
+        assert t.popped[-1][1] == 0.0
+
+    trial(body)
+
+
+def test_a_forgotten_pod_is_tried_again_after_five_minutes() -> None:
+    async def body(t: Trial) -> None:
+        t.queue.add(pod("a"))
+        await t.next()
+        t.queue.put_back(t.entry, ["Fit"])
+        await t.next()
+        assert 300.0 < t.popped[-1][1] <= 330.0
+
+    trial(body)
+
+
+def test_a_gated_pod_enters_when_its_gates_are_removed() -> None:
+    async def body(t: Trial) -> None:
+        gated = pod("a", schedulingGates=[{"name": "g"}])
+        t.queue.add(gated)
+        assert t.queue.statistics()["gated"] == 1
+        t.queue.update(gated, replace(gated, spec=replace(gated.spec, scheduling_gates=())))
+        assert await t.next() == "a"
+
+    trial(body)
+
+
+def test_removing_gates_during_the_attempt_of_another_pod_wakes_only_the_gated_one() -> None:
+    async def body(t: Trial) -> None:
+        t.queue.add(pod("other"))
+        await t.next()
+        gated = pod("a", schedulingGates=[{"name": "g"}])
+        t.queue.add(gated)
+        t.queue.update(gated, replace(gated, spec=replace(gated.spec, scheduling_gates=())))
+        t.queue.put_back(t.entry, ["Gates"])
+        assert await t.next() == "a"
+        assert t.queue.statistics()["unschedulable"] == 1
+
+    trial(body)
+
+
+def test_a_deleted_pod_is_never_popped() -> None:
+    async def body(t: Trial) -> None:
+        for name in ("a", "b"):
+            t.queue.add(pod(name))
+        t.queue.delete("uid-a")
+        assert await t.next() == "b"
+        assert t.queue.statistics()["active"] == 0
+
+    trial(body)
+
+
+def test_the_version_that_is_popped_is_the_newest() -> None:
+    async def body(t: Trial) -> None:
+        old = pod("a")
+        t.queue.add(old)
+        new = from_dict(Pod, {"metadata": {"name": "a", "uid": "uid-a", "labels": {"x": "y"}}})
+        t.queue.update(old, new)
+        await t.next()
+        assert t.entry.info.pod.metadata.labels == {"x": "y"}
+
+    trial(body)
