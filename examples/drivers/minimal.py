@@ -15,7 +15,7 @@ from cathedra.driver import Claim, Device, Driver, Edits, Prepared, run
 
 @dataclass
 class LampConfig:
-    """Opaque parameters that a claim may carry: ``{apiVersion: lamp.example.com/v1, kind: LampConfig, colour: red}``."""
+    """Parameters that a claim may carry: ``{apiVersion: lamp.example.com/v1, kind: LampConfig, colour: red}``."""
 
     colour: str = "white"
 

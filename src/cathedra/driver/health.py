@@ -48,6 +48,7 @@ class HealthBoard:
         self._reports: dict[tuple[str, str], DeviceHealth] = {}
         self._changed = asyncio.Event()
         self._valid = True
+        self._closed = False
 
     @property
     def reports(self) -> tuple[DeviceHealth, ...]:
@@ -65,9 +66,14 @@ class HealthBoard:
         """The driver's own source has failed: repeat nothing until it reports again."""
         self._valid = False
 
+    def close(self) -> None:
+        """End every `watch`: the driver goes away."""
+        self._closed = True
+        self._wake()
+
     async def watch(self) -> AsyncIterator[tuple[DeviceHealth, ...]]:
-        """All reports, again at each change, and often enough in between that none expires."""
-        while True:
+        """All reports, again at each change, and often enough in between that none expires; until `close`."""
+        while not self._closed:
             changed = self._changed
             if self._reports and self._valid:
                 yield self.reports

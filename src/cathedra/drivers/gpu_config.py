@@ -61,7 +61,7 @@ class GpuConfig(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fiel
     def environment(self, prefix: str) -> dict[str, str]:
         """How a container sees it: variables that begin with ``prefix``."""
         sharing = self.sharing
-        variables = {f"{prefix}_SHARING_STRATEGY": sharing.strategy}
+        variables: dict[str, str] = {f"{prefix}_SHARING_STRATEGY": sharing.strategy}
         if sharing.strategy == "TimeSlicing":
             variables[f"{prefix}_TIMESLICE_INTERVAL"] = (sharing.time_slicing_config or TimeSlicing()).interval
         else:

@@ -88,10 +88,10 @@ class ResourceSliceController:
                     "pool validation failed",
                 )
             pools = {name: pool for name, pool in pools.items() if name == self._pool_name}
-        affected = self._desired.keys() | pools.keys()
+        affected = tuple(dict.fromkeys((*self._desired, *pools)))
         self._desired = dict(pools)
         self._started = True
-        self._synced_pools -= affected
+        self._synced_pools.difference_update(affected)
         for name in affected:
             self._queue.add(name)
 

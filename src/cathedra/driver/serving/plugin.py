@@ -81,7 +81,12 @@ class PluginServers:
             # Only now may the node agent come: what it will call is there.
             _listening(self._registration_socket, self._add_registration),
         ):
-            yield
+            try:
+                yield
+            finally:
+                # Calls in progress are waited for, and a stream would go on for ever.
+                if self._health is not None:
+                    self._health.close()
 
     def _add_service(self, server: grpc.aio.Server) -> None:
         dra_v1_pb2_grpc.add_DRAPluginServicer_to_server(_DRA(self._service, dra_v1_pb2, shares=True), server)

@@ -1,0 +1,201 @@
+"""ResourceSlices in the cluster follow what the driver offers."""
+
+from __future__ import annotations
+
+import pytest
+
+from cathedra.api import resource
+from cathedra.api.struct import replace
+from cathedra.client.resources import NODES, RESOURCESLICES
+from cathedra.driver import Device, Pool
+from tests.unit.driver.world import DRIVER, NODE, Lamps, World, in_virtual_time, running
+
+
+def test_first_publication_makes_one_slice_owned_by_the_node() -> None:
+    async def test(world: World) -> None:
+        async with running(world.runner(Lamps(2))):
+            (found,) = await world.slices()
+        node = await world.client.resource(NODES).get(NODE)
+        assert found.metadata.name.startswith(f"00000-{DRIVER}-{NODE}-")
+        (owner,) = found.metadata.owner_references
+        assert (owner.kind, owner.name, owner.uid, owner.controller) == ("Node", NODE, node.metadata.uid, True)
+        assert found.spec.node_name == NODE
+        assert found.spec.pool == resource.ResourcePool(name=NODE, generation=1, resource_slice_count=1)
+        assert [device.name for device in found.spec.devices] == ["lamp-0", "lamp-1"]
+
+    in_virtual_time(test)
+
+
+def test_restart_with_the_same_devices_writes_nothing() -> None:
+    async def test(world: World) -> None:
+        async with running(world.runner(Lamps())):
+            before = await world.slices()
+        async with running(world.runner(Lamps())) as runner:
+            await world.clock.sleep(120)
+            assert await world.slices() == before
+            statistics = runner.slices.statistics
+            assert (statistics.creates, statistics.updates, statistics.deletes) == (0, 0, 0)
+
+    in_virtual_time(test)
+
+
+def test_change_inside_one_slice_keeps_its_name_and_the_generation() -> None:
+    async def test(world: World) -> None:
+        lamps = Lamps(2)
+        async with running(world.runner(lamps)):
+            (before,) = await world.slices()
+            lamps.count = 3
+            lamps.republish()
+            await world.clock.sleep(1)
+            (after,) = await world.slices()
+        assert (after.metadata.uid, after.spec.pool.generation) == (before.metadata.uid, 1)
+        assert len(after.spec.devices) == 3
+
+    in_virtual_time(test)
+
+
+def test_more_slices_get_a_new_generation_everywhere() -> None:
+    async def test(world: World) -> None:
+        lamps = Lamps(100)
+        async with running(world.runner(lamps)):
+            lamps.count = 300
+            lamps.republish()
+            await world.clock.sleep(1)
+            found = await world.slices()
+        assert [s.spec.pool.generation for s in found] == [2, 2, 2]
+        assert [s.spec.pool.resource_slice_count for s in found] == [3, 3, 3]
+        assert [len(s.spec.devices) for s in found] == [128, 128, 44]
+
+    in_virtual_time(test)
+
+
+def test_ten_full_slices_need_ten_creates_and_nothing_more() -> None:
+    async def test(world: World) -> None:
+        async with running(world.runner(Lamps(1280))) as runner:
+            await world.clock.sleep(200)
+            assert len(await world.slices()) == 10
+            statistics = runner.slices.statistics
+            assert (statistics.creates, statistics.updates, statistics.deletes) == (10, 0, 0)
+
+    in_virtual_time(test)
+
+
+def test_slice_that_somebody_deletes_comes_back_after_half_a_minute() -> None:
+    async def test(world: World) -> None:
+        async with running(world.runner(Lamps())):
+            await world.clock.sleep(100)
+            (before,) = await world.slices()
+            await world.client.resource(RESOURCESLICES).delete(before.metadata.name)
+            await world.clock.sleep(29)
+            assert await world.slices() == []
+            await world.clock.sleep(2)
+            (after,) = await world.slices()
+        assert after.metadata.uid != before.metadata.uid
+
+    in_virtual_time(test)
+
+
+def test_slice_that_somebody_changes_is_put_right_after_half_a_minute() -> None:
+    async def test(world: World) -> None:
+        async with running(world.runner(Lamps())):
+            (found,) = await world.slices()
+            await world.client.resource(RESOURCESLICES).update(
+                replace(found, spec=replace(found.spec, devices=found.spec.devices[:1]))
+            )
+            await world.clock.sleep(31)
+            (after,) = await world.slices()
+        assert after.spec.devices == found.spec.devices
+
+    in_virtual_time(test)
+
+
+def test_pool_that_is_no_longer_wanted_disappears() -> None:
+    class Two(Lamps):
+        names = ("a", "b")
+
+        def resources(self) -> list[Pool]:
+            return [Pool(name=name, devices=[Device("d")]) for name in self.names]
+
+    async def test(world: World) -> None:
+        driver = Two()
+        async with running(world.runner(driver)):
+            assert {s.spec.pool.name for s in await world.slices()} == {"a", "b"}
+            driver.names = ("b",)
+            driver.republish()
+            await world.clock.sleep(1)
+            assert [s.spec.pool.name for s in await world.slices()] == ["b"]
+
+    in_virtual_time(test)
+
+
+def test_driver_that_offers_nothing_still_publishes_an_empty_slice() -> None:
+    async def test(world: World) -> None:
+        async with running(world.runner(Lamps(0))):
+            (found,) = await world.slices()
+        assert found.spec.devices == ()
+
+    in_virtual_time(test)
+
+
+def test_slices_survive_the_driver() -> None:
+    async def test(world: World) -> None:
+        async with running(world.runner(Lamps())):
+            pass
+        assert len(await world.slices()) == 1
+
+    in_virtual_time(test)
+
+
+def test_contradicting_devices_are_reported_and_nothing_is_published() -> None:
+    class Twins(Lamps):
+        def devices(self) -> list[Device]:
+            return [Device("twin"), Device("twin")] if self.count else []
+
+    async def test(world: World) -> None:
+        driver = Twins(0)
+        async with running(world.runner(driver)):
+            driver.count = 2
+            driver.republish()
+            await world.clock.sleep(1)
+            (found,) = await world.slices()
+        assert found.spec.devices == ()
+        assert driver.errors == [f'pool validation failed: pool "{NODE}": duplicate device name "twin"']
+
+    in_virtual_time(test)
+
+
+def test_pool_for_the_whole_cluster_names_no_node() -> None:
+    class Shared(Lamps):
+        def resources(self) -> Pool:
+            return Pool(name="net", devices=[Device("port")], all_nodes=True)
+
+    async def test(world: World) -> None:
+        async with running(world.runner(Shared(), pool_name="net")):
+            (found,) = await world.slices()
+        assert (found.spec.node_name, found.spec.all_nodes, found.spec.pool.name) == (None, True, "net")
+
+    in_virtual_time(test)
+
+
+def test_api_server_that_fails_is_asked_again() -> None:
+    async def test(world: World) -> None:
+        await world.client.resource(NODES).delete(NODE)
+        lamps = Lamps()
+        runner = world.runner(lamps)
+        import asyncio
+
+        task = asyncio.ensure_future(runner.run())
+        await world.clock.sleep(1)
+        assert await world.slices() == []
+        assert lamps.errors
+        assert all(error.startswith("processing ResourceSlice objects: ") for error in lamps.errors)
+        from cathedra.api.core import core_v1, meta_v1
+
+        await world.client.resource(NODES).create(core_v1.Node(metadata=meta_v1.ObjectMeta(name=NODE)))
+        await runner.slices.wait_published()
+        assert len(await world.slices()) == 1
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    in_virtual_time(test)

@@ -1,0 +1,292 @@
+"""Prepare and unprepare, between a node agent's call and the driver's own code."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from cathedra.driver import CallFailed, Claim, Edits, MemoryFiles, Prepared, Ref, Retry
+from tests.unit.driver.world import NODE, Lamps, World, in_virtual_time, opaque, result
+
+CDI = Path("/data/cdi")
+
+
+def spec_file(ref: Ref) -> Path:
+    return CDI / f"lamp.example.com-claim_{ref.uid}.json"
+
+
+def test_prepared_device_names_a_cdi_device_whose_file_exists() -> None:
+    async def test(world: World) -> None:
+        files = MemoryFiles()
+        service = world.runner(Lamps(), files=files).service
+        service.open()
+        ref = await world.allocate("c", "lamp-1")
+        answer = (await service.node_prepare_resources([ref]))[ref.uid]
+        assert answer.error == ""
+        (device,) = answer.devices
+        assert (device.request_names, device.pool_name, device.device_name) == (("lamp",), NODE, "lamp-1")
+        assert device.cdi_device_ids == (f"lamp.example.com/claim={ref.uid}-lamp-1",)
+        document = json.loads(files.contents[spec_file(ref)])
+        assert document["kind"] == "lamp.example.com/claim"
+        assert document["devices"] == [{"name": f"{ref.uid}-lamp-1", "containerEdits": {"env": ["LAMP_1=on"]}}]
+
+    in_virtual_time(test)
+
+
+def test_second_prepare_is_answered_from_the_checkpoint() -> None:
+    async def test(world: World) -> None:
+        lamps = Lamps()
+        service = world.runner(lamps).service
+        ref = await world.allocate("c", "lamp-0")
+        first = await service.node_prepare_resources([ref])
+        assert await service.node_prepare_resources([ref]) == first
+        assert lamps.calls == ["prepare c"]
+
+    in_virtual_time(test)
+
+
+def test_restart_answers_from_the_checkpoint_and_restores_lost_cdi_files() -> None:
+    async def test(world: World) -> None:
+        files = MemoryFiles()
+        ref = await world.allocate("c", "lamp-0")
+        first = await world.runner(Lamps(), files=files).service.node_prepare_resources([ref])
+        spec = files.contents.pop(spec_file(ref))
+        lamps = Lamps()
+        service = world.runner(lamps, files=files).service
+        service.open()
+        assert await service.node_prepare_resources([ref]) == first
+        assert lamps.calls == []
+        assert files.contents[spec_file(ref)] == spec
+
+    in_virtual_time(test)
+
+
+def test_reboot_prepares_anew() -> None:
+    async def test(world: World) -> None:
+        files = MemoryFiles()
+        ref = await world.allocate("c", "lamp-0")
+        await world.runner(Lamps(), files=files).service.node_prepare_resources([ref])
+        lamps = Lamps()
+        service = world.runner(lamps, files=files, boot_id="boot-2").service
+        service.open()
+        await service.node_prepare_resources([ref])
+        assert lamps.calls == ["prepare c"]
+
+    in_virtual_time(test)
+
+
+def test_device_of_a_prepared_claim_is_refused_for_another_until_it_is_unprepared() -> None:
+    async def test(world: World) -> None:
+        lamps = Lamps()
+        service = world.runner(lamps).service
+        old, new = await world.allocate("old", "lamp-0"), await world.allocate("new", "lamp-0")
+        await service.node_prepare_resources([old])
+        refused = (await service.node_prepare_resources([new]))[new.uid]
+        assert "still prepared for claim default/old" in refused.error
+        assert lamps.calls == ["prepare old"]
+        await service.node_unprepare_resources([old])
+        assert (await service.node_prepare_resources([new]))[new.uid].error == ""
+
+    in_virtual_time(test)
+
+
+def test_admin_access_and_different_shares_may_overlap() -> None:
+    async def test(world: World) -> None:
+        service = world.runner(Lamps()).service
+        shares = [await world.allocate(f"s{i}", result("lamp-0", share_id=f"share-{i}")) for i in range(2)]
+        admin = await world.allocate("admin", result("lamp-0", admin_access=True))
+        answers = await service.node_prepare_resources([*shares, admin])
+        assert {answer.error for answer in answers.values()} == {""}
+        assert answers[shares[1].uid].devices[0].share_id == "share-1"
+        assert answers[shares[1].uid].devices[0].cdi_device_ids[0].endswith("-lamp-0-share-1")
+
+    in_virtual_time(test)
+
+
+def test_interrupted_prepare_is_rolled_back_before_the_next() -> None:
+    async def test(world: World) -> None:
+        lamps = Lamps()
+        lamps.faults = [RuntimeError("lamp is stuck")]
+        service = world.runner(lamps).service
+        ref = await world.allocate("c", "lamp-0")
+        assert (await service.node_prepare_resources([ref]))[ref.uid].error == "lamp is stuck"
+        assert (await service.node_prepare_resources([ref]))[ref.uid].error == ""
+        assert lamps.calls == ["prepare c", "unprepare c ['lamp-0']", "prepare c"]
+
+    in_virtual_time(test)
+
+
+def test_one_claims_failure_leaves_the_others_alone() -> None:
+    async def test(world: World) -> None:
+        lamps = Lamps()
+        lamps.faults = [RuntimeError("no")]
+        service = world.runner(lamps).service
+        a, b = await world.allocate("a", "lamp-0"), await world.allocate("b", "lamp-1")
+        answers = await service.node_prepare_resources([a, b])
+        assert (answers[a.uid].error, answers[b.uid].error) == ("no", "")
+
+    in_virtual_time(test)
+
+
+def test_transient_trouble_is_waited_for_inside_the_call() -> None:
+    async def test(world: World) -> None:
+        lamps = Lamps()
+        lamps.faults = [Retry("warming up")] * 4
+        ref = await world.allocate("c", "lamp-0")
+        start = world.clock.monotonic()
+        answer = await world.runner(lamps).service.node_prepare_resources([ref])
+        assert answer[ref.uid].error == ""
+        assert world.clock.monotonic() - start == pytest.approx(0.25 + 0.5 + 1 + 2)
+
+    in_virtual_time(test)
+
+
+def test_retries_end_before_the_calls_deadline() -> None:
+    async def test(world: World) -> None:
+        lamps = Lamps()
+        lamps.faults = [Retry("warming up")] * 100
+        ref = await world.allocate("c", "lamp-0")
+        start = world.clock.monotonic()
+        answer = await world.runner(lamps).service.node_prepare_resources([ref], timeout=20)
+        assert answer[ref.uid].error == "warming up"
+        assert world.clock.monotonic() - start <= 15
+
+    in_virtual_time(test)
+
+
+def test_driver_that_hangs_is_cut_off_before_the_deadline() -> None:
+    class Hanging(Lamps):
+        async def prepare(self, claim: Claim) -> AsyncIterator[Prepared]:  # type: ignore[override]
+            await asyncio.sleep(1000)
+            yield claim.allocations[0].prepared()
+
+    async def test(world: World) -> None:
+        ref = await world.allocate("c", "lamp-0")
+        answer = await world.runner(Hanging()).service.node_prepare_resources([ref])
+        assert "did not finish before the call's deadline" in answer[ref.uid].error
+        assert world.clock.monotonic() <= 41
+
+    in_virtual_time(test)
+
+
+def test_claims_that_cannot_be_read_fail_the_whole_call() -> None:
+    async def test(world: World) -> None:
+        lamps = Lamps()
+        service = world.runner(lamps).service
+        good = await world.allocate("good", "lamp-0")
+        with pytest.raises(CallFailed, match="get resource claims: retrieve claim default/gone: "):
+            await service.node_prepare_resources([good, Ref("default", "gone", "x")])
+        with pytest.raises(CallFailed, match="get resource claims: claim default/good got replaced"):
+            await service.node_prepare_resources([Ref("default", "good", "other")])
+        assert lamps.calls == []
+
+    in_virtual_time(test)
+
+
+def test_empty_calls_are_answered_and_nothing_else() -> None:
+    async def test(world: World) -> None:
+        service = world.runner(Lamps()).service
+        assert await service.node_prepare_resources([]) == {}
+        assert await service.node_unprepare_resources([]) == {}
+
+    in_virtual_time(test)
+
+
+def test_unprepare_needs_no_claim_and_forgets_everything() -> None:
+    async def test(world: World) -> None:
+        files = MemoryFiles()
+        lamps = Lamps()
+        service = world.runner(lamps, files=files).service
+        ref = await world.allocate("c", "lamp-0")
+        await service.node_prepare_resources([ref])
+        await world.delete_claim("c")
+        assert await service.node_unprepare_resources([ref]) == {ref.uid: ""}
+        assert await service.node_unprepare_resources([ref]) == {ref.uid: ""}
+        assert lamps.calls == ["prepare c", "unprepare c ['lamp-0']"]
+        assert service.prepared == ()
+        assert [path.name for path in files.contents] == ["checkpoint.json"]
+
+    in_virtual_time(test)
+
+
+def test_unprepare_that_fails_is_tried_again_by_the_next_call() -> None:
+    async def test(world: World) -> None:
+        lamps = Lamps()
+        service = world.runner(lamps).service
+        ref = await world.allocate("c", "lamp-0")
+        await service.node_prepare_resources([ref])
+        lamps.faults = [RuntimeError("busy")]
+        assert await service.node_unprepare_resources([ref]) == {ref.uid: "busy"}
+        assert service.prepared == (ref,)
+        assert await service.node_unprepare_resources([ref]) == {ref.uid: ""}
+
+    in_virtual_time(test)
+
+
+def test_start_removes_files_of_claims_that_nobody_knows() -> None:
+    async def test(world: World) -> None:
+        files = MemoryFiles()
+        kept = await world.allocate("c", "lamp-0")
+        await world.runner(Lamps(), files=files).service.node_prepare_resources([kept])
+        lost, foreign = spec_file(Ref("d", "n", "lost")), CDI / "other.example.com-claim_x.json"
+        files.contents |= {lost: b"{}", foreign: b"{}"}
+        world.runner(Lamps(), files=files).service.open()
+        assert lost not in files.contents
+        assert {foreign, spec_file(kept)} <= files.contents.keys()
+
+    in_virtual_time(test)
+
+
+def test_results_and_configs_of_other_drivers_are_not_seen() -> None:
+    async def test(world: World) -> None:
+        ref = await world.allocate(
+            "c",
+            result("gpu-0", request="other", driver="other.example.com"),
+            "lamp-0",
+            config=[opaque({"what": "ever"}, driver="other.example.com")],
+        )
+        answer = await world.runner(Lamps()).service.node_prepare_resources([ref])
+        assert [device.device_name for device in answer[ref.uid].devices] == ["lamp-0"]
+
+    in_virtual_time(test)
+
+
+def test_calls_run_one_at_a_time() -> None:
+    class Slow(Lamps):
+        active = 0
+        most = 0
+
+        async def prepare(self, claim: Claim) -> AsyncIterator[Prepared]:  # type: ignore[override]
+            self.active += 1
+            self.most = max(self.most, self.active)
+            await asyncio.sleep(1)
+            self.active -= 1
+            yield claim.allocations[0].prepared(Edits(env={"A": "b"}))
+
+    async def test(world: World) -> None:
+        slow = Slow()
+        service = world.runner(slow).service
+        refs = [await world.allocate(f"c{i}", f"lamp-{i}") for i in range(3)]
+        await asyncio.gather(*(service.node_prepare_resources([ref]) for ref in refs))
+        assert slow.most == 1
+
+    in_virtual_time(test)
+
+
+def test_device_without_edits_is_not_named_to_the_runtime() -> None:
+    class Plain(Lamps):
+        async def prepare(self, claim: Claim) -> list[Prepared]:  # type: ignore[override]
+            return [a.prepared() for a in claim.allocations]
+
+    async def test(world: World) -> None:
+        files = MemoryFiles()
+        ref = await world.allocate("c", "lamp-0")
+        answer = await world.runner(Plain(), files=files).service.node_prepare_resources([ref])
+        assert answer[ref.uid].devices[0].cdi_device_ids == ()
+        assert spec_file(ref) not in files.contents
+
+    in_virtual_time(test)

@@ -1,0 +1,178 @@
+"""A small world for drivers: an API server, a node, and claims that are allocated by hand."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import random
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from cathedra.api import resource
+from cathedra.api.core import core_v1, meta_v1
+from cathedra.api.struct import RawJSON, replace
+from cathedra.apiserver.config import ServerConfig
+from cathedra.apiserver.server import APIServer
+from cathedra.client.client import Client
+from cathedra.client.resources import NODES, RESOURCECLAIMS, RESOURCESLICES
+from cathedra.clock import Clock, LoopClock, SystemClock, run_virtual
+from cathedra.driver import Claim, Device, Driver, DriverRunner, Edits, MemoryFiles, Prepared, PreparedClaim, Ref
+from cathedra.driver.files import Files
+from tests.unit.apiserver.plain_definitions import plain_definitions
+
+R = TypeVar("R")
+
+NODE = "node-a"
+DRIVER = "lamp.example.com"
+
+
+class World:
+    """The API as the test sees it."""
+
+    def __init__(self, server: APIServer, clock: Clock) -> None:
+        self.server = server
+        self.clock = clock
+        self.client = Client(server.transport(), clock=clock, field_manager="tester")
+
+    @staticmethod
+    async def open(clock: Clock) -> World:
+        server = await APIServer.open(ServerConfig(definitions=_definitions()), clock=clock, random=random.Random(1))
+        world = World(server, clock)
+        await world.client.resource(NODES).create(core_v1.Node(metadata=meta_v1.ObjectMeta(name=NODE)))
+        return world
+
+    async def allocate(
+        self,
+        name: str,
+        *devices: str | resource.DeviceRequestAllocationResult,
+        config: Sequence[resource.DeviceAllocationConfiguration] = (),
+        annotations: dict[str, str] | None = None,
+    ) -> Ref:
+        """Make a claim that holds ``devices`` (names in the node's pool, or whole results)."""
+        claims = self.client.resource(RESOURCECLAIMS, "default")
+        created = await claims.create(
+            resource.ResourceClaim(metadata=meta_v1.ObjectMeta(name=name, annotations=annotations or {}))
+        )
+        results = tuple(result(device) if isinstance(device, str) else device for device in devices)
+        allocation = resource.AllocationResult(
+            devices=resource.DeviceAllocationResult(results=results, config=tuple(config))
+        )
+        await claims.update_status(replace(created, status=resource.ResourceClaimStatus(allocation=allocation)))
+        return Ref("default", name, created.metadata.uid)
+
+    async def delete_claim(self, name: str) -> None:
+        await self.client.resource(RESOURCECLAIMS, "default").delete(name)
+
+    async def claim(self, name: str) -> resource.ResourceClaim:
+        return await self.client.resource(RESOURCECLAIMS, "default").get(name)
+
+    async def slices(self) -> list[resource.ResourceSlice]:
+        page = await self.client.resource(RESOURCESLICES).list()
+        return sorted(page.items, key=lambda s: s.metadata.name)
+
+    def runner(self, driver: Driver, *, files: Files | None = None, **options: Any) -> DriverRunner:
+        """``driver`` on the node, without sockets and with files in memory unless the options say otherwise."""
+        directory = options.pop("directory", Path("/data"))
+        return DriverRunner(
+            driver,
+            Client(self.server.transport(), clock=self.clock, field_manager=driver.name),
+            node_name=NODE,
+            plugin_dir=directory / "plugins" / driver.name,
+            cdi_dir=directory / "cdi",
+            clock=self.clock,
+            random=random.Random(2),
+            files=MemoryFiles() if files is None else files,
+            boot_id=options.pop("boot_id", "boot-1"),
+            **options,
+        )
+
+
+class Lamps(Driver):
+    """A driver that writes down what it is asked to do."""
+
+    name = DRIVER
+
+    def __init__(self, count: int = 4) -> None:
+        self.count = count
+        self.calls: list[str] = []
+        self.errors: list[str] = []
+        self.faults: list[BaseException] = []
+
+    def devices(self) -> list[Device]:
+        return [Device(f"lamp-{i}", attributes={"index": i}) for i in range(self.count)]
+
+    def prepare(self, claim: Claim) -> Iterator[Prepared]:
+        self.calls.append(f"prepare {claim.name}")
+        if self.faults:
+            raise self.faults.pop(0)
+        for lamp in claim.allocations:
+            yield lamp.prepared(Edits(env={lamp.device.upper().replace("-", "_"): "on"}), metadata={"kind": "lamp"})
+
+    def unprepare(self, ref: Ref, prepared: PreparedClaim) -> None:
+        self.calls.append(f"unprepare {ref.name} {[d.device for d in prepared.devices]}")
+        if self.faults:
+            raise self.faults.pop(0)
+
+    def on_error(self, error: Exception, message: str, *, recoverable: bool) -> None:
+        self.errors.append(f"{message}: {error}")
+
+
+def result(device: str, request: str = "lamp", **changes: Any) -> resource.DeviceRequestAllocationResult:
+    values = {"driver": DRIVER, "pool": NODE, **changes}
+    return resource.DeviceRequestAllocationResult(request=request, device=device, **values)
+
+
+def opaque(
+    parameters: Any, *, driver: str = DRIVER, requests: Sequence[str] = (), source: str = "FromClaim"
+) -> resource.DeviceAllocationConfiguration:
+    return resource.DeviceAllocationConfiguration(
+        source=source,
+        requests=tuple(requests),
+        opaque=resource.OpaqueDeviceConfiguration(driver=driver, parameters=RawJSON.of(parameters)),
+    )
+
+
+def in_virtual_time(test: Callable[[World], Awaitable[R]]) -> R:
+    """Run ``test`` in a new world, in virtual time."""
+
+    async def main() -> R:
+        world = await World.open(LoopClock(asyncio.get_running_loop()))
+        return await test(world)
+
+    return run_virtual(main())
+
+
+async def in_real_time() -> World:
+    """A world for tests with sockets."""
+    return await World.open(SystemClock())
+
+
+class running:  # noqa: N801
+    """A runner at work for the duration of the context."""
+
+    def __init__(self, runner: DriverRunner) -> None:
+        self.runner = runner
+
+    async def __aenter__(self) -> DriverRunner:
+        self.task = asyncio.ensure_future(self.runner.run())
+        ready = asyncio.ensure_future(self.runner.slices.wait_published())
+        await asyncio.wait((self.task, ready), return_when=asyncio.FIRST_COMPLETED)
+        if self.task.done():
+            ready.cancel()
+            await self.task
+        return self.runner
+
+    async def __aexit__(self, *_: object) -> None:
+        self.task.cancel()
+        await asyncio.wait((self.task,))
+
+
+def _definitions() -> tuple[Any, ...]:
+    selectors = {"spec.driver": lambda s: s.spec.driver, "spec.nodeName": lambda s: s.spec.node_name or ""}
+    return tuple(
+        dataclasses.replace(definition, field_selectors=selectors)
+        if definition.plural == "resourceslices"
+        else definition
+        for definition in plain_definitions()
+    )
