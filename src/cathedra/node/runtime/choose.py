@@ -1,0 +1,113 @@
+"""Which runtime this machine can offer: crun, else runc, else plain processes.
+
+Being installed and being root is not enough (cgroups, overlays and namespaces may be out of reach, as inside another
+container), so each candidate has to run a real container first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import os
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from cathedra.node.runtime.hosted import HostedRuntime, Launcher
+from cathedra.node.runtime.keeperclient import KeeperLost
+from cathedra.node.runtime.oci import OCILauncher
+from cathedra.node.runtime.process import MISSING, ProcessLauncher
+from cathedra.node.runtime.runtime import ContainerSpec, ContainerState, PodIdentity, RuntimeFailure
+
+__all__ = ["CANDIDATES", "ChosenRuntime", "choose_runtime"]
+
+CANDIDATES = ("crun", "runc")
+"""OCI runtimes by preference; crun starts a container in half the time."""
+
+_PROBE_SECONDS = 10.0
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenRuntime:
+    """A runtime that works here; ``missing`` says in one line what it cannot do, "" if nothing."""
+
+    runtime: HostedRuntime
+    missing: str
+
+
+async def choose_runtime(
+    directory: Path,
+    cdi_directories: Sequence[Path],
+    *,
+    candidates: Sequence[str] = CANDIDATES,
+    orphan_seconds: float = 600.0,
+) -> ChosenRuntime:
+    """The best runtime for containers below ``directory``.
+
+    ``candidates`` () means plain processes without a look at anything else.
+    """
+    why = "not root" if os.geteuid() != 0 else f"no {' or '.join(candidates or ('OCI runtime',))} here"
+    for name in candidates if os.geteuid() == 0 else ():
+        program = shutil.which(name)
+        if program is None:
+            continue
+        launcher = OCILauncher(
+            name, await _version(program), Path(program), directory, cdi_directories, _cgroup(directory)
+        )
+        try:
+            await _probe(launcher, directory)
+        except (RuntimeFailure, KeeperLost, TimeoutError) as error:
+            why = f"{name} does not work here: {error}"
+            _LOG.warning("%s", why)
+            continue
+        return ChosenRuntime(HostedRuntime(launcher, directory, orphan_seconds=orphan_seconds), "")
+    process = HostedRuntime(ProcessLauncher(cdi_directories), directory, orphan_seconds=orphan_seconds)
+    return ChosenRuntime(process, f"{MISSING} ({why})")
+
+
+def _cgroup(directory: Path) -> str:
+    """A cgroup of its own for each directory, so that two nodes do not share one."""
+    return f"/cathedra-{hashlib.sha256(os.fsencode(directory)).hexdigest()[:12]}"
+
+
+async def _version(program: str) -> str:
+    process = await asyncio.create_subprocess_exec(
+        program, "--version", stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL
+    )
+    output, _ = await process.communicate()
+    words = output.decode(errors="replace").split()
+    return words[2] if len(words) > 2 else "unknown"
+
+
+async def _probe(launcher: Launcher, directory: Path) -> None:
+    """Run ``true`` in a container of that kind.
+
+    Raises:
+        RuntimeFailure, KeeperLost, TimeoutError: it does not work.
+    """
+    ended: asyncio.Queue[ContainerState] = asyncio.Queue()
+    # Beside the real one: a keeper that already holds containers of an earlier agent must not be disturbed.
+    place = directory.with_name(f"{directory.name}-probe")
+    runtime = HostedRuntime(launcher, place, orphan_seconds=_PROBE_SECONDS)
+    spec = ContainerSpec(
+        id="probe",
+        pod=PodIdentity("", "probe", "probe"),
+        name="probe",
+        attempt=0,
+        argv=("true",),
+        hostname="probe",
+        log_path=str(place / "probe.log"),
+    )
+    try:
+        await runtime.open(ended.put_nowait)
+        async with asyncio.timeout(_PROBE_SECONDS):
+            await runtime.start(spec)
+            state = await ended.get()
+        if state.exit_code != 0:
+            raise RuntimeFailure("RunContainerError", f"the probe ended with code {state.exit_code}")
+    finally:
+        await runtime.close(stop_containers=True)
+        shutil.rmtree(place, ignore_errors=True)

@@ -1,0 +1,177 @@
+"""A command with its input and output: over pipes, or over a pseudo terminal."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import fcntl
+import os
+import struct
+import termios
+from collections.abc import AsyncIterator, Mapping, Sequence
+
+from cathedra.node.runtime.runtime import STDERR, STDOUT
+
+__all__ = ["Command"]
+
+_CHUNK = 32 * 1024
+
+
+class Command:
+    """A child process of the agent; it ends with it. Made by `start`."""
+
+    def __init__(self, process: asyncio.subprocess.Process, terminal: int | None) -> None:
+        self._process = process
+        self._terminal = terminal
+
+    @staticmethod
+    async def start(
+        argv: Sequence[str], environment: Mapping[str, str] | None, directory: str, *, tty: bool, stdin: bool
+    ) -> Command:
+        """Start a command.
+
+        Raises:
+            OSError: it cannot be executed.
+        """
+        if not tty:
+            process = await asyncio.create_subprocess_exec(
+                *argv,
+                env=environment,
+                cwd=directory,
+                stdin=asyncio.subprocess.PIPE if stdin else asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+                start_new_session=True,
+            )
+            return Command(process, None)
+        ours, theirs = os.openpty()
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *argv,
+                env=environment,
+                cwd=directory,
+                stdin=theirs,
+                stdout=theirs,
+                stderr=theirs,
+                start_new_session=True,
+                preexec_fn=_take_terminal,
+            )
+        except BaseException:
+            os.close(ours)
+            raise
+        finally:
+            os.close(theirs)
+        os.set_blocking(ours, False)
+        return Command(process, ours)
+
+    async def output(self) -> AsyncIterator[tuple[int, bytes]]:
+        """What it writes, until all ends are closed."""
+        if self._terminal is not None:
+            async for data in self._read_terminal():
+                yield STDOUT, data
+            return
+        queue: asyncio.Queue[tuple[int, bytes]] = asyncio.Queue(maxsize=16)
+        streams = ((STDOUT, self._process.stdout), (STDERR, self._process.stderr))
+        async with asyncio.TaskGroup() as group:
+            for channel, stream in streams:
+                if stream is not None:
+                    group.create_task(_pump(stream, channel, queue))
+            open_streams = len(streams)
+            while open_streams:
+                channel, data = await queue.get()
+                if data:
+                    yield channel, data
+                else:
+                    open_streams -= 1
+
+    async def _read_terminal(self) -> AsyncIterator[bytes]:
+        while self._terminal is not None:
+            try:
+                data = os.read(self._terminal, _CHUNK)
+            except BlockingIOError:
+                await self._terminal_ready(writing=False)
+                continue
+            except OSError as error:
+                if error.errno == errno.EIO:
+                    return  # every process on the terminal has gone
+                raise
+            if not data:
+                return
+            yield data
+
+    async def _terminal_ready(self, *, writing: bool) -> None:
+        loop = asyncio.get_running_loop()
+        ready: asyncio.Future[None] = loop.create_future()
+        terminal = self._terminal
+        if terminal is None:
+            return
+        add, remove = (loop.add_writer, loop.remove_writer) if writing else (loop.add_reader, loop.remove_reader)
+        add(terminal, _settle, ready)
+        try:
+            await ready
+        finally:
+            remove(terminal)
+
+    async def write(self, data: bytes) -> None:
+        """Send to its standard input; what it does not take any more is dropped."""
+        if self._terminal is not None:
+            await self._write_terminal(data)
+        elif self._process.stdin is not None:
+            with contextlib.suppress(ConnectionError):
+                self._process.stdin.write(data)
+                await self._process.stdin.drain()
+
+    async def _write_terminal(self, data: bytes) -> None:
+        while data and self._terminal is not None:
+            try:
+                data = data[os.write(self._terminal, data) :]
+            except BlockingIOError:
+                await self._terminal_ready(writing=True)
+            except OSError:
+                return  # the other end is closed
+
+    async def close_input(self) -> None:
+        """No more input: end of file for a pipe, control-D for a terminal."""
+        if self._terminal is not None:
+            await self._write_terminal(b"\x04")
+        elif self._process.stdin is not None:
+            with contextlib.suppress(ConnectionError):
+                self._process.stdin.close()
+
+    def resize(self, width: int, height: int) -> None:
+        """Tell the terminal its size in characters."""
+        if self._terminal is not None:
+            with contextlib.suppress(OSError):
+                fcntl.ioctl(self._terminal, termios.TIOCSWINSZ, struct.pack("HHHH", height, width, 0, 0))
+
+    async def wait(self) -> int:
+        """Its exit code, 128 + n if signal n ended it."""
+        code = await self._process.wait()
+        return code if code >= 0 else 128 - code
+
+    async def close(self) -> None:
+        """Kill it if it still runs."""
+        if self._process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                self._process.kill()
+            await self._process.wait()
+        if self._terminal is not None:
+            terminal, self._terminal = self._terminal, None
+            os.close(terminal)
+
+
+async def _pump(stream: asyncio.StreamReader, channel: int, queue: asyncio.Queue[tuple[int, bytes]]) -> None:
+    while data := await stream.read(_CHUNK):
+        await queue.put((channel, data))
+    await queue.put((channel, b""))
+
+
+def _settle(ready: asyncio.Future[None]) -> None:
+    if not ready.done():
+        ready.set_result(None)
+
+
+def _take_terminal() -> None:
+    """In the child: make standard input the controlling terminal, so that control-C and resizing reach it."""
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)

@@ -1,0 +1,187 @@
+"""Containers that really run: by crun or runc as OCI containers, or as plain processes.
+
+Both kinds are held by a keeper (see there), so an agent that comes back finds them again. What they have in common is
+here; how a container is described to the keeper is up to a `Launcher`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+from cathedra.cdi.errors import CDIError
+from cathedra.node.runtime.command import Command
+from cathedra.node.runtime.keeperclient import KeeperClient, KeeperLost
+from cathedra.node.runtime.runtime import ContainerSpec, ContainerState, ExecProcess, PodIdentity, RuntimeFailure
+
+__all__ = ["HostedRuntime", "Launcher"]
+
+
+class Launcher(Protocol):
+    """How containers of one kind are described to the keeper."""
+
+    @property
+    def name(self) -> str:
+        """What container IDs begin with."""
+        ...
+
+    @property
+    def version(self) -> str:
+        """Its version."""
+        ...
+
+    @property
+    def cgroup(self) -> str:
+        """The cgroup that all its containers are below, or ""."""
+        ...
+
+    def describe(self, spec: ContainerSpec, directory: Path) -> dict[str, Any]:
+        """The part of the keeper's start request that is particular to the kind; files go to ``directory``.
+
+        Raises:
+            CDIError: a device cannot be resolved or injected.
+        """
+        ...
+
+    def exec_command(
+        self, directory: Path, container_id: str, keeper_pid: int, argv: tuple[str, ...], *, tty: bool
+    ) -> tuple[list[str], Mapping[str, str] | None, str]:
+        """Command line, environment (None: this process's own) and directory of a command in a container."""
+        ...
+
+
+class HostedRuntime:
+    """A `Runtime` of real containers below ``directory``."""
+
+    def __init__(self, launcher: Launcher, directory: Path, *, orphan_seconds: float = 600.0) -> None:
+        self._launcher = launcher
+        self._directory = directory
+        self._on_exit: Callable[[ContainerState], None] = lambda _: None
+        self._running: set[str] = set()
+        self._keeper = KeeperClient(
+            directory, orphan_seconds=orphan_seconds, cgroup=launcher.cgroup, on_exit=self._exited
+        )
+
+    @property
+    def name(self) -> str:
+        """What container IDs begin with."""
+        return self._launcher.name
+
+    @property
+    def version(self) -> str:
+        """The version of the container runtime behind it."""
+        return self._launcher.version
+
+    async def open(self, on_exit: Callable[[ContainerState], None]) -> tuple[ContainerState, ...]:
+        """Find or start the keeper; answers the containers it holds.
+
+        Raises:
+            KeeperLost: it cannot be started.
+        """
+        self._on_exit = on_exit
+        states = tuple(_state(container) for container in await self._keeper.open())
+        self._running = {state.id for state in states if state.running}
+        return states
+
+    async def start(self, spec: ContainerSpec) -> ContainerState:
+        """Have the keeper start a container.
+
+        Raises:
+            RuntimeFailure: CreateContainerError if a device is missing, RunContainerError if it does not start.
+        """
+        directory = self._directory / spec.id
+        try:
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            description = self._launcher.describe(spec, directory)
+        except CDIError as error:
+            shutil.rmtree(directory, ignore_errors=True)
+            raise RuntimeFailure("CreateContainerError", f"CDI device injection failed: {error}") from error
+        except OSError as error:
+            shutil.rmtree(directory, ignore_errors=True)
+            raise RuntimeFailure("CreateContainerError", str(error)) from error
+        request = {"do": "start", "id": spec.id, "label": _label(spec), "log": spec.log_path, **description}
+        self._running.add(spec.id)
+        try:
+            answer = await self._keeper.ask(request)
+        except KeeperLost as error:
+            raise RuntimeFailure("CreateContainerError", str(error)) from error
+        if "error" in answer:
+            self._running.discard(spec.id)
+            raise RuntimeFailure("RunContainerError", f"failed to start container: {answer['error']}")
+        return ContainerState(spec.id, spec.pod, spec.name, spec.attempt, answer["started_at"])
+
+    def _exited(self, container: Mapping[str, Any]) -> None:
+        state = _state(container)
+        self._running.discard(state.id)
+        self._on_exit(state)
+
+    async def signal(self, container_id: str, number: int) -> None:
+        """Send a signal to the container's first process."""
+        with contextlib.suppress(KeeperLost):
+            await self._keeper.ask({"do": "signal", "id": container_id, "number": number})
+
+    async def remove(self, container_id: str) -> None:
+        """Have the keeper forget a container."""
+        self._running.discard(container_id)
+        with contextlib.suppress(KeeperLost):
+            await self._keeper.ask({"do": "remove", "id": container_id})
+
+    async def exec(
+        self, container_id: str, argv: tuple[str, ...], *, tty: bool = False, stdin: bool = False
+    ) -> ExecProcess:
+        """Run a command in a running container.
+
+        Raises:
+            RuntimeFailure: the container does not run, or the command cannot be started.
+        """
+        if container_id not in self._running:
+            raise RuntimeFailure("NotFound", f"container {container_id} is not running")
+        command, environment, directory = self._launcher.exec_command(
+            self._directory, container_id, self._keeper.pid, argv, tty=tty
+        )
+        try:
+            return await Command.start(command, environment, directory, tty=tty, stdin=stdin)
+        except OSError as error:
+            raise RuntimeFailure("ExecFailed", f'exec: "{argv[0]}": {error.strerror}') from error
+
+    async def lost(self) -> None:
+        """Wait until the keeper is gone."""
+        if self._keeper.lost is not None:
+            await asyncio.shield(self._keeper.lost)
+
+    async def close(self, *, stop_containers: bool) -> None:
+        """Hang up, or have everything killed and cleaned up."""
+        self._on_exit = lambda _: None
+        await self._keeper.close(end=stop_containers)
+
+
+def _label(spec: ContainerSpec) -> str:
+    pod = spec.pod
+    return json.dumps([pod.namespace, pod.name, pod.uid, spec.name, spec.attempt])
+
+
+def _state(container: Mapping[str, Any]) -> ContainerState:
+    namespace, pod_name, uid, name, attempt = json.loads(container["label"])
+    state = ContainerState(
+        container["id"], PodIdentity(namespace, pod_name, uid), name, attempt, container["started_at"]
+    )
+    ended = container["exit"]
+    if ended is None:
+        return state
+    reason = ended["reason"] or ("Completed" if ended["code"] == 0 else "Error")
+    return ContainerState(
+        state.id,
+        state.pod,
+        name,
+        attempt,
+        state.started_at,
+        finished_at=ended["finished_at"],
+        exit_code=ended["code"],
+        signal=ended["signal"],
+        reason=reason,
+    )

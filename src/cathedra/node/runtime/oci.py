@@ -1,0 +1,52 @@
+"""Real OCI containers by crun or runc, on the host's root file system.
+
+The runtime is driven directly: a bundle per container, CDI edits applied by us. Nothing but the one program is needed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from cathedra.cdi.catalogue import load
+from cathedra.cdi.edits import RealHostNodes, apply_edits
+from cathedra.node.runtime.bundle import oci_spec
+from cathedra.node.runtime.runtime import ContainerSpec
+
+__all__ = ["OCILauncher"]
+
+
+class OCILauncher:
+    """Describes containers as bundles for ``program``; ``cgroup`` is the cgroup that they all live below."""
+
+    def __init__(
+        self, name: str, version: str, program: Path, directory: Path, cdi_directories: Sequence[Path], cgroup: str
+    ) -> None:
+        self.name = name
+        self.version = version
+        self.cgroup = cgroup
+        self._cdi_directories = tuple(cdi_directories)
+        self._runtime = [str(program), "--root", str(directory / "runtime")]
+
+    def describe(self, spec: ContainerSpec, directory: Path) -> dict[str, Any]:
+        """Write the bundle.
+
+        Raises:
+            CDIError: a device cannot be resolved or injected.
+        """
+        root = directory.parent / "rootfs" / spec.id / "merged"
+        config = oci_spec(spec, str(root), f"{self.cgroup}/{spec.id}")
+        if spec.cdi_devices:
+            edits = load(self._cdi_directories).edits(spec.cdi_devices)
+            config = apply_edits(config, edits, RealHostNodes())
+        (directory / "config.json").write_text(json.dumps(config))
+        return {"kind": "oci", "runtime": self._runtime}
+
+    def exec_command(
+        self, directory: Path, container_id: str, keeper_pid: int, argv: tuple[str, ...], *, tty: bool
+    ) -> tuple[list[str], Mapping[str, str] | None, str]:
+        """The runtime's own exec, inside the keeper's mount namespace."""
+        enter = ["nsenter", f"--mount=/proc/{keeper_pid}/ns/mnt", "--"]
+        return [*enter, *self._runtime, "exec", *(["--tty"] if tty else []), container_id, *argv], None, "/"
