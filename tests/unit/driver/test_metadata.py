@@ -50,6 +50,10 @@ def mounts(directory: Path) -> dict[str, str]:
     return found
 
 
+def files_in(directory: Path) -> list[str]:
+    return [path.name for path in directory.rglob("*") if path.is_file()]
+
+
 def host_file(directory: Path, claim: str, request: str) -> Path:
     return directory / f"plugins/lamp.example.com/dra-device-metadata/default_{claim}/{request}/metadata.json"
 
@@ -133,7 +137,7 @@ def test_unprepare_removes_all_files(tmp_path: Path) -> None:
         plugin = service(world, tmp_path)
         await plugin.node_prepare_resources([ref])
         await plugin.node_unprepare_resources([ref])
-        assert [p.name for p in tmp_path.rglob("*") if p.is_file()] == ["checkpoint.json"]
+        assert files_in(tmp_path) == ["checkpoint.json"]
 
     in_virtual_time(test)
 
