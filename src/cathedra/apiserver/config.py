@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from cathedra.api.definition import ResourceDefinition
 from cathedra.api.gates import FeatureGates
+from cathedra.apiserver.authentication.user import UserInfo
 
-__all__ = ["ServerConfig"]
+__all__ = ["ServeOptions", "ServerConfig"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,3 +28,20 @@ class ServerConfig:
     """None: every built-in kind."""
     authorization: bool = False
     """Whether RBAC and the node authorizer decide; without, everybody who is known may do everything."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServeOptions:
+    """Where and how the server can be reached."""
+
+    host: str = "127.0.0.1"
+    port: int = 0
+    """0: any free one."""
+    pki: Path | None = None
+    """Folder of the certificates, made if missing; None serves plain HTTP."""
+    names: tuple[str, ...] = ()
+    """More host names and addresses for the server's certificate."""
+    tokens: Mapping[str, UserInfo] = field(default_factory=dict)
+    """Static bearer tokens."""
+    anonymous: bool = True
+    """Whether requests without credentials are somebody (``system:anonymous``) or refused."""

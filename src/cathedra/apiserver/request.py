@@ -57,6 +57,11 @@ class Call:
         """``group/version``."""
         return self.definition.gvk(self.version.name).api_version
 
+    @property
+    def prefix(self) -> bytes:
+        """How an object's JSON begins in this version: kind and apiVersion."""
+        return f'{{"kind":"{self.definition.kind}","apiVersion":"{self.api_version}",'.encode()
+
     def attributes(self, *, field_selector: str = "", label_selector: str = "") -> Attributes:
         """The question for the authorizer."""
         return Attributes(

@@ -6,16 +6,24 @@ Tests and simulations open one with a memory store in virtual time and use `tran
 from __future__ import annotations
 
 import random
-from typing import Self
+from typing import Any, Self
 
 from cathedra.api.gates import FeatureGates
 from cathedra.apiserver.admission.lifecycle import NamespaceLifecycle
 from cathedra.apiserver.admission.plugin import AdmissionChain
+from cathedra.apiserver.authentication.authenticator import Authenticator, StaticTokens
+from cathedra.apiserver.authentication.pki import PKI
 from cathedra.apiserver.authentication.user import AUTHENTICATED_GROUP, MASTERS_GROUP, UserInfo
 from cathedra.apiserver.authorization.authorizer import AlwaysAllow
 from cathedra.apiserver.bootstrap import create_namespaces
 from cathedra.apiserver.catalog import Catalog, served_definitions
-from cathedra.apiserver.config import ServerConfig
+from cathedra.apiserver.config import ServeOptions, ServerConfig
+from cathedra.apiserver.http.app import Application
+from cathedra.apiserver.http.discovery import Discovery
+from cathedra.apiserver.http.information import Information
+from cathedra.apiserver.http.openapi import OpenAPI
+from cathedra.apiserver.http.proxy import Proxy
+from cathedra.apiserver.http.serving import Listener, bind
 from cathedra.apiserver.registry.registry import Registry
 from cathedra.apiserver.storage.memory import MemoryStorage
 from cathedra.apiserver.storage.protocol import Storage
@@ -33,6 +41,14 @@ class APIServer:
         self.config = config
         self.world = world
         self.catalog = catalog
+        self.pki: PKI | None = None
+        self.port = 0
+        self._host = "127.0.0.1"
+        self._tokens = StaticTokens({})
+        self._anonymous = True
+        self._app: Application | None = None
+        self._listener: Listener | None = None
+        self._proxy: Proxy | None = None
 
     @classmethod
     async def open(
@@ -72,10 +88,60 @@ class APIServer:
         return InProcessTransport(self.world, self.catalog, UserInfo(user, groups, uid))
 
     @property
+    def app(self) -> Application:
+        """The ASGI application; made with the first request for it."""
+        if self._app is None:
+            self._app = self._make_app()
+        return self._app
+
+    async def serve(self, options: ServeOptions) -> str:
+        """Open the door and return its URL; `close` shuts it.
+
+        Raises:
+            OSError: the address is in use.
+        """
+        listening = bind(options.host, options.port)
+        self.port = listening.getsockname()[1]
+        self._host = options.host
+        tls = None
+        if options.pki is not None:
+            self.pki = PKI(options.pki, self.world.clock.now())
+            tls = self.pki.tls_files((options.host, "localhost", "127.0.0.1", *options.names))
+        self._tokens = StaticTokens(options.tokens)
+        self._anonymous = options.anonymous
+        self._listener = Listener(self.app, listening, tls)
+        await self._listener.start()
+        return self.url
+
+    @property
+    def url(self) -> str:
+        """Where clients reach the server, once it serves."""
+        scheme = "http" if self.pki is None else "https"
+        return f"{scheme}://{self._host}:{self.port}"
+
+    def _make_app(self) -> Application:
+        authenticator = Authenticator((self._tokens,), anonymous=self._anonymous)
+        openapi = OpenAPI(self.catalog, self._openapi_document)
+        discovery = Discovery(self.catalog, openapi, lambda: f"{self._host}:{self.port}")
+        information = Information(self.config.release, {"ping": lambda: True, "log": lambda: True})
+        self._proxy = Proxy(self.world)
+        return Application(self.world, self.catalog, authenticator, discovery, information, self._proxy)
+
+    def _openapi_document(self, group: str, version: str) -> dict[str, Any]:
+        from cathedra.apiserver.http.openapi_document import document
+
+        return document(self.catalog, group, version, self.config.release)
+
+    @property
     def revision(self) -> int:
         """The revision of the last write."""
         return self.world.registry.revision
 
     async def close(self) -> None:
-        """End all watches and let go of the store."""
+        """Shut the door, end all watches and let go of the store."""
+        self.world.registry.close_watchers()
+        if self._listener is not None:
+            await self._listener.stop()
+        if self._proxy is not None:
+            await self._proxy.close()
         await self.world.registry.close()

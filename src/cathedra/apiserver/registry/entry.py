@@ -28,8 +28,8 @@ class Entry:
         self.key = key
         self.object = obj
         self.revision = revision
-        self._views: dict[str, Any] | None = None
-        self._bodies: dict[str, bytes] = {}
+        self._views: dict[type, Any] | None = None
+        self._bodies: dict[type, bytes] = {}
 
     def __repr__(self) -> str:
         return f"Entry({self.key!r}, revision={self.revision})"
@@ -40,21 +40,21 @@ class Entry:
             return self.object
         if self._views is None:
             self._views = {}
-        found = self._views.get(version.name)
+        found = self._views.get(version.type)
         if found is None:
-            found = self._views[version.name] = version.from_hub(self.object)
+            found = self._views[version.type] = version.from_hub(self.object)
         return found
 
     def body(self, version: VersionDefinition) -> bytes:
         """JSON in that version, without kind and apiVersion; encoded once."""
-        found = self._bodies.get(version.name)
+        found = self._bodies.get(version.type)
         if found is None:
-            found = self._bodies[version.name] = encode(self.view(version))
+            found = self._bodies[version.type] = encode(self.view(version))
         return found
 
-    def keep_body(self, version: str, body: bytes) -> None:
+    def keep_body(self, kind: type, body: bytes) -> None:
         """Remember a form that was made elsewhere."""
-        self._bodies[version] = body
+        self._bodies[kind] = body
 
     def at(self, revision: int) -> Entry:
         """The same state, marked with a later revision."""

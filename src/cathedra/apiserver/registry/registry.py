@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from cathedra.api.definition import ResourceDefinition, VersionDefinition
+from cathedra.api.definition import ResourceDefinition
 from cathedra.api.scheme import GroupResource
 from cathedra.api.struct import decode, encode, replace
 from cathedra.apiserver.registry.entry import Entry
@@ -30,7 +30,9 @@ class Registry:
 
     def __init__(self, storage: Storage, definitions: Iterable[ResourceDefinition[Any]]) -> None:
         self._storage = storage
-        self._tables: dict[GroupResource, Table] = {d.group_resource: Table(d) for d in definitions}
+        self._tables: dict[GroupResource, Table] = {
+            d.group_resource: Table(d) for d in definitions if d.stored_as is None
+        }
         self._assigned = 0
         self._settled = 0
         self._pending: dict[tuple[Table, str], asyncio.Future[Entry]] = {}
@@ -110,8 +112,7 @@ class Registry:
         obj = replace(obj, metadata=replace(obj.metadata, resource_version=str(revision)))
         entry = Entry(key, obj, revision)
         body = encode(obj)
-        if (hub := _hub_version(table.definition)) is not None:
-            entry.keep_body(hub.name, body)
+        entry.keep_body(table.definition.type, body)
         return await self._commit(table, Change(revision, entry, previous), body)
 
     async def remove(self, table: Table, previous: Entry, last: Any) -> Entry:
@@ -160,13 +161,6 @@ class Registry:
         self._storage.commit(Write(_storage_key(table.definition, key), change.revision, body), settled)
         # The write goes on even if the caller is cancelled: it may be durable already.
         return await asyncio.shield(done)
-
-
-def _hub_version(definition: ResourceDefinition[Any]) -> VersionDefinition | None:
-    for version in definition.versions:
-        if version.type is definition.type:
-            return version
-    return None
 
 
 def _storage_key(definition: ResourceDefinition[Any], key: str) -> str:

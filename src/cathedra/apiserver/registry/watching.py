@@ -96,6 +96,11 @@ class Watcher:
         self._queue.clear()
         self._wake()
 
+    def end(self) -> None:
+        """End the stream once what waits is taken."""
+        self.closed = True
+        self._wake()
+
     async def take(self) -> list[Seen]:
         """All waiting events, at least one; an empty list when the stream has ended."""
         while not self._queue and not self.closed:

@@ -12,6 +12,8 @@ from cathedra.api.status import StatusError, bad_request, failure
 from cathedra.api.struct import from_dict, to_dict
 from cathedra.apiserver.patches.json_patch import JSONPatchError, json_patch
 from cathedra.apiserver.patches.merge_patch import merge_patch
+from cathedra.apiserver.patches.schema import struct_shape
+from cathedra.apiserver.patches.strategic import StrategicPatchError, strategic_patch
 from cathedra.apiserver.registry.entry import Entry
 from cathedra.apiserver.request import Call
 from cathedra.apiserver.verbs.update import change
@@ -52,6 +54,11 @@ def _apply(call: Call, patch_type: PatchType, before: Any, body: Any) -> Any:
             return json_patch(before, body)
         except JSONPatchError as error:
             raise _unprocessable(error) from None
+    if patch_type is PatchType.STRATEGIC:
+        try:
+            return strategic_patch(before, body, struct_shape(call.version.type))
+        except StrategicPatchError as error:
+            raise failure(500, "", str(error)) from None
     return merge_patch(before, body)
 
 

@@ -36,7 +36,7 @@ class World:
 
     def table(self, call: Call) -> Table:
         """The objects that the call is about."""
-        return self.registry.table(call.resource)
+        return self.registry.table(call.definition.stored_as or call.resource)
 
     def context(self, call: Call) -> RequestContext:
         """What strategies may know."""

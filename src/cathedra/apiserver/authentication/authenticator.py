@@ -1,0 +1,105 @@
+"""Who asks over HTTP: client certificate, bearer token, or nobody we know (spec: apimachinery.md, section 14)."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Protocol
+
+from cathedra.api.status import unauthorized
+from cathedra.apiserver.authentication.impersonation import impersonated
+from cathedra.apiserver.authentication.user import ANONYMOUS, AUTHENTICATED_GROUP, UserInfo
+from cathedra.apiserver.authorization.authorizer import Authorizer
+
+if TYPE_CHECKING:
+    from cathedra.apiserver.http.request import Request, Scope
+
+__all__ = ["Authenticator", "StaticTokens", "TokenSource", "as_json", "authenticated"]
+
+
+class TokenSource(Protocol):
+    """Knows some bearer tokens."""
+
+    def user_of(self, token: str) -> UserInfo | None:
+        """Whose token it is, or None if it is not known here."""
+        ...
+
+
+class StaticTokens:
+    """Tokens that were handed out when the server started."""
+
+    def __init__(self, tokens: Mapping[str, UserInfo]) -> None:
+        self._tokens = dict(tokens)
+
+    def user_of(self, token: str) -> UserInfo | None:
+        """Whose token it is."""
+        return self._tokens.get(token)
+
+
+class Authenticator:
+    """Finds out who asks."""
+
+    def __init__(self, token_sources: tuple[TokenSource, ...] = (), *, anonymous: bool = True) -> None:
+        self._token_sources = token_sources
+        self._anonymous = anonymous
+        self._certificates: dict[bytes, UserInfo] = {}
+
+    def authenticate(self, scope: Scope) -> UserInfo:
+        """The caller.
+
+        Raises:
+            StatusError: 401, the credentials are no good, or there are none and anonymous access is off.
+        """
+        for key, value in scope["headers"]:
+            if key == b"authorization":
+                scheme, _, token = value.decode("latin-1").partition(" ")
+                if scheme.lower() == "bearer" and token:
+                    return self._token_user(token.strip())
+        certificate: bytes | None = scope.get("extensions", {}).get("cathedra.peer_certificate")
+        if certificate is not None:
+            return self._certificate_user(certificate)
+        if not self._anonymous:
+            raise unauthorized()
+        return ANONYMOUS
+
+    def impersonate(self, request: Request, authorizer: Authorizer) -> UserInfo:
+        """The user that the caller wants to be.
+
+        Raises:
+            StatusError: 403, he may not.
+        """
+        return impersonated(request.user, request.scope["headers"], authorizer)
+
+    def _token_user(self, token: str) -> UserInfo:
+        for source in self._token_sources:
+            user = source.user_of(token)
+            if user is not None:
+                return authenticated(user)
+        raise unauthorized()
+
+    def _certificate_user(self, certificate: bytes) -> UserInfo:
+        known = self._certificates.get(certificate)
+        if known is None:
+            from cathedra.apiserver.authentication.certificates import certificate_user
+
+            known = self._certificates[certificate] = authenticated(certificate_user(certificate))
+        return known
+
+
+def authenticated(user: UserInfo) -> UserInfo:
+    """The user as a member of the group of everybody who is known."""
+    if AUTHENTICATED_GROUP in user.groups:
+        return user
+    return dataclasses.replace(user, groups=(*user.groups, AUTHENTICATED_GROUP))
+
+
+def as_json(user: UserInfo) -> dict[str, Any]:
+    """A user as reviews show him."""
+    shown: dict[str, Any] = {"username": user.name}
+    if user.uid:
+        shown["uid"] = user.uid
+    if user.groups:
+        shown["groups"] = list(user.groups)
+    if user.extra:
+        shown["extra"] = {key: list(values) for key, values in user.extra.items()}
+    return shown

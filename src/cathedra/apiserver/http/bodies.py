@@ -1,0 +1,158 @@
+"""Request bodies: media types, kinds and the decoded object (spec: apimachinery.md, sections 1 and 13)."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from cathedra.api.core.meta_v1 import DeleteOptions
+from cathedra.api.status import StatusError, bad_request, failure
+from cathedra.api.struct import from_dict
+from cathedra.apiserver.http.request import Request
+from cathedra.apiserver.request import Call
+
+__all__ = [
+    "PROTOBUF",
+    "YAML",
+    "decode_delete_options",
+    "decode_object",
+    "decode_values",
+    "integer",
+    "load_values",
+    "media_type",
+]
+
+JSON: Final = "application/json"
+YAML: Final = "application/yaml"
+PROTOBUF: Final = "application/vnd.kubernetes.protobuf"
+PROTOBUF_MAGIC: Final = b"k8s\x00"
+
+
+def media_type(request: Request) -> str:
+    """The media type of the body without its parameters; JSON if none is given.
+
+    Raises:
+        StatusError: 415, bodies of that type are not understood.
+    """
+    given = request.header(b"content-type").partition(";")[0].strip()
+    if not given or given == JSON:
+        return JSON
+    if given in {YAML, PROTOBUF}:
+        return given
+    raise failure(
+        415,
+        "UnsupportedMediaType",
+        f"the body of the request was in an unknown format - accepted media types include: {JSON}, {YAML}, {PROTOBUF}",
+    )
+
+
+def load_values(raw: bytes, kind: str) -> Any:
+    """Plain values from JSON or YAML.
+
+    Raises:
+        ValueError: they do not parse.
+    """
+    if kind == YAML:
+        import yaml
+
+        try:
+            return yaml.load(raw, Loader=yaml.CSafeLoader)
+        except yaml.YAMLError as error:
+            raise ValueError(f"error converting YAML to JSON: yaml: {error}") from None
+    return msgspec.json.decode(raw)
+
+
+async def decode_object(request: Request, call: Call, kind: type[Any] | None = None) -> Any:
+    """The object in the body, as the struct ``kind`` (the request's own version if None).
+
+    Raises:
+        StatusError: 400 or 415, it cannot be understood.
+    """
+    media = media_type(request)
+    raw = await request.body()
+    target = kind or call.version.type
+    if media == PROTOBUF:
+        from cathedra.apiserver.http.protobuf import from_protobuf
+
+        return from_protobuf(raw, target)
+    try:
+        value = load_values(raw, media)
+    except ValueError as error:
+        raise _unreadable(call, error) from None
+    return decode_values(call, value, target)
+
+
+def decode_values(call: Call, value: Any, target: type[Any]) -> Any:
+    """Plain values as a struct; kind and apiVersion may be missing, but not wrong."""
+    if not isinstance(value, dict):
+        raise _unreadable(call, ValueError("json: cannot unmarshal the body into an object"))
+    value = dict(value)
+    kind, api_version = value.pop("kind", ""), value.pop("apiVersion", "")
+    if target is call.version.type and (kind or api_version):
+        _check_kind(call, kind or call.definition.kind, api_version or call.api_version)
+    try:
+        return from_dict(target, value)
+    except (msgspec.ValidationError, ValueError) as error:
+        name, version = call.definition.kind, call.version.name
+        raise bad_request(f'{name} in version "{version}" cannot be handled as a {name}: {error}') from None
+
+
+async def decode_delete_options(request: Request) -> DeleteOptions:
+    """Deletion options from the body or, without one, from the query.
+
+    Raises:
+        StatusError: they cannot be understood.
+    """
+    raw = await request.body()
+    if raw:
+        media = media_type(request)
+        if media == PROTOBUF:
+            from cathedra.apiserver.http.protobuf import from_protobuf
+
+            decoded: DeleteOptions = from_protobuf(raw, DeleteOptions)
+            return decoded
+        try:
+            value = load_values(raw, media)
+            return from_dict(DeleteOptions, {k: v for k, v in value.items() if k not in {"kind", "apiVersion"}})
+        except (msgspec.ValidationError, ValueError, AttributeError) as error:
+            raise bad_request(str(error)) from None
+    values: dict[str, Any] = {}
+    if grace := request.parameter("gracePeriodSeconds"):
+        values["gracePeriodSeconds"] = integer(grace)
+    if orphan := request.parameter("orphanDependents"):
+        values["orphanDependents"] = orphan.lower() in {"true", "1"}
+    if policy := request.parameter("propagationPolicy"):
+        values["propagationPolicy"] = policy
+    if dry_run := request.query.get("dryRun"):
+        values["dryRun"] = dry_run
+    return from_dict(DeleteOptions, values)
+
+
+def integer(text: str) -> int:
+    """A number in the query.
+
+    Raises:
+        StatusError: 400, it is none.
+    """
+    try:
+        return int(text)
+    except ValueError:
+        raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax') from None
+
+
+def _check_kind(call: Call, kind: str, api_version: str) -> None:
+    wanted = call.definition.kind
+    if kind != wanted or api_version != call.api_version:
+        version = api_version.rpartition("/")[2]
+        raise bad_request(
+            f'{kind} in version "{version}" cannot be handled as a {wanted}: '
+            f"the API version in the data ({api_version}) does not match the expected API version ({call.api_version})"
+        )
+
+
+def _unreadable(call: Call, error: Exception) -> StatusError:
+    return bad_request(
+        f"the object provided is unrecognized (must be of type {call.definition.kind}): "
+        f"couldn't get version/kind; json parse error: {error}"
+    )

@@ -1,0 +1,246 @@
+"""Discovery: which groups, versions and resources there are, legacy and aggregated (spec: apimachinery.md, section 2)."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from typing import Any, Final
+
+from cathedra.api.definition import ResourceDefinition, VersionDefinition
+from cathedra.api.struct import encode
+from cathedra.apiserver.catalog import Catalog
+from cathedra.apiserver.http.openapi import OpenAPI
+from cathedra.apiserver.http.request import Request
+from cathedra.apiserver.http.response import JSON, Response, status_response
+from cathedra.apiserver.http.special import SPECIAL, SpecialResource
+from cathedra.apiserver.http.versions import group_order, version_order
+
+__all__ = ["Discovery"]
+
+AGGREGATED: Final = b"application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+
+
+class Discovery:
+    """Answers ``/``, ``/api``, ``/apis`` and what lies right below, and hands ``/openapi`` on."""
+
+    def __init__(self, catalog: Catalog, openapi: OpenAPI, address: Callable[[], str]) -> None:
+        self._catalog = catalog
+        self._openapi = openapi
+        self._address = address
+        self._generation = -1
+        self._documents: dict[str, bytes] = {}
+
+    def answer(self, request: Request) -> Response | None:
+        """The answer, or None if the path names nothing."""
+        path = request.path.strip("/")
+        if path.startswith("openapi/"):
+            return self._openapi.answer(request, path)
+        if self._generation != self._catalog.generation:
+            self._documents = {}
+            self._generation = self._catalog.generation
+        if path in {"api", "apis"} and _wants_aggregated(request.header(b"accept")):
+            return self._aggregated(request, path)
+        document = self._documents.get(path)
+        if document is None:
+            value = self._legacy(path)
+            if value is None:
+                return self._missing(path)
+            document = self._documents[path] = encode(value)
+        return Response(200, document, JSON, ((b"vary", b"Accept"),))
+
+    def _aggregated(self, request: Request, path: str) -> Response:
+        key = f"aggregated {path}"
+        document = self._documents.get(key)
+        if document is None:
+            groups = [g for g in self._groups() if bool(g) is (path == "apis")]
+            items = [self._aggregated_group(group) for group in groups]
+            document = self._documents[key] = encode(
+                {
+                    "kind": "APIGroupDiscoveryList",
+                    "apiVersion": "apidiscovery.k8s.io/v2",
+                    "metadata": {},
+                    "items": items,
+                }
+            )
+        tag = f'"{hashlib.sha512(document).hexdigest().upper()}"'.encode()
+        headers = ((b"etag", tag), (b"vary", b"Accept"), (b"cache-control", b"public"))
+        if request.header(b"if-none-match").encode() == tag:
+            return Response(304, b"", AGGREGATED, headers)
+        return Response(200, document, AGGREGATED, headers)
+
+    def _groups(self) -> list[str]:
+        found = {definition.group for definition in self._catalog} | {special.group for special in SPECIAL}
+        return sorted(found, key=group_order)
+
+    def _versions(self, group: str) -> list[str]:
+        found = {v.name for definition in self._catalog if definition.group == group for v in definition.versions}
+        found |= {special.version for special in SPECIAL if special.group == group}
+        return sorted(found, key=version_order)
+
+    def _served(self, group: str, version: str) -> list[tuple[ResourceDefinition[Any], VersionDefinition]]:
+        found = []
+        for definition in self._catalog:
+            if definition.group == group:
+                found.extend((definition, v) for v in definition.versions if v.name == version)
+        return sorted(found, key=lambda pair: pair[0].plural)
+
+    def _special(self, group: str, version: str) -> list[SpecialResource]:
+        return [special for special in SPECIAL if (special.group, special.version) == (group, version)]
+
+    def _aggregated_group(self, group: str) -> dict[str, Any]:
+        versions = [
+            {"version": version, "resources": self._aggregated_resources(group, version), "freshness": "Current"}
+            for version in self._versions(group)
+        ]
+        return {"metadata": {"name": group} if group else {}, "versions": versions}
+
+    def _aggregated_resources(self, group: str, version: str) -> list[dict[str, Any]]:
+        resources = []
+        for definition, served in self._served(group, version):
+            entry: dict[str, Any] = {
+                "resource": definition.plural,
+                "responseKind": {"group": "", "version": "", "kind": definition.kind},
+                "scope": "Namespaced" if definition.namespaced else "Cluster",
+                "singularResource": definition.singular,
+                "verbs": sorted(definition.verbs),
+            }
+            if definition.short_names:
+                entry["shortNames"] = list(definition.short_names)
+            if definition.categories:
+                entry["categories"] = list(definition.categories)
+            subresources = [
+                {
+                    "subresource": name,
+                    "responseKind": {"group": kind[0], "version": kind[1], "kind": kind[2]},
+                    "verbs": list(verbs),
+                }
+                for name, kind, verbs in _subresources(definition, served)
+            ]
+            if subresources:
+                entry["subresources"] = subresources
+            resources.append(entry)
+        for special in self._special(group, version):
+            resources.append(
+                {
+                    "resource": special.plural,
+                    "responseKind": {"group": "", "version": "", "kind": special.kind},
+                    "scope": "Namespaced" if special.namespaced else "Cluster",
+                    "singularResource": special.singular,
+                    "verbs": list(special.verbs),
+                    **({"shortNames": list(special.short_names)} if special.short_names else {}),
+                }
+            )
+        return sorted(resources, key=lambda resource: str(resource["resource"]))
+
+    def _legacy(self, path: str) -> dict[str, Any] | None:
+        parts = path.split("/") if path else []
+        if not parts:
+            return {"paths": self._paths()}
+        if parts == ["api"]:
+            address = [{"clientCIDR": "0.0.0.0/0", "serverAddress": self._address()}]
+            return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": address}
+        if parts == ["apis"]:
+            groups = [self._legacy_group(group) for group in self._groups() if group]
+            return {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}
+        if parts[0] == "api" and len(parts) == 2 and parts[1] == "v1":
+            return self._legacy_resources("", "v1")
+        if parts[0] != "apis" or parts[1] not in self._groups():
+            return None
+        if len(parts) == 2:
+            return {"kind": "APIGroup", "apiVersion": "v1"} | self._legacy_group(parts[1])
+        if len(parts) == 3 and parts[2] in self._versions(parts[1]):
+            return self._legacy_resources(parts[1], parts[2])
+        return None
+
+    def _missing(self, path: str) -> Response | None:
+        parts = path.split("/")
+        if len(parts) == 3 and parts[0] == "apis" and parts[1] in self._groups():
+            from cathedra.apiserver.http.resources import not_served
+
+            return status_response(not_served())
+        return None
+
+    def _paths(self) -> list[str]:
+        paths = ["/.well-known/openid-configuration", "/api", "/api/v1", "/apis", "/apis/"]
+        for group in self._groups():
+            if group:
+                paths.append(f"/apis/{group}")
+                paths.extend(f"/apis/{group}/{version}" for version in self._versions(group))
+        paths += ["/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/openapi/v3/", "/openid/v1/jwks"]
+        paths += ["/readyz", "/version"]
+        return sorted(paths)
+
+    def _legacy_group(self, group: str) -> dict[str, Any]:
+        versions = [{"groupVersion": f"{group}/{version}", "version": version} for version in self._versions(group)]
+        return {"name": group, "versions": versions, "preferredVersion": versions[0]}
+
+    def _legacy_resources(self, group: str, version: str) -> dict[str, Any]:
+        group_version = f"{group}/{version}" if group else version
+        resources: list[dict[str, Any]] = []
+        for definition, served in self._served(group, version):
+            entry: dict[str, Any] = {
+                "name": definition.plural,
+                "singularName": definition.singular,
+                "namespaced": definition.namespaced,
+                "kind": definition.kind,
+                "verbs": sorted(definition.verbs),
+            }
+            if definition.short_names:
+                entry["shortNames"] = list(definition.short_names)
+            if definition.categories:
+                entry["categories"] = list(definition.categories)
+            if "get" in definition.verbs:
+                entry["storageVersionHash"] = _storage_hash(definition)
+            resources.append(entry)
+            for name, kind, verbs in _subresources(definition, served):
+                sub = {"name": f"{definition.plural}/{name}", "singularName": "", "namespaced": definition.namespaced}
+                if kind[0] or kind[1]:
+                    sub |= {"group": kind[0], "version": kind[1]}
+                resources.append(sub | {"kind": kind[2], "verbs": list(verbs)})
+        for special in self._special(group, version):
+            entry = {
+                "name": special.plural,
+                "singularName": special.singular,
+                "namespaced": special.namespaced,
+                "kind": special.kind,
+                "verbs": list(special.verbs),
+            }
+            if special.short_names:
+                entry["shortNames"] = list(special.short_names)
+            resources.append(entry)
+        resources.sort(key=lambda resource: str(resource["name"]))
+        return (
+            {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": group_version, "resources": resources}
+            if (group)
+            else {"kind": "APIResourceList", "groupVersion": group_version, "resources": resources}
+        )
+
+
+def _subresources(
+    definition: ResourceDefinition[Any], version: VersionDefinition
+) -> list[tuple[str, tuple[str, str, str], tuple[str, ...]]]:
+    """Name, kind (group, version, kind) and verbs of each sub-resource, by name."""
+    from cathedra.apiserver.http.special import CONNECTED
+
+    allowed = version.subresources
+    found: dict[str, tuple[tuple[str, str, str], tuple[str, ...]]] = {}
+    for name in definition.subresources:
+        if allowed is None or name in allowed:
+            found[name] = (("", "", definition.kind), ("get", "patch", "update"))
+    for name, kind, verbs in CONNECTED.get((definition.group, definition.plural), ()):
+        found[name] = (kind, verbs)
+    return [(name, kind, verbs) for name, (kind, verbs) in sorted(found.items())]
+
+
+def _storage_hash(definition: ResourceDefinition[Any]) -> str:
+    import base64
+
+    text = f"{definition.group}/{definition.versions[0].name}/{definition.kind}"
+    return base64.b64encode(hashlib.sha256(text.encode()).digest()[:8]).decode()
+
+
+def _wants_aggregated(accept: str) -> bool:
+    return any(
+        "as=APIGroupDiscoveryList" in clause and ";v=v2;" in f"{clause.replace(' ', '')};"
+        for clause in accept.split(",")
+    )

@@ -1,0 +1,50 @@
+"""uvicorn's protocols, with the client's certificate handed to the application.
+
+uvicorn keeps the certificate to itself; these two small subclasses put it (DER) into the scope, under
+``extensions["cathedra.peer_certificate"]``. They touch only what uvicorn's own documentation calls the scope.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+
+__all__ = ["CertificateHTTPProtocol", "CertificateWebSocketProtocol", "peer_certificate"]
+
+EXTENSION = "cathedra.peer_certificate"
+
+
+def peer_certificate(transport: asyncio.BaseTransport) -> bytes | None:
+    """The client's certificate in DER, if the connection has one."""
+    ssl_object = transport.get_extra_info("ssl_object")
+    certificate: bytes | None = ssl_object.getpeercert(True) if ssl_object is not None else None
+    return certificate
+
+
+class CertificateHTTPProtocol(HttpToolsProtocol):
+    """HTTP requests carry the certificate of their connection."""
+
+    _certificate: bytes | None = None
+
+    def connection_made(self, transport: Any) -> None:
+        """Remember the certificate."""
+        super().connection_made(transport)
+        self._certificate = peer_certificate(transport)
+
+    def on_headers_complete(self) -> None:
+        """Put the certificate into the scope before the application sees it."""
+        self.scope["extensions"] = {EXTENSION: self._certificate}
+        super().on_headers_complete()
+
+
+class CertificateWebSocketProtocol(WebSocketsSansIOProtocol):
+    """WebSockets carry the certificate of their connection."""
+
+    async def run_asgi(self) -> None:
+        """Put the certificate into the scope before the application sees it."""
+        extensions = self.scope.setdefault("extensions", {})
+        extensions[EXTENSION] = peer_certificate(self.transport)  # type: ignore[typeddict-unknown-key]
+        await super().run_asgi()

@@ -1,0 +1,292 @@
+"""Logs, exec and other streams: passed on to the node agent that runs the pod (spec: apimachinery.md, section 12).
+
+The node's address and port come from its status, as for a kubelet; the paths are the kubelet's. The HTTP client is
+imported with the first request that needs it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlencode
+
+from cathedra.api.core.core_v1 import Node, Pod
+from cathedra.api.scheme import GroupResource
+from cathedra.api.status import StatusError, bad_request, failure, not_found
+from cathedra.apiserver.authorization.authorizer import Attributes, refusal
+from cathedra.apiserver.http.path import Target
+from cathedra.apiserver.http.request import Request, Send
+from cathedra.apiserver.http.response import Response
+from cathedra.apiserver.verbs.world import PODS, World
+
+if TYPE_CHECKING:
+    import aiohttp
+
+__all__ = ["Proxy"]
+
+NODES: Final = GroupResource("", "nodes")
+PROTOCOLS: Final = ("v5.channel.k8s.io", "v4.channel.k8s.io")
+_ADDRESS_ORDER: Final = ("Hostname", "InternalDNS", "InternalIP", "ExternalDNS", "ExternalIP")
+_STREAM_PARAMETERS: Final = {"stdin": "input", "stdout": "output", "stderr": "error", "tty": "tty"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Backend:
+    """Where a pod's node agent listens."""
+
+    address: str
+    port: int
+
+
+class Proxy:
+    """Passes requests on to node agents. ``tls`` makes the TLS context for them."""
+
+    def __init__(self, world: World, tls: Callable[[], ssl.SSLContext] | None = None) -> None:
+        self._world = world
+        self._tls = tls
+        self._session: aiohttp.ClientSession | None = None
+
+    async def close(self) -> None:
+        """Let go of connections."""
+        if self._session is not None:
+            await self._session.close()
+
+    async def http(self, request: Request, target: Target, send: Send, audit_id: bytes) -> Response | None:
+        """A request without upgrade.
+
+        Raises:
+            StatusError: it was refused, or the node cannot be reached.
+        """
+        self._authorize(request, target, "get" if request.method in {"GET", "HEAD"} else "create")
+        if target.resource == "pods" and target.subresource == "log":
+            return await self._log(request, target, send, audit_id)
+        if target.subresource in {"exec", "attach", "portforward"}:
+            self._pod_backend(target, request)
+            raise bad_request("Upgrade request required")
+        raise failure(404, "NotFound", "the server could not find the requested resource")
+
+    async def websocket(self, request: Request, target: Target, send: Send) -> None:
+        """A WebSocket, frame by frame in both directions.
+
+        Raises:
+            StatusError: it was refused before the upgrade.
+        """
+        self._authorize(request, target, "get")
+        self._authorize(request, target, "create")
+        pod, backend = self._pod_backend(target, request)
+        container = _container(pod, request.parameter("container"))
+        path = f"/{target.subresource}/{pod.metadata.namespace}/{pod.metadata.name}/{container}"
+        if target.subresource == "portforward":
+            path = f"/portForward/{pod.metadata.namespace}/{pod.metadata.name}"
+        offered = request.scope.get("subprotocols", [])
+        await self._tunnel(request, send, self._url(backend, path, _stream_query(request), "ws"), offered)
+
+    async def _log(self, request: Request, target: Target, send: Send, audit_id: bytes) -> Response | None:
+        pod = self._pod(target)
+        container = _container(pod, request.parameter("container"))
+        _check_log_options(request, pod)
+        if not pod.spec or not pod.spec.node_name:
+            return Response(204, b"", b"text/plain")
+        _check_started(pod, container, previous=request.flag("previous"))
+        backend = self._backend(pod)
+        query = {key: values[0] for key, values in request.query.items() if key not in {"container", "pretty"}}
+        path = f"/containerLogs/{pod.metadata.namespace}/{pod.metadata.name}/{container}"
+        import aiohttp
+
+        try:
+            async with (await self._client()).get(self._url(backend, path, query, "http")) as answer:
+                if answer.status != 200:
+                    raise _passed_on(answer.status, await answer.text())
+                await self._stream(answer, send, audit_id)
+        except aiohttp.ClientError as error:
+            raise failure(500, "InternalError", f"Internal error occurred: {error}") from None
+        return None
+
+    @staticmethod
+    async def _stream(answer: aiohttp.ClientResponse, send: Send, audit_id: bytes) -> None:
+        headers = [
+            (b"audit-id", audit_id),
+            (b"cache-control", b"no-cache, private"),
+            (b"content-type", b"text/plain"),
+        ]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": b"", "more_body": True})
+        async for chunk in answer.content.iter_any():
+            await send({"type": "http.response.body", "body": chunk, "more_body": True})
+        await send({"type": "http.response.body", "body": b""})
+
+    async def _tunnel(self, request: Request, send: Send, url: str, offered: list[str]) -> None:
+        import aiohttp
+
+        connect = await request.receive()
+        assert connect["type"] == "websocket.connect"
+        try:
+            session = await self._client()
+            async with session.ws_connect(url, protocols=offered, max_msg_size=0, autoping=True) as upstream:
+                await send({"type": "websocket.accept", "subprotocol": upstream.protocol})
+                await _pump(request, send, upstream)
+        except aiohttp.WSServerHandshakeError as error:
+            raise _passed_on(error.status, error.message) from None
+        except aiohttp.ClientError as error:
+            raise failure(500, "InternalError", f"Internal error occurred: {error}") from None
+
+    def _authorize(self, request: Request, target: Target, verb: str) -> None:
+        attributes = Attributes(
+            user=request.user,
+            verb=verb,
+            group=target.group,
+            version=target.version,
+            resource=target.resource,
+            subresource=target.subresource,
+            namespace=target.namespace,
+            name=target.name,
+        )
+        decision = self._world.authorizer.authorize(attributes)
+        if not decision.allowed:
+            raise refusal(attributes, decision)
+
+    def _pod(self, target: Target) -> Pod:
+        pod: Pod | None = self._world.registry.find(PODS, f"{target.namespace}/{target.name}")
+        if pod is None:
+            raise not_found(PODS, target.name)
+        return pod
+
+    def _pod_backend(self, target: Target, request: Request) -> tuple[Pod, _Backend]:
+        pod = self._pod(target)
+        _container(pod, request.parameter("container"))
+        if not pod.spec or not pod.spec.node_name:
+            raise bad_request(f"pod {pod.metadata.name} does not have a host assigned")
+        return pod, self._backend(pod)
+
+    def _backend(self, pod: Pod) -> _Backend:
+        name = pod.spec.node_name if pod.spec else ""
+        node: Node | None = self._world.registry.find(NODES, name)
+        if node is None:
+            raise not_found(NODES, name)
+        known = {address.type: address.address for address in node.status.addresses}
+        for kind in _ADDRESS_ORDER[2:] + _ADDRESS_ORDER[:2]:
+            if kind in known:
+                endpoints: Any = node.status.daemon_endpoints
+                port = endpoints.kubelet_endpoint.port if endpoints and endpoints.kubelet_endpoint else 0
+                return _Backend(known[kind], port or 10250)
+        shown = " ".join(f"{{{kind} {address}}}" for kind, address in known.items())
+        raise failure(500, "", f"no preferred addresses found; known addresses: [{shown}]")
+
+    def _url(self, backend: _Backend, path: str, query: Any, scheme: str) -> str:
+        secure = "s" if self._tls is not None else ""
+        suffix = f"?{urlencode(query, doseq=True)}" if query else ""
+        host = f"[{backend.address}]" if ":" in backend.address else backend.address
+        return f"{scheme}{secure}://{host}:{backend.port}{path}{suffix}"
+
+    async def _client(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            import aiohttp
+
+            connector = aiohttp.TCPConnector(ssl=self._tls() if self._tls else False)
+            self._session = aiohttp.ClientSession(
+                connector=connector, timeout=aiohttp.ClientTimeout(total=None, sock_connect=30)
+            )
+        return self._session
+
+
+async def _pump(request: Request, send: Send, upstream: aiohttp.ClientWebSocketResponse) -> None:
+    """Frames from the client to the node and back, until one side is done."""
+    import aiohttp
+
+    async def outwards() -> None:
+        while True:
+            message = await request.receive()
+            if message["type"] != "websocket.receive":
+                await upstream.close()
+                return
+            data = message.get("bytes")
+            if data is not None:
+                await upstream.send_bytes(data)
+            else:
+                await upstream.send_str(message["text"])
+
+    reader = asyncio.create_task(outwards(), name="websocket to node")
+    try:
+        async for message in upstream:
+            if message.type is aiohttp.WSMsgType.BINARY:
+                await send({"type": "websocket.send", "bytes": message.data})
+            elif message.type is aiohttp.WSMsgType.TEXT:
+                await send({"type": "websocket.send", "text": message.data})
+        if not reader.done():
+            await send({"type": "websocket.close", "code": upstream.close_code or 1000})
+    finally:
+        reader.cancel()
+        await asyncio.gather(reader, return_exceptions=True)
+
+
+def _stream_query(request: Request) -> list[tuple[str, str]]:
+    """The kubelet's own names for the parameters of exec and attach."""
+    query: list[tuple[str, str]] = [("command", word) for word in request.query.get("command", ())]
+    query += [(ours, "1") for name, ours in _STREAM_PARAMETERS.items() if request.flag(name)]
+    query += [("port", port) for port in request.query.get("ports", ())]
+    return query
+
+
+def _containers(pod: Pod) -> list[str]:
+    spec: Any = pod.spec
+    return [c.name for c in (*spec.init_containers, *spec.containers, *spec.ephemeral_containers)]
+
+
+def _container(pod: Pod, name: str) -> str:
+    spec: Any = pod.spec
+    if name:
+        if name not in _containers(pod):
+            raise bad_request(f"container {name} is not valid for pod {pod.metadata.name}")
+        return name
+    if len(spec.containers) == 1:
+        only: str = spec.containers[0].name
+        return only
+    default = pod.metadata.annotations.get("kubectl.kubernetes.io/default-container", "")
+    if default in _containers(pod):
+        return default
+    names = " ".join(c.name for c in spec.containers)
+    message = f"a container name must be specified for pod {pod.metadata.name}, choose one of: [{names}]"
+    if spec.init_containers:
+        message += f" or one of the init containers: [{' '.join(c.name for c in spec.init_containers)}]"
+    raise bad_request(message)
+
+
+def _check_log_options(request: Request, pod: Pod) -> None:
+    from cathedra.api.field import ErrorList
+    from cathedra.api.status import invalid
+    from cathedra.apiserver.http.bodies import integer
+
+    errors = ErrorList()
+    for name, least in (("tailLines", 0), ("sinceSeconds", 1), ("limitBytes", 1)):
+        text = request.parameter(name)
+        if text and (value := integer(text)) < least:
+            comparison = "greater than or equal to 0" if least == 0 else "greater than 0"
+            errors.invalid(name, value, f"must be {comparison}")
+    if errors:
+        raise invalid("", "PodLogOptions", pod.metadata.name, errors)
+
+
+def _check_started(pod: Pod, container: str, *, previous: bool) -> None:
+    statuses = (
+        *pod.status.container_statuses,
+        *pod.status.init_container_statuses,
+        *pod.status.ephemeral_container_statuses,
+    )
+    for status in statuses:
+        if status.name != container:
+            continue
+        waiting = status.state.waiting if status.state else None
+        terminated_before = status.last_state is not None and status.last_state.terminated is not None
+        if previous and not terminated_before:
+            raise bad_request(f'previous terminated container "{container}" in pod "{pod.metadata.name}" not found')
+        if waiting is not None and not terminated_before:
+            why = waiting.message or waiting.reason
+            raise bad_request(f'container "{container}" in pod "{pod.metadata.name}" is waiting to start: {why}')
+
+
+def _passed_on(status: int, text: str) -> StatusError:
+    reason = {400: "BadRequest", 404: "NotFound", 403: "Forbidden"}.get(status, "InternalError")
+    return failure(status, reason, text.strip() or f"the node answered {status}")

@@ -1,0 +1,102 @@
+"""Objects, lists and statuses as the bytes of an answer, in the form the client wants."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from cathedra.api.struct import encode
+from cathedra.apiserver.http import tables
+from cathedra.apiserver.http.negotiation import JSON_TYPE, PROTOBUF_TYPE, YAML_TYPE, Form
+from cathedra.apiserver.http.response import JSON, Response
+from cathedra.apiserver.registry.entry import Entry
+from cathedra.apiserver.request import Call
+from cathedra.apiserver.verbs.read import Listing
+
+__all__ = ["formatted", "render_list", "render_object", "render_plain", "warning_headers"]
+
+
+def render_object(
+    call: Call, entry: Entry, form: Form, *, status: int = 200, include: str = "", now: float = 0.0
+) -> Response:
+    """One object."""
+    headers = warning_headers(call.warnings)
+    if not form.transform:
+        body = call.prefix + entry.body(call.version)[1:]
+        return formatted(body, form, status, headers)
+    if form.transform == "Table":
+        row = tables.row(call, entry, tables.check_include(include), now, form.version)
+        revision = entry.object.metadata.resource_version
+        metadata = {"resourceVersion": revision} if revision else {}
+        return formatted(tables.table(call, [row], metadata, version=form.version), form, status, headers)
+    return formatted(encode(tables.partial(entry, call, form.version)), form, status, headers)
+
+
+def render_list(call: Call, listing: Listing, form: Form, *, include: str = "", now: float = 0.0) -> Response:
+    """A page of objects."""
+    headers = warning_headers(call.warnings)
+    metadata: dict[str, Any] = {"resourceVersion": str(listing.revision)}
+    if listing.continue_:
+        metadata["continue"] = listing.continue_
+    if listing.remaining is not None:
+        metadata["remainingItemCount"] = listing.remaining
+    if form.transform == "Table":
+        wanted = tables.check_include(include)
+        rows = [tables.row(call, entry, wanted, now, form.version) for entry in listing.entries]
+        return formatted(tables.table(call, rows, metadata, version=form.version), form, 200, headers)
+    if form.transform:
+        items = [tables.partial(entry, call, form.version) for entry in listing.entries]
+        body = encode(
+            {
+                "kind": "PartialObjectMetadataList",
+                "apiVersion": f"meta.k8s.io/{form.version}",
+                "metadata": metadata,
+                "items": items,
+            }
+        )
+        return formatted(body, form, 200, headers)
+    version = call.version
+    kind = call.definition.kind
+    head = f'{{"kind":"{kind}List","apiVersion":"{call.api_version}","metadata":'.encode() + encode(metadata)
+    items_json = b",".join([entry.body(version) for entry in listing.entries])
+    return formatted(b"".join((head, b',"items":[', items_json, b"]}")), form, 200, headers)
+
+
+def render_plain(value: Any, form: Form, *, status: int = 200, warnings: Sequence[str] = ()) -> Response:
+    """Something with kind and apiVersion of its own."""
+    return formatted(encode(value), form, status, warning_headers(warnings))
+
+
+def formatted(body: bytes, form: Form, status: int, headers: tuple[tuple[bytes, bytes], ...] = ()) -> Response:
+    """JSON in the media type that was agreed on."""
+    if form.media_type == JSON_TYPE:
+        return Response(status, body, JSON, headers)
+    if form.media_type == YAML_TYPE:
+        import yaml
+
+        text = yaml.dump(msgspec.json.decode(body), Dumper=yaml.CSafeDumper, allow_unicode=True, sort_keys=True)
+        return Response(status, text.encode(), b"application/yaml", headers)
+    return _protobuf(body, status, headers)
+
+
+def _protobuf(body: bytes, status: int, headers: tuple[tuple[bytes, bytes], ...]) -> Response:
+    from cathedra.apiserver.http.protobuf import to_protobuf
+
+    encoded = to_protobuf(body)
+    if encoded is None:
+        return Response(status, body, JSON, headers)
+    return Response(status, encoded, PROTOBUF_TYPE.encode(), headers)
+
+
+def warning_headers(warnings: Sequence[str]) -> tuple[tuple[bytes, bytes], ...]:
+    """``Warning`` headers, each text once."""
+    if not warnings:
+        return ()
+    return tuple((b"warning", b"299 - " + _quoted(text)) for text in dict.fromkeys(warnings))
+
+
+def _quoted(text: str) -> bytes:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ")
+    return f'"{escaped}"'.encode("utf-8", "replace")

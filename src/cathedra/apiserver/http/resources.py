@@ -1,0 +1,366 @@
+"""Requests on resources: from path, method and query to a verb, and from its outcome to an answer."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Final
+
+from cathedra.api.core.core_v1 import Binding
+from cathedra.api.core.meta_v1 import DeleteOptions, StatusDetails
+from cathedra.api.core.policy_v1 import Eviction
+from cathedra.api.field import ErrorList
+from cathedra.api.scheme import GroupResource
+from cathedra.api.status import StatusError, bad_request, failure, invalid
+from cathedra.apiserver.authorization.authorizer import Attributes, refusal
+from cathedra.apiserver.catalog import Catalog
+from cathedra.apiserver.http import render
+from cathedra.apiserver.http.bodies import decode_delete_options, decode_object, integer, load_values
+from cathedra.apiserver.http.negotiation import Form, negotiate
+from cathedra.apiserver.http.options import check_dry_run, list_options, write_query
+from cathedra.apiserver.http.path import Target
+from cathedra.apiserver.http.request import Request, Send
+from cathedra.apiserver.http.response import Response, json_response, text_response
+from cathedra.apiserver.http.streaming import WatchStream, send_error_stream
+from cathedra.apiserver.http.tables import check_include
+from cathedra.apiserver.registry.entry import Entry
+from cathedra.apiserver.registry.selection import Selection, parse_field_terms
+from cathedra.apiserver.request import Call
+from cathedra.apiserver.subresources.dispatch import connect_create
+from cathedra.apiserver.verbs import create, delete, patch, read, update
+from cathedra.apiserver.verbs.world import World
+from cathedra.client.transport import PatchType
+
+__all__ = ["ResourceHandler", "not_served", "wrong_method"]
+
+_POSTED: Final[dict[str, type[Any]]] = {"binding": Binding, "eviction": Eviction}
+_VERBS: Final = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+
+
+def not_served() -> StatusError:
+    """404: there is no such resource."""
+    return failure(404, "NotFound", "the server could not find the requested resource", StatusDetails())
+
+
+def wrong_method() -> StatusError:
+    """405: the resource knows no such method."""
+    return failure(
+        405,
+        "MethodNotAllowed",
+        "the server does not allow this method on the requested resource",
+        StatusDetails(),
+    )
+
+
+class ResourceHandler:
+    """Answers requests on resources."""
+
+    def __init__(self, world: World, catalog: Catalog) -> None:
+        self._world = world
+        self._catalog = catalog
+
+    async def handle(self, request: Request, target: Target, send: Send, audit_id: bytes) -> Response | None:
+        """The answer, or None if it went out as a stream already.
+
+        Raises:
+            StatusError: the request was refused.
+        """
+        verb = self._verb(request, target)
+        self._authorize(request, target, verb)
+        found = self._catalog.find(target.group, target.version, target.resource)
+        if found is None:
+            if target.group and not self._catalog.has_group(target.group):
+                return text_response("404 page not found\n", 404)
+            raise not_served()
+        definition, version = found
+        if not verb:
+            raise wrong_method()
+        if definition.namespaced is False and target.namespace and target.resource != "namespaces":
+            raise not_served()
+        call = Call(
+            user=request.user,
+            verb=verb,
+            definition=definition,
+            version=version,
+            namespace=target.namespace if definition.namespaced else "",
+            name=target.name,
+            subresource=target.subresource,
+        )
+        if version.deprecation_warning:
+            call.warnings.append(version.deprecation_warning)
+        return await self._dispatch(request, target, call, send, audit_id)
+
+    async def _dispatch(
+        self, request: Request, target: Target, call: Call, send: Send, audit_id: bytes
+    ) -> Response | None:
+        if call.subresource and call.subresource not in _POSTED and not self._has_subresource(call):
+            raise not_served()
+        verb = call.verb
+        if verb not in call.definition.verbs and not call.subresource:
+            raise wrong_method()
+        if verb == "watch":
+            return await self._watch(request, call, send, audit_id)
+        if verb == "get":
+            return self._get(request, call)
+        if verb == "list":
+            return self._list(request, call)
+        if verb == "create":
+            return await self._create(request, call)
+        if verb == "update":
+            return await self._update(request, call)
+        if verb == "patch":
+            return await self._patch(request, call)
+        if verb == "delete":
+            return await self._delete(request, call)
+        return await self._delete_collection(request, call)
+
+    def _has_subresource(self, call: Call) -> bool:
+        allowed = call.version.subresources
+        if allowed is not None and call.subresource not in allowed:
+            return False
+        return call.subresource in call.definition.subresources
+
+    @staticmethod
+    def _verb(request: Request, target: Target) -> str:
+        method = request.method
+        if method in {"GET", "HEAD"}:
+            if target.name and not target.watch:
+                return "get"
+            return "watch" if target.watch or request.flag("watch") else "list"
+        if method == "DELETE" and not target.name:
+            return "deletecollection"
+        return _VERBS.get(method, "")
+
+    def _authorize(self, request: Request, target: Target, verb: str) -> None:
+        name, field_selector, label_selector = target.name, "", ""
+        if verb in {"list", "watch", "deletecollection"}:
+            field_selector, label_selector = request.parameter("fieldSelector"), request.parameter("labelSelector")
+            if field_selector and not name:
+                name = _single_name(field_selector)
+        attributes = Attributes(
+            user=request.user,
+            verb=verb or request.method.lower(),
+            group=target.group,
+            version=target.version,
+            resource=target.resource,
+            subresource=target.subresource,
+            namespace=target.namespace,
+            name=name,
+            field_selector=field_selector,
+            label_selector=label_selector,
+        )
+        decision = self._world.authorizer.authorize(attributes)
+        if not decision.allowed:
+            raise refusal(attributes, decision)
+
+    def _get(self, request: Request, call: Call) -> Response:
+        form = self._form(request, call)
+        version = request.parameter("resourceVersion")
+        if version and not version.isdigit():
+            raise failure(
+                500,
+                "",
+                f'resourceVersion: Invalid value: "{version}": strconv.ParseUint: parsing "{version}": invalid syntax',
+            )
+        return self._object(request, call, read.get(self._world, call), form)
+
+    def _list(self, request: Request, call: Call) -> Response:
+        form = self._form(request, call)
+        options = list_options(request)
+        if "sendInitialEvents" in request.query:
+            errors = ErrorList()
+            errors.forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list")
+            raise invalid("meta.k8s.io", "ListOptions", "", errors)
+        listing = read.list_objects(self._world, call, options)
+        return render.render_list(
+            call, listing, form, include=request.parameter("includeObject"), now=self._world.clock.now()
+        )
+
+    async def _watch(self, request: Request, call: Call, send: Send, audit_id: bytes) -> None:
+        form = negotiate(request.header(b"accept"), protobuf=False, streaming=True)
+        options = list_options(request)
+        bookmarks = request.flag("allowWatchBookmarks")
+        send_initial = _send_initial(request, options.resource_version_match)
+        timeout_text = request.parameter("timeoutSeconds")
+        timeout = float(integer(timeout_text)) if timeout_text else self._world.random.uniform(1800, 3600)
+        include = check_include(request.parameter("includeObject")) if form.transform == "Table" else ""
+        try:
+            start = read.start_watch(self._world, call, options, send_initial=send_initial)
+        except StatusError as error:
+            if not error.is_expired:
+                raise
+            await send_error_stream(send, error, audit_id)
+            return
+        stream = WatchStream(
+            call,
+            start,
+            form,
+            include=include,
+            bookmarks=bookmarks,
+            initial_bookmark=bookmarks and bool(send_initial),
+            timeout=timeout,
+            revision=lambda: self._world.registry.revision,
+            now=self._world.clock.now,
+        )
+        await stream.run(send, request.receive, audit_id)
+
+    async def _create(self, request: Request, call: Call) -> Response:
+        form = self._form(request, call)
+        query = write_query(request, "CreateOptions")
+        call = dataclasses.replace(
+            call,
+            dry_run=query.dry_run,
+            field_manager=query.field_manager,
+            field_validation=query.field_validation,
+        )
+        if call.subresource or call.resource == GroupResource("", "bindings"):
+            kind = _POSTED.get(call.subresource, Binding)
+            outcome = await connect_create(self._world, call, await decode_object(request, call, kind))
+            return json_response({"kind": "Status", "apiVersion": "v1"} | _plain(outcome), 201)
+        if call.name:
+            raise wrong_method()
+        obj = call.version.to_hub(await decode_object(request, call))
+        entry = await create.create(self._world, call, obj)
+        return self._object(request, call, entry, form, status=201)
+
+    async def _update(self, request: Request, call: Call) -> Response:
+        if not call.name:
+            raise wrong_method()
+        form = self._form(request, call)
+        query = write_query(request, "UpdateOptions")
+        call = dataclasses.replace(
+            call,
+            dry_run=query.dry_run,
+            field_manager=query.field_manager,
+            field_validation=query.field_validation,
+        )
+        obj = call.version.to_hub(await decode_object(request, call))
+        entry = await update.update(self._world, call, obj)
+        return self._object(request, call, entry, form)
+
+    async def _patch(self, request: Request, call: Call) -> Response:
+        if not call.name:
+            raise wrong_method()
+        form = self._form(request, call)
+        patch_type = _patch_type(request)
+        query = write_query(request, "PatchOptions", apply=patch_type is PatchType.APPLY)
+        call = dataclasses.replace(
+            call,
+            dry_run=query.dry_run,
+            field_manager=query.field_manager,
+            field_validation=query.field_validation,
+            force=query.force,
+        )
+        raw = await request.body()
+        try:
+            body = load_values(raw, "application/yaml" if patch_type is PatchType.APPLY else "application/json")
+        except ValueError as error:
+            word = "error decoding YAML: " if patch_type is PatchType.APPLY else "error decoding patch: "
+            raise bad_request(f"{word}{error}") from None
+        outcome = await patch.patch(self._world, call, patch_type, body)
+        return self._object(request, call, outcome.entry, form, status=201 if outcome.created else 200)
+
+    async def _delete(self, request: Request, call: Call) -> Response:
+        form = self._form(request, call)
+        options = _checked(await decode_delete_options(request))
+        call = dataclasses.replace(call, dry_run=bool(options.dry_run))
+        deletion = await delete.delete(self._world, call, options)
+        if deletion.gone and not call.definition.strategy.returns_deleted_object:
+            details: dict[str, Any] = {"name": call.name}
+            if call.definition.group:
+                details["group"] = call.definition.group
+            details |= {"kind": call.definition.plural, "uid": deletion.entry.object.metadata.uid}
+            status = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}
+            return render.render_plain(status, dataclasses.replace(form, transform=""), warnings=call.warnings)
+        return self._object(request, call, deletion.entry, form)
+
+    async def _delete_collection(self, request: Request, call: Call) -> Response:
+        form = self._form(request, call)
+        options = _checked(await decode_delete_options(request))
+        call = dataclasses.replace(call, dry_run=bool(options.dry_run))
+        listed = list_options(request)
+        selection = Selection.parse(call.definition, call.namespace, listed.label_selector, listed.field_selector)
+        deletions = await delete.delete_collection(self._world, call, selection, options)
+        listing = read.Listing([deletion.entry for deletion in deletions], self._world.registry.revision)
+        return render.render_list(call, listing, form, now=self._world.clock.now())
+
+    def _object(self, request: Request, call: Call, entry: Entry, form: Form, *, status: int = 200) -> Response:
+        return render.render_object(
+            call, entry, form, status=status, include=request.parameter("includeObject"), now=self._world.clock.now()
+        )
+
+    @staticmethod
+    def _form(request: Request, call: Call) -> Form:
+        return negotiate(request.header(b"accept"))
+
+
+def _plain(value: Any) -> dict[str, Any]:
+    from cathedra.api.struct import to_dict
+
+    plain: dict[str, Any] = to_dict(value)
+    return plain
+
+
+def _single_name(field_selector: str) -> str:
+    try:
+        terms = parse_field_terms(field_selector)
+    except StatusError:
+        return ""  # the verb itself will say what is wrong with it
+    names = [term.value for term in terms if term.field == "metadata.name" and not term.negated]
+    return names[0] if len(names) == 1 else ""
+
+
+def _patch_type(request: Request) -> PatchType:
+    given = request.header(b"content-type").partition(";")[0].strip()
+    try:
+        return PatchType(given)
+    except ValueError:
+        raise failure(415, "UnsupportedMediaType", "415: Unsupported Media Type") from None
+
+
+def _send_initial(request: Request, match: str) -> bool | None:
+    """Whether the watch begins with what is there; None leaves it to the resource version."""
+    errors = ErrorList()
+    given = request.query.get("sendInitialEvents")
+    if given is None:
+        if match:
+            errors.forbidden(
+                "resourceVersionMatch",
+                "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
+            )
+            raise invalid("meta.k8s.io", "ListOptions", "", errors)
+        return None
+    if match != "NotOlderThan":
+        errors.forbidden(
+            "resourceVersionMatch", "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
+        )
+        if match:
+            errors.not_supported("resourceVersionMatch", match, ["NotOlderThan"])
+        raise invalid("meta.k8s.io", "ListOptions", "", errors)
+    return request.flag("sendInitialEvents")
+
+
+def _checked(options: DeleteOptions) -> DeleteOptions:
+    errors = ErrorList()
+    if options.orphan_dependents is not None and options.propagation_policy is not None:
+        errors.invalid(
+            "propagationPolicy",
+            options.propagation_policy,
+            "orphanDependents and deletionPropagation cannot be both set",
+        )
+    elif options.propagation_policy is not None and options.propagation_policy not in {
+        "Foreground",
+        "Background",
+        "Orphan",
+    }:
+        errors.append(_unsupported_policy(options.propagation_policy))
+    check_dry_run(errors, options.dry_run)
+    if errors:
+        raise invalid("meta.k8s.io", "DeleteOptions", "", errors)
+    return options
+
+
+def _unsupported_policy(value: str) -> Any:
+    from cathedra.api.field import ErrorType, FieldError
+
+    supported = 'supported values: "Foreground", "Background", "Orphan", "nil"'
+    return FieldError(ErrorType.NOT_SUPPORTED, "propagationPolicy", value, supported)

@@ -1,0 +1,100 @@
+"""The socket: uvicorn with TLS, one event loop shared with everything else in the process."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+__all__ = ["Listener", "TLSFiles", "bind"]
+
+BACKLOG: Final = 2048
+GRACE_SECONDS: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class TLSFiles:
+    """The PEM files of a TLS server."""
+
+    certificate: Path
+    key: Path
+    client_authority: Path
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """A listening socket; port 0 picks a free one.
+
+    Raises:
+        OSError: the address is in use or not ours.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((host, port))
+    except OSError:
+        listening.close()
+        raise
+    listening.setblocking(False)
+    return listening
+
+
+class Listener:
+    """An application on a socket. Entered it serves; left it has shut down."""
+
+    def __init__(self, app: Any, listening: socket.socket, tls: TLSFiles | None) -> None:
+        import uvicorn
+
+        from cathedra.apiserver.http.protocol import CertificateHTTPProtocol, CertificateWebSocketProtocol
+
+        options: dict[str, Any] = {}
+        if tls is not None:
+            options = {
+                "ssl_certfile": str(tls.certificate),
+                "ssl_keyfile": str(tls.key),
+                "ssl_ca_certs": str(tls.client_authority),
+                "ssl_cert_reqs": ssl.CERT_OPTIONAL,
+            }
+        config = uvicorn.Config(
+            app,
+            http=CertificateHTTPProtocol,
+            ws=CertificateWebSocketProtocol,
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            date_header=True,
+            backlog=BACKLOG,
+            ws_max_size=32 * 1024 * 1024,
+            timeout_graceful_shutdown=GRACE_SECONDS,
+            timeout_keep_alive=90,
+            **options,
+        )
+        self._server = uvicorn.Server(config)
+        self._socket = listening
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def port(self) -> int:
+        """The port that is listened on."""
+        port: int = self._socket.getsockname()[1]
+        return port
+
+    async def start(self) -> None:
+        """Begin to serve; returns once connections are accepted."""
+        config = self._server.config
+        if not config.loaded:
+            config.load()
+        self._server.lifespan = config.lifespan_class(config)
+        await self._server.startup(sockets=[self._socket])
+        self._task = asyncio.create_task(self._server.main_loop(), name="apiserver listener")
+
+    async def stop(self) -> None:
+        """Close every connection and the socket."""
+        self._server.should_exit = True
+        if self._task is not None:
+            await self._task
+        await self._server.shutdown(sockets=[self._socket])

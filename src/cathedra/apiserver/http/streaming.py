@@ -1,0 +1,162 @@
+"""Watches over HTTP: one JSON document per line, bookmarks, time limits (spec: apimachinery.md, section 9)."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from typing import Any, Final
+
+from cathedra.api.status import StatusError
+from cathedra.api.struct import encode
+from cathedra.apiserver.http import tables
+from cathedra.apiserver.http.negotiation import Form
+from cathedra.apiserver.http.request import Receive, Send
+from cathedra.apiserver.registry.watching import Seen
+from cathedra.apiserver.request import Call
+from cathedra.apiserver.verbs.read import WatchStart
+
+__all__ = ["WatchStream", "send_error_stream"]
+
+BOOKMARK_SECONDS: Final = 60.0
+_HEADERS: Final = [
+    (b"cache-control", b"no-cache, private"),
+    (b"content-type", b"application/json"),
+    (b"transfer-encoding", b"chunked"),
+]
+INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
+
+
+class WatchStream:
+    """One watch, from its initial events to its end."""
+
+    def __init__(
+        self,
+        call: Call,
+        start: WatchStart,
+        form: Form,
+        *,
+        include: str,
+        bookmarks: bool,
+        initial_bookmark: bool,
+        timeout: float,
+        revision: Callable[[], int],
+        now: Callable[[], float],
+    ) -> None:
+        self._call = call
+        self._start = start
+        self._form = form
+        self._include = include
+        self._bookmarks = bookmarks
+        self._initial_bookmark = initial_bookmark
+        self._timeout = timeout
+        self._revision = revision
+        self._now = now
+        self._rows = 0
+
+    async def run(self, send: Send, receive: Receive, audit_id: bytes) -> None:
+        """Stream until the client goes, the time is over, or the server ends the watch."""
+        watcher = self._start.watcher
+        loop = asyncio.get_running_loop()
+        timer = loop.call_later(self._timeout, watcher.end)
+        gone = asyncio.create_task(_disconnected(receive, watcher.close), name="watch disconnect")
+        try:
+            await send({"type": "http.response.start", "status": 200, "headers": [(b"audit-id", audit_id), *_HEADERS]})
+            await self._send_initial(send)
+            while True:
+                batch = await self._next_batch()
+                if not batch:
+                    break
+                await self._send_events(send, batch)
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+        finally:
+            timer.cancel()
+            gone.cancel()
+            self._start.stop()
+            with contextlib.suppress(asyncio.CancelledError):
+                await gone
+
+    async def _next_batch(self) -> list[Seen] | bytes:
+        watcher = self._start.watcher
+        if not self._bookmarks:
+            return await watcher.take()
+        try:
+            async with asyncio.timeout(BOOKMARK_SECONDS):
+                return await watcher.take()
+        except TimeoutError:
+            return self._bookmark(self._revision())
+
+    async def _send_initial(self, send: Send) -> None:
+        lines = [self._line(seen) for seen in self._start.initial_events()]
+        if self._initial_bookmark:
+            lines.append(self._bookmark(self._start.revision, {INITIAL_EVENTS_END: "true"}))
+        # An empty first chunk makes the headers go out at once.
+        await send({"type": "http.response.body", "body": b"".join(lines), "more_body": True})
+
+    async def _send_events(self, send: Send, batch: list[Seen] | bytes) -> None:
+        body = batch if isinstance(batch, bytes) else b"".join([self._line(seen) for seen in batch])
+        await send({"type": "http.response.body", "body": body, "more_body": True})
+
+    def _line(self, seen: Seen) -> bytes:
+        call, entry = self._call, seen.entry
+        if not self._form.transform:
+            body = entry.body(call.version)
+            return b"".join((b'{"type":"', seen.type.value.encode(), b'","object":', call.prefix, body[1:], b"}\n"))
+        if self._form.transform == "Table":
+            row = tables.row(call, entry, self._include, self._now(), self._form.version)
+            return self._table_line(seen.type.value, row, entry.object.metadata.resource_version)
+        shown = tables.partial(entry, call, self._form.version)
+        return encode({"type": seen.type.value, "object": shown}) + b"\n"
+
+    def _table_line(self, kind: str, row: dict[str, Any], revision: str) -> bytes:
+        from msgspec import Raw
+
+        document = tables.table(
+            self._call,
+            [row],
+            {"resourceVersion": revision},
+            version=self._form.version,
+            with_columns=self._rows == 0,
+        )
+        self._rows += 1
+        return encode({"type": kind, "object": Raw(document)}) + b"\n"
+
+    def _bookmark(self, revision: int, annotations: dict[str, str] | None = None) -> bytes:
+        metadata: dict[str, Any] = {"resourceVersion": str(revision)}
+        if annotations:
+            metadata["annotations"] = annotations
+        if self._form.transform == "Table":
+            partial = {
+                "kind": "PartialObjectMetadata",
+                "apiVersion": f"meta.k8s.io/{self._form.version}",
+                "metadata": metadata,
+            }
+            cells = ["" for _ in tables.columns(self._call)]
+            return self._table_line("BOOKMARK", {"cells": cells, "object": partial}, str(revision))
+        if self._form.transform:
+            kind, api_version = "PartialObjectMetadata", f"meta.k8s.io/{self._form.version}"
+        else:
+            kind, api_version = self._call.definition.kind, self._call.api_version
+        shown = {"kind": kind, "apiVersion": api_version, "metadata": metadata}
+        if not self._form.transform:
+            empty = self._call.version.type()
+            from cathedra.api.core.meta_v1 import ObjectMeta
+            from cathedra.api.struct import replace
+
+            marked = replace(empty, metadata=ObjectMeta(resource_version=str(revision), annotations=annotations or {}))
+            body = self._call.prefix + encode(marked)[1:]
+            return b'{"type":"BOOKMARK","object":' + body + b"}\n"
+        return encode({"type": "BOOKMARK", "object": shown}) + b"\n"
+
+
+async def send_error_stream(send: Send, error: StatusError, audit_id: bytes) -> None:
+    """A watch that begins too late: HTTP 200, one ERROR event, the end."""
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"audit-id", audit_id), *_HEADERS]})
+    line = encode({"type": "ERROR", "object": error.to_json()}) + b"\n"
+    await send({"type": "http.response.body", "body": line, "more_body": False})
+
+
+async def _disconnected(receive: Receive, close: Callable[[], None]) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+    close()

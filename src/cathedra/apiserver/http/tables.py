@@ -1,0 +1,114 @@
+"""Tables: objects as rows, as the definition of their kind prints them (spec: apimachinery.md, section 10)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+import msgspec
+
+from cathedra.api.definition import Column
+from cathedra.api.status import bad_request
+from cathedra.api.struct import encode
+from cathedra.apiserver.registry.entry import Entry
+from cathedra.apiserver.request import Call
+
+__all__ = ["GENERIC_COLUMNS", "check_include", "columns", "row", "table"]
+
+GENERIC_COLUMNS: Final = (
+    Column("Name", "string", "name", "The object's name, unique within its namespace."),
+    Column("Created At", "date", "", "When the object was created."),
+)
+
+
+def check_include(include: str) -> str:
+    """The value of ``includeObject``, with its default.
+
+    Raises:
+        StatusError: 400, it is none of the known ones.
+    """
+    if include not in {"", "None", "Metadata", "Object"}:
+        raise bad_request(
+            f'Unable to convert to Table as requested: includeObject: Invalid value: "{include}": '
+            "must be 'Metadata', 'Object', 'None', or empty"
+        )
+    return include or "Metadata"
+
+
+def columns(call: Call) -> list[dict[str, Any]]:
+    """The column definitions of a kind."""
+    return [
+        {
+            "name": column.name,
+            "type": column.type,
+            "format": column.format,
+            "description": column.description,
+            "priority": column.priority,
+        }
+        for column in (call.definition.columns or GENERIC_COLUMNS)
+    ]
+
+
+def table(
+    call: Call,
+    rows: Iterable[dict[str, Any]],
+    metadata: dict[str, Any],
+    *,
+    version: str = "v1",
+    with_columns: bool = True,
+) -> bytes:
+    """A table's JSON."""
+    return encode(
+        {
+            "kind": "Table",
+            "apiVersion": f"meta.k8s.io/{version}",
+            "metadata": metadata,
+            "columnDefinitions": columns(call) if with_columns else None,
+            "rows": list(rows),
+        }
+    )
+
+
+def row(call: Call, entry: Entry, include: str, now: float, version: str) -> dict[str, Any]:
+    """One object as a row."""
+    obj = entry.object
+    if call.definition.cells is not None:
+        cells = call.definition.cells(obj, now)
+    else:
+        cells = [obj.metadata.name, str(obj.metadata.creation_timestamp)]
+    made: dict[str, Any] = {"cells": cells}
+    if (conditions := _conditions(call, obj)) is not None:
+        made["conditions"] = conditions
+    made["object"] = None
+    if include == "Metadata":
+        made["object"] = partial(entry, call, version)
+    elif include == "Object":
+        made["object"] = msgspec.Raw(whole(entry, call))
+    return made
+
+
+def whole(entry: Entry, call: Call) -> bytes:
+    """The object's JSON with its kind."""
+    return call.prefix + entry.body(call.version)[1:]
+
+
+def partial(entry: Entry, call: Call, version: str) -> dict[str, Any]:
+    """The object's metadata alone."""
+    return {
+        "kind": "PartialObjectMetadata",
+        "apiVersion": f"meta.k8s.io/{version}",
+        "metadata": entry.object.metadata,
+    }
+
+
+def _conditions(call: Call, obj: Any) -> list[dict[str, str]] | None:
+    if call.definition.kind != "Pod" or call.definition.group:
+        return None
+    phase = obj.status.phase
+    if phase == "Succeeded":
+        return [
+            {"type": "Completed", "status": "True", "reason": phase, "message": "The pod has completed successfully."}
+        ]
+    if phase == "Failed":
+        return [{"type": "Completed", "status": "True", "reason": phase, "message": "The pod failed."}]
+    return None

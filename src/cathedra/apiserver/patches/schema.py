@@ -1,0 +1,136 @@
+"""The shape of an object as patches and server-side apply need it: structs, maps, lists and how they merge.
+
+Built from the struct types and the facts about merging; a custom resource's shape is built from its schema instead.
+Shapes are made when first asked for and kept, since types refer to each other in circles.
+"""
+
+from __future__ import annotations
+
+import types
+import typing
+from dataclasses import dataclass, field
+from functools import cache, cached_property
+from typing import Any, Final
+
+from cathedra.api.facts import load
+from cathedra.api.struct import KubeStruct, RawJSON, json_names
+
+__all__ = ["ANYTHING", "LEAF", "Leaf", "ListShape", "MapShape", "Shape", "StructShape", "facts_of", "struct_shape"]
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """A scalar, or anything that is one piece. ``typed`` is False for free-form values."""
+
+    typed: bool = True
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MapShape:
+    """A map from text to values of one shape."""
+
+    value: Shape
+    atomic: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ListShape:
+    """A list. ``list_type`` (atomic, set, map) is for apply, ``merges`` and ``merge_key`` for strategic patches."""
+
+    element: Shape
+    list_type: str = "atomic"
+    keys: tuple[str, ...] = ()
+    merges: bool = False
+    merge_key: str = ""
+    defaults: tuple[tuple[str, Any], ...] = ()
+    """Values of keys that were left out."""
+
+
+@dataclass(eq=False)
+class StructShape:
+    """A struct; its fields are found when first asked for."""
+
+    type: type[KubeStruct]
+    atomic: bool = False
+
+    @cached_property
+    def fields(self) -> dict[str, Shape]:
+        """JSON name → shape."""
+        return _fields(self.type)
+
+
+@dataclass(frozen=True, eq=False)
+class DocumentShape:
+    """A struct that is given field by field, as in a custom resource's schema."""
+
+    fields: dict[str, Shape] = field(default_factory=dict)
+    atomic: bool = False
+
+
+Shape = Leaf | MapShape | ListShape | StructShape | DocumentShape
+
+LEAF: Final = Leaf()
+ANYTHING: Final = Leaf(typed=False)
+_KEY_DEFAULTS: Final[dict[str, Any]] = {"protocol": "TCP"}
+
+
+@cache
+def struct_shape(kind: type[KubeStruct]) -> StructShape:
+    """The shape of a struct type."""
+    return StructShape(kind)
+
+
+def _facts(package: str, name: str) -> dict[str, dict[str, Any]]:
+    """The facts of a type's fields, with those of its inlined parts."""
+    found = load().get(package, {}).get(name, {}).get("fields", {})
+    fields: dict[str, dict[str, Any]] = {}
+    for json_name, facts in found.items():
+        if not facts.get("inline"):
+            fields[json_name] = facts
+            continue
+        qualifier, _, inlined = facts["type"].removeprefix("*").rpartition(".")
+        fields |= _facts("meta/v1" if qualifier == "metav1" else "core/v1" if qualifier == "v1" else package, inlined)
+    return fields
+
+
+def _package(kind: type[KubeStruct]) -> str:
+    module = kind.__module__.rpartition(".")[2]
+    return "resource/v1" if module == "resource" else "/".join(module.rsplit("_", 1))
+
+
+def facts_of(kind: type[KubeStruct]) -> dict[str, dict[str, Any]]:
+    """The wire facts of a struct's fields, by JSON name."""
+    return _facts(_package(kind), kind.__name__)
+
+
+def _fields(kind: type[KubeStruct]) -> dict[str, Shape]:
+    hints = typing.get_type_hints(kind)
+    facts = facts_of(kind)
+    return {name: _shape(hints[attribute], facts.get(name, {})) for attribute, name in json_names(kind).items()}
+
+
+def _shape(hint: Any, facts: dict[str, Any]) -> Shape:
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin in {typing.Union, types.UnionType}:
+        inner = [argument for argument in arguments if argument is not type(None)]
+        return _shape(inner[0], facts) if len(inner) == 1 else LEAF
+    if origin is tuple:
+        keys = tuple(facts.get("listMapKeys", ()))
+        return ListShape(
+            element=_shape(arguments[0], {}),
+            list_type=facts.get("listType", "atomic"),
+            keys=keys,
+            merges="merge" in facts.get("patchStrategy", ""),
+            merge_key=facts.get("patchMergeKey", ""),
+            defaults=tuple((key, _KEY_DEFAULTS[key]) for key in keys if key in _KEY_DEFAULTS),
+        )
+    if origin is dict:
+        return MapShape(_shape(arguments[1], {}), atomic=facts.get("mapType") == "atomic")
+    if hint is RawJSON or hint is Any:
+        return ANYTHING
+    if isinstance(hint, type) and issubclass(hint, KubeStruct):
+        if facts.get("structType") == "atomic" or facts.get("mapType") == "atomic":
+            return StructShape(hint, atomic=True)
+        shape = struct_shape(hint)
+        return shape
+    return LEAF

@@ -1,0 +1,223 @@
+"""Strategic merge patch: like merge patch, but lists with a merge key merge element by element.
+
+Directives inside the patch (``$patch``, ``$retainKeys``, ``$setElementOrder/…``, ``$deleteFromPrimitiveList/…``) say
+more (spec: apimachinery.md, section 6.4).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from cathedra.apiserver.patches.schema import LEAF, DocumentShape, ListShape, MapShape, Shape, StructShape
+
+__all__ = ["StrategicPatchError", "strategic_patch"]
+
+PATCH: Final = "$patch"
+RETAIN_KEYS: Final = "$retainKeys"
+SET_ORDER: Final = "$setElementOrder/"
+DELETE_PRIMITIVES: Final = "$deleteFromPrimitiveList/"
+
+
+class StrategicPatchError(ValueError):
+    """A directive or a list element cannot be understood."""
+
+
+def strategic_patch(original: dict[str, Any], patch: dict[str, Any], shape: Shape) -> dict[str, Any]:
+    """``original`` with ``patch`` merged in; neither is changed.
+
+    Raises:
+        StrategicPatchError: the patch cannot be understood.
+    """
+    return _merge_map(original, patch, shape)
+
+
+def _merge_map(original: dict[str, Any], patch: dict[str, Any], shape: Shape) -> dict[str, Any]:
+    patch = dict(patch)
+    if PATCH in patch:
+        directive = patch.pop(PATCH)
+        if directive == "replace":
+            return patch
+        if directive == "delete":
+            return {}
+        if directive != "merge":
+            raise StrategicPatchError(f"unknown patch type: {directive} in map: {_go_map(patch)}")
+    merged = dict(original)
+    _retain_keys(merged, patch)
+    _ordered_lists(merged, patch, shape)
+    for key, value in patch.items():
+        if key.startswith(DELETE_PRIMITIVES):
+            name = key.removeprefix(DELETE_PRIMITIVES)
+            if isinstance(merged.get(name), list):
+                merged[name] = [item for item in merged[name] if item not in value]
+            continue
+        if value is None:
+            merged.pop(key, None)
+            continue
+        merged[key] = _merged_value(merged.get(key), value, _field(shape, key)) if key in merged else _clean(value)
+    return merged
+
+
+def _merged_value(original: Any, value: Any, shape: Shape) -> Any:
+    if isinstance(original, dict) and isinstance(value, dict):
+        return _merge_map(original, value, shape)
+    if isinstance(original, list) and isinstance(value, list) and isinstance(shape, ListShape) and shape.merges:
+        return _merge_list(original, value, shape)
+    return value
+
+
+def _clean(value: Any) -> Any:
+    """A value that nothing is merged with: without nulls and directives."""
+    if isinstance(value, dict):
+        if value.get(PATCH) == "delete":
+            return {}
+        return {
+            key: _clean(item)
+            for key, item in value.items()
+            if item is not None
+            and key not in {PATCH, RETAIN_KEYS}
+            and not key.startswith((SET_ORDER, DELETE_PRIMITIVES))
+        }
+    if isinstance(value, list):
+        return [_clean(item) for item in value if not (isinstance(item, dict) and item.get(PATCH) == "delete")]
+    return value
+
+
+def _field(shape: Shape, key: str) -> Shape:
+    if isinstance(shape, (StructShape, DocumentShape)):
+        return shape.fields.get(key, LEAF)
+    if isinstance(shape, MapShape):
+        return shape.value
+    return LEAF
+
+
+def _retain_keys(merged: dict[str, Any], patch: dict[str, Any]) -> None:
+    if RETAIN_KEYS not in patch:
+        return
+    retained = patch.pop(RETAIN_KEYS)
+    if not isinstance(retained, list):
+        raise StrategicPatchError("invalid patch format of retainKeys list")
+    for key in patch:
+        if not key.startswith("$") and key not in retained:
+            raise StrategicPatchError("fields in retainKeys list is not a superset of fields in the patch")
+    for key in [key for key in merged if key not in retained]:
+        del merged[key]
+
+
+def _ordered_lists(merged: dict[str, Any], patch: dict[str, Any], shape: Shape) -> None:
+    for directive in [key for key in patch if key.startswith(SET_ORDER)]:
+        order = patch.pop(directive)
+        name = directive.removeprefix(SET_ORDER)
+        listed = _field(shape, name)
+        original, wanted = merged.get(name), patch.get(name)
+        if not isinstance(listed, ListShape) or not isinstance(order, list):
+            continue
+        if isinstance(original, list) and isinstance(wanted, list):
+            both = _merge_list(original, wanted, listed) if listed.merges else wanted
+        elif isinstance(wanted, list):
+            both = _clean(wanted)
+        elif isinstance(original, list):
+            both = original
+        else:
+            continue
+        patch.pop(name, None)
+        identities = [_identity(item, listed) for item in order]
+        ordered = [item for item in both if _identity(item, listed) in identities]
+        ordered.sort(key=lambda item: identities.index(_identity(item, listed)))
+        others = [item for item in both if _identity(item, listed) not in identities]
+        merged[name] = _interleave(others, ordered, original if isinstance(original, list) else [], listed)
+
+
+def _merge_list(original: list[Any], patch: list[Any], shape: ListShape) -> list[Any]:
+    if not original and not patch:
+        return original
+    if not all(isinstance(item, dict) for item in (*original, *patch)):
+        return _merge_primitives(original, patch, shape)
+    if not shape.merge_key:
+        raise StrategicPatchError("cannot merge lists without merge key for type map")
+    original, plain = _list_directives(original, patch, shape)
+    if plain is None:
+        return original
+    merged = list(original)
+    for item in plain:
+        identity = _required_identity(item, shape)
+        for position, present in enumerate(merged):
+            if _identity(present, shape) == identity:
+                merged[position] = _merge_map(present, item, shape.element)
+                break
+        else:
+            merged.append(_clean(item))
+    identities = [_identity(item, shape) for item in plain]
+    patched = [item for item in merged if _identity(item, shape) in identities]
+    patched.sort(key=lambda item: identities.index(_identity(item, shape)))
+    others = [item for item in merged if _identity(item, shape) not in identities]
+    return _interleave(others, patched, original, shape)
+
+
+def _merge_primitives(original: list[Any], patch: list[Any], shape: ListShape) -> list[Any]:
+    wanted = list(dict.fromkeys(patch))
+    others = [item for item in dict.fromkeys(original) if item not in wanted]
+    return _interleave(others, wanted, original, shape)
+
+
+def _list_directives(
+    original: list[Any], patch: list[Any], shape: ListShape
+) -> tuple[list[Any], list[dict[str, Any]] | None]:
+    """The list after deletions, and the elements to merge; None if the patch replaces the list."""
+    plain: list[dict[str, Any]] = []
+    replaced = False
+    for item in patch:
+        directive = item.get(PATCH)
+        if directive is None:
+            plain.append(item)
+        elif directive == "delete":
+            identity = _required_identity(item, shape)
+            original = [present for present in original if _identity(present, shape) != identity]
+        elif directive == "replace":
+            replaced = True
+        elif directive == "merge":
+            raise StrategicPatchError("merging lists cannot yet be specified in the patch")
+        else:
+            raise StrategicPatchError(f"unknown patch type: {directive} in map: {_go_map(item)}")
+    return (plain, None) if replaced else (original, plain)
+
+
+def _identity(item: Any, shape: ListShape) -> Any:
+    return item.get(shape.merge_key) if isinstance(item, dict) else item
+
+
+def _required_identity(item: dict[str, Any], shape: ListShape) -> Any:
+    if shape.merge_key not in item:
+        raise StrategicPatchError(f"map: {_go_map(item)} does not contain declared merge key: {shape.merge_key}")
+    return item[shape.merge_key]
+
+
+def _interleave(others: list[Any], patched: list[Any], order: list[Any], shape: ListShape) -> list[Any]:
+    """Both lists in one: where the original order knows two elements it decides, else the patch's come first."""
+    identities = [_identity(item, shape) for item in order]
+
+    def place(item: Any) -> int:
+        identity = _identity(item, shape)
+        return identities.index(identity) if identity in identities else -1
+
+    result: list[Any] = []
+    left, right = list(others), list(patched)
+    while left and right:
+        first, second = place(left[0]), place(right[0])
+        source = left if first >= 0 and second >= 0 and first < second else right
+        result.append(source.pop(0))
+    return [*result, *left, *right]
+
+
+def _go_map(value: dict[str, Any]) -> str:
+    """A map as Go prints it, with sorted keys: ``map[a:1 b:2]``."""
+    return f"map[{' '.join(f'{key}:{_go_value(value[key])}' for key in sorted(value))}]"
+
+
+def _go_value(value: Any) -> str:
+    if isinstance(value, dict):
+        return _go_map(value)
+    if isinstance(value, list):
+        return f"[{' '.join(_go_value(item) for item in value)}]"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return "<nil>" if value is None else str(value)

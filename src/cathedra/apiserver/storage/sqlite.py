@@ -1,0 +1,138 @@
+"""The default store: SQLite in WAL mode, one writer thread, one fsync for all writes that wait (group commit).
+
+While a commit is on its way to the disk the next writes gather; then they go together. A write is settled when its
+transaction is on disk (``synchronous=FULL``), so what was acknowledged survives a kill and a power cut.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import sqlite3
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from cathedra.apiserver.storage.protocol import Record, Settled, Snapshot, StorageError, Write
+
+__all__ = ["FORMAT", "SQLiteStorage"]
+
+FORMAT: Final = 1
+"""Version of the tables; a file of another version is refused."""
+
+_SCHEMA: Final = """
+create table if not exists meta (name text primary key, value integer not null) without rowid;
+create table if not exists objects (key text primary key, revision integer not null, value blob not null) without rowid;
+"""
+_PUT: Final = "insert or replace into objects (key, revision, value) values (?, ?, ?)"
+_REMOVE: Final = "delete from objects where key = ?"
+_REVISION: Final = "insert or replace into meta (name, value) values ('revision', ?)"
+
+_Item = tuple[Write, Settled]
+
+
+class SQLiteStorage:
+    """A file that survives."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._queue: queue.SimpleQueue[_Item | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    async def load(self) -> Snapshot:
+        """Open the file and read it.
+
+        Raises:
+            StorageError: it cannot be opened, is no database of ours, or is in use by another process.
+        """
+        self._loop = asyncio.get_running_loop()
+        try:
+            connection = self._open()
+            found = dict(connection.execute("select name, value from meta"))
+            if found.setdefault("format", FORMAT) != FORMAT:
+                raise StorageError(
+                    f"{self._path} has format {found['format']}, this version of Cathedra reads format {FORMAT}: "
+                    "use another data directory"
+                )
+            connection.execute("insert or ignore into meta (name, value) values ('format', ?)", (FORMAT,))
+            connection.commit()
+        except sqlite3.Error as error:
+            raise StorageError(f"{self._path} cannot be opened: {error}") from error
+        self._thread = threading.Thread(target=self._write_all, args=(connection,), name="sqlite writer", daemon=True)
+        snapshot = Snapshot(found.get("revision", 0), list(_records(connection)))
+        self._thread.start()
+        return snapshot
+
+    def commit(self, write: Write, settled: Settled) -> None:
+        """Queue the write for the next transaction."""
+        self._queue.put((write, settled))
+
+    async def close(self) -> None:
+        """Settle what waits and close the file."""
+        if self._thread is None:
+            return
+        self._queue.put(None)
+        await asyncio.to_thread(self._thread.join)
+        self._thread = None
+
+    def _open(self) -> sqlite3.Connection:
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        connection = sqlite3.connect(self._path, check_same_thread=False, isolation_level=None, timeout=1.0)
+        connection.execute("pragma locking_mode=exclusive")
+        connection.execute("pragma journal_mode=wal")
+        connection.execute("pragma synchronous=full")
+        connection.execute("pragma wal_autocheckpoint=4000")
+        connection.executescript(_SCHEMA)
+        return connection
+
+    def _write_all(self, connection: sqlite3.Connection) -> None:
+        """The writer thread: one transaction for everything that waits."""
+        open_ = True
+        while open_:
+            batch: list[_Item] = []
+            item = self._queue.get()
+            while True:
+                if item is None:
+                    open_ = False
+                    break
+                batch.append(item)
+                try:
+                    item = self._queue.get_nowait()
+                except queue.Empty:
+                    break
+            if batch:
+                self._settle(batch, _commit(connection, [write for write, _ in batch]))
+        connection.close()
+
+    def _settle(self, batch: list[_Item], error: StorageError | None) -> None:
+        def on_loop() -> None:
+            for _, settled in batch:
+                settled(error)
+
+        assert self._loop is not None
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(on_loop)
+
+
+def _commit(connection: sqlite3.Connection, writes: list[Write]) -> StorageError | None:
+    try:
+        connection.execute("begin immediate")
+        for write in writes:
+            if write.value is None:
+                connection.execute(_REMOVE, (write.key,))
+            else:
+                connection.execute(_PUT, (write.key, write.revision, write.value))
+        connection.execute(_REVISION, (writes[-1].revision,))
+        connection.execute("commit")
+    except sqlite3.Error as error:
+        if connection.in_transaction:
+            connection.execute("rollback")
+        return StorageError(f"the store could not commit: {error}")
+    return None
+
+
+def _records(connection: sqlite3.Connection) -> Iterator[Record]:
+    for key, revision, value in connection.execute("select key, revision, value from objects"):
+        yield Record(key, revision, value)
