@@ -1,0 +1,173 @@
+"""The plugin's part of the binding cycle: what was decided goes into the API, or is taken back.
+
+Spec: scheduling.md, sections 8 to 10 and 12.5.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from cathedra.api.core.core_v1 import Pod
+from cathedra.api.resource import ResourceClaim
+from cathedra.api.status import StatusError
+from cathedra.api.struct import replace, to_dict
+from cathedra.client.client import Client
+from cathedra.client.events import EventRecorder
+from cathedra.client.resources import PODS
+from cathedra.client.transport import PatchType
+from cathedra.clock import Clock
+from cathedra.scheduler.dynamicresources.binding_conditions import (
+    BINDING_TIMEOUT_SECONDS,
+    POLL_SECONDS,
+    BindingFailed,
+    Progress,
+    progress,
+    waits,
+)
+from cathedra.scheduler.dynamicresources.claim_cache import ClaimCache
+from cathedra.scheduler.dynamicresources.cycle import ClaimCycle
+from cathedra.scheduler.dynamicresources.devices import Devices
+from cathedra.scheduler.dynamicresources.resolving import is_reserved_for
+from cathedra.scheduler.dynamicresources.writing import ClaimWriter, WriteFailed
+from cathedra.scheduler.framework.status import Status, error
+
+__all__ = ["ClaimBinding"]
+
+APPEARANCE_SECONDS = 120.0
+"""So long a created claim may take to come back from the informer."""
+
+_LOG = logging.getLogger(__name__)
+
+
+class ClaimBinding:
+    """Writes and withdraws the decisions of cycles."""
+
+    def __init__(
+        self,
+        client: Client,
+        writer: ClaimWriter,
+        claims: ClaimCache,
+        devices: Devices,
+        recorder: EventRecorder,
+        clock: Clock,
+    ) -> None:
+        self._client = client
+        self._writer = writer
+        self._claims = claims
+        self._devices = devices
+        self._recorder = recorder
+        self._clock = clock
+
+    async def write(self, cycle: ClaimCycle, pod: Pod) -> Status | None:
+        """Write every claim that is not reserved for the pod yet, and then the pod's status."""
+        try:
+            for index, claim in enumerate(cycle.claims):
+                if not is_reserved_for(pod, claim):
+                    allocation = cycle.chosen.get(claim.metadata.uid)
+                    cycle.claims[index] = await self._writer.bind(claim, allocation, pod)
+                    self._claims.assume(cycle.claims[index])
+            if cycle.special is not None:
+                await self._write_special(cycle, cycle.special, pod)
+        except (WriteFailed, StatusError, ConnectionError) as failure:
+            return error(str(failure))
+        for claim in cycle.all_claims:
+            self._devices.settle(claim)
+        return None
+
+    async def withdraw(self, cycle: ClaimCycle, pod: Pod) -> None:
+        """Let go of everything that the cycle holds. Can be called again and again.
+
+        What the server has answered stays in the claim cache: it is the truth, and the informer will catch up.
+        """
+        for index, claim in enumerate(cycle.claims):
+            self._devices.settle(claim)
+            if claim.status.allocation is not None and is_reserved_for(pod, claim):
+                cycle.claims[index] = await self._release(claim, pod)
+        if cycle.special is not None:
+            special, cycle.special = cycle.special, None
+            # The devices are free again only when the claim is gone, for its allocation may be written.
+            if cycle.special_created:
+                await self._delete(special)
+            self._devices.settle(special)
+
+    async def wait_for_conditions(self, cycle: ClaimCycle, pod: Pod, node: str) -> Status | None:
+        """Wait until every device with binding conditions is ready."""
+        waiting = [claim for claim in cycle.all_claims if waits(claim)]
+        if not waiting:
+            return None
+        message = f"waiting for binding conditions for device on node {node}"
+        self._recorder.record(pod, "Normal", "BindingConditionsPending", message, action="Scheduling")
+        try:
+            async with asyncio.timeout(BINDING_TIMEOUT_SECONDS):
+                for claim in waiting:
+                    await self._ready(claim)
+        except BindingFailed as failure:
+            return error(str(failure))
+        except TimeoutError:
+            return error("device binding timeout: context deadline exceeded")
+        return None
+
+    async def _ready(self, claim: ResourceClaim) -> None:
+        """Wait for one claim; a change is seen at once, and time itself every few seconds."""
+        namespace, name = claim.metadata.namespace, claim.metadata.name
+        while True:
+            newest = self._claims.get(namespace, name)
+            if newest is None or newest.status.allocation is None:
+                raise BindingFailed(f"claim {namespace}/{name} got deallocated elsewhere in the meantime")
+            if progress(newest, self._clock.now()) is Progress.READY:
+                return
+            await self._claims.wait_changed(namespace, name, POLL_SECONDS)
+
+    async def _write_special(self, cycle: ClaimCycle, special: ResourceClaim, pod: Pod) -> None:
+        """Create the claim for extended resources, write it, and tell the kubelet who uses what."""
+        if cycle.demand is None:
+            return
+        allocation = cycle.chosen[special.metadata.uid]
+        blank = replace(special.metadata, name="", uid="")
+        created = await self._writer.create(replace(special, metadata=blank))
+        cycle.special, cycle.special_created = created, True
+        self._devices.take(created, allocation)
+        self._devices.settle(special)
+        await self._appears(created)
+        written = await self._writer.bind(created, allocation, pod)
+        cycle.special = written
+        self._claims.assume(written)
+        mappings = cycle.demand.requests(cycle.special_resources).mappings
+        if not mappings:
+            raise WriteFailed("extended resource claim has no request mappings")
+        status = {
+            "resourceClaimName": written.metadata.name,
+            "requestMappings": [to_dict(mapping) for mapping in mappings],
+        }
+        patch = {"metadata": {"uid": pod.metadata.uid}, "status": {"extendedResourceClaimStatus": status}}
+        pods = self._client.resource(PODS, pod.metadata.namespace)
+        await pods.patch(pod.metadata.name, PatchType.STRATEGIC, patch, "status")
+
+    async def _appears(self, claim: ResourceClaim) -> None:
+        """Wait until the claim cache knows the claim, or its answers could not be kept there."""
+        namespace, name = claim.metadata.namespace, claim.metadata.name
+        deadline = self._clock.monotonic() + APPEARANCE_SECONDS
+        while self._claims.get(namespace, name) is None:
+            left = deadline - self._clock.monotonic()
+            if left <= 0:
+                _LOG.error("claim %s/%s for extended resources has not appeared", namespace, name)
+                return
+            await self._claims.wait_changed(namespace, name, left)
+
+    async def _release(self, claim: ResourceClaim, pod: Pod) -> ResourceClaim:
+        try:
+            released = await self._writer.release(claim, pod)
+        except (StatusError, ConnectionError) as failure:
+            # The resource claim controller removes the reservation of a pod that is gone or done.
+            _LOG.warning("%s: reservation of %s not removed: %s", pod.metadata.name, claim.metadata.name, failure)
+            return claim
+        self._claims.assume(released)
+        return released
+
+    async def _delete(self, claim: ResourceClaim) -> None:
+        try:
+            await self._writer.delete(claim)
+        except (StatusError, ConnectionError) as failure:
+            # PostFilter of the next cycle finds the claim and deletes it.
+            _LOG.warning("claim %s for extended resources not deleted: %s", claim.metadata.name, failure)

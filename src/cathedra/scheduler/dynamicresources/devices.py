@@ -1,0 +1,157 @@
+"""Which devices are free: what drivers publish, minus what claims hold or are about to hold.
+
+Between the decision and the informer's echo of its writing, a device is held in at least one of three places: in flight
+(decided in Reserve), assumed (the server has answered), or in the informer. All three enter one ledger, so nobody can
+be given it twice (spec: scheduling.md, section 11).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
+
+from cathedra.allocation import UNLIMITED, Allocator, Budget, Features, Inventory, Ledger, PreparedRequests
+from cathedra.api.gates import FeatureGates
+from cathedra.api.resource import AllocationResult, DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
+from cathedra.api.struct import replace
+from cathedra.client.informer import SharedInformers
+from cathedra.client.resources import DEVICECLASSES, DEVICETAINTRULES, RESOURCESLICES
+from cathedra.clock import Clock
+from cathedra.scheduler.dynamicresources.claim_cache import ClaimCache
+from cathedra.scheduler.framework.events import Action, Change, Resource
+from cathedra.scheduler.listening import Wake
+
+__all__ = ["Devices"]
+
+FILTER_TIMEOUT_SECONDS = 10.0
+"""So long the allocator may take for one node."""
+
+
+class Devices:
+    """Inventory and ledger, kept up to date by informers and by the scheduler's own decisions."""
+
+    def __init__(self, claims: ClaimCache, *, clock: Clock, random: Random, gates: FeatureGates) -> None:
+        self._features = Features.from_gates(gates)
+        self._taint_rules = gates["DRADeviceTaintRules"]
+        self._claims = claims
+        self._random = random
+        limited = gates["DRASchedulerFilterTimeout"]
+        self._budget = Budget(seconds=FILTER_TIMEOUT_SECONDS, monotonic=clock.monotonic) if limited else UNLIMITED
+        self._inventory = Inventory()
+        self._ledger = Ledger()
+        self._classes: dict[str, DeviceClass] = {}
+        self._in_flight: dict[str, ResourceClaim] = {}
+        self._wake: Wake = _nobody
+
+    def listen(self, informers: SharedInformers, wake: Wake) -> None:
+        """Follow slices, classes, rules and claims."""
+        self._wake = wake
+        if self._taint_rules:
+            informers.of(DEVICETAINTRULES).add_handler(
+                self._rule_set, lambda _, rule: self._rule_set(rule), self._rule_gone
+            )
+        informers.of(DEVICECLASSES).add_handler(self._class_added, self._class_updated, self._class_deleted)
+        informers.of(RESOURCESLICES).add_handler(self._slice_added, self._slice_updated, self._slice_deleted)
+        self._claims.listen(self._claim_changed)
+
+    # --- decisions
+
+    def prepare(self, claims: Sequence[ResourceClaim]) -> PreparedRequests:
+        """Everything about ``claims`` that is the same on all nodes.
+
+        Raises:
+            AllocationError: a claim cannot be allocated anywhere.
+        """
+        allocator = Allocator(
+            self._features,
+            self._classes,
+            self._inventory.snapshot(),
+            self._ledger.snapshot(),
+            budget=self._budget,
+            random=self._random,
+        )
+        return allocator.prepare(claims)
+
+    def device_class(self, name: str) -> DeviceClass | None:
+        """The class of that name."""
+        return self._classes.get(name)
+
+    def classes(self) -> Sequence[DeviceClass]:
+        """Every class."""
+        return tuple(self._classes.values())
+
+    def is_in_flight(self, claim: ResourceClaim) -> bool:
+        """Whether an allocation for the claim was decided and is not written yet."""
+        return claim.metadata.uid in self._in_flight
+
+    def take(self, claim: ResourceClaim, allocation: AllocationResult) -> None:
+        """Hold the devices of a decision until it is written or withdrawn."""
+        decided = replace(claim, status=replace(claim.status, allocation=allocation))
+        self._in_flight[claim.metadata.uid] = decided
+        self._ledger.add(decided)
+
+    def settle(self, claim: ResourceClaim) -> None:
+        """The decision is written, or withdrawn: what the claims say counts again."""
+        decided = self._in_flight.pop(claim.metadata.uid, None)
+        if decided is None:
+            return
+        known = self._claims.get(claim.metadata.namespace, claim.metadata.name)
+        self._hold(known if known is not None and known.metadata.uid == claim.metadata.uid else _freed(decided))
+
+    # --- informers
+
+    def _claim_changed(self, old: ResourceClaim | None, new: ResourceClaim | None) -> None:
+        if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
+            self._hold(_freed(old))
+        if new is not None:
+            self._hold(new)
+        action = Action.ADD if old is None else Action.DELETE if new is None else Action.UPDATE
+        self._wake(Change(Resource.RESOURCE_CLAIM, action, old, new))
+
+    def _hold(self, claim: ResourceClaim) -> None:
+        """Make the ledger hold exactly what the claim holds, or what is decided for it."""
+        claim = self._in_flight.get(claim.metadata.uid, claim)
+        if claim.status.allocation is None:
+            self._ledger.remove(claim)
+        else:
+            self._ledger.add(claim)
+
+    def _slice_added(self, slice_: ResourceSlice) -> None:
+        self._inventory.add_slice(slice_)
+        self._wake(Change(Resource.RESOURCE_SLICE, Action.ADD, None, slice_))
+
+    def _slice_updated(self, old: ResourceSlice, new: ResourceSlice) -> None:
+        self._inventory.add_slice(new)
+        self._wake(Change(Resource.RESOURCE_SLICE, Action.UPDATE, old, new))
+
+    def _slice_deleted(self, slice_: ResourceSlice) -> None:
+        self._inventory.remove_slice(slice_)
+        self._wake(Change(Resource.RESOURCE_SLICE, Action.DELETE, slice_, None))
+
+    def _class_added(self, class_: DeviceClass) -> None:
+        self._classes[class_.metadata.name] = class_
+        self._wake(Change(Resource.DEVICE_CLASS, Action.ADD, None, class_))
+
+    def _class_updated(self, old: DeviceClass, new: DeviceClass) -> None:
+        self._classes[new.metadata.name] = new
+        self._wake(Change(Resource.DEVICE_CLASS, Action.UPDATE, old, new))
+
+    def _class_deleted(self, class_: DeviceClass) -> None:
+        self._classes.pop(class_.metadata.name, None)
+        self._wake(Change(Resource.DEVICE_CLASS, Action.DELETE, class_, None))
+
+    def _rule_set(self, rule: DeviceTaintRule) -> None:
+        self._inventory.add_taint_rule(rule)
+        self._wake(Change(Resource.RESOURCE_SLICE, Action.UPDATE))
+
+    def _rule_gone(self, rule: DeviceTaintRule) -> None:
+        self._inventory.remove_taint_rule(rule)
+        self._wake(Change(Resource.RESOURCE_SLICE, Action.UPDATE))
+
+
+def _freed(claim: ResourceClaim) -> ResourceClaim:
+    return replace(claim, status=replace(claim.status, allocation=None))
+
+
+def _nobody(change: Change) -> None:
+    """Before anybody listens there is nobody to wake."""

@@ -1,0 +1,212 @@
+"""Extended resources that devices provide: requests of containers become one claim of the scheduler's own making.
+
+A container may ask for ``acme.test/fpga: 2`` as it always did. Where a node has no device plugin for it and a device
+class carries that name, the scheduler makes a claim for the pod, and records which request serves which container
+(spec: scheduling.md, section 12).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from cathedra.api.core.core_v1 import Container, ContainerExtendedResourceRequest, Pod
+from cathedra.api.core.meta_v1 import ObjectMeta, OwnerReference
+from cathedra.api.resource import (
+    DeviceClaim,
+    DeviceClass,
+    DeviceRequest,
+    ExactDeviceRequest,
+    ResourceClaim,
+    ResourceClaimSpec,
+)
+from cathedra.client.objects import controller_of
+from cathedra.scheduler.state.node_info import NodeInfo
+from cathedra.scheduler.state.resources import is_extended_resource
+
+__all__ = [
+    "ANNOTATION",
+    "IN_MEMORY_NAME",
+    "Demand",
+    "Requests",
+    "class_of",
+    "extended_requests",
+    "is_special_for",
+    "requests_for",
+    "special_claim",
+]
+
+ANNOTATION = "resource.kubernetes.io/extended-resource-claim"
+IN_MEMORY_NAME = "<extended-resources>"
+IMPLICIT_PREFIX = "deviceclass.resource.kubernetes.io/"
+
+
+@dataclass(frozen=True, slots=True)
+class Requests:
+    """The content of the special claim, and which container each request serves."""
+
+    requests: tuple[DeviceRequest, ...]
+    mappings: tuple[ContainerExtendedResourceRequest, ...]
+
+
+@dataclass(slots=True)
+class Demand:
+    """What a pod asks for by extended resources that have a class."""
+
+    pod: Pod
+    classes: Mapping[str, str]
+    """Resource name → class name, for every requested resource that has one."""
+    others: tuple[str, ...]
+    """Requested extended resources without a class."""
+    stale: ResourceClaim | None
+    """A special claim left by an earlier cycle; it must go first."""
+    _requests: dict[frozenset[str], Requests] = field(default_factory=dict)
+
+    def from_devices(self, node: NodeInfo) -> frozenset[str] | None:
+        """The resources that devices must provide on ``node``; None if a resource cannot be had there at all."""
+        wanted = frozenset(name for name in self.classes if node.allocatable.get(name, 0) == 0)
+        if any(name not in node.allocatable for name in self.others):
+            return None
+        return wanted
+
+    def requests(self, resources: frozenset[str]) -> Requests:
+        """The requests for these resources."""
+        made = self._requests.get(resources)
+        if made is None:
+            made = self._requests[resources] = requests_for(self.pod, {name: self.classes[name] for name in resources})
+        return made
+
+
+def class_of(resource: str, classes: Iterable[DeviceClass]) -> str | None:
+    """The class behind an extended resource: by its own name, or by the implicit one."""
+    named = [class_ for class_ in classes if class_.spec.extended_resource_name == resource]
+    if named:
+        return min(named, key=_newest_first).metadata.name
+    if resource.startswith(IMPLICIT_PREFIX):
+        wanted = resource.removeprefix(IMPLICIT_PREFIX)
+        if any(class_.metadata.name == wanted for class_ in classes):
+            return wanted
+    return None
+
+
+def _newest_first(class_: DeviceClass) -> tuple[int, str]:
+    created = class_.metadata.creation_timestamp
+    return (-created.micros if created is not None else 0, class_.metadata.name)
+
+
+def special_claim(pod: Pod, uid: str, requests: Sequence[DeviceRequest] = ()) -> ResourceClaim:
+    """The claim in memory, under a temporary UID."""
+    owner = OwnerReference(api_version="v1", kind="Pod", name=pod.metadata.name, uid=pod.metadata.uid, controller=True)
+    metadata = ObjectMeta(
+        name=IN_MEMORY_NAME,
+        generate_name=f"{pod.metadata.name}-extended-resources-",
+        namespace=pod.metadata.namespace,
+        uid=uid,
+        annotations={ANNOTATION: "true"},
+        owner_references=(owner,),
+    )
+    return ResourceClaim(
+        metadata=metadata, spec=ResourceClaimSpec(devices=DeviceClaim(requests=tuple(requests) or None))
+    )
+
+
+def is_special_for(pod: Pod, claim: ResourceClaim) -> bool:
+    """Whether ``claim`` was made for the extended resources of ``pod``."""
+    if claim.metadata.annotations.get(ANNOTATION) != "true":
+        return False
+    owner = controller_of(claim)
+    return owner is not None and owner.uid == pod.metadata.uid and owner.name == pod.metadata.name
+
+
+@dataclass(frozen=True, slots=True)
+class _Use:
+    """One container's wish for one resource."""
+
+    index: int
+    container: Container
+    quantity: int
+
+
+def requests_for(pod: Pod, classes: Mapping[str, str]) -> Requests:
+    """One request per long-lived container and resource; init containers use those again where they suffice."""
+    found: dict[str, DeviceRequest] = {}
+    mappings: list[ContainerExtendedResourceRequest] = []
+    for resource in sorted(classes):
+        for request, served in _of_resource(pod, resource, classes[resource]):
+            if request is not None:
+                found[request.name] = request
+            mappings += served
+    return Requests(tuple(found[name] for name in sorted(found)), tuple(mappings))
+
+
+def _of_resource(
+    pod: Pod, resource: str, class_name: str
+) -> list[tuple[DeviceRequest | None, list[ContainerExtendedResourceRequest]]]:
+    containers = list(enumerate((*pod.spec.init_containers, *pod.spec.containers)))
+    inits = len(pod.spec.init_containers)
+    uses = [
+        _Use(i, c, c.resources.requests[resource].value()) for i, c in containers if resource in c.resources.requests
+    ]
+    uses = [use for use in uses if use.quantity > 0]
+    long_lived = [use for use in uses if use.index >= inits or use.container.restart_policy == "Always"]
+    short_lived = [use for use in uses if use not in long_lived]
+    made: list[tuple[DeviceRequest | None, list[ContainerExtendedResourceRequest]]] = []
+    lasting: list[tuple[_Use, str]] = []
+    for use in long_lived:
+        name = _request_name(use, resource)
+        lasting.append((use, name))
+        made.append((_request(name, class_name, use.quantity), [_mapping(use, resource, name)]))
+    extras: list[tuple[int, str, list[ContainerExtendedResourceRequest]]] = []
+    for use in short_lived:
+        left = use.quantity
+        served: list[ContainerExtendedResourceRequest] = []
+        for other, name in lasting:
+            if left <= 0:
+                break
+            if other.index >= use.index:
+                served.append(_mapping(use, resource, name))
+                left -= other.quantity
+        if left > 0:
+            extras.append((left, _request_name(use, resource), served))
+        else:
+            made.append((None, served))
+    return made + _largest_extra(extras, class_name, resource, short_lived)
+
+
+def _largest_extra(
+    extras: Sequence[tuple[int, str, list[ContainerExtendedResourceRequest]]],
+    class_name: str,
+    resource: str,
+    short_lived: Sequence[_Use],
+) -> list[tuple[DeviceRequest | None, list[ContainerExtendedResourceRequest]]]:
+    """Init containers run one after another: the largest remainder serves them all."""
+    if not extras:
+        return []
+    by_name = {_request_name(use, resource): use for use in short_lived}
+    quantity, chosen, _ = max(extras, key=lambda extra: extra[0])
+    made: list[tuple[DeviceRequest | None, list[ContainerExtendedResourceRequest]]] = []
+    for _, name, served in extras:
+        request = _request(chosen, class_name, quantity) if name == chosen else None
+        made.append((request, [*served, _mapping(by_name[name], resource, chosen)]))
+    return made
+
+
+def _request_name(use: _Use, resource: str) -> str:
+    position = sorted(use.container.resources.requests).index(resource)
+    return f"container-{use.index}-request-{position}"
+
+
+def _request(name: str, class_name: str, count: int) -> DeviceRequest:
+    exactly = ExactDeviceRequest(device_class_name=class_name, allocation_mode="ExactCount", count=count)
+    return DeviceRequest(name=name, exactly=exactly)
+
+
+def _mapping(use: _Use, resource: str, request: str) -> ContainerExtendedResourceRequest:
+    return ContainerExtendedResourceRequest(
+        container_name=use.container.name, resource_name=resource, request_name=request
+    )
+
+
+def extended_requests(requests: Mapping[str, int]) -> list[str]:
+    """The extended resources among a pod's requests."""
+    return [name for name, amount in requests.items() if amount and is_extended_resource(name)]

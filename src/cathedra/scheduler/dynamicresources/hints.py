@@ -1,0 +1,89 @@
+"""Which changes wake a pod that waits for its claims or for devices (spec: scheduling.md, section 3.2).
+
+Most claim events concern one pod; an index from claims to pods keeps the others asleep. Only devices that became free
+concern everybody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from cathedra.api.core.core_v1 import Pod
+from cathedra.api.resource import ResourceClaim
+from cathedra.client.store import Store
+from cathedra.scheduler.dynamicresources.resolving import FindClaim, Unresolved, claim_names, resolve
+from cathedra.scheduler.framework.events import Action, Change, Registration, Resource
+
+__all__ = ["Hints"]
+
+_INDEX = "cathedra.scheduler/claims"
+
+
+class Hints:
+    """The plugin's registrations."""
+
+    def __init__(self, find: FindClaim, pods: Store[Pod]) -> None:
+        self._find = find
+        self._pods = pods
+        pods.add_index(_INDEX, _waiting_for)
+
+    def registrations(self) -> Sequence[Registration]:
+        """Nodes, claims, the pod's own claim names, classes, slices."""
+        node = Action.ADD | Action.UPDATE_NODE_LABEL | Action.UPDATE_NODE_ALLOCATABLE
+        claim = Action.ADD | Action.UPDATE | Action.DELETE
+        return (
+            Registration(Resource.NODE, node),
+            Registration(Resource.RESOURCE_CLAIM, claim, self._claim_helps, self._affected),
+            Registration(Resource.TARGET_POD, Action.UPDATE_POD_GENERATED_CLAIM, self._pod_helps),
+            Registration(Resource.DEVICE_CLASS, Action.ADD | Action.UPDATE),
+            Registration(Resource.RESOURCE_SLICE, Action.ADD | Action.UPDATE),
+        )
+
+    def _affected(self, change: Change) -> Iterable[str] | None:
+        """The pods that use the claim; everybody when devices became free."""
+        old: ResourceClaim | None = change.old
+        new: ResourceClaim | None = change.new
+        if _freed(old, new):
+            return None
+        claim = new or old
+        if claim is None:
+            return None
+        key = f"{claim.metadata.namespace}/{claim.metadata.name}"
+        return {pod.metadata.uid for pod in self._pods.by_index(_INDEX, key)}
+
+    def _claim_helps(self, pod: Pod, change: Change) -> bool:
+        old: ResourceClaim | None = change.old
+        new: ResourceClaim | None = change.new
+        if new is None:
+            return old is None or old.status.allocation is not None
+        try:
+            claims = resolve(pod, self._find)
+        except Unresolved:
+            return False
+        if _freed(old, new):
+            return True
+        if all(claim.metadata.uid != new.metadata.uid for claim in claims):
+            return False
+        return old is None or old.status != new.status
+
+    def _pod_helps(self, pod: Pod, change: Change) -> bool:
+        if pod.metadata.uid != change.new.metadata.uid:
+            return False
+        try:
+            resolve(change.new, self._find)
+        except Unresolved:
+            return False
+        return True
+
+
+def _freed(old: ResourceClaim | None, new: ResourceClaim | None) -> bool:
+    if old is None or old.status.allocation is None:
+        return False
+    return new is None or new.status.allocation is None
+
+
+def _waiting_for(pod: Pod) -> Iterable[str]:
+    """The claims of a pod without a node, as ``namespace/name``."""
+    if pod.spec.node_name or not pod.spec.resource_claims:
+        return ()
+    return {f"{pod.metadata.namespace}/{name}" for name in claim_names(pod)}

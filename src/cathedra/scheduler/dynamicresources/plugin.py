@@ -1,0 +1,347 @@
+"""DynamicResources: the plugin that finds devices for the claims of a pod.
+
+Filter asks the allocator for every node and keeps its answers; Reserve holds those of the chosen node in memory;
+PreBind writes them. Every refusal is unresolvable: evicting a pod is never assumed to free its devices (spec:
+scheduling.md, sections 3 to 9).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
+
+from cathedra.allocation import Allocation, AllocationError, NodeError, PreparedRequests
+from cathedra.api.core.core_v1 import Pod
+from cathedra.api.gates import FeatureGates
+from cathedra.api.resource import AllocationResult, DeviceRequest, ResourceClaim
+from cathedra.api.status import StatusError
+from cathedra.client.client import Client
+from cathedra.client.events import EventRecorder
+from cathedra.client.informer import SharedInformers
+from cathedra.client.resources import PODS, RESOURCECLAIMS
+from cathedra.clock import Clock
+from cathedra.scheduler.dynamicresources import binding
+from cathedra.scheduler.dynamicresources.binding_conditions import BindingFailed, progress
+from cathedra.scheduler.dynamicresources.claim_cache import ClaimCache
+from cathedra.scheduler.dynamicresources.cycle import ClaimCycle, Found, Placement
+from cathedra.scheduler.dynamicresources.devices import Devices
+from cathedra.scheduler.dynamicresources.extended_resources import (
+    Demand,
+    class_of,
+    extended_requests,
+    is_special_for,
+    special_claim,
+)
+from cathedra.scheduler.dynamicresources.hints import Hints
+from cathedra.scheduler.dynamicresources.resolving import Unresolved, resolve
+from cathedra.scheduler.dynamicresources.scoring import preference
+from cathedra.scheduler.dynamicresources.writing import ClaimWriter
+from cathedra.scheduler.framework.diagnosis import Diagnosis
+from cathedra.scheduler.framework.events import Registration
+from cathedra.scheduler.framework.plugin import (
+    CycleState,
+    FilterPlugin,
+    Nomination,
+    PostFilterPlugin,
+    PreBindPlugin,
+    PreEnqueuePlugin,
+    PreFilterPlugin,
+    ReservePlugin,
+    ScorePlugin,
+)
+from cathedra.scheduler.framework.status import Code, Status, error, unresolvable, unschedulable
+from cathedra.scheduler.listening import Wake
+from cathedra.scheduler.plugins.normalize import normalized
+from cathedra.scheduler.state.node_info import NodeInfo
+from cathedra.scheduler.state.pod_info import PodInfo
+from cathedra.scheduler.state.snapshot import Snapshot
+
+__all__ = ["DynamicResources"]
+
+_SKIP = Status(Code.SKIP)
+_NO_FIT = unresolvable("cannot allocate all claims").of("DynamicResources")
+_NOT_HERE = unresolvable("resourceclaim not available on the node").of("DynamicResources")
+_NOT_PROVIDED = unresolvable("cannot fit resource").of("DynamicResources")
+_STALE = unresolvable("cannot schedule extended resource claim").of("DynamicResources")
+
+
+class DynamicResources(
+    PreEnqueuePlugin, PreFilterPlugin, FilterPlugin, PostFilterPlugin, ScorePlugin, ReservePlugin, PreBindPlugin
+):
+    """Claims of pods, from the queue to the binding."""
+
+    name = "DynamicResources"
+    weight = 1
+
+    def __init__(
+        self,
+        client: Client,
+        informers: SharedInformers,
+        recorder: EventRecorder,
+        *,
+        clock: Clock,
+        random: Random,
+        gates: FeatureGates,
+    ) -> None:
+        self._clock = clock
+        self._random = random
+        self._gates = gates
+        self._claims = ClaimCache(informers.of(RESOURCECLAIMS))
+        self._devices = Devices(self._claims, clock=clock, random=random, gates=gates)
+        self._hints = Hints(self._claims.get, informers.of(PODS).store)
+        self._binding_conditions = gates["DRADeviceBindingConditions"] and gates["DRAResourceClaimDeviceStatus"]
+        writer = ClaimWriter(client, clock, stamps=self._binding_conditions)
+        self._writer = writer
+        self._binding = binding.ClaimBinding(client, writer, self._claims, self._devices, recorder, clock)
+
+    def listen(self, informers: SharedInformers, wake: Wake) -> None:
+        """Follow slices, classes, rules and claims."""
+        self._devices.listen(informers, wake)
+
+    def events(self) -> Sequence[Registration]:
+        """See `Hints`."""
+        return self._hints.registrations()
+
+    def backs(self, resource: str) -> bool:
+        """Whether some device class may provide the extended resource."""
+        return self._gates["DRAExtendedResource"] and class_of(resource, self._devices.classes()) is not None
+
+    # --- before the nodes
+
+    def pre_enqueue(self, pod: PodInfo) -> Status | None:
+        """All claims must be there."""
+        if not pod.pod.spec.resource_claims:
+            return None
+        try:
+            resolve(pod.pod, self._claims.get)
+        except Unresolved as why:
+            return unresolvable(str(why))
+        return None
+
+    def pre_filter(self, state: CycleState, pod: PodInfo, snapshot: Snapshot) -> Status | None:
+        """Looks at everything that is the same on all nodes."""
+        try:
+            claims = resolve(pod.pod, self._claims.get)
+        except Unresolved as why:
+            return unresolvable(str(why))
+        demand = self._demand(pod)
+        if not claims and demand is None:
+            return _SKIP
+        cycle = ClaimCycle(claims, demand)
+        for index, claim in enumerate(claims):
+            if claim.status.allocation is not None:
+                cycle.placements[index] = self._placement(claim, claim.status.allocation)
+                continue
+            refusal = self._allocatable(claim)
+            if refusal is not None:
+                return refusal
+        try:
+            if cycle.unallocated:
+                cycle.prepared[frozenset()] = self._devices.prepare(cycle.unallocated)
+        except AllocationError as broken:
+            return error(str(broken))
+        state.data[self.name] = cycle
+        return None
+
+    # --- for every node
+
+    def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
+        """Whether existing allocations can be used on the node, and the others found there."""
+        cycle: ClaimCycle = state.data[self.name]
+        resources: frozenset[str] = frozenset()
+        if cycle.demand is not None:
+            if cycle.demand.stale is not None:
+                return _STALE
+            wanted = cycle.demand.from_devices(node)
+            if wanted is None:
+                return _NOT_PROVIDED
+            if not wanted and not cycle.claims:
+                return None
+            resources = wanted
+        unavailable = [index for index, place in cycle.placements.items() if not place.allows(node.node)]
+        refusal = self._allocate(cycle, resources, node)
+        if refusal is not None:
+            return refusal
+        if unavailable:
+            cycle.unavailable.update(unavailable)
+            return _NOT_HERE
+        return None
+
+    def _allocate(self, cycle: ClaimCycle, resources: frozenset[str], node: NodeInfo) -> Status | None:
+        try:
+            prepared = self._prepared(cycle, resources)
+            if prepared is None:
+                cycle.results[node.name] = Found(())
+                return None
+            answer = prepared.on(node.node)
+        except NodeError as problem:
+            return unresolvable(str(problem))
+        except AllocationError as broken:
+            return error(str(broken))
+        if not isinstance(answer, Allocation):
+            return self._timed_out(node.name) if answer.stopped else _NO_FIT
+        cycle.results[node.name] = Found(answer.results, resources)
+        return None
+
+    def _timed_out(self, node: str) -> Status:
+        text = "timed out trying to allocate devices"
+        return error(f"node {node}: {text}") if self._gates.at_least("1.37") else unresolvable(text)
+
+    def _prepared(self, cycle: ClaimCycle, resources: frozenset[str]) -> PreparedRequests | None:
+        """The allocator's work for the unallocated claims and these extended resources; None: nothing to allocate."""
+        prepared = cycle.prepared.get(resources)
+        if prepared is None and resources and cycle.demand is not None:
+            special = special_claim(cycle.demand.pod, "", cycle.demand.requests(resources).requests)
+            prepared = cycle.prepared[resources] = self._devices.prepare([*cycle.unallocated, special])
+        return prepared
+
+    # --- when no node will do
+
+    async def post_filter(self, state: CycleState, pod: PodInfo, diagnosis: Diagnosis) -> Status | Nomination:
+        """Frees one claim of the pod that is allocated in the wrong place."""
+        cycle: ClaimCycle | None = state.data.get(self.name)
+        newest = self._gates.at_least("1.37")
+        if cycle is None:
+            return unschedulable(*(() if newest else ("no new claims to deallocate",)))
+        candidates = [cycle.claims[i] for i in sorted(cycle.unavailable) if _only_used_by(cycle.claims[i], pod.pod)]
+        try:
+            if candidates:
+                await self._writer.deallocate(self._random.choice(candidates))
+                return unschedulable("deallocation of ResourceClaim completed")
+            if cycle.demand is not None and cycle.demand.stale is not None:
+                await self._writer.delete(cycle.demand.stale)
+                return unschedulable("deletion of ResourceClaim completed")
+        except (StatusError, ConnectionError) as failure:
+            return error(str(failure))
+        return unschedulable(*(() if newest else ("still not schedulable",)))
+
+    # --- when several will do
+
+    def score(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Sequence[int] | None:
+        """Earlier sub-requests of prioritised lists are better."""
+        cycle: ClaimCycle | None = state.data.get(self.name)
+        if cycle is None or not any(_requests_list(claim) for claim in cycle.claims):
+            return None
+        stored = sum(preference(claim, claim.status.allocation) for claim in cycle.claims)
+        unallocated = cycle.unallocated
+        totals = []
+        for node in nodes:
+            found = cycle.results.get(node.name)
+            allocations = found.allocations if found is not None else ()
+            totals.append(stored + sum(map(preference, unallocated, allocations)))
+        return normalized(totals)
+
+    # --- once the node is chosen
+
+    def reserve(self, state: CycleState, pod: PodInfo, node: str) -> Status | None:
+        """Holds the devices found on the node."""
+        cycle: ClaimCycle | None = state.data.get(self.name)
+        if cycle is None:
+            return None
+        unallocated = cycle.unallocated
+        found = cycle.results.get(node)
+        if found is None:
+            return error("claim allocation not found for node") if unallocated else None
+        if found.resources and cycle.demand is not None:
+            requests = cycle.demand.requests(found.resources).requests
+            temporary = f"{self._random.getrandbits(128):032x}"
+            cycle.special = special_claim(pod.pod, temporary, requests)
+            cycle.special_resources = found.resources
+            unallocated = [*unallocated, cycle.special]
+        if len(found.allocations) != len(unallocated):
+            have, need = len(found.allocations), len(unallocated)
+            return error(f"internal error, have {have} allocations, {need} claims to allocate")
+        for claim, allocation in zip(unallocated, found.allocations, strict=True):
+            cycle.chosen[claim.metadata.uid] = allocation
+            self._devices.take(claim, allocation)
+        return None
+
+    async def unreserve(self, state: CycleState, pod: PodInfo, node: str) -> None:
+        """Lets go of devices and reservations; an allocation that is written stays in its claim."""
+        cycle: ClaimCycle | None = state.data.get(self.name)
+        if cycle is not None:
+            await self._binding.withdraw(cycle, pod.pod)
+
+    async def pre_bind(self, state: CycleState, pod: PodInfo, node: str) -> Status | None:
+        """Writes allocations and reservations."""
+        cycle: ClaimCycle | None = state.data.get(self.name)
+        if cycle is None:
+            return None
+        return await self._binding.write(cycle, pod.pod)
+
+    async def settle(self, state: CycleState, pod: PodInfo, node: str) -> Status | None:
+        """Waits until the devices are attached."""
+        cycle: ClaimCycle | None = state.data.get(self.name)
+        if cycle is None or not self._binding_conditions:
+            return None
+        return await self._binding.wait_for_conditions(cycle, pod.pod, node)
+
+    # --- inside
+
+    def _placement(self, claim: ResourceClaim, allocation: AllocationResult) -> Placement:
+        broken = False
+        if self._binding_conditions:
+            try:
+                progress(claim, self._clock.now())
+            except BindingFailed:
+                broken = True
+        skips = self._gates["DRAOptionalNodeOperations"] and any(
+            result.skip_node_operations for result in allocation.devices.results
+        )
+        return Placement(allocation.node_selector, skips, broken)
+
+    def _allocatable(self, claim: ResourceClaim) -> Status | None:
+        """Whether anything speaks against allocating ``claim`` at all."""
+        where = f"{claim.metadata.namespace}/{claim.metadata.name}"
+        if self._devices.is_in_flight(claim):
+            return unresolvable(f"resource claim {where} is in the process of being allocated")
+        for request in claim.spec.devices.requests or ():
+            refusal = self._requestable(where, request)
+            if refusal is not None:
+                return refusal
+        return None
+
+    def _requestable(self, where: str, request: DeviceRequest) -> Status | None:
+        if request.exactly is not None:
+            return self._class_exists(request.name, request.exactly.device_class_name)
+        if not request.first_available:
+            return unresolvable(f"resource claim {where}, request {request.name}: unknown request type")
+        if not self._gates["DRAPrioritizedList"]:
+            return unresolvable(
+                f"resource claim {where}, request {request.name}: has subrequests, "
+                "but the DRAPrioritizedList feature is disabled"
+            )
+        for sub in request.first_available:
+            refusal = self._class_exists(f"{request.name}/{sub.name}", sub.device_class_name)
+            if refusal is not None:
+                return refusal
+        return None
+
+    def _class_exists(self, request: str, class_name: str) -> Status | None:
+        if not class_name:
+            return error(f"request {request}: unsupported request type")
+        if self._devices.device_class(class_name) is None:
+            return unresolvable(f"request {request}: device class {class_name} does not exist")
+        return None
+
+    def _demand(self, pod: PodInfo) -> Demand | None:
+        if not self._gates["DRAExtendedResource"]:
+            return None
+        requested = extended_requests(pod.requests)
+        if not requested:
+            return None
+        known = self._devices.classes()
+        classes = {name: class_name for name in requested if (class_name := class_of(name, known)) is not None}
+        if not classes:
+            return None
+        others = tuple(name for name in requested if name not in classes)
+        stale = next((c for c in self._claims.owned_by(pod.uid) if is_special_for(pod.pod, c)), None)
+        return Demand(pod.pod, classes, others, stale)
+
+
+def _only_used_by(claim: ResourceClaim, pod: Pod) -> bool:
+    return all(consumer.uid == pod.metadata.uid for consumer in claim.status.reserved_for)
+
+
+def _requests_list(claim: ResourceClaim) -> bool:
+    return any(request.first_available for request in claim.spec.devices.requests or ())

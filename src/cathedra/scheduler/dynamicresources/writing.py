@@ -1,0 +1,182 @@
+"""Writing a decision into claims: finalizer, allocation, reservation; and taking a reservation back.
+
+Allocation and reservation go into one status update, so that no claim is ever allocated by the scheduler without
+somebody who uses it. Somebody else may write in between: a conflict is tried again on a fresh copy, and a fresh copy
+that contradicts the decision ends the attempt (spec: scheduling.md, sections 8 and 9).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeVar
+
+from cathedra.api.core.core_v1 import Pod
+from cathedra.api.resource import AllocationResult, ResourceClaim, ResourceClaimConsumerReference
+from cathedra.api.status import StatusError
+from cathedra.api.struct import Time, replace
+from cathedra.client.client import Client, ResourceClient
+from cathedra.client.resources import RESOURCECLAIMS
+from cathedra.client.transport import PatchType
+from cathedra.clock import Clock
+
+__all__ = ["FINALIZER", "ClaimWriter", "WriteFailed", "retry_on_conflict"]
+
+FINALIZER: Final = "resource.kubernetes.io/delete-protection"
+ATTEMPTS: Final = 5
+FIRST_PAUSE_SECONDS: Final = 0.01
+
+T = TypeVar("T")
+
+
+class WriteFailed(Exception):
+    """A claim could not be written, or the API no longer agrees with what was decided."""
+
+
+class ClaimWriter:
+    """Writes claims for the scheduler."""
+
+    def __init__(self, client: Client, clock: Clock, *, stamps: bool) -> None:
+        """``stamps``: allocations carry the time of writing, from which binding conditions time out."""
+        self._client = client
+        self._clock = clock
+        self._stamps = stamps
+
+    async def bind(self, claim: ResourceClaim, allocation: AllocationResult | None, pod: Pod) -> ResourceClaim:
+        """Reserve ``claim`` for ``pod``, storing ``allocation`` if it is given; answers the claim as written.
+
+        Raises:
+            WriteFailed: the claim was deleted, allocated or deallocated meanwhile, or the server refused.
+        """
+        latest = claim
+
+        async def refresh() -> None:
+            nonlocal latest
+            latest = await self._refreshed(latest)
+
+        async def attempt() -> ResourceClaim:
+            nonlocal latest
+            latest = await self._protected(latest, allocation)
+            return await self._reserved(latest, allocation, pod)
+
+        return await retry_on_conflict(self._clock, attempt, refresh)
+
+    async def release(self, claim: ResourceClaim, pod: Pod) -> ResourceClaim:
+        """Take the pod out of the claim's consumers; the allocation stays.
+
+        Raises:
+            StatusError, ConnectionError: the server refused or cannot be reached.
+        """
+        patch = {
+            "metadata": {"uid": claim.metadata.uid},
+            "status": {"reservedFor": [{"$patch": "delete", "uid": pod.metadata.uid}]},
+        }
+        return await self._of(claim).patch(claim.metadata.name, PatchType.STRATEGIC, patch, "status")
+
+    async def deallocate(self, claim: ResourceClaim) -> ResourceClaim:
+        """Clear allocation, consumers and device status of a claim that nobody uses.
+
+        Raises:
+            StatusError, ConnectionError: the server refused or cannot be reached.
+        """
+        status = replace(claim.status, allocation=None, reserved_for=(), devices=())
+        return await self._of(claim).update_status(replace(claim, status=status))
+
+    async def delete(self, claim: ResourceClaim) -> None:
+        """Delete a claim of the scheduler's own making, finalizer first; one that is gone is fine.
+
+        Raises:
+            StatusError, ConnectionError: the server refused or cannot be reached.
+        """
+        claims = self._of(claim)
+        try:
+            if FINALIZER in claim.metadata.finalizers:
+                finalizers = tuple(f for f in claim.metadata.finalizers if f != FINALIZER)
+                claim = await claims.update(_with_finalizers(claim, finalizers))
+            await claims.delete(claim.metadata.name, uid=claim.metadata.uid)
+        except StatusError as error:
+            if not error.is_not_found:
+                raise
+
+    async def create(self, claim: ResourceClaim) -> ResourceClaim:
+        """Create a claim of the scheduler's own making.
+
+        Raises:
+            StatusError, ConnectionError: the server refused or cannot be reached.
+        """
+        return await self._of(claim).create(claim)
+
+    async def _refreshed(self, claim: ResourceClaim) -> ResourceClaim:
+        metadata = claim.metadata
+        try:
+            return await self._of(claim).get(metadata.name)
+        except StatusError as error:
+            text = f"get updated claim {metadata.namespace}/{metadata.name} after conflict: {error}"
+            raise WriteFailed(text) from error
+
+    async def _protected(self, claim: ResourceClaim, allocation: AllocationResult | None) -> ResourceClaim:
+        """The claim with the finalizer, if an allocation is to be stored in it."""
+        metadata = claim.metadata
+        name = f"{metadata.namespace}/{metadata.name}"
+        if metadata.deletion_timestamp is not None:
+            raise WriteFailed(f"claim {name} got deleted in the meantime")
+        if allocation is None:
+            return claim
+        if claim.status.allocation is not None:
+            raise WriteFailed(f"claim {name} got allocated elsewhere in the meantime")
+        if FINALIZER in metadata.finalizers:
+            return claim
+        try:
+            return await self._of(claim).update(_with_finalizers(claim, (*metadata.finalizers, FINALIZER)))
+        except StatusError as error:
+            raise _worded(f"add finalizer to claim {name}", error) from error
+
+    async def _reserved(self, claim: ResourceClaim, allocation: AllocationResult | None, pod: Pod) -> ResourceClaim:
+        name = f"{claim.metadata.namespace}/{claim.metadata.name}"
+        stored = allocation or claim.status.allocation
+        if self._stamps:
+            if stored is None:
+                raise WriteFailed(f"claim {name} got deallocated elsewhere in the meantime")
+            if stored.allocation_timestamp is None:
+                stored = replace(stored, allocation_timestamp=Time(self._clock.now()))
+        consumer = ResourceClaimConsumerReference(resource="pods", name=pod.metadata.name, uid=pod.metadata.uid)
+        status = replace(claim.status, allocation=stored, reserved_for=(*claim.status.reserved_for, consumer))
+        try:
+            return await self._of(claim).update_status(replace(claim, status=status))
+        except StatusError as error:
+            what = "add allocation and reservation to claim" if allocation else "add reservation to claim"
+            raise _worded(f"{what} {name}", error) from error
+
+    def _of(self, claim: ResourceClaim) -> ResourceClient[ResourceClaim]:
+        return self._client.resource(RESOURCECLAIMS, claim.metadata.namespace)
+
+
+class _Conflict(WriteFailed):
+    """Somebody wrote in between."""
+
+
+async def retry_on_conflict(
+    clock: Clock, attempt: Callable[[], Awaitable[T]], refresh: Callable[[], Awaitable[None]]
+) -> T:
+    """``attempt``, up to five times while somebody else writes in between; ``refresh`` before each new one.
+
+    Raises:
+        WriteFailed: the last attempt's, or any that is no conflict.
+    """
+    pause = FIRST_PAUSE_SECONDS
+    for _ in range(ATTEMPTS - 1):
+        try:
+            return await attempt()
+        except _Conflict:
+            await clock.sleep(pause)
+            pause *= 2
+            await refresh()
+    return await attempt()
+
+
+def _worded(what: str, error: StatusError) -> WriteFailed:
+    kind = _Conflict if error.is_conflict else WriteFailed
+    return kind(f"{what}: {error}")
+
+
+def _with_finalizers(claim: ResourceClaim, finalizers: tuple[str, ...]) -> ResourceClaim:
+    return replace(claim, metadata=replace(claim.metadata, finalizers=finalizers))

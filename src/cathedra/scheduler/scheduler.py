@@ -1,0 +1,174 @@
+"""The scheduler's loop: take the next pod, find its node, bind it beside the next pod's search.
+
+One pod is searched for at a time, on the event loop and without giving way, so that every decision sees one state of
+the world. What was decided is held in memory at once (the pod assumed on its node, its devices in flight), and written
+by a task of its own (spec: scheduling.md, section 1).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from random import Random
+
+from cathedra.api.gates import FeatureGates
+from cathedra.client.client import Client
+from cathedra.client.events import EventRecorder
+from cathedra.client.informer import SharedInformers
+from cathedra.client.resources import PODS
+from cathedra.clock import Clock
+from cathedra.scheduler.background import Background
+from cathedra.scheduler.composition import compose
+from cathedra.scheduler.failure import Failures
+from cathedra.scheduler.framework.diagnosis import Diagnosis
+from cathedra.scheduler.framework.events import Action, Change, Resource
+from cathedra.scheduler.framework.plugin import CycleState
+from cathedra.scheduler.framework.status import Status
+from cathedra.scheduler.intake import Intake
+from cathedra.scheduler.queue.entry import Entry
+from cathedra.scheduler.queue.queue import SchedulingQueue
+from cathedra.scheduler.search import Chosen, Search
+from cathedra.scheduler.state.cache import Cache
+from cathedra.scheduler.state.nominations import Nominations
+from cathedra.scheduler.state.pod_info import PodInfo
+
+__all__ = ["Scheduler"]
+
+WRITERS = 64
+"""So many bindings and status patches may be under way at once."""
+
+_LOG = logging.getLogger(__name__)
+
+
+class Scheduler:
+    """Gives pods their nodes and claims their devices. `run` until cancelled."""
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        clock: Clock,
+        random: Random,
+        gates: FeatureGates,
+        informers: SharedInformers | None = None,
+        name: str = "default-scheduler",
+    ) -> None:
+        """``informers`` are run by whoever made them; without any the scheduler makes and runs its own."""
+        self._clock = clock
+        self._own_informers = informers is None
+        self._informers = informers or SharedInformers(client, clock)
+        self._recorder = EventRecorder(client, name, clock)
+        self._cache = Cache()
+        self._background = Background(WRITERS)
+        self._profile, self._listeners = compose(
+            client, self._informers, self._recorder, clock=clock, random=random, gates=gates, name=name
+        )
+        self._queue = SchedulingQueue(clock, self._profile.pre_enqueue, self._profile.registrations)
+        self._nominations = Nominations()
+        self._search = Search(self._profile, self._nominations, random)
+        self._intake = Intake(self._cache, self._queue, self._nominations, name)
+        self._pods = self._informers.of(PODS)
+        self._failures = Failures(client, clock, self._queue, self._pods.store, self._recorder, self._background)
+        self._bound = 0
+
+    async def run(self) -> None:
+        """Schedule until cancelled."""
+        for listener in self._listeners:
+            listener.listen(self._informers, self._queue.move)
+        self._intake.listen(self._informers)
+        async with asyncio.TaskGroup() as group:
+            helpers = [group.create_task(self._recorder.run())]
+            if self._own_informers:
+                helpers.append(group.create_task(self._informers.run()))
+            await self._informers.wait_synced()
+            helpers.append(group.create_task(self._queue.run()))
+            async with self._background:
+                while True:
+                    await self._schedule_one(await self._queue.pop())
+                    # The searches of a full queue would otherwise never let the bindings run.
+                    await asyncio.sleep(0)
+
+    def statistics(self) -> dict[str, int]:
+        """Pods by area, pods counted on nodes, bindings under way and done."""
+        return {
+            **self._queue.statistics(),
+            "counted": len(self._cache),
+            "binding": self._background.running,
+            "bound": self._bound,
+        }
+
+    async def _schedule_one(self, entry: Entry) -> None:
+        pod = entry.info
+        if self._is_pointless(pod):
+            self._queue.done(pod.uid)
+            return
+        state = CycleState(self._cache.snapshot())
+        outcome = self._search.find(state, pod, pod.pod.status.nominated_node_name)
+        if isinstance(outcome, Chosen):
+            await self._take(entry, state, outcome.node)
+        elif isinstance(outcome, Diagnosis):
+            await self._refuse(entry, state, outcome)
+        else:
+            self._failures.broke(entry, outcome)
+
+    def _is_pointless(self, pod: PodInfo) -> bool:
+        if pod.pod.metadata.deletion_timestamp is not None:
+            message = f"skip schedule deleting pod: {pod.key}"
+            self._recorder.record(pod.pod, "Warning", "FailedScheduling", message, action="Scheduling")
+            return True
+        return self._cache.is_assumed(pod.uid)
+
+    async def _refuse(self, entry: Entry, state: CycleState, diagnosis: Diagnosis) -> None:
+        if not diagnosis.nodes:
+            self._failures.refused(entry, diagnosis, "no nodes available to schedule pods")
+            return
+        message, nomination = await self._profile.post_filter(state, entry.info, diagnosis)
+        diagnosis.postfilter_message = message
+        nominated = nomination.node if nomination is not None else None
+        if nomination is not None:
+            self._nominations.set(entry.info, nomination.node)
+        self._failures.refused(entry, diagnosis, nominated=nominated)
+
+    async def _take(self, entry: Entry, state: CycleState, node: str) -> None:
+        """Hold the node in memory, then bind in the background."""
+        assumed = entry.info.on(node)
+        self._cache.assume(assumed)
+        self._nominations.remove(assumed.uid)
+        status = self._profile.reserve(state, assumed, node)
+        if status is None:
+            self._background.start(self._bind(entry, assumed, state, node))
+            return
+        await self._profile.unreserve(state, assumed, node)
+        self._cache.forget(assumed.uid)
+        if not status.rejected:
+            self._failures.broke(entry, status)
+            return
+        diagnosis = Diagnosis(1)
+        diagnosis.refuse(node, status)
+        self._failures.refused(entry, diagnosis)
+
+    async def _bind(self, entry: Entry, pod: PodInfo, state: CycleState, node: str) -> None:
+        """The binding cycle: everything that has to be written, in order."""
+        status = await self._write(pod, state, node)
+        if status is None:
+            self._bound += 1
+            message = f"Successfully assigned {pod.key} to {node}"
+            self._recorder.record(pod.pod, "Normal", "Scheduled", message, action="Binding")
+            return
+        await self._profile.unreserve(state, pod, node)
+        self._cache.forget(pod.uid)
+        # To others this looks as if a pod had been deleted: what it held is free.
+        self._queue.move(Change(Resource.ASSIGNED_POD, Action.DELETE, pod.pod, None))
+        self._failures.broke(entry, status)
+
+    async def _write(self, pod: PodInfo, state: CycleState, node: str) -> Status | None:
+        # From here on the pod cannot become unschedulable, so no event can concern it.
+        self._queue.done(pod.uid)
+        async with self._background.writing:
+            status = await self._profile.pre_bind(state, pod, node)
+        if status is None:
+            status = await self._profile.settle(state, pod, node)
+        if status is None:
+            async with self._background.writing:
+                status = await self._profile.bind(state, pod, node)
+        return status

@@ -1,0 +1,316 @@
+"""Pods with claims: resolving, allocating, reserving, releasing (spec: scheduling.md, sections 2 to 9)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cathedra.api.core.core_v1 import Pod
+from cathedra.api.resource import DeviceTaintRule, ResourceClaim, ResourceClaimStatus
+from cathedra.api.scheme import GroupResource
+from cathedra.api.status import StatusError, conflict
+from cathedra.api.struct import from_dict, replace
+from tests.unit.scheduler.objects import claim, device_class, exactly, node, pod, slice_
+from tests.unit.scheduler.world import World, play
+
+FINALIZER = "resource.kubernetes.io/delete-protection"
+NOT_HELPFUL = "preemption: 0/{n} nodes are available: {n} Preemption is not helpful for scheduling."
+
+
+def user(name: str, *claims: str, **spec: Any) -> Pod:
+    """A pod that uses claims by name."""
+    entries = [{"name": f"c{i}", "resourceClaimName": used} for i, used in enumerate(claims)]
+    return pod(name, resourceClaims=entries, **spec)
+
+
+async def gpus(world: World, *names: str, devices: int = 1) -> None:
+    """Nodes with GPUs, and their class."""
+    await world.create(device_class())
+    for name in names:
+        await world.create(node(name), slice_(name, devices))
+
+
+def test_a_claim_is_allocated_protected_and_reserved_before_the_pod_is_bound() -> None:
+    async def body(world: World) -> None:
+        await gpus(world, "n1", devices=2)
+        await world.create(claim("c"), user("p", "c"))
+        await world.settle()
+        assert await world.node_of("p") == "n1"
+        stored = await world.claim("c")
+        assert await world.devices("c") == [("n1", "gpu-0")]
+        assert stored.metadata.finalizers == (FINALIZER,)
+        uid = (await world.pod("p")).metadata.uid
+        assert [(r.resource, r.name, r.uid) for r in stored.status.reserved_for] == [("pods", "p", uid)]
+
+    play(body)
+
+
+def test_two_pods_share_a_claim_and_its_node() -> None:
+    async def body(world: World) -> None:
+        await gpus(world, "n1", "n2", devices=1)
+        await world.create(claim("c"), user("p1", "c"), user("p2", "c"))
+        await world.settle(5)
+        assert await world.node_of("p1") == await world.node_of("p2") != ""
+        assert {r.name for r in (await world.claim("c")).status.reserved_for} == {"p1", "p2"}
+
+    play(body)
+
+
+def test_no_device_is_given_twice_and_who_got_none_says_why() -> None:
+    async def body(world: World) -> None:
+        await gpus(world, "n1", "n2")
+        for index in range(3):
+            await world.create(claim(f"c{index}"), user(f"p{index}", f"c{index}"))
+        await world.settle(2)
+        got = [device for index in range(3) for device in await world.devices(f"c{index}")]
+        assert sorted(got) == [("n1", "gpu-0"), ("n2", "gpu-0")]
+        [waiting] = [f"p{i}" for i in range(3) if not await world.node_of(f"p{i}")]
+        why = f"0/2 nodes are available: 2 cannot allocate all claims. {NOT_HELPFUL.format(n=2)}"
+        assert await world.condition(waiting) == ("Unschedulable", why)
+
+    play(body)
+
+
+def test_a_device_that_becomes_free_goes_to_the_pod_that_waits() -> None:
+    async def body(world: World) -> None:
+        await gpus(world, "n1")
+        await world.create(claim("c1"), claim("c2"), user("p1", "c1"))
+        await world.settle()
+        await world.create(user("p2", "c2"))
+        await world.settle()
+        assert await world.node_of("p2") == ""
+        held = await world.claim("c1")
+        await world.api(ResourceClaim).update_status(replace(held, status=ResourceClaimStatus()))
+        await world.settle(2)
+        assert await world.node_of("p2") == "n1"
+
+    play(body)
+
+
+def test_a_new_slice_wakes_the_pod() -> None:
+    async def body(world: World) -> None:
+        await world.create(device_class(), node("n1"), claim("c"), user("p", "c"))
+        await world.settle()
+        assert await world.node_of("p") == ""
+        await world.create(slice_("n1"))
+        await world.settle(2)
+        assert await world.node_of("p") == "n1"
+
+    play(body)
+
+
+def test_a_missing_claim_keeps_the_pod_out_of_the_queue_until_it_is_created() -> None:
+    async def body(world: World) -> None:
+        await gpus(world, "n1")
+        await world.create(user("p", "c"))
+        await world.settle()
+        assert world.scheduler.statistics()["gated"] == 1
+        assert await world.events("p") == []
+        await world.create(claim("c"))
+        await world.settle()
+        assert await world.node_of("p") == "n1"
+
+    play(body)
+
+
+def test_a_template_claim_is_used_only_by_its_owner() -> None:
+    async def body(world: World) -> None:
+        await gpus(world, "n1")
+        await world.create(pod("p", resourceClaims=[{"name": "gpu", "resourceClaimTemplateName": "t"}]))
+        await world.settle()
+        assert world.scheduler.statistics()["gated"] == 1
+        stored = await world.pod("p")
+        owner = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": stored.metadata.uid, "controller": True}
+        made = claim("p-gpu-x")
+        await world.create(
+            replace(made, metadata=replace(made.metadata, owner_references=(from_dict(type_of_owner(), owner),)))
+        )
+        statuses = [{"name": "gpu", "resourceClaimName": "p-gpu-x"}]
+        named = from_dict(Pod, {"status": {"resourceClaimStatuses": statuses}}).status
+        status = replace(stored.status, resource_claim_statuses=named.resource_claim_statuses)
+        await world.api(Pod).update_status(replace(stored, status=status))
+        await world.settle()
+        assert await world.node_of("p") == "n1"
+
+    def type_of_owner() -> Any:
+        from cathedra.api.core.meta_v1 import OwnerReference
+
+        return OwnerReference
+
+    play(body)
+
+
+def test_a_missing_class_is_named_once_for_all_nodes() -> None:
+    async def body(world: World) -> None:
+        await world.create(node("n1"), node("n2"), claim("c"), user("p", "c"))
+        await world.settle()
+        why = "0/2 nodes are available: request gpu: device class gpu does not exist. " + NOT_HELPFUL.format(n=2)
+        assert await world.condition("p") == ("Unschedulable", why)
+        await world.create(device_class(), slice_("n2"))
+        await world.settle(2)
+        assert await world.node_of("p") == "n2"
+
+    play(body)
+
+
+def test_a_claim_in_the_wrong_place_is_deallocated_and_allocated_again() -> None:
+    async def body(world: World) -> None:
+        await gpus(world, "n1", "n2")
+        await world.create(claim("c"), user("first", "c", nodeSelector={"kubernetes.io/hostname": "n1"}))
+        await world.settle()
+        held = await world.claim("c")
+        await world.api(ResourceClaim).update_status(replace(held, status=replace(held.status, reserved_for=())))
+        await world.create(user("second", "c", nodeSelector={"kubernetes.io/hostname": "n2"}))
+        await world.settle(3)
+        assert await world.node_of("second") == "n2"
+        assert await world.devices("c") == [("n2", "gpu-0")]
+        told = [message for reason, message in await world.events("second") if reason == "FailedScheduling"]
+        assert told == [
+            "0/2 nodes are available: 1 node(s) didn't match Pod's node affinity/selector, "
+            "1 resourceclaim not available on the node. deallocation of ResourceClaim completed, "
+            + NOT_HELPFUL.format(n=2)
+        ]
+
+    play(body)
+
+
+def test_a_claim_that_somebody_else_uses_is_not_taken_away() -> None:
+    async def body(world: World) -> None:
+        await gpus(world, "n1", "n2")
+        await world.create(claim("c"), user("first", "c", nodeSelector={"kubernetes.io/hostname": "n1"}))
+        await world.settle()
+        await world.create(user("second", "c", nodeSelector={"kubernetes.io/hostname": "n2"}))
+        await world.settle(3)
+        assert await world.devices("c") == [("n1", "gpu-0")]
+        assert await world.node_of("second") == ""
+
+    play(body)
+
+
+class Meddler:
+    """Lets the scheduler's first status updates of claims fail."""
+
+    def __init__(self, inner: Any, failures: list[Exception]) -> None:
+        self._inner = inner
+        self._failures = failures
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    async def update(self, ref: Any, namespace: str, obj: Any, options: Any, *, subresource: str = "") -> Any:
+        if ref.resource == "resourceclaims" and subresource == "status" and self._failures:
+            raise self._failures.pop(0)
+        return await self._inner.update(ref, namespace, obj, options, subresource=subresource)
+
+
+def conflicts(count: int) -> list[Exception]:
+    return [conflict(GroupResource("resource.k8s.io", "resourceclaims"), "c", "changed") for _ in range(count)]
+
+
+def test_a_conflict_is_tried_again_on_a_fresh_copy() -> None:
+    async def body(world: World) -> None:
+        await gpus(world, "n1")
+        await world.create(claim("c"), user("p", "c"))
+        await world.settle()
+        assert await world.node_of("p") == "n1"
+        assert [reason for reason, _ in await world.events("p")] == ["Scheduled"]
+
+    play(body, transport=lambda inner: Meddler(inner, conflicts(4)))
+
+
+def test_too_many_conflicts_send_the_pod_back_and_free_its_device() -> None:
+    async def body(world: World) -> None:
+        await gpus(world, "n1")
+        await world.create(claim("c"), user("p", "c"))
+        await world.settle(0.9)
+        reason, message = await world.condition("p")
+        assert reason == "SchedulerError"
+        assert message.startswith(
+            'running PreBind plugin "DynamicResources": add allocation and reservation to claim default/c: '
+        )
+        await world.create(claim("c2"), user("p2", "c2"))
+        await world.settle(0.05)
+        assert await world.node_of("p2") == "n1"
+
+    play(body, transport=lambda inner: Meddler(inner, conflicts(5)))
+
+
+def test_all_claims_of_a_pod_are_allocated_or_none() -> None:
+    async def body(world: World) -> None:
+        await gpus(world, "n1", devices=2)
+        await world.create(claim("a"), claim("b", exactly(count=2)), user("p", "a", "b"))
+        await world.settle()
+        assert await world.devices("a") == await world.devices("b") == []
+
+    play(body)
+
+
+def test_an_earlier_alternative_draws_the_pod_to_its_node() -> None:
+    async def body(world: World) -> None:
+        await world.create(device_class("best", "best.example.com"), device_class("good", "good.example.com"))
+        for name, driver in (("n1", "good.example.com"), ("n2", "best.example.com"), ("n3", "good.example.com")):
+            await world.create(node(name), slice_(name, driver=driver))
+        subs = [
+            {"name": wanted, "deviceClassName": wanted, "allocationMode": "ExactCount", "count": 1}
+            for wanted in ("best", "good")
+        ]
+        await world.create(claim("c", {"name": "r", "firstAvailable": subs}), user("p", "c"))
+        await world.settle()
+        assert await world.node_of("p") == "n2"
+
+    play(body)
+
+
+def test_a_taint_rule_keeps_pods_away_until_it_is_removed() -> None:
+    async def body(world: World) -> None:
+        await gpus(world, "n1")
+        taint = {"key": "broken", "effect": "NoSchedule"}
+        selector = {"driver": "gpu.example.com"}
+        await world.create(
+            from_dict(
+                DeviceTaintRule, {"metadata": {"name": "r"}, "spec": {"deviceSelector": selector, "taint": taint}}
+            )
+        )
+        await world.settle(0.1)
+        await world.create(claim("c"), user("p", "c"))
+        await world.settle()
+        assert await world.node_of("p") == ""
+        await world.api(DeviceTaintRule).delete("r")
+        await world.settle(2)
+        assert await world.node_of("p") == "n1"
+
+    play(body)
+
+
+def test_a_broken_selector_is_an_error_and_not_a_refusal() -> None:
+    async def body(world: World) -> None:
+        await gpus(world, "n1")
+        request = exactly()
+        request["exactly"]["selectors"] = [{"cel": {"expression": 'device.attributes["x"].y == "z"'}}]
+        await world.create(claim("c", request), user("p", "c"))
+        await world.settle()
+        reason, message = await world.condition("p")
+        assert reason == "SchedulerError"
+        assert message.startswith('running "DynamicResources" filter plugin: ')
+
+    play(body)
+
+
+def test_a_refused_release_leaves_the_claim_allocated_for_the_next_attempt() -> None:
+    """The pod is gone when it is to be bound; its claim keeps the allocation and loses the reservation."""
+
+    class NoBinding(Meddler):
+        async def create(self, ref: Any, *args: Any, **more: Any) -> Any:
+            if more.get("subresource") == "binding":
+                raise StatusError.from_json({"message": "no", "reason": "Conflict", "code": 409})
+            return await self._inner.create(ref, *args, **more)
+
+    async def body(world: World) -> None:
+        await gpus(world, "n1")
+        await world.create(claim("c"), user("p", "c"))
+        await world.settle()
+        stored = await world.claim("c")
+        assert stored.status.allocation is not None
+        assert stored.status.reserved_for == ()
+        assert await world.condition("p") == ("SchedulerError", 'running Bind plugin "DefaultBinder": no')
+
+    play(body, transport=lambda inner: NoBinding(inner, []))

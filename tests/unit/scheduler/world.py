@@ -1,0 +1,102 @@
+"""A scheduler at work on a real API server in process, in virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from cathedra.api.core.core_v1 import Event, Pod
+from cathedra.api.gates import FeatureGates
+from cathedra.api.resource import ResourceClaim
+from cathedra.api.struct import KubeStruct
+from cathedra.apiserver.config import ServerConfig
+from cathedra.apiserver.server import APIServer
+from cathedra.client import resources
+from cathedra.client.client import Client, ResourceClient
+from cathedra.client.resources import EVENTS, PODS, RESOURCECLAIMS
+from cathedra.client.transport import ResourceRef
+from cathedra.clock import LoopClock, run_virtual
+from cathedra.scheduler.scheduler import Scheduler
+from tests.unit.apiserver.plain_definitions import plain_definitions
+
+__all__ = ["World", "play"]
+
+REFS: dict[type, ResourceRef[Any]] = {ref.type: ref for ref in vars(resources).values() if isinstance(ref, ResourceRef)}
+
+
+class World:
+    """What a test can do and see."""
+
+    def __init__(self, client: Client, scheduler: Scheduler) -> None:
+        self.client = client
+        self.scheduler = scheduler
+
+    def api(self, kind: type[Any]) -> ResourceClient[Any]:
+        ref = REFS[kind]
+        return self.client.resource(ref, "default" if ref.namespaced else "")
+
+    async def create(self, *objects: KubeStruct) -> None:
+        for obj in objects:
+            await self.api(type(obj)).create(obj)
+
+    async def settle(self, seconds: float = 0.5) -> None:
+        """Let everything happen that happens by itself."""
+        await asyncio.sleep(seconds)
+
+    async def pod(self, name: str) -> Pod:
+        return await self.client.resource(PODS, "default").get(name)
+
+    async def claim(self, name: str) -> ResourceClaim:
+        return await self.client.resource(RESOURCECLAIMS, "default").get(name)
+
+    async def node_of(self, name: str) -> str:
+        return (await self.pod(name)).spec.node_name
+
+    async def condition(self, name: str) -> tuple[str, str]:
+        """Reason and message of the pod's PodScheduled condition."""
+        conditions = (await self.pod(name)).status.conditions
+        return next(((c.reason, c.message) for c in conditions if c.type == "PodScheduled"), ("", ""))
+
+    async def events(self, name: str) -> list[tuple[str, str]]:
+        """Reason and message of everything that was told about a pod."""
+        page = await self.client.resource(EVENTS, "default").list()
+        found: list[Event] = [event for event in page.items if event.involved_object.name == name]
+        return [(event.reason, event.message) for event in found]
+
+    async def devices(self, name: str) -> list[tuple[str, str]]:
+        """Pool and device of everything that a claim got."""
+        allocation = (await self.claim(name)).status.allocation
+        return [] if allocation is None else [(r.pool, r.device) for r in allocation.devices.results]
+
+
+def play(
+    body: Callable[[World], Awaitable[None]],
+    *,
+    gates: dict[str, bool] | None = None,
+    release: str = "1.37",
+    transport: Callable[[Any], Any] = lambda inner: inner,
+) -> None:
+    """Run ``body`` beside a scheduler; ``transport`` may wrap the scheduler's way to the server."""
+
+    async def main() -> None:
+        clock = LoopClock(asyncio.get_running_loop())
+        chosen = FeatureGates.for_release(release, gates or {})
+        config = ServerConfig(gates=chosen, definitions=plain_definitions())
+        server = await APIServer.open(config, clock=clock, random=random.Random(1))
+        client = Client(server.transport(), clock=clock)
+        own = Client(transport(server.transport("system:kube-scheduler")), clock=clock)
+        scheduler = Scheduler(own, clock=clock, random=random.Random(2), gates=chosen)
+        running = asyncio.ensure_future(scheduler.run())
+        try:
+            await body(World(client, scheduler))
+        finally:
+            ended = running.done()
+            running.cancel()
+            outcome = (await asyncio.gather(running, return_exceptions=True))[0]
+            await server.close()
+        if ended and isinstance(outcome, Exception):
+            raise outcome
+
+    run_virtual(main())
