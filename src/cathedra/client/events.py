@@ -22,7 +22,7 @@ from cathedra.api.status import StatusError
 from cathedra.api.struct import KubeStruct, MicroTime, Time
 from cathedra.client.backoff import TokenBucket
 from cathedra.client.client import Client
-from cathedra.client.objects import reference_to
+from cathedra.client.objects import reference_to, with_metadata
 from cathedra.client.resources import EVENTS
 from cathedra.client.transport import PatchType
 from cathedra.clock import Clock
@@ -267,6 +267,13 @@ class EventRecorder:
             try:
                 await self._client.resource(EVENTS, written.namespace).create(event)
                 return
+            except StatusError as error:
+                if not error.is_already_exists:
+                    raise
+                # Another recorder told about the same object in the same tick of the clock.
+                prefix, _, nanoseconds = written.name.rpartition(".")
+                written.name = f"{prefix}.{int(nanoseconds, 16) + 1:x}"
+                event = with_metadata(event, name=written.name)
             except ConnectionError as error:
                 _LOG.debug("event %s waits for a connection (%d): %s", event.reason, attempt, error)
                 await self._clock.sleep(RETRY_SECONDS)

@@ -9,14 +9,23 @@ from __future__ import annotations
 import asyncio
 import random as random_module
 from collections.abc import Callable, Collection, Mapping
-from typing import Final
+from typing import Any, Final
 
 from cathedra.api.gates import FeatureGates
 from cathedra.client.client import Client
 from cathedra.client.informer import SharedInformers
 from cathedra.client.leaderelection import LeaderElector
+from cathedra.client.transport import ResourceRef
 from cathedra.clock import Clock
 from cathedra.controllers.controller import Controller, ControllerContext
+from cathedra.controllers.garbagecollector.controller import GarbageCollector
+from cathedra.controllers.job.controller import JobController
+from cathedra.controllers.job.ttl import TTLAfterFinishedController
+from cathedra.controllers.namespaces.defaults import RootCAPublisher, ServiceAccountController
+from cathedra.controllers.namespaces.deletion import NamespaceController
+from cathedra.controllers.nodes.lifecycle import NodeLifecycleController
+from cathedra.controllers.nodes.podgc import PodGarbageCollector
+from cathedra.controllers.nodes.tainteviction import TaintEvictionController
 from cathedra.controllers.resourceclaim.controller import ResourceClaimController
 
 __all__ = ["CONTROLLERS", "FIELD_MANAGER", "ControllerManager", "UnknownController"]
@@ -25,6 +34,15 @@ FIELD_MANAGER: Final = "kube-controller-manager"
 
 CONTROLLERS: Final[Mapping[str, Callable[[ControllerContext], Controller]]] = {
     "resourceclaim-controller": ResourceClaimController,
+    "job-controller": JobController,
+    "ttl-after-finished-controller": TTLAfterFinishedController,
+    "node-lifecycle-controller": NodeLifecycleController,
+    "taint-eviction-controller": TaintEvictionController,
+    "pod-garbage-collector-controller": PodGarbageCollector,
+    "garbage-collector-controller": GarbageCollector,
+    "namespace-controller": NamespaceController,
+    "serviceaccount-controller": ServiceAccountController,
+    "root-ca-certificate-publisher-controller": RootCAPublisher,
 }
 """Every controller by its name in Kubernetes."""
 
@@ -56,9 +74,11 @@ class ControllerManager:
         informers: SharedInformers | None = None,
         controllers: Collection[str] | None = None,
         root_ca: str = "",
+        served: tuple[ResourceRef[Any], ...] | None = None,
         elector: LeaderElector | None = None,
     ) -> None:
-        """``controllers`` names those to run (default: all); ``root_ca`` is the PEM that pods may trust the server by.
+        """``controllers`` names those to run (default: all); ``root_ca`` is the PEM that pods may trust the server by;
+        ``served`` is everything the garbage collector looks after (default: every built-in kind).
 
         With ``informers`` of somebody else their owner runs them.
 
@@ -75,6 +95,7 @@ class ControllerManager:
             random=random,
             gates=gates,
             root_ca=root_ca,
+            served=served_resources(gates) if served is None else served,
         )
         for name in controllers or ():
             if name not in CONTROLLERS:
@@ -103,3 +124,27 @@ class ControllerManager:
                 group.create_task(self._informers.run(), name="informers")
             for controller in self.controllers:
                 group.create_task(controller.run(), name=controller.name)
+
+
+def served_resources(gates: FeatureGates) -> tuple[ResourceRef[Any], ...]:
+    """Every built-in resource whose objects can be watched and deleted, in its preferred version.
+
+    Events are left out: they have no owners and end on their own.
+    """
+    # Imported here, as a manager that is told what is served does not need the whole tree of kinds.
+    from cathedra.api.definitions import all_definitions
+
+    return tuple(
+        ResourceRef(
+            definition.group,
+            definition.versions[0].name,
+            definition.plural,
+            definition.kind,
+            definition.namespaced,
+            definition.versions[0].type,
+        )
+        for definition in all_definitions(gates)
+        if {"list", "watch", "delete"} <= set(definition.verbs)
+        and definition.kind != "Event"
+        and (not definition.gate or gates[definition.gate])
+    )

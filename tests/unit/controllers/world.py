@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import random
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 from cathedra.api.core.core_v1 import Event, Pod
+from cathedra.api.definition import RequestContext, ResourceDefinition, Strategy
 from cathedra.api.gates import FeatureGates
 from cathedra.api.struct import KubeStruct, replace
 from cathedra.apiserver.config import ServerConfig
@@ -120,5 +122,19 @@ def play(
 async def open_server(gates: FeatureGates) -> APIServer:
     """An API server with a memory store, in this event loop's time."""
     clock = LoopClock(asyncio.get_running_loop())
-    config = ServerConfig(gates=gates, definitions=plain_definitions())
+    config = ServerConfig(gates=gates, definitions=tuple(map(_with_finalize, plain_definitions())))
     return await APIServer.open(config, clock=clock, random=random.Random(2))
+
+
+class _FinalizeDoor(Strategy[Any]):
+    """Takes the finalizers of a namespace and nothing else."""
+
+    def prepare_update(self, new: Any, old: Any, context: RequestContext) -> Any:
+        return replace(old, spec=replace(old.spec, finalizers=new.spec.finalizers))
+
+
+def _with_finalize(definition: ResourceDefinition[Any]) -> ResourceDefinition[Any]:
+    if definition.plural != "namespaces":
+        return definition
+    doors = {**definition.subresources, "finalize": _FinalizeDoor()}
+    return dataclasses.replace(definition, subresources=doors)

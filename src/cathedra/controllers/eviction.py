@@ -1,0 +1,39 @@
+"""Marks a pod as disrupted and deletes it: what taint managers do, without asking disruption budgets."""
+
+from __future__ import annotations
+
+from cathedra.api.core.core_v1 import Pod, PodCondition
+from cathedra.api.status import StatusError
+from cathedra.api.struct import Time
+from cathedra.client.client import Client
+from cathedra.client.resources import PODS
+from cathedra.clock import Clock
+from cathedra.controllers.podstates import with_condition
+
+__all__ = ["evict"]
+
+
+async def evict(client: Client, clock: Clock, pod: Pod, reason: str, message: str) -> bool:
+    """Set condition DisruptionTarget and delete the very pod with its own grace period.
+
+    Answers whether it was there and not being deleted already.
+    """
+    pods = client.resource(PODS, pod.metadata.namespace)
+    try:
+        fresh = await pods.get(pod.metadata.name)
+        if fresh.metadata.uid != pod.metadata.uid or fresh.metadata.deletion_timestamp is not None:
+            return False
+        disrupted = PodCondition(
+            type="DisruptionTarget",
+            status="True",
+            last_transition_time=Time(clock.now()),
+            reason=reason,
+            message=message,
+        )
+        await pods.update_status(with_condition(fresh, disrupted))
+        await pods.delete(pod.metadata.name, uid=pod.metadata.uid)
+    except StatusError as error:
+        if error.is_not_found:
+            return False
+        raise
+    return True

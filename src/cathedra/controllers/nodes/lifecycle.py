@@ -1,0 +1,282 @@
+"""The node lifecycle controller: who is alive, and the conditions and taints that follow from it.
+
+A node is alive as long as its Lease or its Ready heartbeat changes; what counts is when the change was seen here, so
+clocks need not agree. NoSchedule taints follow the conditions at once. NoExecute taints are set slowly, and not at all
+when so much is broken that the fault is probably not the nodes' (spec: controllers.md, sections 9.1 and 9.2).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from cathedra.api.core.coordination_v1 import Lease
+from cathedra.api.core.core_v1 import Node, NodeCondition, Pod, PodCondition, Taint
+from cathedra.api.status import StatusError
+from cathedra.api.struct import Time, replace
+from cathedra.client.backoff import TokenBucket
+from cathedra.client.resources import LEASES, NODES, PODS
+from cathedra.client.workqueue import WorkQueue, run_workers
+from cathedra.controllers.controller import ControllerContext
+from cathedra.controllers.nodes.taints import (
+    MANAGED_NO_SCHEDULE,
+    NOT_READY,
+    UNREACHABLE,
+    no_execute_key,
+    no_schedule_keys,
+    ready_condition,
+    ready_status,
+)
+from cathedra.controllers.podstates import is_ready, with_condition
+
+__all__ = ["LifecycleTiming", "NodeLifecycleController"]
+
+LEASE_NAMESPACE: Final = "kube-node-lease"
+BY_NODE: Final = "pod-node"
+_KUBELET_CONDITIONS: Final = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
+_ZONE: Final = "topology.kubernetes.io/zone"
+_REGION: Final = "topology.kubernetes.io/region"
+
+
+@dataclass(frozen=True, slots=True)
+class LifecycleTiming:
+    """Seconds, nodes per second and shares."""
+
+    period: float = 5.0
+    grace: float = 50.0
+    startup_grace: float = 60.0
+    taint_rate: float = 0.1
+    slow_taint_rate: float = 0.01
+    unhealthy_share: float = 0.55
+    large_cluster: int = 50
+
+
+@dataclass(slots=True)
+class _Health:
+    """The last sign of life of a node, and when it was seen (monotonic seconds)."""
+
+    sign: tuple[object, ...]
+    seen: float
+    grace: float
+    ready: str = ""
+
+
+class NodeLifecycleController:
+    """Watches over nodes."""
+
+    name = "node-lifecycle-controller"
+
+    def __init__(self, context: ControllerContext, *, timing: LifecycleTiming = LifecycleTiming()) -> None:
+        self._client = context.client
+        self._clock = context.clock
+        self._timing = timing
+        self._recorder = context.recorder("node-controller")
+        self._queue: WorkQueue[str] = WorkQueue(context.clock)
+        self._nodes = context.informers.of(NODES)
+        self._pods = context.informers.of(PODS)
+        self._leases = context.informers.of(LEASES, namespace=LEASE_NAMESPACE)
+        self._pods.store.add_index(BY_NODE, by_node)
+        self._health: dict[str, _Health] = {}
+        self._limits: dict[tuple[str, float], TokenBucket] = {}
+        self._nodes.add_handler(on_add=self._added, on_update=self._updated, on_delete=self._removed)
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        for informer in (self._nodes, self._pods, self._leases):
+            await informer.wait_synced()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._recorder.run())
+            group.create_task(run_workers(self._queue, self._sync_no_schedule, workers=8))
+            group.create_task(self._watch_over())
+
+    def _added(self, node: Node) -> None:
+        self._queue.add(node.metadata.name)
+        name = node.metadata.name
+        message = f"Node {name} event: Registered Node {name} in Controller"
+        self._recorder.record(node, "Normal", "RegisteredNode", message)
+
+    def _updated(self, old: Node, node: Node) -> None:
+        if old.spec != node.spec or old.status.conditions != node.status.conditions:
+            self._queue.add(node.metadata.name)
+
+    def _removed(self, node: Node) -> None:
+        name = node.metadata.name
+        self._health.pop(name, None)
+        self._recorder.record(
+            node, "Normal", "RemovingNode", f"Node {name} event: Removing Node {name} from Controller"
+        )
+
+    # NoSchedule taints: at once.
+
+    async def _sync_no_schedule(self, name: str) -> None:
+        node = self._nodes.store.get("", name)
+        if node is None:
+            return
+        wanted = no_schedule_keys(node)
+        kept = tuple(
+            taint
+            for taint in node.spec.taints
+            if taint.effect != "NoSchedule" or taint.key not in MANAGED_NO_SCHEDULE or taint.key in wanted
+        )
+        present = {taint.key for taint in kept if taint.effect == "NoSchedule"}
+        now = Time(self._clock.now())
+        added = tuple(Taint(key=key, effect="NoSchedule", time_added=now) for key in sorted(wanted - present))
+        await self._set_taints(node, (*kept, *added))
+
+    async def _set_taints(self, node: Node, taints: tuple[Taint, ...]) -> None:
+        if taints == node.spec.taints:
+            return
+        try:
+            await self._client.resource(NODES).update(replace(node, spec=replace(node.spec, taints=taints)))
+        except StatusError as error:
+            if not error.is_not_found:
+                raise
+
+    # Health.
+
+    async def _watch_over(self) -> None:
+        while True:
+            for node in self._nodes.store.list():
+                try:
+                    await self._look_at(node)
+                except (StatusError, ConnectionError):
+                    # The next round looks again.
+                    continue
+            await self._sync_no_execute()
+            await self._clock.sleep(self._timing.period)
+
+    async def _look_at(self, node: Node) -> None:
+        health = self._observe(node)
+        if self._clock.monotonic() - health.seen > health.grace:
+            node = await self._mark_unknown(node)
+        before, health.ready = health.ready, ready_status(node)
+        if before == "True" and health.ready != "True":
+            name = node.metadata.name
+            self._recorder.record(node, "Normal", "NodeNotReady", f"Node {name} status is now: NodeNotReady")
+        if health.ready != "True":
+            await self._mark_pods_not_ready(node)
+
+    def _observe(self, node: Node) -> _Health:
+        """Note signs of life."""
+        lease: Lease | None = self._leases.store.get(LEASE_NAMESPACE, node.metadata.name)
+        ready = ready_condition(node)
+        # A Ready condition that this controller set is no sign of life.
+        heartbeat = ready.last_heartbeat_time if ready is not None else None
+        sign = (node.metadata.uid, heartbeat, lease.spec.renew_time if lease is not None else None)
+        grace = self._timing.grace if ready is not None else self._timing.startup_grace
+        health = self._health.get(node.metadata.name)
+        if health is None:
+            age = 0.0
+            if ready is None and node.metadata.creation_timestamp is not None:
+                age = max(0.0, self._clock.now() - node.metadata.creation_timestamp.timestamp)
+            health = _Health(sign, self._clock.monotonic() - age, grace, ready_status(node))
+            self._health[node.metadata.name] = health
+        elif health.sign != sign:
+            health.sign, health.seen, health.grace = sign, self._clock.monotonic(), grace
+        return health
+
+    async def _mark_unknown(self, node: Node) -> Node:
+        now = Time(self._clock.now())
+        conditions = list(node.status.conditions)
+        for kind in _KUBELET_CONDITIONS:
+            position = next((i for i, known in enumerate(conditions) if known.type == kind), None)
+            if position is None:
+                conditions.append(
+                    NodeCondition(
+                        type=kind,
+                        status="Unknown",
+                        last_heartbeat_time=node.metadata.creation_timestamp,
+                        last_transition_time=now,
+                        reason="NodeStatusNeverUpdated",
+                        message="Kubelet never posted node status.",
+                    )
+                )
+            elif conditions[position].status != "Unknown":
+                conditions[position] = replace(
+                    conditions[position],
+                    status="Unknown",
+                    last_transition_time=now,
+                    reason="NodeStatusUnknown",
+                    message="Kubelet stopped posting node status.",
+                )
+        if tuple(conditions) == node.status.conditions:
+            return node
+        status = replace(node.status, conditions=tuple(conditions))
+        updated = await self._client.resource(NODES).update_status(replace(node, status=status))
+        health = self._health[node.metadata.name]
+        # What was written here must not look like a heartbeat when it comes back.
+        ready = ready_condition(updated)
+        health.sign = (health.sign[0], ready.last_heartbeat_time if ready else None, health.sign[2])
+        return updated
+
+    async def _mark_pods_not_ready(self, node: Node) -> None:
+        for pod in self._pods.store.by_index(BY_NODE, node.metadata.name):
+            if not is_ready(pod):
+                continue
+            now = Time(self._clock.now())
+            not_ready = PodCondition(type="Ready", status="False", last_transition_time=now)
+            self._recorder.record(pod, "Warning", "NodeNotReady", "Node is not ready")
+            try:
+                await self._client.resource(PODS, pod.metadata.namespace).update_status(with_condition(pod, not_ready))
+            except StatusError as error:
+                if not (error.is_not_found or error.is_conflict):
+                    raise
+
+    # NoExecute taints: slowly.
+
+    async def _sync_no_execute(self) -> None:
+        nodes = self._nodes.store.list()
+        everything_down = bool(nodes) and all(no_execute_key(node) for node in nodes)
+        for zone, members in _zones(nodes).items():
+            unhealthy = [node for node in members if no_execute_key(node)]
+            rate = self._rate(len(nodes), len(members), len(unhealthy))
+            for node in members:
+                wanted = "" if everything_down else no_execute_key(node)
+                try:
+                    await self._set_no_execute(node, wanted, zone, rate)
+                except (StatusError, ConnectionError):
+                    # The next round tries again with what the node looks like then.
+                    continue
+
+    def _rate(self, cluster: int, zone: int, unhealthy: int) -> float:
+        partial = unhealthy > 2 and unhealthy < zone and unhealthy / zone >= self._timing.unhealthy_share
+        if not partial:
+            return self._timing.taint_rate
+        return self._timing.slow_taint_rate if cluster > self._timing.large_cluster else 0.0
+
+    async def _set_no_execute(self, node: Node, wanted: str, zone: str, rate: float) -> None:
+        kept = tuple(
+            taint
+            for taint in node.spec.taints
+            if taint.effect != "NoExecute" or taint.key not in (NOT_READY, UNREACHABLE) or taint.key == wanted
+        )
+        had_any = len(kept) < len(node.spec.taints)
+        if wanted and not any(taint.key == wanted and taint.effect == "NoExecute" for taint in kept):
+            # Changing the reason is free, the first taint of a node costs a token of its zone.
+            if not had_any and not self._may_taint(zone, rate):
+                return
+            kept = (*kept, Taint(key=wanted, effect="NoExecute", time_added=Time(self._clock.now())))
+        await self._set_taints(node, kept)
+
+    def _may_taint(self, zone: str, rate: float) -> bool:
+        if rate <= 0:
+            return False
+        limit = self._limits.get((zone, rate))
+        if limit is None:
+            limit = self._limits[zone, rate] = TokenBucket(self._clock, rate=rate, burst=1)
+        return limit.take()
+
+
+def by_node(pod: Pod) -> tuple[str, ...]:
+    """Index function: the node that a pod is bound to."""
+    return (pod.spec.node_name,) if pod.spec.node_name else ()
+
+
+def _zones(nodes: Sequence[Node]) -> dict[str, list[Node]]:
+    zones: dict[str, list[Node]] = {}
+    for node in nodes:
+        labels = node.metadata.labels
+        zones.setdefault(f"{labels.get(_REGION, '')}/{labels.get(_ZONE, '')}", []).append(node)
+    return zones

@@ -1,0 +1,113 @@
+"""The taint eviction controller: deletes pods from nodes whose NoExecute taints they do not tolerate.
+
+Spec: controllers.md, section 9.3.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from cathedra.api.core.core_v1 import Node, Pod, Taint
+from cathedra.client.objects import ObjectKey, key_of
+from cathedra.client.resources import NODES, PODS
+from cathedra.client.workqueue import WorkQueue, run_workers
+from cathedra.controllers.controller import ControllerContext
+from cathedra.controllers.eviction import evict
+from cathedra.controllers.nodes.lifecycle import BY_NODE, by_node
+from cathedra.controllers.nodes.taints import eviction_delay
+from cathedra.controllers.podstates import is_terminal
+
+__all__ = ["TaintEvictionController"]
+
+WORKERS: Final = 8
+
+
+class TaintEvictionController:
+    """Evicts pods when their time on a tainted node is over."""
+
+    name = "taint-eviction-controller"
+
+    def __init__(self, context: ControllerContext) -> None:
+        self._client = context.client
+        self._clock = context.clock
+        self._recorder = context.recorder("taint-eviction-controller")
+        self._queue: WorkQueue[ObjectKey] = WorkQueue(context.clock)
+        self._nodes = context.informers.of(NODES)
+        self._pods = context.informers.of(PODS)
+        self._pods.store.add_index(BY_NODE, by_node)
+        self._scheduled: dict[ObjectKey, str] = {}
+        """Pods with an eviction ahead, by uid."""
+        self._nodes.add_handler(on_add=self._node_changed, on_update=self._node_updated)
+        self._pods.add_handler(on_add=self._pod_changed, on_update=self._pod_updated, on_delete=self._pod_gone)
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        await self._nodes.wait_synced()
+        await self._pods.wait_synced()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._recorder.run())
+            group.create_task(run_workers(self._queue, self._reconcile, workers=WORKERS))
+
+    def _node_changed(self, node: Node) -> None:
+        if _no_execute(node):
+            self._reconsider(node)
+
+    def _node_updated(self, old: Node, node: Node) -> None:
+        if _no_execute(old) != _no_execute(node):
+            self._reconsider(node)
+
+    def _reconsider(self, node: Node) -> None:
+        for pod in self._pods.store.by_index(BY_NODE, node.metadata.name):
+            self._queue.add(key_of(pod))
+
+    def _pod_changed(self, pod: Pod) -> None:
+        node = self._nodes.store.get("", pod.spec.node_name) if pod.spec.node_name else None
+        if node is not None and _no_execute(node):
+            self._queue.add(key_of(pod))
+
+    def _pod_updated(self, old: Pod, pod: Pod) -> None:
+        if old.spec.node_name != pod.spec.node_name or old.spec.tolerations != pod.spec.tolerations:
+            self._pod_changed(pod)
+
+    def _pod_gone(self, pod: Pod) -> None:
+        self._scheduled.pop(key_of(pod), None)
+
+    async def _reconcile(self, key: ObjectKey) -> float | None:
+        pod = self._pods.store.get(*key)
+        if pod is None or pod.metadata.deletion_timestamp is not None or is_terminal(pod):
+            self._scheduled.pop(key, None)
+            return None
+        due = self._due(pod)
+        if due is None:
+            if self._scheduled.pop(key, None) is not None:
+                self._recorder.record(pod, "Normal", "TaintManagerEviction", f"Cancelling deletion of Pod {key}")
+            return None
+        wait = due - self._clock.now()
+        if wait > 0:
+            self._scheduled[key] = pod.metadata.uid
+            return wait
+        self._recorder.record(pod, "Normal", "TaintManagerEviction", f"Marking for deletion Pod {key}")
+        message = "Taint manager: deleting due to NoExecute taint"
+        await evict(self._client, self._clock, pod, "DeletionByTaintManager", message)
+        self._scheduled.pop(key, None)
+        return None
+
+    def _due(self, pod: Pod) -> float | None:
+        """When the pod has to go (epoch seconds), None if it may stay."""
+        node = self._nodes.store.get("", pod.spec.node_name)
+        taints = _no_execute(node) if node is not None else ()
+        if not taints:
+            return None
+        delay = eviction_delay(taints, pod.spec.tolerations)
+        if delay is None:
+            return None
+        # A pod that came after the taint gets its full time too.
+        moments = [taint.time_added for taint in taints if taint.time_added is not None]
+        began = max((moment.timestamp for moment in moments), default=0.0)
+        created = pod.metadata.creation_timestamp
+        return max(began, created.timestamp if created else 0.0) + delay
+
+
+def _no_execute(node: Node) -> tuple[Taint, ...]:
+    return tuple(taint for taint in node.spec.taints if taint.effect == "NoExecute")

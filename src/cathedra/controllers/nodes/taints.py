@@ -1,0 +1,81 @@
+"""Taints of nodes: which ones a node's state asks for, and which tolerations cover them.
+
+Spec: controllers.md, sections 9.2 and 9.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from cathedra.api.core.core_v1 import Node, NodeCondition, Taint, Toleration
+
+__all__ = ["NOT_READY", "UNREACHABLE", "eviction_delay", "no_execute_key", "no_schedule_keys", "ready_status"]
+
+NOT_READY: Final = "node.kubernetes.io/not-ready"
+UNREACHABLE: Final = "node.kubernetes.io/unreachable"
+UNSCHEDULABLE: Final = "node.kubernetes.io/unschedulable"
+
+_CONDITION_TAINTS: Final = {
+    ("MemoryPressure", "True"): "node.kubernetes.io/memory-pressure",
+    ("DiskPressure", "True"): "node.kubernetes.io/disk-pressure",
+    ("PIDPressure", "True"): "node.kubernetes.io/pid-pressure",
+    ("NetworkUnavailable", "True"): "node.kubernetes.io/network-unavailable",
+    ("Ready", "False"): NOT_READY,
+    ("Ready", "Unknown"): UNREACHABLE,
+}
+MANAGED_NO_SCHEDULE: Final = frozenset({*_CONDITION_TAINTS.values(), UNSCHEDULABLE})
+
+
+def ready_condition(node: Node) -> NodeCondition | None:
+    """Condition Ready, if the node has one."""
+    return next((condition for condition in node.status.conditions if condition.type == "Ready"), None)
+
+
+def ready_status(node: Node) -> str:
+    """Status of condition Ready; a node without one is Unknown."""
+    ready = ready_condition(node)
+    return ready.status if ready is not None else "Unknown"
+
+
+def no_schedule_keys(node: Node) -> frozenset[str]:
+    """The NoSchedule taints that conditions and ``spec.unschedulable`` ask for."""
+    keys = {
+        key
+        for condition in node.status.conditions
+        if (key := _CONDITION_TAINTS.get((condition.type, condition.status))) is not None
+    }
+    if ready_condition(node) is None:
+        keys.add(NOT_READY)
+    if node.spec.unschedulable:
+        keys.add(UNSCHEDULABLE)
+    return frozenset(keys)
+
+
+def no_execute_key(node: Node) -> str:
+    """The NoExecute taint that the node's health asks for, "" for a healthy node."""
+    return {"False": NOT_READY, "Unknown": UNREACHABLE}.get(ready_status(node), "")
+
+
+def tolerates(toleration: Toleration, taint: Taint) -> bool:
+    """Whether a toleration covers a taint."""
+    if toleration.effect and toleration.effect != taint.effect:
+        return False
+    if toleration.key and toleration.key != taint.key:
+        return False
+    if toleration.operator == "Exists":
+        return True
+    return toleration.operator in ("", "Equal") and toleration.value == taint.value
+
+
+def eviction_delay(taints: Iterable[Taint], tolerations: Iterable[Toleration]) -> float | None:
+    """For how many seconds a pod may stay under these NoExecute taints; None for ever, 0 not at all."""
+    tolerations = tuple(tolerations)
+    used: list[Toleration] = []
+    for taint in taints:
+        match = [toleration for toleration in tolerations if tolerates(toleration, taint)]
+        if not match:
+            return 0.0
+        used += match
+    limits = [float(max(0, t.toleration_seconds)) for t in used if t.toleration_seconds is not None]
+    return min(limits, default=None)

@@ -1,0 +1,123 @@
+"""Namespaces are furnished when they come and emptied before they go."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from cathedra.api.core.core_v1 import ConfigMap, Namespace, NamespaceSpec, Pod, PodSpec
+from cathedra.api.core.meta_v1 import ObjectMeta
+from cathedra.api.struct import replace
+from cathedra.client.objects import with_metadata
+from cathedra.client.resources import CONFIGMAPS, NAMESPACES, PODS, SERVICEACCOUNTS
+from cathedra.controllers.controller import ControllerContext
+from cathedra.controllers.namespaces.defaults import RootCAPublisher, ServiceAccountController
+from cathedra.controllers.namespaces.deletion import NamespaceController
+from tests.unit.controllers.world import World, play, settle
+
+
+def emptier(context: ControllerContext) -> NamespaceController:
+    return NamespaceController(dataclasses.replace(context, served=(CONFIGMAPS, PODS, SERVICEACCOUNTS)))
+
+
+def publisher(context: ControllerContext) -> RootCAPublisher:
+    return RootCAPublisher(dataclasses.replace(context, root_ca="PEM"))
+
+
+async def make(world: World, name: str = "ns") -> None:
+    await world.create(
+        NAMESPACES, Namespace(metadata=ObjectMeta(name=name), spec=NamespaceSpec(finalizers=("kubernetes",)))
+    )
+
+
+async def exists(world: World, name: str = "ns") -> bool:
+    return name in await world.names(NAMESPACES)
+
+
+def test_an_empty_namespace_goes_at_once() -> None:
+    async def story(world: World) -> None:
+        await make(world)
+        await world.of(NAMESPACES).delete("ns")
+        await settle()
+        assert not await exists(world)
+
+    play(emptier, story)
+
+
+def test_content_goes_first_and_what_holds_it_is_told() -> None:
+    async def story(world: World) -> None:
+        await make(world)
+        held = ConfigMap(metadata=ObjectMeta(name="held", namespace="ns", finalizers=("a.b/c",)))
+        await world.create(CONFIGMAPS, held)
+        await world.create(CONFIGMAPS, ConfigMap(metadata=ObjectMeta(name="free", namespace="ns")))
+        await world.of(NAMESPACES).delete("ns")
+        await settle(10)
+        namespace = await world.of(NAMESPACES).get("ns")
+        assert namespace.status.phase == "Terminating"
+        told = {c.type: (c.status, c.reason, c.message) for c in namespace.status.conditions}
+        assert told == {
+            "NamespaceDeletionDiscoveryFailure": (
+                "False",
+                "ResourcesDiscovered",
+                "All resources successfully discovered",
+            ),
+            "NamespaceDeletionGroupVersionParsingFailure": (
+                "False",
+                "ParsedGroupVersions",
+                "All legacy kube types successfully parsed",
+            ),
+            "NamespaceDeletionContentFailure": (
+                "False",
+                "ContentDeleted",
+                "All content successfully deleted, may be waiting on finalization",
+            ),
+            "NamespaceContentRemaining": (
+                "True",
+                "SomeResourcesRemain",
+                "Some resources are remaining: configmaps. has 1 resource instances",
+            ),
+            "NamespaceFinalizersRemaining": (
+                "True",
+                "SomeFinalizersRemain",
+                "Some content in the namespace has finalizers remaining: a.b/c in 1 resource instances",
+            ),
+        }
+        assert await world.names(CONFIGMAPS, "ns") == ["held"]
+        fresh = await world.of(CONFIGMAPS, "ns").get("held")
+        await world.of(CONFIGMAPS, "ns").update(with_metadata(fresh, finalizers=()))
+        await settle(10)
+        assert not await exists(world)
+
+    play(emptier, story)
+
+
+def test_pods_end_before_anything_else_is_taken_away() -> None:
+    async def story(world: World) -> None:
+        await make(world)
+        spec = PodSpec(node_name="n1", termination_grace_period_seconds=8)
+        await world.create(PODS, Pod(metadata=ObjectMeta(name="p", namespace="ns"), spec=spec))
+        await world.create(CONFIGMAPS, ConfigMap(metadata=ObjectMeta(name="needed", namespace="ns")))
+        await world.of(NAMESPACES).delete("ns")
+        await settle(3)
+        assert await world.names(CONFIGMAPS, "ns") == ["needed"]
+        await world.of(PODS, "ns").delete("p", grace_period_seconds=0)
+        await settle(10)
+        assert not await exists(world)
+
+    play(emptier, story)
+
+
+def test_every_active_namespace_has_account_and_certificate_and_gets_them_back() -> None:
+    async def story(world: World) -> None:
+        await make(world)
+        await settle()
+        assert await world.names(SERVICEACCOUNTS, "ns") == ["default"]
+        published = await world.of(CONFIGMAPS, "ns").get("kube-root-ca.crt")
+        assert published.data == {"ca.crt": "PEM"}
+        await world.of(SERVICEACCOUNTS, "ns").delete("default")
+        await world.of(CONFIGMAPS, "ns").update(replace(published, data={"ca.crt": "other"}))
+        await settle()
+        assert await world.names(SERVICEACCOUNTS, "ns") == ["default"]
+        assert (await world.of(CONFIGMAPS, "ns").get("kube-root-ca.crt")).data == {"ca.crt": "PEM"}
+        assert await world.names(SERVICEACCOUNTS, "kube-system") == ["default"]
+
+    play((ServiceAccountController, publisher), story)
