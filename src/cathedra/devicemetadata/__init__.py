@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from cathedra.devicemetadata.locations import (
     CONTAINER_DIRECTORY,
+    base_directory,
     claim_request_directory,
     metadata_file_name,
     template_request_directory,
@@ -51,6 +52,7 @@ __all__ = [
     "NetworkData",
     "PreparedDevice",
     "PreparedRequest",
+    "base_directory",
     "claim_request_directory",
     "decode_metadata_stream",
     "metadata_file_name",

@@ -5,11 +5,14 @@ The driver's writer and the reader share these names, so they cannot drift apart
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
 from pathlib import Path
 
 __all__ = [
     "CONTAINER_DIRECTORY",
     "FILE_SUFFIX",
+    "base_directory",
     "claim_request_directory",
     "metadata_file_name",
     "template_request_directory",
@@ -18,8 +21,17 @@ __all__ = [
 CONTAINER_DIRECTORY = Path("/var/run/kubernetes.io/dra-device-attributes")
 """The base directory in every container."""
 
+MOUNTS_VARIABLE = "CATHEDRA_MOUNTS"
+"""Where a node runs plain processes, nothing can be mounted; then this variable says below which directory it is."""
+
 FILE_SUFFIX = "-metadata.json"
 """How the name of every metadata file ends; the driver's name stands before it."""
+
+
+def base_directory(environment: Mapping[str, str] = os.environ) -> Path:
+    """The base directory for this very program."""
+    mounts = environment.get(MOUNTS_VARIABLE)
+    return Path(mounts) / CONTAINER_DIRECTORY.relative_to("/") if mounts else CONTAINER_DIRECTORY
 
 
 def metadata_file_name(driver: str) -> str:

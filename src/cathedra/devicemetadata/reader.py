@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from cathedra.devicemetadata.locations import (
-    CONTAINER_DIRECTORY,
     FILE_SUFFIX,
+    base_directory,
     claim_request_directory,
     metadata_file_name,
     template_request_directory,
@@ -35,19 +35,17 @@ __all__ = [
 ]
 
 
-def read_resource_claim_metadata(claim: str, request: str, *, base: Path = CONTAINER_DIRECTORY) -> DeviceMetadata:
+def read_resource_claim_metadata(claim: str, request: str, *, base: Path | None = None) -> DeviceMetadata:
     """What all drivers say about ``request`` of a claim that the pod names itself.
 
     Raises:
         MetadataNotFound: no driver wrote a file, or this container does not use the request.
         MetadataError: a file cannot be decoded; the text names it.
     """
-    return read_request_directory(claim_request_directory(claim, request, base))
+    return read_request_directory(claim_request_directory(claim, request, base or base_directory()))
 
 
-def read_resource_claim_template_metadata(
-    pod_claim: str, request: str, *, base: Path = CONTAINER_DIRECTORY
-) -> DeviceMetadata:
+def read_resource_claim_template_metadata(pod_claim: str, request: str, *, base: Path | None = None) -> DeviceMetadata:
     """What all drivers say about ``request`` of a claim made from a template.
 
     ``pod_claim`` is the name in the pod's ``spec.resourceClaims``.
@@ -56,11 +54,11 @@ def read_resource_claim_template_metadata(
         MetadataNotFound: no driver wrote a file, or this container does not use the request.
         MetadataError: a file cannot be decoded; the text names it.
     """
-    return read_request_directory(template_request_directory(pod_claim, request, base))
+    return read_request_directory(template_request_directory(pod_claim, request, base or base_directory()))
 
 
 def read_resource_claim_metadata_with_driver_name(
-    driver: str, claim: str, request: str, *, base: Path = CONTAINER_DIRECTORY
+    driver: str, claim: str, request: str, *, base: Path | None = None
 ) -> DeviceMetadata:
     """What ``driver`` says about ``request`` of a claim that the pod names itself.
 
@@ -68,11 +66,11 @@ def read_resource_claim_metadata_with_driver_name(
         MetadataNotFound: that driver wrote no file, or this container does not use the request.
         MetadataError: the file cannot be decoded; the text names it.
     """
-    return _read_file(claim_request_directory(claim, request, base) / metadata_file_name(driver))
+    return _read_file(claim_request_directory(claim, request, base or base_directory()) / metadata_file_name(driver))
 
 
 def read_resource_claim_template_metadata_with_driver_name(
-    driver: str, pod_claim: str, request: str, *, base: Path = CONTAINER_DIRECTORY
+    driver: str, pod_claim: str, request: str, *, base: Path | None = None
 ) -> DeviceMetadata:
     """What ``driver`` says about ``request`` of a claim made from a template.
 
@@ -82,7 +80,9 @@ def read_resource_claim_template_metadata_with_driver_name(
         MetadataNotFound: that driver wrote no file, or this container does not use the request.
         MetadataError: the file cannot be decoded; the text names it.
     """
-    return _read_file(template_request_directory(pod_claim, request, base) / metadata_file_name(driver))
+    return _read_file(
+        template_request_directory(pod_claim, request, base or base_directory()) / metadata_file_name(driver)
+    )
 
 
 def read_request_directory(directory: Path) -> DeviceMetadata:

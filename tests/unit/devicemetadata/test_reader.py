@@ -13,6 +13,7 @@ import pytest
 from cathedra.devicemetadata import (
     MetadataError,
     MetadataNotFound,
+    base_directory,
     read_resource_claim_metadata,
     read_resource_claim_metadata_with_driver_name,
     read_resource_claim_template_metadata,
@@ -93,6 +94,12 @@ def test_error_names_the_file(tmp_path: Path) -> None:
     write(tmp_path, "resourceclaims/c/gpu", "gpu.example.com")
     with pytest.raises(MetadataError, match=r"gpu\.example\.com-metadata\.json: no metadata objects found in stream"):
         read_resource_claim_metadata("c", "gpu", base=tmp_path)
+
+
+def test_plain_process_finds_its_files_below_the_directory_of_its_mounts() -> None:
+    inside = "/var/run/kubernetes.io/dra-device-attributes"
+    assert str(base_directory({})) == inside
+    assert str(base_directory({"CATHEDRA_MOUNTS": "/tmp/mounts"})) == "/tmp/mounts" + inside
 
 
 def test_reader_imports_the_standard_library_alone() -> None:

@@ -6,6 +6,7 @@ race is made again on the newer object (spec: driver-sdk.md, section 14).
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 
 from cathedra.api.resource import AllocatedDeviceStatus, ResourceClaim
@@ -33,7 +34,7 @@ def _entry(driver: str, device: Prepared, status: DeviceStatus) -> AllocatedDevi
         device=device.device,
         share_id=device.share_id,
         conditions=(),
-        data=None if data is None else RawJSON.of(dict(data)),
+        data=None if data is None else RawJSON(json.dumps(dict(data), separators=(",", ":")).encode()),
         network_data=status.network_data,
     )
 
