@@ -1,1 +1,81 @@
-"""CEL as Kubernetes speaks it: parsed, checked, compiled to Python."""
+"""CEL as Kubernetes speaks it: parse, check, estimate, compile, evaluate, explain.
+
+For the allocator and the API server (stable signatures):
+
+* `compile_selector(expression, *, consumable_capacity, list_attributes, mode) -> DeviceSelector`, raises `CompileError`
+* `DeviceSelector.matches(view) -> bool`, raises `EvaluationError`; `DeviceSelector.max_cost`
+* `DeviceView.of(driver, allow_multiple_allocations, attributes, capacity) -> DeviceView`
+* `validate_selector(expression, …) -> Admission | None`
+
+For everybody else: `compile(expression, environment) -> Program`, `check`, `evaluate`.
+Data flow: `syntax` → `checking` → `evaluation`; `library` holds the functions, `device` and `admission` the environments.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from cathedra.cel.device import DeviceView
+    from cathedra.cel.environment import Environment
+    from cathedra.cel.errors import CELError, CompileError, EvaluationError
+    from cathedra.cel.program import Outcome, Program, check
+    from cathedra.cel.program import compile_expression as compile  # noqa: A004 - the name users expect
+    from cathedra.cel.selector import Admission, DeviceSelector, compile_selector, validate_selector
+
+__all__ = [
+    "Admission",
+    "CELError",
+    "CompileError",
+    "DeviceSelector",
+    "DeviceView",
+    "Environment",
+    "EvaluationError",
+    "Outcome",
+    "Program",
+    "check",
+    "compile",
+    "compile_selector",
+    "evaluate",
+    "validate_selector",
+]
+
+_HOMES = {
+    "Admission": ("selector", "Admission"),
+    "CELError": ("errors", "CELError"),
+    "CompileError": ("errors", "CompileError"),
+    "DeviceSelector": ("selector", "DeviceSelector"),
+    "DeviceView": ("device", "DeviceView"),
+    "Environment": ("environment", "Environment"),
+    "EvaluationError": ("errors", "EvaluationError"),
+    "Outcome": ("program", "Outcome"),
+    "Program": ("program", "Program"),
+    "check": ("program", "check"),
+    "compile": ("program", "compile_expression"),
+    "compile_selector": ("selector", "compile_selector"),
+    "validate_selector": ("selector", "validate_selector"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Load the module behind a public name when the name is first used."""
+    import importlib  # noqa: PLC0415 - keeps the import of the package cheap
+
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"{__name__}.{home[0]}"), home[1])
+    globals()[name] = value
+    return value
+
+
+def evaluate(expression: str, environment: Environment, variables: dict[str, Any]) -> Any:
+    """The value of ``expression``.
+
+    Raises:
+        CompileError: it is refused.
+        EvaluationError: it has no value.
+    """
+    from cathedra.cel.program import compile_expression  # noqa: PLC0415 - as above
+
+    return compile_expression(expression, environment).value(variables)

@@ -1,0 +1,3 @@
+"""stub"""
+def judge(case):
+    return "missing"

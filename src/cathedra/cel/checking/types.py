@@ -1,0 +1,215 @@
+"""The types that the checker reasons with.
+
+Names and spellings are those of reports: ``list(int)``, ``map(string, any)``, ``kubernetes.Quantity``. ``any`` and
+``dyn`` both stand for «unknown until run time», but only ``dyn`` may be iterated (spec: cel.md, section 1).
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import Final
+
+__all__ = ["Kind", "Type", "list_of", "map_of", "opaque", "optional_of", "param", "struct", "type_of"]
+
+
+class Kind(enum.IntEnum):
+    """What sort of type it is."""
+
+    ANY = 1
+    DYN = 2
+    ERROR = 3
+    NULL = 4
+    BOOL = 5
+    BYTES = 6
+    DOUBLE = 7
+    INT = 8
+    STRING = 9
+    UINT = 10
+    DURATION = 11
+    TIMESTAMP = 12
+    STRUCT = 13
+    OPAQUE = 14
+    LIST = 15
+    MAP = 16
+    TYPE = 17
+    PARAM = 18
+
+
+class Type:
+    """A type; equal when kind, name and parameters are."""
+
+    __slots__ = ("generic", "kind", "name", "params")
+
+    def __init__(self, kind: Kind, name: str, params: tuple[Type, ...] = ()) -> None:
+        self.kind, self.name, self.params = kind, name, params
+        self.generic = kind is Kind.PARAM or any(p.generic for p in params)
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        return (
+            isinstance(other, Type)
+            and self.kind is other.kind
+            and self.name == other.name
+            and self.params == other.params
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.kind, self.name, self.params))
+
+    def __repr__(self) -> str:
+        return self.text
+
+    @property
+    def text(self) -> str:
+        """As reports write it."""
+        special = _TEXTS.get(self.kind)
+        if special is not None:
+            return special
+        if not self.params:
+            return self.name
+        return f"{self.name}({', '.join(p.text for p in self.params)})"
+
+    @property
+    def declared(self) -> str:
+        """As the type of a whole expression is named: run-time names, with parameters."""
+        if not self.params:
+            return self.name
+        return f"{self.name}({', '.join(p.declared for p in self.params)})"
+
+
+_TEXTS: Final = {
+    Kind.ANY: "any",
+    Kind.DURATION: "duration",
+    Kind.ERROR: "!error!",
+    Kind.NULL: "null",
+    Kind.TIMESTAMP: "timestamp",
+}
+
+ANY: Final = Type(Kind.ANY, "any")
+DYN: Final = Type(Kind.DYN, "dyn")
+ERROR: Final = Type(Kind.ERROR, "*error*")
+NULL: Final = Type(Kind.NULL, "null_type")
+BOOL: Final = Type(Kind.BOOL, "bool")
+BYTES: Final = Type(Kind.BYTES, "bytes")
+DOUBLE: Final = Type(Kind.DOUBLE, "double")
+INT: Final = Type(Kind.INT, "int")
+STRING: Final = Type(Kind.STRING, "string")
+UINT: Final = Type(Kind.UINT, "uint")
+DURATION: Final = Type(Kind.DURATION, "google.protobuf.Duration")
+TIMESTAMP: Final = Type(Kind.TIMESTAMP, "google.protobuf.Timestamp")
+TYPE: Final = Type(Kind.TYPE, "type")
+
+
+def list_of(element: Type) -> Type:
+    """``list(element)``."""
+    return Type(Kind.LIST, "list", (element,))
+
+
+def map_of(key: Type, value: Type) -> Type:
+    """``map(key, value)``."""
+    return Type(Kind.MAP, "map", (key, value))
+
+
+def optional_of(value: Type) -> Type:
+    """``optional_type(value)``."""
+    return Type(Kind.OPAQUE, "optional_type", (value,))
+
+
+def type_of(value: Type) -> Type:
+    """``type(value)``."""
+    return Type(Kind.TYPE, "type", (value,))
+
+
+def opaque(name: str, *params: Type) -> Type:
+    """A type known by its name and parameters alone."""
+    return Type(Kind.OPAQUE, name, params)
+
+
+def struct(name: str) -> Type:
+    """An object type, with fields if the environment declares some."""
+    return Type(Kind.STRUCT, name)
+
+
+def param(name: str) -> Type:
+    """A type variable."""
+    return Type(Kind.PARAM, name)
+
+
+QUANTITY: Final = struct("kubernetes.Quantity")
+SEMVER: Final = struct("kubernetes.Semver")
+URL: Final = struct("kubernetes.URL")
+FORMAT: Final = struct("kubernetes.NamedFormat")
+IP: Final = opaque("net.IP")
+CIDR: Final = opaque("net.CIDR")
+AUTHORIZER: Final = struct("kubernetes.authorization.Authorizer")
+PATH_CHECK: Final = struct("kubernetes.authorization.PathCheck")
+GROUP_CHECK: Final = struct("kubernetes.authorization.GroupCheck")
+RESOURCE_CHECK: Final = struct("kubernetes.authorization.ResourceCheck")
+DECISION: Final = struct("kubernetes.authorization.Decision")
+
+BY_NAME: Final = {
+    "any": ANY,
+    "dyn": DYN,
+    "null_type": NULL,
+    "bool": BOOL,
+    "bytes": BYTES,
+    "double": DOUBLE,
+    "int": INT,
+    "string": STRING,
+    "uint": UINT,
+    "duration": DURATION,
+    "timestamp": TIMESTAMP,
+    "google.protobuf.Duration": DURATION,
+    "google.protobuf.Timestamp": TIMESTAMP,
+    "google.protobuf.Any": ANY,
+    "type": TYPE,
+    "Quantity": QUANTITY,
+    "Semver": SEMVER,
+    "URL": URL,
+    "Format": FORMAT,
+    "IP": IP,
+    "CIDR": CIDR,
+    "Authorizer": AUTHORIZER,
+    "PathCheck": PATH_CHECK,
+    "GroupCheck": GROUP_CHECK,
+    "ResourceCheck": RESOURCE_CHECK,
+    "Decision": DECISION,
+}
+
+
+def parse(text: str) -> Type:
+    """The type that ``text`` spells; single capitals are type variables, unknown names are object types."""
+    rest, made = _parse(text.replace(" ", ""))
+    if rest:
+        raise ValueError(f"no type: {text}")
+    return made
+
+
+def _parse(text: str) -> tuple[str, Type]:
+    end = min((i for i in (text.find("("), text.find(","), text.find(")")) if i >= 0), default=len(text))
+    name, rest = text[:end], text[end:]
+    if not rest.startswith("("):
+        if len(name) == 1 and name.isupper():
+            return rest, param(name)
+        if name == "list":
+            return rest, list_of(DYN)
+        if name == "map":
+            return rest, map_of(DYN, DYN)
+        return rest, BY_NAME.get(name) or struct(name)
+    params: list[Type] = []
+    while not rest.startswith(")"):
+        rest, one = _parse(rest[1:])
+        params.append(one)
+    rest = rest[1:]
+    if name == "list":
+        return rest, list_of(params[0])
+    if name == "map":
+        return rest, map_of(*params)
+    if name == "type":
+        return rest, type_of(params[0])
+    if name in ("optional", "optional_type"):
+        return rest, optional_of(params[0])
+    if name == "wrapper":
+        return rest, opaque("wrapper", params[0])
+    return rest, opaque(name, *params)

@@ -1,0 +1,220 @@
+"""Devices as selectors see them: declared types for the checker, values for the evaluation, sizes for the estimate.
+
+A slice's attributes and capacities are converted once into a `DeviceView`; equal devices share one (by their signature),
+and a selector remembers its answer per view. This is the room of the allocator: the hot path begins here
+(spec: cel.md, sections 1 to 3 and 7.2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any, Final, Literal, Protocol
+
+from cathedra.cel.checking import types
+from cathedra.cel.checking.types import Type
+from cathedra.cel.environment import BASE_LIBRARIES, Environment
+from cathedra.cel.errors import EvaluationError
+from cathedra.cel.library.quantity import QuantityValue
+from cathedra.cel.library.semver import Semver, SemverError
+
+__all__ = ["Attribute", "Capacity", "DeviceView", "Mode", "environment"]
+
+Mode = Literal["new", "stored"]
+
+_DRIVER_SIZE: Final = 63
+_DOMAIN_SIZE: Final = 63
+_ID_SIZE: Final = 32
+_ENTRIES: Final = 32
+_VALUE_SIZE: Final = 64
+
+
+class Attribute(Protocol):
+    """What is read of a device attribute; exactly one field is set, the others are None."""
+
+    @property
+    def int_(self) -> int | None: ...
+    @property
+    def bool_(self) -> bool | None: ...
+    @property
+    def string(self) -> str | None: ...
+    @property
+    def version(self) -> str | None: ...
+    @property
+    def ints(self) -> tuple[int, ...] | None: ...
+    @property
+    def bools(self) -> tuple[bool, ...] | None: ...
+    @property
+    def strings(self) -> tuple[str, ...] | None: ...
+    @property
+    def versions(self) -> tuple[str, ...] | None: ...
+
+
+class Capacity(Protocol):
+    """What is read of a device capacity."""
+
+    @property
+    def value(self) -> Any: ...
+
+
+class DomainMap(dict[str, Any]):
+    """Domain → identifier → value. Looking up a domain that is not there gives an empty map; ``in`` tells the truth."""
+
+    __slots__ = ()
+    default: Final = {}  # noqa: RUF012 - never written to; every lookup of an unknown domain gives this one map
+
+    def __missing__(self, _: str) -> dict[str, Any]:
+        return self.default
+
+
+class DeviceView:
+    """One device, ready for evaluation. Immutable; ``failure`` is the error of every evaluation, if its data are bad."""
+
+    __slots__ = ("allow_multiple_allocations", "attributes", "capacity", "driver", "failure", "root")
+
+    def __init__(
+        self, driver: str, allow_multiple_allocations: bool, attributes: DomainMap, capacity: DomainMap, failure: str
+    ) -> None:
+        self.driver = driver
+        self.allow_multiple_allocations = allow_multiple_allocations
+        self.attributes, self.capacity, self.failure = attributes, capacity, failure
+        self.root = {
+            "driver": driver,
+            "allowMultipleAllocations": allow_multiple_allocations,
+            "attributes": attributes,
+            "capacity": capacity,
+        }
+
+    @classmethod
+    def of(
+        cls,
+        driver: str,
+        allow_multiple_allocations: bool | None,
+        attributes: Mapping[str, Attribute],
+        capacity: Mapping[str, Capacity],
+    ) -> DeviceView:
+        """Convert what a slice says about a device.
+
+        A name without «/» is filed under the driver; a qualified spelling of the same thing wins. Bad data do not raise
+        here: they make every evaluation fail (`EvaluationError`), as in Kubernetes.
+        """
+        failure = ""
+        attribute_map, capacity_map = DomainMap(), DomainMap()
+        for name in sorted(attributes, key=_qualified_last):
+            try:
+                value = _value(attributes[name])
+            except EvaluationError as error:
+                failure = failure or f"attribute {name}: {error.text}"
+                continue
+            _file(attribute_map, name, driver, value)
+        for name in sorted(capacity, key=_qualified_last):
+            _file(capacity_map, name, driver, QuantityValue.of(capacity[name].value))
+        return cls(driver, bool(allow_multiple_allocations), attribute_map, capacity_map, failure)
+
+
+def _qualified_last(name: str) -> tuple[bool, str]:
+    return "/" in name, name
+
+
+def _file(into: DomainMap, name: str, driver: str, value: Any) -> None:
+    domain, slash, id_ = name.partition("/")
+    if not slash:
+        domain, id_ = driver, name
+    into.setdefault(domain, {})[id_] = value
+
+
+def _value(attribute: Attribute) -> Any:
+    if attribute.ints is not None:
+        return list(attribute.ints)
+    if attribute.bools is not None:
+        return list(attribute.bools)
+    if attribute.strings is not None:
+        return list(attribute.strings)
+    if attribute.versions is not None:
+        return [_version(text) for text in attribute.versions]
+    if attribute.int_ is not None:
+        return int(attribute.int_)
+    if attribute.bool_ is not None:
+        return attribute.bool_
+    if attribute.string is not None:
+        return attribute.string
+    if attribute.version is not None:
+        return _version(attribute.version)
+    raise EvaluationError("unsupported attribute value")
+
+
+def _version(text: str) -> Semver:
+    try:
+        return Semver.parse(text)
+    except SemverError as error:
+        raise EvaluationError(f"parse semantic version: {error}") from error
+
+
+def size_of(path: tuple[str, ...]) -> int | None:
+    """The largest size of what is found under ``path``, a variable followed by fields, ``@keys``, ``@values``, ``@items``."""
+    if not path or path[0] != "device":
+        return None
+    place = "device"
+    for name in path[1:]:
+        place = _STEPS.get((place, name)) or _STEPS.get((place, "*"), "")
+        if not place:
+            return None
+    return _SIZES[place]
+
+
+_SIZES: Final = {
+    "device": 0,
+    "driver": _DRIVER_SIZE,
+    "multi": 1,
+    "attributes": _ENTRIES,
+    "attributes of domain": _ENTRIES,
+    "attribute": _VALUE_SIZE,
+    "capacity": _ENTRIES,
+    "capacity of domain": _ENTRIES,
+    "quantity": 0,
+    "domain": _DOMAIN_SIZE,
+    "id": _ID_SIZE,
+}
+_STEPS: Final = {
+    ("device", "driver"): "driver",
+    ("device", "attributes"): "attributes",
+    ("device", "capacity"): "capacity",
+    ("device", "allowMultipleAllocations"): "multi",
+    ("attributes", "@keys"): "domain",
+    ("attributes", "@values"): "attributes of domain",
+    ("attributes", "@items"): "attributes of domain",
+    ("attributes of domain", "@keys"): "id",
+    ("attributes of domain", "@values"): "attribute",
+    ("attributes of domain", "@items"): "attribute",
+    ("attributes of domain", "*"): "attribute",
+    ("capacity", "@keys"): "domain",
+    ("capacity", "@values"): "capacity of domain",
+    ("capacity", "@items"): "capacity of domain",
+    ("capacity of domain", "@keys"): "id",
+    ("capacity of domain", "@values"): "quantity",
+    ("capacity of domain", "@items"): "quantity",
+}
+
+
+@cache
+def environment(*, consumable_capacity: bool, list_attributes: bool, mode: Mode) -> Environment:
+    """The declarations of selectors. Stored expressions see everything that was ever declared."""
+    if mode == "stored":
+        consumable_capacity = list_attributes = True
+    attribute = types.DYN if list_attributes else types.ANY
+    fields: dict[str, Type] = {
+        "driver": types.STRING,
+        "attributes": types.map_of(types.STRING, types.map_of(types.STRING, attribute)),
+        "capacity": types.map_of(types.STRING, types.map_of(types.STRING, types.QUANTITY)),
+    }
+    if consumable_capacity:
+        fields["allowMultipleAllocations"] = types.BOOL
+    libraries: tuple[str, ...] = (*BASE_LIBRARIES, "bindings")
+    if list_attributes:
+        libraries = (*libraries, "includes")
+    return Environment(
+        variables={"device": types.struct("kubernetes.DRADevice")},
+        objects={"kubernetes.DRADevice": fields},
+        libraries=libraries,
+        size_of=size_of,
+    )

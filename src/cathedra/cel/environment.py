@@ -1,0 +1,125 @@
+"""What an expression may mention: variables, object types, functions, macros.
+
+An `Environment` is made once per place where expressions are written (selectors, admission policies) and shared by all
+of them. `Environment.extend` makes a larger one. It holds declarations only; values come with each evaluation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from cathedra.cel.checking import declarations, types
+from cathedra.cel.checking.declarations import Overload
+from cathedra.cel.checking.types import Type
+from cathedra.cel.syntax import macros
+from cathedra.cel.syntax.macros import MacroTable
+
+if TYPE_CHECKING:
+    from cathedra.cel.checking.cost import SizeOf
+
+__all__ = ["BASE_LIBRARIES", "Environment"]
+
+BASE_LIBRARIES = (
+    "standard",
+    "optional",
+    "strings",
+    "lists",
+    "extended lists",
+    "sets",
+    "two variables",
+    "regex",
+    "urls",
+    "ip",
+    "cidr",
+    "quantity",
+    "semver",
+    "format",
+    "authorizer",
+)
+_LIBRARY_MACROS: Mapping[str, MacroTable] = {
+    "standard": macros.STANDARD,
+    "optional": macros.OPTIONALS,
+    "two variables": macros.TWO_VARIABLES,
+    "extended lists": macros.LISTS,
+    "bindings": macros.BINDINGS,
+}
+
+
+@dataclass(frozen=True)
+class Environment:
+    """Declarations. ``size_of`` tells the cost estimate how large the value behind a path can get.
+
+    ``homogeneous`` demands one type for all elements of a literal, as Kubernetes does everywhere.
+    """
+
+    variables: Mapping[str, Type] = field(default_factory=dict)
+    objects: Mapping[str, Mapping[str, Type]] = field(default_factory=dict)
+    libraries: tuple[str, ...] = BASE_LIBRARIES
+    functions_extra: Mapping[str, tuple[Overload, ...]] = field(default_factory=dict)
+    container: str = ""
+    homogeneous: bool = True
+    checked_literals: bool = True
+    size_of: SizeOf | None = None
+
+    @cached_property
+    def macros(self) -> MacroTable:
+        """The macros of all libraries."""
+        table: dict[tuple[str, int, bool], macros.Expander] = {}
+        for name in self.libraries:
+            table.update(_LIBRARY_MACROS.get(name, {}))
+        return table
+
+    @cached_property
+    def functions(self) -> Mapping[str, tuple[Overload, ...]]:
+        """All functions by name."""
+        table: dict[str, tuple[Overload, ...]] = {}
+        sources = [declarations.library(n) for n in self.libraries if n in declarations.LIBRARIES]
+        for source in (*sources, self.functions_extra):
+            for name, overloads in source.items():
+                table[name] = table.get(name, ()) + tuple(overloads)
+        return table
+
+    @cached_property
+    def type_names(self) -> Mapping[str, Type]:
+        """Names that stand for types."""
+        names = ("bool", "bytes", "double", "int", "string", "uint", "null_type", "type")
+        table = {name: types.BY_NAME[name] for name in names}
+        table["list"] = types.list_of(types.DYN)
+        table["map"] = types.map_of(types.DYN, types.DYN)
+        table["google.protobuf.Duration"] = types.DURATION
+        table["google.protobuf.Timestamp"] = types.TIMESTAMP
+        if "optional" in self.libraries:
+            table["optional_type"] = types.optional_of(types.DYN)
+        for name in ("ip", "cidr"):
+            if name in self.libraries:
+                table[types.BY_NAME[name.upper()].name] = types.BY_NAME[name.upper()]
+        return table
+
+    def candidates(self, name: str) -> Iterable[str]:
+        """The names that ``name`` may mean inside the container, most specific first."""
+        if name.startswith("."):
+            yield name[1:]
+            return
+        parts = self.container.split(".") if self.container else []
+        while parts:
+            yield ".".join((*parts, name))
+            parts.pop()
+        yield name
+
+    def extend(
+        self, variables: Mapping[str, Type], objects: Mapping[str, Mapping[str, Type]] | None = None
+    ) -> Environment:
+        """The same with more variables and object types."""
+        return Environment(
+            {**self.variables, **variables},
+            {**self.objects, **(objects or {})},
+            self.libraries,
+            self.functions_extra,
+            self.container,
+            self.homogeneous,
+            self.checked_literals,
+            self.size_of,
+        )

@@ -1,0 +1,101 @@
+"""What can go wrong with an expression, as data first and as text second.
+
+Two moments, two errors. An expression that cannot be accepted raises `CompileError` before any claim looks at a device;
+an accepted one that fails on a certain device raises `EvaluationError`. Both carry Kubernetes' own wording, because users
+search for it (spec: cel.md, sections 4.2 and 8).
+
+    CELError
+    ├── CompileError      the expression is refused (`type` says how the API reports it)
+    └── EvaluationError   the expression failed on one input
+        └── CostLimitExceeded   it was stopped
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+__all__ = ["CELError", "CompileError", "CostLimitExceeded", "EvaluationError", "Issue", "display"]
+
+NO_OFFSET = -1
+_MAX_SNIPPET = 16384
+_MAX_REPORTED = 100
+
+
+class CELError(Exception):
+    """Base of everything this package raises about an expression."""
+
+
+@dataclass(frozen=True, slots=True)
+class Issue:
+    """One finding of the parser, the checker or a validator.
+
+    ``offset`` counts Unicode code points from the beginning of the expression; -1 means the expression as a whole.
+    """
+
+    offset: int
+    message: str
+
+
+class CompileError(CELError):
+    """The expression is refused.
+
+    ``type`` is ``RuleInvalid`` (the user's mistake; the API answers Invalid) or ``InternalError``; ``text`` is the whole
+    text that Kubernetes reports; ``issues`` are the single findings, empty if the text is not a report.
+    """
+
+    def __init__(self, type_: str, text: str, issues: tuple[Issue, ...] = ()) -> None:
+        self.type, self.text, self.issues = type_, text, issues
+        super().__init__(text)
+
+
+class EvaluationError(CELError):
+    """The expression failed on one input; ``text`` is Kubernetes' wording without any wrapping."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        super().__init__(text)
+
+
+class CostLimitExceeded(EvaluationError):
+    """The evaluation was stopped because it had cost more than it may."""
+
+    def __init__(self) -> None:
+        super().__init__("operation cancelled: actual cost limit exceeded")
+
+
+def display(source: str, issues: Iterable[Issue]) -> str:
+    """The report that users know: one ``ERROR: <input>:1:8: …`` per issue, the line, and a caret under the place."""
+    lines = source.split("\n")
+    starts = [0]
+    for line in lines:
+        starts.append(starts[-1] + len(line) + 1)
+    located = [(*_locate(starts, issue.offset), issue.message) for issue in issues]
+    hidden = len(located) - _MAX_REPORTED
+    located = sorted(located[:_MAX_REPORTED], key=lambda item: item[:2])
+    texts = [_display_one(lines, line, column, message) for line, column, message in located]
+    if hidden > 0:
+        texts.append(f"{hidden} more errors were truncated")
+    return "\n".join(texts)
+
+
+def _locate(starts: list[int], offset: int) -> tuple[int, int]:
+    if offset < 0:
+        return -1, -1
+    line = 0
+    while line + 2 < len(starts) and starts[line + 1] <= offset:
+        line += 1
+    return line + 1, offset - starts[line]
+
+
+def _display_one(lines: list[str], line: int, column: int, message: str) -> str:
+    text = f"ERROR: <input>:{line}:{column + 1}: {message}"
+    if line < 1:
+        return text
+    snippet = lines[line - 1].replace("\t", " ")
+    if len(snippet.encode("utf-8", "surrogatepass")) > _MAX_SNIPPET or (not snippet and len(lines) == 1):
+        return text
+    dots = "".join("." if ord(c) < 128 else "．" for c in snippet[:column])
+    at = snippet[column : column + 1]
+    caret = "＾" if at and ord(at) >= 128 else "^"
+    return f"{text}\n | {snippet}\n | {dots}{caret}"

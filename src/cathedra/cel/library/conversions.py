@@ -1,0 +1,174 @@
+"""Conversions between the core types: ``int("5")``, ``string(1.5)``, ``timestamp(…)`` (spec: cel.md, section 5)."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+from cathedra.cel.library import times
+from cathedra.cel.library.operators import INT_OVERFLOW, UINT_OVERFLOW, timestamp_of
+from cathedra.cel.values import (
+    MAX_INT,
+    MAX_UINT,
+    MIN_INT,
+    Duration,
+    Failure,
+    Timestamp,
+    TypeValue,
+    UInt,
+    go_float,
+    type_name,
+)
+
+__all__ = [
+    "to_bool",
+    "to_bytes",
+    "to_double",
+    "to_duration",
+    "to_int",
+    "to_string",
+    "to_timestamp",
+    "to_type",
+    "to_uint",
+]
+
+_TRUE: Final = frozenset(("1", "t", "T", "true", "TRUE", "True"))
+_FALSE: Final = frozenset(("0", "f", "F", "false", "FALSE", "False"))
+_INT: Final = re.compile(r"[+-]?[0-9]+", re.ASCII)
+_UINT: Final = re.compile(r"[0-9]+", re.ASCII)
+_DOUBLE: Final = re.compile(
+    r"[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|inf(?:inity)?|nan)", re.ASCII | re.IGNORECASE
+)
+_HEX_DOUBLE: Final = re.compile(r"[+-]?0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][+-]?[0-9]+", re.ASCII)
+_MAX_SECONDS: Final = 253402300799
+_MIN_SECONDS: Final = -62135596800
+
+
+def _failed(value: Any, target: str) -> Failure:
+    return Failure(f"type conversion error from '{type_name(value)}' to '{target}'")
+
+
+def to_bool(value: Any) -> Any:
+    """bool(…)."""
+    if value.__class__ is bool:
+        return value
+    if value in _TRUE:
+        return True
+    return False if value in _FALSE else _failed(value, "bool")
+
+
+def to_int(value: Any) -> Any:
+    """int(…)."""
+    kind = value.__class__
+    if kind is int:
+        return value
+    if kind is UInt:
+        return int(value) if value <= MAX_INT else INT_OVERFLOW
+    if kind is float:
+        return int(value) if MIN_INT < value < 2.0**63 else INT_OVERFLOW
+    if kind is Duration:
+        return value.nanos
+    if kind is Timestamp:
+        return value.nanos // 10**9
+    digits = value if _INT.fullmatch(value) else ""
+    if digits and len(digits.lstrip("+-").lstrip("0")) <= 19:
+        number = int(digits)
+        if MIN_INT <= number <= MAX_INT:
+            return number
+    return _failed(value, "int")
+
+
+def to_uint(value: Any) -> Any:
+    """uint(…)."""
+    kind = value.__class__
+    if kind is UInt:
+        return value
+    if kind is int:
+        return UInt(value) if value >= 0 else UINT_OVERFLOW
+    if kind is float:
+        return UInt(value) if 0 <= value < 2.0**64 else UINT_OVERFLOW
+    if _UINT.fullmatch(value) and len(value.lstrip("0")) <= 20 and int(value) <= MAX_UINT:
+        return UInt(value)
+    return _failed(value, "uint")
+
+
+def to_double(value: Any) -> Any:
+    """double(…)."""
+    kind = value.__class__
+    if kind is float:
+        return value
+    if kind is int or kind is UInt:
+        return float(value)
+    return parse_double(value) if parse_double(value) is not None else _failed(value, "double")
+
+
+def parse_double(text: str) -> float | None:
+    """As Go's strconv.ParseFloat reads it; None for anything else, also for what is too large."""
+    if _HEX_DOUBLE.fullmatch(text):
+        try:
+            return float.fromhex(text)
+        except OverflowError:
+            return None
+    plain = text
+    if "_" in text or not _DOUBLE.fullmatch(plain):
+        return None
+    number = float(plain)
+    spelled = plain.lstrip("+-").lower().startswith("inf")
+    return None if number in (float("inf"), float("-inf")) and not spelled else number
+
+
+def to_string(value: Any) -> Any:
+    """string(…)."""
+    kind = value.__class__
+    if kind is str:
+        return value
+    if kind is bool:
+        return "true" if value else "false"
+    if kind is int or kind is UInt:
+        return str(int(value))
+    if kind is float:
+        return double_text(value)
+    if kind is Duration:
+        return times.duration_text(value)
+    if kind is Timestamp:
+        return times.timestamp_text(value)
+    if kind is bytes:
+        try:
+            return value.decode("utf-8")
+        except UnicodeDecodeError:
+            return Failure("invalid UTF-8 in bytes, cannot convert to string")
+    return str(value)
+
+
+def double_text(value: float) -> str:
+    """The shortest digits that read back the same, with an exponent for the very large and very small."""
+    return go_float(value)
+
+
+def to_bytes(value: Any) -> Any:
+    """bytes(…)."""
+    return value if value.__class__ is bytes else value.encode("utf-8", "surrogatepass")
+
+
+def to_duration(value: Any) -> Any:
+    """duration(…)."""
+    if value.__class__ is Duration:
+        return value
+    parsed = times.parse_duration(value)
+    return parsed if parsed is not None else _failed(value, "google.protobuf.Duration")
+
+
+def to_timestamp(value: Any) -> Any:
+    """timestamp(…)."""
+    kind = value.__class__
+    if kind is Timestamp:
+        return value
+    if kind is int:
+        return timestamp_of(value * 10**9)
+    parsed = times.parse_timestamp(value)
+    return parsed if parsed is not None else _failed(value, "google.protobuf.Timestamp")
+
+
+def to_type(value: Any) -> TypeValue:
+    """type(…)."""
+    return TypeValue(type_name(value))

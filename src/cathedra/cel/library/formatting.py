@@ -1,0 +1,252 @@
+"""``format``: the clauses of format strings, in the older form that Kubernetes keeps (spec: cel.md, section 6.1).
+
+The same walk over the format string serves the evaluation and the check of constant format strings at compile time: the
+caller hands in what turns one argument into text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from cathedra.cel.library import times
+from cathedra.cel.values import Duration, Failure, Timestamp, TypeValue, UInt, decode_key, type_name
+
+__all__ = ["FormatError", "format_text", "go_quote", "render", "wrong_type"]
+
+_PRECISION: Final = 6
+_SUPERSCRIPT: Final = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
+
+_REQUIREMENTS: Final = {
+    "s": "string clause can only be used on strings, bools, bytes, ints, doubles, maps, lists, types, durations, and timestamps",
+    "d": "decimal clause can only be used on integers",
+    "f": "fixed-point clause can only be used on doubles",
+    "e": "scientific clause can only be used on doubles",
+    "b": "only integers and bools can be formatted as binary",
+    "x": "only integers, byte buffers, and strings can be formatted as hex",
+    "o": "octal clause can only be used on integers",
+}
+
+
+class FormatError(Exception):
+    """A clause or its argument is wrong. ``argument`` is the position of the argument, -1 if none is to blame."""
+
+    def __init__(self, text: str, argument: int = -1) -> None:
+        self.text, self.argument = text, argument
+        super().__init__(text)
+
+
+def wrong_type(clause: str, given: str) -> str:
+    """The words for an argument of a type that the clause cannot show."""
+    return f"{_REQUIREMENTS[clause.lower()]}, was given {given}"
+
+
+Clause = Callable[[str, int | None, int], str]
+"""(letter, precision, position of the argument) → text."""
+
+
+def render(pattern: str, count: int, clause: Clause) -> str:
+    """Walk over a format string with ``count`` arguments.
+
+    Raises:
+        FormatError: with the words that users see.
+    """
+    out: list[str] = []
+    position, argument = 0, 0
+    while position < len(pattern):
+        char = pattern[position]
+        if char != "%":
+            out.append(char)
+            position += 1
+            continue
+        if pattern[position + 1 : position + 2] == "%":
+            out.append("%")
+            position += 2
+            continue
+        if argument >= count:
+            raise FormatError(f"index {argument} out of range")
+        if position + 1 >= len(pattern):
+            raise FormatError("unexpected end of string")
+        position, letter, precision = _clause(pattern, position + 1)
+        try:
+            out.append(clause(letter, precision, argument))
+        except FormatError as error:
+            raise FormatError(f"error during formatting: {error.text}", error.argument) from error
+        argument += 1
+    return "".join(out)
+
+
+def _clause(pattern: str, position: int) -> tuple[int, str, int | None]:
+    precision: int | None = None
+    if pattern[position] == ".":
+        end = position + 1
+        while end < len(pattern) and pattern[end].isascii() and pattern[end].isdigit():
+            end += 1
+        precision = _read_precision(pattern, position + 1, end)
+        position = end
+    letter = pattern[position]
+    if letter not in "sdfebxXo":
+        shown = letter if letter.isascii() else chr(letter.encode()[0])
+        raise FormatError(f'could not parse formatting clause: unrecognized formatting clause "{shown}"')
+    return position + 1, letter, precision
+
+
+def _read_precision(pattern: str, start: int, end: int) -> int:
+    prefix = "could not parse formatting clause: error while parsing precision: "
+    if end >= len(pattern):
+        raise FormatError(prefix + "could not find end of precision specifier")
+    digits = pattern[start:end]
+    if not digits:
+        raise FormatError(
+            prefix + 'error while converting precision to integer: strconv.Atoi: parsing "": invalid syntax'
+        )
+    if len(digits) > 18:
+        raise FormatError(
+            prefix
+            + f'error while converting precision to integer: strconv.Atoi: parsing "{digits}": value out of range'
+        )
+    return int(digits)
+
+
+def format_text(pattern: Any, arguments: Any) -> Any:
+    """``pattern.format(arguments)``."""
+    seen = len(arguments)
+    try:
+        return render(pattern, seen, lambda letter, precision, at: _show(letter, precision, arguments[at]))
+    except FormatError as error:
+        return Failure(error.text)
+
+
+def _show(letter: str, precision: int | None, value: Any) -> str:
+    kind = value.__class__
+    match letter:
+        case "s":
+            return _string(value)
+        case "d" if kind is int or kind is UInt:
+            return str(int(value))
+        case "f" if _is_double(value):
+            return _fixed(float(value), _PRECISION if precision is None else precision)
+        case "e" if _is_double(value):
+            return _scientific(float(value), _PRECISION if precision is None else precision)
+        case "b" if kind in (int, UInt, bool):
+            return format(int(value), "b")
+        case "o" if kind is int or kind is UInt:
+            return format(int(value), "o")
+        case "x" | "X" if kind in (int, UInt, str, bytes):
+            return _hexadecimal(value, letter)
+    raise FormatError(wrong_type(letter, type_name(value)))
+
+
+def _is_double(value: Any) -> bool:
+    return value.__class__ is float or value in ("NaN", "Infinity", "-Infinity")
+
+
+def _fixed(value: float, precision: int) -> str:
+    special = _special(value)
+    return special if special is not None else f"{value:,.{min(precision, 2000)}f}"
+
+
+def _special(value: float) -> str | None:
+    if value != value:
+        return "NaN"
+    if value in (float("inf"), float("-inf")):
+        return "∞" if value > 0 else "-∞"
+    return None
+
+
+def _scientific(value: float, precision: int) -> str:
+    special = _special(value)
+    if special is not None:
+        return special
+    mantissa, _, exponent = f"{value:.{min(precision, 2000)}e}".partition("e")
+    power = int(exponent)
+    shown = f"{abs(power):02d}"
+    return f"{mantissa}×10{('-' + shown if power < 0 else shown).translate(_SUPERSCRIPT)}"
+
+
+def _hexadecimal(value: Any, letter: str) -> str:
+    if isinstance(value, int):
+        return format(int(value), letter)
+    raw = value if isinstance(value, bytes) else value.encode("utf-8", "surrogatepass")
+    return str(raw.hex().upper() if letter == "X" else raw.hex())
+
+
+def _string(value: Any) -> str:
+    from cathedra.cel.library.conversions import to_string  # noqa: PLC0415 - conversions show values, too
+
+    if value is None:
+        return "null"
+    if isinstance(value, list):
+        return _list(value)
+    if isinstance(value, dict):
+        return _map(value)
+    if value.__class__ is TypeValue:
+        return str(value.name)
+    if value.__class__ in (bool, int, UInt, float, str, bytes, Duration, Timestamp):
+        shown = to_string(value)
+        if isinstance(shown, Failure):
+            raise FormatError(f'could not convert argument "{shown.text}" to string')
+        return str(shown)
+    raise FormatError(wrong_type("s", type_name(value)))
+
+
+def _list(values: list[Any]) -> str:
+    return "[" + ", ".join(map(_member, values)) + "]"
+
+
+def _map(mapping: dict[Any, Any]) -> str:
+    pairs = []
+    for raw, value in mapping.items():
+        key = decode_key(raw)
+        if key.__class__ not in (str, bool, int, UInt):
+            raise FormatError(f"no formatting function for map key of type {type_name(key)}")
+        pairs.append((_member(key), _member(value)))
+    return "{" + ", ".join(f"{key}:{value}" for key, value in sorted(pairs, key=lambda pair: pair[0])) + "}"
+
+
+def _member(value: Any) -> str:
+    kind = value.__class__
+    if kind is float:
+        shown = "NaN" if value != value else f"{value:.6f}"
+        if value in (float("inf"), float("-inf")):
+            shown = "+Inf" if value > 0 else "-Inf"
+        return shown if shown[-1].isdigit() else f'"{shown}"'
+    if kind is Timestamp:
+        return f"timestamp({go_quote(times.timestamp_text(value))})"
+    if kind is Duration:
+        return f"duration({go_quote(times.duration_text(value))})"
+    if value is not None and not isinstance(value, (bool, int, str, bytes, list, dict, TypeValue)):
+        raise FormatError(f"no formatting function for {type_name(value)}")
+    shown = _string(value)
+    if kind is str:
+        return go_quote(shown)
+    return f"b{go_quote(shown)}" if kind is bytes else shown
+
+
+_ESCAPES: Final = {
+    '"': '\\"',
+    "\\": "\\\\",
+    "\a": "\\a",
+    "\b": "\\b",
+    "\f": "\\f",
+    "\n": "\\n",
+    "\r": "\\r",
+    "\t": "\\t",
+    "\v": "\\v",
+}
+
+
+def go_quote(text: str) -> str:
+    """A text in double quotes, escaped as Go's ``%q``."""
+    return '"' + "".join(map(_quoted, text)) + '"'
+
+
+def _quoted(char: str) -> str:
+    if char in _ESCAPES:
+        return _ESCAPES[char]
+    if char.isprintable():
+        return char
+    code = ord(char)
+    if code < 0x80:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

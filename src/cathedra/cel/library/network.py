@@ -1,0 +1,239 @@
+"""IP addresses and networks, with the rules of Go's netip (spec: cel.md, section 6.5)."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final
+
+from cathedra.cel.library.formatting import go_quote
+from cathedra.cel.values import NO_SUCH_OVERLOAD, Failure, Opaque
+
+if TYPE_CHECKING:
+    import ipaddress
+
+__all__ = ["CIDR", "FUNCTIONS", "IP"]
+
+_BITS: Final = re.compile(r"0|[1-9][0-9]{0,2}", re.ASCII)
+
+
+class IP(Opaque):
+    """An address."""
+
+    __slots__ = ("address",)
+    type_name = "net.IP"
+
+    def __init__(self, address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> None:
+        self.address = address
+
+    def same(self, other: Any) -> bool:
+        """The same address."""
+        return bool(self.address == other.address)
+
+    def size(self) -> int:
+        """Its length in bytes."""
+        return len(self.address.packed)
+
+    def __str__(self) -> str:
+        return str(self.address)
+
+
+class CIDR(Opaque):
+    """An address with a prefix length; bits beyond the prefix may be set."""
+
+    __slots__ = ("address", "bits")
+    type_name = "net.CIDR"
+
+    def __init__(self, address: ipaddress.IPv4Address | ipaddress.IPv6Address, bits: int) -> None:
+        self.address, self.bits = address, bits
+
+    def same(self, other: Any) -> bool:
+        """The same address and prefix length."""
+        return bool(self.address == other.address and self.bits == other.bits)
+
+    def size(self) -> int:
+        """The bytes that the prefix covers."""
+        return (self.bits + 7) // 8
+
+    def prefix(self, address: ipaddress.IPv4Address | ipaddress.IPv6Address, bits: int) -> int:
+        """The first ``bits`` bits of an address."""
+        return int(address) >> (address.max_prefixlen - bits)
+
+    def __str__(self) -> str:
+        return f"{self.address}/{self.bits}"
+
+
+class _NotAnAddress(ValueError):
+    pass
+
+
+def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
+    import ipaddress  # noqa: PLC0415 - slow to import, rarely needed
+
+    if not text.isascii():
+        raise _NotAnAddress("unable to parse IP")
+    try:
+        return ipaddress.ip_address(text)
+    except ValueError as error:
+        raise _NotAnAddress("unable to parse IP") from error
+
+
+@lru_cache(maxsize=1024)
+def _parsed_ip(text: str) -> IP | Failure:
+    host, percent, zone = text.partition("%")
+    try:
+        address = _address(host)
+    except _NotAnAddress as error:
+        return Failure(
+            f"IP Address {go_quote(text)} parse error during conversion from string: "
+            f"ParseAddr({go_quote(text)}): {_why(text, str(error))}"
+        )
+    if percent:
+        if not zone or address.version == 4:
+            reason = "zone must be a non-empty string" if address.version == 6 else "zones cannot be used with IPv4"
+            return Failure(
+                f"IP Address {go_quote(text)} parse error during conversion from string: "
+                f"ParseAddr({go_quote(text)}): {reason}"
+            )
+        return Failure(f"IP address {go_quote(text)} with zone value is not allowed")
+    if address.version == 6 and address.ipv4_mapped is not None:
+        return Failure(f"IPv4-mapped IPv6 address {go_quote(text)} is not allowed")
+    return IP(address)
+
+
+_V4_FIELD: Final = re.compile(r"[0-9]*", re.ASCII)
+
+
+def _why(text: str, otherwise: str) -> str:
+    """Go's words for what is wrong with an IPv4 address; the rest is worded in general."""
+    if ":" in text or "." not in text:
+        return otherwise
+    fields = text.split(".")
+    for position, part in enumerate(fields):
+        if not _V4_FIELD.fullmatch(part):
+            if position == 0 and not part[:1].isdigit():
+                return f"unexpected character (at {go_quote(text)})"
+            rest = ".".join([part.lstrip("0123456789"), *fields[position + 1 :]])
+            return f"unexpected character (at {go_quote(rest)})"
+        if not part:
+            return "IPv4 field must have at least one digit"
+        if len(part) > 1 and part.startswith("0"):
+            return "IPv4 field has octet with leading zero"
+        if int(part[:9]) > 255:
+            return "IPv4 field has value >255"
+        if position == 3 and len(fields) > 4:
+            return "IPv4 address too long"
+    return "IPv4 address too short" if len(fields) < 4 else otherwise
+
+
+@lru_cache(maxsize=1024)
+def _parsed_cidr(text: str) -> CIDR | Failure:
+    reason = ""
+    host, slash, bits = text.rpartition("/")
+    if not slash:
+        reason = "no '/'"
+    else:
+        try:
+            address = _address(host)
+        except _NotAnAddress as error:
+            quoted = f"ParseAddr({go_quote(host)}): {_why(host, str(error))}"
+            return _bad_cidr(f"netip.ParsePrefix({go_quote(text)}): {quoted}")
+        if "%" in host:
+            reason = "IPv6 zones cannot be present in a prefix"
+        elif not _BITS.fullmatch(bits):
+            reason = f"bad bits after slash: {go_quote(bits)}"
+        elif int(bits) > address.max_prefixlen:
+            reason = "prefix length out of range"
+    if reason:
+        return _bad_cidr(f"netip.ParsePrefix({go_quote(text)}): {reason}")
+    if address.version == 6 and address.ipv4_mapped is not None:
+        return Failure(
+            "network address parse error during conversion from string: "
+            f"IPv4-mapped IPv6 address {go_quote(text)} is not allowed"
+        )
+    return CIDR(address, int(bits))
+
+
+def _bad_cidr(reason: str) -> Failure:
+    twice = "network address parse error during conversion from string: "
+    return Failure(f"{twice}{twice}{reason}")
+
+
+def parse_ip(text: Any) -> Any:
+    """ip(…)."""
+    return _parsed_ip(text)
+
+
+def parse_cidr(text: Any) -> Any:
+    """cidr(…)."""
+    return _parsed_cidr(text)
+
+
+def _canonical(text: Any) -> Any:
+    parsed = _parsed_ip(text)
+    return parsed if isinstance(parsed, Failure) else str(parsed) == text
+
+
+def _link_local_multicast(ip: IP) -> bool:
+    packed = ip.address.packed
+    if len(packed) == 4:
+        return packed[:3] == b"\xe0\x00\x00"
+    return packed[0] == 0xFF and packed[1] & 0x0F == 2
+
+
+def _global_unicast(ip: IP) -> bool:
+    address = ip.address
+    if address.packed == b"\xff\xff\xff\xff":
+        return False
+    return not (address.is_unspecified or address.is_loopback or address.is_multicast or address.is_link_local)
+
+
+def contains_ip(cidr: Any, ip: Any) -> Any:
+    """containsIP, of an address or its text."""
+    if ip.__class__ is str:
+        ip = _parsed_ip(ip)
+    if not isinstance(ip, IP):
+        return NO_SUCH_OVERLOAD
+    if ip.address.version != cidr.address.version:
+        return False
+    return cidr.prefix(ip.address, cidr.bits) == cidr.prefix(cidr.address, cidr.bits)
+
+
+def contains_cidr(cidr: Any, other: Any) -> Any:
+    """containsCIDR, of a network or its text."""
+    if other.__class__ is str:
+        other = _parsed_cidr(other)
+        if isinstance(other, Failure):
+            return other
+    if other.address.version != cidr.address.version or cidr.bits > other.bits:
+        return False
+    return cidr.prefix(other.address, cidr.bits) == cidr.prefix(cidr.address, cidr.bits)
+
+
+def _masked(cidr: CIDR) -> CIDR:
+    shift = cidr.address.max_prefixlen - cidr.bits
+    return CIDR(cidr.address.__class__((int(cidr.address) >> shift) << shift), cidr.bits)
+
+
+FUNCTIONS: Final[dict[str, Any]] = {
+    "string_to_ip": parse_ip,
+    "is_ip": lambda text: not isinstance(_parsed_ip(text), Failure),
+    "ip_is_canonical": _canonical,
+    "ip_family": lambda ip: ip.address.version,
+    "ip_is_unspecified": lambda ip: ip.address.is_unspecified,
+    "ip_is_loopback": lambda ip: ip.address.is_loopback,
+    "ip_is_link_local_multicast": _link_local_multicast,
+    "ip_is_link_local_unicast": lambda ip: ip.address.is_link_local,
+    "ip_is_global_unicast": _global_unicast,
+    "ip_to_string": str,
+    "string_to_cidr": parse_cidr,
+    "is_cidr": lambda text: not isinstance(_parsed_cidr(text), Failure),
+    "cidr_contains_ip_string": contains_ip,
+    "cidr_contains_ip_ip": contains_ip,
+    "cidr_contains_cidr_string": contains_cidr,
+    "cidr_contains_cidr": contains_cidr,
+    "cidr_ip": lambda cidr: IP(cidr.address),
+    "cidr_prefix_length": lambda cidr: cidr.bits,
+    "cidr_masked": _masked,
+    "cidr_to_string": str,
+}

@@ -1,0 +1,134 @@
+"""Quantities in expressions: ``quantity("10Gi")``, comparison, sums (spec: cel.md, section 6.6)."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, Final
+
+from cathedra.api.quantity import Format, Quantity, QuantityError
+from cathedra.cel.values import MAX_INT, MIN_INT, NO_SUCH_OVERLOAD, Failure, Opaque
+
+__all__ = ["FUNCTIONS", "QuantityValue"]
+
+_NANO: Final = 10**9
+
+
+class QuantityValue(Opaque):
+    """A quantity as a value.
+
+    ``pointer`` marks results of ``add`` and ``sub``: on the right of ``==`` Kubernetes takes those for another type.
+    """
+
+    __slots__ = ("nanos", "pointer", "quantity")
+    type_name = "kubernetes.Quantity"
+
+    def __init__(self, quantity: Quantity, *, pointer: bool = False) -> None:
+        self.quantity, self.nanos, self.pointer = quantity, quantity.nanos, pointer
+
+    @staticmethod
+    def of(quantity: Quantity) -> QuantityValue:
+        """Wrap an API object's quantity."""
+        return QuantityValue(quantity)
+
+    def same(self, other: Any) -> bool:
+        """Numeric equality."""
+        return bool(self.nanos == other.nanos)
+
+    def __str__(self) -> str:
+        return str(self.quantity)
+
+
+@lru_cache(maxsize=4096)
+def _parsed(text: str) -> QuantityValue | Failure:
+    try:
+        return QuantityValue(Quantity(text))
+    except QuantityError as error:
+        return Failure(str(error))
+
+
+def parse(text: Any) -> Any:
+    """quantity(…)."""
+    return _parsed(text)
+
+
+def is_quantity(text: Any) -> bool:
+    """isQuantity(…)."""
+    return not isinstance(_parsed(text), Failure)
+
+
+def _both(left: Any, right: Any) -> bool:
+    return isinstance(left, QuantityValue) and isinstance(right, QuantityValue)
+
+
+def greater(left: Any, right: Any) -> Any:
+    """isGreaterThan."""
+    return left.nanos > right.nanos if _both(left, right) else NO_SUCH_OVERLOAD
+
+
+def less(left: Any, right: Any) -> Any:
+    """isLessThan."""
+    return left.nanos < right.nanos if _both(left, right) else NO_SUCH_OVERLOAD
+
+
+def compare(left: Any, right: Any) -> Any:
+    """compareTo."""
+    return (left.nanos > right.nanos) - (left.nanos < right.nanos) if _both(left, right) else NO_SUCH_OVERLOAD
+
+
+def sign(value: Any) -> int:
+    """sign."""
+    return (value.nanos > 0) - (value.nanos < 0)
+
+
+def _whole(value: QuantityValue) -> int | None:
+    units, rest = divmod(value.nanos, _NANO)
+    return int(units) if rest == 0 and MIN_INT <= units <= MAX_INT else None
+
+
+def as_integer(value: Any) -> Any:
+    """asInteger."""
+    whole = _whole(value)
+    return whole if whole is not None else Failure("cannot convert value to integer")
+
+
+def is_integer(value: Any) -> bool:
+    """isInteger."""
+    return _whole(value) is not None
+
+
+def as_float(value: Any) -> float:
+    """asApproximateFloat."""
+    return float(value.nanos / _NANO)
+
+
+def _other(value: Any) -> Quantity:
+    if isinstance(value, QuantityValue):
+        return value.quantity
+    return Quantity.of_value(value, Format.DECIMAL_EXPONENT)
+
+
+def add(left: Any, right: Any) -> QuantityValue:
+    """add, of a quantity or an int."""
+    return QuantityValue(left.quantity + _other(right), pointer=True)
+
+
+def subtract(left: Any, right: Any) -> QuantityValue:
+    """sub, of a quantity or an int."""
+    return QuantityValue(left.quantity - _other(right), pointer=True)
+
+
+FUNCTIONS: Final[dict[str, Any]] = {
+    "string_to_quantity": parse,
+    "is_quantity_string": is_quantity,
+    "quantity_sign": sign,
+    "quantity_is_greater_than": greater,
+    "quantity_is_less_than": less,
+    "quantity_compare_to": compare,
+    "quantity_get_float": as_float,
+    "quantity_get_int": as_integer,
+    "quantity_is_integer": is_integer,
+    "quantity_add": add,
+    "quantity_add_int": add,
+    "quantity_sub": subtract,
+    "quantity_sub_int": subtract,
+}

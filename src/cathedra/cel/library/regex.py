@@ -1,0 +1,100 @@
+"""Regular expressions with RE2's semantics, by RE2 itself (spec: cel.md, section 6.3)."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, Final
+
+from cathedra.cel.values import Failure
+
+__all__ = ["FUNCTIONS", "compile_pattern", "matches"]
+
+_REWRITES: Final = (
+    ("missing argument to repetition operator", "missing argument to repetition operator"),
+    ("no argument for repetition operator", "missing argument to repetition operator"),
+    ("bad repetition operator", "invalid nested repetition operator"),
+    ("invalid repetition size", "invalid repeat count"),
+    ("invalid perl operator", "invalid or unsupported Perl syntax"),
+    ("missing )", "missing closing )"),
+    ("unexpected )", "unexpected )"),
+    ("missing ]", "missing closing ]"),
+    ("invalid character class range", "invalid character class range"),
+    ("trailing \\", "trailing backslash at end of expression"),
+    ("invalid escape sequence", "invalid escape sequence"),
+    ("invalid named capture group", "invalid named capture"),
+)
+
+
+@lru_cache(maxsize=1024)
+def compile_pattern(pattern: str) -> Any:
+    """The compiled pattern, or a `Failure` worded as Go's regexp does."""
+    import re2  # noqa: PLC0415 - a binary module, only loaded when a pattern is met
+
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        return re2.compile(pattern, options)
+    except re2.error as error:
+        return Failure(_worded(error, pattern))
+    except UnicodeEncodeError:
+        return Failure("error parsing regexp: invalid UTF-8: ``")
+
+
+def _worded(error: Exception, pattern: str) -> str:
+    detail = error.args[0] if error.args else ""
+    text = detail.decode("utf-8", "replace") if isinstance(detail, bytes) else str(detail)
+    kind, _, argument = text.partition(": ")
+    for theirs, ours in _REWRITES:
+        if kind == theirs:
+            kind = ours
+            break
+    if kind in ("missing closing )", "unexpected )"):
+        argument = pattern
+    return f"error parsing regexp: {kind}: `{argument}`" if argument else f"error parsing regexp: {kind}"
+
+
+def matches(value: Any, pattern: Any) -> Any:
+    """matches: whether the pattern is found somewhere."""
+    compiled = compile_pattern(pattern)
+    return compiled if isinstance(compiled, Failure) else compiled.search(value) is not None
+
+
+def _illegal(failure: Failure) -> Failure:
+    return Failure(f"Illegal regex: {failure.text}")
+
+
+def find(value: Any, pattern: Any) -> Any:
+    """find: the first match, or empty."""
+    compiled = compile_pattern(pattern)
+    if isinstance(compiled, Failure):
+        return _illegal(compiled)
+    match = compiled.search(value)
+    return match.group(0) if match is not None else ""
+
+
+def find_all(value: Any, pattern: Any, limit: Any = -1) -> Any:
+    """findAll: all matches, or the first ``limit``."""
+    compiled = compile_pattern(pattern)
+    if isinstance(compiled, Failure):
+        return _illegal(compiled)
+    found: list[str] = []
+    position, last_end = 0, -1
+    while position <= len(value) and (limit < 0 or len(found) < limit):
+        match = compiled.search(value, position)
+        if match is None:
+            break
+        start, end = match.span()
+        if start != end or start != last_end:  # an empty match right after a match does not count
+            found.append(match.group(0))
+        last_end = end
+        position = end if end > position else position + 1
+    return found
+
+
+FUNCTIONS: Final[dict[str, Any]] = {
+    "matches": matches,
+    "matches_string": matches,
+    "string_find_string": find,
+    "string_find_all_string": find_all,
+    "string_find_all_string_int": find_all,
+}

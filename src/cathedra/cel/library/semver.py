@@ -1,0 +1,149 @@
+"""Semantic versions: ``semver("1.2.3")``, precedence, and the normalisation of sloppy spellings (spec: cel.md, 6.7)."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Any, Final
+
+from cathedra.cel.values import MAX_UINT, Failure, Opaque
+
+__all__ = ["FUNCTIONS", "Semver", "SemverError"]
+
+_DIGITS: Final = re.compile(r"[0-9]+", re.ASCII)
+_IDENTIFIER: Final = re.compile(r"[0-9A-Za-z-]+", re.ASCII)
+
+
+class SemverError(ValueError):
+    """A text is no semantic version; the wording is Kubernetes'."""
+
+
+class Semver(Opaque):
+    """A semantic version. Equality is that of precedence: build metadata do not count."""
+
+    __slots__ = ("build", "core", "order", "pre")
+    type_name = "kubernetes.Semver"
+
+    def __init__(self, core: tuple[int, int, int], pre: tuple[str, ...], build: tuple[str, ...]) -> None:
+        self.core, self.pre, self.build = core, pre, build
+        self.order: Any = (*core, not pre, tuple(_rank(part) for part in pre))
+
+    @staticmethod
+    def parse(text: str) -> Semver:
+        """The version that ``text`` spells strictly.
+
+        Raises:
+            SemverError: it spells none.
+        """
+        return _strict(text)
+
+    def same(self, other: Any) -> bool:
+        """Equality of precedence."""
+        return bool(self.order == other.order)
+
+    def __str__(self) -> str:
+        shown = ".".join(map(str, self.core))
+        if self.pre:
+            shown += "-" + ".".join(self.pre)
+        return shown + ("+" + ".".join(self.build) if self.build else "")
+
+
+def _rank(part: str) -> tuple[int, int, str]:
+    return (0, int(part), "") if part.isdigit() else (1, 0, part)
+
+
+@lru_cache(maxsize=4096)
+def _strict(text: str) -> Semver:
+    if not text:
+        raise SemverError("Version string empty")
+    parts = text.split(".", 2)
+    if len(parts) != 3:
+        raise SemverError("No Major.Minor.Patch elements found")
+    names = ("major", "minor")
+    core = [_number(part, name) for part, name in zip(parts, names, strict=False)]
+    patch, pre, build = parts[2], [], []
+    if "+" in patch:
+        patch, _, tail = patch.partition("+")
+        build = tail.split(".")
+    if "-" in patch:
+        patch, _, tail = patch.partition("-")
+        pre = tail.split(".")
+    core.append(_number(patch, "patch"))
+    for part in pre:
+        _check_prerelease(part)
+    for part in build:
+        if not part:
+            raise SemverError("Build meta data is empty")
+        if not _IDENTIFIER.fullmatch(part):
+            raise SemverError(f'Invalid character(s) found in build meta data "{part}"')
+    return Semver((core[0], core[1], core[2]), tuple(pre), tuple(build))
+
+
+def _number(text: str, name: str) -> int:
+    if not _DIGITS.fullmatch(text):
+        if not text:
+            raise SemverError('strconv.ParseUint: parsing "": invalid syntax')
+        raise SemverError(f'Invalid character(s) found in {name} number "{text}"')
+    if len(text) > 1 and text.startswith("0"):
+        word = name.capitalize()
+        raise SemverError(f'{word} number must not contain leading zeroes "{text}"')
+    if len(text) > 20 or int(text) > MAX_UINT:
+        raise SemverError(f'strconv.ParseUint: parsing "{text}": value out of range')
+    return int(text)
+
+
+def _check_prerelease(part: str) -> None:
+    if not part:
+        raise SemverError("Prerelease is empty")
+    if _DIGITS.fullmatch(part):
+        if len(part) > 1 and part.startswith("0"):
+            raise SemverError(f'Numeric PreRelease version must not contain leading zeroes "{part}"')
+        if len(part) > 20 or int(part) > MAX_UINT:
+            raise SemverError(f'strconv.ParseUint: parsing "{part}": value out of range')
+        return
+    if not _IDENTIFIER.fullmatch(part):
+        raise SemverError(f'Invalid character(s) found in prerelease "{part}"')
+
+
+def _normalized(text: str) -> Semver:
+    parts = text.removeprefix("v").split(".", 2)
+    for position, part in enumerate(parts):
+        if len(part) > 1:
+            bare = part.lstrip("0")
+            parts[position] = bare if bare[:1].isascii() and bare[:1].isdigit() else "0" + bare
+    if len(parts) < 3:
+        if any(sign in parts[-1] for sign in "+-"):
+            raise SemverError("short version cannot contain PreRelease/Build meta data")
+        parts += ["0"] * (3 - len(parts))
+    return _strict(".".join(parts))
+
+
+def parse(text: Any, normalize: Any = False) -> Any:
+    """semver(…)."""
+    try:
+        return _normalized(text) if normalize else _strict(text)
+    except SemverError as error:
+        return Failure(str(error))
+
+
+def is_semver(text: Any, normalize: Any = False) -> bool:
+    """isSemver(…)."""
+    return not isinstance(parse(text, normalize), Failure)
+
+
+def _signed(number: int) -> int:
+    return number - 2**64 if number >= 2**63 else number
+
+
+FUNCTIONS: Final[dict[str, Any]] = {
+    "string_to_semver": parse,
+    "string_bool_to_semver": parse,
+    "is_semver_string": is_semver,
+    "is_semver_string_bool": is_semver,
+    "semver_is_greater_than": lambda a, b: a.order > b.order,
+    "semver_is_less_than": lambda a, b: a.order < b.order,
+    "semver_compare_to": lambda a, b: (a.order > b.order) - (a.order < b.order),
+    "semver_major": lambda v: _signed(v.core[0]),
+    "semver_minor": lambda v: _signed(v.core[1]),
+    "semver_patch": lambda v: _signed(v.core[2]),
+}

@@ -1,0 +1,138 @@
+"""Functions of texts (spec: cel.md, section 6.1). Indexes count code points; «Ascii» in a name is meant literally."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from cathedra.cel.library.formatting import format_text
+from cathedra.cel.values import NO_SUCH_OVERLOAD, Failure, text
+
+__all__ = ["FUNCTIONS"]
+
+_LOWER: Final = {i: i + 32 for i in range(65, 91)}
+_UPPER: Final = {i: i - 32 for i in range(97, 123)}
+_SPACE: Final = "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
+_QUOTES: Final = {
+    "\a": "\\a",
+    "\b": "\\b",
+    "\f": "\\f",
+    "\n": "\\n",
+    "\r": "\\r",
+    "\t": "\\t",
+    "\v": "\\v",
+    "\\": "\\\\",
+    '"': '\\"',
+}
+
+
+def _out_of_range(index: int) -> Failure:
+    return Failure(f"index out of range: {index}")
+
+
+def char_at(value: Any, index: Any) -> Any:
+    """charAt; the position after the last is empty."""
+    return value[index : index + 1] if 0 <= index <= len(value) else _out_of_range(index)
+
+
+def index_of(value: Any, wanted: Any, start: Any = 0) -> Any:
+    """indexOf."""
+    if start < 0:
+        return _out_of_range(start)
+    if not wanted:
+        return min(start, len(value))
+    return value.find(wanted, start) if start < len(value) else -1
+
+
+def last_index_of(value: Any, wanted: Any) -> Any:
+    """lastIndexOf without a start."""
+    if not wanted:
+        return len(value)
+    if len(value.encode("utf-8", "replace")) < len(wanted.encode("utf-8", "replace")):
+        return -1
+    return last_index_of_from(value, wanted, len(value) - 1)
+
+
+def last_index_of_from(value: Any, wanted: Any, start: Any) -> Any:
+    """lastIndexOf with a start."""
+    if start < 0:
+        return _out_of_range(start)
+    if not wanted:
+        return min(start, len(value))
+    if start >= len(value):
+        return -1
+    return value.rfind(wanted, 0, start + len(wanted))
+
+
+def replace(value: Any, old: Any, new: Any, limit: Any = -1) -> str:
+    """replace; an empty text to be replaced stands between all code points."""
+    return str(value.replace(old, new, limit if limit >= 0 else -1))
+
+
+def split(value: Any, separator: Any, limit: Any = -1) -> list[str]:
+    """split; by nothing means into code points."""
+    if limit == 0:
+        return []
+    if not separator:
+        parts = list(value)
+        return parts if limit < 0 or limit >= len(parts) else [*parts[: limit - 1], "".join(parts[limit - 1 :])]
+    return list(value.split(separator, limit - 1 if limit > 0 else -1))
+
+
+def substring(value: Any, start: Any) -> Any:
+    """substring to the end."""
+    return value[start:] if 0 <= start <= len(value) else _out_of_range(start)
+
+
+def substring_range(value: Any, start: Any, end: Any) -> Any:
+    """substring from start up to end."""
+    if start > end:
+        return Failure(f"invalid substring range. start: {start}, end: {end}")
+    for index in (start, end):
+        if not 0 <= index <= len(value):
+            return _out_of_range(index)
+    return value[start:end]
+
+
+def join(values: Any, separator: Any = "") -> Any:
+    """join."""
+    for value in values:
+        if value.__class__ is not str:
+            return Failure(f"join: invalid input: {text(value)}")
+    return separator.join(values)
+
+
+def quote(value: Any) -> str:
+    """strings.quote."""
+    return '"' + "".join(_QUOTES.get(c, c) for c in value) + '"'
+
+
+def _strings(function: Any) -> Any:
+    def checked(left: Any, right: Any) -> Any:
+        return function(left, right) if left.__class__ is str and right.__class__ is str else NO_SUCH_OVERLOAD
+
+    return checked
+
+
+FUNCTIONS: Final[dict[str, Any]] = {
+    "contains_string": _strings(lambda a, b: b in a),
+    "starts_with_string": _strings(str.startswith),
+    "ends_with_string": _strings(str.endswith),
+    "string_char_at_int": char_at,
+    "string_index_of_string": index_of,
+    "string_index_of_string_int": index_of,
+    "string_last_index_of_string": last_index_of,
+    "string_last_index_of_string_int": last_index_of_from,
+    "string_lower_ascii": lambda s: s.translate(_LOWER),
+    "string_upper_ascii": lambda s: s.translate(_UPPER),
+    "string_replace_string_string": replace,
+    "string_replace_string_string_int": replace,
+    "string_split_string": split,
+    "string_split_string_int": split,
+    "string_substring_int": substring,
+    "string_substring_int_int": substring_range,
+    "string_trim": lambda s: s.strip(_SPACE),
+    "string_format": format_text,
+    "strings_quote": quote,
+    "list_join": join,
+    "list_join_string": join,
+}

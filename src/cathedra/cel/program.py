@@ -1,0 +1,144 @@
+"""An expression that has been accepted: the pipeline from text to something that can be evaluated.
+
+`compile` is the way in for every kind of environment; `cathedra.cel.selector` and `cathedra.cel.admission` add the rules
+of their places.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+from cathedra.cel.checking import checker, cost, validators
+from cathedra.cel.checking.types import Type
+from cathedra.cel.depth import make_room
+from cathedra.cel.environment import Environment
+from cathedra.cel.errors import CompileError, CostLimitExceeded, EvaluationError, Issue, display
+from cathedra.cel.evaluation import evaluator
+from cathedra.cel.evaluation.evaluator import Run, Step, Variables
+from cathedra.cel.syntax import parser
+from cathedra.cel.syntax.tree import Call, Expr, walk
+from cathedra.cel.values import Failure
+
+__all__ = ["Outcome", "Program", "check", "compile_expression", "parse"]
+
+_CONVERSIONS = frozenset(("bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint"))
+_PATTERNS = frozenset(("matches", "find", "findAll"))
+
+
+class Outcome:
+    """What an evaluation gave: a value or the text of an error, and what it cost."""
+
+    __slots__ = ("cost", "error", "value")
+
+    def __init__(self, value: Any, error: str | None, cost: int) -> None:
+        self.value, self.error, self.cost = value, error, cost
+
+
+class Program:
+    """A checked expression. Immutable; evaluations share nothing but the plan."""
+
+    def __init__(self, source: str, environment: Environment, root: Expr) -> None:
+        self.source, self.environment, self.root = source, environment, root
+
+    @property
+    def type(self) -> Type:
+        """The type of the whole expression."""
+        return self.root.type
+
+    @cached_property
+    def max_cost(self) -> int:
+        """The estimated maximum cost; 2⁶⁴-1 means that there is no telling."""
+        return cost.estimate(self.root, self.environment.size_of)
+
+    @cached_property
+    def plan(self) -> Step:
+        """The steps of the counting evaluator.
+
+        Raises:
+            CompileError: `InternalError`, a constant conversion or pattern fails.
+        """
+        return evaluator.plan(self.root)
+
+    def evaluate(self, variables: Mapping[str, Any], limit: int | None = None) -> Outcome:
+        """Evaluate and count. Never raises for what the expression does."""
+        return self.trace(variables, None, limit)
+
+    def trace(self, variables: Mapping[str, Any], trace: dict[int, Any] | None, limit: int | None = None) -> Outcome:
+        """The same, leaving every node's value in ``trace``, by the id of the node."""
+        run = Run(limit, trace)
+        try:
+            value = self.plan.eval(run, Variables(variables))
+        except CostLimitExceeded as error:
+            return Outcome(None, error.text, run.cost)
+        if value.__class__ is Failure:
+            return Outcome(None, value.text, run.cost)
+        return Outcome(value, None, run.cost)
+
+    def value(self, variables: Mapping[str, Any], limit: int | None = None) -> Any:
+        """The value.
+
+        Raises:
+            EvaluationError: there is none.
+        """
+        outcome = self.evaluate(variables, limit)
+        if outcome.error is not None:
+            raise EvaluationError(outcome.error)
+        return outcome.value
+
+    def instantiate(self) -> None:
+        """Find out now whether constant conversions and patterns work.
+
+        Raises:
+            CompileError: `InternalError`, one does not.
+        """
+        for node in walk(self.root):
+            if isinstance(node, Call) and (node.function in _CONVERSIONS or node.function in _PATTERNS):
+                _ = self.plan
+                return
+
+
+def parse(source: str, environment: Environment) -> Expr:
+    """The tree of an expression.
+
+    Raises:
+        CompileError: syntax errors, worded as Kubernetes words them.
+    """
+    make_room(source)
+    try:
+        return parser.parse(source, environment.macros)
+    except parser.Invalid:
+        from cathedra.cel.syntax import diagnosis  # noqa: PLC0415 - only mistakes need it
+
+        issues = diagnosis.diagnose(source, environment.macros)
+    raise refused(source, issues)
+
+
+def refused(source: str, issues: list[Issue]) -> CompileError:
+    """The error that reports ``issues``."""
+    return CompileError("RuleInvalid", f"compilation failed: {display(source, issues)}", tuple(issues))
+
+
+def check(source: str, environment: Environment) -> Expr:
+    """The checked tree of an expression.
+
+    Raises:
+        CompileError: it is refused, by parser, checker or validators.
+    """
+    root = parse(source, environment)
+    issues = checker.check(root, environment)
+    if not issues and environment.checked_literals:
+        issues = validators.validate(root)
+    if issues:
+        raise refused(source, issues)
+    return root
+
+
+def compile_expression(source: str, environment: Environment) -> Program:
+    """An expression ready for evaluation.
+
+    Raises:
+        CompileError: it is refused.
+    """
+    return Program(source, environment, check(source, environment))

@@ -1,0 +1,160 @@
+"""Device selectors: compiled once, asked for every device.
+
+The allocator calls `DeviceSelector.matches` thousands of times per pod, so an answer is remembered per device view, and
+an expression whose cost cannot come near the limit runs as plain Python code. Anything unusual in that code (a missing
+key, values of another type) sends the evaluation to the counting evaluator, which knows Kubernetes' answer exactly
+(spec: cel.md, sections 4 and 7; api.md, 3.4).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from cathedra.cel import device, program
+from cathedra.cel.checking import types
+from cathedra.cel.device import DeviceView, Mode
+from cathedra.cel.errors import CompileError, EvaluationError
+from cathedra.cel.evaluation import compiler
+from cathedra.cel.library.conversions import to_string
+from cathedra.cel.program import Outcome, Program
+from cathedra.cel.values import text, type_name
+
+__all__ = ["COST_LIMIT", "MAX_LENGTH", "Admission", "DeviceSelector", "compile_selector", "validate_selector"]
+
+COST_LIMIT: Final = 1_000_000
+"""Of one evaluation, and of the estimate at admission."""
+MAX_LENGTH: Final = 10 * 1024
+"""Of an expression, in bytes."""
+_CERTAIN: Final = COST_LIMIT // 100
+"""Estimates up to here leave the limit out of reach: they are off by a constant factor far below 100."""
+
+
+class DeviceSelector:
+    """A compiled selector. Shareable; its memory holds one answer per device view."""
+
+    __slots__ = ("_fast", "_memory", "cost_limit", "program")
+
+    def __init__(self, compiled: Program, cost_limit: int) -> None:
+        self.program, self.cost_limit = compiled, cost_limit
+        self._memory: dict[DeviceView, bool] = {}
+        self._fast: Callable[[DeviceView], bool] | None = None
+        if compiled.max_cost <= _CERTAIN and cost_limit >= COST_LIMIT:
+            self._fast = compiler.selector_code(compiled)
+
+    @property
+    def expression(self) -> str:
+        """The text."""
+        return self.program.source
+
+    @property
+    def max_cost(self) -> int:
+        """The estimate that admission looks at."""
+        return self.program.max_cost
+
+    def matches(self, view: DeviceView) -> bool:
+        """Whether the device is selected; remembered for this view.
+
+        Raises:
+            EvaluationError: in Kubernetes, fatal for the scheduling attempt.
+        """
+        try:
+            return self._memory[view]
+        except KeyError:
+            answer = self._memory[view] = self.decide(view)
+            return answer
+
+    def decide(self, view: DeviceView) -> bool:
+        """The same without memory."""
+        fast = self._fast
+        if fast is not None and not view.failure:
+            try:
+                return fast(view)
+            except compiler.UNUSUAL:
+                pass
+        outcome = self.outcome(view)
+        if outcome.error is not None:
+            raise EvaluationError(outcome.error)
+        return bool(outcome.value)
+
+    def outcome(self, view: DeviceView, trace: dict[int, Any] | None = None) -> Outcome:
+        """The answer with its cost, by the counting evaluator."""
+        if view.failure:
+            return Outcome(None, view.failure, 0)
+        found = self.program.trace({"device": view.root}, trace, self.cost_limit)
+        if found.error is None and found.value.__class__ is not bool:
+            return Outcome(None, _not_bool(found.value), found.cost)
+        return found
+
+
+def _not_bool(value: Any) -> str:
+    name = type_name(value)
+    return f"CEL result of type {name} could not be converted to bool: {_conversion(value, name)}"
+
+
+def _conversion(value: Any, name: str) -> str:
+    if name in ("int", "uint"):
+        return f"unsupported type conversion from '{name}' to bool"
+    if name == "string":
+        return "unsupported native conversion from string to 'bool'"
+    if name == "list":
+        return "type conversion error from list to 'bool'"
+    if name.startswith("kubernetes."):
+        return f"type conversion error from '{name.rpartition('.')[2]}' to 'bool'"
+    _ = text, to_string, value
+    return f"type conversion error from '{name}' to 'bool'"
+
+
+def compile_selector(
+    expression: str,
+    *,
+    consumable_capacity: bool = True,
+    list_attributes: bool = False,
+    mode: Mode = "stored",
+    cost_limit: int = COST_LIMIT,
+) -> DeviceSelector:
+    """Compile a selector. Nothing is cached here; keep the result.
+
+    ``mode`` is «new» for validation of changed expressions and «stored» for everything else, the scheduler included.
+
+    Raises:
+        CompileError: the expression is refused, with Kubernetes' text.
+    """
+    declared = device.environment(consumable_capacity=consumable_capacity, list_attributes=list_attributes, mode=mode)
+    compiled = program.compile_expression(expression, declared)
+    attribute = types.DYN if list_attributes or mode == "stored" else types.ANY
+    if compiled.type != types.BOOL and compiled.type != attribute:
+        message = f"must evaluate to bool or the unknown type, not {compiled.type.declared}"
+        raise CompileError("RuleInvalid", message)
+    compiled.instantiate()
+    return DeviceSelector(compiled, cost_limit)
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """What validation says about a selector: a reason (`FieldValueTooLong`, …) and the detail of the field error."""
+
+    reason: str
+    detail: str
+
+
+def validate_selector(
+    expression: str, *, consumable_capacity: bool = True, list_attributes: bool = False, mode: Mode = "new"
+) -> Admission | None:
+    """Validation as the API server does it; None if the selector is accepted.
+
+    Reasons are `FieldValueTooLong`, `FieldValueInvalid`, `FieldValueForbidden` and `InternalError`.
+    """
+    if len(expression.encode("utf-8", "surrogatepass")) > MAX_LENGTH:
+        return Admission("FieldValueTooLong", f"may not be more than {MAX_LENGTH} bytes")
+    try:
+        selector = compile_selector(
+            expression, consumable_capacity=consumable_capacity, list_attributes=list_attributes, mode=mode
+        )
+    except CompileError as error:
+        reason = "InternalError" if error.type == "InternalError" else "FieldValueInvalid"
+        return Admission(reason, error.text)
+    if selector.max_cost > COST_LIMIT:
+        return Admission("FieldValueForbidden", "too complex, exceeds cost limit")
+    return None

@@ -1,0 +1,309 @@
+"""The macros: what ``has``, ``all``, ``map``, ``cel.bind`` and their kin become before anything is checked.
+
+Each expansion has exactly the shape that Kubernetes gives it, because the cost of an expression is counted over this
+shape (spec: cel.md, sections 5, 6.9 to 6.11 and 7).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from cathedra.cel.syntax.tree import Call, Comprehension, Const, Entry, Expr, Ident, ListLit, MapLit, Select, StructLit
+
+__all__ = [
+    "ACCUMULATOR",
+    "BINDINGS",
+    "LISTS",
+    "OPTIONALS",
+    "STANDARD",
+    "TWO_VARIABLES",
+    "Builder",
+    "MacroError",
+    "MacroTable",
+]
+
+ACCUMULATOR: Final = "@result"
+_OLD_ACCUMULATOR: Final = "__result__"
+_OVERWRITES: Final = "iteration variable overwrites accumulator variable"
+
+
+class MacroError(Exception):
+    """The macro was meant, but its arguments do not fit; ``offset`` is the place to point at."""
+
+    def __init__(self, offset: int, message: str) -> None:
+        self.offset, self.message = offset, message
+        super().__init__(message)
+
+
+class Builder:
+    """Makes nodes with fresh ids; those of an expansion all point at the macro's place."""
+
+    def __init__(self) -> None:
+        self.last_id = 0
+        self.offset = 0
+
+    def next_id(self) -> int:
+        """A new id."""
+        self.last_id += 1
+        return self.last_id
+
+    def const(self, value: Any) -> Const:
+        """A literal."""
+        return Const(self.next_id(), self.offset, value)
+
+    def ident(self, name: str) -> Ident:
+        """A name."""
+        return Ident(self.next_id(), self.offset, name)
+
+    def call(self, function: str, *args: Expr, target: Expr | None = None) -> Call:
+        """A call."""
+        return Call(self.next_id(), self.offset, function, list(args), target)
+
+    def list_of(self, *elements: Expr) -> ListLit:
+        """A list literal."""
+        return ListLit(self.next_id(), self.offset, list(elements))
+
+    def fold(
+        self,
+        macro: str,
+        range_: Expr,
+        variables: tuple[str, str],
+        init: Expr,
+        condition: Expr,
+        step: Expr,
+        result: Expr,
+        accu: str = ACCUMULATOR,
+    ) -> Comprehension:
+        """A comprehension."""
+        return Comprehension(self.next_id(), self.offset, range_, variables, accu, init, condition, step, result, macro)
+
+    def copy(self, node: Expr) -> Expr:
+        """The same tree with fresh ids."""
+        new = _copy_node(self, node)
+        new.start, new.end, new.depth = node.start, node.end, node.depth
+        return new
+
+
+def _copy_node(build: Builder, node: Expr) -> Expr:
+    id_, at = build.next_id(), node.offset
+    match node:
+        case Const():
+            return Const(id_, at, node.value)
+        case Ident():
+            return Ident(id_, at, node.name)
+        case Select():
+            return Select(id_, at, build.copy(node.operand), node.field, test_only=node.test_only)
+        case Call():
+            target = build.copy(node.target) if node.target is not None else None
+            return Call(id_, at, node.function, [build.copy(arg) for arg in node.args], target)
+        case ListLit():
+            return ListLit(id_, at, [build.copy(element) for element in node.elements], node.optional)
+        case MapLit():
+            return MapLit(id_, at, [_copy_entry(build, entry) for entry in node.entries])
+        case StructLit():
+            return StructLit(id_, at, node.name, [_copy_entry(build, entry) for entry in node.entries])
+        case Comprehension():
+            parts = [build.copy(part) for part in (node.range, node.init, node.condition, node.step, node.result)]
+            return Comprehension(
+                id_, at, parts[0], (node.var, node.var2), node.accu, parts[1], parts[2], parts[3], parts[4], node.macro
+            )
+    raise AssertionError(f"no such node: {node!r}")
+
+
+def _copy_entry(build: Builder, entry: Entry) -> Entry:
+    key = build.copy(entry.key) if entry.key is not None else None
+    return Entry(build.next_id(), entry.offset, key, entry.name, build.copy(entry.value), optional=entry.optional)
+
+
+Expander = Callable[[Builder, Expr | None, list[Expr]], Expr | None]
+MacroTable = Mapping[tuple[str, int, bool], Expander]
+"""(name, number of arguments, called as a method) → expander; an expander answers None if it is not meant."""
+
+
+def _has(build: Builder, _: Expr | None, args: list[Expr]) -> Expr:
+    argument = args[0]
+    if not isinstance(argument, Select):
+        raise MacroError(argument.offset, "invalid argument to has() macro")
+    return Select(build.next_id(), build.offset, argument.operand, argument.field, test_only=True)
+
+
+def _variable(node: Expr, message: str) -> str:
+    if not isinstance(node, Ident):
+        raise MacroError(node.offset, message)
+    return node.name
+
+
+def _one_variable(node: Expr, message: str) -> tuple[str, str]:
+    name = _variable(node, message)
+    if name in (ACCUMULATOR, _OLD_ACCUMULATOR):
+        raise MacroError(node.offset, _OVERWRITES)
+    return name, ""
+
+
+def _two_variables(args: list[Expr]) -> tuple[str, str]:
+    first = _variable(args[0], "argument must be a simple name")
+    second = _variable(args[1], "argument must be a simple name")
+    if first == second:
+        raise MacroError(args[1].offset, f"duplicate variable name: {first}")
+    for node, name in ((args[0], first), (args[1], second)):
+        if name in (ACCUMULATOR, _OLD_ACCUMULATOR):
+            raise MacroError(node.offset, _OVERWRITES)
+    return first, second
+
+
+def _all(build: Builder, target: Expr, variables: tuple[str, str], predicate: Expr) -> Expr:
+    init = build.const(True)
+    condition = build.call("@not_strictly_false", build.ident(ACCUMULATOR))
+    step = build.call("_&&_", build.ident(ACCUMULATOR), predicate)
+    return build.fold("all", target, variables, init, condition, step, build.ident(ACCUMULATOR))
+
+
+def _exists(build: Builder, target: Expr, variables: tuple[str, str], predicate: Expr) -> Expr:
+    init = build.const(False)
+    condition = build.call("@not_strictly_false", build.call("!_", build.ident(ACCUMULATOR)))
+    step = build.call("_||_", build.ident(ACCUMULATOR), predicate)
+    return build.fold("exists", target, variables, init, condition, step, build.ident(ACCUMULATOR))
+
+
+def _exists_one(build: Builder, target: Expr, variables: tuple[str, str], predicate: Expr) -> Expr:
+    init = build.const(0)
+    more = build.call("_+_", build.ident(ACCUMULATOR), build.const(1))
+    step = build.call("_?_:_", predicate, more, build.ident(ACCUMULATOR))
+    result = build.call("_==_", build.ident(ACCUMULATOR), build.const(1))
+    return build.fold("exists_one", target, variables, init, build.const(True), step, result)
+
+
+def _collect(
+    build: Builder, macro: str, target: Expr, variables: tuple[str, str], init: Expr, step: Expr, only: Expr | None
+) -> Expr:
+    if only is not None:
+        step = build.call("_?_:_", only, step, build.ident(ACCUMULATOR))
+    return build.fold(macro, target, variables, init, build.const(True), step, build.ident(ACCUMULATOR))
+
+
+def _append(build: Builder, element: Expr) -> Expr:
+    return build.call("_+_", build.ident(ACCUMULATOR), build.list_of(element))
+
+
+def _map(build: Builder, target: Expr | None, args: list[Expr]) -> Expr:
+    variables = _one_variable(args[0], "argument is not an identifier")
+    only = args[1] if len(args) == 3 else None
+    assert target is not None
+    return _collect(build, "map", target, variables, build.list_of(), _append(build, args[-1]), only)
+
+
+def _filter(build: Builder, target: Expr | None, args: list[Expr]) -> Expr:
+    variables = _one_variable(args[0], "argument is not an identifier")
+    assert target is not None
+    return _collect(build, "filter", target, variables, build.list_of(), _append(build, args[0]), args[1])
+
+
+def _transform_list(build: Builder, target: Expr | None, args: list[Expr]) -> Expr:
+    variables = _two_variables(args)
+    only = args[2] if len(args) == 4 else None
+    assert target is not None
+    return _collect(build, "transformList", target, variables, build.list_of(), _append(build, args[-1]), only)
+
+
+def _transform_map(build: Builder, target: Expr | None, args: list[Expr]) -> Expr:
+    variables = _two_variables(args)
+    only = args[2] if len(args) == 4 else None
+    step = build.call("cel.@mapInsert", build.ident(ACCUMULATOR), build.ident(variables[0]), args[-1])
+    assert target is not None
+    return _collect(build, "transformMap", target, variables, MapLit(build.next_id(), build.offset, []), step, only)
+
+
+def _transform_map_entry(build: Builder, target: Expr | None, args: list[Expr]) -> Expr:
+    variables = _two_variables(args)
+    only = args[2] if len(args) == 4 else None
+    step = build.call("cel.@mapInsert", build.ident(ACCUMULATOR), args[-1])
+    assert target is not None
+    return _collect(
+        build, "transformMapEntry", target, variables, MapLit(build.next_id(), build.offset, []), step, only
+    )
+
+
+def _bound(build: Builder, macro: str, name: str, value: Expr, result: Expr) -> Expr:
+    return build.fold(
+        macro,
+        build.list_of(),
+        ("#unused", ""),
+        value,
+        build.const(False),
+        build.ident(name),
+        result,
+        accu=name,
+    )
+
+
+def _bind(build: Builder, target: Expr | None, args: list[Expr]) -> Expr | None:
+    if not isinstance(target, Ident) or target.name != "cel":
+        return None
+    name = _variable(args[0], "cel.bind() variable names must be simple identifiers")
+    return _bound(build, "bind", name, args[1], args[2])
+
+
+def _optional_map(flat: bool) -> Expander:
+    name = "optFlatMap" if flat else "optMap"
+
+    def expand(build: Builder, target: Expr | None, args: list[Expr]) -> Expr:
+        variable = _variable(args[0], f"{name}() variable name must be a simple identifier")
+        assert target is not None
+        there = build.call("hasValue", target=target)
+        value = build.call("value", target=build.copy(target))
+        mapped = _bound(build, name, variable, value, args[1])
+        if not flat:
+            mapped = build.call("optional.of", mapped)
+        return build.call("_?_:_", there, mapped, build.call("optional.none"))
+
+    return expand
+
+
+_SORTABLE: Final = (ListLit, Select, Ident, Comprehension, Call)
+
+
+def _sort_by(build: Builder, target: Expr | None, args: list[Expr]) -> Expr:
+    assert target is not None
+    if not isinstance(target, _SORTABLE):
+        message = "sortBy can only be applied to a list, identifier, comprehension, call or select expression"
+        raise MacroError(target.offset, message)
+    name = "@__sortBy_input__"
+    keys = _map(build, build.ident(name), args)
+    return _bound(build, "sortBy", name, target, build.call("@sortByAssociatedKeys", keys, target=build.ident(name)))
+
+
+def _quantifier(make: Callable[[Builder, Expr, tuple[str, str], Expr], Expr], *, two: bool) -> Expander:
+    def expand(build: Builder, target: Expr | None, args: list[Expr]) -> Expr:
+        variables = _two_variables(args) if two else _one_variable(args[0], "argument must be a simple name")
+        assert target is not None
+        return make(build, target, variables, args[-1])
+
+    return expand
+
+
+STANDARD: Final[MacroTable] = {
+    ("has", 1, False): _has,
+    ("all", 2, True): _quantifier(_all, two=False),
+    ("exists", 2, True): _quantifier(_exists, two=False),
+    ("exists_one", 2, True): _quantifier(_exists_one, two=False),
+    ("existsOne", 2, True): _quantifier(_exists_one, two=False),
+    ("map", 2, True): _map,
+    ("map", 3, True): _map,
+    ("filter", 2, True): _filter,
+}
+OPTIONALS: Final[MacroTable] = {("optMap", 2, True): _optional_map(False), ("optFlatMap", 2, True): _optional_map(True)}
+TWO_VARIABLES: Final[MacroTable] = {
+    ("all", 3, True): _quantifier(_all, two=True),
+    ("exists", 3, True): _quantifier(_exists, two=True),
+    ("exists_one", 3, True): _quantifier(_exists_one, two=True),
+    ("existsOne", 3, True): _quantifier(_exists_one, two=True),
+    ("transformList", 3, True): _transform_list,
+    ("transformList", 4, True): _transform_list,
+    ("transformMap", 3, True): _transform_map,
+    ("transformMap", 4, True): _transform_map,
+    ("transformMapEntry", 3, True): _transform_map_entry,
+    ("transformMapEntry", 4, True): _transform_map_entry,
+}
+BINDINGS: Final[MacroTable] = {("bind", 3, True): _bind}
+LISTS: Final[MacroTable] = {("sortBy", 2, True): _sort_by}

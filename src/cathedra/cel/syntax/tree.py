@@ -1,0 +1,178 @@
+"""The syntax tree of an expression.
+
+Every node knows the place that reports point at (``offset``, which for an operator is the operator and for a call its
+parenthesis, as in Kubernetes) and the stretch of text it came from (``start`` to ``end``), which is what explanations
+show. The checker writes what it finds onto the nodes: a tree belongs to one compilation and is read-only afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from cathedra.cel.checking.types import Type
+
+__all__ = [
+    "Call",
+    "Comprehension",
+    "Const",
+    "Entry",
+    "Expr",
+    "Ident",
+    "ListLit",
+    "MapLit",
+    "Select",
+    "StructLit",
+    "walk",
+]
+
+
+class Expr:
+    """A node: ``id`` is unique in its tree; ``depth`` counts the nesting that the depth limit looks at."""
+
+    __slots__ = ("depth", "end", "id", "offset", "start", "type")
+    type: Type
+
+    def __init__(self, id_: int, offset: int) -> None:
+        self.id = id_
+        self.offset = offset
+        self.start = self.end = offset
+        self.depth = 0
+
+    def children(self) -> tuple[Expr, ...]:
+        """The nodes directly below, in order of their evaluation."""
+        return ()
+
+
+class Const(Expr):
+    """A literal."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, id_: int, offset: int, value: Any) -> None:
+        super().__init__(id_, offset)
+        self.value = value
+
+
+class Ident(Expr):
+    """A name; ``constant`` holds the type value if the name is that of a type."""
+
+    __slots__ = ("constant", "name")
+
+    def __init__(self, id_: int, offset: int, name: str) -> None:
+        super().__init__(id_, offset)
+        self.name = name
+        self.constant: Any = None
+
+
+class Select(Expr):
+    """``operand.field``, or the test for its presence; ``qualified`` is the variable's name if dots were part of a name."""
+
+    __slots__ = ("constant", "field", "operand", "qualified", "test_only")
+
+    def __init__(self, id_: int, offset: int, operand: Expr, field: str, *, test_only: bool = False) -> None:
+        super().__init__(id_, offset)
+        self.operand, self.field, self.test_only = operand, field, test_only
+        self.qualified: str | None = None
+        self.constant: Any = None
+
+    def children(self) -> tuple[Expr, ...]:
+        return () if self.qualified is not None else (self.operand,)
+
+
+class Call(Expr):
+    """A function, operator or method; ``overloads`` are those that the checker found possible."""
+
+    __slots__ = ("args", "function", "overloads", "target")
+
+    def __init__(self, id_: int, offset: int, function: str, args: list[Expr], target: Expr | None = None) -> None:
+        super().__init__(id_, offset)
+        self.function, self.args, self.target = function, args, target
+        self.overloads: tuple[str, ...] = ()
+
+    def children(self) -> tuple[Expr, ...]:
+        return tuple(self.args) if self.target is None else (self.target, *self.args)
+
+
+class ListLit(Expr):
+    """``[a, ?b]``; ``optional`` holds the positions of the optional elements."""
+
+    __slots__ = ("elements", "optional")
+
+    def __init__(self, id_: int, offset: int, elements: list[Expr], optional: frozenset[int] = frozenset()) -> None:
+        super().__init__(id_, offset)
+        self.elements, self.optional = elements, optional
+
+    def children(self) -> tuple[Expr, ...]:
+        return tuple(self.elements)
+
+
+class Entry:
+    """One ``key: value`` of a map literal or ``field: value`` of a message literal."""
+
+    __slots__ = ("id", "key", "name", "offset", "optional", "value")
+
+    def __init__(self, id_: int, offset: int, key: Expr | None, name: str, value: Expr, *, optional: bool) -> None:
+        self.id, self.offset, self.key, self.name, self.value, self.optional = id_, offset, key, name, value, optional
+
+
+class MapLit(Expr):
+    """``{k: v, ?k: v}``."""
+
+    __slots__ = ("entries",)
+
+    def __init__(self, id_: int, offset: int, entries: list[Entry]) -> None:
+        super().__init__(id_, offset)
+        self.entries = entries
+
+    def children(self) -> tuple[Expr, ...]:
+        return tuple(node for entry in self.entries for node in (entry.key, entry.value) if node is not None)
+
+
+class StructLit(Expr):
+    """``name{field: v}``."""
+
+    __slots__ = ("entries", "name")
+
+    def __init__(self, id_: int, offset: int, name: str, entries: list[Entry]) -> None:
+        super().__init__(id_, offset)
+        self.name, self.entries = name, entries
+
+    def children(self) -> tuple[Expr, ...]:
+        return tuple(entry.value for entry in self.entries)
+
+
+class Comprehension(Expr):
+    """What a macro became: ``fold`` over ``range`` with an accumulator. ``var2`` is empty for one-variable macros."""
+
+    __slots__ = ("accu", "condition", "init", "macro", "range", "result", "step", "var", "var2")
+
+    def __init__(
+        self,
+        id_: int,
+        offset: int,
+        range_: Expr,
+        variables: tuple[str, str],
+        accu: str,
+        init: Expr,
+        condition: Expr,
+        step: Expr,
+        result: Expr,
+        macro: str,
+    ) -> None:
+        super().__init__(id_, offset)
+        self.range, (self.var, self.var2), self.accu = range_, variables, accu
+        self.init, self.condition, self.step, self.result, self.macro = init, condition, step, result, macro
+
+    def children(self) -> tuple[Expr, ...]:
+        return self.range, self.init, self.condition, self.step, self.result
+
+
+def walk(root: Expr) -> Iterator[Expr]:
+    """Every node of the tree, parents first, without recursion."""
+    pending = [root]
+    while pending:
+        node = pending.pop()
+        yield node
+        pending.extend(reversed(node.children()))

@@ -1,0 +1,399 @@
+"""The values that expressions compute with, as plain Python objects wherever Python has the right ones.
+
+    null bool int double string bytes   None bool int float str bytes
+    uint                                UInt (an int of its own class)
+    list, map                           list, dict (keys that Python would confuse are wrapped, see `encode_key`)
+    timestamp, duration                 Timestamp, Duration (nanoseconds)
+    type, optional                      TypeValue, Optional
+    Kubernetes' types                   subclasses of `Opaque`
+
+Python takes ``True == 1`` for true and CEL does not: whoever compares values of unknown type uses `equal` and `compare`.
+A failed computation is a value too (`Failure`), because ``&&`` and ``||`` may absorb it (spec: cel.md, section 3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+__all__ = [
+    "MAX_INT",
+    "MAX_UINT",
+    "MIN_INT",
+    "NONE",
+    "Duration",
+    "Failure",
+    "MutableList",
+    "MutableMap",
+    "Opaque",
+    "Optional",
+    "Timestamp",
+    "TypeValue",
+    "UInt",
+    "compare",
+    "contains",
+    "decode_key",
+    "encode_key",
+    "equal",
+    "find",
+    "keys",
+    "text",
+    "type_name",
+]
+
+MAX_INT: Final = 2**63 - 1
+MIN_INT: Final = -(2**63)
+MAX_UINT: Final = 2**64 - 1
+
+
+class Failure:
+    """A computation that failed, and why."""
+
+    __slots__ = ("text",)
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __repr__(self) -> str:
+        return f"Failure({self.text!r})"
+
+
+NO_SUCH_OVERLOAD: Final = Failure("no such overload")
+
+
+class UInt(int):
+    """An unsigned 64-bit integer; its class is what tells it from an int."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return f"{int(self)}u"
+
+
+class TypeValue:
+    """A type as a value: ``type(1)``, ``int``. Equal when the names are."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, TypeValue) and other.name == self.name
+
+    def __hash__(self) -> int:
+        return hash(("type", self.name))
+
+    def __repr__(self) -> str:
+        return f"TypeValue({self.name!r})"
+
+
+class _Nanoseconds:
+    __slots__ = ("nanos",)
+
+    def __init__(self, nanos: int) -> None:
+        self.nanos = nanos
+
+    def __eq__(self, other: object) -> bool:
+        return self.__class__ is other.__class__ and self.nanos == other.nanos  # type: ignore[attr-defined]
+
+    def __hash__(self) -> int:
+        return hash((self.__class__, self.nanos))
+
+    def __repr__(self) -> str:
+        return f"{self.__class__.__name__}({self.nanos})"
+
+
+class Duration(_Nanoseconds):
+    """A length of time in nanoseconds, within 64 bits."""
+
+    __slots__ = ()
+
+
+class Timestamp(_Nanoseconds):
+    """A moment: nanoseconds since 1970-01-01T00:00:00Z, between the years 1 and 9999."""
+
+    __slots__ = ()
+
+
+class Optional:
+    """A value that may be absent."""
+
+    __slots__ = ("present", "value")
+
+    def __init__(self, value: Any, *, present: bool = True) -> None:
+        self.value, self.present = value, present
+
+    def __repr__(self) -> str:
+        return f"Optional({self.value!r})" if self.present else "NONE"
+
+
+NONE: Final = Optional(None, present=False)
+
+
+class Opaque:
+    """Base of Kubernetes' own types: only their functions know what is inside.
+
+    ``type_name`` is CEL's name of the type. Python's ``==`` between such a value and anything of another class raises,
+    so that compiled code notices what CEL calls `no such overload`.
+    """
+
+    __slots__ = ()
+    type_name: str = ""
+
+    def same(self, other: Any) -> bool:
+        """Equality with another value of the same class."""
+        raise NotImplementedError
+
+    def size(self) -> int:
+        """The size that costs are counted with."""
+        return 1
+
+    def __eq__(self, other: object) -> bool:
+        outcome = equal(self, other)
+        if outcome.__class__ is Failure:
+            raise TypeError("no such overload")
+        return bool(outcome)
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __str__(self) -> str:
+        return self.type_name
+
+
+class MutableList(list[Any]):
+    """The accumulator of a comprehension that builds a list: concatenation extends it in place."""
+
+    __slots__ = ()
+
+
+class MutableMap(dict[Any, Any]):
+    """The accumulator of a comprehension that builds a map."""
+
+    __slots__ = ()
+
+
+def encode_key(key: Any) -> Any:
+    """A map key in a form in which Python keeps bool, int, uint and double apart."""
+    kind = key.__class__
+    if kind is str or kind is int:
+        return key
+    if kind is bool:
+        return ("b", key)
+    if kind is UInt:
+        return ("u", int(key))
+    if kind is float:
+        return ("d", key)
+    if isinstance(key, (list, dict)):
+        return ("o", repr(key))
+    return ("o", key)
+
+
+def decode_key(key: Any) -> Any:
+    """The inverse of `encode_key`."""
+    if key.__class__ is not tuple:
+        return key
+    return UInt(key[1]) if key[0] == "u" else key[1]
+
+
+def keys(mapping: dict[Any, Any]) -> Iterator[Any]:
+    """The keys of a map as values."""
+    return map(decode_key, list(mapping))
+
+
+_ABSENT: Final = object()
+
+
+def find(mapping: dict[Any, Any], key: Any) -> tuple[Any, bool]:
+    """The value under ``key``, found also through another numeric type of the same amount."""
+    kind = key.__class__
+    found = mapping.get(encode_key(key), _ABSENT)
+    if found is _ABSENT and kind is not str and kind is not bool and isinstance(key, (int, float)):
+        found = _find_number(mapping, key)
+    if found is not _ABSENT:
+        return found, True
+    default = getattr(mapping, "default", None)
+    return (default, True) if default is not None else (None, False)
+
+
+def _find_number(mapping: dict[Any, Any], key: float) -> Any:
+    if key.__class__ is float:
+        if key != key or key in (float("inf"), float("-inf")) or key != int(key):
+            return _ABSENT
+    whole = int(key)
+    if key.__class__ is not int and MIN_INT <= whole <= MAX_INT and whole in mapping:
+        return mapping[whole]
+    if key.__class__ is not UInt and 0 <= whole <= MAX_UINT:
+        return mapping.get(("u", whole), _ABSENT)
+    return _ABSENT
+
+
+_NAMES: Final[dict[type, str]] = {
+    type(None): "null_type",
+    bool: "bool",
+    int: "int",
+    UInt: "uint",
+    float: "double",
+    str: "string",
+    bytes: "bytes",
+    list: "list",
+    MutableList: "list",
+    dict: "map",
+    MutableMap: "map",
+    TypeValue: "type",
+    Optional: "optional_type",
+    Duration: "google.protobuf.Duration",
+    Timestamp: "google.protobuf.Timestamp",
+}
+
+
+def type_name(value: Any) -> str:
+    """The name of a value's type at run time."""
+    name = _NAMES.get(value.__class__)
+    if name is not None:
+        return name
+    if isinstance(value, Opaque):
+        return value.type_name
+    return "map" if isinstance(value, dict) else "list" if isinstance(value, list) else "unknown"
+
+
+_NUMBERS: Final = frozenset((int, UInt, float))
+
+
+def equal(left: Any, right: Any) -> bool | Failure:
+    """CEL's ``==``: false across types, numbers by amount, `no such overload` where a Kubernetes type is on the left."""
+    if left is None or right is None:
+        return left is right
+    return _equal_values(left, right)
+
+
+def _equal_values(left: Any, right: Any) -> bool | Failure:
+    kind, other = left.__class__, right.__class__
+    if kind in _NUMBERS:
+        return other in _NUMBERS and bool(left == right)
+    if kind is str or kind is bool or kind is bytes:
+        return other is kind and bool(left == right)
+    if isinstance(left, Opaque):
+        if other is not kind:
+            return NO_SUCH_OVERLOAD
+        if getattr(right, "pointer", False):
+            return NO_SUCH_OVERLOAD
+        return left.same(right)
+    if isinstance(left, list):
+        if not isinstance(right, list) or len(left) != len(right):
+            return False
+        return all(equal(a, b) is not False for a, b in zip(left, right, strict=True))
+    if isinstance(left, dict):
+        return _equal_maps(left, right)
+    if kind is Optional:
+        return _equal_optionals(left, right)
+    if left is None or right is None:
+        return left is right
+    return other is kind and bool(left == right)
+
+
+def _equal_maps(left: dict[Any, Any], right: Any) -> bool:
+    if not isinstance(right, dict) or len(left) != len(right):
+        return False
+    for key, value in left.items():
+        other, found = find(right, decode_key(key))
+        if not found or equal(value, other) is False:
+            return False
+    return True
+
+
+def _equal_optionals(left: Optional, right: Any) -> bool | Failure:
+    if right.__class__ is not Optional:
+        return False
+    if not left.present or not right.present:
+        return left.present == right.present
+    return _equal_values(left.value, right.value)
+
+
+def contains(values: list[Any], wanted: Any) -> bool:
+    """Whether ``wanted in values``."""
+    return any(_equal_values(wanted, value) is True for value in values)
+
+
+_ORDERED: Final = frozenset((int, UInt, float, bool, str, bytes, Duration, Timestamp))
+
+
+def compare(left: Any, right: Any) -> int | Failure:
+    """-1, 0 or 1, or a failure for values that have no order."""
+    kind, other = left.__class__, right.__class__
+    if kind in _NUMBERS and other in _NUMBERS:
+        if left != left or right != right:
+            return Failure("NaN values cannot be ordered")
+        return (left > right) - (left < right)
+    if kind is not other or kind not in _ORDERED:
+        return NO_SUCH_OVERLOAD
+    if kind is Duration or kind is Timestamp:
+        left, right = left.nanos, right.nanos
+    return (left > right) - (left < right)
+
+
+def text(value: Any) -> str:
+    """A value as error texts show it."""
+    kind = value.__class__
+    if kind is str:
+        return str(value)
+    if value is None:
+        return "null"
+    if kind is bool:
+        return "true" if value else "false"
+    if kind is float:
+        return go_float(value)
+    if kind is UInt:
+        return str(int(value))
+    if kind is TypeValue:
+        return str(value.name)
+    if kind is bytes:
+        return "[" + " ".join(map(str, value)) + "]"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(text, value)) + "]"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{text(decode_key(k))}: {text(v)}" for k, v in value.items()) + "}"
+    if kind is Optional:
+        return f"optional({text(value.value)})" if value.present else "optional.none()"
+    return str(value)
+
+
+def go_float(value: float) -> str:
+    """A double as Go's ``%v`` writes it: shortest digits, exponent from 1e21 on and below 1e-4."""
+    if value != value:
+        return "NaN"
+    if value in (float("inf"), float("-inf")):
+        return "+Inf" if value > 0 else "-Inf"
+    if value == 0:
+        return "-0" if str(value).startswith("-") else "0"
+    if 1e-4 <= abs(value) < 1e21:
+        shown = format(value, "f") if "e" in repr(value) else repr(value)
+        if "e" in repr(value):
+            shown = _expand(repr(value))
+        return shown[:-2] if shown.endswith(".0") else shown
+    mantissa, _, exponent = (repr(value) if "e" in repr(value) else format(value, "e")).partition("e")
+    if "e" not in repr(value):
+        mantissa, exponent = _scientific(repr(value))
+    power = int(exponent)
+    return f"{mantissa}e{'-' if power < 0 else '+'}{abs(power):02d}"
+
+
+def _expand(shown: str) -> str:
+    mantissa, _, exponent = shown.partition("e")
+    sign = "-" if mantissa.startswith("-") else ""
+    whole, _, fraction = mantissa.lstrip("-").partition(".")
+    power = int(exponent)
+    if power >= 0:
+        fraction = fraction.ljust(power, "0")
+        return f"{sign}{whole}{fraction[:power]}" + (f".{fraction[power:]}" if fraction[power:] else "")
+    return f"{sign}0.{'0' * (-power - 1)}{whole}{fraction}"
+
+
+def _scientific(shown: str) -> tuple[str, str]:
+    sign = "-" if shown.startswith("-") else ""
+    whole, _, fraction = shown.lstrip("-").partition(".")
+    digits = (whole + fraction).lstrip("0")
+    power = len(whole) - 1 if whole != "0" else -(len(fraction) - len(fraction.lstrip("0")) + 1)
+    digits = digits.rstrip("0") or "0"
+    return f"{sign}{digits[0]}" + (f".{digits[1:]}" if len(digits) > 1 else ""), str(power)
