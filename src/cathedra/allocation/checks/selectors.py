@@ -178,16 +178,33 @@ class Questions:
         if key not in self._compiled:
             if len(self._compiled) >= self.LIMIT:
                 del self._compiled[next(iter(self._compiled))]
-            try:
-                self._compiled[key] = compile_selector(
-                    expression,
-                    consumable_capacity=features.consumable_capacity,
-                    list_attributes=features.list_type_attributes,
-                    mode="stored" if features.behaviour.lists_are_iterable_without_gate else "new",
-                )
-            except CompileError as error:
-                self._compiled[key] = Failure(0, True, str(error))
+            self._compiled[key] = _compiled(expression, features)
         return self._compiled[key]
+
+
+def _compiled(expression: str, features: Features) -> DeviceSelector | Failure:
+    try:
+        if not features.behaviour.lists_are_iterable_without_gate and not features.list_type_attributes:
+            _refuse_iteration(expression, features)
+        return compile_selector(
+            expression,
+            consumable_capacity=features.consumable_capacity,
+            list_attributes=features.list_type_attributes,
+            mode="stored",
+        )
+    except CompileError as error:
+        return Failure(0, True, str(error))
+
+
+def _refuse_iteration(expression: str, features: Features) -> None:
+    """Raise for an expression that iterates over an attribute, as 1.36 does; new expressions are still held to that."""
+    try:
+        compile_selector(
+            expression, consumable_capacity=features.consumable_capacity, list_attributes=False, mode="new"
+        )
+    except CompileError as error:
+        if "cannot be range of a comprehension" in str(error):
+            raise
 
 
 _MISSING_KEY: Final = "no such key: "

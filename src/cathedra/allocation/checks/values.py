@@ -23,13 +23,16 @@ _SEMVER: Final = re.compile(
 )
 
 
-def constraint_value(signature: Signature, name: str, features: Features) -> Value | None:
-    """The value of the attribute ``name`` as constraints see it; computed once per signature."""
+def constraint_value(signature: Signature, name: str, features: Features, *, distinct: bool) -> Value | None:
+    """The value of the attribute ``name`` as a constraint sees it; computed once per signature.
+
+    Only matchAttribute knows the precedence of versions; ``distinct`` compares their texts.
+    """
     memo = signature.answers
-    key = (name, features.list_type_attributes, features.behaviour)
+    key = (name, features.list_type_attributes, features.behaviour, distinct)
     if key not in memo:
         attribute = signature.attribute(name)
-        value = None if attribute is None else scalar_or_set(attribute, features)
+        value = None if attribute is None else scalar_or_set(attribute, features, distinct=distinct)
         if value is None and attribute is not None and features.behaviour.unknown_value_may_come_first:
             value = None if features.list_type_attributes else ("unknown", None)
         memo[key] = value
@@ -37,7 +40,7 @@ def constraint_value(signature: Signature, name: str, features: Features) -> Val
     return found
 
 
-def scalar_or_set(attribute: DeviceAttribute, features: Features) -> Value | None:
+def scalar_or_set(attribute: DeviceAttribute, features: Features, *, distinct: bool) -> Value | None:
     """The comparable form of an attribute's value."""
     scalar = _scalar(attribute)
     if features.list_type_attributes:
@@ -47,7 +50,7 @@ def scalar_or_set(attribute: DeviceAttribute, features: Features) -> Value | Non
     if scalar is None:
         return None
     kind, value = scalar
-    if kind == "version" and features.behaviour.versions_match_by_precedence:
+    if kind == "version" and not distinct and features.behaviour.versions_match_by_precedence:
         return kind, _precedence(str(value))
     return kind, value
 

@@ -141,8 +141,6 @@ class PlainSearch:
             if needed.error:
                 raise FatalError(needed.error)
             return False
-        if self.mends and not self.problem.is_shareable(record):
-            return needed.fits_alone
         state, place = self.problem.state_of(position)
         return needed.fits(_added(state.capacity.get(place), self.capacity.get(position)))
 

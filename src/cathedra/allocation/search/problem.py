@@ -15,11 +15,10 @@ from cathedra.allocation.errors import FatalError, NodeError
 from cathedra.allocation.features import Features
 from cathedra.allocation.search.requests import CLAIM_LIMIT, ClaimPlan, Constraint, Obstacle, Option
 from cathedra.allocation.supply.devices import DeviceRecord
-from cathedra.allocation.supply.ledger import LedgerSnapshot
 from cathedra.allocation.supply.pools import NodeView, PoolState, PoolStatus, PoolView
 from cathedra.api.core import core_v1
 
-__all__ = ["Choice", "Problem", "RequestOnNode", "Solution", "expand"]
+__all__ = ["Choice", "Placement", "Problem", "RequestOnNode", "Solution", "declares_optional_operations", "expand"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -78,7 +77,7 @@ class Problem:
         plans: Sequence[ClaimPlan],
         node: core_v1.Node,
         view: NodeView,
-        ledger: LedgerSnapshot,
+        states: tuple[PoolState, ...],
         features: Features,
     ) -> None:
         self.plans = plans
@@ -86,7 +85,7 @@ class Problem:
         self.view = view
         self.features = features
         self.devices = view.devices
-        self.states = view.states(ledger, shares=features.consumable_capacity)
+        self.states = states
         self.pool_of = [index for index, pool in enumerate(view.usable) for _ in pool.devices]
         self.operations_optional = features.optional_node_operations and declares_optional_operations(node)
         self.requests: list[list[RequestOnNode]] = []
@@ -143,14 +142,16 @@ class Problem:
         """
         for name, expression in option.derived:
             if name == constraint.attribute:
-                return self._derived(name, expression, record)
-        return constraint_value(record.signature, constraint.attribute, self.features)
+                return self._derived(name, expression, record, distinct=constraint.distinct)
+        return constraint_value(
+            record.signature, constraint.attribute, self.features, distinct=constraint.distinct
+        )
 
-    def _derived(self, name: str, expression: str, record: DeviceRecord) -> Value | None:
+    def _derived(self, name: str, expression: str, record: DeviceRecord, *, distinct: bool) -> Value | None:
         from cathedra.allocation.checks.derived import derive
 
         attribute = derive(name, expression, record, self.features)
-        return None if attribute is None else scalar_or_set(attribute, self.features)
+        return None if attribute is None else scalar_or_set(attribute, self.features, distinct=distinct)
 
 
 def declares_optional_operations(node: core_v1.Node) -> bool:
@@ -195,18 +196,20 @@ def expand(problem: Problem) -> None:
 def _choice(problem: Problem, option: Option) -> Choice:
     if not option.all_devices:
         return Choice(option, option.count)
+    # Kubernetes' stable implementation has kept the older answer.
+    fatal = problem.features.behaviour.bad_pool_under_all_is_fatal or problem.features.stable
+    positions: list[int] = []
+    position = 0
     for pool in problem.view.pools:
-        if pool.status is PoolStatus.COMPLETE:
-            continue
-        trouble = "being updated" if pool.status is PoolStatus.INCOMPLETE else "invalid"
-        text = f"{option.where}: asks for all devices, but resource pool {pool} is currently {trouble}"
-        raise (FatalError if problem.features.behaviour.bad_pool_under_all_is_fatal else NodeError)(text)
-    positions = tuple(
-        position
-        for position, record in enumerate(problem.devices)
-        if problem.selectable(option, position) and _could_serve(problem, option, record, position)
-    )
-    return Choice(option, len(positions), positions)
+        if pool.status is not PoolStatus.COMPLETE:
+            trouble = "being updated" if pool.status is PoolStatus.INCOMPLETE else "invalid"
+            text = f"{option.where}: asks for all devices, but resource pool {pool} is currently {trouble}"
+            raise (FatalError if fatal else NodeError)(text)
+        for record in pool.devices:
+            if problem.selectable(option, position) and _could_serve(problem, option, record, position):
+                positions.append(position)
+            position += 1
+    return Choice(option, len(positions), tuple(positions))
 
 
 def _could_serve(problem: Problem, option: Option, record: DeviceRecord, position: int) -> bool:

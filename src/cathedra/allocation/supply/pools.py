@@ -235,11 +235,15 @@ class _Gathering:
             made = self._pool(pool, records)
             if made is not None:
                 pools.append(made)
-        pools.sort(key=lambda pool: (pool.has_binding and pool.status is PoolStatus.COMPLETE, _bytes(pool.id)))
+        if not self.features.stable:
+            pools.sort(key=lambda pool: (pool.has_binding and pool.status is PoolStatus.COMPLETE, _bytes(pool.id)))
         return NodeView(tuple(pools), self.snapshot, bound, tuple(depends), self.node)
 
     def _relevant(self, bound: tuple[SliceRecord, ...]) -> Iterator[SliceRecord]:
-        for record in (*bound, *self.snapshot.unbound):
+        candidates: Iterable[SliceRecord] = (*bound, *self.snapshot.unbound)
+        if self.features.stable:
+            candidates = sorted(candidates, key=lambda record: record.sequence)
+        for record in candidates:
             if self._exists(record) and self._considered(record) and self._reaches(record):
                 yield record
         if self.everywhere:

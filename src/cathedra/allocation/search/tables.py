@@ -1,0 +1,154 @@
+"""What the fast search knows before it starts: per option the devices that pass every test which nothing in the call can change.
+
+A test's outcome depends on a device's kind alone, so it is made once per kind and pod; a whole pool is answered by its shape. Nodes
+that look alike thus share the work down to a few shifts and masks (spec: allocation.md, 15.4).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from cathedra.allocation.checks.capacity import Unusable, usage
+from cathedra.allocation.checks.selectors import Failure
+from cathedra.allocation.checks.taints import first_untolerated
+from cathedra.allocation.features import Features
+from cathedra.allocation.search.problem import Problem
+from cathedra.allocation.search.requests import ClaimPlan, Obstacle, Option
+from cathedra.allocation.supply.devices import DeviceRecord
+from cathedra.allocation.supply.pools import PoolState, PoolView
+
+__all__ = ["PoolMasks", "Tables", "bases"]
+
+_NO, _YES, _RISK = 0, 1, 2
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PoolMasks:
+    """Masks over the devices of one pool."""
+
+    options: tuple[int, ...]
+    """Per option the devices that pass all fixed tests."""
+    risky: bool
+    """Some test may fail with an error: the walk itself decides what happens."""
+    shareable: int
+
+
+class Tables:
+    """Fixed tests of one pod's options; kept by the prepared requests."""
+
+    def __init__(self, plans: Sequence[ClaimPlan], features: Features) -> None:
+        self.features = features
+        self.plans = plans
+        self.options: list[Option] = [
+            option
+            for plan in plans
+            for request in plan.requests
+            for option in request.options
+            if not isinstance(option, Obstacle)
+        ]
+        self._derives = any(option.derived for option in self.options)
+        self._kinds: list[dict[tuple[int, bool], int]] = [{} for _ in self.options]
+        self._pools: dict[tuple[int, bool], PoolMasks] = {}
+
+    @property
+    def walk_decides(self) -> bool:
+        """Whether the claims themselves make the order of the walk visible."""
+        return self._derives or any(
+            option.all_devices and constraint.concerns(option)
+            for option in self.options
+            for constraint in self.plans[option.claim].constraints
+        )
+
+    def pool(self, pool: PoolView, *, operations: bool) -> PoolMasks:
+        """The masks of ``pool``, on a node that can leave out ``operations`` or not."""
+        key = (pool.shape, operations)
+        known = self._pools.get(key)
+        if known is None:
+            known = self._pools[key] = self._build(pool, operations)
+        return known
+
+    def _build(self, pool: PoolView, operations: bool) -> PoolMasks:
+        masks = []
+        risky = False
+        for option, kinds in zip(self.options, self._kinds, strict=True):
+            mask = 0
+            bit = 1
+            for record in pool.devices:
+                key = (record.kind, operations)
+                verdict = kinds.get(key)
+                if verdict is None:
+                    verdict = kinds[key] = self._test(option, record, operations)
+                if verdict == _YES:
+                    mask |= bit
+                elif verdict == _RISK:
+                    risky = True
+                bit <<= 1
+            masks.append(mask)
+        shareable = 0
+        if self.features.consumable_capacity:
+            shareable = sum(1 << place for place, record in enumerate(pool.devices) if record.shareable)
+        return PoolMasks(tuple(masks), risky, shareable)
+
+    def _test(self, option: Option, record: DeviceRecord, operations: bool) -> int:
+        features = self.features
+        device = record.device
+        if device.binding_conditions and not features.device_binding_and_status:
+            return _NO
+        verdict = option.question.verdict(record.signature)
+        if isinstance(verdict, Failure):
+            return _RISK
+        if not verdict:
+            return _NO
+        target = record.own_target
+        if target is not None and target.problem and not target.name and not target.all_nodes:
+            return _RISK
+        if features.consumable_capacity:
+            needed = usage(record.signature, option.capacity, option.capacity_key, features)
+            if isinstance(needed, Unusable):
+                return _RISK if needed.error else _NO
+            if not needed.fits_alone:
+                return _NO
+        if record.slice.skip_operations and not operations:
+            return _NO
+        if device.consumes_counters and not features.partitionable_devices:
+            return _NO
+        if features.device_taints and first_untolerated(record.taints, option.tolerations) is not None:
+            return _NO
+        return _YES
+
+
+def bases(tables: Tables, problem: Problem) -> tuple[list[int], int] | None:
+    """Per option the devices of a node that pass all fixed tests and are free, and the shareable ones.
+
+    None if a test may fail with an error.
+    """
+    found = [0] * len(tables.options)
+    shareable = 0
+    consumable = tables.features.consumable_capacity
+    view = problem.view
+    for pool, state, offset in zip(view.usable, problem.states, view.offsets, strict=True):
+        masks = tables.pool(pool, operations=problem.operations_optional)
+        if masks.risky:
+            return None
+        shareable |= masks.shareable << offset
+        closed = state.taken | (state.shared & ~masks.shareable)
+        for number, option in enumerate(tables.options):
+            mask = masks.options[number]
+            if not option.admin:
+                mask &= ~closed
+            if consumable and state.capacity:
+                mask = _with_room(mask, pool, state, option, tables.features)
+            found[number] |= mask << offset
+    if view.node_mask is not None:
+        found = [mask & view.node_mask for mask in found]
+    return found, shareable
+
+
+def _with_room(mask: int, pool: PoolView, state: PoolState, option: Option, features: Features) -> int:
+    for place, used in state.capacity.items():
+        if mask >> place & 1:
+            needed = usage(pool.devices[place].signature, option.capacity, option.capacity_key, features)
+            if isinstance(needed, Unusable) or not needed.fits(used):
+                mask &= ~(1 << place)
+    return mask
