@@ -1,0 +1,96 @@
+"""Devices that must be attached before the pod is bound (spec: scheduling.md, section 10)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cathedra.api.resource import ResourceClaim
+from cathedra.api.struct import from_dict, replace
+from tests.unit.scheduler.objects import claim, device_class, node, pod, slice_
+from tests.unit.scheduler.world import World, play
+
+CONDITIONS = {"bindingConditions": ["Attached"], "bindingFailureConditions": ["Broken"]}
+WAITING = ("BindingConditionsPending", "waiting for binding conditions for device on node n1")
+
+
+async def prepare(world: World) -> None:
+    await world.create(device_class(), node("n1"), slice_("n1", 1, **CONDITIONS), claim("c"))
+    await world.create(pod("p", resourceClaims=[{"name": "c", "resourceClaimName": "c"}]))
+    await world.settle(1)
+
+
+async def report(world: World, condition: str) -> None:
+    stored = await world.claim("c")
+    entry: dict[str, Any] = {
+        "driver": "gpu.example.com",
+        "pool": "n1",
+        "device": "gpu-0",
+        "conditions": [{"type": condition, "status": "True", "reason": "Because", "message": "so it is"}],
+    }
+    devices = from_dict(ResourceClaim, {"status": {"devices": [entry]}}).status.devices
+    await world.api(ResourceClaim).update_status(replace(stored, status=replace(stored.status, devices=devices)))
+
+
+def test_the_pod_is_bound_when_the_device_is_attached() -> None:
+    async def body(world: World) -> None:
+        await prepare(world)
+        assert await world.node_of("p") == ""
+        assert await world.events("p") == [WAITING]
+        allocation = (await world.claim("c")).status.allocation
+        assert allocation is not None
+        assert allocation.allocation_timestamp is not None
+        await report(world, "Attached")
+        await world.settle(0.1)
+        assert await world.node_of("p") == "n1"
+
+    play(body)
+
+
+def test_a_failure_sends_the_pod_back_and_frees_the_claim() -> None:
+    async def body(world: World) -> None:
+        await prepare(world)
+        await report(world, "Broken")
+        await world.settle(0.1)
+        reason, message = await world.condition("p")
+        assert (reason, message) == (
+            "SchedulerError",
+            'running PreBind plugin "DynamicResources": '
+            'device binding failed: claim=c, reason=Because, message="so it is"',
+        )
+        assert (await world.claim("c")).status.reserved_for == ()
+        await world.settle(2)
+        told = [text for reason, text in await world.events("p") if reason == "FailedScheduling"]
+        assert any("deallocation of ResourceClaim completed" in text for text in told)
+
+    play(body)
+
+
+def test_a_device_that_is_never_attached_times_out_after_ten_minutes() -> None:
+    async def body(world: World) -> None:
+        await prepare(world)
+        await world.settle(595)
+        assert await world.condition("p") == ("", "")
+        await world.settle(10)
+        told = [text for reason, text in await world.events("p") if reason == "FailedScheduling"]
+        assert any("device binding timeout: " in text for text in told)
+
+    play(body)
+
+
+def test_other_pods_are_bound_while_one_waits() -> None:
+    async def body(world: World) -> None:
+        await prepare(world)
+        await world.create(pod("other"))
+        await world.settle(0.1)
+        assert await world.node_of("other") == "n1"
+
+    play(body)
+
+
+def test_without_the_feature_such_devices_are_given_to_nobody() -> None:
+    async def body(world: World) -> None:
+        await prepare(world)
+        assert await world.devices("c") == []
+        assert "1 cannot allocate all claims" in (await world.condition("p"))[1]
+
+    play(body, gates={"DRADeviceBindingConditions": False})

@@ -1,0 +1,183 @@
+"""Extended resources that devices provide (spec: scheduling.md, section 12)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cathedra.api.core.core_v1 import Pod
+from cathedra.api.resource import DeviceClass, ResourceClaim
+from cathedra.api.struct import from_dict
+from cathedra.scheduler.dynamicresources.extended_resources import class_of, requests_for
+from tests.unit.scheduler.objects import device_class, node, pod, slice_
+from tests.unit.scheduler.world import World, play
+
+FPGA = "acme.test/fpga"
+
+
+def container(name: str, count: int, *, sidecar: bool = False, **more: str) -> dict[str, Any]:
+    requests = {**({FPGA: str(count)} if count else {}), **more}
+    policy = {"restartPolicy": "Always"} if sidecar else {}
+    return {"name": name, "resources": {"requests": requests}, **policy}
+
+
+def made(inits: list[dict[str, Any]], containers: list[dict[str, Any]]) -> tuple[dict[str, int], list[tuple[str, str]]]:
+    """Request → count, and (container, request) pairs."""
+    found = requests_for(pod("p", initContainers=inits, containers=containers), {FPGA: "fpga"})
+    counts = {request.name: request.exactly.count for request in found.requests if request.exactly is not None}
+    return counts, [(mapping.container_name, mapping.request_name) for mapping in found.mappings]
+
+
+def test_every_long_lived_container_has_a_request_of_its_own() -> None:
+    counts, mappings = made([container("s", 1, sidecar=True)], [container("a", 2, cpu="1"), container("b", 0)])
+    assert counts == {"container-0-request-0": 1, "container-1-request-0": 2}
+    assert mappings == [("s", "container-0-request-0"), ("a", "container-1-request-0")]
+
+
+def test_the_number_of_a_request_is_the_place_of_its_resource_among_the_containers_resources() -> None:
+    counts, _ = made([], [container("a", 1, **{"aaa.test/x": "1"})])
+    assert counts == {"container-0-request-1": 1}
+
+
+def test_an_init_container_uses_the_devices_of_the_containers_after_it() -> None:
+    counts, mappings = made([container("init", 2)], [container("a", 2), container("b", 1)])
+    assert counts == {"container-1-request-0": 2, "container-2-request-0": 1}
+    assert ("init", "container-1-request-0") in mappings
+
+
+def test_of_several_init_containers_that_need_more_the_largest_remainder_serves_all() -> None:
+    counts, mappings = made([container("i0", 2), container("i1", 4), container("i2", 3)], [container("a", 1)])
+    assert counts == {"container-1-request-0": 3, "container-3-request-0": 1}
+    assert mappings == [
+        ("a", "container-3-request-0"),
+        ("i0", "container-3-request-0"),
+        ("i0", "container-1-request-0"),
+        ("i1", "container-3-request-0"),
+        ("i1", "container-1-request-0"),
+        ("i2", "container-3-request-0"),
+        ("i2", "container-1-request-0"),
+    ]
+
+
+def test_a_sidecar_before_the_init_container_is_busy_and_lends_nothing() -> None:
+    counts, _ = made([container("s", 1, sidecar=True), container("init", 1)], [container("a", 0)])
+    assert counts == {"container-0-request-0": 1, "container-1-request-0": 1}
+
+
+def test_requests_are_sorted_as_text() -> None:
+    counts, _ = made([], [container(f"c{i}", 1) for i in range(11)])
+    assert list(counts)[:3] == ["container-0-request-0", "container-1-request-0", "container-10-request-0"]
+
+
+def test_of_classes_with_one_resource_name_the_newest_wins_and_then_the_smaller_name() -> None:
+    def class_(name: str, created: str) -> DeviceClass:
+        metadata = {"name": name, "creationTimestamp": created}
+        return from_dict(DeviceClass, {"metadata": metadata, "spec": {"extendedResourceName": FPGA}})
+
+    old, new, same = (
+        class_("a", "2026-01-01T00:00:00Z"),
+        class_("c", "2026-01-02T00:00:00Z"),
+        class_("b", "2026-01-02T00:00:00Z"),
+    )
+    assert class_of(FPGA, [old, new]) == "c"
+    assert class_of(FPGA, [old, new, same]) == "b"
+    assert class_of("deviceclass.resource.kubernetes.io/a", [old]) == "a"
+    assert class_of("deviceclass.resource.kubernetes.io/z", [old]) is None
+
+
+def fpga_pod(name: str = "p") -> Pod:
+    return pod(name, requests={FPGA: "1"})
+
+
+async def special_claims(world: World) -> list[ResourceClaim]:
+    return list((await world.api(ResourceClaim).list()).items)
+
+
+def test_the_scheduler_makes_a_claim_and_tells_the_kubelet_who_uses_what() -> None:
+    async def body(world: World) -> None:
+        await world.create(device_class(extendedResourceName=FPGA), node("plain"), node("n1"), slice_("n1"))
+        await world.create(fpga_pod())
+        await world.settle()
+        bound = await world.pod("p")
+        assert bound.spec.node_name == "n1"
+        [claim] = await special_claims(world)
+        assert claim.metadata.name.startswith("p-extended-resources-")
+        assert claim.metadata.annotations == {"resource.kubernetes.io/extended-resource-claim": "true"}
+        assert [r.uid for r in claim.status.reserved_for] == [bound.metadata.uid]
+        told = bound.status.extended_resource_claim_status
+        assert told is not None
+        assert told.resource_claim_name == claim.metadata.name
+        assert [(m.container_name, m.resource_name, m.request_name) for m in told.request_mappings] == [
+            ("c", FPGA, "container-0-request-0")
+        ]
+
+    play(body)
+
+
+def test_a_node_with_a_device_plugin_needs_no_claim() -> None:
+    async def body(world: World) -> None:
+        await world.create(device_class(extendedResourceName=FPGA), node("n1", **{FPGA: "1"}), fpga_pod())
+        await world.settle()
+        assert await world.node_of("p") == "n1"
+        assert await special_claims(world) == []
+
+    play(body)
+
+
+def test_devices_of_extended_resources_are_not_given_twice() -> None:
+    async def body(world: World) -> None:
+        await world.create(device_class(extendedResourceName=FPGA), node("n1"), slice_("n1", 2))
+        await world.create(*(fpga_pod(f"p{i}") for i in range(3)))
+        await world.settle(2)
+        assert sorted([await world.node_of(f"p{i}") for i in range(3)]) == ["", "n1", "n1"]
+        results = [
+            r for c in await special_claims(world) if c.status.allocation for r in c.status.allocation.devices.results
+        ]
+        assert sorted(result.device for result in results) == ["gpu-0", "gpu-1"]
+
+    play(body)
+
+
+def test_a_failed_binding_deletes_the_claim_again() -> None:
+    class NoBinding:
+        def __init__(self, inner: Any) -> None:
+            self._inner = inner
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._inner, name)
+
+        async def create(self, ref: Any, *args: Any, **more: Any) -> Any:
+            if more.get("subresource") == "binding":
+                raise ConnectionError("no")
+            return await self._inner.create(ref, *args, **more)
+
+    async def body(world: World) -> None:
+        await world.create(device_class(extendedResourceName=FPGA), node("n1"), slice_("n1"), fpga_pod())
+        await world.settle()
+        assert await special_claims(world) == []
+        assert (await world.condition("p"))[0] == "SchedulerError"
+
+    play(body, transport=NoBinding)
+
+
+def test_a_claim_left_by_an_earlier_scheduler_is_deleted_first() -> None:
+    async def body(world: World) -> None:
+        await world.create(device_class(extendedResourceName=FPGA), node("n1"), slice_("n1"))
+        await world.create(pod("p", requests={FPGA: "1"}, schedulingGates=[{"name": "wait"}]))
+        waiting = await world.pod("p")
+        owner = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": waiting.metadata.uid, "controller": True}
+        metadata = {
+            "name": "left",
+            "namespace": "default",
+            "annotations": {"resource.kubernetes.io/extended-resource-claim": "true"},
+            "ownerReferences": [owner],
+        }
+        await world.create(from_dict(ResourceClaim, {"metadata": metadata}))
+        await world.settle(0.1)
+        from cathedra.api.struct import replace
+
+        await world.api(Pod).update(replace(waiting, spec=replace(waiting.spec, scheduling_gates=())))
+        await world.settle(3)
+        assert await world.node_of("p") == "n1"
+        assert "left" not in [claim.metadata.name for claim in await special_claims(world)]
+
+    play(body)
