@@ -1,8 +1,8 @@
 """Pods per second from creation to binding: API server with a durable store, resource claim controller, scheduler.
 
-The workloads carry the names of Kubernetes' scheduler_perf and have its shape (spec: scheduling.md, section 19). Everything
-runs in one process and on one event loop; nodes are objects without an agent. Kubernetes' figures are its own control
-plane's on a machine of this kind where there is one, otherwise what upstream calls typical for its CI.
+The workloads carry the names of Kubernetes' scheduler_perf and have its shape (spec: scheduling.md, section 19).
+Everything runs in one process and on one event loop; nodes are objects without an agent. Kubernetes' figures are its
+own control plane's on a machine of this kind where there is one, otherwise what upstream calls typical for its CI.
 
     python -m benchmarks scheduler
     python benchmarks/scheduler.py [NAME ...]
@@ -23,7 +23,7 @@ from cathedra.api.core.core_v1 import Namespace, Node, Pod
 from cathedra.api.core.meta_v1 import ObjectMeta
 from cathedra.api.gates import FeatureGates
 from cathedra.api.resource import DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
-from cathedra.api.struct import from_dict
+from cathedra.api.struct import from_dict, replace
 from cathedra.apiserver.config import ServerConfig
 from cathedra.apiserver.server import APIServer
 from cathedra.apiserver.storage.sqlite import SQLiteStorage
@@ -239,12 +239,6 @@ def _allocated(claim: ResourceClaim, node: str, device: int) -> ResourceClaim:
     # Somebody uses the claim, or the controller would deallocate it.
     user = {"resource": "pods", "name": "somebody", "uid": f"uid-{claim.metadata.name}"}
     status = from_dict(ResourceClaim, {"status": {"allocation": allocation, "reservedFor": [user]}}).status
-    return _with_status(claim, status)
-
-
-def _with_status(claim: ResourceClaim, status: object) -> ResourceClaim:
-    from cathedra.api.struct import replace
-
     return replace(claim, status=status)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from cathedra.api.core.core_v1 import Pod
 from cathedra.api.resource import DeviceClass, ResourceClaim
-from cathedra.api.struct import from_dict
+from cathedra.api.struct import from_dict, replace
 from cathedra.scheduler.dynamicresources.extended_resources import class_of, requests_for
 from tests.unit.scheduler.objects import device_class, node, pod, slice_
 from tests.unit.scheduler.world import World, play
@@ -129,10 +129,8 @@ def test_devices_of_extended_resources_are_not_given_twice() -> None:
         await world.create(*(fpga_pod(f"p{i}") for i in range(3)))
         await world.settle(2)
         assert sorted([await world.node_of(f"p{i}") for i in range(3)]) == ["", "n1", "n1"]
-        results = [
-            r for c in await special_claims(world) if c.status.allocation for r in c.status.allocation.devices.results
-        ]
-        assert sorted(result.device for result in results) == ["gpu-0", "gpu-1"]
+        allocations = [c.status.allocation for c in await special_claims(world) if c.status.allocation is not None]
+        assert sorted(r.device for a in allocations for r in a.devices.results) == ["gpu-0", "gpu-1"]
 
     play(body)
 
@@ -171,10 +169,8 @@ def test_a_claim_left_by_an_earlier_scheduler_is_deleted_first() -> None:
             "annotations": {"resource.kubernetes.io/extended-resource-claim": "true"},
             "ownerReferences": [owner],
         }
-        await world.create(from_dict(ResourceClaim, {"metadata": metadata}))
+        await world.create(from_dict(ResourceClaim, {"metadata": metadata, "status": {"allocation": {"devices": {}}}}))
         await world.settle(0.1)
-        from cathedra.api.struct import replace
-
         await world.api(Pod).update(replace(waiting, spec=replace(waiting.spec, scheduling_gates=())))
         await world.settle(3)
         assert await world.node_of("p") == "n1"
