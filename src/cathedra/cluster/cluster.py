@@ -1,0 +1,215 @@
+"""A whole cluster in one process: API server, controllers, scheduler, and nodes with their drivers.
+
+Every part is the one that also runs alone; here they share a process, an event loop and the in-process transport. Only
+the node agent and the drivers talk as they always do, over unix sockets.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import signal
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from pathlib import Path
+from random import Random
+from typing import Any, Final
+
+from cathedra.api.core.core_v1 import Node
+from cathedra.api.gates import FeatureGates
+from cathedra.apiserver.authentication.user import MASTERS_GROUP, UserInfo
+from cathedra.apiserver.config import ServeOptions, ServerConfig
+from cathedra.apiserver.server import APIServer
+from cathedra.apiserver.storage.protocol import Storage
+from cathedra.client import kubeconfig
+from cathedra.client.client import Client
+from cathedra.client.informer import SharedInformers
+from cathedra.client.kubeconfig import Target
+from cathedra.client.resources import NODES
+from cathedra.clock import Clock, SystemClock
+from cathedra.cluster.config import ClusterConfig
+from cathedra.cluster.datadir import DataDir
+from cathedra.cluster.nodes import RunningNode
+from cathedra.controllers.controller_manager import ControllerManager
+from cathedra.scheduler.scheduler import Scheduler
+
+__all__ = ["Cluster", "run_cluster"]
+
+Say = Callable[[str], None]
+"""Where a line of progress goes."""
+
+NODES_GROUP: Final = "system:nodes"
+
+
+async def run_cluster(config: ClusterConfig, *, say: Say, ready: Callable[[], None], merge_context: bool) -> int:
+    """Run a cluster until SIGINT or SIGTERM; the exit code.
+
+    Raises:
+        ConfigError: the data directory cannot be used.
+        OSError: the port is taken.
+    """
+    data = DataDir(config.data_dir)
+    with data.held():
+        stopped = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, stopped.set)
+        async with Cluster(
+            config, clock=SystemClock(), random=Random(secrets.randbits(64)), say=say
+        ).running() as cluster:
+            cluster.write_kubeconfig(data.kubeconfig, merge=merge_context)
+            waiting = asyncio.create_task(cluster.wait_ready())
+            stopping = asyncio.create_task(stopped.wait())
+            await asyncio.wait((waiting, stopping), return_when=asyncio.FIRST_COMPLETED)
+            if waiting.done():
+                await waiting
+                say(f"ready in {cluster.age():.2f} s")
+                say(f"export KUBECONFIG={data.kubeconfig}")
+                ready()
+            else:
+                waiting.cancel()
+            await stopping
+        say("stopped")
+    return 0
+
+
+class Cluster:
+    """The parts of one cluster, composed."""
+
+    def __init__(self, config: ClusterConfig, *, clock: Clock, random: Random, say: Say) -> None:
+        self.config = config
+        self.gates = FeatureGates.for_release(config.release, config.gates)
+        self._clock = clock
+        self._random = random
+        self._say = say
+        self._began = clock.monotonic()
+        self._token = secrets.token_urlsafe(32)
+        self._server: APIServer | None = None
+        self._nodes: list[RunningNode] = []
+
+    @property
+    def server(self) -> APIServer:
+        """The API server, once the cluster is running."""
+        assert self._server is not None, "the cluster is not running"
+        return self._server
+
+    def age(self) -> float:
+        """Seconds since the cluster was made."""
+        return self._clock.monotonic() - self._began
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[Cluster]:
+        """Start every part; on the way out stop them in the opposite order."""
+        self._server = await self._open_server()
+        try:
+            async with asyncio.TaskGroup() as parts:
+                tasks = [parts.create_task(job) for job in self._control_plane()]
+                for name in self.config.node_names:
+                    node = self._make_node(name)
+                    self._nodes.append(node)
+                    tasks.append(parts.create_task(node.run(), name=f"node {name}"))
+                try:
+                    yield self
+                finally:
+                    for task in tasks:
+                        task.cancel()
+        finally:
+            await self._server.close()
+
+    async def wait_ready(self) -> None:
+        """Wait until every node is Ready and its driver's slices are published."""
+        async with asyncio.TaskGroup() as group:
+            for node in self._nodes:
+                group.create_task(node.wait_ready())
+        await self._wait_nodes_ready()
+        for node in self._nodes:
+            self._say(f"{node.describe()}")
+
+    def client(self, user: str = "system:admin", groups: tuple[str, ...] = (MASTERS_GROUP,)) -> Client:
+        """The cluster's API in process, as ``user``."""
+        return Client(self.server.transport(user, groups), clock=self._clock)
+
+    def write_kubeconfig(self, path: Path, *, merge: bool) -> None:
+        """Write a stand-alone kubeconfig; with ``merge`` also enter a context into the user's own.
+
+        Raises:
+            KubeconfigError: the user's own cannot be changed.
+        """
+        pki = self.server.pki
+        assert pki is not None, "the server serves TLS"
+        administrator = pki.administrator()
+        target = Target(
+            server=self.server.url,
+            name=self.config.context,
+            certificate_authority=pki.authority_certificate,
+            client_certificate=administrator.certificate,
+            client_key=administrator.key,
+        )
+        kubeconfig.write(path, target)
+        if merge:
+            backup = kubeconfig.merge(target)
+            self._say(f"context {target.name!r} is now current" + (f" (backup: {backup})" if backup else ""))
+
+    async def _open_server(self) -> APIServer:
+        config = self.config
+        server = await APIServer.open(
+            ServerConfig(release=config.release, gates=self.gates),
+            clock=self._clock,
+            random=self._random,
+            store=self._store(),
+        )
+        agents = UserInfo("system:kube-apiserver", (MASTERS_GROUP,), "")
+        remembered = config.data_dir / "port"
+        port = config.port or (int(remembered.read_text()) if remembered.exists() else 0)
+        url = await server.serve(
+            ServeOptions(port=port, pki=config.data_dir / "pki", tokens={self._token: agents}, anonymous=False)
+        )
+        remembered.write_text(f"{server.port}\n")
+        self._say(f"API server {url} after {self.age():.2f} s")
+        return server
+
+    def _store(self) -> Storage | None:
+        config = self.config
+        if config.store == "memory":
+            return None
+        from cathedra.apiserver.storage.sqlite import SQLiteStorage
+
+        return SQLiteStorage(config.data_dir / "objects.sqlite")
+
+    def _control_plane(self) -> list[Coroutine[Any, Any, None]]:
+        informers = SharedInformers(self.client("system:apiserver"), self._clock)
+        assert self.server.pki is not None, "the server serves TLS"
+        controllers = ControllerManager(
+            self.client("system:kube-controller-manager"),
+            clock=self._clock,
+            random=self._random,
+            gates=self.gates,
+            informers=informers,
+            root_ca=self.server.pki.authority_certificate.decode(),
+        )
+        scheduler = Scheduler(
+            self.client("system:kube-scheduler"),
+            clock=self._clock,
+            random=self._random,
+            gates=self.gates,
+            informers=informers,
+        )
+        return [informers.run(), controllers.run(), scheduler.run()]
+
+    async def _wait_nodes_ready(self) -> None:
+        waiting = set(self.config.node_names)
+        nodes = self.client().resource(NODES)
+        page = await nodes.list()
+        waiting -= {node.metadata.name for node in page.items if _is_ready(node)}
+        if not waiting:
+            return
+        async with nodes.watch(resource_version=page.resource_version) as events:
+            async for event in events:
+                if _is_ready(event.object):
+                    waiting.discard(event.object.metadata.name)
+                if not waiting:
+                    return
+
+
+def _is_ready(node: Node) -> bool:
+    return any(c.type == "Ready" and c.status == "True" for c in node.status.conditions)
