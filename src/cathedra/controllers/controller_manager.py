@@ -18,6 +18,7 @@ from cathedra.client.leaderelection import LeaderElector
 from cathedra.client.transport import ResourceRef
 from cathedra.clock import Clock
 from cathedra.controllers.controller import Controller, ControllerContext
+from cathedra.controllers.devicetaints.controller import DeviceTaintEvictionController
 from cathedra.controllers.garbagecollector.controller import GarbageCollector
 from cathedra.controllers.job.controller import JobController
 from cathedra.controllers.job.ttl import TTLAfterFinishedController
@@ -34,6 +35,7 @@ FIELD_MANAGER: Final = "kube-controller-manager"
 
 CONTROLLERS: Final[Mapping[str, Callable[[ControllerContext], Controller]]] = {
     "resourceclaim-controller": ResourceClaimController,
+    "device-taint-eviction-controller": DeviceTaintEvictionController,
     "job-controller": JobController,
     "ttl-after-finished-controller": TTLAfterFinishedController,
     "node-lifecycle-controller": NodeLifecycleController,

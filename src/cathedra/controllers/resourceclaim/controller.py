@@ -19,7 +19,6 @@ from cathedra.client.workqueue import RetryLater, WorkQueue, run_workers
 from cathedra.controllers.controller import ControllerContext
 from cathedra.controllers.resourceclaim import podclaims
 from cathedra.controllers.resourceclaim.maker import ClaimMaker
-from cathedra.controllers.resourceclaim.podclaims import NotOwner
 from cathedra.controllers.resourceclaim.release import ClaimRelease, DeletedPods
 
 __all__ = ["ResourceClaimController"]
@@ -27,7 +26,6 @@ __all__ = ["ResourceClaimController"]
 FIELD_MANAGER: Final = "ResourceClaimController"
 WORKERS: Final = 50
 
-_BY_CLAIM: Final = "pod-claim"
 _BY_TEMPLATE: Final = "pod-claim-template"
 _BY_GROUP: Final = "pod-group"
 
@@ -61,7 +59,7 @@ class ResourceClaimController:
         self._groups = informers.of(PODGROUPS) if self._workloads else None
         self._maker = ClaimMaker(self._client, informers, context.clock, context.gates)
         self._release = ClaimRelease(self._client, informers, self._deleted, groups=self._workloads)
-        self._pods.store.add_index(_BY_CLAIM, _claim_keys)
+        self._pods.store.add_index(podclaims.BY_CLAIM, podclaims.by_claim)
         self._pods.store.add_index(_BY_TEMPLATE, _template_keys)
         self._pods.add_handler(
             on_add=self._pod_changed, on_update=lambda _, pod: self._pod_changed(pod), on_delete=self._pod_deleted
@@ -126,7 +124,7 @@ class ResourceClaimController:
 
     def _reconsider_users(self, claim: ResourceClaim) -> None:
         value = f"{claim.metadata.namespace}/{claim.metadata.name}"
-        for pod in self._pods.store.by_index(_BY_CLAIM, value):
+        for pod in self._pods.store.by_index(podclaims.BY_CLAIM, value):
             self._pod_changed(pod)
         if self._groups is not None:
             for group in self._groups.store.list():
@@ -171,11 +169,8 @@ class ResourceClaimController:
         if claim is None:
             return generated and not podclaims.is_bound_to_group(entry, self._group_of(pod))
         group = self._group_name(pod)
-        if generated:
-            try:
-                podclaims.check_owner(claim, pod, group=group)
-            except NotOwner:
-                return False
+        if generated and not podclaims.is_owned(claim, pod, group=group):
+            return False
         return (
             bool(pod.spec.node_name)
             and claim.status.allocation is not None
@@ -243,7 +238,7 @@ class ResourceClaimController:
             return ""
         namespace, group_name = pod.metadata.namespace, self._group_name(pod)
         claim = self._maker.get(namespace, name) if name else None
-        if claim is not None and _is_owned(claim, pod, group_name):
+        if claim is not None and podclaims.is_owned(claim, pod, group=group_name):
             return name
         group = self._group_of(pod)
         if podclaims.is_bound_to_group(entry, group) and group is not None:
@@ -314,14 +309,6 @@ class ResourceClaimController:
             raise RetryLater(f"podgroup {group.metadata.namespace}/{group.metadata.name}") from failure
 
 
-def _is_owned(claim: ResourceClaim, pod: Pod, group: str) -> bool:
-    try:
-        podclaims.check_owner(claim, pod, group=group)
-    except NotOwner:
-        return False
-    return True
-
-
 def _pod_reference(pod: Pod) -> ResourceClaimConsumerReference:
     return ResourceClaimConsumerReference(resource="pods", name=pod.metadata.name, uid=pod.metadata.uid)
 
@@ -333,10 +320,6 @@ def _group_reference(group: PodGroup) -> ResourceClaimConsumerReference:
         name=group.metadata.name,
         uid=group.metadata.uid,
     )
-
-
-def _claim_keys(pod: Pod) -> Iterator[str]:
-    return (f"{pod.metadata.namespace}/{name}" for name in podclaims.claim_names(pod))
 
 
 def _template_keys(pod: Pod) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from cathedra.api.core.core_v1 import Pod, PodResourceClaim
 from cathedra.api.core.scheduling_v1beta1 import PodGroup
@@ -10,18 +11,24 @@ from cathedra.api.resource import ResourceClaim
 from cathedra.client.objects import controller_of
 
 __all__ = [
+    "BY_CLAIM",
     "NotOwner",
+    "by_claim",
     "check_owner",
     "claim_names",
     "has_claims",
     "is_bound_to_group",
     "is_done",
+    "is_owned",
     "is_reserved_for",
+    "is_terminated",
     "recorded_name",
     "template_names",
 ]
 
-SCHEDULING_GROUP = "scheduling.k8s.io"
+SCHEDULING_GROUP: Final = "scheduling.k8s.io"
+BY_CLAIM: Final = "pod-claim"
+"""Name of the index of pods by the claims they name."""
 
 
 class NotOwner(Exception):
@@ -42,7 +49,7 @@ def has_claims(pod: Pod) -> bool:
 
 def is_done(pod: Pod) -> bool:
     """Whether ``pod`` will never use its claims (again): finished, or deleted before it was scheduled."""
-    if pod.status.phase in ("Succeeded", "Failed"):
+    if is_terminated(pod):
         return True
     return pod.metadata.deletion_timestamp is not None and not pod.spec.node_name
 
@@ -73,6 +80,11 @@ def claim_names(pod: Pod) -> Iterator[str]:
         yield extended.resource_claim_name
 
 
+def by_claim(pod: Pod) -> Iterator[str]:
+    """Index function: ``namespace/name`` of every claim that ``pod`` names."""
+    return (f"{pod.metadata.namespace}/{name}" for name in claim_names(pod))
+
+
 def template_names(pod: Pod) -> Iterator[str]:
     """Every template that ``pod`` uses."""
     for entry in pod.spec.resource_claims:
@@ -100,6 +112,20 @@ def check_owner(claim: ResourceClaim, pod: Pod, *, group: str = "") -> None:
         if group and owner.kind == "PodGroup" and owner.name == group and scheduling:
             return
     raise NotOwner(claim, pod, group=group)
+
+
+def is_owned(claim: ResourceClaim, pod: Pod, *, group: str = "") -> bool:
+    """Whether a claim made from a template is the pod's, or that of its PodGroup ``group``."""
+    try:
+        check_owner(claim, pod, group=group)
+    except NotOwner:
+        return False
+    return True
+
+
+def is_terminated(pod: Pod) -> bool:
+    """Whether the pod has ended."""
+    return pod.status.phase in ("Succeeded", "Failed")
 
 
 def is_reserved_for(claim: ResourceClaim, pod: Pod, *, group: str = "") -> bool:

@@ -1,0 +1,358 @@
+"""The device taint eviction controller (spec: controllers.md, section 3)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator
+from typing import Any, Final, Literal, NamedTuple
+
+from cathedra.api.core import resource_v1beta2
+from cathedra.api.core.core_v1 import Pod
+from cathedra.api.gates import FeatureGates
+from cathedra.api.resource import DeviceTaintRule, ResourceClaim, ResourceSlice
+from cathedra.api.status import StatusError
+from cathedra.api.struct import Time
+from cathedra.client.informer import Informer
+from cathedra.client.resources import DEVICETAINTRULES, PODS, RESOURCECLAIMS, RESOURCESLICES, resource_ref
+from cathedra.client.transport import ResourceRef
+from cathedra.client.workqueue import WorkQueue, run_workers
+from cathedra.controllers.controller import ControllerContext
+from cathedra.controllers.devicetaints.rulestatus import RuleCondition, dry_run, progress
+from cathedra.controllers.devicetaints.taints import (
+    BY_DEVICE,
+    DeviceTaints,
+    by_device,
+    device_key,
+    results_of,
+    rule_selects,
+    tainted_devices,
+)
+from cathedra.controllers.devicetaints.verdict import Verdict, claim_verdict, earliest
+from cathedra.controllers.eviction import evict
+from cathedra.controllers.resourceclaim import podclaims
+
+__all__ = ["DeviceTaintEvictionController", "rules_resource"]
+
+NAME: Final = "device-taint-eviction-controller"
+WORKERS: Final = 8
+STATUS_PERIOD: Final = 10.0
+"""Seconds between two statuses of a rule whose spec has not changed."""
+_REMEMBERED: Final = 500
+
+
+class Key(NamedTuple):
+    """A pod, or a rule."""
+
+    kind: Literal["pod", "rule"]
+    namespace: str
+    name: str
+
+
+class DeviceTaintEvictionController:
+    """Evicts pods from bad devices."""
+
+    name = NAME
+
+    def __init__(self, context: ControllerContext) -> None:
+        self._client = context.client.as_manager(NAME)
+        self._clock = context.clock
+        self._workloads = context.enabled("GenericWorkload") and context.enabled("DRAWorkloadResourceClaims")
+        self._recorder = context.recorder(NAME)
+        self._queue: WorkQueue[Key] = WorkQueue(context.clock)
+        informers = context.informers
+        self._pods = informers.of(PODS)
+        self._claims = informers.of(RESOURCECLAIMS)
+        self._slices = informers.of(RESOURCESLICES)
+        self._rules_ref = rules_resource(context.gates)
+        self._rules: Informer[Any] | None = None
+        if context.enabled("DRADeviceTaintRules"):
+            self._rules = informers.of(self._rules_ref)
+        self._taints = DeviceTaints(self._slices, self._rules)
+        self._scheduled: dict[Key, Verdict] = {}
+        """Pods with an eviction ahead."""
+        self._evicted: OrderedDict[str, None] = OrderedDict()
+        self._evictions_by_rule: dict[str, int] = {}
+        self._told: dict[str, tuple[int, float]] = {}
+        """Rule uid → generation and time (monotonic) of its last status."""
+        self._pods.store.add_index(podclaims.BY_CLAIM, podclaims.by_claim)
+        self._claims.store.add_index(BY_DEVICE, by_device)
+        self._listen()
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        for informer in (self._pods, self._claims, self._slices, self._rules):
+            if informer is not None:
+                await informer.wait_synced()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._recorder.run())
+            group.create_task(run_workers(self._queue, self._reconcile, workers=WORKERS))
+
+    # What is enqueued.
+
+    def _listen(self) -> None:
+        self._pods.add_handler(on_add=self._pod_changed, on_update=self._pod_updated, on_delete=self._pod_deleted)
+        self._claims.add_handler(
+            on_add=self._claim_changed, on_update=self._claim_updated, on_delete=self._claim_changed
+        )
+        self._slices.add_handler(
+            on_add=lambda new: self._slice_changed(None, new),
+            on_update=self._slice_changed,
+            on_delete=lambda old: self._slice_changed(old, None),
+        )
+        if self._rules is not None:
+            self._rules.add_handler(
+                on_add=self._rule_changed, on_update=self._rule_updated, on_delete=self._rule_deleted
+            )
+
+    def _pod_changed(self, pod: Pod) -> None:
+        if pod.spec.node_name and podclaims.has_claims(pod):
+            self._queue.add(_pod_key(pod))
+
+    def _pod_updated(self, old: Pod, pod: Pod) -> None:
+        leaving = old.metadata.deletion_timestamp is None and pod.metadata.deletion_timestamp is not None
+        if (
+            leaving
+            or old.spec.node_name != pod.spec.node_name
+            or old.status.resource_claim_statuses != pod.status.resource_claim_statuses
+            or old.status.extended_resource_claim_status != pod.status.extended_resource_claim_status
+        ):
+            self._pod_changed(pod)
+
+    def _pod_deleted(self, pod: Pod) -> None:
+        verdict = self._scheduled.pop(_pod_key(pod), None)
+        if verdict is not None:
+            self._refresh_rules(verdict)
+
+    def _claim_changed(self, claim: ResourceClaim) -> None:
+        for pod in self._users(claim):
+            self._pod_changed(pod)
+
+    def _claim_updated(self, old: ResourceClaim, claim: ResourceClaim) -> None:
+        if old.status.allocation != claim.status.allocation or old.status.reserved_for != claim.status.reserved_for:
+            self._claim_changed(claim)
+
+    def _users(self, claim: ResourceClaim) -> Iterable[Pod]:
+        value = f"{claim.metadata.namespace}/{claim.metadata.name}"
+        return self._pods.store.by_index(podclaims.BY_CLAIM, value)
+
+    def _slice_changed(self, old: ResourceSlice | None, new: ResourceSlice | None) -> None:
+        before = tainted_devices(old) if old is not None else {}
+        after = tainted_devices(new) if new is not None else {}
+        if new is not None:
+            self._taints.enter(new)
+        elif old is not None:
+            self._taints.remove(old)
+        slice_ = new or old
+        if slice_ is None:
+            return
+        changed = {name for name in before.keys() | after.keys() if before.get(name) != after.get(name)}
+        if old is None or new is None or old.spec.pool.generation != new.spec.pool.generation:
+            # Another generation may have become the newest one: what its tainted devices say counts now, or no more.
+            for other in (*self._taints.newest(slice_.spec.driver, slice_.spec.pool.name), slice_):
+                changed |= tainted_devices(other).keys()
+        for device in changed:
+            key = device_key(slice_.spec.driver, slice_.spec.pool.name, device)
+            for claim in self._claims.store.by_index(BY_DEVICE, key):
+                self._claim_changed(claim)
+
+    def _rule_changed(self, rule: DeviceTaintRule) -> None:
+        # The pods follow when the status is written: it is to show them as pending first.
+        self._queue.add(Key("rule", "", rule.metadata.name))
+
+    def _rule_updated(self, old: DeviceTaintRule, rule: DeviceTaintRule) -> None:
+        if old.spec != rule.spec:
+            self._rule_changed(rule)
+
+    def _rule_deleted(self, rule: DeviceTaintRule) -> None:
+        self._told.pop(rule.metadata.uid, None)
+        self._evictions_by_rule.pop(rule.metadata.uid, None)
+        self._reconsider_selected(rule)
+        for key in tuple(self._scheduled):
+            self._queue.add(key)
+
+    def _reconsider_selected(self, rule: DeviceTaintRule) -> None:
+        for claim in self._selected_claims(rule):
+            self._claim_changed(claim)
+
+    def _selected_claims(self, rule: DeviceTaintRule) -> Iterator[ResourceClaim]:
+        for claim in self._claims.store.list():
+            if any(rule_selects(rule, r.driver, r.pool, r.device) for r in results_of(claim)):
+                yield claim
+
+    # What is done.
+
+    async def _reconcile(self, key: Key) -> float | None:
+        if key.kind == "rule":
+            return await self._sync_rule(key)
+        pod = self._pods.store.get(key.namespace, key.name)
+        if pod is None or pod.metadata.deletion_timestamp is not None or pod.metadata.uid in self._evicted:
+            self._unschedule(key)
+            return None
+        verdict = self._verdict(pod)
+        if verdict is None:
+            if self._unschedule(key):
+                self._recorder.record(pod, "Normal", "DeviceTaintManagerEviction", "Cancelling deletion")
+            return None
+        wait = verdict.due - self._clock.now()
+        if self._scheduled.get(key) != verdict:
+            self._scheduled[key] = verdict
+            self._refresh_rules(verdict)
+        if wait > 0:
+            return wait
+        await self._evict(pod, key, verdict)
+        return None
+
+    def _unschedule(self, key: Key) -> bool:
+        verdict = self._scheduled.pop(key, None)
+        if verdict is None:
+            return False
+        self._refresh_rules(verdict)
+        return True
+
+    def _verdict(self, pod: Pod) -> Verdict | None:
+        if not pod.spec.node_name or podclaims.is_terminated(pod):
+            return None
+        return earliest(self._claim_verdicts(pod))
+
+    def _claim_verdicts(self, pod: Pod) -> Iterator[Verdict]:
+        for claim in self._held_claims(pod):
+            verdict = claim_verdict(claim, self._taints)
+            if verdict is not None:
+                yield verdict
+
+    def _held_claims(self, pod: Pod) -> Iterator[ResourceClaim]:
+        """The claims that a pod may really use: its own where they were generated, and reserved for it."""
+        group = podclaims.group_name(pod) if self._workloads else ""
+        generated = {status.resource_claim_name for status in pod.status.resource_claim_statuses}
+        for name in podclaims.claim_names(pod):
+            claim = self._claims.store.get(pod.metadata.namespace, name)
+            if claim is None or not podclaims.is_reserved_for(claim, pod, group=group):
+                continue
+            if name in generated and not podclaims.is_owned(claim, pod, group=group):
+                continue
+            yield claim
+
+    async def _evict(self, pod: Pod, key: Key, verdict: Verdict) -> None:
+        self._recorder.record(pod, "Normal", "DeviceTaintManagerEviction", "Marking for deletion")
+        message = "Device Taint manager: deleting due to NoExecute taint"
+        if await evict(self._client, self._clock, pod, "DeletionByDeviceTaintManager", message):
+            self._evicted[pod.metadata.uid] = None
+            if len(self._evicted) > _REMEMBERED:
+                self._evicted.popitem(last=False)
+            for uid in {reason.rule_uid for reason in verdict.reasons if reason.rule}:
+                self._evictions_by_rule[uid] = self._evictions_by_rule.get(uid, 0) + 1
+        # The pod stays scheduled until its deletion is seen, which lets the rules tell again.
+        self._refresh_rules(verdict)
+
+    # Rules.
+
+    def _refresh_rules(self, verdict: Verdict) -> None:
+        for reason in verdict.reasons:
+            if reason.rule:
+                _, told = self._told.get(reason.rule_uid, (0, 0.0))
+                wait = told + STATUS_PERIOD - self._clock.monotonic()
+                self._queue.add_after(Key("rule", "", reason.rule), max(wait, 0.0))
+
+    async def _sync_rule(self, key: Key) -> float | None:
+        rule = self._rules.store.get("", key.name) if self._rules is not None else None
+        if rule is None:
+            return None
+        generation, told = self._told.get(rule.metadata.uid, (-1, 0.0))
+        fresh = generation != rule.metadata.generation
+        wait = told + STATUS_PERIOD - self._clock.monotonic()
+        if not fresh and rule.spec.taint.effect == "None":
+            return None
+        if not fresh and wait > 0:
+            return wait
+        self._told[rule.metadata.uid] = (rule.metadata.generation, self._clock.monotonic())
+        try:
+            await self._write_status(rule, self._condition(rule))
+        finally:
+            if fresh:
+                self._reconsider_selected(rule)
+                for pod in tuple(self._scheduled):
+                    self._queue.add(pod)
+        return None
+
+    def _condition(self, rule: DeviceTaintRule) -> RuleCondition:
+        effect, evicted = rule.spec.taint.effect, self._evictions_by_rule.get(rule.metadata.uid, 0)
+        if effect not in ("NoExecute", "None"):
+            return progress(effect, 0, 0, evicted)
+        pods = [pod for pod in self._selected_pods(rule) if effect == "None" or self._is_pending(pod, rule)]
+        namespaces = len({pod.metadata.namespace for pod in pods})
+        if effect == "NoExecute":
+            return progress(effect, len(pods), namespaces, evicted)
+        allocated = {
+            device_key(result.driver, result.pool, result.device)
+            for claim in self._claims.store
+            for result in results_of(claim)
+            if rule_selects(rule, result.driver, result.pool, result.device)
+        }
+        return dry_run(self._published(rule), len(allocated), len(pods), namespaces, evicted)
+
+    def _published(self, rule: DeviceTaintRule) -> int:
+        pools = {(slice_.spec.driver, slice_.spec.pool.name) for slice_ in self._slices.store}
+        return sum(
+            rule_selects(rule, driver, pool, device.name)
+            for driver, pool in pools
+            for slice_ in self._taints.newest(driver, pool)
+            for device in slice_.spec.devices
+        )
+
+    def _selected_pods(self, rule: DeviceTaintRule) -> Iterator[Pod]:
+        seen: set[str] = set()
+        for claim in self._selected_claims(rule):
+            for pod in self._users(claim):
+                gone = pod.metadata.deletion_timestamp is not None or podclaims.is_terminated(pod)
+                if pod.metadata.uid in seen or gone or not pod.spec.node_name:
+                    continue
+                if claim in self._held_claims(pod):
+                    seen.add(pod.metadata.uid)
+                    yield pod
+
+    def _is_pending(self, pod: Pod, rule: DeviceTaintRule) -> bool:
+        verdict = self._verdict(pod)
+        return verdict is not None and any(reason.rule_uid == rule.metadata.uid for reason in verdict.reasons)
+
+    async def _write_status(self, rule: DeviceTaintRule, condition: RuleCondition) -> None:
+        wanted = (condition.status, condition.reason, condition.message, rule.metadata.generation)
+        for old in rule.status.conditions:
+            if old.type == "EvictionInProgress" and wanted == (
+                old.status,
+                old.reason,
+                old.message,
+                old.observed_generation,
+            ):
+                return
+        fields = {
+            "metadata": {"uid": rule.metadata.uid},
+            "status": {
+                "conditions": [
+                    {
+                        "type": "EvictionInProgress",
+                        "status": condition.status,
+                        "reason": condition.reason,
+                        "message": condition.message,
+                        "observedGeneration": rule.metadata.generation,
+                        "lastTransitionTime": str(Time(self._clock.now())),
+                    }
+                ]
+            },
+        }
+        try:
+            await self._client.resource(self._rules_ref).apply(rule.metadata.name, fields, "status")
+        except StatusError as error:
+            if not error.is_not_found:
+                raise
+
+
+def rules_resource(gates: FeatureGates) -> ResourceRef[Any]:
+    """Taint rules in the version that the release reads them in: v1 from 1.37 on, v1beta2 before."""
+    if tuple(int(part) for part in gates.release.split(".")) >= (1, 37):
+        return DEVICETAINTRULES
+    return resource_ref(resource_v1beta2.DeviceTaintRule, "devicetaintrules", namespaced=False)
+
+
+def _pod_key(pod: Pod) -> Key:
+    return Key("pod", pod.metadata.namespace, pod.metadata.name)

@@ -1,0 +1,122 @@
+"""The NoExecute taints of devices, from slices and from rules.
+
+Slices are large and mostly untainted, so what is kept of each is only its tainted devices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+from cathedra.api.resource import (
+    DeviceRequestAllocationResult,
+    DeviceTaint,
+    DeviceTaintRule,
+    ResourceClaim,
+    ResourceSlice,
+)
+from cathedra.client.informer import Informer
+
+__all__ = ["BY_DEVICE", "DeviceTaints", "Tainted", "by_device", "rule_selects"]
+
+NO_EXECUTE: Final = "NoExecute"
+BY_DEVICE: Final = "claim-device"
+"""Name of the index of claims by their allocated devices."""
+_BY_POOL: Final = "slice-pool"
+
+
+class Tainted(NamedTuple):
+    """A taint with its origin: a rule's name, or "" for a slice."""
+
+    rule: str
+    rule_uid: str
+    taint: DeviceTaint
+
+
+def device_key(driver: str, pool: str, device: str) -> str:
+    """``driver/pool/device``."""
+    return f"{driver}/{pool}/{device}"
+
+
+def by_device(claim: ResourceClaim) -> Iterator[str]:
+    """Index function: every device that the claim holds."""
+    for result in results_of(claim):
+        yield device_key(result.driver, result.pool, result.device)
+
+
+def results_of(claim: ResourceClaim) -> tuple[DeviceRequestAllocationResult, ...]:
+    """What the claim holds."""
+    return claim.status.allocation.devices.results if claim.status.allocation is not None else ()
+
+
+def rule_selects(rule: DeviceTaintRule, driver: str, pool: str, device: str) -> bool:
+    """Whether a rule is about a device; a rule without selector is about none."""
+    selector = rule.spec.device_selector
+    return (
+        selector is not None
+        and selector.driver in (None, driver)
+        and selector.pool in (None, pool)
+        and selector.device in (None, device)
+    )
+
+
+class DeviceTaints:
+    """All NoExecute taints as informers show them."""
+
+    def __init__(self, slices: Informer[ResourceSlice] | None, rules: Informer[Any] | None) -> None:
+        """Either may be None when its feature is off."""
+        self._slices = slices
+        self._rules = rules
+        self._tainted: dict[str, Mapping[str, tuple[DeviceTaint, ...]]] = {}
+        if slices is not None:
+            slices.store.add_index(_BY_POOL, _pool_keys)
+
+    def enter(self, slice_: ResourceSlice) -> None:
+        """Take note of a slice's tainted devices."""
+        tainted = tainted_devices(slice_)
+        if tainted:
+            self._tainted[slice_.metadata.name] = tainted
+        else:
+            self._tainted.pop(slice_.metadata.name, None)
+
+    def remove(self, slice_: ResourceSlice) -> None:
+        """Forget a slice."""
+        self._tainted.pop(slice_.metadata.name, None)
+
+    def rules(self) -> tuple[DeviceTaintRule, ...]:
+        """Every rule, sorted by name."""
+        if self._rules is None:
+            return ()
+        return tuple(sorted(self._rules.store, key=lambda rule: rule.metadata.name))
+
+    def newest(self, driver: str, pool: str) -> list[ResourceSlice]:
+        """The slices of the newest generation of a pool."""
+        if self._slices is None:
+            return []
+        slices = self._slices.store.by_index(_BY_POOL, f"{driver}/{pool}")
+        newest = max((slice_.spec.pool.generation for slice_ in slices), default=0)
+        return [slice_ for slice_ in slices if slice_.spec.pool.generation == newest]
+
+    def of(self, driver: str, pool: str, device: str) -> Iterator[Tainted]:
+        """The NoExecute taints of a device: rules first, then its slice."""
+        for rule in self.rules():
+            if rule.spec.taint.effect == NO_EXECUTE and rule_selects(rule, driver, pool, device):
+                yield Tainted(rule.metadata.name, rule.metadata.uid, rule.spec.taint)
+        if not self._tainted:
+            return
+        for slice_ in self.newest(driver, pool):
+            for taint in self._tainted.get(slice_.metadata.name, {}).get(device, ()):
+                yield Tainted("", "", taint)
+
+
+def tainted_devices(slice_: ResourceSlice) -> dict[str, tuple[DeviceTaint, ...]]:
+    """Device name → its NoExecute taints, for those devices that have any."""
+    return {
+        device.name: taints
+        for device in slice_.spec.devices
+        if device.taints and (taints := tuple(t for t in device.taints if t.effect == NO_EXECUTE))
+    }
+
+
+def _pool_keys(slice_: ResourceSlice) -> tuple[str, ...]:
+    return (f"{slice_.spec.driver}/{slice_.spec.pool.name}",)

@@ -1,0 +1,68 @@
+"""When a pod has to leave its devices (spec: controllers.md, section 3.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from cathedra.api.resource import DeviceTaint, DeviceToleration, ResourceClaim
+from cathedra.controllers.devicetaints.taints import DeviceTaints, Tainted, results_of
+
+__all__ = ["Verdict", "claim_verdict", "earliest", "tolerates"]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A pod or a claim's pods have to go: from when on (epoch seconds), and because of which taints."""
+
+    due: float
+    reasons: tuple[Tainted, ...]
+
+
+def tolerates(toleration: DeviceToleration, taint: DeviceTaint) -> bool:
+    """Whether a toleration covers a taint; an empty effect or key covers all."""
+    if toleration.effect and toleration.effect != taint.effect:
+        return False
+    if toleration.key and toleration.key != taint.key:
+        return False
+    if toleration.operator == "Exists":
+        return True
+    return toleration.operator in ("", "Equal") and toleration.value == taint.value
+
+
+def due_time(taint: DeviceTaint, tolerations: Iterable[DeviceToleration]) -> float | None:
+    """When users of a device with that taint have to go (epoch seconds); None if they may stay."""
+    added = taint.time_added.timestamp if taint.time_added is not None else 0.0
+    matching = [toleration for toleration in tolerations if tolerates(toleration, taint)]
+    if not matching:
+        return added
+    limits = [toleration.toleration_seconds for toleration in matching]
+    if any(limit is None for limit in limits):
+        return None
+    return added + min(max(limit, 0) for limit in limits if limit is not None)
+
+
+def claim_verdict(claim: ResourceClaim, taints: DeviceTaints) -> Verdict | None:
+    """Whether and when the users of a claim have to go.
+
+    The tolerations that count are those recorded in the allocation, not those of the claim's spec.
+    """
+    due: float | None = None
+    reasons: dict[Tainted, None] = {}
+    for result in results_of(claim):
+        for tainted in taints.of(result.driver, result.pool, result.device):
+            time = due_time(tainted.taint, result.tolerations)
+            if time is None:
+                continue
+            reasons[tainted] = None
+            due = time if due is None else min(due, time)
+    return Verdict(due, tuple(reasons)) if due is not None else None
+
+
+def earliest(verdicts: Iterable[Verdict]) -> Verdict | None:
+    """The verdicts of several claims as one."""
+    verdicts = tuple(verdicts)
+    if not verdicts:
+        return None
+    reasons = dict.fromkeys(reason for verdict in verdicts for reason in verdict.reasons)
+    return Verdict(min(verdict.due for verdict in verdicts), tuple(reasons))

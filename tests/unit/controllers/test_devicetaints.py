@@ -1,0 +1,193 @@
+"""Pods leave bad devices when their tolerations say so."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from cathedra.api.core.core_v1 import Pod, PodResourceClaim, PodSpec, PodStatus
+from cathedra.api.core.meta_v1 import ObjectMeta
+from cathedra.api.resource import (
+    AllocationResult,
+    Device,
+    DeviceAllocationResult,
+    DeviceRequestAllocationResult,
+    DeviceTaint,
+    DeviceTaintRule,
+    DeviceTaintRuleSpec,
+    DeviceTaintSelector,
+    DeviceToleration,
+    ResourceClaim,
+    ResourceClaimConsumerReference,
+    ResourceClaimStatus,
+    ResourcePool,
+    ResourceSlice,
+    ResourceSliceSpec,
+)
+from cathedra.api.struct import Time, replace
+from cathedra.client.resources import DEVICETAINTRULES, PODS, RESOURCECLAIMS, RESOURCESLICES
+from cathedra.controllers.devicetaints.controller import DeviceTaintEvictionController
+from cathedra.controllers.devicetaints.rulestatus import dry_run, progress
+from tests.unit.controllers.world import World, play, settle
+
+
+def slice_(name: str, *devices: Device, generation: int = 1) -> ResourceSlice:
+    pool = ResourcePool(name="pool", generation=generation, resource_slice_count=1)
+    spec = ResourceSliceSpec(driver="d", pool=pool, node_name="n1", devices=devices)
+    return ResourceSlice(metadata=ObjectMeta(name=name), spec=spec)
+
+
+def taint(world: World, effect: str = "NoExecute") -> DeviceTaint:
+    return DeviceTaint(key="broken", value="yes", effect=effect, time_added=Time(world.clock.now()))
+
+
+async def user(world: World, name: str, device: str, *tolerations: DeviceToleration) -> Pod:
+    """A running pod with a claim on a device."""
+    entry = PodResourceClaim(name="x", resource_claim_name=name)
+    spec = PodSpec(node_name="n1", resource_claims=(entry,), termination_grace_period_seconds=0)
+    metadata = ObjectMeta(name=name, namespace="default")
+    pod = await world.create(PODS, Pod(metadata=metadata, spec=spec, status=PodStatus(phase="Running")))
+    result = DeviceRequestAllocationResult(request="r", driver="d", pool="pool", device=device, tolerations=tolerations)
+    status = ResourceClaimStatus(
+        allocation=AllocationResult(devices=DeviceAllocationResult(results=(result,))),
+        reserved_for=(ResourceClaimConsumerReference(resource="pods", name=name, uid=pod.metadata.uid),),
+    )
+    await world.create(RESOURCECLAIMS, ResourceClaim(metadata=metadata, status=status))
+    return pod
+
+
+def rule(world: World, effect: str = "NoExecute", **selector: str) -> DeviceTaintRule:
+    spec = DeviceTaintRuleSpec(device_selector=DeviceTaintSelector(**selector), taint=taint(world, effect))
+    return DeviceTaintRule(metadata=ObjectMeta(name="rule", generation=1), spec=spec)
+
+
+async def condition(world: World) -> tuple[Any, ...]:
+    (only,) = (await world.of(DEVICETAINTRULES).get("rule")).status.conditions
+    return only.type, only.status, only.reason, only.message
+
+
+def test_a_tainted_device_loses_its_pod() -> None:
+    async def story(world: World) -> None:
+        await world.create(RESOURCESLICES, slice_("s", Device(name="a"), Device(name="b")))
+        await user(world, "on-a", "a")
+        await user(world, "on-b", "b")
+        await settle()
+        bad = Device(name="a", taints=(taint(world),))
+        await world.change(
+            RESOURCESLICES, "s", lambda s: replace(s, spec=replace(s.spec, devices=(bad, Device(name="b"))))
+        )
+        await settle()
+        assert await world.names(PODS) == ["on-b"]
+        assert ("Normal", "DeviceTaintManagerEviction", "Marking for deletion") in await world.events()
+
+    play(DeviceTaintEvictionController, story)
+
+
+def test_tolerations_of_the_allocation_decide_how_long() -> None:
+    async def story(world: World) -> None:
+        await user(world, "for-ever", "a", DeviceToleration(operator="Exists"))
+        await user(world, "a-minute", "a", DeviceToleration(key="broken", value="yes", toleration_seconds=60))
+        await user(world, "other-value", "a", DeviceToleration(key="broken", value="no"))
+        await world.create(RESOURCESLICES, slice_("s", Device(name="a", taints=(taint(world),))))
+        await settle()
+        assert await world.names(PODS) == ["a-minute", "for-ever"]
+        await settle(60)
+        assert await world.names(PODS) == ["for-ever"]
+
+    play(DeviceTaintEvictionController, story)
+
+
+def test_a_taint_that_goes_in_time_cancels() -> None:
+    async def story(world: World) -> None:
+        await user(world, "p", "a", DeviceToleration(operator="Exists", toleration_seconds=60))
+        await world.create(RESOURCESLICES, slice_("s", Device(name="a", taints=(taint(world),))))
+        await settle(30)
+        await world.change(RESOURCESLICES, "s", lambda s: replace(s, spec=replace(s.spec, devices=(Device(name="a"),))))
+        await settle(60)
+        assert await world.names(PODS) == ["p"]
+        assert ("Normal", "DeviceTaintManagerEviction", "Cancelling deletion") in await world.events()
+
+    play(DeviceTaintEvictionController, story)
+
+
+def test_only_the_newest_generation_of_a_pool_counts() -> None:
+    async def story(world: World) -> None:
+        await world.create(RESOURCESLICES, slice_("new", Device(name="a"), generation=2))
+        await user(world, "p", "a")
+        await settle()
+        await world.create(RESOURCESLICES, slice_("old", Device(name="a", taints=(taint(world),)), generation=1))
+        await settle()
+        assert await world.names(PODS) == ["p"]
+        await world.of(RESOURCESLICES).delete("new")
+        await settle()
+        assert await world.names(PODS) == []
+
+    play(DeviceTaintEvictionController, story)
+
+
+def test_a_pod_that_holds_no_reservation_is_left_alone() -> None:
+    async def story(world: World) -> None:
+        await world.create(RESOURCESLICES, slice_("s", Device(name="a", taints=(taint(world, "NoSchedule"),))))
+        await user(world, "p", "a")
+        await world.change(
+            RESOURCECLAIMS, "p", lambda c: replace(c, status=replace(c.status, reserved_for=())), status=True
+        )
+        await world.create(DEVICETAINTRULES, rule(world))
+        await settle()
+        assert await world.names(PODS) == ["p"]
+
+    play(DeviceTaintEvictionController, story)
+
+
+def test_a_rule_tells_how_it_is_getting_on() -> None:
+    async def story(world: World) -> None:
+        await user(world, "p", "a")
+        await user(world, "slow", "b", DeviceToleration(operator="Exists", toleration_seconds=30))
+        await settle()
+        await world.create(DEVICETAINTRULES, rule(world, driver="d"))
+        await settle(0.5)
+        pending = ("EvictionInProgress", "True", "PodsPendingEviction")
+        assert await condition(world) == (*pending, "2 pods need to be evicted in 1 namespace.")
+        assert await world.names(PODS) == ["slow"]
+        await settle(11)
+        told = "1 pod needs to be evicted in 1 namespace. 1 pod evicted since starting the controller."
+        assert await condition(world) == (*pending, told)
+        await settle(40)
+        told = "2 pods evicted since starting the controller."
+        assert await condition(world) == ("EvictionInProgress", "False", "Completed", told)
+
+    play(DeviceTaintEvictionController, story)
+
+
+def test_a_rule_without_effect_only_counts() -> None:
+    async def story(world: World) -> None:
+        await world.create(RESOURCESLICES, slice_("s", *(Device(name=name) for name in "abcd")))
+        await user(world, "p", "a")
+        await settle()
+        await world.create(DEVICETAINTRULES, rule(world, "None", driver="d"))
+        await settle()
+        assert (await condition(world))[2:] == (
+            "NoEffect",
+            "4 published devices selected. 1 allocated device selected. "
+            "1 pod would be evicted in 1 namespace if the effect was NoExecute. "
+            "This information will not be updated again. Recreate the DeviceTaintRule to trigger an update.",
+        )
+        assert await world.names(PODS) == ["p"]
+
+    play(DeviceTaintEvictionController, story)
+
+
+@pytest.mark.parametrize(
+    ("made", "expected"),
+    [
+        (progress("NoExecute", 3, 2, 0), "3 pods need to be evicted in 2 different namespaces."),
+        (progress("NoExecute", 0, 0, 0), ""),
+        (progress("NoSchedule", 0, 0, 0), "Eviction only happens for the NoExecute effect."),
+    ],
+)
+def test_conditions_are_worded_as_kubernetes_does(made: Any, expected: str) -> None:
+    assert made.message == expected
+    assert dry_run(1, 1, 2, 3, 0).message.startswith(
+        "1 published device selected. 1 allocated device selected. 2 pods would be evicted in 3 different namespaces if"
+    )
