@@ -15,36 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-CORE = Path(__file__).parent.parent / "src" / "cathedra" / "api" / "core"
-FACTS: dict[str, dict[str, Any]] = json.loads((CORE / "kubernetes-types.json").read_text())
+from cathedra.api.facts import group_version, load
 
-GROUPS = {
-    "admission": "admission.k8s.io",
-    "admissionregistration": "admissionregistration.k8s.io",
-    "apidiscovery": "apidiscovery.k8s.io",
-    "apiextensions": "apiextensions.k8s.io",
-    "authentication": "authentication.k8s.io",
-    "authorization": "authorization.k8s.io",
-    "certificates": "certificates.k8s.io",
-    "coordination": "coordination.k8s.io",
-    "core": "",
-    "discovery": "discovery.k8s.io",
-    "events": "events.k8s.io",
-    "flowcontrol": "flowcontrol.apiserver.k8s.io",
-    "meta": "meta.k8s.io",
-    "networking": "networking.k8s.io",
-    "node": "node.k8s.io",
-    "rbac": "rbac.authorization.k8s.io",
-    "resource": "resource.k8s.io",
-    "scheduling": "scheduling.k8s.io",
-    "storage": "storage.k8s.io",
-}
-for _name, _fields in {
-    "GroupVersionKind": ("group", "version", "kind"),
-    "GroupVersionResource": ("group", "version", "resource"),
-}.items():
-    # Unexported from the facts because they have no markers; plain structs of three texts.
-    FACTS["meta/v1"][_name] = {"fields": {field: {"type": "string", "pb": i} for i, field in enumerate(_fields, 1)}}
+CORE = Path(__file__).parent.parent / "src" / "cathedra" / "api" / "core"
+FACTS: dict[str, dict[str, dict[str, Any]]] = load()
+
 BY_HAND = {("resource", "v1"): "cathedra.api.resource"}
 """Group versions whose structs are written by hand, and where."""
 
@@ -293,8 +268,7 @@ def main() -> None:
         if package == "runtime":
             continue
         group, version = package.split("/")
-        group_name = GROUPS.get(group, group)
-        api_version = f"{group_name}/{version}" if group_name else version
+        api_version = group_version(package)
         home = BY_HAND.get((group, version))
         if home is None:
             text = Module(package).source(docstring=f"The types of {api_version}.", generated=True)

@@ -8,16 +8,45 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
-from cathedra.api.field import ErrorList
+from cathedra.api.field import ErrorList, ErrorType
 from cathedra.api.gates import FeatureGates
 from cathedra.api.scheme import GroupResource, GroupVersionKind
 from cathedra.api.struct import KubeStruct
 
-__all__ = ["Column", "RequestContext", "ResourceDefinition", "Strategy", "VersionDefinition"]
+__all__ = [
+    "Column",
+    "ExpressionChecker",
+    "ExpressionFault",
+    "RequestContext",
+    "ResourceDefinition",
+    "Strategy",
+    "VersionDefinition",
+]
 
 T = TypeVar("T", bound=KubeStruct)
+
+
+@dataclass(frozen=True, slots=True)
+class ExpressionFault:
+    """What is wrong with an expression: INVALID (with the compiler's text), FORBIDDEN (too expensive) or INTERNAL."""
+
+    type: ErrorType
+    detail: str
+
+
+class ExpressionChecker(Protocol):
+    """Compiles CEL expressions for validation. The API layer knows no CEL; whoever composes the server hands one in.
+
+    ``stored`` expressions were accepted before and compile in the most permissive environment (spec: api.md, 3.4).
+    """
+
+    def selector(self, expression: str, *, stored: bool) -> ExpressionFault | None:
+        """What is wrong with a device selector: it must compile, answer a bool, and be cheap enough."""
+
+    def derived_attribute(self, expression: str, *, stored: bool) -> tuple[ExpressionFault | None, int]:
+        """What is wrong with a derived attribute's expression, and its estimated cost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +62,8 @@ class RequestContext:
     """Labels of the object's namespace; empty for cluster-scoped kinds."""
     user: str = ""
     groups: tuple[str, ...] = ()
+    expressions: ExpressionChecker | None = None
+    """Who compiles CEL; without it expressions are stored unseen."""
 
 
 class Strategy(Generic[T]):
@@ -123,6 +154,8 @@ class ResourceDefinition(Generic[T]):
     verbs: tuple[str, ...] = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
     gate: str = ""
     """The feature gate without which the kind is not served."""
+    stored_as: GroupResource | None = None
+    """The resource whose objects these are, where one kind is served in two groups."""
 
     @property
     def group_resource(self) -> GroupResource:

@@ -28,6 +28,7 @@ __all__ = [
     "DeviceConfiguration",
     "DeviceConstraint",
     "DeviceCounterConsumption",
+    "DeviceDerivedAttribute",
     "DeviceRequest",
     "DeviceRequestAllocationResult",
     "DeviceSelector",
@@ -44,6 +45,7 @@ __all__ = [
     "NodeAllocatableMapping",
     "NodeAllocatableOverhead",
     "NodeAllocatableResource",
+    "NodeAllocatableResourceMapping",
     "OpaqueDeviceConfiguration",
     "ResourceClaim",
     "ResourceClaimConsumerReference",
@@ -137,6 +139,7 @@ class Device(
         "binding_conditions": "bindingConditions",
         "binding_failure_conditions": "bindingFailureConditions",
         "allow_multiple_allocations": "allowMultipleAllocations",
+        "node_allocatable_resource_mappings": "nodeAllocatableResourceMappings",
         "node_allocatable_resources": "nodeAllocatableResources",
     },
 ):
@@ -154,6 +157,7 @@ class Device(
     binding_conditions: tuple[str, ...] = ()
     binding_failure_conditions: tuple[str, ...] = ()
     allow_multiple_allocations: bool | None = None
+    node_allocatable_resource_mappings: dict[str, NodeAllocatableResourceMapping] = {}
     node_allocatable_resources: dict[str, NodeAllocatableResource] = {}
 
 
@@ -255,11 +259,23 @@ class DeviceConstraint(
     distinct_attribute: str | None = None
 
 
-class DeviceCounterConsumption(KubeStruct, frozen=True, rename={"counter_set": "counterSet"}):
+class DeviceCounterConsumption(
+    KubeStruct,
+    frozen=True,
+    rename={"counter_set": "counterSet", "compatibility_groups": "compatibilityGroups"},
+):
     """resource/v1 DeviceCounterConsumption."""
 
     counter_set: str = always(str)
     counters: dict[str, Counter] = {}
+    compatibility_groups: tuple[str, ...] = ()
+
+
+class DeviceDerivedAttribute(KubeStruct, frozen=True):
+    """An attribute that a request computes from a device for its constraints (1.37)."""
+
+    name: str = always(str)
+    expression: str = always(str)
 
 
 class DeviceRequest(KubeStruct, frozen=True, rename={"first_available": "firstAvailable"}):
@@ -304,7 +320,13 @@ class DeviceSelector(KubeStruct, frozen=True):
 
 
 class DeviceSubRequest(
-    KubeStruct, frozen=True, rename={"device_class_name": "deviceClassName", "allocation_mode": "allocationMode"}
+    KubeStruct,
+    frozen=True,
+    rename={
+        "device_class_name": "deviceClassName",
+        "allocation_mode": "allocationMode",
+        "derived_attributes": "derivedAttributes",
+    },
 ):
     """resource/v1 DeviceSubRequest."""
 
@@ -315,6 +337,7 @@ class DeviceSubRequest(
     count: Int64 = 0
     tolerations: tuple[DeviceToleration, ...] = ()
     capacity: CapacityRequirements | None = None
+    derived_attributes: tuple[DeviceDerivedAttribute, ...] = ()
 
 
 class DeviceTaint(KubeStruct, frozen=True, rename={"time_added": "timeAdded"}):
@@ -379,7 +402,12 @@ class DeviceToleration(KubeStruct, frozen=True, rename={"toleration_seconds": "t
 class ExactDeviceRequest(
     KubeStruct,
     frozen=True,
-    rename={"device_class_name": "deviceClassName", "allocation_mode": "allocationMode", "admin_access": "adminAccess"},
+    rename={
+        "device_class_name": "deviceClassName",
+        "allocation_mode": "allocationMode",
+        "admin_access": "adminAccess",
+        "derived_attributes": "derivedAttributes",
+    },
 ):
     """resource/v1 ExactDeviceRequest."""
 
@@ -390,6 +418,7 @@ class ExactDeviceRequest(
     admin_access: bool | None = None
     tolerations: tuple[DeviceToleration, ...] = ()
     capacity: CapacityRequirements | None = None
+    derived_attributes: tuple[DeviceDerivedAttribute, ...] = ()
 
 
 class NetworkDeviceData(
@@ -416,6 +445,15 @@ class NodeAllocatableMapping(
     capacity_key: str | None = None
     capacity_multiplier: Quantity | None = None
     device_multiplier: Quantity | None = None
+
+
+class NodeAllocatableResourceMapping(
+    KubeStruct, frozen=True, rename={"capacity_key": "capacityKey", "allocation_multiplier": "allocationMultiplier"}
+):
+    """What one device takes from a node resource, in the form of release 1.36."""
+
+    capacity_key: str | None = None
+    allocation_multiplier: Quantity | None = None
 
 
 class NodeAllocatableOverhead(KubeStruct, frozen=True, rename={"per_pod": "perPod", "per_container": "perContainer"}):

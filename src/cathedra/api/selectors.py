@@ -142,7 +142,9 @@ def parse_label_selector(text: str) -> Selector:
         SelectorError: it does not parse.
     """
     requirements = _Parser(text).parse()
-    return Selector(tuple(sorted(requirements, key=lambda requirement: requirement.key))) if requirements else EVERYTHING
+    return (
+        Selector(tuple(sorted(requirements, key=lambda requirement: requirement.key))) if requirements else EVERYTHING
+    )
 
 
 def _requirement(key: str, operator: str, values: Iterable[str]) -> Requirement:
@@ -151,12 +153,14 @@ def _requirement(key: str, operator: str, values: Iterable[str]) -> Requirement:
     if operator in (IN, NOT_IN) and not wanted:
         raise SelectorError("values: Invalid value: []: for 'in', 'notin' operators, values set can't be empty")
     if operator in (EXISTS, DOES_NOT_EXIST) and wanted:
-        raise SelectorError(f"values: Invalid value: {list(wanted)}: values set must be empty for exists and does not exist")
+        raise SelectorError(
+            f"values: Invalid value: {list(wanted)}: values set must be empty for exists and does not exist"
+        )
     if operator in (GREATER, LESS):
         for position, value in enumerate(wanted):
             if _int64(value) is None:
                 raise SelectorError(
-                    f'values[{position}]: Invalid value: "{value}": for \'Gt\', \'Lt\' operators, the value must be an integer'
+                    f"values[{position}]: Invalid value: \"{value}\": for 'Gt', 'Lt' operators, the value must be an integer"
                 )
     for position, value in enumerate(wanted):
         complaints = formats.label_value(value)

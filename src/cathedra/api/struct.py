@@ -7,7 +7,7 @@ all parts share it without copying; a change is `replace` along the path. Scalar
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Annotated, Any, Final, TypeVar
 
@@ -17,6 +17,7 @@ from cathedra.api.quantity import Quantity
 from cathedra.api.timestamp import MicroTime, Time
 
 __all__ = [
+    "EMPTY_LIST",
     "UNSET_LIST",
     "Int32",
     "Int64",
@@ -31,6 +32,7 @@ __all__ = [
     "from_dict",
     "json_names",
     "replace",
+    "reshape",
     "to_dict",
 ]
 
@@ -39,6 +41,19 @@ K = TypeVar("K", bound="KubeStruct")
 
 Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+
+
+class _EmptyList(tuple[Any, ...]):
+    """An empty list that somebody wrote down."""
+
+    __slots__ = ()
+
+
+EMPTY_LIST: Final[Any] = _EmptyList()
+"""An empty list that the request spells out, in the few places where Kubernetes tells it from an absent one.
+
+Equal to ``()`` in every other respect; nothing that is stored contains it.
+"""
 
 
 class RawJSON:
@@ -84,10 +99,10 @@ class KubeStruct(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
     """
 
 
-def always(make: type[S]) -> Any:
+def always(make: Callable[[], Any]) -> Any:
     """A field that is written even when it is empty; ``make()`` is its empty value."""
 
-    def empty() -> S:
+    def empty() -> Any:
         return make()
 
     return msgspec.field(default_factory=empty)
@@ -102,6 +117,8 @@ UNSET_LIST: Final[Any] = msgspec.field(default_factory=_none)
 
 
 def _decode_scalar(kind: type, value: Any) -> Any:
+    if isinstance(value, kind):
+        return value
     if kind is Quantity:
         if isinstance(value, str):
             return Quantity.parse(value)
@@ -113,7 +130,7 @@ def _decode_scalar(kind: type, value: Any) -> Any:
             return kind.parse(value)
         raise ValueError("a time is a string")
     if kind is RawJSON:
-        return value if isinstance(value, RawJSON) else RawJSON.of(value)
+        return RawJSON.of(value)
     raise NotImplementedError(f"no JSON form is known for {kind}")
 
 
@@ -123,12 +140,6 @@ def _encode_scalar(value: Any) -> Any:
     if isinstance(value, RawJSON):
         return msgspec.Raw(value.data)
     raise NotImplementedError(f"no JSON form is known for {type(value)}")
-
-
-def _plain_scalar(value: Any) -> Any:
-    if isinstance(value, RawJSON):
-        return value.load()
-    return _encode_scalar(value)
 
 
 _ENCODER: Final = msgspec.json.Encoder(enc_hook=_encode_scalar)
@@ -157,7 +168,16 @@ def encode(obj: object) -> bytes:
 
 def to_dict(obj: object) -> Any:
     """``obj`` as plain dicts, lists and scalars."""
-    return msgspec.to_builtins(obj, enc_hook=_plain_scalar)
+    # By way of JSON, because the direct way leaves tuples where plain values have lists.
+    return msgspec.json.decode(_ENCODER.encode(obj))
+
+
+def reshape(obj: object, kind: type[S]) -> S:
+    """The object of type ``kind`` with the attributes of ``obj``, which is a struct of the same shape.
+
+    For the structs that two API versions have in common but each declares for itself.
+    """
+    return msgspec.convert(obj, kind, from_attributes=True, dec_hook=_decode_scalar)
 
 
 def from_dict(kind: type[S], value: Mapping[str, Any]) -> S:

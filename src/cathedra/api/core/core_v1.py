@@ -999,6 +999,7 @@ class NodeAllocatableResourceClaimStatus(KubeStruct, frozen=True, rename={"resou
 
     resource_claim_name: str = always(str)
     containers: tuple[str, ...] = ()
+    resources: dict[str, Quantity] = {}
     mapping: tuple[NodeAllocatableMappedResources, ...] = ()
     overhead: tuple[NodeAllocatableOverheadResources, ...] = ()
 

@@ -7,7 +7,7 @@ from cathedra.api.core import core_v1
 from cathedra.api.core import meta_v1
 from cathedra.api.struct import Int64, KubeStruct, Quantity, RawJSON, Time, UNSET_LIST, always
 
-__all__ = ["AllocatedDeviceStatus", "AllocationResult", "BasicDevice", "CELDeviceSelector", "CapacityRequestPolicy", "CapacityRequestPolicyRange", "CapacityRequirements", "Counter", "CounterSet", "Device", "DeviceAllocationConfiguration", "DeviceAllocationResult", "DeviceAttribute", "DeviceCapacity", "DeviceClaim", "DeviceClaimConfiguration", "DeviceClass", "DeviceClassConfiguration", "DeviceClassList", "DeviceClassSpec", "DeviceConfiguration", "DeviceConstraint", "DeviceCounterConsumption", "DeviceRequest", "DeviceRequestAllocationResult", "DeviceSelector", "DeviceSubRequest", "DeviceTaint", "DeviceToleration", "NetworkDeviceData", "NodeAllocatableMapping", "NodeAllocatableOverhead", "NodeAllocatableResource", "OpaqueDeviceConfiguration", "ResourceClaim", "ResourceClaimConsumerReference", "ResourceClaimList", "ResourceClaimSpec", "ResourceClaimStatus", "ResourceClaimTemplate", "ResourceClaimTemplateList", "ResourceClaimTemplateSpec", "ResourcePool", "ResourceSlice", "ResourceSliceList", "ResourceSliceSpec"]
+__all__ = ["AllocatedDeviceStatus", "AllocationResult", "BasicDevice", "CELDeviceSelector", "CapacityRequestPolicy", "CapacityRequestPolicyRange", "CapacityRequirements", "Counter", "CounterSet", "Device", "DeviceAllocationConfiguration", "DeviceAllocationResult", "DeviceAttribute", "DeviceCapacity", "DeviceClaim", "DeviceClaimConfiguration", "DeviceClass", "DeviceClassConfiguration", "DeviceClassList", "DeviceClassSpec", "DeviceConfiguration", "DeviceConstraint", "DeviceCounterConsumption", "DeviceDerivedAttribute", "DeviceRequest", "DeviceRequestAllocationResult", "DeviceSelector", "DeviceSubRequest", "DeviceTaint", "DeviceToleration", "NetworkDeviceData", "NodeAllocatableMapping", "NodeAllocatableOverhead", "NodeAllocatableResource", "NodeAllocatableResourceMapping", "OpaqueDeviceConfiguration", "ResourceClaim", "ResourceClaimConsumerReference", "ResourceClaimList", "ResourceClaimSpec", "ResourceClaimStatus", "ResourceClaimTemplate", "ResourceClaimTemplateList", "ResourceClaimTemplateSpec", "ResourcePool", "ResourceSlice", "ResourceSliceList", "ResourceSliceSpec"]
 
 
 class AllocatedDeviceStatus(KubeStruct, frozen=True, rename={"network_data": "networkData", "share_id": "shareID"}):
@@ -30,7 +30,7 @@ class AllocationResult(KubeStruct, frozen=True, rename={"node_selector": "nodeSe
     allocation_timestamp: Time | None = None
 
 
-class BasicDevice(KubeStruct, frozen=True, rename={"consumes_counters": "consumesCounters", "node_name": "nodeName", "node_selector": "nodeSelector", "all_nodes": "allNodes", "binds_to_node": "bindsToNode", "binding_conditions": "bindingConditions", "binding_failure_conditions": "bindingFailureConditions", "allow_multiple_allocations": "allowMultipleAllocations", "node_allocatable_resources": "nodeAllocatableResources"}):
+class BasicDevice(KubeStruct, frozen=True, rename={"consumes_counters": "consumesCounters", "node_name": "nodeName", "node_selector": "nodeSelector", "all_nodes": "allNodes", "binds_to_node": "bindsToNode", "binding_conditions": "bindingConditions", "binding_failure_conditions": "bindingFailureConditions", "allow_multiple_allocations": "allowMultipleAllocations", "node_allocatable_resource_mappings": "nodeAllocatableResourceMappings", "node_allocatable_resources": "nodeAllocatableResources"}):
     """resource/v1beta1 BasicDevice."""
 
     attributes: dict[str, DeviceAttribute] = {}
@@ -44,6 +44,7 @@ class BasicDevice(KubeStruct, frozen=True, rename={"consumes_counters": "consume
     binding_conditions: tuple[str, ...] = ()
     binding_failure_conditions: tuple[str, ...] = ()
     allow_multiple_allocations: bool | None = None
+    node_allocatable_resource_mappings: dict[str, NodeAllocatableResourceMapping] = {}
     node_allocatable_resources: dict[str, NodeAllocatableResource] = {}
 
 
@@ -191,14 +192,22 @@ class DeviceConstraint(KubeStruct, frozen=True, rename={"match_attribute": "matc
     distinct_attribute: str | None = None
 
 
-class DeviceCounterConsumption(KubeStruct, frozen=True, rename={"counter_set": "counterSet"}):
+class DeviceCounterConsumption(KubeStruct, frozen=True, rename={"counter_set": "counterSet", "compatibility_groups": "compatibilityGroups"}):
     """resource/v1beta1 DeviceCounterConsumption."""
 
     counter_set: str = always(str)
     counters: dict[str, Counter] = {}
+    compatibility_groups: tuple[str, ...] = ()
 
 
-class DeviceRequest(KubeStruct, frozen=True, rename={"device_class_name": "deviceClassName", "allocation_mode": "allocationMode", "admin_access": "adminAccess", "first_available": "firstAvailable"}):
+class DeviceDerivedAttribute(KubeStruct, frozen=True):
+    """resource/v1beta1 DeviceDerivedAttribute."""
+
+    name: str = always(str)
+    expression: str = always(str)
+
+
+class DeviceRequest(KubeStruct, frozen=True, rename={"device_class_name": "deviceClassName", "allocation_mode": "allocationMode", "admin_access": "adminAccess", "first_available": "firstAvailable", "derived_attributes": "derivedAttributes"}):
     """resource/v1beta1 DeviceRequest."""
 
     name: str = always(str)
@@ -210,6 +219,7 @@ class DeviceRequest(KubeStruct, frozen=True, rename={"device_class_name": "devic
     first_available: tuple[DeviceSubRequest, ...] = ()
     tolerations: tuple[DeviceToleration, ...] = ()
     capacity: CapacityRequirements | None = None
+    derived_attributes: tuple[DeviceDerivedAttribute, ...] = ()
 
 
 class DeviceRequestAllocationResult(KubeStruct, frozen=True, rename={"admin_access": "adminAccess", "binding_conditions": "bindingConditions", "binding_failure_conditions": "bindingFailureConditions", "share_id": "shareID", "consumed_capacity": "consumedCapacity", "skip_node_operations": "skipNodeOperations"}):
@@ -234,7 +244,7 @@ class DeviceSelector(KubeStruct, frozen=True):
     cel: CELDeviceSelector | None = None
 
 
-class DeviceSubRequest(KubeStruct, frozen=True, rename={"device_class_name": "deviceClassName", "allocation_mode": "allocationMode"}):
+class DeviceSubRequest(KubeStruct, frozen=True, rename={"device_class_name": "deviceClassName", "allocation_mode": "allocationMode", "derived_attributes": "derivedAttributes"}):
     """resource/v1beta1 DeviceSubRequest."""
 
     name: str = always(str)
@@ -244,6 +254,7 @@ class DeviceSubRequest(KubeStruct, frozen=True, rename={"device_class_name": "de
     count: Int64 = 0
     tolerations: tuple[DeviceToleration, ...] = ()
     capacity: CapacityRequirements | None = None
+    derived_attributes: tuple[DeviceDerivedAttribute, ...] = ()
 
 
 class DeviceTaint(KubeStruct, frozen=True, rename={"time_added": "timeAdded"}):
@@ -293,6 +304,13 @@ class NodeAllocatableResource(KubeStruct, frozen=True):
 
     mapping: NodeAllocatableMapping | None = None
     overhead: NodeAllocatableOverhead | None = None
+
+
+class NodeAllocatableResourceMapping(KubeStruct, frozen=True, rename={"capacity_key": "capacityKey", "allocation_multiplier": "allocationMultiplier"}):
+    """resource/v1beta1 NodeAllocatableResourceMapping."""
+
+    capacity_key: str | None = None
+    allocation_multiplier: Quantity | None = None
 
 
 class OpaqueDeviceConfiguration(KubeStruct, frozen=True):

@@ -7,7 +7,7 @@ from cathedra.api.core import core_v1
 from cathedra.api.core import meta_v1
 from cathedra.api.struct import Int64, KubeStruct, Quantity, RawJSON, Time, UNSET_LIST, always
 
-__all__ = ["AllocatedDeviceStatus", "AllocationResult", "CELDeviceSelector", "CapacityRequestPolicy", "CapacityRequestPolicyRange", "CapacityRequirements", "Counter", "CounterSet", "Device", "DeviceAllocationConfiguration", "DeviceAllocationResult", "DeviceAttribute", "DeviceCapacity", "DeviceClaim", "DeviceClaimConfiguration", "DeviceClass", "DeviceClassConfiguration", "DeviceClassList", "DeviceClassSpec", "DeviceConfiguration", "DeviceConstraint", "DeviceCounterConsumption", "DeviceRequest", "DeviceRequestAllocationResult", "DeviceSelector", "DeviceSubRequest", "DeviceTaint", "DeviceTaintRule", "DeviceTaintRuleList", "DeviceTaintRuleSpec", "DeviceTaintRuleStatus", "DeviceTaintSelector", "DeviceToleration", "ExactDeviceRequest", "NetworkDeviceData", "NodeAllocatableMapping", "NodeAllocatableOverhead", "NodeAllocatableResource", "OpaqueDeviceConfiguration", "ResourceClaim", "ResourceClaimConsumerReference", "ResourceClaimList", "ResourceClaimSpec", "ResourceClaimStatus", "ResourceClaimTemplate", "ResourceClaimTemplateList", "ResourceClaimTemplateSpec", "ResourcePool", "ResourceSlice", "ResourceSliceList", "ResourceSliceSpec"]
+__all__ = ["AllocatedDeviceStatus", "AllocationResult", "CELDeviceSelector", "CapacityRequestPolicy", "CapacityRequestPolicyRange", "CapacityRequirements", "Counter", "CounterSet", "Device", "DeviceAllocationConfiguration", "DeviceAllocationResult", "DeviceAttribute", "DeviceCapacity", "DeviceClaim", "DeviceClaimConfiguration", "DeviceClass", "DeviceClassConfiguration", "DeviceClassList", "DeviceClassSpec", "DeviceConfiguration", "DeviceConstraint", "DeviceCounterConsumption", "DeviceDerivedAttribute", "DeviceRequest", "DeviceRequestAllocationResult", "DeviceSelector", "DeviceSubRequest", "DeviceTaint", "DeviceTaintRule", "DeviceTaintRuleList", "DeviceTaintRuleSpec", "DeviceTaintRuleStatus", "DeviceTaintSelector", "DeviceToleration", "ExactDeviceRequest", "NetworkDeviceData", "NodeAllocatableMapping", "NodeAllocatableOverhead", "NodeAllocatableResource", "NodeAllocatableResourceMapping", "OpaqueDeviceConfiguration", "ResourceClaim", "ResourceClaimConsumerReference", "ResourceClaimList", "ResourceClaimSpec", "ResourceClaimStatus", "ResourceClaimTemplate", "ResourceClaimTemplateList", "ResourceClaimTemplateSpec", "ResourcePool", "ResourceSlice", "ResourceSliceList", "ResourceSliceSpec"]
 
 
 class AllocatedDeviceStatus(KubeStruct, frozen=True, rename={"network_data": "networkData", "share_id": "shareID"}):
@@ -71,7 +71,7 @@ class CounterSet(KubeStruct, frozen=True):
     counters: dict[str, Counter] = {}
 
 
-class Device(KubeStruct, frozen=True, rename={"consumes_counters": "consumesCounters", "node_name": "nodeName", "node_selector": "nodeSelector", "all_nodes": "allNodes", "binds_to_node": "bindsToNode", "binding_conditions": "bindingConditions", "binding_failure_conditions": "bindingFailureConditions", "allow_multiple_allocations": "allowMultipleAllocations", "node_allocatable_resources": "nodeAllocatableResources"}):
+class Device(KubeStruct, frozen=True, rename={"consumes_counters": "consumesCounters", "node_name": "nodeName", "node_selector": "nodeSelector", "all_nodes": "allNodes", "binds_to_node": "bindsToNode", "binding_conditions": "bindingConditions", "binding_failure_conditions": "bindingFailureConditions", "allow_multiple_allocations": "allowMultipleAllocations", "node_allocatable_resource_mappings": "nodeAllocatableResourceMappings", "node_allocatable_resources": "nodeAllocatableResources"}):
     """resource/v1beta2 Device."""
 
     name: str = always(str)
@@ -86,6 +86,7 @@ class Device(KubeStruct, frozen=True, rename={"consumes_counters": "consumesCoun
     binding_conditions: tuple[str, ...] = ()
     binding_failure_conditions: tuple[str, ...] = ()
     allow_multiple_allocations: bool | None = None
+    node_allocatable_resource_mappings: dict[str, NodeAllocatableResourceMapping] = {}
     node_allocatable_resources: dict[str, NodeAllocatableResource] = {}
 
 
@@ -185,11 +186,19 @@ class DeviceConstraint(KubeStruct, frozen=True, rename={"match_attribute": "matc
     distinct_attribute: str | None = None
 
 
-class DeviceCounterConsumption(KubeStruct, frozen=True, rename={"counter_set": "counterSet"}):
+class DeviceCounterConsumption(KubeStruct, frozen=True, rename={"counter_set": "counterSet", "compatibility_groups": "compatibilityGroups"}):
     """resource/v1beta2 DeviceCounterConsumption."""
 
     counter_set: str = always(str)
     counters: dict[str, Counter] = {}
+    compatibility_groups: tuple[str, ...] = ()
+
+
+class DeviceDerivedAttribute(KubeStruct, frozen=True):
+    """resource/v1beta2 DeviceDerivedAttribute."""
+
+    name: str = always(str)
+    expression: str = always(str)
 
 
 class DeviceRequest(KubeStruct, frozen=True, rename={"first_available": "firstAvailable"}):
@@ -222,7 +231,7 @@ class DeviceSelector(KubeStruct, frozen=True):
     cel: CELDeviceSelector | None = None
 
 
-class DeviceSubRequest(KubeStruct, frozen=True, rename={"device_class_name": "deviceClassName", "allocation_mode": "allocationMode"}):
+class DeviceSubRequest(KubeStruct, frozen=True, rename={"device_class_name": "deviceClassName", "allocation_mode": "allocationMode", "derived_attributes": "derivedAttributes"}):
     """resource/v1beta2 DeviceSubRequest."""
 
     name: str = always(str)
@@ -232,6 +241,7 @@ class DeviceSubRequest(KubeStruct, frozen=True, rename={"device_class_name": "de
     count: Int64 = 0
     tolerations: tuple[DeviceToleration, ...] = ()
     capacity: CapacityRequirements | None = None
+    derived_attributes: tuple[DeviceDerivedAttribute, ...] = ()
 
 
 class DeviceTaint(KubeStruct, frozen=True, rename={"time_added": "timeAdded"}):
@@ -293,7 +303,7 @@ class DeviceToleration(KubeStruct, frozen=True, rename={"toleration_seconds": "t
     toleration_seconds: Int64 | None = None
 
 
-class ExactDeviceRequest(KubeStruct, frozen=True, rename={"device_class_name": "deviceClassName", "allocation_mode": "allocationMode", "admin_access": "adminAccess"}):
+class ExactDeviceRequest(KubeStruct, frozen=True, rename={"device_class_name": "deviceClassName", "allocation_mode": "allocationMode", "admin_access": "adminAccess", "derived_attributes": "derivedAttributes"}):
     """resource/v1beta2 ExactDeviceRequest."""
 
     device_class_name: str = always(str)
@@ -303,6 +313,7 @@ class ExactDeviceRequest(KubeStruct, frozen=True, rename={"device_class_name": "
     admin_access: bool | None = None
     tolerations: tuple[DeviceToleration, ...] = ()
     capacity: CapacityRequirements | None = None
+    derived_attributes: tuple[DeviceDerivedAttribute, ...] = ()
 
 
 class NetworkDeviceData(KubeStruct, frozen=True, rename={"interface_name": "interfaceName", "hardware_address": "hardwareAddress"}):
@@ -333,6 +344,13 @@ class NodeAllocatableResource(KubeStruct, frozen=True):
 
     mapping: NodeAllocatableMapping | None = None
     overhead: NodeAllocatableOverhead | None = None
+
+
+class NodeAllocatableResourceMapping(KubeStruct, frozen=True, rename={"capacity_key": "capacityKey", "allocation_multiplier": "allocationMultiplier"}):
+    """resource/v1beta2 NodeAllocatableResourceMapping."""
+
+    capacity_key: str | None = None
+    allocation_multiplier: Quantity | None = None
 
 
 class OpaqueDeviceConfiguration(KubeStruct, frozen=True):

@@ -9,12 +9,23 @@ from cathedra.api.core import resource_v1alpha3
 from cathedra.api.struct import Time, replace
 
 __all__ = [
+    "UndefaultedMode",
     "default_claim",
     "default_pool_status_request",
     "default_slice",
     "default_taint_rule",
     "default_template",
 ]
+
+
+class UndefaultedMode(str):
+    """A mode that conversion from v1beta1 marks as not to be filled in: its request names no class.
+
+    Such a request may be a list of alternatives there, so v1beta1 gives it no defaults; validation refuses it.
+    """
+
+    __slots__ = ()
+
 
 Asked = TypeVar("Asked", resource.ExactDeviceRequest, resource.DeviceSubRequest)
 
@@ -59,6 +70,8 @@ def _request(request: resource.DeviceRequest) -> resource.DeviceRequest:
 
 
 def _asked(asked: Asked) -> Asked:
+    if isinstance(asked.allocation_mode, UndefaultedMode):
+        return replace(asked, tolerations=_tolerations(asked.tolerations))
     mode = asked.allocation_mode or "ExactCount"
     count = asked.count or (1 if mode == "ExactCount" else 0)
     return replace(asked, allocation_mode=mode, count=count, tolerations=_tolerations(asked.tolerations))

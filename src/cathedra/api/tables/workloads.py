@@ -54,7 +54,13 @@ REPLICASET_COLUMNS: Final = (
     _IMAGES,
     _SELECTOR,
 )
-STATEFULSET_COLUMNS: Final = (NAME, Column("Ready", description="Ready pods, of those wanted."), AGE, _CONTAINERS, _IMAGES)
+STATEFULSET_COLUMNS: Final = (
+    NAME,
+    Column("Ready", description="Ready pods, of those wanted."),
+    AGE,
+    _CONTAINERS,
+    _IMAGES,
+)
 DAEMONSET_COLUMNS: Final = (
     NAME,
     Column("Desired", type="integer", description="Nodes that should run a pod."),

@@ -103,7 +103,7 @@ def dns_label(value: str) -> list[str]:
 
 def dns_label_prefix(value: str) -> list[str]:
     """What ``generateName`` may be where names are labels: a label, or one cut after a dash."""
-    return dns_label(_masked(value))
+    return dns_label(masked(value))
 
 
 def dns_subdomain(value: str) -> list[str]:
@@ -114,10 +114,11 @@ def dns_subdomain(value: str) -> list[str]:
 
 def dns_subdomain_prefix(value: str) -> list[str]:
     """What ``generateName`` may be where names are subdomains: one, or one cut after a dash."""
-    return dns_subdomain(_masked(value))
+    return dns_subdomain(masked(value))
 
 
-def _masked(value: str) -> str:
+def masked(value: str) -> str:
+    """A ``generateName`` as a name it could become part of: a dash at the end is no fault."""
     return value[:-2] + "a" if len(value) > 1 and value.endswith("-") else value
 
 

@@ -1,0 +1,97 @@
+"""How objects are written, as far as kinds agree: spec and status kept apart, generations counted.
+
+Most kinds need nothing but these; the others inherit and add their rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+from cathedra.api.definition import RequestContext, Strategy
+from cathedra.api.field import ErrorList
+from cathedra.api.struct import KubeStruct, replace
+
+__all__ = ["DefaultedStrategy", "GenerationStrategy", "SpecStrategy", "StatusStrategy", "without_generation"]
+
+T = TypeVar("T", bound=KubeStruct)
+
+
+class DefaultedStrategy(Strategy[T]):
+    """A kind without status: what is written is what is kept, once defaults are in."""
+
+    def __init__(self, default: Callable[[Any], Any] = lambda obj: obj) -> None:
+        self._default = default
+
+    def default(self, obj: T, context: RequestContext) -> T:
+        """Fill in what was left out."""
+        filled: T = self._default(obj)
+        return filled
+
+
+class SpecStrategy(DefaultedStrategy[T]):
+    """The main door of a kind with status: the status is emptied on create and kept on update."""
+
+    def prepare_create(self, obj: T, context: RequestContext) -> T:
+        """Empty the status."""
+        return replace(obj, status=type(obj)().status)  # type: ignore[attr-defined]
+
+    def prepare_update(self, new: T, old: T, context: RequestContext) -> T:
+        """Keep the stored status."""
+        return replace(new, status=old.status)  # type: ignore[attr-defined]
+
+
+class GenerationStrategy(SpecStrategy[T]):
+    """A kind with status whose generation counts the changes of its spec."""
+
+    def prepare_create(self, obj: T, context: RequestContext) -> T:
+        """Empty the status and start counting."""
+        return first_generation(super().prepare_create(obj, context))
+
+    def prepare_update(self, new: T, old: T, context: RequestContext) -> T:
+        """Keep the status, count a change of the spec."""
+        return next_generation(super().prepare_update(new, old, context), old)
+
+
+class StatusStrategy(Strategy[T]):
+    """The ``status`` door: everything but status and the freely changeable metadata is kept."""
+
+    kept: Iterable[str] = ("spec",)
+
+    def __init__(self, default: Callable[[Any], Any] = lambda obj: obj) -> None:
+        self._default = default
+
+    def default(self, obj: T, context: RequestContext) -> T:
+        """Fill in what was left out."""
+        filled: T = self._default(obj)
+        return filled
+
+    def prepare_update(self, new: T, old: T, context: RequestContext) -> T:
+        """Keep the stored spec."""
+        return replace(new, **{name: getattr(old, name) for name in self.kept})
+
+    def validate_update(self, new: T, old: T, context: RequestContext) -> ErrorList:
+        """Nothing is wrong with any status that decodes."""
+        return ErrorList()
+
+
+def first_generation(obj: T) -> T:
+    """The object as generation 1."""
+    metadata = obj.metadata  # type: ignore[attr-defined]
+    return replace(obj, metadata=replace(metadata, generation=1))
+
+
+def next_generation(new: T, old: T) -> T:
+    """The object with the stored generation, one higher if its spec changed."""
+    generation = old.metadata.generation  # type: ignore[attr-defined]
+    if new.spec != old.spec:  # type: ignore[attr-defined]
+        generation += 1
+    metadata = new.metadata  # type: ignore[attr-defined]
+    return replace(new, metadata=replace(metadata, generation=generation))
+
+
+def without_generation(new: T, old: T | None) -> T:
+    """The object with the stored generation, whatever the request says."""
+    generation = old.metadata.generation if old is not None else 0  # type: ignore[attr-defined]
+    metadata = new.metadata  # type: ignore[attr-defined]
+    return new if metadata.generation == generation else replace(new, metadata=replace(metadata, generation=generation))

@@ -1,0 +1,187 @@
+"""The wire facts of the built-in types: names, Go types, protobuf numbers, list and patch semantics.
+
+``core/kubernetes-types.json`` holds them as of one moment; what other releases have besides is added here. Generator,
+decoder, protobuf codec, apply and OpenAPI all read the same facts. They are loaded on first use only.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+__all__ = ["GROUP_NAMES", "ONLY_IN", "Fields", "fields_of", "group_version", "load"]
+
+Fields = dict[str, dict[str, Any]]
+
+GROUP_NAMES: Final = {
+    "admission": "admission.k8s.io",
+    "admissionregistration": "admissionregistration.k8s.io",
+    "apidiscovery": "apidiscovery.k8s.io",
+    "apiextensions": "apiextensions.k8s.io",
+    "authentication": "authentication.k8s.io",
+    "authorization": "authorization.k8s.io",
+    "certificates": "certificates.k8s.io",
+    "coordination": "coordination.k8s.io",
+    "core": "",
+    "discovery": "discovery.k8s.io",
+    "events": "events.k8s.io",
+    "flowcontrol": "flowcontrol.apiserver.k8s.io",
+    "meta": "meta.k8s.io",
+    "networking": "networking.k8s.io",
+    "node": "node.k8s.io",
+    "rbac": "rbac.authorization.k8s.io",
+    "resource": "resource.k8s.io",
+    "scheduling": "scheduling.k8s.io",
+    "storage": "storage.k8s.io",
+}
+"""Package of the facts → API group, where they differ."""
+
+_TEXT: Final = {"pbtype": "bytes", "type": "string"}
+_DERIVED: Final = {
+    "featureGate": "DRADerivedAttributes",
+    "listType": "atomic",
+    "omitempty": True,
+    "optional": True,
+    "pb": 8,
+    "pbtype": "bytes",
+    "repeated": True,
+    "type": "[]DeviceDerivedAttribute",
+}
+_GROUPS: Final = {
+    "featureGate": "DRADeviceCompatibilityGroups",
+    "listType": "atomic",
+    "omitempty": True,
+    "optional": True,
+    "pb": 3,
+    "pbtype": "bytes",
+    "repeated": True,
+    "type": "[]string",
+}
+_MAPPINGS: Final = {
+    "featureGate": "DRANodeAllocatableResources",
+    "omitempty": True,
+    "optional": True,
+    "pb": 13,
+    "pbtype": "bytes",
+    "repeated": True,
+    "type": "map[v1.ResourceName]NodeAllocatableResourceMapping",
+}
+_NEW_TYPES: Final[dict[str, Any]] = {
+    "DeviceDerivedAttribute": {
+        "fields": {
+            "name": {"pb": 1, "required": True, **_TEXT, "type": "FullyQualifiedName"},
+            "expression": {"pb": 2, "required": True, **_TEXT},
+        }
+    },
+    "NodeAllocatableResourceMapping": {
+        "fields": {
+            "capacityKey": {"omitempty": True, "optional": True, "pb": 1, **_TEXT, "type": "*QualifiedName"},
+            "allocationMultiplier": {
+                "omitempty": True,
+                "optional": True,
+                "pb": 2,
+                "pbtype": "bytes",
+                "type": "*resource.Quantity",
+            },
+        }
+    },
+}
+_NEW_FIELDS: Final[dict[str, dict[str, dict[str, Any]]]] = {
+    "resource/v1": {
+        "ExactDeviceRequest": {"derivedAttributes": _DERIVED},
+        "DeviceSubRequest": {"derivedAttributes": _DERIVED},
+        "DeviceCounterConsumption": {"compatibilityGroups": _GROUPS},
+        "Device": {"nodeAllocatableResourceMappings": _MAPPINGS},
+    },
+    "resource/v1beta2": {
+        "ExactDeviceRequest": {"derivedAttributes": _DERIVED},
+        "DeviceSubRequest": {"derivedAttributes": _DERIVED},
+        "DeviceCounterConsumption": {"compatibilityGroups": _GROUPS},
+        "Device": {"nodeAllocatableResourceMappings": _MAPPINGS},
+    },
+    "resource/v1beta1": {
+        "DeviceRequest": {"derivedAttributes": {**_DERIVED, "pb": 10}},
+        "DeviceSubRequest": {"derivedAttributes": {**_DERIVED, "pb": 9}},
+        "DeviceCounterConsumption": {"compatibilityGroups": _GROUPS},
+        "BasicDevice": {"nodeAllocatableResourceMappings": _MAPPINGS},
+    },
+    "core/v1": {
+        "NodeAllocatableResourceClaimStatus": {
+            "resources": {
+                "omitempty": True,
+                "optional": True,
+                "pb": 3,
+                "pbtype": "bytes",
+                "repeated": True,
+                "type": "ResourceList",
+            }
+        }
+    },
+}
+
+ONLY_IN: Final[dict[tuple[str, str], tuple[str, str]]] = {
+    ("DeviceDerivedAttribute", ""): ("1.37", ""),
+    ("ExactDeviceRequest", "derivedAttributes"): ("1.37", ""),
+    ("DeviceSubRequest", "derivedAttributes"): ("1.37", ""),
+    ("DeviceRequest", "derivedAttributes"): ("1.37", ""),
+    ("DeviceCounterConsumption", "compatibilityGroups"): ("1.37", ""),
+    ("Device", "nodeAllocatableResourceMappings"): ("1.36", "1.36"),
+    ("BasicDevice", "nodeAllocatableResourceMappings"): ("1.36", "1.36"),
+    ("Device", "nodeAllocatableResources"): ("1.37", ""),
+    ("BasicDevice", "nodeAllocatableResources"): ("1.37", ""),
+    ("ResourceSliceSpec", "partitionTypeAttribute"): ("1.37", ""),
+    ("ResourceSliceSpec", "skipNodeOperations"): ("1.37", ""),
+    ("DeviceRequestAllocationResult", "skipNodeOperations"): ("1.37", ""),
+    ("ResourcePoolStatusRequestSpec", "defaultPartitionTypeAttribute"): ("1.37", ""),
+    ("PoolStatus", "partitionSummary"): ("1.37", ""),
+    ("PoolStatus", "shareableSummary"): ("1.37", ""),
+    ("DeviceAttribute", "ints"): ("1.36", ""),
+    ("DeviceAttribute", "bools"): ("1.36", ""),
+    ("DeviceAttribute", "strings"): ("1.36", ""),
+    ("DeviceAttribute", "versions"): ("1.36", ""),
+    ("DeviceTaintRule", "status"): ("1.35", ""),
+    ("NodeAllocatableResourceClaimStatus", "resources"): ("1.36", "1.36"),
+    ("NodeAllocatableResourceClaimStatus", "mapping"): ("1.37", ""),
+    ("NodeAllocatableResourceClaimStatus", "overhead"): ("1.37", ""),
+    ("PodStatus", "nodeAllocatableResourceClaimStatuses"): ("1.36", ""),
+    ("PodSpec", "schedulingGroup"): ("1.36", ""),
+    ("PodStatus", "volumeHealth"): ("1.37", ""),
+}
+"""(type, JSON field) → first and last release that knows it; "" is open. Other releases treat it as unknown."""
+
+
+@cache
+def load() -> dict[str, dict[str, dict[str, Any]]]:
+    """All facts: ``group/version`` (the group's first word) → type → its fields or what it is an alias of."""
+    text = (Path(__file__).parent / "core" / "kubernetes-types.json").read_bytes()
+    facts: dict[str, dict[str, dict[str, Any]]] = json.loads(text)
+    for package, types in _NEW_FIELDS.items():
+        for name, fields in types.items():
+            facts[package][name]["fields"] |= fields
+        if package.startswith("resource/"):
+            facts[package] |= _NEW_TYPES
+    for name, names in {
+        "GroupVersionKind": ("group", "version", "kind"),
+        "GroupVersionResource": ("group", "version", "resource"),
+    }.items():
+        # Not among the facts because they carry no markers; plain structs of three texts.
+        facts["meta/v1"][name] = {"fields": {field: {"type": "string", "pb": i} for i, field in enumerate(names, 1)}}
+    return facts
+
+
+def group_version(package: str) -> str:
+    """The apiVersion of a package of the facts: ``resource/v1`` → ``resource.k8s.io/v1``, ``core/v1`` → ``v1``."""
+    group, version = package.split("/")
+    name = GROUP_NAMES.get(group, group)
+    return f"{name}/{version}" if name else version
+
+
+def fields_of(package: str, name: str) -> Fields:
+    """The fields of a type by JSON name, inlined ones included, TypeMeta too.
+
+    Raises:
+        KeyError: there is no such type, or it has no fields of its own.
+    """
+    return load()[package][name]["fields"]  # type: ignore[no-any-return]

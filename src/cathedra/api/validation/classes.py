@@ -1,0 +1,205 @@
+"""Rules of device classes, taint rules and pool status requests (spec: api.md, sections 3.8 to 3.10)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from cathedra.api import resource
+from cathedra.api.core import resource_v1alpha3
+from cathedra.api.definition import RequestContext
+from cathedra.api.field import ErrorList, FieldPath
+from cathedra.api.validation import formats
+from cathedra.api.validation.claims import IMMUTABLE, validate_configuration
+from cathedra.api.validation.conditions import validate_conditions
+from cathedra.api.validation.device_names import validate_driver_name, validate_pool_name
+from cathedra.api.validation.devices import validate_taint
+from cathedra.api.validation.expressions import validate_selectors
+from cathedra.api.validation.formats import check, extended_resource_name, longer_than
+
+__all__ = [
+    "validate_class",
+    "validate_pool_status",
+    "validate_pool_status_request",
+    "validate_pool_status_request_update",
+    "validate_taint_rule",
+    "validate_taint_rule_status",
+]
+
+MAX_CONFIG: Final = 32
+MAX_RULE_CONDITIONS: Final = 8
+MAX_POOL_CONDITIONS: Final = 10
+MAX_POOLS: Final = 1000
+MAX_LIMIT: Final = 1000
+MAX_POOL_ERROR: Final = 256
+MAX_SUMMARY: Final = 32
+_SPEC: Final = FieldPath("spec")
+_STATUS: Final = FieldPath("status")
+
+
+def validate_class(new: resource.DeviceClass, old: resource.DeviceClass | None, context: RequestContext) -> ErrorList:
+    """What is wrong with a class; lists that did not change count as stored."""
+    errors = ErrorList()
+    spec = new.spec
+    stored = old is not None and old.spec.selectors == spec.selectors
+    validate_selectors(errors, _SPEC.child("selectors"), spec.selectors, context, stored=stored)
+    path = _SPEC.child("config")
+    if len(spec.config) > MAX_CONFIG:
+        errors.too_many(path, len(spec.config), MAX_CONFIG)
+    else:
+        stored = old is not None and old.spec.config == spec.config
+        for position, config in enumerate(spec.config):
+            validate_configuration(errors, path.index(position), config.opaque, stored=stored)
+    name = spec.extended_resource_name
+    if name is not None and not extended_resource_name(name):
+        errors.invalid(_SPEC.child("extendedResourceName"), name, "must be a valid extended resource name")
+    return errors
+
+
+def validate_taint_rule(
+    new: resource.DeviceTaintRule, old: resource.DeviceTaintRule | None, context: RequestContext
+) -> ErrorList:
+    """What is wrong with a taint rule."""
+    errors = ErrorList()
+    selector = new.spec.device_selector
+    if selector is not None:
+        path = _SPEC.child("deviceSelector")
+        if selector.driver is not None:
+            validate_driver_name(errors, path.child("driver"), selector.driver)
+        if selector.pool is not None:
+            validate_pool_name(errors, path.child("pool"), selector.pool)
+        if selector.device is not None:
+            check(errors, path.child("device"), selector.device, formats.dns_label)
+    before = old.spec.taint if old is not None else None
+    validate_taint(errors, _SPEC.child("taint"), new.spec.taint, old=before)
+    return errors
+
+
+def validate_taint_rule_status(new: resource.DeviceTaintRule) -> ErrorList:
+    """What is wrong with a taint rule's status."""
+    errors = ErrorList()
+    path = _STATUS.child("conditions")
+    if len(new.status.conditions) > MAX_RULE_CONDITIONS:
+        errors.too_many(path, len(new.status.conditions), MAX_RULE_CONDITIONS)
+    validate_conditions(errors, path, new.status.conditions)
+    return errors
+
+
+def validate_pool_status_request(request: resource_v1alpha3.ResourcePoolStatusRequest) -> ErrorList:
+    """What is wrong with a question about pools."""
+    errors = ErrorList()
+    spec = request.spec
+    _driver(errors, _SPEC.child("driver"), spec.driver)
+    if spec.pool_name is not None:
+        _pool(errors, _SPEC.child("poolName"), spec.pool_name)
+    limit = _SPEC.child("limit")
+    if spec.limit is None:
+        errors.required(limit)
+    elif spec.limit < 1:
+        errors.invalid(limit, spec.limit, "must be greater than or equal to 1")
+    elif spec.limit > MAX_LIMIT:
+        errors.invalid(limit, spec.limit, f"must be less than or equal to {MAX_LIMIT}")
+    return errors
+
+
+def _driver(errors: ErrorList, path: FieldPath, driver: str) -> None:
+    if not driver:
+        errors.required(path)
+        return
+    check(errors, path, driver, formats.dns_subdomain_ignoring_case)
+
+
+def _pool(errors: ErrorList, path: FieldPath, name: str) -> None:
+    """Pool names, in the words of declarative validation."""
+    if longer_than(name, 253):
+        errors.too_long(path, 253)
+    for position, segment in enumerate(name.split("/")):
+        if not segment:
+            errors.invalid(path, name, f"segment {position}: must not be empty")
+            continue
+        for complaint in formats.dns_subdomain(segment):
+            shown = complaint.replace("characters", "bytes") if complaint.startswith("must be no more") else complaint
+            errors.invalid(path, name, f"segment {position}: {shown}")
+
+
+def validate_pool_status_request_update(
+    new: resource_v1alpha3.ResourcePoolStatusRequest, old: resource_v1alpha3.ResourcePoolStatusRequest
+) -> ErrorList:
+    """The question is immutable."""
+    errors = ErrorList()
+    if new.spec != old.spec:
+        errors.invalid(_SPEC, new.spec, IMMUTABLE)
+    return errors
+
+
+def validate_pool_status(
+    new: resource_v1alpha3.ResourcePoolStatusRequest, old: resource_v1alpha3.ResourcePoolStatusRequest
+) -> ErrorList:
+    """What is wrong with an answer; one that was given stays."""
+    errors = ErrorList()
+    status = new.status
+    if old.status is not None:
+        if status != old.status:
+            errors.invalid(_STATUS, status, IMMUTABLE)
+        return errors
+    if status is None:
+        return errors
+    count = _STATUS.child("poolCount")
+    if status.pool_count is None:
+        errors.required(count)
+    elif status.pool_count < 0:
+        errors.invalid(count, status.pool_count, "must be greater than or equal to 0")
+    pools = _STATUS.child("pools")
+    if len(status.pools) > MAX_POOLS:
+        errors.too_many(pools, len(status.pools), MAX_POOLS)
+    else:
+        for position, pool in enumerate(status.pools):
+            _pool_status(errors, pools.index(position), pool)
+    conditions = _STATUS.child("conditions")
+    if len(status.conditions) > MAX_POOL_CONDITIONS:
+        errors.too_many(conditions, len(status.conditions), MAX_POOL_CONDITIONS)
+    validate_conditions(errors, conditions, status.conditions)
+    seen: set[str] = set()
+    for position, condition in enumerate(status.conditions):
+        if condition.type in seen:
+            errors.duplicate(conditions.index(position), condition)
+        seen.add(condition.type)
+    return errors
+
+
+def _pool_status(errors: ErrorList, path: FieldPath, pool: resource_v1alpha3.PoolStatus) -> None:
+    _driver(errors, path.child("driver"), pool.driver)
+    if not pool.pool_name:
+        errors.required(path.child("poolName"))
+    else:
+        _pool(errors, path.child("poolName"), pool.pool_name)
+    if pool.generation < 0:
+        errors.invalid(path.child("generation"), pool.generation, "must be greater than or equal to 0")
+    for name, number, least in (
+        ("resourceSliceCount", pool.resource_slice_count, 1),
+        ("totalDevices", pool.total_devices, 0),
+        ("allocatedDevices", pool.allocated_devices, 0),
+        ("availableDevices", pool.available_devices, 0),
+        ("unavailableDevices", pool.unavailable_devices, 0),
+    ):
+        if number is not None and number < least:
+            errors.invalid(path.child(name), number, f"must be greater than or equal to {least}")
+    if pool.node_name is not None:
+        check(errors, path.child("nodeName"), pool.node_name, formats.dns_subdomain)
+    if pool.validation_error is not None and longer_than(pool.validation_error, MAX_POOL_ERROR):
+        errors.too_long(path.child("validationError"), MAX_POOL_ERROR)
+    _summary(errors, path.child("partitionSummary"), pool.partition_summary)
+
+
+def _summary(errors: ErrorList, path: FieldPath, summary: tuple[resource_v1alpha3.PartitionTypeStatus, ...]) -> None:
+    if len(summary) > MAX_SUMMARY:
+        errors.too_many(path, len(summary), MAX_SUMMARY)
+        return
+    seen: set[tuple[str, str]] = set()
+    for position, entry in enumerate(summary):
+        key = (entry.attribute, entry.type)
+        if key in seen:
+            errors.duplicate(path.index(position), {"attribute": entry.attribute, "type": entry.type})
+        seen.add(key)
+        for name, number in (("total", entry.total), ("allocatable", entry.allocatable)):
+            if number is not None and number < 0:
+                errors.invalid(path.index(position).child(name), number, "must be greater than or equal to 0")
