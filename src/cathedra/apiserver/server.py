@@ -5,7 +5,9 @@ Tests and simulations open one with a memory store in virtual time and use `tran
 
 from __future__ import annotations
 
+import dataclasses
 import random
+from collections.abc import Mapping
 from typing import Any, Self
 
 from cathedra.api.gates import FeatureGates
@@ -87,6 +89,23 @@ class APIServer:
             groups = (*groups, AUTHENTICATED_GROUP)
         return InProcessTransport(self.world, self.catalog, UserInfo(user, groups, uid))
 
+    def beside(self, config: ServerConfig) -> Self:
+        """Another server on the same objects, with other gates or versions, as during an upgrade."""
+        gates = config.gates or FeatureGates.for_release(config.release)
+        definitions = config.definitions
+        if definitions is None:
+            from cathedra.api.definitions import all_definitions
+
+            definitions = all_definitions(gates)
+        served = served_definitions(definitions, gates, dict(config.runtime_config))
+        other = type(self)(config, dataclasses.replace(self.world, gates=gates), Catalog(served))
+        other._tokens = self._tokens
+        return other
+
+    def add_tokens(self, tokens: Mapping[str, UserInfo]) -> None:
+        """Let these bearer tokens in."""
+        self._tokens.add(tokens)
+
     @property
     def app(self) -> Application:
         """The ASGI application; made with the first request for it."""
@@ -107,7 +126,7 @@ class APIServer:
         if options.pki is not None:
             self.pki = PKI(options.pki, self.world.clock.now())
             tls = self.pki.tls_files((options.host, "localhost", "127.0.0.1", *options.names))
-        self._tokens = StaticTokens(options.tokens)
+        self._tokens.add(options.tokens)
         self._anonymous = options.anonymous
         self._listener = Listener(self.app, listening, tls)
         await self._listener.start()

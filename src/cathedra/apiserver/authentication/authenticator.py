@@ -31,6 +31,10 @@ class StaticTokens:
     def __init__(self, tokens: Mapping[str, UserInfo]) -> None:
         self._tokens = dict(tokens)
 
+    def add(self, tokens: Mapping[str, UserInfo]) -> None:
+        """Hand out more."""
+        self._tokens |= tokens
+
     def user_of(self, token: str) -> UserInfo | None:
         """Whose token it is."""
         return self._tokens.get(token)

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from cathedra.api.status import already_exists, bad_request, failure, invalid
 from cathedra.api.struct import replace
+from cathedra.apiserver.ownership.tracking import tracked
 from cathedra.apiserver.registry.entry import Entry
 from cathedra.apiserver.registry.registry import WriteConflict
 from cathedra.apiserver.request import Call
@@ -14,7 +15,7 @@ from cathedra.apiserver.verbs.names import generate_name
 from cathedra.apiserver.verbs.objectmeta import common_create_errors, create_errors, fresh
 from cathedra.apiserver.verbs.world import World
 
-__all__ = ["create", "in_namespace"]
+__all__ = ["create", "create_defaulted", "in_namespace"]
 
 NAME_ATTEMPTS: Final = 8
 
@@ -27,7 +28,17 @@ async def create(world: World, call: Call, obj: Any) -> Entry:
     """
     obj = in_namespace(call, obj)
     context = world.context(call)
-    obj = call.strategy.default(obj, context)
+    obj = tracked(call, None, call.strategy.default(obj, context), world.clock.now())
+    return await create_defaulted(world, call, obj)
+
+
+async def create_defaulted(world: World, call: Call, obj: Any) -> Entry:
+    """Create an object whose defaults and field owners are filled in already.
+
+    Raises:
+        StatusError: it was refused; nothing changed.
+    """
+    context = world.context(call)
     named = obj.metadata.name
     call = dataclasses.replace(call, name=named)
     obj = await world.admission.admit(world.admission_request(call, "CREATE", obj, None))

@@ -14,6 +14,7 @@ from cathedra.api.definition import RequestContext
 from cathedra.api.field import ErrorList
 from cathedra.api.status import StatusError, bad_request, conflict, invalid, not_found
 from cathedra.api.struct import replace
+from cathedra.apiserver.ownership.tracking import tracked
 from cathedra.apiserver.registry.entry import Entry
 from cathedra.apiserver.registry.registry import WriteConflict
 from cathedra.apiserver.request import Call
@@ -47,7 +48,12 @@ async def update(world: World, call: Call, obj: Any) -> Entry:
     entry = world.table(call).get(call.key)
     if entry is None and call.strategy.allow_create_on_update and not call.subresource:
         return await create(world, call, obj)
-    return await change(world, call, lambda _: obj, uid=obj.metadata.uid)
+    return await change(
+        world,
+        call,
+        lambda stored: tracked(call, stored.object, obj, world.clock.now()),
+        uid=obj.metadata.uid,
+    )
 
 
 def invalid_name(call: Call) -> StatusError:

@@ -1,0 +1,130 @@
+"""Sets of field paths, in the form of ``fieldsV1``.
+
+A path element is a text: ``f:name`` for a field or key, ``k:{"name":"c"}`` for an element of a keyed list, ``v:"x"`` for
+an element of a set. A node is either a member itself, or has members below, or both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+__all__ = ["FieldSet"]
+
+
+class FieldSet:
+    """A set of paths as a tree. ``member`` says whether the path to this node itself belongs to the set."""
+
+    __slots__ = ("children", "member")
+
+    def __init__(self, member: bool = False, children: dict[str, FieldSet] | None = None) -> None:  # noqa: FBT001, FBT002
+        self.member = member
+        self.children: dict[str, FieldSet] = children if children is not None else {}
+
+    @staticmethod
+    def from_json(value: Any) -> FieldSet:
+        """The set that ``fieldsV1`` spells."""
+        root = FieldSet()
+        root._read(value)
+        return root
+
+    def to_json(self) -> dict[str, Any]:
+        """The set as ``fieldsV1``; keys sorted as Kubernetes sorts them."""
+        out: dict[str, Any] = {}
+        if self.member and self.children:
+            out["."] = {}
+        for element in sorted(self.children):
+            out[element] = self.children[element].to_json()
+        return out
+
+    def _read(self, value: dict[str, Any]) -> None:
+        for element, below in value.items():
+            if element == ".":
+                self.member = True
+                continue
+            child = self.children[element] = FieldSet(member=not below)
+            child._read(below)
+
+    @property
+    def empty(self) -> bool:
+        """Whether no path belongs to it."""
+        return not self.member and all(child.empty for child in self.children.values())
+
+    def insert(self, path: Iterable[str]) -> None:
+        """Add one path."""
+        node = self
+        for element in path:
+            node = node.children.setdefault(element, FieldSet())
+        node.member = True
+
+    def at(self, path: Iterable[str]) -> FieldSet:
+        """The part below a path, made if it is not there."""
+        node = self
+        for element in path:
+            node = node.children.setdefault(element, FieldSet())
+        return node
+
+    def union(self, other: FieldSet) -> FieldSet:
+        """The paths of both."""
+        children = dict(self.children)
+        for element, child in other.children.items():
+            mine = children.get(element)
+            children[element] = child if mine is None else mine.union(child)
+        return FieldSet(self.member or other.member, children)
+
+    def intersection(self, other: FieldSet) -> FieldSet:
+        """The paths that belong to both."""
+        children = {}
+        for element, child in self.children.items():
+            theirs = other.children.get(element)
+            if theirs is not None:
+                common = child.intersection(theirs)
+                if not common.empty:
+                    children[element] = common
+        return FieldSet(self.member and other.member, children)
+
+    def difference(self, other: FieldSet) -> FieldSet:
+        """The paths of this one that do not belong to the other."""
+        children = {}
+        for element, child in self.children.items():
+            theirs = other.children.get(element)
+            rest = child if theirs is None else child.difference(theirs)
+            if not rest.empty:
+                children[element] = rest
+        return FieldSet(self.member and not other.member, children)
+
+    def without_subtrees(self, other: FieldSet) -> FieldSet:
+        """The paths that lie neither at nor below a path of the other."""
+        children = {}
+        for element, child in self.children.items():
+            theirs = other.children.get(element)
+            if theirs is not None and theirs.member:
+                continue
+            rest = child if theirs is None else child.without_subtrees(theirs)
+            if not rest.empty:
+                children[element] = rest
+        return FieldSet(self.member, children)
+
+    def with_named_parents(self) -> FieldSet:
+        """The set with every field on the way to a member as a member."""
+        children = {element: child.with_named_parents() for element, child in self.children.items()}
+        for element, child in children.items():
+            if element.startswith("f:") and child.children:
+                child.member = True
+        return FieldSet(self.member, children)
+
+    def paths(self, prefix: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+        """Every member path, sorted."""
+        if self.member:
+            yield prefix
+        for element in sorted(self.children):
+            yield from self.children[element].paths((*prefix, element))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, FieldSet) and list(self.paths()) == list(other.paths())
+
+    def __hash__(self) -> int:
+        return hash(tuple(self.paths()))
+
+    def __repr__(self) -> str:
+        return f"FieldSet({self.to_json()})"

@@ -1,0 +1,290 @@
+"""The books of an object: which manager owns which fields, and how writes move ownership.
+
+(spec: apimachinery.md, section 6.5)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from cathedra.api.core.meta_v1 import ManagedFieldsEntry
+from cathedra.api.struct import RawJSON, Time
+from cathedra.apiserver.ownership.fieldset import FieldSet
+from cathedra.apiserver.ownership.typed import Comparison, compare, field_set, merge, remove, shown_element
+from cathedra.apiserver.patches.schema import Shape
+
+__all__ = ["Books", "Conflict", "Manager", "Versioned", "View", "never_tracked"]
+
+UPDATE: Final = "Update"
+APPLY: Final = "Apply"
+ANCIENT: Final = "ancient-changes"
+BEFORE_FIRST_APPLY: Final = "before-first-apply"
+UPDATE_LIMIT: Final = 10
+
+
+class Manager(NamedTuple):
+    """Who writes how: one entry of the books."""
+
+    name: str
+    operation: str
+    api_version: str
+    subresource: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Versioned:
+    """A manager's fields and the time of his last change."""
+
+    fields: FieldSet
+    time: Time | None
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """An object in one version, as plain values with their shape."""
+
+    value: dict[str, Any]
+    shape: Shape
+
+
+class Conflict(Exception):
+    """Other managers own fields that an apply would change; ``fields`` by manager."""
+
+    def __init__(self, fields: Mapping[Manager, FieldSet]) -> None:
+        self.fields = dict(fields)
+        super().__init__(self.message)
+
+    def causes(self) -> list[tuple[str, str]]:
+        """Manager's words and field path of each conflict."""
+        return [
+            (_words(manager), "".join(shown_element(element) for element in path))
+            for manager in sorted(self.fields)
+            for path in self.fields[manager].paths()
+        ]
+
+    @property
+    def message(self) -> str:
+        """The text for people, a line per manager."""
+        causes = self.causes()
+        if len(causes) == 1:
+            return f"Apply failed with 1 conflict: conflict with {causes[0][0]}: {causes[0][1]}"
+        lines: list[str] = []
+        previous = ""
+        for words, path in causes:
+            if words != previous:
+                lines.append(f"conflicts with {words}:")
+                previous = words
+            lines.append(f"- {path}")
+        return f"Apply failed with {len(causes)} conflicts: " + "\n".join(lines)
+
+
+def _words(manager: Manager) -> str:
+    words = f'"{manager.name}"'
+    if manager.subresource:
+        words += f' with subresource "{manager.subresource}"'
+    if manager.operation == UPDATE:
+        words += f" using {manager.api_version}"
+    return words
+
+
+_NEVER: Final = (
+    ("apiVersion",),
+    ("kind",),
+    ("metadata",),
+    ("metadata", "name"),
+    ("metadata", "namespace"),
+    ("metadata", "creationTimestamp"),
+    ("metadata", "selfLink"),
+    ("metadata", "uid"),
+    ("metadata", "clusterName"),
+    ("metadata", "generation"),
+    ("metadata", "managedFields"),
+    ("metadata", "resourceVersion"),
+)
+
+
+def never_tracked() -> FieldSet:
+    """The fields that nobody owns."""
+    fields = FieldSet()
+    for path in _NEVER:
+        fields.insert(f"f:{name}" for name in path)
+    return fields
+
+
+_NEVER_TRACKED: Final = never_tracked()
+
+
+class Books:
+    """All managers of one object. Changes give new books."""
+
+    def __init__(self, managers: Mapping[Manager, Versioned]) -> None:
+        self.managers = dict(managers)
+
+    @staticmethod
+    def of(entries: tuple[ManagedFieldsEntry, ...]) -> Books:
+        """From an object's ``managedFields``; entries that cannot be read are left out."""
+        managers: dict[Manager, Versioned] = {}
+        for entry in entries:
+            if entry.fields_v1 is None or entry.fields_type != "FieldsV1":
+                continue
+            try:
+                fields = FieldSet.from_json(entry.fields_v1.load())
+            except (msgspec.DecodeError, AttributeError):
+                continue
+            key = Manager(entry.manager, entry.operation, entry.api_version, entry.subresource)
+            known = managers.get(key)
+            managers[key] = Versioned(fields if known is None else known.fields.union(fields), entry.time)
+        return Books(managers)
+
+    def entries(self) -> tuple[ManagedFieldsEntry, ...]:
+        """As ``managedFields``: Apply first, then by time, then by name."""
+        made = [
+            ManagedFieldsEntry(
+                manager=manager.name,
+                operation=manager.operation,
+                api_version=manager.api_version,
+                time=versioned.time,
+                fields_type="FieldsV1",
+                fields_v1=RawJSON.of(versioned.fields.to_json()),
+                subresource=manager.subresource,
+            )
+            for manager, versioned in self.managers.items()
+        ]
+        made.sort(key=lambda e: (e.operation, e.time.micros if e.time else 0, e.manager, e.api_version, e.subresource))
+        return tuple(made)
+
+    def update(
+        self, manager: Manager, old: View, new: View, now: Time, ignored: FieldSet, other: Callable[[str], tuple[View, View] | None]
+    ) -> Books:
+        """After a write that replaced the object. ``other`` shows both states in another API version."""
+        managers, comparison = self._moved(None, manager.api_version, old, new, ignored, other, force=True)
+        taken = comparison.modified.union(comparison.added).without_subtrees(ignored).difference(_NEVER_TRACKED)
+        if not taken.empty:
+            known = managers.get(manager)
+            fields = taken if known is None else known.fields.union(taken)
+            managers[manager] = Versioned(fields, now)
+        return Books(_stripped(_capped(managers)))
+
+    def apply(
+        self,
+        manager: Manager,
+        live: View,
+        applied: dict[str, Any],
+        now: Time,
+        ignored: FieldSet,
+        other: Callable[[str], tuple[View, View] | None],
+        *,
+        force: bool,
+    ) -> tuple[dict[str, Any], Books]:
+        """After an apply: the merged object and the new books.
+
+        Raises:
+            Conflict: others own what would change, and ``force`` is not given.
+        """
+        shape = live.shape
+        merged = merge(live.value, applied, shape)
+        last = self.managers.get(manager)
+        fields = field_set(applied, shape).without_subtrees(ignored)
+        books = Books({**self.managers, manager: Versioned(fields, last.time if last else now)})
+        merged = books._pruned(manager, merged, last, shape)
+        managers, comparison = books._moved(
+            manager, manager.api_version, live, View(merged, shape), ignored, other, force=force
+        )
+        stripped = _stripped(managers)
+        if not comparison.same or last is None or stripped.get(manager) is None or last.fields != stripped[manager].fields:
+            if manager in stripped:
+                stripped[manager] = replace(stripped[manager], time=now)
+        return merged, Books(stripped)
+
+    def _moved(
+        self,
+        current: Manager | None,
+        version: str,
+        old: View,
+        new: View,
+        ignored: FieldSet,
+        other: Callable[[str], tuple[View, View] | None],
+        *,
+        force: bool,
+    ) -> tuple[dict[Manager, Versioned], Comparison]:
+        """The books without what the others lost, and the comparison in the request's version."""
+        comparison = compare(old.value, new.value, new.shape).without(ignored)
+        by_version: dict[str, Comparison | None] = {version: comparison}
+        conflicts: dict[Manager, FieldSet] = {}
+        managers = dict(self.managers)
+        for manager, versioned in self.managers.items():
+            if manager == current:
+                continue
+            if manager.api_version not in by_version:
+                views = other(manager.api_version)
+                by_version[manager.api_version] = (
+                    None if views is None else compare(views[0].value, views[1].value, views[1].shape).without(ignored)
+                )
+            seen = by_version[manager.api_version]
+            if seen is None:
+                del managers[manager]
+                continue
+            lost = versioned.fields.intersection(seen.modified.union(seen.added))
+            if not lost.empty:
+                conflicts[manager] = lost
+            rest = versioned.fields.difference(lost).difference(seen.removed)
+            if rest.empty:
+                del managers[manager]
+            else:
+                managers[manager] = replace(versioned, fields=rest)
+        if conflicts and not force:
+            raise Conflict(conflicts)
+        return managers, comparison
+
+    def _pruned(self, manager: Manager, merged: dict[str, Any], last: Versioned | None, shape: Shape) -> dict[str, Any]:
+        """Without what the manager applied before, applies no more, and nobody else owns."""
+        if last is None or last.fields.empty:
+            return merged
+        previous = last.fields.with_named_parents()
+        pruned = remove(merged, previous, shape)
+        owned = FieldSet()
+        for versioned in self.managers.values():
+            owned = owned.union(versioned.fields)
+        merged_set = field_set(merged, shape).with_named_parents()
+        pruned_set = field_set(pruned, shape).with_named_parents()
+        pruned = remove(merged, merged_set.difference(pruned_set).difference(owned.with_named_parents()), shape)
+        pruned_set = field_set(pruned, shape).with_named_parents()
+        result: dict[str, Any] = remove(merged, merged_set.difference(pruned_set).intersection(previous), shape)
+        return result
+
+
+def _stripped(managers: Mapping[Manager, Versioned]) -> dict[Manager, Versioned]:
+    stripped = {}
+    for manager, versioned in managers.items():
+        fields = versioned.fields.difference(_NEVER_TRACKED)
+        if not fields.empty:
+            stripped[manager] = replace(versioned, fields=fields)
+    return stripped
+
+
+def _capped(managers: dict[Manager, Versioned]) -> dict[Manager, Versioned]:
+    """At most ten updaters; the oldest are put together."""
+    updaters = [manager for manager in managers if manager.operation == UPDATE]
+    excess = len(updaters) - UPDATE_LIMIT
+    if excess <= 0:
+        return managers
+    updaters.sort(key=lambda m: (_micros(managers[m].time), m.name))
+    capped = dict(managers)
+    for manager in updaters:
+        if excess < 0 or len([m for m in capped if m.operation == UPDATE]) <= UPDATE_LIMIT:
+            break
+        if manager.name == ANCIENT:
+            continue
+        old = capped.pop(manager)
+        bucket = Manager(ANCIENT, UPDATE, manager.api_version)
+        known = capped.get(bucket)
+        capped[bucket] = old if known is None else Versioned(known.fields.union(old.fields), old.time)
+    return capped
+
+
+def _micros(time: Time | None) -> int:
+    return time.micros if time else 0

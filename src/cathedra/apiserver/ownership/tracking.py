@@ -1,0 +1,144 @@
+"""Ownership kept along with writes: what a create, update or patch takes, and what an apply does.
+
+A write without a field manager is not tracked: the server's own parts in its process write so, since the books cost more
+than the write itself. Over HTTP there always is one.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from cathedra.api.core.meta_v1 import ManagedFieldsEntry, StatusCause, StatusDetails
+from cathedra.api.status import StatusError, bad_request, failure
+from cathedra.api.struct import Time, from_dict, replace, to_dict
+from cathedra.apiserver.ownership.fieldset import FieldSet
+from cathedra.apiserver.ownership.managers import APPLY, BEFORE_FIRST_APPLY, UPDATE, Books, Conflict, Manager, View
+from cathedra.apiserver.ownership.resets import reset_fields
+from cathedra.apiserver.ownership.typed import check
+from cathedra.apiserver.patches.schema import Shape, struct_shape
+from cathedra.apiserver.request import Call
+
+__all__ = ["applied", "tracked"]
+
+
+def tracked(call: Call, live: Any, new: Any, now: float) -> Any:
+    """``new`` with the books brought up to date; ``live`` is None on create."""
+    if not call.field_manager:
+        return new
+    books = _starting_books(live, new)
+    if books is None:
+        return _with_entries(new, ())
+    old_view, new_view = _view(call, call.version.name, live), _view(call, call.version.name, new)
+    manager = Manager(call.field_manager, UPDATE, call.api_version, call.subresource)
+    books = books.update(manager, old_view, new_view, Time(now), _ignored(call), _other_versions(call, live, new))
+    return _with_entries(new, books.entries())
+
+
+def applied(call: Call, live: Any, body: dict[str, Any], now: float) -> Any:
+    """The object (hub version) that an apply of ``body`` makes from ``live``, which is None if there is none.
+
+    Raises:
+        StatusError: the body does not fit the kind, or others own what it would change.
+    """
+    shape = _shape(call)
+    _check_body(call, body, shape)
+    live_view = _view(call, call.version.name, live)
+    books = Books.of(live.metadata.managed_fields) if live is not None else Books({})
+    if live is not None and not books.managers:
+        before = Manager(BEFORE_FIRST_APPLY, UPDATE, call.api_version)
+        empty = _view(call, call.version.name, None)
+        books = books.update(before, empty, live_view, Time(now), _ignored(call), lambda _: None)
+    live_view.value.get("metadata", {}).pop("managedFields", None)
+    manager = Manager(call.field_manager, APPLY, call.api_version, call.subresource)
+    content = {key: value for key, value in body.items() if key not in {"kind", "apiVersion"}}
+    try:
+        merged, books = books.apply(
+            manager,
+            live_view,
+            content,
+            Time(now),
+            _ignored(call),
+            lambda _: None,
+            force=call.force,
+        )
+    except Conflict as error:
+        raise _conflict(error) from None
+    try:
+        made = call.version.to_hub(from_dict(call.version.type, merged))
+    except (msgspec.ValidationError, ValueError) as error:
+        raise bad_request(str(error)) from None
+    return _with_entries(made, books.entries())
+
+
+def _starting_books(live: Any, new: Any) -> Books | None:
+    """The books a write begins with; None if the object is not tracked (any more)."""
+    given: tuple[ManagedFieldsEntry, ...] = new.metadata.managed_fields
+    if given == (ManagedFieldsEntry(),):
+        return None if live is not None else Books({})
+    books = Books.of(given)
+    if not books.managers and live is not None:
+        books = Books.of(live.metadata.managed_fields)
+        if not books.managers:
+            return None
+    return books
+
+
+def _shape(call: Call) -> Shape:
+    return struct_shape(call.version.type)
+
+
+def _view(call: Call, version_name: str, obj: Any) -> View:
+    version = call.definition.version(version_name)
+    value = to_dict(version.type() if obj is None else version.from_hub(obj))
+    return View(value, struct_shape(version.type))
+
+
+def _other_versions(call: Call, live: Any, new: Any) -> Any:
+    def both(api_version: str) -> tuple[View, View] | None:
+        group, _, version = api_version.rpartition("/")
+        if group != call.definition.group:
+            return None
+        try:
+            return _view(call, version, live), _view(call, version, new)
+        except KeyError:
+            return None
+
+    return both
+
+
+def _ignored(call: Call) -> FieldSet:
+    has_status = "status" in call.definition.subresources
+    return reset_fields(call.resource, call.subresource, has_status=has_status)
+
+
+def _with_entries(obj: Any, entries: tuple[ManagedFieldsEntry, ...]) -> Any:
+    if obj.metadata.managed_fields == entries:
+        return obj
+    return replace(obj, metadata=replace(obj.metadata, managed_fields=entries))
+
+
+def _check_body(call: Call, body: dict[str, Any], shape: Shape) -> None:
+    metadata = body.get("metadata")
+    if isinstance(metadata, dict) and metadata.get("managedFields") is not None:
+        raise bad_request("metadata.managedFields must be nil")
+    problems = check({key: value for key, value in body.items() if key not in {"kind", "apiVersion"}}, shape)
+    if problems:
+        name = metadata.get("name", "") if isinstance(metadata, dict) else ""
+        namespace = metadata.get("namespace", "") if isinstance(metadata, dict) else ""
+        text = problems[0] if len(problems) == 1 else "errors:\n  " + "\n  ".join(problems)
+        group_version = call.api_version if call.definition.group else f"/{call.version.name}"
+        raise failure(
+            500,
+            "",
+            f"failed to create typed patch object ({namespace}/{name}; {group_version}, Kind={call.definition.kind}): {text}",
+        )
+
+
+def _conflict(error: Conflict) -> StatusError:
+    causes = tuple(
+        StatusCause(reason="FieldManagerConflict", message=f"conflict with {words}", field=path)
+        for words, path in error.causes()
+    )
+    return failure(409, "Conflict", error.message, StatusDetails(causes=causes))
