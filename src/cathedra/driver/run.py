@@ -116,12 +116,17 @@ class DriverRunner:
             OSError: a socket or the checkpoint cannot be written.
             Exception: what `Driver.devices` raises at the first attempt.
         """
-        self.service.open()
-        async with self._listening(), asyncio.TaskGroup() as group:
-            group.create_task(self.slices.run())
-            group.create_task(self._publish())
-            if self.health is not None:
-                group.create_task(self._follow_health(self.health))
+        try:
+            self.service.open()
+            async with self._listening(), asyncio.TaskGroup() as group:
+                group.create_task(self.slices.run())
+                group.create_task(self._publish())
+                if self.health is not None:
+                    group.create_task(self._follow_health(self.health))
+        except Exception as error:
+            self._observer.background_error(recoverable=False)
+            self.driver.on_error(error, "the driver has ended", recoverable=False)
+            raise
 
     async def wait_ready(self) -> None:
         """Wait until all pools are published and, where sockets are served, the node agent has taken the driver."""
@@ -225,15 +230,22 @@ def run(driver: Driver, environment: Mapping[str, str] | None = None) -> None:
 
 async def _run_until_signal(driver: Driver, environment: Mapping[str, str]) -> None:
     from cathedra.client.http import HTTPTransport
-    from cathedra.client.kubeconfig import load
+    from cathedra.client.kubeconfig import KubeconfigError, load
 
-    clock = SystemClock()
-    random = Random()
+    try:
+        target = load(environment=environment)
+    except KubeconfigError as error:
+        raise OptionError(str(error)) from error
+    async with await HTTPTransport.open(target, user_agent=driver.name) as transport:
+        clock = SystemClock()
+        client = Client(transport, clock=clock, field_manager=driver.name)
+        await _until_signal(_runner_in(environment, driver, client, clock))
+
+
+def _runner_in(environment: Mapping[str, str], driver: Driver, client: Client, clock: Clock) -> DriverRunner:
     plugins = Path(environment.get("KUBELET_PLUGINS_DIRECTORY_PATH", str(KUBELET_ROOT / "plugins")))
     registry = environment.get("KUBELET_REGISTRAR_DIRECTORY_PATH", str(KUBELET_ROOT / "plugins_registry"))
-    transport = await HTTPTransport.open(load(environment=environment), user_agent=driver.name)
-    client = Client(transport, clock=clock, field_manager=driver.name)
-    runner = DriverRunner(
+    return DriverRunner(
         driver,
         client,
         node_name=environment.get("NODE_NAME", ""),
@@ -242,17 +254,17 @@ async def _run_until_signal(driver: Driver, environment: Mapping[str, str]) -> N
         cdi_dir=Path(environment.get("CDI_ROOT", str(DEFAULT_CDI_DIRECTORY))),
         pod_uid=environment.get("POD_UID", ""),
         clock=clock,
-        random=random,
+        random=Random(),
     )
+
+
+async def _until_signal(runner: DriverRunner) -> None:
     task = asyncio.ensure_future(runner.run())
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
         loop.add_signal_handler(number, task.cancel)
-    try:
-        with contextlib.suppress(asyncio.CancelledError):
-            await task
-    finally:
-        await client.close()
+    with contextlib.suppress(asyncio.CancelledError):
+        await task
 
 
 def _check_name(name: str) -> None:
