@@ -1,0 +1,221 @@
+"""The HTTP transport, against a server that answers what the test tells it to."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from cathedra.api.core.core_v1 import Binding, ObjectReference, Pod
+from cathedra.api.core.meta_v1 import DeleteOptions, ObjectMeta, Preconditions
+from cathedra.api.status import StatusError
+from cathedra.client.http import HTTPTransport
+from cathedra.client.kubeconfig import Target
+from cathedra.client.resources import NODES, PODS, RESOURCECLAIMS
+from cathedra.client.transport import EventType, ListOptions, PatchType, WriteOptions
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+POD = {"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "p", "namespace": "ns", "resourceVersion": "7"}}
+
+
+@asynccontextmanager
+async def serving(handler: Handler) -> AsyncIterator[HTTPTransport]:
+    application = web.Application()
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        return await handler(request)
+
+    application.router.add_route("*", "/{path:.*}", answer)
+    runner = web.AppRunner(application)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    port = runner.addresses[0][1]
+    try:
+        async with await HTTPTransport.open(Target(server=f"http://127.0.0.1:{port}")) as transport:
+            yield transport
+    finally:
+        await runner.cleanup()
+
+
+class Recorder:
+    """Answers everything alike and remembers what was asked."""
+
+    def __init__(self, answer: Any, status: int = 200, headers: dict[str, str] | None = None) -> None:
+        self.answer, self.status, self.headers = answer, status, headers
+        self.requests: list[tuple[str, str, dict[str, str], Any, str]] = []
+
+    async def __call__(self, request: web.Request) -> web.Response:
+        body = await request.text()
+        kind = request.headers.get("Content-Type", "")
+        parsed = json.loads(body) if body else None
+        self.requests.append((request.method, request.path, dict(request.query), parsed, kind))
+        text = self.answer if isinstance(self.answer, str) else json.dumps(self.answer)
+        return web.Response(text=text, status=self.status, headers=self.headers, content_type="application/json")
+
+
+async def test_objects_come_without_kind_and_go_with_it() -> None:
+    server = Recorder(POD)
+    async with serving(server) as api:
+        pod = await api.get(PODS, "ns", "p")
+        assert (pod.kind, pod.api_version, pod.metadata.name) == ("", "", "p")
+        await api.create(PODS, "ns", Pod(metadata=ObjectMeta(name="p")), WriteOptions(field_manager="me", dry_run=True))
+        await api.update(PODS, "ns", pod, WriteOptions(), subresource="status")
+        await api.get(NODES, "ns-is-ignored", "n1")
+        await api.get(RESOURCECLAIMS, "ns", "c")
+    methods = [(method, path) for method, path, *_ in server.requests]
+    assert methods == [
+        ("GET", "/api/v1/namespaces/ns/pods/p"),
+        ("POST", "/api/v1/namespaces/ns/pods"),
+        ("PUT", "/api/v1/namespaces/ns/pods/p/status"),
+        ("GET", "/api/v1/nodes/n1"),
+        ("GET", "/apis/resource.k8s.io/v1/namespaces/ns/resourceclaims/c"),
+    ]
+    _, _, query, body, kind = server.requests[1]
+    assert query == {"dryRun": "All", "fieldManager": "me"}
+    assert (body["kind"], body["apiVersion"], kind) == ("Pod", "v1", "application/json")
+
+
+async def test_lists_keep_their_metadata() -> None:
+    answer = {
+        "kind": "PodList",
+        "apiVersion": "v1",
+        "metadata": {"resourceVersion": "12", "continue": "next", "remainingItemCount": 3},
+        "items": [POD],
+    }
+    server = Recorder(answer)
+    async with serving(server) as api:
+        options = ListOptions(label_selector="a=b", field_selector="spec.nodeName=n", limit=1, continue_="c")
+        page = await api.list(PODS, "", options)
+    assert (page.resource_version, page.continue_, page.remaining, len(page.items)) == ("12", "next", 3, 1)
+    assert server.requests[0][1:3] == (
+        "/api/v1/pods",
+        {"labelSelector": "a=b", "fieldSelector": "spec.nodeName=n", "limit": "1", "continue": "c"},
+    )
+
+
+async def test_patches_have_their_media_type_and_apply_says_force() -> None:
+    server = Recorder(POD)
+    async with serving(server) as api:
+        for kind in PatchType:
+            await api.patch(PODS, "ns", "p", kind, {}, WriteOptions(field_manager="m", force=True))
+    assert [request[4] for request in server.requests] == [kind.value for kind in PatchType]
+    assert server.requests[-1][2] == {"fieldManager": "m", "force": "true"}
+    assert "force" not in server.requests[0][2]
+
+
+async def test_deleting_sends_options_and_understands_both_answers() -> None:
+    server = Recorder(POD)
+    async with serving(server) as api:
+        gone = await api.delete(PODS, "ns", "p", DeleteOptions(preconditions=Preconditions(uid="u")))
+        assert gone is not None
+        server.answer = {"kind": "Status", "apiVersion": "v1", "status": "Success"}
+        assert await api.delete(PODS, "ns", "p", DeleteOptions()) is None
+    assert server.requests[0][3] == {"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": {"uid": "u"}}
+
+
+async def test_a_binding_is_posted_to_the_pod() -> None:
+    server = Recorder({"kind": "Status", "apiVersion": "v1", "status": "Success"}, 201)
+    async with serving(server) as api:
+        binding = Binding(metadata=ObjectMeta(name="p"), target=ObjectReference(kind="Node", name="n1"))
+        await api.create(PODS, "ns", binding, WriteOptions(), name="p", subresource="binding")
+    assert server.requests[0][1] == "/api/v1/namespaces/ns/pods/p/binding"
+    assert server.requests[0][3]["kind"] == "Binding"
+
+
+@pytest.mark.parametrize(
+    ("status", "answer", "reason", "message"),
+    [
+        (
+            404,
+            {"kind": "Status", "status": "Failure", "reason": "NotFound", "code": 404, "message": "no"},
+            "NotFound",
+            "no",
+        ),
+        (502, "<html>bad gateway</html>", "", "<html>bad gateway</html>"),
+        (503, "", "ServiceUnavailable", "Service Unavailable"),
+    ],
+)
+async def test_refusals_become_status_errors(status: int, answer: Any, reason: str, message: str) -> None:
+    async with serving(Recorder(answer, status)) as api:
+        with pytest.raises(StatusError) as refused:
+            await api.get(PODS, "ns", "p")
+    assert (refused.value.code, refused.value.reason, str(refused.value)) == (status, reason, message)
+
+
+async def test_an_answer_that_asks_to_come_back_is_obeyed() -> None:
+    attempts = 0
+
+    async def handler(request: web.Request) -> web.Response:
+        nonlocal attempts
+        attempts += 1
+        if attempts < 3:
+            return web.json_response({}, status=429, headers={"Retry-After": "0"})
+        return web.json_response(POD)
+
+    async with serving(handler) as api:
+        assert (await api.get(PODS, "ns", "p")).metadata.name == "p"
+
+
+async def test_a_server_that_is_not_there_is_a_connection_error() -> None:
+    async with await HTTPTransport.open(Target(server="http://127.0.0.1:1")) as api:
+        with pytest.raises(ConnectionError):
+            await api.get(PODS, "ns", "p")
+        with pytest.raises(ConnectionError):
+            async with api.watch(PODS, "", ListOptions()) as events:
+                await anext(events)
+
+
+def streaming(*lines: bytes) -> Handler:
+    async def handler(request: web.Request) -> web.StreamResponse:
+        assert request.query["watch"] == "true"
+        response = web.StreamResponse()
+        await response.prepare(request)
+        for line in lines:
+            await response.write(line)
+            await asyncio.sleep(0)
+        return response
+
+    return handler
+
+
+def event(kind: str, obj: Any) -> bytes:
+    return json.dumps({"type": kind, "object": obj}).encode() + b"\n"
+
+
+async def test_a_watch_streams_lines_of_any_size_and_ends_with_the_server() -> None:
+    large = {**POD, "metadata": {**POD["metadata"], "annotations": {"a": "x" * 300_000}}}  # type: ignore[dict-item]
+    text = event("MODIFIED", large)
+    bookmark = event(
+        "BOOKMARK",
+        {"kind": "Pod", "apiVersion": "v1", "metadata": {"resourceVersion": "9"}, "spec": {"containers": None}},
+    )
+    handler = streaming(event("ADDED", POD) + text[:1000], text[1000:200_000], text[200_000:] + bookmark, b'{"type":')
+    async with serving(handler) as api, api.watch(PODS, "", ListOptions(resource_version="5")) as events:
+        received = [item async for item in events]
+    assert [item.type for item in received] == [EventType.ADDED, EventType.MODIFIED, EventType.BOOKMARK]
+    assert received[1].object.metadata.annotations["a"] == "x" * 300_000
+    assert received[2].object.metadata.resource_version == "9"
+
+
+async def test_lost_history_ends_a_watch_as_expired() -> None:
+    status = {"kind": "Status", "status": "Failure", "reason": "Expired", "code": 410, "message": "too old"}
+    async with serving(streaming(event("ERROR", status))) as api:
+        with pytest.raises(StatusError) as refused:
+            async with api.watch(PODS, "", ListOptions(resource_version="5")) as events:
+                await anext(events)
+    assert refused.value.is_expired
+
+
+async def test_a_refused_watch_is_a_status_error() -> None:
+    answer = {"kind": "Status", "status": "Failure", "reason": "Forbidden", "code": 403, "message": "no"}
+    async with serving(Recorder(answer, 403)) as api:
+        with pytest.raises(StatusError, match="no"):
+            async with api.watch(PODS, "", ListOptions()):
+                pass

@@ -1,0 +1,147 @@
+"""kubeconfig files: found as kubectl finds them, written without losing anything."""
+
+from __future__ import annotations
+
+import base64
+import stat
+from pathlib import Path
+
+import pytest
+import yaml
+
+from cathedra.client.kubeconfig import ContextTaken, KubeconfigError, KubeconfigLocked, Target, load, merge, write
+
+TARGET = Target(
+    server="https://127.0.0.1:6443",
+    certificate_authority=b"CA",
+    client_certificate=b"CERT",
+    client_key=b"KEY",
+)
+
+
+def config(name: str, server: str, **user: str) -> str:
+    return yaml.safe_dump(
+        {
+            "current-context": name,
+            "clusters": [{"name": name, "cluster": {"server": server}}],
+            "users": [{"name": name, "user": user}],
+            "contexts": [{"name": name, "context": {"cluster": name, "user": name, "namespace": "team"}}],
+        }
+    )
+
+
+def test_what_was_written_is_read_back_and_private(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "kubeconfig"
+    write(path, TARGET)
+    assert load(path) == TARGET
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_an_explicit_file_wins_over_the_environment_and_that_over_home(tmp_path: Path) -> None:
+    home = tmp_path / ".kube" / "config"
+    home.parent.mkdir()
+    home.write_text(config("home", "https://home"))
+    other, explicit = tmp_path / "other", tmp_path / "explicit"
+    other.write_text(config("other", "https://other"))
+    explicit.write_text(config("explicit", "https://explicit"))
+    environment = {"HOME": str(tmp_path)}
+    assert load(environment=environment).server == "https://home"
+    environment["KUBECONFIG"] = str(other)
+    assert load(environment=environment).server == "https://other"
+    assert load(explicit, environment=environment).server == "https://explicit"
+
+
+def test_files_of_the_environment_are_merged_and_the_first_wins(tmp_path: Path) -> None:
+    first, second = tmp_path / "a", tmp_path / "b"
+    first.write_text(config("x", "https://first", token="t1"))
+    second.write_text(config("x", "https://second") + config("y", "https://third").replace("x", "y"))
+    second.write_text(config("y", "https://third", token="t3"))
+    environment = {"KUBECONFIG": f"{first}:{tmp_path / 'missing'}:{second}"}
+    assert (load(environment=environment).server, load(environment=environment).token) == ("https://first", "t1")
+    chosen = load(context="y", environment=environment)
+    assert (chosen.server, chosen.token, chosen.namespace) == ("https://third", "t3", "team")
+
+
+def test_paths_inside_a_file_are_relative_to_it_and_data_wins_over_files(tmp_path: Path) -> None:
+    (tmp_path / "ca.crt").write_bytes(b"from file")
+    (tmp_path / "token").write_text("secret\n")
+    document = yaml.safe_load(config("x", "https://x", tokenFile="token"))
+    document["clusters"][0]["cluster"]["certificate-authority"] = "ca.crt"
+    path = tmp_path / "config"
+    path.write_text(yaml.safe_dump(document))
+    assert (load(path).certificate_authority, load(path).token) == (b"from file", "secret")
+    document["clusters"][0]["cluster"]["certificate-authority-data"] = base64.b64encode(b"inline").decode()
+    path.write_text(yaml.safe_dump(document))
+    assert load(path).certificate_authority == b"inline"
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        ("{}", "current-context is not set"),
+        ("current-context: gone", "context 'gone' does not exist"),
+        ("- not\n- a map", "no kubeconfig"),
+        (": : :", "error loading config file"),
+        (config("x", ""), "server is not set"),
+        (config("x", "https://x", exec="{}"), "credential plugins"),
+    ],
+)
+def test_what_cannot_be_used_is_said_clearly(tmp_path: Path, content: str, problem: str) -> None:
+    path = tmp_path / "config"
+    path.write_text(content)
+    with pytest.raises(KubeconfigError, match=problem):
+        load(path)
+
+
+def test_no_configuration_at_all_says_where_it_was_looked_for(tmp_path: Path) -> None:
+    with pytest.raises(KubeconfigError, match="no configuration has been provided"):
+        load(environment={"HOME": str(tmp_path)})
+    with pytest.raises(KubeconfigError, match="no such file"):
+        load(tmp_path / "missing")
+
+
+def test_merging_keeps_everything_else_and_a_backup(tmp_path: Path) -> None:
+    path = tmp_path / ".kube" / "config"
+    environment = {"HOME": str(tmp_path)}
+    assert merge(TARGET, environment=environment) is None
+    assert load(environment=environment) == TARGET
+    document = yaml.safe_load(path.read_text()) | {"preferences": {"colors": True}}
+    document["contexts"].append({"name": "work", "context": {"cluster": "work", "user": "work"}})
+    path.write_text(yaml.safe_dump(document))
+    before = path.read_text()
+    moved = Target(server="https://127.0.0.1:7000")
+    backup = merge(moved, environment=environment)
+    assert backup is not None
+    assert backup.read_text() == before
+    after = yaml.safe_load(path.read_text())
+    assert [context["name"] for context in after["contexts"]] == ["work", "cathedra"]
+    assert after["preferences"] == {"colors": True}
+    assert load(environment=environment).server == "https://127.0.0.1:7000"
+    assert not path.with_name("config.lock").exists()
+
+
+def test_a_context_of_somebody_else_is_not_taken_over(tmp_path: Path) -> None:
+    path = tmp_path / "config"
+    path.write_text(config("cathedra", "https://theirs"))
+    before = path.read_text()
+    with pytest.raises(ContextTaken, match="was not made by cathedra"):
+        merge(TARGET, path=path)
+    assert path.read_text() == before
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["config"]
+
+
+def test_a_locked_file_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "config.lock").touch()
+    with pytest.raises(KubeconfigLocked, match="somebody else is writing"):
+        merge(TARGET, path=tmp_path / "config")
+    assert not (tmp_path / "config").exists()
+
+
+def test_a_link_stays_a_link(tmp_path: Path) -> None:
+    real = tmp_path / "real"
+    real.write_text(config("work", "https://work"))
+    link = tmp_path / "config"
+    link.symlink_to(real)
+    merge(TARGET, path=link)
+    assert link.is_symlink()
+    assert load(real, context="work").server == "https://work"
