@@ -19,7 +19,6 @@ from cathedra.cel.device import DeviceView
 from cathedra.cel.environment import BASE_LIBRARIES, Environment
 from cathedra.cel.errors import CompileError, EvaluationError
 from cathedra.cel.library.conversions import parse_double
-from cathedra.cel.library.formats import Format
 from cathedra.cel.library.network import CIDR, IP
 from cathedra.cel.library.quantity import QuantityValue
 from cathedra.cel.library.semver import Semver
@@ -93,10 +92,8 @@ def encode(value: Any) -> Any:
     if kind is Optional:
         return {"optional": encode(value.value) if value.present else None}
     for cls, name in ((QuantityValue, "quantity"), (Semver, "semver"), (IP, "ip"), (CIDR, "cidr"), (URL, "url")):
-        if kind is cls:
+        if kind is cls and not getattr(value, "pointer", False):
             return {name: str(value)}
-    if kind is Format:
-        return {"format": value.name}
     return {"other": values.type_name(value)}
 
 
@@ -258,7 +255,10 @@ def _judge_result(
     if view.failure:
         return ""
     if "value" in result or "valueError" in result:
-        outcome = compiled.evaluate({"device": view.root}, 1_000_000)
+        try:
+            outcome = compiled.evaluate({"device": view.root}, 1_000_000)
+        except CompileError as error:
+            outcome = program.Outcome(None, error.text, 0)
         if "valueError" in result:
             if outcome.error is None or not same_text(result["valueError"], outcome.error):
                 return f"value: wanted error {result['valueError']!r}, got {outcome.value!r} {outcome.error!r}"

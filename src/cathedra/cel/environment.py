@@ -52,7 +52,8 @@ _LIBRARY_MACROS: Mapping[str, MacroTable] = {
 class Environment:
     """Declarations. ``size_of`` tells the cost estimate how large the value behind a path can get.
 
-    ``homogeneous`` demands one type for all elements of a literal, as Kubernetes does everywhere.
+    ``checked_literals`` runs the validators, which also demand one type for all elements of a literal, as Kubernetes does
+    everywhere; ``homogeneous`` lets the checker demand it.
     """
 
     variables: Mapping[str, Type] = field(default_factory=dict)
@@ -60,7 +61,7 @@ class Environment:
     libraries: tuple[str, ...] = BASE_LIBRARIES
     functions_extra: Mapping[str, tuple[Overload, ...]] = field(default_factory=dict)
     container: str = ""
-    homogeneous: bool = True
+    homogeneous: bool = False
     checked_literals: bool = True
     size_of: SizeOf | None = None
 

@@ -111,9 +111,16 @@ class Duration(_Nanoseconds):
 
 
 class Timestamp(_Nanoseconds):
-    """A moment: nanoseconds since 1970-01-01T00:00:00Z, between the years 1 and 9999."""
+    """A moment: nanoseconds since 1970-01-01T00:00:00Z, between the years 1 and 9999.
 
-    __slots__ = ()
+    ``offset`` is the zone it was written in, in seconds east of Greenwich; only its text shows it.
+    """
+
+    __slots__ = ("offset",)
+
+    def __init__(self, nanos: int, offset: int = 0) -> None:
+        super().__init__(nanos)
+        self.offset = offset
 
 
 class Optional:
@@ -271,6 +278,8 @@ def equal(left: Any, right: Any) -> bool | Failure:
 def _equal_values(left: Any, right: Any) -> bool | Failure:
     kind, other = left.__class__, right.__class__
     if kind in _NUMBERS:
+        if kind is not other and (kind is float or other is float):
+            return other in _NUMBERS and float(left) == float(right)
         return other in _NUMBERS and bool(left == right)
     if kind is str or kind is bool or kind is bytes:
         return other is kind and bool(left == right)
@@ -325,6 +334,8 @@ def compare(left: Any, right: Any) -> int | Failure:
     if kind in _NUMBERS and other in _NUMBERS:
         if left != left or right != right:
             return Failure("NaN values cannot be ordered")
+        if kind is not other and (kind is float or other is float):
+            left, right = float(left), float(right)
         return (left > right) - (left < right)
     if kind is not other or kind not in _ORDERED:
         return NO_SUCH_OVERLOAD
@@ -372,11 +383,17 @@ def go_float(value: float) -> str:
         if "e" in repr(value):
             shown = _expand(repr(value))
         return shown[:-2] if shown.endswith(".0") else shown
-    mantissa, _, exponent = (repr(value) if "e" in repr(value) else format(value, "e")).partition("e")
-    if "e" not in repr(value):
-        mantissa, exponent = _scientific(repr(value))
+    return scientific(value)
+
+
+def scientific(value: float) -> str:
+    """The shortest digits with an exponent of at least two places, as Go writes them."""
+    shown = repr(value)
+    mantissa, _, exponent = shown.partition("e")
+    if not exponent:
+        mantissa, exponent = _scientific(shown)
     power = int(exponent)
-    return f"{mantissa}e{'-' if power < 0 else '+'}{abs(power):02d}"
+    return f"{mantissa.removesuffix('.0')}e{'-' if power < 0 else '+'}{abs(power):02d}"
 
 
 def _expand(shown: str) -> str:

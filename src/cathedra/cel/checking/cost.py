@@ -26,7 +26,7 @@ SizeOf = Callable[[tuple[str, ...]], "int | None"]
 
 _STRING: Final = 0.1
 _PATTERN: Final = 0.25
-_MAX_NAMED_FORMAT: Final = 60
+_MAX_NAMED_FORMAT: Final = 128
 _MAX_FORMAT_NAME: Final = 64
 
 

@@ -86,7 +86,7 @@ _TEXTS: Final = {
     Kind.TIMESTAMP: "timestamp",
 }
 
-ANY: Final = Type(Kind.ANY, "any")
+ANY: Final = Type(Kind.ANY, "google.protobuf.Any")
 DYN: Final = Type(Kind.DYN, "dyn")
 ERROR: Final = Type(Kind.ERROR, "*error*")
 NULL: Final = Type(Kind.NULL, "null_type")

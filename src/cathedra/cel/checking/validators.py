@@ -90,7 +90,7 @@ def _validate_format(node: Call, pattern: str, arguments: ListLit, issues: list[
         return ""
 
     try:
-        formatting.render(pattern, len(arguments.elements), clause)
+        formatting.render(pattern, len(arguments.elements), clause, end_first=True)
     except formatting.FormatError as error:
         offset = error.argument if error.argument >= 0 else node.offset
         issues.append(Issue(offset, error.text))

@@ -29,7 +29,7 @@ _FIXED: Final = frozenset(
         "getEscapedPath getQuery"
     ).split()
 )
-_TRAVERSED: Final = frozenset(("isSorted", "sum", "max", "min", "indexOf", "lastIndexOf", "includes"))
+_TRAVERSED: Final = frozenset(("isSorted", "sum", "max", "min", "indexOf", "lastIndexOf"))
 _SCANNED: Final = frozenset(
     "url lowerAscii upperAscii substring trim cidr isIP isCIDR quantity isQuantity semver isSemver".split()
 )

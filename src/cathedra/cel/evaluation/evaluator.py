@@ -44,11 +44,12 @@ _ABSENT: Final = object()
 class Run:
     """One evaluation: what it has cost so far, and what its steps gave."""
 
-    __slots__ = ("cost", "limit", "stack", "trace")
+    __slots__ = ("cost", "limit", "places", "stack", "trace")
 
     def __init__(self, limit: int | None = None, trace: dict[int, Any] | None = None) -> None:
         self.cost, self.limit, self.trace = 0, limit, trace
         self.stack: list[tuple[int, Any]] = []
+        self.places: dict[int, list[int]] = {}
 
     def note(self, id_: int, value: Any) -> None:
         """A step ended with ``value``.
@@ -56,32 +57,40 @@ class Run:
         Raises:
             CostLimitExceeded: the evaluation has cost too much.
         """
+        place = len(self.stack)
         self.stack.append((id_, value))
+        places = self.places.get(id_)
+        if places is None:
+            self.places[id_] = [place]
+        else:
+            places.append(place)
         if self.trace is not None:
             self.trace[id_] = list(value) if value.__class__ is MutableList else value
         if self.limit is not None and self.cost > self.limit:
             raise CostLimitExceeded
 
+    def cut(self, place: int) -> None:
+        """Forget everything from ``place`` upwards."""
+        stack, places = self.stack, self.places
+        while len(stack) > place:
+            places[stack.pop()[0]].pop()
+
     def drop(self, *ids: int) -> None:
         """Forget the values of finished steps, and whatever lies above them."""
-        stack = self.stack
         for id_ in ids:
-            for position in range(len(stack) - 1, -1, -1):
-                if stack[position][0] == id_:
-                    del stack[position:]
-                    break
+            places = self.places.get(id_)
+            if places:
+                self.cut(places[-1])
 
     def take(self, ids: tuple[int, ...]) -> list[Any] | None:
         """The values of a call's arguments; None if one of them was never reached."""
-        stack, values = self.stack, []
+        values = []
         for id_ in reversed(ids):
-            for position in range(len(stack) - 1, -1, -1):
-                if stack[position][0] == id_:
-                    values.append(stack[position][1])
-                    del stack[position:]
-                    break
-            else:
+            places = self.places.get(id_)
+            if not places:
                 return None
+            values.append(self.stack[places[-1]][1])
+            self.cut(places[-1])
         values.reverse()
         return values
 

@@ -141,8 +141,10 @@ def to_string(value: Any) -> Any:
 
 
 def double_text(value: float) -> str:
-    """The shortest digits that read back the same, with an exponent for the very large and very small."""
-    return go_float(value)
+    """The shortest digits that read back the same, with an exponent from 1e6 on and below 1e-4."""
+    if value != value or value in (float("inf"), float("-inf")) or value == 0:
+        return go_float(value)
+    return go_float(value) if 1e-4 <= abs(value) < 1e6 else scientific(value)
 
 
 def to_bytes(value: Any) -> Any:

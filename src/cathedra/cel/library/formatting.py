@@ -45,8 +45,10 @@ Clause = Callable[[str, int | None, int], str]
 """(letter, precision, position of the argument) → text."""
 
 
-def render(pattern: str, count: int, clause: Clause) -> str:
+def render(pattern: str, count: int, clause: Clause, *, end_first: bool = False) -> str:
     """Walk over a format string with ``count`` arguments.
+
+    With ``end_first`` an unfinished clause is noticed before a missing argument, as when constants are checked.
 
     Raises:
         FormatError: with the words that users see.
@@ -63,7 +65,7 @@ def render(pattern: str, count: int, clause: Clause) -> str:
             out.append("%")
             position += 2
             continue
-        if argument >= count:
+        if argument >= count and not (end_first and position + 1 >= len(pattern)):
             raise FormatError(f"index {argument} out of range")
         if position + 1 >= len(pattern):
             raise FormatError("unexpected end of string")
@@ -154,14 +156,15 @@ def _special(value: float) -> str | None:
     return None
 
 
-def _scientific(value: float, precision: int) -> str:
-    special = _special(value)
-    if special is not None:
-        return special
-    mantissa, _, exponent = f"{value:.{min(precision, 2000)}e}".partition("e")
-    power = int(exponent)
-    shown = f"{abs(power):02d}"
-    return f"{mantissa}×10{('-' + shown if power < 0 else shown).translate(_SUPERSCRIPT)}"
+def _scientific(value: float, width: int) -> str:
+    """Six digits always: Kubernetes takes the precision for the width."""
+    shown = _special(value)
+    if shown is None:
+        mantissa, _, exponent = f"{value:.{_PRECISION}e}".partition("e")
+        power = int(exponent)
+        digits = f"{abs(power):02d}"
+        shown = f"{mantissa}×10{('-' + digits if power < 0 else digits).translate(_SUPERSCRIPT)}"
+    return shown.rjust(min(width, 10_000))
 
 
 def _hexadecimal(value: Any, letter: str) -> str:

@@ -47,9 +47,9 @@ def duration_of(nanos: int) -> Duration | Failure:
     return Duration(nanos) if MIN_INT <= nanos <= MAX_INT else DURATION_OVERFLOW
 
 
-def timestamp_of(nanos: int) -> Timestamp | Failure:
+def timestamp_of(nanos: int, offset: int = 0) -> Timestamp | Failure:
     """A moment between the years 1 and 9999."""
-    return Timestamp(nanos) if FIRST_MOMENT <= nanos <= LAST_MOMENT else TIMESTAMP_OVERFLOW
+    return Timestamp(nanos, offset) if FIRST_MOMENT <= nanos <= LAST_MOMENT else TIMESTAMP_OVERFLOW
 
 
 def add(left: Any, right: Any) -> Any:
@@ -61,9 +61,9 @@ def add(left: Any, right: Any) -> Any:
     if isinstance(left, list):
         return [*left, *right] if isinstance(right, list) else NO_SUCH_OVERLOAD
     if kind is Duration and right.__class__ is Timestamp:
-        return timestamp_of(left.nanos + right.nanos)
+        return timestamp_of(left.nanos + right.nanos, right.offset)
     if kind is Timestamp and right.__class__ is Duration:
-        return timestamp_of(left.nanos + right.nanos)
+        return timestamp_of(left.nanos + right.nanos, left.offset)
     if kind is not right.__class__:
         return NO_SUCH_OVERLOAD
     if kind is int:
@@ -81,7 +81,7 @@ def subtract(left: Any, right: Any) -> Any:
     """``left - right``."""
     kind, other = left.__class__, right.__class__
     if kind is Timestamp and other is Duration:
-        return timestamp_of(left.nanos - right.nanos)
+        return timestamp_of(left.nanos - right.nanos, left.offset)
     if kind is not other:
         return NO_SUCH_OVERLOAD
     if kind is int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 from typing import Any, Final
 
@@ -19,16 +20,16 @@ class QuantityValue(Opaque):
     ``pointer`` marks results of ``add`` and ``sub``: on the right of ``==`` Kubernetes takes those for another type.
     """
 
-    __slots__ = ("nanos", "pointer", "quantity")
+    __slots__ = ("integral", "nanos", "pointer", "quantity")
     type_name = "kubernetes.Quantity"
 
-    def __init__(self, quantity: Quantity, *, pointer: bool = False) -> None:
-        self.quantity, self.nanos, self.pointer = quantity, quantity.nanos, pointer
+    def __init__(self, quantity: Quantity, *, pointer: bool = False, integral: bool = True) -> None:
+        self.quantity, self.nanos, self.pointer, self.integral = quantity, quantity.nanos, pointer, integral
 
     @staticmethod
     def of(quantity: Quantity) -> QuantityValue:
         """Wrap an API object's quantity."""
-        return QuantityValue(quantity)
+        return QuantityValue(quantity, integral=_is_integral(str(quantity)))
 
     def same(self, other: Any) -> bool:
         """Numeric equality."""
@@ -38,10 +39,27 @@ class QuantityValue(Opaque):
         return str(self.quantity)
 
 
+_BINARY_POWERS: Final = {"K": 10, "M": 20, "G": 30, "T": 40, "P": 50, "E": 60}
+
+
+def _is_integral(text: str) -> bool:
+    """Whether Kubernetes keeps the number as an integer: no fraction written, few enough digits."""
+    match = _WHOLE.fullmatch(text)
+    if match is None:
+        return False
+    digits, suffix = len(match[1]), match[2]
+    if suffix and suffix.endswith("i"):
+        return 15 - digits - int(_BINARY_POWERS[suffix[0]] * 3 / 10) - 1 >= 0
+    return digits <= 18
+
+
+_WHOLE: Final = re.compile(r"[+-]?0*([0-9]*)((?:[KMGTPE]i|[kMGTPE])?|[eE]\+?[0-9]+)", re.ASCII)
+
+
 @lru_cache(maxsize=4096)
 def _parsed(text: str) -> QuantityValue | Failure:
     try:
-        return QuantityValue(Quantity(text))
+        return QuantityValue(Quantity(text), integral=_is_integral(text))
     except QuantityError as error:
         return Failure(str(error))
 
@@ -82,7 +100,7 @@ def sign(value: Any) -> int:
 
 def _whole(value: QuantityValue) -> int | None:
     units, rest = divmod(value.nanos, _NANO)
-    return int(units) if rest == 0 and MIN_INT <= units <= MAX_INT else None
+    return int(units) if value.integral and rest == 0 and MIN_INT <= units <= MAX_INT else None
 
 
 def as_integer(value: Any) -> Any:
@@ -101,20 +119,22 @@ def as_float(value: Any) -> float:
     return float(value.nanos / _NANO)
 
 
-def _other(value: Any) -> Quantity:
+def _other(value: Any) -> QuantityValue:
     if isinstance(value, QuantityValue):
-        return value.quantity
-    return Quantity.of_value(value, Format.DECIMAL_EXPONENT)
+        return value
+    return QuantityValue(Quantity.of_value(value, Format.DECIMAL_EXPONENT))
 
 
 def add(left: Any, right: Any) -> QuantityValue:
     """add, of a quantity or an int."""
-    return QuantityValue(left.quantity + _other(right), pointer=True)
+    other = _other(right)
+    return QuantityValue(left.quantity + other.quantity, pointer=True, integral=left.integral and other.integral)
 
 
 def subtract(left: Any, right: Any) -> QuantityValue:
     """sub, of a quantity or an int."""
-    return QuantityValue(left.quantity - _other(right), pointer=True)
+    other = _other(right)
+    return QuantityValue(left.quantity - other.quantity, pointer=True, integral=left.integral and other.integral)
 
 
 FUNCTIONS: Final[dict[str, Any]] = {

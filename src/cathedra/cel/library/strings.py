@@ -39,7 +39,7 @@ def index_of(value: Any, wanted: Any, start: Any = 0) -> Any:
     if start < 0:
         return _out_of_range(start)
     if not wanted:
-        return min(start, len(value))
+        return start
     return value.find(wanted, start) if start < len(value) else -1
 
 
@@ -57,7 +57,7 @@ def last_index_of_from(value: Any, wanted: Any, start: Any) -> Any:
     if start < 0:
         return _out_of_range(start)
     if not wanted:
-        return min(start, len(value))
+        return start
     if start >= len(value):
         return -1
     return value.rfind(wanted, 0, start + len(wanted))

@@ -77,7 +77,7 @@ def parse_timestamp(text: str) -> Timestamp | None | Failure:
     if days is None or hour > 23 or minute > 59 or second > 59:
         return None
     nanos = int(((match[7] or "") + "000000000")[:9])
-    return timestamp_of((days * 86400 + hour * 3600 + minute * 60 + second - shift) * 10**9 + nanos)
+    return timestamp_of((days * 86400 + hour * 3600 + minute * 60 + second - shift) * 10**9 + nanos, shift)
 
 
 def _days(year: int, month: int, day: int) -> int | None:
@@ -90,12 +90,17 @@ def _days(year: int, month: int, day: int) -> int | None:
 
 
 def timestamp_text(timestamp: Timestamp) -> str:
-    """RFC 3339 in UTC with the shortest fraction."""
+    """RFC 3339 in the zone it was written in, with the shortest fraction."""
     seconds, rest = divmod(timestamp.nanos, 10**9)
-    moment = _EPOCH + datetime.timedelta(seconds=seconds)
+    try:
+        moment = _EPOCH + datetime.timedelta(seconds=seconds + timestamp.offset)
+    except OverflowError:  # beyond the calendar by the zone alone
+        return timestamp_text(Timestamp(timestamp.nanos))
+    minutes = abs(timestamp.offset) // 60
+    zone = f"{'-' if timestamp.offset < 0 else '+'}{minutes // 60:02d}:{minutes % 60:02d}" if timestamp.offset else "Z"
     fraction = f"{rest:09d}".rstrip("0")
     shown = moment.strftime("%m-%dT%H:%M:%S")
-    return f"{moment.year:04d}-{shown}{'.' + fraction if fraction else ''}Z"
+    return f"{moment.year:04d}-{shown}{'.' + fraction if fraction else ''}{zone}"
 
 
 def _local(timestamp: Timestamp, zone: str) -> datetime.datetime | Failure:
@@ -104,6 +109,8 @@ def _local(timestamp: Timestamp, zone: str) -> datetime.datetime | Failure:
     if isinstance(offset, Failure):
         return offset
     try:
+        if isinstance(offset, int):
+            return moment + datetime.timedelta(minutes=offset)
         return moment.astimezone(offset)
     except OverflowError:
         return Failure("timestamp overflow")
@@ -113,7 +120,7 @@ _OFFSET: Final = re.compile(r"([+-]?)([0-9]{1,2}):([0-9]{2})", re.ASCII)
 
 
 @lru_cache(maxsize=256)
-def _zone(zone: str) -> datetime.tzinfo | Failure:
+def _zone(zone: str) -> datetime.tzinfo | int | Failure:
     if zone in ("UTC", ""):
         return datetime.UTC
     if ":" in zone:
@@ -121,9 +128,7 @@ def _zone(zone: str) -> datetime.tzinfo | Failure:
         if match is None:
             return Failure(f'strconv.Atoi: parsing "{zone.partition(":")[0]}": invalid syntax')
         minutes = int(match[2]) * 60 + int(match[3])
-        if minutes >= 1440:
-            return Failure(f"unknown time zone {zone}")
-        return datetime.timezone(datetime.timedelta(minutes=-minutes if match[1] == "-" else minutes))
+        return -minutes if match[1] == "-" else minutes
     import zoneinfo  # noqa: PLC0415 - slow to import, rarely needed
 
     try:
