@@ -1,8 +1,8 @@
 """Allocation: Kubernetes' own answers to recorded instances, asked again of `cathedra.allocation`.
 
-A line is judged in every behaviour that it speaks about. The newest one must give it unless the line is marked as superseded; then
-the newest one must give the outcome that the mark names, and the release that the line was recorded from is imitated for
-the rest. Lines that differ between releases are asked of each release's own behaviour.
+A line is judged in every behaviour that it speaks about. The newest one must give it unless the line is marked as
+superseded; then the newest one must give the outcome that the mark names, and the release that the line was recorded
+from is imitated for the rest. Lines that differ between releases are asked of each release's own behaviour.
 """
 
 from __future__ import annotations

@@ -2,14 +2,20 @@
 
 Data flows through the package in this order:
 
-* `Inventory` and `Ledger` (`cathedra.allocation.supply`) follow slice and claim events; ``snapshot()`` of either is cheap and immutable;
+* `Inventory` and `Ledger` (`cathedra.allocation.supply`) follow slice and claim events; ``snapshot()`` of either is
+  cheap and immutable;
 * `Allocator(features, classes, inventory.snapshot(), ledger.snapshot())` answers for that moment;
 * ``allocator.prepare(claims)`` does once what is the same on every node, and gives `PreparedRequests`;
-* ``prepared.on(node)`` gives an `Allocation` (one AllocationResult per claim, ready for the claim's status), or a `Refusal` (why not, as
-  data), or raises `NodeError` (try other nodes) or `FatalError` (this pod cannot be scheduled now).
+* ``prepared.on(node)`` gives an `Allocation` (one AllocationResult per claim, ready for the claim's status), or a
+  `Refusal` (why not, as data), or raises `NodeError` (try other nodes) or `FatalError` (this pod cannot be scheduled
+  now).
+
+Who only wants an answer uses `Cluster` with `allocate`, `fits` and `how_many` (`cathedra.allocation.cluster` has
+runnable examples).
 """
 
 from cathedra.allocation.allocator import Allocation, Allocator, PreparedRequests
+from cathedra.allocation.cluster import Cluster, allocate, fits, how_many
 from cathedra.allocation.errors import Aborted, AllocationError, FatalError, NodeError, SelectorError
 from cathedra.allocation.features import DEVELOPMENT_1_37, NEWEST, RELEASE_1_36, Behaviour, Features
 from cathedra.allocation.reasons import RequestReason, SelectorReason
@@ -29,6 +35,7 @@ __all__ = [
     "Allocator",
     "Behaviour",
     "Budget",
+    "Cluster",
     "FatalError",
     "Features",
     "Inventory",
@@ -41,4 +48,7 @@ __all__ = [
     "RequestReason",
     "SelectorError",
     "SelectorReason",
+    "allocate",
+    "fits",
+    "how_many",
 ]

@@ -1,7 +1,7 @@
 """The allocator: claims and a node go in; allocation results, or a refusal, come out.
 
-What can be done once per pod is done in `Allocator.prepare`; what is left for a node is small, and nodes that look alike share
-one answer.
+What can be done once per pod is done in `Allocator.prepare`; what is left for a node is small, and nodes that look
+alike share one answer.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The reasons of a refusal: per request, how many devices are left after each test.
 
-The tests come in the order in which the search applies them, and each one looks only at what the one before let through; so the
-first count that falls to zero is the answer. What no single test explains is explained by what the requests take from each
-other: constraints, counters, capacity.
+The tests come in the order in which the search applies them, and each one looks only at what the one before let
+through; so the first count that falls to zero is the answer. What no single test explains is explained by what the
+requests take from each other: constraints, counters, capacity.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["RequestReason", "SelectorReason", "explain"]
 
 @dataclass(frozen=True, slots=True)
 class SelectorReason:
-    """One selector: how many of the devices that reached it passed, failed for want of an attribute, or failed otherwise."""
+    """One selector: how many devices reached it, passed, lacked an attribute, or failed otherwise."""
 
     origin: str
     """«class NAME» or «claim NAMESPACE/NAME»."""
@@ -141,9 +141,7 @@ class _Explanation:
         holders: dict[str, int] = {}
         free = [one for one in on_node if self._is_free(one, holders)]
         operable = [
-            one
-            for one in free
-            if not problem.devices[one].slice.skip_operations or problem.operations_optional
+            one for one in free if not problem.devices[one].slice.skip_operations or problem.operations_optional
         ]
         taints: dict[str, int] = {}
         tolerated = [one for one in operable if self._tolerates(one, taints)]

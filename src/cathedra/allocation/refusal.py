@@ -22,9 +22,7 @@ class Refusal:
 
     __slots__ = ("_explain", "_reasons", "node", "states")
 
-    def __init__(
-        self, node: str, explain: Callable[[], tuple[RequestReason, ...]], states: int | None = None
-    ) -> None:
+    def __init__(self, node: str, explain: Callable[[], tuple[RequestReason, ...]], states: int | None = None) -> None:
         self.node = node
         self.states = states
         self._explain = explain

@@ -1,1 +1,3 @@
-"""The single tests that a candidate must pass: `selectors` (CEL), `taints`, `capacity` (consumable capacity), `values` (attribute values as constraints compare them)."""
+"""The single tests that a candidate must pass: `selectors` (CEL), `taints`, `capacity` (consumable capacity),
+`values` (attribute values as constraints compare them).
+"""

@@ -24,7 +24,7 @@ _MILLI: Final = 10**6
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What one allocation takes: per capacity the name as the slice spells it, its full name, amount and limit in nano-units."""
+    """What one allocation takes: per capacity its name as spelled, its full name, amount and limit (nano-units)."""
 
     names: tuple[str, ...]
     full_names: tuple[str, ...]

@@ -1,9 +1,9 @@
 """Selectors: compiled once, asked once per signature (spec: allocation.md, section 7).
 
 What CEL says about a device depends on the device's signature alone, so a verdict holds on every node and for every
-pod. Most expressions look at two or three attributes; where that can be seen from their text, devices that agree in those
-share a verdict even when serial numbers tell their signatures apart. A failure is a verdict too: it is raised only
-when the search would have met it.
+pod. Most expressions look at two or three attributes; where that can be seen from their text, devices that agree in
+those share a verdict even when serial numbers tell their signatures apart. A failure is a verdict too: it is raised
+only when the search would have met it.
 """
 
 from __future__ import annotations
@@ -12,15 +12,17 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from cathedra.allocation.errors import SelectorError
 from cathedra.allocation.features import Features
 from cathedra.allocation.supply.devices import DeviceRecord, Signature
 from cathedra.api.resource import DeviceAttribute
-from cathedra.cel.device import DeviceView
 from cathedra.cel.errors import CompileError, EvaluationError
-from cathedra.cel.selector import DeviceSelector, compile_selector
+
+if TYPE_CHECKING:
+    from cathedra.cel.device import DeviceView
+    from cathedra.cel.selector import DeviceSelector
 
 __all__ = ["Failure", "Question", "Questions", "Verdict", "device_view"]
 
@@ -39,6 +41,8 @@ Verdict: TypeAlias = bool | Failure
 
 def device_view(signature: Signature) -> DeviceView:
     """What CEL sees of a device."""
+    from cathedra.cel.device import DeviceView
+
     view: DeviceView | None = signature.answers.get("view")
     if view is None:
         attributes = {name: _Attribute.of(value) for name, value in signature.attributes.items()}
@@ -147,7 +151,7 @@ def _projection(text: str) -> tuple[tuple[str, str, str], ...] | None:
 
 
 class Questions:
-    """Compiled selectors and their verdicts, for as long as the inventory lives. The least recently used are dropped."""
+    """Compiled selectors and their verdicts, as long as the inventory lives. The least recently used are dropped."""
 
     __slots__ = ("_compiled", "_known")
 
@@ -183,6 +187,9 @@ class Questions:
 
 
 def _compiled(expression: str, features: Features) -> DeviceSelector | Failure:
+    # Imported late: a caller without selectors need not wait for CEL.
+    from cathedra.cel.selector import compile_selector
+
     try:
         if not features.behaviour.lists_are_iterable_without_gate and not features.list_type_attributes:
             _refuse_iteration(expression, features)
@@ -198,6 +205,8 @@ def _compiled(expression: str, features: Features) -> DeviceSelector | Failure:
 
 def _refuse_iteration(expression: str, features: Features) -> None:
     """Raise for an expression that iterates over an attribute, as 1.36 does; new expressions are still held to that."""
+    from cathedra.cel.selector import compile_selector
+
     try:
         compile_selector(
             expression, consumable_capacity=features.consumable_capacity, list_attributes=False, mode="new"

@@ -1,7 +1,7 @@
 """Attribute values as constraints compare them (spec: allocation.md, section 10).
 
-A value is a pair: the type, and something hashable that is equal exactly when Kubernetes calls the values equal. With lists on it
-is a set; without, a single value. None means: missing, or of no known type.
+A value is a pair: the type, and something hashable that is equal exactly when Kubernetes calls the values equal. With
+lists on it is a set; without, a single value. None means: missing, or of no known type.
 """
 
 from __future__ import annotations

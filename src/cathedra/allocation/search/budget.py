@@ -1,7 +1,7 @@
 """How long a search may take.
 
-Kubernetes gives a node ten seconds and then fails. Here a search that would take too long ends with an honest answer: stopped after so
-many states, nothing is known.
+Kubernetes gives a node ten seconds and then fails. Here a search that would take too long ends with an honest answer:
+stopped after so many states, nothing is known.
 """
 
 from __future__ import annotations
@@ -67,6 +67,6 @@ class Meter:
     def _check(self) -> None:
         if self._budget.cancelled is not None and (cause := self._budget.cancelled()):
             raise Aborted(f"filter operation aborted: {cause}")
-        if self._deadline is not None and self._budget.monotonic is not None:
-            if self._budget.monotonic() > self._deadline:
-                raise BudgetExceeded(self.states)
+        clock = self._budget.monotonic
+        if self._deadline is not None and clock is not None and clock() > self._deadline:
+            raise BudgetExceeded(self.states)

@@ -1,16 +1,18 @@
 """The same answer without the walk: the lexicographically first assignment, found with masks, bounds and memory.
 
-The walk of section 8 tries devices in order and learns nothing from a failure. This search makes the same choices in the same order,
-but skips those that cannot lead anywhere (spec: allocation.md, 15.4):
+The walk of section 8 tries devices in order and learns nothing from a failure. This search makes the same choices in
+the same order, but skips those that cannot lead anywhere (spec: allocation.md, 15.4):
 
-* candidates are bit masks; a request with fewer candidates left than it needs fails at once, and so does every later one
-  that this choice would starve;
-* of interchangeable devices only the first is tried, and requests that ask for the same are filled in ascending order;
+* candidates are bit masks; a request with fewer candidates left than it needs fails at once, and so does every later
+  one that this choice would starve;
+* of interchangeable devices only the first is tried, and requests that ask for the same are filled in ascending
+  order;
 * a state that failed is remembered; states are immutable, so nothing is ever undone;
 * a matching decides whether the remaining requests can share the remaining devices at all.
 
-The means beyond the first are taken up only after the first failure: most searches never fail, and those pay for nothing. It
-must not be used where the order of the walk shows: there an error may lie in wait (see `Tables` and `PlainSearch`).
+The means beyond the first are taken up only after the first failure: most searches never fail, and those pay for
+nothing. It must not be used where the order of the walk shows: there an error may lie in wait (see `Tables` and
+`PlainSearch`).
 """
 
 from __future__ import annotations
@@ -66,7 +68,9 @@ class _State:
 class FastSearch:
     """One search over ``bases``: per option number the devices that pass all fixed tests and are free."""
 
-    def __init__(self, problem: Problem, bases: list[int], shareable: int, rules: list[list[Rule]], meter: Meter) -> None:
+    def __init__(
+        self, problem: Problem, bases: list[int], shareable: int, rules: list[list[Rule]], meter: Meter
+    ) -> None:
         self.problem = problem
         self.meter = meter
         self.bases = bases
@@ -193,7 +197,9 @@ class FastSearch:
             left ^= bit
             self.meter.step()
             after = self._place(choice, position, state)
-            if needed > 1:
+            if needed > 1 and self.failures and not self._spares_others(claim, request, state, after):
+                answer = _NO
+            elif needed > 1:
                 answer = self._scan(claim, request, choice, needed - 1, after, left)
             else:
                 twin = self._is_twin(claim, request)
@@ -316,7 +322,9 @@ class FastSearch:
         return (
             tuple(base >> position & 1 for base in self.bases),
             tuple(rule.devices[position] for rules in self.rules for rule in rules),
-            (self.problem.pool_of[position], self.counters.consumption(position)) if consumes and self.counters else None,
+            (self.problem.pool_of[position], self.counters.consumption(position))
+            if consumes and self.counters
+            else None,
             share,
             self._in_all(position),
         )
@@ -393,6 +401,12 @@ class FastSearch:
                     free = (reach & self.shareable).bit_count()
                     units.extend([reach & ~self.shareable] * (count - free))
         return len(units) < 2 or matchable(units)
+
+    def _spares_others(self, claim: int, request: int, before: _State, after: _State) -> bool:
+        """Whether a placement that blocked devices or values leaves enough for each later request of the claim."""
+        if before.blocked == after.blocked and before.values == after.values:
+            return True
+        return all(self._reach(one.choices, after)[1] >= 0 for one in self.requests[claim][request + 1 :])
 
     def _reach(self, choices: tuple[Choice, ...], state: _State) -> tuple[int | None, int]:
         """Union of candidates and the smallest count; -1 if no choice has enough, None if it does not compete."""

@@ -1,7 +1,8 @@
-"""Counters and compatibility groups for the fast search: which devices are blocked, as a mask (spec: allocation.md, 11.1 and 11.2).
+"""Counters and compatibility groups for the fast search: which devices are blocked, as a mask (spec: allocation.md,
+11.1 and 11.2).
 
-What a call has consumed of a pool is a small tuple; the devices that it blocks depend on nothing else, so they are computed once per
-tuple.
+What a call has consumed of a pool is a small tuple; the devices that it blocks depend on nothing else, so they are
+computed once per tuple.
 """
 
 from __future__ import annotations
@@ -21,9 +22,11 @@ Groups: TypeAlias = tuple[tuple[str, frozenset[str]], ...]
 class _Pool:
     """The counters of one pool, and who consumes them."""
 
-    __slots__ = ("available", "blocked", "consumers", "everyone", "groups")
+    __slots__ = ("ascending", "available", "blocked", "consumers", "everyone", "groups")
 
     def __init__(self) -> None:
+        self.ascending: list[list[tuple[int, int]]] = []
+        """Per counter the consumers by amount: amount and mask."""
         self.available: list[int] = []
         self.consumers: list[tuple[Consumption, Groups, int]] = []
         self.everyone = 0
@@ -67,6 +70,10 @@ class Counters:
                 found[needs, groups] = found.get((needs, groups), 0) | 1 << (offset + place)
             one.consumers = [(needs, groups, mask) for (needs, groups), mask in found.items()]
             one.everyone = sum(mask for _, _, mask in one.consumers)
+            one.ascending = [
+                sorted((dict(needs).get(at, 0), mask) for needs, _, mask in one.consumers)
+                for at in range(len(one.available))
+            ]
             self.pools[len(self.order)] = one
             self.order.append(number)
         self.start: tuple[Any, ...] = tuple(
@@ -110,13 +117,8 @@ class Counters:
         return True
 
     def _suffices(self, pool: _Pool, index: int, room: int, charged: int, minimum: int) -> bool:
-        amounts = sorted(
-            (dict(needs).get(index, 0), (mask & charged).bit_count())
-            for needs, _, mask in pool.consumers
-            if mask & charged
-        )
-        for amount, count in amounts:
-            taken = min(count, minimum)
+        for amount, mask in pool.ascending[index]:
+            taken = min((mask & charged).bit_count(), minimum)
             room -= taken * amount
             minimum -= taken
             if not minimum:
@@ -138,8 +140,18 @@ class Counters:
         present = dict(groups)
         blocked = 0
         for needs, own, mask in pool.consumers:
-            if any(room[index] < amount for index, amount in needs) or not all(
-                name not in present or bool(present[name] & mine if mine else not present[name]) for name, mine in own
-            ):
-                blocked |= mask
+            for index, amount in needs:
+                if room[index] < amount:
+                    blocked |= mask
+                    break
+            else:
+                if own and not _admitted(present, own):
+                    blocked |= mask
         return blocked
+
+
+def _admitted(present: dict[str, frozenset[str]], own: Groups) -> bool:
+    """Whether a device with groups ``own`` may join those that are ``present`` on the same counter sets."""
+    return all(
+        name not in present or (bool(present[name] & groups) if groups else not present[name]) for name, groups in own
+    )

@@ -1,8 +1,9 @@
 """The search exactly as Kubernetes walks it (spec: allocation.md, sections 8 and 9).
 
-Depth first, in order, every candidate tested when it is reached and not before. It is used where the walk itself shows in the answer:
-when a selector or a capacity may fail on a device that the walk might or might not reach, and when an older release is
-imitated. Everything else goes to `cathedra.allocation.search.fast`, which gives the same answer.
+Depth first, in order, every candidate tested when it is reached and not before. It is used where the walk itself
+shows in the answer: when a selector or a capacity may fail on a device that the walk might or might not reach, and
+when an older release is imitated. Everything else goes to `cathedra.allocation.search.fast`, which gives the same
+answer.
 """
 
 from __future__ import annotations
@@ -173,7 +174,8 @@ class PlainSearch:
                     return None
                 undo.charged = True
         if self.features.device_taints and first_untolerated(record.taints, option.tolerations) is not None:
-            return self._rejected(undo)
+            self._rejected(undo)
+            return None
         for constraint in self.constraints[option.claim]:
             if not constraint.rule.concerns(option):
                 continue
@@ -184,7 +186,8 @@ class PlainSearch:
                         f"{option.where}: cannot add device {record} because a claim constraint would not be satisfied"
                     )
                 undo.run_constraints()
-                return self._rejected(undo)
+                self._rejected(undo)
+                return None
             undo.constraints.append(constraint)
         if not shareable:
             self.allocating.setdefault(position, set()).add(option.claim)
@@ -192,7 +195,8 @@ class PlainSearch:
         share: Usage | None = None
         if self.features.consumable_capacity:
             if not self._has_capacity(option, position):
-                return self._rejected(undo)
+                self._rejected(undo)
+                return None
             if shareable:
                 share = self._take_share(option, record, position)
                 undo.share = share

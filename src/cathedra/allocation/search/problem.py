@@ -143,14 +143,13 @@ class Problem:
         for name, expression in option.derived:
             if name == constraint.attribute:
                 return self._derived(name, expression, record, distinct=constraint.distinct)
-        return constraint_value(
-            record.signature, constraint.attribute, self.features, distinct=constraint.distinct
-        )
+        return constraint_value(record.signature, constraint.attribute, self.features, distinct=constraint.distinct)
 
     def _derived(self, name: str, expression: str, record: DeviceRecord, *, distinct: bool) -> Value | None:
+        # Rarely used, and its imports are heavy.
         from cathedra.allocation.checks.derived import derive
 
-        attribute = derive(name, expression, record, self.features)
+        attribute = derive(name, expression, record, self.features, self.view.programs)
         return None if attribute is None else scalar_or_set(attribute, self.features, distinct=distinct)
 
 

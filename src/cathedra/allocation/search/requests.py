@@ -1,8 +1,8 @@
 """What a pod's claims ask for, prepared once and then put to every node (spec: allocation.md, section 6).
 
-Validation stops at the first problem, in the order of claims, requests and sub-requests. Only All must look at the node's devices
-while it is validated, so a problem found here is kept as an *obstacle* at its place in that order; it is raised when the expansion
-on a node arrives there.
+Validation stops at the first problem, in the order of claims, requests and sub-requests. Only All must look at the
+node's devices while it is validated, so a problem found here is kept as an *obstacle* at its place in that order; it
+is raised when the expansion on a node arrives there.
 """
 
 from __future__ import annotations
@@ -159,9 +159,7 @@ class _Planner:
             )
         return self.option(exactly, (claim, number, 0), request.name, request.name, f"{where}, request {request.name}")
 
-    def alternatives(
-        self, claim: int, number: int, request: DeviceRequest, where: str
-    ) -> Iterator[Option | Obstacle]:
+    def alternatives(self, claim: int, number: int, request: DeviceRequest, where: str) -> Iterator[Option | Obstacle]:
         if not self.features.prioritized_list:
             yield _obstacle(
                 f"{where}, request {request.name}: has subrequests, but the DRAPrioritizedList feature is disabled"

@@ -1,4 +1,6 @@
-"""The answer of a search as Kubernetes writes it: devices, configuration, node selector (spec: allocation.md, section 13)."""
+"""The answer of a search as Kubernetes writes it: devices, configuration, node selector (spec: allocation.md, section
+13).
+"""
 
 from __future__ import annotations
 
@@ -72,9 +74,7 @@ def _device(
         binding_conditions=device.binding_conditions if bound else (),
         binding_failure_conditions=device.binding_failure_conditions if bound else (),
         share_id=None if usage is None else new_share_id(),
-        consumed_capacity={}
-        if usage is None
-        else dict(zip(usage.names, usage.amounts, strict=True)),
+        consumed_capacity={} if usage is None else dict(zip(usage.names, usage.amounts, strict=True)),
         skip_node_operations=record.slice.source.spec.skip_node_operations,
     )
 
@@ -86,9 +86,7 @@ class _Entry:
     requests: list[str] = field(default_factory=list)
 
 
-def _config(
-    plan: ClaimPlan, chosen: list[Option], features: Features
-) -> Iterable[DeviceAllocationConfiguration]:
+def _config(plan: ClaimPlan, chosen: list[Option], features: Features) -> Iterable[DeviceAllocationConfiguration]:
     entries: list[_Entry] = []
     of_class: dict[str, list[_Entry]] = {}
     for option in chosen:
@@ -163,9 +161,7 @@ def _only(node_name: str) -> core_v1.NodeSelector:
     return core_v1.NodeSelector(node_selector_terms=(core_v1.NodeSelectorTerm(match_fields=(requirement,)),))
 
 
-def _merge(
-    into: list[core_v1.NodeSelectorRequirement], more: Iterable[core_v1.NodeSelectorRequirement]
-) -> None:
+def _merge(into: list[core_v1.NodeSelectorRequirement], more: Iterable[core_v1.NodeSelectorRequirement]) -> None:
     for one in more:
         same = (
             other.key == one.key and other.operator == one.operator and set(other.values) == set(one.values)

@@ -1,7 +1,7 @@
 """Constraints for the fast search: which devices may still join, as a mask, given the values that are placed.
 
-Values are equal or not, sets meet or not; which devices carry which value is known before the search. So a constraint's state
-is small and hashable, and the devices it still admits are looked up.
+Values are equal or not, sets meet or not; which devices carry which value is known before the search. So a
+constraint's state is small and hashable, and the devices it still admits are looked up.
 """
 
 from __future__ import annotations

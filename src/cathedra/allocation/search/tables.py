@@ -1,7 +1,8 @@
-"""What the fast search knows before it starts: per option the devices that pass every test which nothing in the call can change.
+"""What the fast search knows before it starts: per option the devices that pass every test which nothing in the call
+can change.
 
-A test's outcome depends on a device's kind alone, so it is made once per kind and pod; a whole pool is answered by its shape. Nodes
-that look alike thus share the work down to a few shifts and masks (spec: allocation.md, 15.4).
+A test's outcome depends on a device's kind alone, so it is made once per kind and pod; a whole pool is answered by
+its shape. Nodes that look alike thus share the work down to a few shifts and masks (spec: allocation.md, 15.4).
 """
 
 from __future__ import annotations

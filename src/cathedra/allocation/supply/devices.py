@@ -1,9 +1,9 @@
 """Devices as the allocator sees them: prepared once when their slice arrives, looked at millions of times after.
 
-A *signature* is what a selector can see of a device: driver, attributes, capacity, and whether it may be shared. Devices
-with equal signatures share one object, and with it every answer that was ever computed from it: CEL verdicts, attribute
-values, consumed capacity. A *kind* adds everything else that matters to the search except the name; two devices of
-one kind are interchangeable (spec: allocation.md, 15.4).
+A *signature* is what a selector can see of a device: driver, attributes, capacity, and whether it may be shared.
+Devices with equal signatures share one object, and with it every answer that was ever computed from it: CEL verdicts,
+attribute values, consumed capacity. A *kind* adds everything else that matters to the search except the name; two
+devices of one kind are interchangeable (spec: allocation.md, 15.4).
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ class InventorySnapshot:
 class Inventory:
     """All ResourceSlices and DeviceTaintRules of a cluster.
 
-    Slices keep the order in which they were first added, which is the order of the lister; a slice is known by its name.
+    Slices keep the order in which they were first added, which is the lister's; a slice is known by its name.
     """
 
     __slots__ = (

@@ -115,6 +115,12 @@ class Ledger:
             self._snapshot = LedgerSnapshot(dict(self._pools))
         return self._snapshot
 
+    def copy(self) -> Ledger:
+        """Another ledger with the same entries, to try things out."""
+        other = Ledger()
+        other._pools, other._entered, other._assumed = dict(self._pools), dict(self._entered), set(self._assumed)
+        return other
+
     def statistics(self) -> dict[str, int]:
         """How many claims hold something, how many of them are assumed, and how many pools are touched."""
         return {"claims": len(self._entered), "assumed": len(self._assumed), "pools": len(self._pools)}

@@ -1,7 +1,9 @@
-"""What one node sees: the pools it can use, in the order in which the search walks them (spec: allocation.md, section 5).
+"""What one node sees: the pools it can use, in the order in which the search walks them (spec: allocation.md, section
+5).
 
-A view depends on the node's own slices, on the unbound ones and on the labels that some selector asks for; as long as those
-are the same it is reused, also across snapshots. A pool that many nodes see alike is built once for all of them.
+A view depends on the node's own slices, on the unbound ones and on the labels that some selector asks for; as long as
+those are the same it is reused, also across snapshots. A pool that many nodes see alike is built once for all of
+them.
 """
 
 from __future__ import annotations
@@ -124,6 +126,7 @@ class NodeView:
         "node_mask",
         "offsets",
         "pools",
+        "programs",
         "shape",
         "unbound",
         "usable",
@@ -140,6 +143,7 @@ class NodeView:
         self.pools = pools
         self.bound = bound
         self.unbound = snapshot.unbound
+        self.programs: dict[Any, Any] = snapshot.memo.setdefault("programs", {})
         self.depends = depends
         self.usable = tuple(pool for pool in pools if pool.status is PoolStatus.COMPLETE)
         self.invalid = any(pool.status is PoolStatus.INVALID for pool in pools)
@@ -206,6 +210,21 @@ def _reachable(devices: list[DeviceRecord], node: core_v1.Node) -> int | None:
         if target is None or (target.problem and not target.name and not target.all_nodes) or target.matches(node):
             mask |= 1 << position
     return mask
+
+
+class _WholePool:
+    """The newest generation of a pool in the whole cluster."""
+
+    __slots__ = ("generation", "has_counters", "records")
+
+    def __init__(self, records: list[SliceRecord]) -> None:
+        self.generation = max(record.generation for record in records)
+        self.records = [record for record in records if record.generation == self.generation]
+        # Slices for other nodes matter for counters only.
+        self.has_counters = any(
+            record.counter_sets or any(one.device.consumes_counters for one in record.devices)
+            for record in self.records
+        )
 
 
 class _Gathering:
@@ -283,24 +302,35 @@ class _Gathering:
         rest: list[SliceRecord] = []
         complete = len(records) == records[0].count
         if not complete:
-            generation = records[0].generation
-            every = [record for record in self.snapshot.pools.get(pool, ()) if self._exists(record)]
-            if any(record.generation > generation for record in every):
+            whole = self._whole(pool)
+            if whole.generation > records[0].generation:
                 return None
-            same = [record for record in every if record.generation == generation]
-            complete = len(same) == records[0].count
-            chosen = set(records)
-            rest = [record for record in same if record not in chosen]
+            complete = len(whole.records) == records[0].count
+            if whole.has_counters:
+                chosen = set(records)
+                rest = [record for record in whole.records if record not in chosen]
         if not self.features.stable:
             records.sort(key=lambda record: _bytes((record.name,)))
-        memo = self.snapshot.memo.setdefault(("pools", _relevant_features(self.features)), {})
-        key = (complete, tuple(record.serial for record in records), tuple(sorted(record.serial for record in rest)))
-        known: tuple[PoolView, int] | None = memo.get(pool) if len(memo) else None
-        if known is not None and known[1] == key:
-            return known[0]
-        view = self._build(pool, records, rest, complete=complete)
-        memo[pool] = (view, key)
+        # Nodes that see the same slices of a pool share its view, as long as the pool does not change.
+        memo: dict[Any, Any] = self.snapshot.memo.setdefault(("pools", _relevant_features(self.features)), {})
+        every = self.snapshot.pools.get(pool)
+        known: tuple[Any, dict[Any, PoolView]] | None = memo.get(pool)
+        if known is None or known[0] is not every:
+            known = memo[pool] = (every, {})
+        key = tuple([record.serial for record in records])
+        view = known[1].get(key)
+        if view is None:
+            view = known[1][key] = self._build(pool, records, rest, complete=complete)
         return view
+
+    def _whole(self, pool: PoolID) -> _WholePool:
+        """What all slices of a pool in the cluster have in common."""
+        memo: dict[Any, Any] = self.snapshot.memo.setdefault(("whole", _relevant_features(self.features)), {})
+        every = self.snapshot.pools.get(pool, ())
+        known: tuple[Any, _WholePool] | None = memo.get(pool)
+        if known is None or known[0] is not every:
+            known = memo[pool] = (every, _WholePool([record for record in every if self._exists(record)]))
+        return known[1]
 
     def _build(self, pool: PoolID, records: list[SliceRecord], rest: list[SliceRecord], *, complete: bool) -> PoolView:
         partitions = self.features.partitionable_devices
@@ -308,7 +338,7 @@ class _Gathering:
         devices = tuple(device for record in targeting for device in record.devices)
         if not complete:
             shape = self.snapshot.interner.shape(("incomplete",))
-            return PoolView(pool, PoolStatus.INCOMPLETE, devices, (), {}, has_binding=False, shape=shape)
+            return PoolView(pool, PoolStatus.INCOMPLETE, (), (), {}, has_binding=False, shape=shape)
         others = tuple(
             device for record in rest if not (partitions and record.counter_sets) for device in record.devices
         )

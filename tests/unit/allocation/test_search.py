@@ -1,0 +1,230 @@
+"""The searches against the exhaustive reference, on instances that hypothesis makes up."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from cathedra.allocation import Budget, FatalError, Features, NodeError, Refusal
+from cathedra.allocation.allocator import PreparedRequests
+from cathedra.allocation.search.budget import UNLIMITED, Meter
+from cathedra.allocation.search.plain import PlainSearch
+from cathedra.allocation.search.problem import Problem, Solution, expand
+from cathedra.allocation.supply.pools import node_view
+from cathedra.api.resource import ResourceClaim
+from tests.unit.allocation import reference
+from tests.unit.allocation.building import (
+    World,
+    claim,
+    device,
+    exactly,
+    first_available,
+    held,
+    node,
+    resource_slice,
+)
+
+NUMA = 'device.attributes["drv"].?numa.orValue(0) == {}'
+MODEL = 'device.attributes["drv"].?model.orValue("") == "{}"'
+GIB = 2**30
+
+
+@st.composite
+def devices(draw: st.DrawFn, name: str, *, lists: bool) -> dict[str, Any]:
+    """A device that differs from its fellows now and then."""
+    attributes: dict[str, Any] = {}
+    if draw(st.integers(0, 5)):
+        numbers = st.integers(0, 2)
+        attributes["numa"] = draw(st.lists(numbers, min_size=1, max_size=2, unique=True)) if lists else draw(numbers)
+    if draw(st.booleans()):
+        attributes["model"] = draw(st.sampled_from(["a", "b"]))
+    if draw(st.integers(0, 3)) == 0:
+        attributes["mixed"] = draw(st.sampled_from([0, 1, "0", "1"]))
+    more: dict[str, Any] = {"attributes": attributes}
+    if draw(st.integers(0, 2)) == 0:
+        more["consumes"] = {"g": {"m": draw(st.integers(1, 3))}}
+    if draw(st.integers(0, 2)) == 0:
+        more["capacity"] = {"mem": draw(st.sampled_from([4, 8]))}
+        more["shareable"] = draw(st.booleans())
+    if draw(st.integers(0, 5)) == 0:
+        more["taints"] = {"k": "NoSchedule"}
+    return device(name, **more)
+
+
+@st.composite
+def requests(draw: st.DrawFn, name: str, *, alternatives: bool = True) -> dict[str, Any]:
+    """A request, now and then with alternatives."""
+    if alternatives and draw(st.integers(0, 3)) == 0:
+        return first_available(
+            name, s0=draw(requests("s0", alternatives=False)), s1=draw(requests("s1", alternatives=False))
+        )
+    selectors = draw(
+        st.sampled_from([(), (), (NUMA.format(0),), (NUMA.format(1),), (MODEL.format("a"),), (MODEL.format("b"),)])
+    )
+    more: dict[str, Any] = {}
+    if draw(st.integers(0, 9)) == 0:
+        more["allocationMode"] = "All"
+    if alternatives and draw(st.integers(0, 9)) == 0:
+        more["adminAccess"] = True
+    if draw(st.integers(0, 3)) == 0:
+        more["capacity"] = {"mem": draw(st.sampled_from([1, 2, 4, 6]))}
+    if draw(st.integers(0, 4)) == 0:
+        more["tolerations"] = [{"operator": "Exists"}]
+    return exactly(name, draw(st.sampled_from([1, 1, 1, 2, 3])), *selectors, **more)
+
+
+@st.composite
+def claims(draw: st.DrawFn, name: str) -> ResourceClaim:
+    """A claim with up to three requests and two constraints."""
+    asked = [draw(requests(f"r{number}")) for number in range(draw(st.integers(1, 3)))]
+    constraints: list[dict[str, Any]] = []
+    for _ in range(draw(st.sampled_from([0, 0, 1, 2]))):
+        kind = draw(st.sampled_from(["matchAttribute", "matchAttribute", "distinctAttribute"]))
+        names = draw(st.sampled_from([[], [], ["r0"], ["r0", "r1"]])) if len(asked) > 1 else []
+        constraints.append(
+            {
+                kind: draw(st.sampled_from(["drv/numa", "drv/model", "drv/mixed"])),
+                **({"requests": names} if names else {}),
+            }
+        )
+    return claim(*asked, name=name, constraints=constraints)
+
+
+@st.composite
+def worlds(draw: st.DrawFn) -> tuple[World, list[ResourceClaim]]:
+    """One node with up to seven devices in two pools, some of them in use, and up to two claims."""
+    lists = draw(st.integers(0, 4)) == 0
+    consumable = bool(draw(st.integers(0, 4)))
+    count = draw(st.integers(1, 7))
+    made = [draw(devices(f"d{number}", lists=lists)) for number in range(count)]
+    cut = draw(st.integers(0, count))
+    counters = {"g": {"m": draw(st.integers(1, 5))}}
+    slices = [
+        resource_slice(*made[:cut], name="s1", pool="p", count=2),
+        resource_slice(name="c1", pool="p", count=2, counters=counters),
+        resource_slice(*made[cut:], name="s2", pool="q", count=2),
+        resource_slice(name="c2", pool="q", count=2, counters=counters),
+    ]
+    allocated = []
+    for number, one in enumerate(made):
+        pool = "p" if number < cut else "q"
+        if draw(st.integers(0, 5)):
+            continue
+        if one.get("allowMultipleAllocations"):
+            allocated.append(held(name=f"h{number}", pool=pool, shares={one["name"]: {"mem": draw(st.integers(1, 4))}}))
+        else:
+            allocated.append(held(one["name"], name=f"h{number}", pool=pool))
+    features = Features(list_type_attributes=lists, consumable_capacity=consumable)
+    world = World(slices, allocated, features=features)
+    asked = [draw(claims(f"k{number}")) for number in range(draw(st.integers(1, 2)))]
+    if not consumable:
+        asked = [one for one in asked if not _wants_capacity(one)]
+    return world, asked
+
+
+def _wants_capacity(one: ResourceClaim) -> bool:
+    return any(
+        option.capacity is not None
+        for request in one.spec.devices.requests or ()
+        for option in (request.exactly, *request.first_available)
+        if option is not None
+    )
+
+
+def problem_of(world: World, asked: list[ResourceClaim]) -> tuple[PreparedRequests, Problem]:
+    """The claims on the node, expanded."""
+    allocator = world.allocator()
+    prepared = allocator.prepare(asked)
+    view = node_view(allocator.inventory, node(), world.features)
+    states = view.states(allocator.ledger, shares=world.features.consumable_capacity)
+    problem = Problem(prepared.plans, node(), view, states, world.features)
+    expand(problem)
+    return prepared, problem
+
+
+def named(problem: Problem, solution: Solution | None) -> list[tuple[str, str]] | None:
+    """A solution as the reference gives it."""
+    if solution is None:
+        return None
+    return [
+        (one.choice.option.name, problem.devices[one.position].name)
+        for placements in solution.placements
+        for one in placements
+    ]
+
+
+@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@given(worlds())
+def test_both_searches_give_the_first_assignment_of_the_exhaustive_one(made: tuple[World, list[ResourceClaim]]) -> None:
+    world, asked = made
+    try:
+        prepared, problem = problem_of(world, asked)
+    except (FatalError, NodeError):
+        return
+    try:
+        walked = named(problem, PlainSearch(problem, Meter(UNLIMITED)).run())
+    except FatalError:
+        with pytest.raises(FatalError):
+            prepared.on(node())
+        return
+    assert walked == reference.search(problem)
+    outcome = prepared.on(node())
+    found = (
+        None
+        if isinstance(outcome, Refusal)
+        else [(one.request, one.device) for result in outcome.results for one in result.devices.results]
+    )
+    assert found == walked
+
+
+@pytest.mark.parametrize("count", [12, 24, 32])
+def test_one_device_too_few_is_refused_without_enumerating(count: int) -> None:
+    """Kubernetes looks at 2^n combinations here (allocation.md, 15.4)."""
+    world = World([resource_slice(*(f"d{n:02}" for n in range(count - 1)))], budget=Budget(states=200))
+    assert world.devices(claim(exactly("r", count))) is None
+
+
+def test_a_search_over_its_budget_says_so() -> None:
+    """A walk that errors may interrupt cannot be shortened, so it is bounded."""
+    world = World([resource_slice(*(f"d{n:02}" for n in range(20)))], budget=Budget(states=500))
+    impossible = claim(exactly(), name="x", constraints=[{"distinctAttribute": "drv/nothing"}])
+    failing = claim(exactly("r", 1, 'device.attributes["drv"].numa >= 0'), name="y")
+    outcome = world.allocate(claim(exactly("r", 9)), impossible, failing)
+    assert isinstance(outcome, Refusal)
+    assert outcome.stopped
+    assert outcome.states == 500
+    assert str(outcome) == "alder: stopped after 500 states"
+
+
+def test_a_budget_of_time_stops_the_search() -> None:
+    ticks = iter(range(1000))
+    budget = Budget(seconds=0.5, monotonic=lambda: float(next(ticks)))
+    outcome = World([resource_slice("d")], budget=budget).allocate(claim(exactly()))
+    assert isinstance(outcome, Refusal)
+    assert outcome.stopped
+
+
+def test_a_cancelled_search_is_fatal() -> None:
+    budget = Budget(cancelled=lambda: "context canceled")
+    with pytest.raises(FatalError, match="filter operation aborted: context canceled"):
+        World([resource_slice("d")], budget=budget).allocate(claim(exactly()))
+
+
+def test_loose_requests_leave_the_right_devices_to_tight_ones() -> None:
+    made = [device(f"d{n}", attributes={"n": n}) for n in range(20)]
+    loose = [exactly(f"l{n}", 1, f'device.attributes["drv"].n in [{n}, {n + 10}]') for n in range(10)]
+    tight = [exactly(f"t{n}", 1, f'device.attributes["drv"].n == {n}') for n in range(10)]
+    world = World([resource_slice(*made)], budget=Budget(states=5000))
+    expected = [f"l{n}→d{n + 10}" for n in range(10)] + [f"t{n}→d{n}" for n in range(10)]
+    assert world.devices(claim(*loose, *tight)) == expected
+
+
+def test_many_large_claims_do_not_exhaust_the_stack() -> None:
+    """Each placement is one level of recursion."""
+    world = World([resource_slice(*(f"d{n:04}" for n in range(1600)))])
+    found = world.devices(*(claim(exactly("r", 32), name=f"k{n}") for n in range(50)))
+    assert found is not None
+    assert len(found) == 1600
