@@ -26,7 +26,7 @@ from cathedra._proto import (
     pluginregistration_v1_pb2_grpc,
 )
 from cathedra.driver import DeviceHealth, DiskFiles, Driver, DriverRunner, Health, RegistrationFailed
-from tests.unit.driver.world import NODE, Lamps, World, in_real_time, result, running
+from tests.unit.driver.world import NODE, SHARES, Lamps, World, in_real_time, result, running
 
 
 @pytest.fixture
@@ -85,7 +85,7 @@ async def test_refusal_is_answered_with_an_error_and_is_not_final(sockets: Path)
 
 async def test_both_versions_prepare_and_only_the_newer_knows_shares(sockets: Path) -> None:
     world = await in_real_time()
-    ref = await world.allocate("c", result("lamp-0", request="lamp/bright", share_id="s1"))
+    ref = await world.allocate("c", result("lamp-0", request="lamp/bright", share_id=SHARES[0]))
     async with (
         running(served(world, Lamps(), sockets)),
         calling(sockets / "plugins/lamp.example.com/dra.sock") as channel,
@@ -99,7 +99,7 @@ async def test_both_versions_prepare_and_only_the_newer_knows_shares(sockets: Pa
         )
         (device,) = new.claims[ref.uid].devices
         assert (device.pool_name, device.device_name, list(device.request_names)) == (NODE, "lamp-0", ["lamp"])
-        assert device.share_id == "s1"
+        assert device.share_id == SHARES[0]
         assert "share_id" not in dra_v1beta1_pb2.Device.DESCRIPTOR.fields_by_name
         assert list(old.claims[ref.uid].devices[0].cdi_device_ids) == list(device.cdi_device_ids)
         done = await dra_v1_pb2_grpc.DRAPluginStub(channel).NodeUnprepareResources(

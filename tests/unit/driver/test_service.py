@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from cathedra.driver import CallFailed, Claim, Edits, MemoryFiles, Prepared, Ref, Retry
-from tests.unit.driver.world import NODE, Lamps, World, in_virtual_time, opaque, result
+from tests.unit.driver.world import NODE, SHARES, Lamps, World, in_virtual_time, opaque, result
 
 CDI = Path("/data/cdi")
 
@@ -97,12 +97,12 @@ def test_device_of_a_prepared_claim_is_refused_for_another_until_it_is_unprepare
 def test_admin_access_and_different_shares_may_overlap() -> None:
     async def test(world: World) -> None:
         service = world.runner(Lamps()).service
-        shares = [await world.allocate(f"s{i}", result("lamp-0", share_id=f"share-{i}")) for i in range(2)]
+        shares = [await world.allocate(f"s{i}", result("lamp-0", share_id=share)) for i, share in enumerate(SHARES)]
         admin = await world.allocate("admin", result("lamp-0", admin_access=True))
         answers = await service.node_prepare_resources([*shares, admin])
         assert {answer.error for answer in answers.values()} == {""}
-        assert answers[shares[1].uid].devices[0].share_id == "share-1"
-        assert answers[shares[1].uid].devices[0].cdi_device_ids[0].endswith("-lamp-0-share-1")
+        assert answers[shares[1].uid].devices[0].share_id == SHARES[1]
+        assert answers[shares[1].uid].devices[0].cdi_device_ids[0].endswith(f"-lamp-0-{SHARES[1]}")
 
     in_virtual_time(test)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import random
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
@@ -15,16 +14,17 @@ from cathedra.api.struct import RawJSON, replace
 from cathedra.apiserver.config import ServerConfig
 from cathedra.apiserver.server import APIServer
 from cathedra.client.client import Client
-from cathedra.client.resources import NODES, RESOURCECLAIMS, RESOURCESLICES
+from cathedra.client.resources import NAMESPACES, NODES, RESOURCECLAIMS, RESOURCESLICES
 from cathedra.clock import Clock, LoopClock, SystemClock, run_virtual
 from cathedra.driver import Claim, Device, Driver, DriverRunner, Edits, MemoryFiles, Prepared, PreparedClaim, Ref
 from cathedra.driver.files import Files
-from tests.unit.apiserver.plain_definitions import plain_definitions
 
 R = TypeVar("R")
 
 NODE = "node-a"
 DRIVER = "lamp.example.com"
+SHARES = ("0d6b1f0e-8c3f-4c55-9f0d-0a6a4ba0f7a1", "5c3b7d1e-2f65-4c08-8c58-0a4c4f7f3b52")
+"""Share IDs, as the allocator makes them."""
 
 
 class World:
@@ -37,9 +37,13 @@ class World:
 
     @staticmethod
     async def open(clock: Clock) -> World:
-        server = await APIServer.open(ServerConfig(definitions=_definitions()), clock=clock, random=random.Random(1))
+        server = await APIServer.open(ServerConfig(), clock=clock, random=random.Random(1))
         world = World(server, clock)
         await world.client.resource(NODES).create(core_v1.Node(metadata=meta_v1.ObjectMeta(name=NODE)))
+        namespaces = world.client.resource(NAMESPACES)
+        default = await namespaces.get("default")
+        labels = {"resource.kubernetes.io/admin-access": "true"}
+        await namespaces.update(replace(default, metadata=replace(default.metadata, labels=labels)))
         return world
 
     async def allocate(
@@ -51,10 +55,13 @@ class World:
     ) -> Ref:
         """Make a claim that holds ``devices`` (names in the node's pool, or whole results)."""
         claims = self.client.resource(RESOURCECLAIMS, "default")
-        created = await claims.create(
-            resource.ResourceClaim(metadata=meta_v1.ObjectMeta(name=name, annotations=annotations or {}))
-        )
         results = tuple(result(device) if isinstance(device, str) else device for device in devices)
+        created = await claims.create(
+            resource.ResourceClaim(
+                metadata=meta_v1.ObjectMeta(name=name, annotations=annotations or {}),
+                spec=resource.ResourceClaimSpec(devices=resource.DeviceClaim(requests=_requests(results))),
+            )
+        )
         allocation = resource.AllocationResult(
             devices=resource.DeviceAllocationResult(results=results, config=tuple(config))
         )
@@ -123,6 +130,20 @@ def result(device: str, request: str = "lamp", **changes: Any) -> resource.Devic
     return resource.DeviceRequestAllocationResult(request=request, device=device, **values)
 
 
+def _requests(results: Sequence[resource.DeviceRequestAllocationResult]) -> tuple[resource.DeviceRequest, ...]:
+    """The requests to which ``results`` are an answer."""
+    found: dict[str, resource.DeviceRequest] = {}
+    for each in results:
+        name, _, subrequest = each.request.partition("/")
+        if subrequest:
+            choice = resource.DeviceSubRequest(name=subrequest, device_class_name="class")
+            found[name] = resource.DeviceRequest(name=name, first_available=(choice,))
+        else:
+            exactly = resource.ExactDeviceRequest(device_class_name="class", admin_access=each.admin_access)
+            found[name] = resource.DeviceRequest(name=name, exactly=exactly)
+    return tuple(found.values())
+
+
 def opaque(
     parameters: Any, *, driver: str = DRIVER, requests: Sequence[str] = (), source: str = "FromClaim"
 ) -> resource.DeviceAllocationConfiguration:
@@ -166,13 +187,3 @@ class running:  # noqa: N801
     async def __aexit__(self, *_: object) -> None:
         self.task.cancel()
         await asyncio.wait((self.task,))
-
-
-def _definitions() -> tuple[Any, ...]:
-    selectors = {"spec.driver": lambda s: s.spec.driver, "spec.nodeName": lambda s: s.spec.node_name or ""}
-    return tuple(
-        dataclasses.replace(definition, field_selectors=selectors)
-        if definition.plural == "resourceslices"
-        else definition
-        for definition in plain_definitions()
-    )

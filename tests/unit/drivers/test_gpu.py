@@ -11,7 +11,7 @@ from cathedra.api.resource import DeviceAttribute, DeviceRequestAllocationResult
 from cathedra.client.resources import RESOURCECLAIMS
 from cathedra.driver import MemoryFiles
 from cathedra.drivers.gpu import GpuDriver, GpuOptions
-from tests.unit.driver.world import NODE, World, in_virtual_time, opaque, result, running
+from tests.unit.driver.world import NODE, SHARES, World, in_virtual_time, opaque, result, running
 
 NAME = "gpu.example.com"
 CONFIG = {"apiVersion": "gpu.resource.example.com/v1alpha1", "kind": "GpuConfig"}
@@ -141,10 +141,12 @@ def test_share_of_a_gpu_says_how_large_it_is() -> None:
     async def test(world: World) -> None:
         files = MemoryFiles()
         service = world.runner(GpuDriver(), files=files).service
-        share = gpu("gpu-0", share_id="s1", consumed_capacity={"memory": Quantity("16Gi"), "compute": Quantity("20")})
+        share = gpu(
+            "gpu-0", share_id=SHARES[0], consumed_capacity={"memory": Quantity("16Gi"), "compute": Quantity("20")}
+        )
         ref = await world.allocate("c", share)
         await service.node_prepare_resources([ref])
-        variables = environment(files, ref.uid)["gpu-0-s1"]
+        variables = environment(files, ref.uid)[f"gpu-0-{SHARES[0]}"]
         assert (variables["GPU_DEVICE_0_MEMORY"], variables["GPU_DEVICE_0_COMPUTE"]) == ("16Gi", "20")
 
     in_virtual_time(test)
