@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from cathedra.api import resource
+from cathedra.api.core import core_v1, meta_v1
 from cathedra.api.struct import replace
 from cathedra.client.resources import NODES, RESOURCESLICES
-from cathedra.driver import Device, Pool
+from cathedra.driver import Device, DroppedFieldsError, Pool
 from tests.unit.driver.world import DRIVER, NODE, Lamps, World, in_virtual_time, running
 
 
@@ -182,20 +185,63 @@ def test_api_server_that_fails_is_asked_again() -> None:
         await world.client.resource(NODES).delete(NODE)
         lamps = Lamps()
         runner = world.runner(lamps)
-        import asyncio
-
         task = asyncio.ensure_future(runner.run())
         await world.clock.sleep(1)
         assert await world.slices() == []
         assert lamps.errors
         assert all(error.startswith("processing ResourceSlice objects: ") for error in lamps.errors)
-        from cathedra.api.core import core_v1, meta_v1
-
         await world.client.resource(NODES).create(core_v1.Node(metadata=meta_v1.ObjectMeta(name=NODE)))
         await runner.slices.wait_published()
         assert len(await world.slices()) == 1
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
+
+    in_virtual_time(test)
+
+
+def test_fields_that_the_api_server_drops_are_reported_once_and_not_sent_again() -> None:
+    class Tainted(Lamps):
+        dropped: tuple[str, ...] = ()
+
+        def devices(self) -> list[Device]:
+            return [Device("lamp", taints=[resource.DeviceTaint(key="k.example.com/hot", effect="NoSchedule")])]
+
+        def on_dropped(self, error: DroppedFieldsError) -> None:
+            self.dropped = error.features
+
+    async def test(world: World) -> None:
+        driver = Tainted()
+        async with running(world.runner(driver)) as runner:
+            await world.clock.sleep(200)
+            statistics = runner.slices.statistics
+            assert (statistics.creates, statistics.updates) == (1, 0)
+        assert driver.dropped == ("DRADeviceTaints",)
+        assert driver.errors == [
+            f'processing ResourceSlice objects: pool "{NODE}", slice #0: some fields were dropped by the apiserver, '
+            "probably because these features are disabled: DRADeviceTaints"
+        ]
+
+    in_virtual_time(test, DRADeviceTaints=False)
+
+
+def test_time_of_a_taint_does_not_move_when_other_devices_change() -> None:
+    class Tainted(Lamps):
+        def devices(self) -> list[Device]:
+            hot = Device("hot", taints=[resource.DeviceTaint(key="k.example.com/hot", effect="NoSchedule")])
+            return [hot, *super().devices()]
+
+    async def test(world: World) -> None:
+        driver = Tainted()
+        async with running(world.runner(driver)):
+            (before,) = await world.slices()
+            await world.clock.sleep(100)
+            driver.count += 1
+            driver.republish()
+            await world.clock.sleep(1)
+            (after,) = await world.slices()
+        assert before.spec.devices[0].taints[0].time_added is not None
+        assert len(after.spec.devices) == 6
+        assert after.spec.devices[0] == before.spec.devices[0]
 
     in_virtual_time(test)

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from cathedra.api import resource
 from cathedra.api.core import core_v1, meta_v1
+from cathedra.api.gates import FeatureGates
 from cathedra.api.struct import RawJSON, replace
 from cathedra.apiserver.config import ServerConfig
 from cathedra.apiserver.server import APIServer
@@ -36,8 +37,9 @@ class World:
         self.client = Client(server.transport(), clock=clock, field_manager="tester")
 
     @staticmethod
-    async def open(clock: Clock) -> World:
-        server = await APIServer.open(ServerConfig(), clock=clock, random=random.Random(1))
+    async def open(clock: Clock, **gates: bool) -> World:
+        config = ServerConfig(gates=FeatureGates.for_release("1.37", gates))
+        server = await APIServer.open(config, clock=clock, random=random.Random(1))
         world = World(server, clock)
         await world.client.resource(NODES).create(core_v1.Node(metadata=meta_v1.ObjectMeta(name=NODE)))
         namespaces = world.client.resource(NAMESPACES)
@@ -154,11 +156,11 @@ def opaque(
     )
 
 
-def in_virtual_time(test: Callable[[World], Awaitable[R]]) -> R:
-    """Run ``test`` in a new world, in virtual time."""
+def in_virtual_time(test: Callable[[World], Awaitable[R]], **gates: bool) -> R:
+    """Run ``test`` in a new world with these feature gates, in virtual time."""
 
     async def main() -> R:
-        world = await World.open(LoopClock(asyncio.get_running_loop()))
+        world = await World.open(LoopClock(asyncio.get_running_loop()), **gates)
         return await test(world)
 
     return run_virtual(main())

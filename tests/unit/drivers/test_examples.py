@@ -12,6 +12,8 @@ import yaml
 
 from cathedra.api.scheme import GroupVersionKind, type_of
 from cathedra.api.struct import from_dict, to_dict
+from cathedra.client import resources
+from cathedra.client.transport import ResourceRef
 from cathedra.driver import Driver
 from tests.unit.driver.world import World, in_virtual_time, result, running
 
@@ -45,6 +47,21 @@ def surplus(given: Any, understood: Any, where: str = "") -> list[str]:
     if isinstance(given, list):
         return [f for g, u in zip(given, understood, strict=True) for f in surplus(g, u, f"{where}[]")]
     return []
+
+
+@pytest.mark.parametrize("folder", sorted({path.parent for path in MANIFESTS}), ids=lambda folder: folder.name)
+def test_api_server_accepts_every_manifest(folder: Path) -> None:
+    manifests = [document for path in sorted(folder.glob("*.yaml")) for document in documents(path)]
+
+    async def test(world: World) -> None:
+        for document in manifests:
+            kind = type_of(GroupVersionKind.parse(document["apiVersion"], document["kind"]))
+            ref = next(r for r in vars(resources).values() if isinstance(r, ResourceRef) and r.type is kind)
+            namespace = "default" if ref.namespaced else ""
+            created: Any = await world.client.resource(ref, namespace).create(from_dict(kind, document))
+            assert created.metadata.uid
+
+    in_virtual_time(test)
 
 
 def test_every_folder_is_introduced() -> None:
