@@ -121,7 +121,7 @@ def forbidden(resource: GroupResource, name: str, why: str) -> StatusError:
 
 def invalid(group: str, kind: str, name: str, errors: Sequence[FieldError]) -> StatusError:
     """422: the causes of a failed validation; ``kind`` is the kind, not the resource."""
-    causes = tuple(StatusCause(reason=e.type.reason, message=e.message, field=e.field) for e in errors)
+    causes = tuple(StatusCause(reason=e.type.reason, message=e.message, field=str(e.field)) for e in errors)
     texts = list(dict.fromkeys(str(error) for error in errors))
     text = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
     shown = f"{kind}.{group}" if group else kind

@@ -114,7 +114,14 @@ async def decode_delete_options(request: Request) -> DeleteOptions:
             return decoded
         try:
             value = load_values(raw, media)
-            return from_dict(DeleteOptions, {k: v for k, v in value.items() if k not in {"kind", "apiVersion"}})
+            kind = value.pop("kind", "") or "DeleteOptions"
+            version = value.pop("apiVersion", "") or "v1"
+            if kind != "DeleteOptions":
+                raise ValueError(
+                    f'no kind "{kind}" is registered for version "{version}" in scheme '
+                    '"k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme/register.go:27"'
+                )
+            return from_dict(DeleteOptions, value)
         except (msgspec.ValidationError, ValueError, AttributeError) as error:
             raise bad_request(str(error)) from None
     values: dict[str, Any] = {}

@@ -53,7 +53,7 @@ def render_list(call: Call, listing: Listing, form: Form, *, include: str = "", 
                 "kind": "PartialObjectMetadataList",
                 "apiVersion": f"meta.k8s.io/{form.version}",
                 "metadata": metadata,
-                "items": items,
+                "items": items or None,
             }
         )
         return formatted(body, form, 200, headers)

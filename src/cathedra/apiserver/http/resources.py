@@ -19,7 +19,7 @@ from cathedra.apiserver.http.negotiation import Form, negotiate
 from cathedra.apiserver.http.options import check_dry_run, list_options, write_query
 from cathedra.apiserver.http.path import Target
 from cathedra.apiserver.http.request import Request, Send
-from cathedra.apiserver.http.response import Response, json_response, text_response
+from cathedra.apiserver.http.response import Response, json_response, status_response, text_response
 from cathedra.apiserver.http.streaming import WatchStream, send_error_stream
 from cathedra.apiserver.http.tables import check_include
 from cathedra.apiserver.registry.entry import Entry
@@ -87,15 +87,21 @@ class ResourceHandler:
         )
         if version.deprecation_warning:
             call.warnings.append(version.deprecation_warning)
-        return await self._dispatch(request, target, call, send, audit_id)
+        try:
+            return await self._dispatch(request, call, send, audit_id)
+        except StatusError as error:
+            return status_response(error, render.warning_headers(call.warnings))
 
     async def _dispatch(
-        self, request: Request, target: Target, call: Call, send: Send, audit_id: bytes
+        self, request: Request, call: Call, send: Send, audit_id: bytes
     ) -> Response | None:
         if call.subresource and call.subresource not in _POSTED and not self._has_subresource(call):
             raise not_served()
         verb = call.verb
-        if verb not in call.definition.verbs and not call.subresource:
+        if call.subresource:
+            if verb not in (("create",) if call.subresource in _POSTED else ("get", "update", "patch")):
+                raise wrong_method()
+        elif verb not in call.definition.verbs:
             raise wrong_method()
         if verb == "watch":
             return await self._watch(request, call, send, audit_id)

@@ -35,9 +35,9 @@ def text_response(text: str, status: int = 200) -> Response:
     return Response(status, text.encode(), b"text/plain; charset=utf-8", ((b"x-content-type-options", b"nosniff"),))
 
 
-def status_response(error: StatusError) -> Response:
+def status_response(error: StatusError, warnings: Headers = ()) -> Response:
     """A failure in Kubernetes' form."""
-    headers: list[tuple[bytes, bytes]] = []
+    headers: list[tuple[bytes, bytes]] = list(warnings)
     if error.code == 403:
         headers.append((b"x-content-type-options", b"nosniff"))
     details = error.status.details

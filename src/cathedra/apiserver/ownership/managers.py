@@ -17,7 +17,7 @@ from cathedra.apiserver.ownership.fieldset import FieldSet
 from cathedra.apiserver.ownership.typed import Comparison, compare, field_set, merge, remove, shown_element
 from cathedra.apiserver.patches.schema import Shape
 
-__all__ = ["Books", "Conflict", "Manager", "Versioned", "View", "never_tracked"]
+__all__ = ["Books", "Conflict", "Manager", "OtherViews", "Versioned", "View", "never_tracked"]
 
 UPDATE: Final = "Update"
 APPLY: Final = "Apply"
@@ -49,6 +49,11 @@ class View:
 
     value: dict[str, Any]
     shape: Shape
+
+
+OtherViews = Callable[[str, dict[str, Any]], tuple[View, View] | None]
+"""Another API version and the new values in the request's one → both states in that version; None if it is served no
+more."""
 
 
 class Conflict(Exception):
@@ -158,7 +163,7 @@ class Books:
         return tuple(made)
 
     def update(
-        self, manager: Manager, old: View, new: View, now: Time, ignored: FieldSet, other: Callable[[str], tuple[View, View] | None]
+        self, manager: Manager, old: View, new: View, now: Time, ignored: FieldSet, other: OtherViews
     ) -> Books:
         """After a write that replaced the object. ``other`` shows both states in another API version."""
         managers, comparison = self._moved(None, manager.api_version, old, new, ignored, other, force=True)
@@ -176,7 +181,7 @@ class Books:
         applied: dict[str, Any],
         now: Time,
         ignored: FieldSet,
-        other: Callable[[str], tuple[View, View] | None],
+        other: OtherViews,
         *,
         force: bool,
     ) -> tuple[dict[str, Any], Books]:
@@ -189,15 +194,14 @@ class Books:
         merged = merge(live.value, applied, shape)
         last = self.managers.get(manager)
         fields = field_set(applied, shape).without_subtrees(ignored)
-        books = Books({**self.managers, manager: Versioned(fields, last.time if last else now)})
+        books = Books({**self.managers, manager: Versioned(fields, last.time if last else None)})
         merged = books._pruned(manager, merged, last, shape)
         managers, comparison = books._moved(
             manager, manager.api_version, live, View(merged, shape), ignored, other, force=force
         )
         stripped = _stripped(managers)
-        if not comparison.same or last is None or stripped.get(manager) is None or last.fields != stripped[manager].fields:
-            if manager in stripped:
-                stripped[manager] = replace(stripped[manager], time=now)
+        if not comparison.same and manager in stripped:
+            stripped[manager] = replace(stripped[manager], time=now)
         return merged, Books(stripped)
 
     def _moved(
@@ -207,7 +211,7 @@ class Books:
         old: View,
         new: View,
         ignored: FieldSet,
-        other: Callable[[str], tuple[View, View] | None],
+        other: OtherViews,
         *,
         force: bool,
     ) -> tuple[dict[Manager, Versioned], Comparison]:
@@ -220,7 +224,7 @@ class Books:
             if manager == current:
                 continue
             if manager.api_version not in by_version:
-                views = other(manager.api_version)
+                views = other(manager.api_version, new.value)
                 by_version[manager.api_version] = (
                     None if views is None else compare(views[0].value, views[1].value, views[1].shape).without(ignored)
                 )

@@ -14,7 +14,7 @@ from cathedra.api.core.meta_v1 import ManagedFieldsEntry, StatusCause, StatusDet
 from cathedra.api.status import StatusError, bad_request, failure
 from cathedra.api.struct import Time, from_dict, replace, to_dict
 from cathedra.apiserver.ownership.fieldset import FieldSet
-from cathedra.apiserver.ownership.managers import APPLY, BEFORE_FIRST_APPLY, UPDATE, Books, Conflict, Manager, View
+from cathedra.apiserver.ownership.managers import APPLY, BEFORE_FIRST_APPLY, UPDATE, Books, Conflict, Manager, OtherViews, View
 from cathedra.apiserver.ownership.resets import reset_fields
 from cathedra.apiserver.ownership.typed import check
 from cathedra.apiserver.patches.schema import Shape, struct_shape
@@ -32,7 +32,7 @@ def tracked(call: Call, live: Any, new: Any, now: float) -> Any:
         return _with_entries(new, ())
     old_view, new_view = _view(call, call.version.name, live), _view(call, call.version.name, new)
     manager = Manager(call.field_manager, UPDATE, call.api_version, call.subresource)
-    books = books.update(manager, old_view, new_view, Time(now), _ignored(call), _other_versions(call, live, new))
+    books = books.update(manager, old_view, new_view, Time(now), _ignored(call), _other_versions(call, live))
     return _with_entries(new, books.entries())
 
 
@@ -49,7 +49,7 @@ def applied(call: Call, live: Any, body: dict[str, Any], now: float) -> Any:
     if live is not None and not books.managers:
         before = Manager(BEFORE_FIRST_APPLY, UPDATE, call.api_version)
         empty = _view(call, call.version.name, None)
-        books = books.update(before, empty, live_view, Time(now), _ignored(call), lambda _: None)
+        books = books.update(before, empty, live_view, Time(now), _ignored(call), lambda *_: None)
     live_view.value.get("metadata", {}).pop("managedFields", None)
     manager = Manager(call.field_manager, APPLY, call.api_version, call.subresource)
     content = {key: value for key, value in body.items() if key not in {"kind", "apiVersion"}}
@@ -60,7 +60,7 @@ def applied(call: Call, live: Any, body: dict[str, Any], now: float) -> Any:
             content,
             Time(now),
             _ignored(call),
-            lambda _: None,
+            _other_versions(call, live),
             force=call.force,
         )
     except Conflict as error:
@@ -95,14 +95,15 @@ def _view(call: Call, version_name: str, obj: Any) -> View:
     return View(value, struct_shape(version.type))
 
 
-def _other_versions(call: Call, live: Any, new: Any) -> Any:
-    def both(api_version: str) -> tuple[View, View] | None:
+def _other_versions(call: Call, live: Any) -> OtherViews:
+    def both(api_version: str, values: dict[str, Any]) -> tuple[View, View] | None:
         group, _, version = api_version.rpartition("/")
         if group != call.definition.group:
             return None
         try:
+            new = call.version.to_hub(from_dict(call.version.type, values))
             return _view(call, version, live), _view(call, version, new)
-        except KeyError:
+        except (KeyError, msgspec.ValidationError, ValueError):
             return None
 
     return both

@@ -71,13 +71,44 @@ Shape = Leaf | MapShape | ListShape | StructShape | DocumentShape
 
 LEAF: Final = Leaf()
 ANYTHING: Final = Leaf(typed=False)
+_ATOMIC_TYPES: Final = frozenset(
+    {
+        "ClusterTrustBundleProjection",
+        "ConfigMapKeySelector",
+        "CrossVersionObjectReference",
+        "EndpointAddress",
+        "EndpointPort",
+        "FileKeySelector",
+        "LabelSelector",
+        "LocalObjectReference",
+        "MatchResources",
+        "NamedRuleWithOperations",
+        "NodeSelector",
+        "NodeSelectorTerm",
+        "ObjectFieldSelector",
+        "ObjectReference",
+        "OwnerReference",
+        "ParamKind",
+        "ParamRef",
+        "PersistentVolumeClaimSource",
+        "ResourceFieldSelector",
+        "RoleRef",
+        "ScopeSelector",
+        "SecretKeySelector",
+        "SecretReference",
+        "Subject",
+        "TopologySelectorTerm",
+        "TypedLocalObjectReference",
+    }
+)
+"""Structs that are declared to be one piece."""
 _KEY_DEFAULTS: Final[dict[str, Any]] = {"protocol": "TCP"}
 
 
 @cache
 def struct_shape(kind: type[KubeStruct]) -> StructShape:
     """The shape of a struct type."""
-    return StructShape(kind)
+    return StructShape(kind, atomic=kind.__name__ in _ATOMIC_TYPES)
 
 
 def _facts(package: str, name: str) -> dict[str, dict[str, Any]]:

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from cathedra.apiserver.patches.schema import LEAF, DocumentShape, ListShape, MapShape, Shape, StructShape
 
-__all__ = ["StrategicPatchError", "strategic_patch"]
+__all__ = ["StrategicPatchError", "go_map", "strategic_patch"]
 
 PATCH: Final = "$patch"
 RETAIN_KEYS: Final = "$retainKeys"
@@ -34,13 +34,12 @@ def strategic_patch(original: dict[str, Any], patch: dict[str, Any], shape: Shap
 def _merge_map(original: dict[str, Any], patch: dict[str, Any], shape: Shape) -> dict[str, Any]:
     patch = dict(patch)
     if PATCH in patch:
-        directive = patch.pop(PATCH)
-        if directive == "replace":
-            return patch
-        if directive == "delete":
-            return {}
+        directive = patch[PATCH]
+        if directive not in {"replace", "delete", "merge"}:
+            raise StrategicPatchError(f"unknown patch type: {directive} in map: {go_map(patch)}")
+        del patch[PATCH]
         if directive != "merge":
-            raise StrategicPatchError(f"unknown patch type: {directive} in map: {_go_map(patch)}")
+            return patch if directive == "replace" else {}
     merged = dict(original)
     _retain_keys(merged, patch)
     _ordered_lists(merged, patch, shape)
@@ -177,7 +176,7 @@ def _list_directives(
         elif directive == "merge":
             raise StrategicPatchError("merging lists cannot yet be specified in the patch")
         else:
-            raise StrategicPatchError(f"unknown patch type: {directive} in map: {_go_map(item)}")
+            raise StrategicPatchError(f"unknown patch type: {directive} in map: {go_map(item)}")
     return (plain, None) if replaced else (original, plain)
 
 
@@ -187,7 +186,7 @@ def _identity(item: Any, shape: ListShape) -> Any:
 
 def _required_identity(item: dict[str, Any], shape: ListShape) -> Any:
     if shape.merge_key not in item:
-        raise StrategicPatchError(f"map: {_go_map(item)} does not contain declared merge key: {shape.merge_key}")
+        raise StrategicPatchError(f"map: {go_map(item)} does not contain declared merge key: {shape.merge_key}")
     return item[shape.merge_key]
 
 
@@ -208,14 +207,14 @@ def _interleave(others: list[Any], patched: list[Any], order: list[Any], shape: 
     return [*result, *left, *right]
 
 
-def _go_map(value: dict[str, Any]) -> str:
+def go_map(value: dict[str, Any]) -> str:
     """A map as Go prints it, with sorted keys: ``map[a:1 b:2]``."""
     return f"map[{' '.join(f'{key}:{_go_value(value[key])}' for key in sorted(value))}]"
 
 
 def _go_value(value: Any) -> str:
     if isinstance(value, dict):
-        return _go_map(value)
+        return go_map(value)
     if isinstance(value, list):
         return f"[{' '.join(_go_value(item) for item in value)}]"
     if isinstance(value, bool):

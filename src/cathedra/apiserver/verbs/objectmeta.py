@@ -18,10 +18,17 @@ from cathedra.apiserver.verbs.names import (
     qualified_name_problems,
 )
 
-__all__ = ["common_create_errors", "create_errors", "fresh", "kept", "update_errors"]
+__all__ = ["common_create_errors", "create_errors", "fresh", "kept", "repeated_errors", "update_errors"]
 
 METADATA: Final = FieldPath("metadata")
 ANNOTATIONS_LIMIT: Final = 256 * 1024
+_IMMUTABLE: Final = (
+    ("name", "name"),
+    ("namespace", "namespace"),
+    ("uid", "uid"),
+    ("deletion_timestamp", "deletionTimestamp"),
+    ("deletion_grace_period_seconds", "deletionGracePeriodSeconds"),
+)
 STANDARD_FINALIZERS: Final = frozenset({"kubernetes", "orphan", "foregroundDeletion"})
 
 
@@ -44,8 +51,12 @@ def kept(new: ObjectMeta, old: ObjectMeta) -> ObjectMeta:
         new,
         uid=new.uid or old.uid,
         creation_timestamp=old.creation_timestamp,
-        deletion_timestamp=old.deletion_timestamp,
-        deletion_grace_period_seconds=old.deletion_grace_period_seconds,
+        deletion_timestamp=old.deletion_timestamp or new.deletion_timestamp,
+        deletion_grace_period_seconds=(
+            new.deletion_grace_period_seconds
+            if old.deletion_grace_period_seconds is None
+            else old.deletion_grace_period_seconds
+        ),
         generate_name=new.generate_name,
         self_link="",
         generation=old.generation,
@@ -102,10 +113,18 @@ def update_errors(new: ObjectMeta, old: ObjectMeta) -> ErrorList:
             )
     if new.generation < old.generation:
         errors.invalid(METADATA.child("generation"), new.generation, "must not be decremented")
-    for attribute, name in (("name", "name"), ("namespace", "namespace"), ("uid", "uid")):
+    for attribute, name in _IMMUTABLE:
         if getattr(new, attribute) != getattr(old, attribute):
             errors.invalid(METADATA.child(name), getattr(new, attribute), "field is immutable")
     _shared_errors(errors, new)
+    return errors
+
+
+def repeated_errors(new: ObjectMeta) -> ErrorList:
+    """What is wrong with changed metadata taken as if it were new, as kinds check it once more."""
+    errors = ErrorList()
+    _shared_errors(errors, new)
+    _finalizer_errors(errors, new.finalizers)
     return errors
 
 

@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from cathedra.api.core.meta_v1 import StatusDetails
-from cathedra.api.status import StatusError, bad_request, conflict, failure, not_found
+from cathedra.api.field import ErrorList
+from cathedra.api.status import StatusError, bad_request, conflict, failure, invalid, not_found
 from cathedra.api.struct import from_dict, replace, to_dict
 from cathedra.apiserver.ownership.tracking import applied, tracked
 from cathedra.apiserver.patches.json_patch import JSONPatchError, json_patch
 from cathedra.apiserver.patches.merge_patch import merge_patch
 from cathedra.apiserver.patches.schema import struct_shape
-from cathedra.apiserver.patches.strategic import StrategicPatchError, strategic_patch
+from cathedra.apiserver.patches.strategic import StrategicPatchError, go_map, strategic_patch
 from cathedra.apiserver.registry.entry import Entry
 from cathedra.apiserver.request import Call
 from cathedra.apiserver.verbs.create import create_defaulted, in_namespace
-from cathedra.apiserver.verbs.update import change
+from cathedra.apiserver.verbs.update import as_addressed, change
 from cathedra.apiserver.verbs.world import World
 from cathedra.client.transport import PatchType
 
 __all__ = ["Patched", "patch"]
+
+
+JSON_PATCH_LIMIT: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +52,9 @@ async def patch(world: World, call: Call, patch_type: PatchType, body: Any) -> P
         before = to_dict(entry.view(call.version))
         before = {"kind": call.definition.kind, "apiVersion": call.api_version} | before
         after = _apply(call, patch_type, before, body)
-        obj = call.strategy.default(_decoded(call, after), world.context(call))
+        obj = call.strategy.default(
+            as_addressed(call, _decoded(call, patch_type, before, after, body)), world.context(call)
+        )
         return tracked(call, entry.object, obj, world.clock.now())
 
     return Patched(await change(world, call, patched))
@@ -114,22 +121,67 @@ def _apply(call: Call, patch_type: PatchType, before: Any, body: Any) -> Any:
     return merge_patch(before, body)
 
 
-def _decoded(call: Call, value: Any) -> Any:
-    if not isinstance(value, dict):
-        raise _unprocessable(None)
-    value.pop("kind", None)
-    value.pop("apiVersion", None)
+def _decoded(call: Call, patch_type: PatchType, before: Any, after: Any, body: Any) -> Any:
+    """The patched values as an object (hub version).
+
+    Raises:
+        StatusError: 422, they are none.
+    """
+    shown = go_map(body) if patch_type is PatchType.STRATEGIC else json.dumps(
+        _as_patched(before, after), separators=(",", ":"), ensure_ascii=False
+    )
+    if not isinstance(after, dict):
+        raise _undecodable(shown, f"json: cannot unmarshal {_go_kind(after)} into Go value of type map[string]interface {{}}")
+    values = dict(after)
+    kind, api_version = values.pop("kind", ""), values.pop("apiVersion", "")
+    if patch_type is not PatchType.STRATEGIC:
+        problem = _kind_problem(call, kind, api_version)
+        if problem:
+            raise _undecodable(shown, problem)
     try:
-        return call.version.to_hub(from_dict(call.version.type, value))
+        return call.version.to_hub(from_dict(call.version.type, values))
     except (msgspec.ValidationError, ValueError) as error:
-        raise bad_request(str(error)) from None
+        raise _undecodable(shown, str(error)) from None
+
+
+def _kind_problem(call: Call, kind: Any, api_version: Any) -> str:
+    scheme = "k8s.io/kubernetes/pkg/api/legacyscheme/scheme.go:30"
+    if (not kind and not api_version) or (kind == call.definition.kind and api_version == call.api_version):
+        return ""
+    if kind == call.definition.kind and api_version.rpartition("/")[0] == call.definition.group:
+        versions = {version.name for version in call.definition.versions}
+        if api_version.rpartition("/")[2] in versions:
+            return ""
+    return f'no kind "{kind}" is registered for version "{api_version}" in scheme "{scheme}"'
+
+
+def _as_patched(before: Any, after: Any) -> Any:
+    """The patched values in the order in which Kubernetes shows them: what the patch went through is sorted."""
+    if before == after or not isinstance(after, dict):
+        return after
+    before = before if isinstance(before, dict) else {}
+    return {key: _as_patched(before.get(key), after[key]) for key in sorted(after)}
+
+
+def _undecodable(shown: str, why: str) -> StatusError:
+    errors = ErrorList()
+    errors.invalid("patch", shown, why)
+    return invalid("", "", "", errors)
 
 
 def _check_shape(patch_type: PatchType, body: Any) -> None:
     if patch_type is PatchType.JSON:
         if not isinstance(body, list):
             raise bad_request(
-                f"error decoding patch: json: cannot unmarshal {_go_kind(body)} into Go value of type []handlers.jsonPatchOp"
+                f"error decoding patch: json: cannot unmarshal {_go_kind(body)} "
+                "into Go value of type []handlers.jsonPatchOp"
+            )
+        if len(body) > JSON_PATCH_LIMIT:
+            raise failure(
+                413,
+                "RequestEntityTooLarge",
+                "Request entity too large: The allowed maximum operations in a JSON patch is "
+                f"{JSON_PATCH_LIMIT}, got {len(body)}",
             )
         return
     if not isinstance(body, dict):

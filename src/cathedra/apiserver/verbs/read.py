@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from cathedra.api.core.meta_v1 import Status, StatusCause, StatusDetails
-from cathedra.api.field import ErrorList
+from cathedra.api.field import ErrorList, ErrorType, FieldError
 from cathedra.api.status import StatusError, bad_request, expired, failure, invalid, not_found
 from cathedra.apiserver.registry.entry import Entry
 from cathedra.apiserver.registry.selection import Selection
@@ -105,7 +105,11 @@ def start_watch(world: World, call: Call, options: ListOptions, *, send_initial:
     selection = Selection.parse(
         call.definition, call.namespace, options.label_selector, options.field_selector, call.name
     )
-    after = parse_revision(options.resource_version)
+    if options.continue_:
+        errors = ErrorList()
+        errors.forbidden("resourceVersionMatch", "resourceVersionMatch is forbidden when continue is provided")
+        raise invalid("meta.k8s.io", "ListOptions", "", errors)
+    after = watch_revision(options.resource_version)
     initial = after == 0 if send_initial is None else send_initial
     if initial:
         if after > current:
@@ -140,6 +144,19 @@ def parse_revision(text: str) -> int:
     return int(text)
 
 
+def watch_revision(text: str) -> int:
+    """The resource version that a watch begins after; 0 if unset.
+
+    Raises:
+        StatusError: 500, it is no number.
+    """
+    if text and not (text.isascii() and text.isdigit()):
+        raise failure(
+            500, "", f'resourceVersion: Invalid value: "{text}": strconv.ParseUint: parsing "{text}": invalid syntax'
+        )
+    return int(text or "0")
+
+
 def _check_list_options(options: ListOptions) -> None:
     errors = ErrorList()
     match, version = options.resource_version_match, options.resource_version
@@ -151,7 +168,8 @@ def _check_list_options(options: ListOptions) -> None:
         if options.continue_:
             errors.forbidden("resourceVersionMatch", "resourceVersionMatch is forbidden when continue is provided")
         if match not in {"Exact", "NotOlderThan"}:
-            errors.not_supported("resourceVersionMatch", match, ["Exact", "NotOlderThan", ""])
+            supported = 'supported values: "Exact", "NotOlderThan", ""'
+            errors.append(FieldError(ErrorType.NOT_SUPPORTED, "resourceVersionMatch", match, supported))
         elif match == "Exact" and version == "0":
             errors.forbidden(
                 "resourceVersionMatch", 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"'

@@ -12,20 +12,27 @@ from typing import Any, Final
 from cathedra.api.core.meta_v1 import ObjectMeta
 from cathedra.api.definition import RequestContext
 from cathedra.api.field import ErrorList
-from cathedra.api.status import StatusError, bad_request, conflict, invalid, not_found
+from cathedra.api.scheme import GroupResource
+from cathedra.api.status import StatusError, bad_request, conflict, failure, invalid, not_found
 from cathedra.api.struct import replace
 from cathedra.apiserver.ownership.tracking import tracked
 from cathedra.apiserver.registry.entry import Entry
 from cathedra.apiserver.registry.registry import WriteConflict
 from cathedra.apiserver.request import Call
 from cathedra.apiserver.verbs.create import create, in_namespace
-from cathedra.apiserver.verbs.objectmeta import kept, update_errors
+from cathedra.apiserver.verbs.objectmeta import kept, repeated_errors, update_errors
 from cathedra.apiserver.verbs.world import NAMESPACES, World
 
-__all__ = ["MODIFIED", "change", "update"]
+__all__ = ["MODIFIED", "as_addressed", "change", "update"]
 
 MODIFIED: Final = "the object has been modified; please apply your changes to the latest version and try again"
 ATTEMPTS: Final = 5
+
+_TIMES: Final = {
+    GroupResource("resource.k8s.io", "resourceclaims"): 2,
+    GroupResource("resource.k8s.io", "resourceclaimtemplates"): 2,
+}
+"""How often a kind's own rules check changed metadata as if it were new; once where nothing is said."""
 
 Transform = Callable[[Entry], Awaitable[Any] | Any]
 """The stored state in, the wanted object (hub version, defaulted) out."""
@@ -37,13 +44,7 @@ async def update(world: World, call: Call, obj: Any) -> Entry:
     Raises:
         StatusError: it was refused; nothing changed.
     """
-    if obj.metadata.name != call.name:
-        if not obj.metadata.name:
-            raise invalid_name(call)
-        raise bad_request(
-            f"the name of the object ({obj.metadata.name}) does not match the name on the URL ({call.name})"
-        )
-    obj = in_namespace(call, obj)
+    obj = as_addressed(call, obj)
     obj = call.strategy.default(obj, world.context(call))
     entry = world.table(call).get(call.key)
     if entry is None and call.strategy.allow_create_on_update and not call.subresource:
@@ -56,11 +57,20 @@ async def update(world: World, call: Call, obj: Any) -> Entry:
     )
 
 
-def invalid_name(call: Call) -> StatusError:
-    """400: a PUT whose object has no name."""
-    return bad_request(
-        f"the name of the object ( based on URL) was undeterminable: name must be provided ({call.name})"
-    )
+def as_addressed(call: Call, obj: Any) -> Any:
+    """The object, if it has the name and namespace of the URL.
+
+    Raises:
+        StatusError: 400, it has others.
+    """
+    name = obj.metadata.name
+    if not name:
+        raise bad_request(
+            f"the name of the object ({call.name} based on URL) was undeterminable: name must be provided"
+        )
+    if name != call.name:
+        raise bad_request(f"the name of the object ({name}) does not match the name on the URL ({call.name})")
+    return in_namespace(call, obj)
 
 
 async def change(world: World, call: Call, transform: Transform, *, uid: str = "") -> Entry:
@@ -73,10 +83,10 @@ async def change(world: World, call: Call, transform: Transform, *, uid: str = "
     table = world.table(call)
     for attempt in range(ATTEMPTS):
         entry = await world.registry.quiet(table, call.key)
-        if uid and (entry is None or entry.object.metadata.uid != uid):
-            raise uid_mismatch(call, uid, entry)
         if entry is None:
             raise not_found(call.resource, call.name)
+        if uid and entry.object.metadata.uid != uid:
+            raise uid_mismatch(call, uid, entry)
         wanted = transform(entry)
         if isinstance(wanted, Awaitable):
             wanted = await wanted
@@ -104,7 +114,9 @@ async def _write(world: World, call: Call, entry: Entry, wanted: Any) -> Entry:
     if table.get(call.key) is not entry:
         raise WriteConflict(call.key)
     if vanishes(call, new):
-        return Entry(call.key, new, entry.revision) if call.dry_run else await world.registry.remove(table, entry, new)
+        if not call.dry_run:
+            await world.registry.remove(table, entry, old)
+        return Entry(call.key, new, entry.revision)
     if new == old:
         return entry
     if call.dry_run:
@@ -113,7 +125,9 @@ async def _write(world: World, call: Call, entry: Entry, wanted: Any) -> Entry:
 
 
 def _check_version(call: Call, wanted: ObjectMeta, old: ObjectMeta) -> None:
-    if not wanted.resource_version:
+    if wanted.resource_version and not (wanted.resource_version.isascii() and wanted.resource_version.isdigit()):
+        raise failure(500, "", f'strconv.ParseUint: parsing "{wanted.resource_version}": invalid syntax')
+    if wanted.resource_version in {"", "0"}:
         if call.strategy.allow_unconditional_update:
             return
         errors = ErrorList()
@@ -126,7 +140,8 @@ def _check_version(call: Call, wanted: ObjectMeta, old: ObjectMeta) -> None:
 def _errors(call: Call, new: Any, old: Any, context: RequestContext) -> ErrorList:
     # Kubernetes validates metadata once for all kinds and once more in each kind's own rules.
     common = update_errors(new.metadata, old.metadata)
-    errors = ErrorList([*common, *common])
+    again = [] if call.subresource else repeated_errors(new.metadata)
+    errors = ErrorList([*common, *common, *(again * _TIMES.get(call.resource, 1))])
     errors.extend(call.strategy.validate_update(new, old, context))
     return errors
 
@@ -139,14 +154,12 @@ def vanishes(call: Call, obj: Any) -> bool:
     return not (call.resource == NAMESPACES and obj.spec is not None and obj.spec.finalizers)
 
 
-def uid_mismatch(call: Call, uid: str, entry: Entry | None) -> StatusError:
+def uid_mismatch(call: Call, uid: str, entry: Entry) -> StatusError:
     """409: the caller means another object of the same name."""
-    group = f"{call.definition.group}/" if call.definition.group else ""
-    found = entry.object.metadata.uid if entry is not None else ""
     return conflict(
         call.resource,
         call.name,
-        f"StorageError: invalid object, Code: 4, Key: /registry/{group}{call.definition.plural}/{call.key}, "
+        f"StorageError: invalid object, Code: 4, Key: /registry/{call.definition.plural}/{call.key}, "
         f"ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, "
-        f"UID in object meta: {found}",
+        f"UID in object meta: {entry.object.metadata.uid}",
     )
