@@ -7,6 +7,7 @@ all parts share it without copying; a change is `replace` along the path. Scalar
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Annotated, Any, Final, TypeVar
@@ -56,8 +57,12 @@ Equal to ``()`` in every other respect; nothing that is stored contains it.
 """
 
 
+_BLANK: Final = re.compile(rb"[ \t\r\n]")
+_BLANKS: Final = re.compile(rb'("(?:[^"\\]|\\.)*")|[ \t\r\n]+', re.DOTALL)
+
+
 class RawJSON:
-    """Opaque JSON, kept as the bytes that were sent (without blanks between tokens)."""
+    """Opaque JSON, kept as the bytes that were sent: other blanks or another spelling of a number make another value."""
 
     __slots__ = ("data",)
 
@@ -70,6 +75,10 @@ class RawJSON:
     def of(value: object) -> RawJSON:
         """Opaque JSON from plain Python values."""
         return RawJSON(msgspec.json.encode(value))
+
+    def compact(self) -> bytes:
+        """The JSON without blanks between tokens, as answers show it."""
+        return _BLANKS.sub(rb"\1", self.data) if _BLANK.search(self.data) else self.data
 
     def load(self) -> Any:
         """The plain Python values that the JSON spells."""
@@ -122,9 +131,9 @@ def _decode_scalar(kind: type, value: Any) -> Any:
     if kind is Quantity:
         if isinstance(value, str):
             return Quantity.parse(value)
-        if isinstance(value, (int, float)) and not isinstance(value, bool):
-            return Quantity.parse(repr(value))
-        raise ValueError("a quantity is a string or a number")
+        if isinstance(value, int) and not isinstance(value, bool):
+            return Quantity.parse(str(value))
+        raise ValueError("a quantity is a string or a whole number")
     if kind is Time or kind is MicroTime:
         if isinstance(value, str):
             return kind.parse(value)
@@ -138,7 +147,7 @@ def _encode_scalar(value: Any) -> Any:
     if isinstance(value, (Quantity, Time)):
         return str(value)
     if isinstance(value, RawJSON):
-        return msgspec.Raw(value.data)
+        return msgspec.Raw(value.compact())
     raise NotImplementedError(f"no JSON form is known for {type(value)}")
 
 

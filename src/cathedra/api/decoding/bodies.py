@@ -1,0 +1,170 @@
+"""A body becomes an object: fast where everything is right, telling where it is not."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any, Final, Generic, TypeVar
+
+import msgspec
+
+from cathedra.api.decoding.errors import DecodeError
+from cathedra.api.decoding.opaque import restore_empty_lists, restore_opaque
+from cathedra.api.decoding.reader import Reader, parse
+from cathedra.api.decoding.shapes import Form, Shape, shape_of
+from cathedra.api.gates import NEWEST
+from cathedra.api.scheme import GroupVersionKind
+from cathedra.api.struct import KubeStruct, decode, encode, from_dict, replace
+
+__all__ = ["Decoded", "decode_json", "decode_values", "encode_with_kind", "yaml_to_json"]
+
+T = TypeVar("T", bound=KubeStruct)
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded(Generic[T]):
+    """An object, without kind and apiVersion, and what its body had that it should not have had."""
+
+    object: T
+    problems: tuple[str, ...] = ()
+    """As ``unknown field "spec.foo"`` and ``duplicate field "metadata"``, in order of appearance."""
+
+
+def decode_json(kind: type[T], gvk: GroupVersionKind, body: bytes, release: str = NEWEST) -> Decoded[T]:
+    """The object of a JSON body. ``gvk`` is the version it was sent in, whose types errors speak of.
+
+    Raises:
+        DecodeError: the body is no JSON, or some value has the wrong type or form.
+    """
+    try:
+        values = msgspec.json.decode(body)
+        obj = decode(kind, body)
+    except (msgspec.DecodeError, ValueError, RecursionError):
+        return _read(kind, gvk, body, release)
+    shape = shape_of(gvk, release)
+    keys = _known_keys(values, shape)
+    if keys < 0 or _written_keys(body) != keys:
+        return _read(kind, gvk, body, release)
+    return Decoded(_finished(obj, body))
+
+
+def decode_values(kind: type[T], gvk: GroupVersionKind, values: Any, release: str = NEWEST) -> Decoded[T]:
+    """The object that plain values describe, as a patch or YAML yields them.
+
+    Raises:
+        DecodeError: some value has the wrong type or form.
+    """
+    return decode_json(kind, gvk, msgspec.json.encode(values), release)
+
+
+def _finished(obj: Any, body: bytes) -> Any:
+    obj = restore_empty_lists(restore_opaque(obj, body), body)
+    return replace(obj, kind="", api_version="") if getattr(obj, "kind", "") or getattr(obj, "api_version", "") else obj
+
+
+def _read(kind: type[T], gvk: GroupVersionKind, body: bytes, release: str) -> Decoded[T]:
+    try:
+        text = body.decode()
+    except UnicodeDecodeError:
+        text = body.decode(errors="replace")
+    reader = Reader()
+    values = reader.read(parse(text), shape_of(gvk, release))
+    values.pop("kind", None)
+    values.pop("apiVersion", None)
+    try:
+        obj = from_dict(kind, values)
+    except (msgspec.ValidationError, ValueError) as error:
+        raise DecodeError(str(error)) from error
+    return Decoded(_finished(obj, body), tuple(reader.problems))
+
+
+def _known_keys(value: Any, shape: Shape) -> int:
+    """How many keys ``value`` has in all; negative if one of them is unknown.
+
+    The hot part of field validation: one pass over plain dicts, 20 µs for a pod.
+    """
+    if isinstance(value, dict):
+        count = len(value)
+        if shape.form is Form.STRUCT:
+            fields = shape.fields
+            for key, item in value.items():
+                known = fields.get(key)
+                if known is None:
+                    return -1
+                if isinstance(item, (dict, list)) and item:
+                    inner = _known_keys(item, known)
+                    if inner < 0:
+                        return -1
+                    count += inner
+            return count
+        element = shape.element or shape
+        for item in value.values():
+            if isinstance(item, (dict, list)) and item:
+                inner = _known_keys(item, element)
+                if inner < 0:
+                    return -1
+                count += inner
+        return count
+    if isinstance(value, list):
+        count = 0
+        element = shape.element or shape
+        for item in value:
+            if isinstance(item, (dict, list)) and item:
+                inner = _known_keys(item, element)
+                if inner < 0:
+                    return -1
+                count += inner
+        return count
+    return 0
+
+
+def _written_keys(body: bytes) -> int:
+    """How many keys the text has at most: more than the parsed body means repetition, or a look-alike in a string."""
+    tight = body.count(b'":')
+    loose = len(_LOOSE.findall(body)) if _LOOSE.search(body) else 0
+    return tight + loose
+
+
+_LOOSE: Final = re.compile(rb'"\s+:')
+
+
+def yaml_to_json(body: bytes) -> bytes:
+    """The JSON of a YAML body.
+
+    Raises:
+        DecodeError: it is no YAML, or has what JSON has not.
+    """
+    import yaml
+
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    try:
+        values = yaml.load(body, Loader=_without_dates(loader))
+    except yaml.YAMLError as error:
+        raise DecodeError(_yaml_text(error)) from error
+    return msgspec.json.encode(values)
+
+
+def _without_dates(loader: Any) -> Any:
+    """The loader with dates left as text, as JSON has them."""
+    made = type("Loader", (loader,), {})
+    made.yaml_implicit_resolvers = {
+        letter: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
+        for letter, resolvers in loader.yaml_implicit_resolvers.items()
+    }
+    return made
+
+
+def _yaml_text(error: Any) -> str:
+    mark = getattr(error, "problem_mark", None)
+    problem = getattr(error, "problem", None) or str(error)
+    return f"yaml: line {mark.line + 1}: {problem}" if mark is not None else f"yaml: {problem}"
+
+
+def encode_with_kind(obj: KubeStruct, gvk: GroupVersionKind) -> bytes:
+    """The JSON of an object with its kind and apiVersion in front; the object itself carries none."""
+    return head_of(gvk) + encode(obj)[1:]
+
+
+def head_of(gvk: GroupVersionKind) -> bytes:
+    """How the JSON of every object of the kind begins, up to and including the comma."""
+    return b'{"kind":"%s","apiVersion":"%s",' % (gvk.kind.encode(), gvk.api_version.encode())

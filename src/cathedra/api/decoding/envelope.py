@@ -1,0 +1,106 @@
+"""What a body claims to be: kind and apiVersion, and whether that fits the address (spec: apimachinery.md, section 1)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from cathedra.api.decoding.errors import DecodeError
+from cathedra.api.decoding.reader import Number, Pairs, parse
+from cathedra.api.scheme import GroupVersionKind
+
+__all__ = ["Envelope", "read_envelope"]
+
+_SHOWN: Final = 30
+_SCHEME: Final = 'scheme "k8s.io/kubernetes/pkg/api/legacyscheme/scheme.go:30"'
+_TYPE_META: Final = (
+    'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Envelope:
+    """Kind and apiVersion as the body has them; empty where it has none."""
+
+    api_version: str
+    kind: str
+
+    def check(self, expected: GroupVersionKind, is_registered: Callable[[GroupVersionKind], bool]) -> None:
+        """That the body is of the kind and version of its address; what it leaves out is taken from there.
+
+        Raises:
+            DecodeError: it is not; the text is a whole message.
+        """
+        api_version = self.api_version or expected.api_version
+        kind = self.kind or expected.kind
+        if api_version == expected.api_version and kind == expected.kind:
+            return
+        found = GroupVersionKind.parse(api_version, kind)
+        prefix = f'{kind} in version "{found.version}" cannot be handled as a {expected.kind}'
+        if not is_registered(found):
+            raise DecodeError(f'{prefix}: no kind "{kind}" is registered for version "{api_version}" in {_SCHEME}')
+        if kind == expected.kind and found.group == expected.group:
+            raise DecodeError(
+                f"the API version in the data ({api_version}) does not match "
+                f"the expected API version ({expected.api_version})"
+            )
+        internal = expected.group.partition(".")[0] or "core"
+        raise DecodeError(
+            f"{prefix}: converting ({found.version}.{kind}) to ({internal}.{expected.kind}): unknown conversion"
+        )
+
+
+def read_envelope(body: bytes, expected_kind: str) -> Envelope:
+    """Kind and apiVersion of a JSON body.
+
+    Raises:
+        DecodeError: the body is no JSON object, or they are no texts; the text is a whole message.
+    """
+    try:
+        head = _DECODER.decode(body)
+        if head.api_version.count("/") <= 1:
+            return Envelope(head.api_version, head.kind)
+        problem = f"unexpected GroupVersion string: {head.api_version}"
+    except (msgspec.DecodeError, RecursionError):
+        problem = f"couldn't get version/kind; json parse error: {_problem(body)}"
+    raise DecodeError(
+        f"the object provided is unrecognized (must be of type {expected_kind}): {problem} ({shown_body(body)})"
+    )
+
+
+class _Head(msgspec.Struct, rename={"api_version": "apiVersion"}):
+    api_version: str = ""
+    kind: str = ""
+
+
+_DECODER: Final = msgspec.json.Decoder(_Head)
+
+
+def _problem(body: bytes) -> str:
+    try:
+        value = parse(body.decode(errors="replace"))
+    except DecodeError as error:
+        return str(error)
+    kinds: dict[type, str] = {list: "array", str: "string", bool: "bool", Number: "number", Pairs: "object"}
+    if not isinstance(value, Pairs):
+        return f"json: cannot unmarshal {kinds.get(type(value), 'null')} into Go value of type {_TYPE_META}"
+    fields: dict[str, Any] = dict(value)
+    for name in ("apiVersion", "kind"):
+        found = fields.get(name)
+        if found is not None and type(found) is not str:
+            return f"json: cannot unmarshal {kinds[type(found)]} into Go struct field .{name} of type string"
+    return "invalid body"
+
+
+def shown_body(body: bytes) -> str:
+    """The beginning of a body as errors show it: as text if it looks like a JSON object, else in hexadecimal."""
+    if not body:
+        return "<empty>"
+    cut = body[:_SHOWN]
+    more = " ..." if len(body) > _SHOWN else ""
+    if body.lstrip()[:1] == b"{":
+        return cut.decode(errors="replace") + more
+    return cut.hex() + more

@@ -1,0 +1,188 @@
+"""Opaque JSON inside objects: its bytes are kept as they were sent (spec: api.md, section 2.0).
+
+msgspec hands over parsed values, so the bytes are fetched by a second, much narrower decoding: of a skeleton that has
+only the fields on the way to opaque ones. Bodies without any pay next to nothing. The same narrow look finds lists that
+were spelled out empty, where that means something.
+"""
+
+from __future__ import annotations
+
+import re
+import types
+import typing
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any, Final
+
+import msgspec
+
+from cathedra.api.struct import EMPTY_LIST, KubeStruct, RawJSON, json_names, replace
+
+__all__ = ["restore_empty_lists", "restore_opaque"]
+
+
+@cache
+def _skeleton(kind: type[KubeStruct]) -> tuple[Any, tuple[str, ...]] | None:
+    """A struct with just the fields of ``kind`` that lead to opaque JSON, and their names; None if none does."""
+    return _build(kind, frozenset())
+
+
+def _build(kind: type[KubeStruct], above: frozenset[type]) -> tuple[Any, tuple[str, ...]] | None:
+    if kind in above:
+        return None
+    names = json_names(kind)
+    hints = typing.get_type_hints(kind)
+    fields: list[tuple[str, Any, Any]] = []
+    for attribute in kind.__struct_fields__:
+        inner = _leading(hints[attribute], above | {kind})
+        if inner is not None:
+            fields.append((attribute, _or_null(inner), None))
+    if not fields:
+        return None
+    rename = {attribute: names[attribute] for attribute, _, _ in fields}
+    made = msgspec.defstruct(f"{kind.__name__}Opaque", fields, rename=rename)
+    return made, tuple(rename)
+
+
+def _or_null(annotation: Any) -> Any:
+    """Raw JSON may be ``null`` by itself; everything else gets the option."""
+    return annotation if annotation is msgspec.Raw else typing.Optional[annotation]
+
+
+def _leading(annotation: Any, above: frozenset[type]) -> Any:
+    """The annotation's skeleton; None if no opaque JSON is below it."""
+    origin = typing.get_origin(annotation)
+    if origin in (types.UnionType, typing.Union):
+        for option in typing.get_args(annotation):
+            inner = _leading(option, above)
+            if inner is not None:
+                return inner
+        return None
+    if origin is tuple:
+        inner = _leading(typing.get_args(annotation)[0], above)
+        return None if inner is None else list[_or_null(inner)]
+    if origin is dict:
+        inner = _leading(typing.get_args(annotation)[1], above)
+        return None if inner is None else dict[str, _or_null(inner)]
+    if annotation is RawJSON:
+        return msgspec.Raw
+    if isinstance(annotation, type) and issubclass(annotation, KubeStruct):
+        built = _build(annotation, above)
+        return built[0] if built is not None else None
+    return None
+
+
+@cache
+def _decoder(skeleton: Any) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(skeleton)
+
+
+def restore_opaque(obj: Any, body: bytes) -> Any:
+    """``obj`` with the bytes of ``body`` in its opaque parts."""
+    built = _skeleton(type(obj))
+    if built is None:
+        return obj
+    return _merged(obj, _decoder(built[0]).decode(body))
+
+
+def _merged(obj: Any, found: Any) -> Any:
+    if isinstance(obj, RawJSON):
+        return RawJSON(bytes(found)) if isinstance(found, msgspec.Raw) else obj
+    if isinstance(obj, tuple):
+        if not found:
+            return obj
+        merged = tuple(_merged(item, other) for item, other in zip(obj, found, strict=True))
+        return obj if all(a is b for a, b in zip(merged, obj, strict=True)) else merged
+    if isinstance(obj, dict):
+        if not found:
+            return obj
+        return {key: _merged(item, found.get(key)) for key, item in obj.items()}
+    if obj is None or found is None:
+        return obj
+    changes = {}
+    for attribute in found.__struct_fields__:
+        value, other = getattr(obj, attribute), getattr(found, attribute)
+        if other is None or value is None:
+            continue
+        merged = _merged(value, other)
+        if merged is not value:
+            changes[attribute] = merged
+    return replace(obj, **changes) if changes else obj
+
+
+# --- lists that are spelled out empty
+
+_EMPTY: Final = re.compile(rb":\s*\[\s*\]")
+_LISTS: Final = ("ints", "bools", "strings", "versions")
+
+
+def restore_empty_lists(obj: Any, body: bytes) -> Any:
+    """``obj`` with `EMPTY_LIST` where the body spells out an empty list and Kubernetes tells that from none."""
+    restore = _RESTORERS.get(type(obj).__name__)
+    if restore is None or not _EMPTY.search(body):
+        return obj
+    values = msgspec.json.decode(body)
+    spec = values.get("spec") or {}
+    return restore(obj, spec) if isinstance(spec, Mapping) else obj
+
+
+def _marked(obj: Any, values: Any, **lists: str) -> Any:
+    changes = {
+        attribute: EMPTY_LIST
+        for attribute, name in lists.items()
+        if hasattr(obj, attribute) and isinstance(values, Mapping) and values.get(name) == []
+    }
+    return replace(obj, **changes) if changes else obj
+
+
+def _slice(obj: Any, values: Mapping[str, Any]) -> Any:
+    spec = obj.spec
+    items = values.get("devices") or ()
+    devices = tuple(_device(device, item) for device, item in zip(spec.devices, items, strict=True))
+    spec = replace(spec, devices=devices)
+    return replace(obj, spec=_marked(spec, values, devices="devices", shared_counters="sharedCounters"))
+
+
+def _device(device: Any, values: Any) -> Any:
+    if not isinstance(values, Mapping):
+        return device
+    if hasattr(device, "basic"):
+        return device if device.basic is None else replace(device, basic=_attributed(device.basic, values.get("basic")))
+    return _attributed(device, values)
+
+
+def _attributed(holder: Any, values: Any) -> Any:
+    given = (values or {}).get("attributes") or {}
+    names = {name: name for name in _LISTS}
+    return replace(
+        holder,
+        attributes={key: _marked(value, given.get(key), **names) for key, value in holder.attributes.items()},
+    )
+
+
+def _claim(obj: Any, values: Mapping[str, Any]) -> Any:
+    return replace(obj, spec=_claim_spec(obj.spec, values))
+
+
+def _template(obj: Any, values: Mapping[str, Any]) -> Any:
+    inner = values.get("spec") or {}
+    return replace(obj, spec=replace(obj.spec, spec=_claim_spec(obj.spec.spec, inner)))
+
+
+def _claim_spec(spec: Any, values: Mapping[str, Any]) -> Any:
+    requests = spec.devices.requests
+    items = (values.get("devices") or {}).get("requests") or ()
+    if not requests or not hasattr(requests[0], "device_class_name"):
+        return spec
+    marked = tuple(
+        _marked(request, item, selectors="selectors", tolerations="tolerations", derived_attributes="derivedAttributes")
+        for request, item in zip(requests, items, strict=True)
+    )
+    return replace(spec, devices=replace(spec.devices, requests=marked))
+
+
+_RESTORERS: Final[Mapping[str, Callable[[Any, Mapping[str, Any]], Any]]] = {
+    "ResourceSlice": _slice,
+    "ResourceClaim": _claim,
+    "ResourceClaimTemplate": _template,
+}

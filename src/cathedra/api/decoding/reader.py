@@ -1,0 +1,307 @@
+"""The forgiving reader: goes through a body value by value as Kubernetes' own decoder does.
+
+It is slower than msgspec by far, and only asked when that refuses or when unknown or repeated fields have to be named.
+What it answers is plain values that msgspec accepts: without nulls, without unknown fields, numbers of the right kind.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import re
+from typing import Any, Final
+
+from cathedra.api.decoding.errors import DecodeError
+from cathedra.api.decoding.shapes import Form, Shape
+from cathedra.api.decoding.syntax import explain_syntax
+from cathedra.api.quantity import Quantity, QuantityError
+
+__all__ = ["Number", "Pairs", "Reader", "parse"]
+
+
+class Number(str):
+    """A JSON number as it was written."""
+
+    __slots__ = ()
+
+
+class Pairs(list[tuple[str, Any]]):
+    """A JSON object: its fields in order, repetitions included."""
+
+    __slots__ = ()
+
+
+def parse(text: str) -> Any:
+    """JSON with numbers and objects as written.
+
+    Raises:
+        DecodeError: it is no JSON.
+    """
+    try:
+        return json.loads(
+            text, object_pairs_hook=Pairs, parse_int=Number, parse_float=Number, parse_constant=_no_constant
+        )
+    except (ValueError, RecursionError) as error:
+        raise DecodeError(explain_syntax(text) or str(error)) from error
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is no JSON")
+
+
+_KINDS: Final = {str: "string", bool: "bool", Pairs: "object", list: "array", Number: "number"}
+_EMPTY: Final[dict[Form, Any]] = {
+    Form.STRING: "",
+    Form.BOOL: False,
+    Form.INTEGER: 0,
+    Form.FLOAT: 0.0,
+    Form.BYTES: "",
+    Form.QUANTITY: "0",
+    Form.INT_OR_STRING: 0,
+    Form.DURATION: "0s",
+}
+
+
+class Reader:
+    """Reads one body; ``problems`` collects unknown and repeated fields in order of appearance.
+
+    A value of the wrong type does not end the reading (what follows may be repeated or unknown); the first one is
+    raised at the end, unless a value with a form of its own (quantity, time) was wrong, which ends it at once.
+    """
+
+    def __init__(self) -> None:
+        self.problems: list[str] = []
+        self._first: DecodeError | None = None
+
+    def read(self, value: Any, shape: Shape) -> Any:
+        """Plain values for msgspec.
+
+        Raises:
+            DecodeError: a value has the wrong type or form.
+        """
+        result = self._value(value, shape, "", (), None)
+        if self._first is not None:
+            raise self._first
+        return result if isinstance(result, dict) else {}
+
+    def _value(self, value: Any, shape: Shape, path: str, fields: tuple[str, ...], owner: Shape | None) -> Any:
+        form = shape.form
+        if value is None:
+            return None
+        if form is Form.STRUCT:
+            if isinstance(value, Pairs):
+                return self._struct(value, shape, path, fields, {})
+            return self._mismatch(value, shape, fields, owner)
+        if form is Form.LIST:
+            if not isinstance(value, list) or isinstance(value, Pairs):
+                return self._mismatch(value, shape, fields, owner)
+            return self._list(value, shape, path, fields, owner)
+        if form is Form.MAP:
+            if not isinstance(value, Pairs):
+                return self._mismatch(value, shape, fields, owner)
+            return self._map(value, shape, path, fields, owner)
+        if form is Form.OPAQUE:
+            return plain(value)
+        return self._scalar(value, shape, fields, owner)
+
+    def _struct(
+        self, pairs: Pairs, shape: Shape, path: str, fields: tuple[str, ...], result: dict[str, Any]
+    ) -> dict[str, Any]:
+        seen: set[str] = set()
+        for name, value in pairs:
+            where = f"{path}.{name}" if path else name
+            known = shape.fields.get(name)
+            if name in seen:
+                self.problems.append(f'duplicate field "{where}"')
+            elif known is None:
+                self.problems.append(f'unknown field "{where}"')
+            seen.add(name)
+            if known is None:
+                continue
+            below = (*fields, name)
+            if known.form is Form.STRUCT and isinstance(value, Pairs) and isinstance(result.get(name), dict):
+                self._struct(value, known, where, below, result[name])
+                continue
+            read = self._value(value, known, where, below, shape)
+            if read is not None:
+                result[name] = read
+        return result
+
+    def _list(
+        self, items: list[Any], shape: Shape, path: str, fields: tuple[str, ...], owner: Shape | None
+    ) -> list[Any]:
+        element = shape.element
+        if element is None:
+            return []
+        result = []
+        for position, item in enumerate(items):
+            read = self._value(item, element, f"{path}[{position}]", fields, owner)
+            result.append(_zero(element) if read is None else read)
+        return result
+
+    def _map(
+        self, pairs: Pairs, shape: Shape, path: str, fields: tuple[str, ...], owner: Shape | None
+    ) -> dict[str, Any]:
+        element = shape.element
+        result: dict[str, Any] = {}
+        if element is None:
+            return result
+        for key, value in pairs:
+            where = f"{path}.{key}"
+            if key in result:
+                self.problems.append(f'duplicate field "{where}"')
+            read = self._value(value, element, where, fields, owner)
+            result[key] = _zero(element) if read is None else read
+        return result
+
+    def _scalar(self, value: Any, shape: Shape, fields: tuple[str, ...], owner: Shape | None) -> Any:
+        form = shape.form
+        if form is Form.QUANTITY:
+            return _quantity(value)
+        if form in (Form.TIME, Form.MICRO_TIME, Form.DURATION):
+            if not isinstance(value, str) or isinstance(value, Number):
+                raise DecodeError(_text(value, "string", fields, owner))
+            return value if form is Form.DURATION else check_time(value, micro=form is Form.MICRO_TIME)
+        if form is Form.INT_OR_STRING:
+            if isinstance(value, str) and not isinstance(value, Number):
+                return value
+            number = _integer(value, 32)
+            if number is None:
+                raise DecodeError(_text(value, "int32", fields, owner))
+            return number
+        if form is Form.STRING and type(value) is str:
+            return value
+        if form is Form.BOOL and isinstance(value, bool):
+            return value
+        if form is Form.INTEGER:
+            number = _integer(value, shape.bits)
+            if number is not None:
+                return number
+        if form is Form.FLOAT and isinstance(value, Number):
+            return float(value)
+        if form is Form.BYTES and type(value) is str:
+            return _bytes(value)
+        return self._mismatch(value, shape, fields, owner)
+
+    def _mismatch(self, value: Any, shape: Shape, fields: tuple[str, ...], owner: Shape | None) -> None:
+        if self._first is None:
+            self._first = DecodeError(_text(value, shape.name, fields, owner, numeric=shape.form is Form.INTEGER))
+
+
+def _text(value: Any, go: str, fields: tuple[str, ...], owner: Shape | None, *, numeric: bool = False) -> str:
+    kind = _KINDS[type(value)]
+    if numeric or go == "int32":
+        kind = f"{kind} {value}" if isinstance(value, Number) else kind
+    if owner is None:
+        return f"json: cannot unmarshal {kind} into Go value of type {go}"
+    return f"json: cannot unmarshal {kind} into Go struct field {owner.short}.{'.'.join(fields)} of type {go}"
+
+
+def _zero(shape: Shape) -> Any:
+    if shape.form is Form.STRUCT or shape.form is Form.MAP:
+        return {}
+    if shape.form is Form.LIST:
+        return []
+    return _EMPTY.get(shape.form)
+
+
+def _integer(value: Any, bits: int) -> int | None:
+    if not isinstance(value, Number) or not re.fullmatch(r"-?[0-9]+", value):
+        return None
+    number = int(value) if len(value) < 25 else 2**80
+    return number if -(2 ** (bits - 1)) <= number < 2 ** (bits - 1) else None
+
+
+def _quantity(value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(plain(value), separators=(",", ":"))
+    try:
+        Quantity.parse(text.strip())
+    except QuantityError as error:
+        raise DecodeError(str(error)) from error
+    return text.strip()
+
+
+def _bytes(text: str) -> str:
+    try:
+        base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError) as error:
+        position = len(re.match(r"[A-Za-z0-9+/]*", text)[0])  # type: ignore[index]
+        raise DecodeError(f"illegal base64 data at input byte {position}") from error
+    return text
+
+
+def plain(value: Any) -> Any:
+    """Ordinary Python values of what `parse` answers."""
+    if isinstance(value, Number):
+        return int(value) if re.fullmatch(r"-?[0-9]+", value) else float(value)
+    if isinstance(value, Pairs):
+        return {key: plain(item) for key, item in value}
+    if isinstance(value, list):
+        return [plain(item) for item in value]
+    return value
+
+
+# --- times, with the complaints of Go's parser
+
+_LAYOUT: Final = "2006-01-02T15:04:05Z07:00"
+_MICRO_LAYOUT: Final = "2006-01-02T15:04:05.000000Z07:00"
+_PIECES: Final = (
+    (r"[0-9]{4}", "2006"),
+    (r"-", "-"),
+    (r"[0-9]{2}", "01"),
+    (r"-", "-"),
+    (r"[0-9]{2}", "02"),
+    (r"T", "T"),
+    (r"[0-9]{2}", "15"),
+    (r":", ":"),
+    (r"[0-9]{2}", "04"),
+    (r":", ":"),
+    (r"[0-9]{2}", "05"),
+)
+_DAYS: Final = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
+
+
+def check_time(text: str, *, micro: bool = False) -> str:
+    """The text, if it is an RFC 3339 time that exists.
+
+    Raises:
+        DecodeError: it is not.
+    """
+    layout = _MICRO_LAYOUT if micro else _LAYOUT
+    numbers: list[int] = []
+    rest = text
+    for pattern, name in _PIECES:
+        found = re.match(pattern, rest, re.ASCII)
+        if found is None:
+            raise DecodeError(f'parsing time {_go(text)} as "{layout}": cannot parse {_go(rest)} as "{name}"')
+        if found[0].isdigit():
+            numbers.append(int(found[0]))
+            _in_range(text, numbers)
+        rest = rest[found.end() :]
+    fraction = re.match(r"[.,][0-9]+", rest, re.ASCII)
+    if fraction:
+        rest = rest[fraction.end() :]
+    zone = re.match(r"Z|[+-][0-9]{2}:[0-9]{2}", rest, re.ASCII)
+    if zone is None:
+        raise DecodeError(f'parsing time {_go(text)} as "{layout}": cannot parse {_go(rest)} as "Z07:00"')
+    if rest[zone.end() :]:
+        raise DecodeError(f"parsing time {_go(text)}: extra text: {_go(rest[zone.end() :])}")
+    year, month, day = numbers[:3]
+    leap = month == 2 and year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
+    if day < 1 or day > _DAYS[month - 1] + leap:
+        raise DecodeError(f"parsing time {_go(text)}: day out of range")
+    return text
+
+
+def _in_range(text: str, numbers: list[int]) -> None:
+    position, value = len(numbers) - 1, numbers[-1]
+    limits = {1: (1, 12, "month"), 3: (0, 23, "hour"), 4: (0, 59, "minute"), 5: (0, 59, "second")}
+    if position in limits:
+        least, most, name = limits[position]
+        if not least <= value <= most:
+            raise DecodeError(f"parsing time {_go(text)}: {name} out of range")
+
+
+def _go(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
