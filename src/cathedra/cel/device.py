@@ -68,16 +68,24 @@ class DomainMap(dict[str, Any]):
 
 
 class DeviceView:
-    """One device, ready for evaluation. Immutable; ``failure`` is the error of every evaluation, if its data are bad."""
+    """One device, ready for evaluation. Immutable; ``failure`` is the error of every evaluation, if its data are bad;
+    ``first_list`` names an attribute with a list, which selectors without DRAListTypeAttributes do not accept."""
 
-    __slots__ = ("allow_multiple_allocations", "attributes", "capacity", "driver", "failure", "root")
+    __slots__ = ("allow_multiple_allocations", "attributes", "capacity", "driver", "failure", "first_list", "root")
 
     def __init__(
-        self, driver: str, allow_multiple_allocations: bool, attributes: DomainMap, capacity: DomainMap, failure: str
+        self,
+        driver: str,
+        allow_multiple_allocations: bool,
+        attributes: DomainMap,
+        capacity: DomainMap,
+        failure: str,
+        first_list: str,
     ) -> None:
         self.driver = driver
         self.allow_multiple_allocations = allow_multiple_allocations
         self.attributes, self.capacity, self.failure = attributes, capacity, failure
+        self.first_list = first_list
         self.root = {
             "driver": driver,
             "allowMultipleAllocations": allow_multiple_allocations,
@@ -98,7 +106,7 @@ class DeviceView:
         A name without «/» is filed under the driver; a qualified spelling of the same thing wins. Bad data do not raise
         here: they make every evaluation fail (`EvaluationError`), as in Kubernetes.
         """
-        failure = ""
+        failure = first_list = ""
         attribute_map, capacity_map = DomainMap(), DomainMap()
         for name in sorted(attributes, key=_qualified_last):
             try:
@@ -106,10 +114,12 @@ class DeviceView:
             except EvaluationError as error:
                 failure = failure or f"attribute {name}: {error.text}"
                 continue
+            if isinstance(value, list):
+                first_list = first_list or name
             _file(attribute_map, name, driver, value)
         for name in sorted(capacity, key=_qualified_last):
             _file(capacity_map, name, driver, QuantityValue.of(capacity[name].value))
-        return cls(driver, bool(allow_multiple_allocations), attribute_map, capacity_map, failure)
+        return cls(driver, bool(allow_multiple_allocations), attribute_map, capacity_map, failure, first_list)
 
 
 def _qualified_last(name: str) -> tuple[bool, str]:
@@ -198,19 +208,18 @@ _STEPS: Final = {
 
 @cache
 def environment(*, consumable_capacity: bool, list_attributes: bool, mode: Mode) -> Environment:
-    """The declarations of selectors. Stored expressions see everything that was ever declared."""
-    if mode == "stored":
-        consumable_capacity = list_attributes = True
+    """The declarations of selectors. Stored expressions see every field and function; only the type of attributes follows the gate."""
+    everything = mode == "stored"
     attribute = types.DYN if list_attributes else types.ANY
     fields: dict[str, Type] = {
         "driver": types.STRING,
         "attributes": types.map_of(types.STRING, types.map_of(types.STRING, attribute)),
         "capacity": types.map_of(types.STRING, types.map_of(types.STRING, types.QUANTITY)),
     }
-    if consumable_capacity:
+    if consumable_capacity or everything:
         fields["allowMultipleAllocations"] = types.BOOL
     libraries: tuple[str, ...] = (*BASE_LIBRARIES, "bindings")
-    if list_attributes:
+    if list_attributes or everything:
         libraries = (*libraries, "includes")
     return Environment(
         variables={"device": types.struct("kubernetes.DRADevice")},

@@ -7,7 +7,8 @@ search for it (spec: cel.md, sections 4.2 and 8).
     CELError
     ├── CompileError      the expression is refused (`type` says how the API reports it)
     └── EvaluationError   the expression failed on one input
-        └── CostLimitExceeded   it was stopped
+        └── Aborted           in a way that ``&&`` and ``||`` cannot absorb
+            └── CostLimitExceeded   it was stopped
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-__all__ = ["CELError", "CompileError", "CostLimitExceeded", "EvaluationError", "Issue", "display"]
+__all__ = ["Aborted", "CELError", "CompileError", "CostLimitExceeded", "EvaluationError", "Issue", "display"]
 
 NO_OFFSET = -1
 _MAX_SNIPPET = 16384
@@ -57,7 +58,11 @@ class EvaluationError(CELError):
         super().__init__(text)
 
 
-class CostLimitExceeded(EvaluationError):
+class Aborted(EvaluationError):
+    """The evaluation ended at once: an error that nothing can absorb."""
+
+
+class CostLimitExceeded(Aborted):
     """The evaluation was stopped because it had cost more than it may."""
 
     def __init__(self) -> None:

@@ -14,7 +14,7 @@ from cathedra.cel.checking import checker, cost, validators
 from cathedra.cel.checking.types import Type
 from cathedra.cel.depth import make_room
 from cathedra.cel.environment import Environment
-from cathedra.cel.errors import CompileError, CostLimitExceeded, EvaluationError, Issue, display
+from cathedra.cel.errors import Aborted, CompileError, EvaluationError, Issue, display
 from cathedra.cel.evaluation import evaluator
 from cathedra.cel.evaluation.evaluator import Run, Step, Variables
 from cathedra.cel.syntax import parser
@@ -70,7 +70,7 @@ class Program:
         run = Run(limit, trace)
         try:
             value = self.plan.eval(run, Variables(variables))
-        except CostLimitExceeded as error:
+        except Aborted as error:
             return Outcome(None, error.text, run.cost)
         if value.__class__ is Failure:
             return Outcome(None, value.text, run.cost)

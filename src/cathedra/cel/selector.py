@@ -17,9 +17,8 @@ from cathedra.cel.checking import types
 from cathedra.cel.device import DeviceView, Mode
 from cathedra.cel.errors import CompileError, EvaluationError
 from cathedra.cel.evaluation import compiler
-from cathedra.cel.library.conversions import to_string
 from cathedra.cel.program import Outcome, Program
-from cathedra.cel.values import text, type_name
+from cathedra.cel.values import type_name
 
 __all__ = ["COST_LIMIT", "MAX_LENGTH", "Admission", "DeviceSelector", "compile_selector", "validate_selector"]
 
@@ -34,10 +33,10 @@ _CERTAIN: Final = COST_LIMIT // 100
 class DeviceSelector:
     """A compiled selector. Shareable; its memory holds one answer per device view."""
 
-    __slots__ = ("_fast", "_memory", "cost_limit", "program")
+    __slots__ = ("_fast", "_memory", "cost_limit", "list_attributes", "program")
 
-    def __init__(self, compiled: Program, cost_limit: int) -> None:
-        self.program, self.cost_limit = compiled, cost_limit
+    def __init__(self, compiled: Program, cost_limit: int, *, list_attributes: bool) -> None:
+        self.program, self.cost_limit, self.list_attributes = compiled, cost_limit, list_attributes
         self._memory: dict[DeviceView, bool] = {}
         self._fast: Callable[[DeviceView], bool] | None = None
         if compiled.max_cost <= _CERTAIN and cost_limit >= COST_LIMIT:
@@ -68,7 +67,7 @@ class DeviceSelector:
     def decide(self, view: DeviceView) -> bool:
         """The same without memory."""
         fast = self._fast
-        if fast is not None and not view.failure:
+        if fast is not None and not view.failure and (self.list_attributes or not view.first_list):
             try:
                 return fast(view)
             except compiler.UNUSUAL:
@@ -82,6 +81,8 @@ class DeviceSelector:
         """The answer with its cost, by the counting evaluator."""
         if view.failure:
             return Outcome(None, view.failure, 0)
+        if view.first_list and not self.list_attributes:
+            return Outcome(None, f"attribute {view.first_list}: unsupported attribute value", 0)
         found = self.program.trace({"device": view.root}, trace, self.cost_limit)
         if found.error is None and found.value.__class__ is not bool:
             return Outcome(None, _not_bool(found.value), found.cost)
@@ -90,20 +91,29 @@ class DeviceSelector:
 
 def _not_bool(value: Any) -> str:
     name = type_name(value)
-    return f"CEL result of type {name} could not be converted to bool: {_conversion(value, name)}"
+    return f"CEL result of type {name} could not be converted to bool: {_conversion(name)}"
 
 
-def _conversion(value: Any, name: str) -> str:
-    if name in ("int", "uint"):
-        return f"unsupported type conversion from '{name}' to bool"
-    if name == "string":
-        return "unsupported native conversion from string to 'bool'"
-    if name == "list":
-        return "type conversion error from list to 'bool'"
-    if name.startswith("kubernetes."):
-        return f"type conversion error from '{name.rpartition('.')[2]}' to 'bool'"
-    _ = text, to_string, value
-    return f"type conversion error from '{name}' to 'bool'"
+_CONVERSIONS: Final = {
+    "int": "unsupported type conversion from 'int' to bool",
+    "uint": "unsupported type conversion from 'uint' to bool",
+    "string": "unsupported native conversion from string to 'bool'",
+    "list": "type conversion error from list to 'bool'",
+    "map": "type conversion error from map to 'bool'",
+    "bytes": "type conversion error from Bytes to 'bool'",
+    "double": "type conversion error from Double to 'bool'",
+    "type": "type conversion not supported for 'type'",
+    "google.protobuf.Timestamp": "type conversion error from 'Timestamp' to 'bool'",
+    "google.protobuf.Duration": "type conversion error from 'Duration' to 'bool'",
+}
+
+
+def _conversion(name: str) -> str:
+    known = _CONVERSIONS.get(name)
+    if known is not None:
+        return known
+    shown = name.rpartition(".")[2] if name.startswith("kubernetes.") else name
+    return f"type conversion error from '{shown}' to 'bool'"
 
 
 def compile_selector(
@@ -123,12 +133,12 @@ def compile_selector(
     """
     declared = device.environment(consumable_capacity=consumable_capacity, list_attributes=list_attributes, mode=mode)
     compiled = program.compile_expression(expression, declared)
-    attribute = types.DYN if list_attributes or mode == "stored" else types.ANY
+    attribute = types.DYN if list_attributes else types.ANY
     if compiled.type != types.BOOL and compiled.type != attribute:
         message = f"must evaluate to bool or the unknown type, not {compiled.type.declared}"
         raise CompileError("RuleInvalid", message)
     compiled.instantiate()
-    return DeviceSelector(compiled, cost_limit)
+    return DeviceSelector(compiled, cost_limit, list_attributes=list_attributes)
 
 
 @dataclass(frozen=True, slots=True)

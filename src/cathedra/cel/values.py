@@ -193,7 +193,7 @@ def encode_key(key: Any) -> Any:
     if kind is float:
         return ("d", key)
     if isinstance(key, (list, dict)):
-        return ("o", repr(key))
+        return ("o", _Identity(key))
     return ("o", key)
 
 
@@ -201,7 +201,18 @@ def decode_key(key: Any) -> Any:
     """The inverse of `encode_key`."""
     if key.__class__ is not tuple:
         return key
-    return UInt(key[1]) if key[0] == "u" else key[1]
+    if key[0] == "u":
+        return UInt(key[1])
+    return key[1].value if key[1].__class__ is _Identity else key[1]
+
+
+class _Identity:
+    """A list or map as a key: the same only as itself."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
 
 
 def keys(mapping: dict[Any, Any]) -> Iterator[Any]:

@@ -150,6 +150,7 @@ LIBRARIES: Final[dict[str, dict[str, str]]] = {
             uint64_to_double: uint -> double""",
         "duration": """
             duration_to_duration: duration -> duration
+            int64_to_duration: int -> duration
             string_to_duration: string -> duration""",
         "dyn": "to_dyn: A -> dyn",
         "int": """

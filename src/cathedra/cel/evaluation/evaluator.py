@@ -13,9 +13,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
-from cathedra.cel.errors import CompileError, CostLimitExceeded
+from cathedra.cel.errors import Aborted, CompileError, CostLimitExceeded
 from cathedra.cel.evaluation.cost import call_cost
 from cathedra.cel.library import regex, registry
+from cathedra.cel.library.formats import Format
+from cathedra.cel.library.semver import Semver
 from cathedra.cel.syntax.tree import Call, Comprehension, Const, Expr, Ident, ListLit, MapLit, Select, StructLit
 from cathedra.cel.values import (
     NO_SUCH_OVERLOAD,
@@ -448,6 +450,8 @@ class _Call(Step):
         value = self.compute(run, scope)
         args = run.take(tuple(arg.id for arg in self.args))
         if args is not None:
+            if self.overload in _LIST_COSTS:
+                _require_list(args[1 if self.overload.endswith("Keys") else 0])
             run.cost += call_cost(self.function, self.overload, args, value)
         run.note(self.id, value)
         return value
@@ -466,6 +470,25 @@ class _Call(Step):
         if self.fn is not None:
             return self.fn(args)
         return registry.call(self.function, self.overload, args)
+
+
+_LIST_COSTS: Final = frozenset(
+    {"list_distinct"}
+    | {
+        f"list_{kind}_{name}"
+        for kind in ("int", "uint", "double", "bool", "duration", "timestamp", "string", "bytes")
+        for name in ("sort", "sortByAssociatedKeys")
+    }
+)
+
+
+def _require_list(value: Any) -> None:
+    """The cost of these calls is counted over a list; anything else makes Kubernetes give up."""
+    if not isinstance(value, list):
+        missing = "Contains" if value.__class__ in (str, bytes) else "Add"
+        if value.__class__ in (int, UInt, float, Duration, Timestamp):
+            missing = "Contains"
+        raise Aborted(f"internal error: interface conversion: {_go_type(value)} is not traits.Lister: missing method {missing}")
 
 
 class _NotStrictlyFalse(_Call):
@@ -487,6 +510,7 @@ class _Membership(Step):
     def eval(self, run: Run, scope: Scope) -> Any:
         value = self.left.eval(run, scope)
         if value.__class__ is not Failure:
+            _require_hashable(value)
             value = any(equal(value, other) is True for other in self.values)
         run.note(self.id, value)
         return value
@@ -564,6 +588,7 @@ class _Map(Step):
             value = value_step.eval(run, scope)
             if value.__class__ is Failure:
                 return value
+            _require_hashable(key)
             if optional:
                 if value.__class__ is not Optional:
                     return Failure(
@@ -596,6 +621,12 @@ class _Struct(Step):
         run.cost += 40
         run.note(self.id, value)
         return value
+
+
+def _require_hashable(value: Any) -> None:
+    """Kubernetes cannot look up some values in its hash tables, and gives up."""
+    if value.__class__ in (Semver, Format, bytes):
+        raise Aborted(f"internal error: runtime error: hash of unhashable type {_go_type(value)}")
 
 
 # --- comprehensions
@@ -684,6 +715,7 @@ _GO_TYPES: Final = {
     TypeValue: "*types.Type",
     Optional: "*types.Optional",
     list: "*types.baseList",
+    Failure: "*types.Err",
     dict: "*types.baseMap",
 }
 

@@ -17,6 +17,7 @@ from cathedra.cel.values import (
     TypeValue,
     UInt,
     go_float,
+    scientific,
     type_name,
 )
 
@@ -40,8 +41,7 @@ _DOUBLE: Final = re.compile(
     r"[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|inf(?:inity)?|nan)", re.ASCII | re.IGNORECASE
 )
 _HEX_DOUBLE: Final = re.compile(r"[+-]?0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][+-]?[0-9]+", re.ASCII)
-_MAX_SECONDS: Final = 253402300799
-_MIN_SECONDS: Final = -62135596800
+_UNDERSCORE: Final = re.compile(r"(?<=[0-9])_(?=[0-9])", re.ASCII)
 
 
 def _failed(value: Any, target: str) -> Failure:
@@ -109,8 +109,8 @@ def parse_double(text: str) -> float | None:
             return float.fromhex(text)
         except OverflowError:
             return None
-    plain = text
-    if "_" in text or not _DOUBLE.fullmatch(plain):
+    plain = _UNDERSCORE.sub("", text)
+    if not _DOUBLE.fullmatch(plain):
         return None
     number = float(plain)
     spelled = plain.lstrip("+-").lower().startswith("inf")
@@ -156,7 +156,7 @@ def to_duration(value: Any) -> Any:
     """duration(…)."""
     if value.__class__ is Duration:
         return value
-    parsed = times.parse_duration(value)
+    parsed = times.parse_duration(value) if value.__class__ is str else None
     return parsed if parsed is not None else _failed(value, "google.protobuf.Duration")
 
 

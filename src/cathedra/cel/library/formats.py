@@ -166,10 +166,10 @@ FORMATS: Final[dict[str, Format]] = {
     "dns1035LabelPrefix": Format("DNS1035LabelPrefix", lambda s: _dns1035(s, prefix=True), 30),
     "labelValue": Format("LabelValue", _label_value, 40),
     "uri": Format("URI", _uri, 1103),
-    "uuid": Format("uuid", _matching(lambda s: bool(_UUID.fullmatch(s)), "does not match the UUID format"), 36),
+    "uuid": Format("uuid", _matching(lambda s: bool(_UUID.fullmatch(s)), "does not match the UUID format"), 72),
     "byte": Format("byte", _matching(lambda s: bool(_BYTE.fullmatch(s)), "invalid base64"), 84),
-    "date": Format("date", _matching(_is_date, "invalid date"), 120),
-    "datetime": Format("datetime", _matching(_is_datetime, "invalid datetime"), 120),
+    "date": Format("date", _matching(_is_date, "invalid date"), 72),
+    "datetime": Format("datetime", _matching(_is_datetime, "invalid datetime"), 72),
 }
 
 

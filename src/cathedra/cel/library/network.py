@@ -106,6 +106,8 @@ _V4_FIELD: Final = re.compile(r"[0-9]*", re.ASCII)
 
 def _why(text: str, otherwise: str) -> str:
     """Go's words for what is wrong with an IPv4 address; the rest is worded in general."""
+    if ":" in text and text[0] not in "0123456789abcdefABCDEF:":
+        return f"each colon-separated field must have at least one digit (at {go_quote(text)})"
     if ":" in text or "." not in text:
         return otherwise
     fields = text.split(".")

@@ -80,7 +80,7 @@ _SINGLE: Final[dict[str, tuple[Callable[..., Any], frozenset[str] | None]]] = {
     "_>_": (operators.ordered((1,)), _ORDERED),
     "_>=_": (operators.ordered((1, 0)), _ORDERED),
     "@in": (operators.is_in, None),
-    "size": (_size, _SIZED | {"net.IP", "net.CIDR"}),
+    "size": (_size, _SIZED | {"net.IP"}),
     "type": (conversions.to_type, None),
     "dyn": (lambda v: v, None),
     "matches": (
