@@ -28,6 +28,10 @@ from cathedra.controllers.nodes.lifecycle import NodeLifecycleController
 from cathedra.controllers.nodes.podgc import PodGarbageCollector
 from cathedra.controllers.nodes.tainteviction import TaintEvictionController
 from cathedra.controllers.resourceclaim.controller import ResourceClaimController
+from cathedra.controllers.workloads.daemonset import DaemonSetController
+from cathedra.controllers.workloads.deployment import DeploymentController
+from cathedra.controllers.workloads.replicaset import ReplicaSetController
+from cathedra.controllers.workloads.statefulset import StatefulSetController
 
 __all__ = ["CONTROLLERS", "FIELD_MANAGER", "ControllerManager", "UnknownController"]
 
@@ -38,6 +42,10 @@ CONTROLLERS: Final[Mapping[str, Callable[[ControllerContext], Controller]]] = {
     "device-taint-eviction-controller": DeviceTaintEvictionController,
     "job-controller": JobController,
     "ttl-after-finished-controller": TTLAfterFinishedController,
+    "replicaset-controller": ReplicaSetController,
+    "deployment-controller": DeploymentController,
+    "statefulset-controller": StatefulSetController,
+    "daemonset-controller": DaemonSetController,
     "node-lifecycle-controller": NodeLifecycleController,
     "taint-eviction-controller": TaintEvictionController,
     "pod-garbage-collector-controller": PodGarbageCollector,

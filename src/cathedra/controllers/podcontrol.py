@@ -1,0 +1,113 @@
+"""Creates and deletes pods in the name of another object, and tells about it.
+
+All workload controllers share it: events, back-off in growing batches, and the note of what was written.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from cathedra.api.core.core_v1 import Pod, PodTemplateSpec
+from cathedra.api.core.meta_v1 import ObjectMeta, OwnerReference
+from cathedra.api.scheme import kind_of
+from cathedra.api.status import StatusError
+from cathedra.api.struct import KubeStruct, to_dict
+from cathedra.client.client import Client
+from cathedra.client.events import EventRecorder
+from cathedra.client.objects import metadata_of
+from cathedra.client.resources import PODS
+from cathedra.client.transport import PatchType
+from cathedra.controllers.expectations import Expectations
+
+__all__ = ["PodControl", "controller_reference", "pod_from_template"]
+
+
+def controller_reference(owner: KubeStruct) -> OwnerReference:
+    """The reference that makes ``owner`` the controller of what carries it, and lets foreground deletion wait."""
+    gvk, metadata = kind_of(type(owner)), metadata_of(owner)
+    return OwnerReference(
+        api_version=gvk.api_version,
+        kind=gvk.kind,
+        name=metadata.name,
+        uid=metadata.uid,
+        controller=True,
+        block_owner_deletion=True,
+    )
+
+
+def pod_from_template(template: PodTemplateSpec, owner: KubeStruct) -> Pod:
+    """A pod as the template has it, controlled by ``owner`` and named after it by the API server."""
+    metadata = metadata_of(owner)
+    return Pod(
+        metadata=ObjectMeta(
+            generate_name=f"{metadata.name}-",
+            namespace=metadata.namespace,
+            labels=template.metadata.labels,
+            annotations=template.metadata.annotations,
+            finalizers=template.metadata.finalizers,
+            owner_references=(controller_reference(owner),),
+        ),
+        spec=template.spec,
+    )
+
+
+class PodControl:
+    """The hands of a workload controller."""
+
+    def __init__(self, client: Client, recorder: EventRecorder, expectations: Expectations[str]) -> None:
+        self._client = client
+        self._recorder = recorder
+        self._expectations = expectations
+
+    async def create_all(self, owner: KubeStruct, pods: Sequence[Pod]) -> StatusError | ConnectionError | None:
+        """Create pods in batches of 1, 2, 4 …, so that a full quota costs few requests; the first failure ends it."""
+        created, batch = 0, 1
+        while created < len(pods):
+            part = pods[created : created + batch]
+            results = await asyncio.gather(*(self.create(owner, pod) for pod in part), return_exceptions=True)
+            for result in results:
+                if isinstance(result, (StatusError, ConnectionError)):
+                    return result
+                if isinstance(result, BaseException):
+                    raise result
+            created += len(part)
+            batch *= 2
+        return None
+
+    async def create(self, owner: KubeStruct, pod: Pod) -> None:
+        """Create one pod."""
+        try:
+            created = await self._client.resource(PODS, metadata_of(owner).namespace).create(pod)
+        except StatusError as error:
+            self._recorder.record(owner, "Warning", "FailedCreate", f"Error creating: {error}")
+            raise
+        self._expectations.expect(metadata_of(owner).uid, created)
+        self._recorder.record(owner, "Normal", "SuccessfulCreate", f"Created pod: {created.metadata.name}")
+
+    async def delete(self, owner: KubeStruct, pod: Pod) -> None:
+        """Delete one pod, that very one."""
+        try:
+            gone = await self._client.resource(PODS, pod.metadata.namespace).delete(
+                pod.metadata.name, uid=pod.metadata.uid
+            )
+        except StatusError as error:
+            if error.is_not_found:
+                return
+            self._recorder.record(owner, "Warning", "FailedDelete", f"Error deleting: {error}")
+            raise
+        self._expectations.expect(metadata_of(owner).uid, gone)
+        self._recorder.record(owner, "Normal", "SuccessfulDelete", f"Deleted pod: {pod.metadata.name}")
+
+    async def adopt(self, owner: KubeStruct, pod: Pod) -> None:
+        """Make ``owner`` the controller of a pod that has none."""
+        reference = to_dict(controller_reference(owner))
+        references = [*(to_dict(known) for known in pod.metadata.owner_references), reference]
+        body = [
+            {"op": "test", "path": "/metadata/uid", "value": pod.metadata.uid},
+            {"op": "test", "path": "/metadata/resourceVersion", "value": pod.metadata.resource_version},
+            {"op": "add", "path": "/metadata/ownerReferences", "value": references},
+        ]
+        pods = self._client.resource(PODS, pod.metadata.namespace)
+        adopted = await pods.patch(pod.metadata.name, PatchType.JSON, body)
+        self._expectations.expect(metadata_of(owner).uid, adopted)

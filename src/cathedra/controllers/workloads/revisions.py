@@ -1,0 +1,83 @@
+"""Controller revisions: the versions of a template that stateful sets and daemon sets remember."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from cathedra.api.core.apps_v1 import ControllerRevision
+from cathedra.api.core.core_v1 import PodTemplateSpec
+from cathedra.api.core.meta_v1 import ObjectMeta
+from cathedra.api.status import StatusError
+from cathedra.api.struct import KubeStruct, RawJSON, from_dict, replace, to_dict
+from cathedra.client.client import Client
+from cathedra.client.informer import SharedInformers
+from cathedra.client.objects import controller_of, metadata_of
+from cathedra.client.resources import CONTROLLERREVISIONS
+from cathedra.controllers.podcontrol import controller_reference
+from cathedra.controllers.workloads.templates import REVISION_HASH, template_hash
+
+__all__ = ["Revisions"]
+
+_BY_OWNER: Final = "revision-controller-uid"
+_KEPT: Final = 10
+
+
+class Revisions:
+    """The revisions of all objects of a kind."""
+
+    def __init__(self, client: Client, informers: SharedInformers) -> None:
+        self._client = client
+        self.informer = informers.of(CONTROLLERREVISIONS)
+        self.informer.store.add_index(_BY_OWNER, _owner_uid)
+
+    async def current(self, owner: KubeStruct, template: PodTemplateSpec, kept: int | None) -> str:
+        """The hash of the present template; its revision exists afterwards, and old ones beyond ``kept`` do not."""
+        metadata = metadata_of(owner)
+        known = sorted(self.informer.store.by_index(_BY_OWNER, metadata.uid), key=lambda r: r.revision)
+        digest = template_hash(template, 0)
+        name = f"{metadata.name}-{digest}"
+        newest = known[-1].revision if known else 0
+        mine = next((revision for revision in known if revision.metadata.name == name), None)
+        resource = self._client.resource(CONTROLLERREVISIONS, metadata.namespace)
+        if mine is None:
+            made = ControllerRevision(
+                metadata=ObjectMeta(
+                    name=name,
+                    namespace=metadata.namespace,
+                    labels={**template.metadata.labels, REVISION_HASH: digest},
+                    owner_references=(controller_reference(owner),),
+                ),
+                data=RawJSON.of({"spec": {"template": {**to_dict(template), "$patch": "replace"}}}),
+                revision=newest + 1,
+            )
+            try:
+                await resource.create(made)
+            except StatusError as error:
+                # Made by the run before, and not yet seen here.
+                if not error.is_already_exists:
+                    raise
+        elif mine.revision < newest:
+            # A roll-back: the old template is the newest version again.
+            await resource.update(replace(mine, revision=newest + 1))
+        limit = _KEPT if kept is None else kept
+        for stale in known[: max(0, len(known) - limit - 1)]:
+            if stale.metadata.name != name:
+                await resource.delete(stale.metadata.name, uid=stale.metadata.uid)
+        return digest
+
+    def template(self, owner: KubeStruct, digest: str) -> PodTemplateSpec | None:
+        """The template of an older revision, if it is still remembered."""
+        metadata = metadata_of(owner)
+        revision = self.informer.store.get(metadata.namespace, f"{metadata.name}-{digest}")
+        if revision is None or revision.data is None:
+            return None
+        template: dict[str, Any] = revision.data.load()["spec"]["template"]
+        template.pop("$patch", None)
+        return from_dict(PodTemplateSpec, template)
+
+
+def _owner_uid(revision: ControllerRevision) -> Iterator[str]:
+    owner = controller_of(revision)
+    if owner is not None:
+        yield owner.uid

@@ -1,0 +1,131 @@
+"""What the controllers of long-running pods do alike: follow their objects and the pods these own."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, Generic, TypeVar, cast
+
+from cathedra.api.core.core_v1 import Pod
+from cathedra.api.core.meta_v1 import LabelSelector
+from cathedra.api.selectors import SelectorError, from_label_selector
+from cathedra.api.struct import KubeStruct
+from cathedra.client.objects import ObjectKey, controller_of, key_of, metadata_of
+from cathedra.client.resources import PODS
+from cathedra.client.transport import ResourceRef
+from cathedra.client.workqueue import WorkQueue, run_workers
+from cathedra.controllers.controller import ControllerContext
+from cathedra.controllers.expectations import Expectations
+from cathedra.controllers.podcontrol import PodControl
+from cathedra.controllers.podstates import BY_CONTROLLER, by_controller
+
+__all__ = ["WorkloadController", "selects"]
+
+T = TypeVar("T", bound=KubeStruct)
+
+WORKERS: Final = 5
+_ORPHANS: Final = "orphan-pods"
+
+
+def selects(selector: LabelSelector | None, labels: Mapping[str, str]) -> bool:
+    """Whether a workload's selector matches; an invalid or empty one matches nothing."""
+    if selector is None or not (selector.match_labels or selector.match_expressions):
+        return False
+    try:
+        return from_label_selector(selector).matches(labels)
+    except SelectorError:
+        return False
+
+
+class WorkloadController(Generic[T]):
+    """Base of the controllers whose objects own pods directly; `sync` is theirs."""
+
+    name = ""
+    component = ""
+
+    def __init__(self, context: ControllerContext, ref: ResourceRef[T]) -> None:
+        self.client = context.client
+        self.clock = context.clock
+        self.ref = ref
+        self.recorder = context.recorder(self.component)
+        self.objects = context.informers.of(ref)
+        self.pods = context.informers.of(PODS)
+        self.expectations: Expectations[str] = Expectations(self.pods, context.clock)
+        self.control = PodControl(context.client, self.recorder, self.expectations)
+        self.queue: WorkQueue[ObjectKey] = WorkQueue(context.clock)
+        self.pods.store.add_index(BY_CONTROLLER, by_controller)
+        self.pods.store.add_index(_ORPHANS, _orphan_namespace)
+        self.objects.add_handler(
+            on_add=self.enqueue, on_update=lambda _, obj: self.enqueue(obj), on_delete=self._forget
+        )
+        self.pods.add_handler(on_add=self._pod_changed, on_update=self._pod_updated, on_delete=self._pod_changed)
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        await self.objects.wait_synced()
+        await self.pods.wait_synced()
+        await self.wait_for_more()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.recorder.run())
+            group.create_task(run_workers(self.queue, self._reconcile, workers=WORKERS))
+
+    async def wait_for_more(self) -> None:
+        """Wait for further informers of a subclass."""
+
+    async def sync(self, obj: T, pods: list[Pod]) -> float | None:
+        """Bring one object a step further; ``pods`` are those it controls. Seconds until it wants another look."""
+        raise NotImplementedError
+
+    def selector(self, obj: T) -> LabelSelector | None:
+        """The object's selector."""
+        selector: LabelSelector | None = _spec(obj).selector
+        return selector
+
+    def enqueue(self, obj: KubeStruct) -> None:
+        """Have the object looked at."""
+        self.queue.add(key_of(obj))
+
+    def _forget(self, obj: T) -> None:
+        self.expectations.forget(metadata_of(obj).uid)
+
+    def _pod_updated(self, old: Pod, pod: Pod) -> None:
+        if old.metadata.owner_references != pod.metadata.owner_references:
+            self._pod_changed(old)
+        self._pod_changed(pod)
+
+    def _pod_changed(self, pod: Pod) -> None:
+        owner = controller_of(pod)
+        if owner is not None:
+            if owner.kind == self.ref.kind:
+                self.queue.add(ObjectKey(pod.metadata.namespace, owner.name))
+            return
+        for obj in self.objects.store:
+            if metadata_of(obj).namespace == pod.metadata.namespace and selects(
+                self.selector(obj), pod.metadata.labels
+            ):
+                self.enqueue(obj)
+
+    async def _reconcile(self, key: ObjectKey) -> float | None:
+        obj = self.objects.store.get(*key)
+        if obj is None:
+            return None
+        metadata = metadata_of(obj)
+        if not self.expectations.met(metadata.uid):
+            # The event of the last write is still to come, and brings the object here again.
+            return 1.0
+        if metadata.deletion_timestamp is None:
+            for pod in self.pods.store.by_index(_ORPHANS, metadata.namespace):
+                if pod.metadata.deletion_timestamp is None and selects(self.selector(obj), pod.metadata.labels):
+                    await self.control.adopt(obj, pod)
+            if not self.expectations.met(metadata.uid):
+                return 1.0
+        return await self.sync(obj, list(self.pods.store.by_index(BY_CONTROLLER, metadata.uid)))
+
+
+def _spec(obj: KubeStruct) -> Any:
+    return cast(Any, obj).spec
+
+
+def _orphan_namespace(pod: Pod) -> Iterator[str]:
+    if controller_of(pod) is None:
+        yield pod.metadata.namespace
