@@ -146,7 +146,7 @@ class Container:
 
     @property
     def runtime(self) -> list[str]:
-        return [*self.request["runtime"], "--log", str(self.directory / "runtime.log")]
+        return [*self.request["runtime"], "--log", str(self.directory / "runtime.log"), "--log-format", "json"]
 
     def public(self) -> dict[str, Any]:
         """What the agent is told."""
@@ -411,11 +411,12 @@ class Keeper:
             self._ended(container, container.early_status)
 
     def _complaint(self, container: Container) -> str:
+        """The last thing that the container runtime wrote into its log."""
         try:
-            text = (container.directory / "runtime.log").read_text(errors="replace").strip()
-        except OSError:
-            text = ""
-        return text.rpartition("\n")[2] or "the container runtime failed without a word"
+            last = (container.directory / "runtime.log").read_text(errors="replace").strip().rpartition("\n")[2]
+            return str(json.loads(last)["msg"])
+        except (OSError, ValueError, KeyError):
+            return "the container runtime failed without a word"
 
     def _fail(self, container: Container, why: str) -> None:
         container.exit = {"code": 128, "signal": 0, "finished_at": time.time(), "reason": "StartError"}
@@ -507,7 +508,7 @@ class Keeper:
         if not container.started_at:
             container.early_status = status
             return
-        if container.exit is not None:
+        if container.exit is not None or container.id not in self._containers:
             return
         for fd in tuple(container.streams):
             self._read_stream(container, fd)

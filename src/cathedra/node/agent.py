@@ -1,0 +1,230 @@
+"""The node agent: all its parts, put together and run.
+
+One process may run several; each has its own directory, port and registry. Without a directory (``NodeConfig.root`` is
+None) an agent has no sockets and no files: then drivers are handed in as objects, and thousands of agents fit into one
+process and run in virtual time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random as randoms
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from cathedra.api.gates import FeatureGates
+from cathedra.cdi.catalogue import DEFAULT_DIRECTORIES
+from cathedra.client.client import Client
+from cathedra.client.events import EventRecorder
+from cathedra.client.informer import Informer
+from cathedra.client.resources import PODS
+from cathedra.clock import Clock
+from cathedra.node.claims.checkpoint import CheckpointStore, FileCheckpoint, MemoryCheckpoint
+from cathedra.node.claims.manager import ClaimManager
+from cathedra.node.config import NodeConfig
+from cathedra.node.metrics import NodeMetrics
+from cathedra.node.nodestatus import NodeReporter, RuntimeInfo
+from cathedra.node.plugins.client import PluginClient
+from cathedra.node.plugins.health import HealthCache, HealthFollower
+from cathedra.node.plugins.registry import PluginInstance, PluginRegistry
+from cathedra.node.plugins.wiping import SliceWiper
+from cathedra.node.pods.context import PodContext
+from cathedra.node.pods.podmanager import InformerPods, PodManager, PodSource
+from cathedra.node.runtime.runtime import ContainerState, Runtime
+from cathedra.node.runtime.simulated import SimulatedRuntime
+
+__all__ = ["NodeAgent"]
+
+_OCI: Final = ("crun", "runc")
+
+
+class NodeAgent:
+    """Runs the pods of one node.
+
+    Args:
+        client: the Kubernetes API, as this node.
+        config: how the node is set up.
+        runtime: runs the containers; None: the one that ``config`` names, chosen when the agent starts.
+        pods: where the node learns of its pods; None: an informer of its own.
+        plugins: drivers by name that are objects of this process; they need no registration.
+        recorder: writes events; None: one of its own.
+        checkpoint: where claim infos survive; None: the file of the node's directory.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        config: NodeConfig,
+        *,
+        clock: Clock,
+        random: randoms.Random,
+        gates: FeatureGates,
+        runtime: Runtime | None = None,
+        pods: PodSource | None = None,
+        plugins: Mapping[str, PluginClient] | None = None,
+        recorder: EventRecorder | None = None,
+        checkpoint: CheckpointStore | None = None,
+    ) -> None:
+        self.config = config
+        self.registry = PluginRegistry()
+        self.metrics = NodeMetrics(clock)
+        self.missing = ""
+        """What the chosen runtime cannot do, in one line; "" if nothing. Known once the node is ready."""
+        self.port = 0
+        """Where the node's server listens; 0 while it does not."""
+        self._client = client
+        self._clock = clock
+        self._random = random
+        self._gates = gates
+        self._runtime = runtime
+        self._source = pods
+        self._plugins = dict(plugins or {})
+        self._recorder = recorder
+        self._manager: PodManager | None = None
+        self._ready = asyncio.Event()
+        root = config.root
+        if root is not None:
+            root.mkdir(mode=0o755, parents=True, exist_ok=True)
+        file = FileCheckpoint(root / "dra_manager_state") if root is not None else MemoryCheckpoint()
+        self.claims = ClaimManager(
+            client, self.registry, checkpoint or file, clock=clock, gates=gates, metrics=self.metrics
+        )
+        self.health = HealthCache(clock, gates, root / "dra_health_state" if root is not None else None)
+
+    async def wait_ready(self) -> None:
+        """Wait until the Node object exists with a Ready status, and pods are run."""
+        await self._ready.wait()
+
+    async def run(self) -> None:
+        """Run until cancelled.
+
+        Raises:
+            CorruptCheckpoint: what is known of prepared claims cannot be trusted; nothing has been started.
+            KeeperLost: the container runtime cannot be started.
+        """
+        self.claims.recover()
+        runtime = await self._open_runtime()
+        found = await runtime.open(self._container_ended)
+        try:
+            await self._run_parts(runtime, found)
+        finally:
+            await runtime.close(stop_containers=self.config.stop_containers)
+
+    async def _open_runtime(self) -> Runtime:
+        if self._runtime is not None:
+            return self._runtime
+        root = self.config.root
+        if root is None:
+            return SimulatedRuntime(self._clock)
+        from cathedra.node.runtime.choose import choose_runtime
+
+        wanted = self.config.runtime
+        candidates = {"auto": _OCI, "oci": _OCI, "process": ()}.get(wanted, (wanted,))
+        chosen = await choose_runtime(
+            root / "containers",
+            self.config.cdi_directories or (*DEFAULT_DIRECTORIES, root / "cdi"),
+            candidates=candidates,
+            orphan_seconds=self.config.orphan_seconds,
+        )
+        if chosen.missing and wanted not in {"auto", "process"}:
+            raise RuntimeError(f"container runtime {wanted} cannot be used on this machine: {chosen.missing}")
+        self.missing = chosen.missing
+        return chosen.runtime
+
+    def _container_ended(self, state: ContainerState) -> None:
+        if self._manager is not None:
+            self._manager.container_ended(state)
+
+    async def _run_parts(self, runtime: Runtime, found: tuple[ContainerState, ...]) -> None:
+        config = self.config
+        recorder = self._recorder or EventRecorder(self._client, "kubelet", self._clock, host=config.name)
+        context = PodContext(
+            client=self._client,
+            config=config,
+            clock=self._clock,
+            random=self._random,
+            gates=self._gates,
+            runtime=runtime,
+            claims=self.claims,
+            recorder=recorder,
+            health=self.health,
+            inherited_environment=_service_environment(config),
+        )
+        source = self._source
+        async with asyncio.TaskGroup() as group:
+            if source is None:
+                own = Informer(self._client, PODS, clock=self._clock, field_selector=f"spec.nodeName={config.name}")
+                group.create_task(own.run())
+                source = InformerPods(own)
+            self._manager = manager = PodManager(context, source)
+            if config.root is not None:
+                self._serve(group, config.root, runtime, manager)
+            info = RuntimeInfo(runtime.name, runtime.version, self.port)
+            reporter = NodeReporter(self._client, config, info, clock=self._clock, gates=self._gates)
+            wiper = SliceWiper(
+                self._client,
+                config.name,
+                clock=self._clock,
+                random=self._random,
+                wait_for_node=reporter.wait_registered,
+                delay=config.wiping_seconds,
+            )
+            wiper.follow(self.registry)
+            follower = HealthFollower(self.health, self.registry, self._clock, self._health_changed)
+            if self._recorder is None:
+                group.create_task(recorder.run())
+            group.create_task(reporter.run())
+            if config.root is not None:
+                group.create_task(wiper.run())
+            group.create_task(follower.run())
+            await asyncio.sleep(0)
+            self._register_plugins(group)
+            group.create_task(self._become_ready(reporter))
+            group.create_task(self._reconcile(source, manager))
+            await manager.run(found)
+
+    async def _become_ready(self, reporter: NodeReporter) -> None:
+        await reporter.wait_registered()
+        self._ready.set()
+
+    async def _reconcile(self, source: PodSource, manager: PodManager) -> None:
+        await source.wait_synced()
+        await self.claims.reconcile(manager.active, every=self.config.reconcile_seconds)
+
+    def _health_changed(self, driver: str, devices: set[tuple[str, str]]) -> None:
+        if self._manager is not None:
+            self._manager.look_again(self.claims.cache.with_device(driver, devices))
+
+    def _register_plugins(self, group: asyncio.TaskGroup) -> None:
+        for driver, client in self._plugins.items():
+            self.registry.add(PluginInstance(driver, "in-process", client, connected=True))
+        root = self.config.root
+        if root is None:
+            return
+        from cathedra.node.plugins.registration import PluginRegistrar
+
+        (root / "plugins").mkdir(mode=0o755, exist_ok=True)
+        registrar = PluginRegistrar(root / "plugins_registry", self.registry, clock=self._clock, metrics=self.metrics)
+        group.create_task(registrar.run())
+
+    def _serve(self, group: asyncio.TaskGroup, root: Path, runtime: Runtime, manager: PodManager) -> None:
+        from cathedra.node.server.app import NodeApp
+        from cathedra.node.server.httpserver import HTTPServer, listen
+        from cathedra.node.server.podresources import PodResourcesServer
+
+        listener = listen(self.config.address, self.config.port)
+        self.port = listener.getsockname()[1]
+        app = NodeApp(manager, runtime, self.metrics, root=root, token=self.config.token, clock=self._clock)
+        group.create_task(HTTPServer(app, listener, self.config).run())
+        resources = PodResourcesServer(
+            root / "pod-resources", manager, self.claims, clock=self._clock, gates=self._gates, metrics=self.metrics
+        )
+        group.create_task(resources.run())
+
+
+def _service_environment(config: NodeConfig) -> dict[str, str]:
+    if config.api_server is None:
+        return {}
+    host, port = config.api_server
+    return {"KUBERNETES_SERVICE_HOST": host, "KUBERNETES_SERVICE_PORT": str(port)}

@@ -1,0 +1,65 @@
+"""How a node agent is set up: one value, made by whoever composes the parts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from cathedra.api.core.core_v1 import Taint
+
+__all__ = ["NodeConfig"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeConfig:
+    """Settings of one node agent. Seconds everywhere."""
+
+    name: str
+    """The Node object's name."""
+    root: Path | None
+    """What /var/lib/kubelet is to a kubelet. None: nothing on disk, no sockets (a simulated node)."""
+    address: str = "127.0.0.1"
+    """The node's InternalIP, and what its server listens on."""
+    port: int = 0
+    """Where logs and exec are served; 0: any free port. The Node's status tells which."""
+    token: str = ""
+    """Bearer token that callers of that server have to show; "" lets everybody in, which only a test should do."""
+    certificate: Path | None = None
+    key: Path | None = None
+    """With both, the server speaks TLS; else plain HTTP, which is why it should listen on the loopback only."""
+    runtime: str = "auto"
+    """``auto`` (crun, else runc, else processes), ``oci`` (crun or runc, or fail), ``crun``, ``runc``, ``process``."""
+    cdi_directories: tuple[Path, ...] = ()
+    """Where CDI documents are; () means /etc/cdi, /var/run/cdi and ``root``/cdi."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    taints: tuple[Taint, ...] = ()
+    """Set when the Node is created."""
+    capacity: Mapping[str, str] = field(default_factory=dict)
+    """Resources by name, as quantities; what is not given is asked from the machine."""
+    kubelet_version: str = "v1.37.0"
+    register: bool = True
+    """Whether to create the Node object; else it must exist."""
+    lease_seconds: float = 40.0
+    heartbeat_seconds: float = 10.0
+    """How often the lease is renewed; 0: never (somebody else answers for the node)."""
+    status_seconds: float = 300.0
+    """How often the Node's status is written when nothing has changed."""
+    prepare_retry: tuple[float, float] = (5.0, 60.0)
+    """First and longest pause after claims could not be prepared. Kubernetes' own cadence is (75, 75)."""
+    unprepare_retry: float = 10.0
+    """Pause after claims could not be let go."""
+    reconcile_seconds: float = 60.0
+    """How often vanished pods with prepared claims are looked for."""
+    wiping_seconds: float = 30.0
+    """How long a driver may be away before its ResourceSlices are removed."""
+    stop_containers: bool = True
+    """Whether containers end with the agent. False: they go on, and the next agent finds them."""
+    orphan_seconds: float = 600.0
+    """How long containers go on when no agent is there; then they are ended."""
+    api_server: tuple[str, int] | None = None
+    """Host and port that pods are told in KUBERNETES_SERVICE_HOST and _PORT."""
+    api_server_ca: str = ""
+    """PEM of the authority that signed the API server's certificate, for pods' service account volumes."""
+    report_sidecar_health: bool = False
+    """Whether device health also appears on restartable init containers, where Kubernetes does not report it."""

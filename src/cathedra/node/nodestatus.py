@@ -1,0 +1,277 @@
+"""Telling the API server that this node is there, what it has, and that it lives.
+
+spec: node.md, section 17.11. The Node object is created once, its status written when it changes or from time to time,
+and a Lease renewed as the heartbeat.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import platform
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from cathedra.api.core.coordination_v1 import Lease, LeaseSpec
+from cathedra.api.core.core_v1 import (
+    DaemonEndpoint,
+    Node,
+    NodeAddress,
+    NodeCondition,
+    NodeDaemonEndpoints,
+    NodeSpec,
+    NodeStatus,
+    NodeSystemInfo,
+)
+from cathedra.api.core.meta_v1 import ObjectMeta, OwnerReference
+from cathedra.api.gates import FeatureGates
+from cathedra.api.quantity import Quantity
+from cathedra.api.status import StatusError
+from cathedra.api.struct import MicroTime, Time, replace
+from cathedra.client.client import Client
+from cathedra.client.resources import LEASES, NODES
+from cathedra.clock import Clock
+from cathedra.node.config import NodeConfig
+
+__all__ = ["NodeReporter", "RuntimeInfo", "machine_capacity"]
+
+LEASE_NAMESPACE: Final = "kube-node-lease"
+_RETRY: Final = (0.2, 7.0)
+_PODS: Final = "110"
+_LOG = logging.getLogger(__name__)
+
+
+def machine_capacity() -> dict[str, str]:
+    """What this machine has: CPUs, bytes of memory and disk, and the customary number of pods."""
+    pages, size = os.sysconf("SC_PHYS_PAGES"), os.sysconf("SC_PAGE_SIZE")
+    disk = os.statvfs("/")
+    return {
+        "cpu": str(os.cpu_count() or 1),
+        "memory": f"{pages * size // 1024}Ki",
+        "ephemeral-storage": f"{disk.f_blocks * disk.f_frsize // 1024}Ki",
+        "pods": _PODS,
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class RuntimeInfo:
+    """Name and version of the container runtime, and the port of the node's server."""
+
+    name: str
+    version: str
+    port: int
+
+
+class NodeReporter:
+    """Keeps Node and Lease of one node."""
+
+    def __init__(
+        self, client: Client, config: NodeConfig, runtime: RuntimeInfo, *, clock: Clock, gates: FeatureGates
+    ) -> None:
+        self._nodes = client.resource(NODES)
+        self._leases = client.resource(LEASES, LEASE_NAMESPACE)
+        self._config = config
+        self._runtime = runtime
+        self._clock = clock
+        self._gates = gates
+        self._registered = asyncio.Event()
+        self.node: Node | None = None
+
+    async def wait_registered(self) -> Node:
+        """Wait until the Node object exists; answers it."""
+        await self._registered.wait()
+        if self.node is None:
+            raise RuntimeError("registered without a Node")
+        return self.node
+
+    async def run(self) -> None:
+        """Register, then report until cancelled."""
+        await self._retry(self._register)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._report())
+            if self._config.heartbeat_seconds > 0:
+                group.create_task(self._beat())
+
+    async def _retry(self, action: Callable[[], Awaitable[None]]) -> None:
+        pause = _RETRY[0]
+        while True:
+            try:
+                await action()
+            except (StatusError, ConnectionError) as error:
+                _LOG.warning("node %s: %s", self._config.name, error)
+                await self._clock.sleep(pause)
+                pause = min(pause * 2, _RETRY[1])
+            else:
+                return
+
+    async def _register(self) -> None:
+        try:
+            node = await self._nodes.get(self._config.name)
+        except StatusError as error:
+            if not error.is_not_found or not self._config.register:
+                raise
+            node = await self._nodes.create(self._new_node())
+        wanted = self._labels()
+        if any(node.metadata.labels.get(key) != value for key, value in wanted.items()):
+            metadata = replace(node.metadata, labels=node.metadata.labels | wanted)
+            node = await self._nodes.update(replace(node, metadata=metadata))
+        self.node = await self._write_status(node)
+        self._registered.set()
+
+    async def _report(self) -> None:
+        while True:
+            await self._clock.sleep(self._config.status_seconds)
+            await self._retry(self._refresh)
+
+    async def _refresh(self) -> None:
+        self.node = await self._write_status(await self._nodes.get(self._config.name))
+
+    async def _write_status(self, node: Node) -> Node:
+        return await self._nodes.update_status(replace(node, status=self._status(node.status)))
+
+    async def _beat(self) -> None:
+        while True:
+            await self._retry(self._renew)
+            await self._clock.sleep(self._config.heartbeat_seconds)
+
+    async def _renew(self) -> None:
+        now = MicroTime(self._clock.now())
+        try:
+            lease = await self._leases.get(self._config.name)
+        except StatusError as error:
+            if not error.is_not_found:
+                raise
+            await self._leases.create(self._new_lease(now))
+            return
+        await self._leases.update(replace(lease, spec=self._lease_spec(now)))
+
+    def _lease_spec(self, now: MicroTime) -> LeaseSpec:
+        return LeaseSpec(
+            holder_identity=self._config.name,
+            lease_duration_seconds=int(self._config.lease_seconds),
+            renew_time=now,
+        )
+
+    def _new_lease(self, now: MicroTime) -> Lease:
+        owners: tuple[OwnerReference, ...] = ()
+        if self.node is not None:
+            metadata = self.node.metadata
+            owners = (OwnerReference(api_version="v1", kind="Node", name=metadata.name, uid=metadata.uid),)
+        metadata = ObjectMeta(name=self._config.name, namespace=LEASE_NAMESPACE, owner_references=owners)
+        return Lease(metadata=metadata, spec=self._lease_spec(now))
+
+    def _labels(self) -> dict[str, str]:
+        return {
+            "beta.kubernetes.io/arch": _architecture(),
+            "beta.kubernetes.io/os": "linux",
+            "kubernetes.io/arch": _architecture(),
+            "kubernetes.io/hostname": self._config.name,
+            "kubernetes.io/os": "linux",
+            **self._config.labels,
+        }
+
+    def _new_node(self) -> Node:
+        metadata = ObjectMeta(name=self._config.name, labels=self._labels())
+        return Node(metadata=metadata, spec=NodeSpec(taints=self._config.taints))
+
+    def _status(self, old: NodeStatus) -> NodeStatus:
+        given = {**(machine_capacity() if self._config.root is not None else _SIMULATED), **self._config.capacity}
+        # What drivers or people have added to the node's capacity stays.
+        capacity = {**old.capacity, **{name: Quantity(value) for name, value in given.items()}}
+        return replace(
+            old,
+            capacity=capacity,
+            allocatable={**old.allocatable, **{name: capacity[name] for name in given}},
+            conditions=self._conditions(old),
+            addresses=(
+                NodeAddress(type="InternalIP", address=self._config.address),
+                NodeAddress(type="Hostname", address=self._config.name),
+            ),
+            daemon_endpoints=NodeDaemonEndpoints(kubelet_endpoint=DaemonEndpoint(port=self._runtime.port)),
+            node_info=self._info(),
+            declared_features=tuple(name for name in _DECLARED if self._gates[name]),
+        )
+
+    def _conditions(self, old: NodeStatus) -> tuple[NodeCondition, ...]:
+        before = {condition.type: condition for condition in old.conditions}
+        now = Time(self._clock.now())
+        made = []
+        for type_, status, reason, message in _CONDITIONS:
+            same = before.get(type_)
+            since = same.last_transition_time if same is not None and same.status == status else now
+            made.append(
+                NodeCondition(
+                    type=type_,
+                    status=status,
+                    reason=reason,
+                    message=message,
+                    last_heartbeat_time=now,
+                    last_transition_time=since,
+                )
+            )
+        names = {condition.type for condition in made}
+        return (*(condition for condition in old.conditions if condition.type not in names), *made)
+
+    def _info(self) -> NodeSystemInfo:
+        if self._config.root is None:
+            return _simulated_info(self._config, self._runtime)
+        return NodeSystemInfo(
+            machine_id=_first_line(Path("/etc/machine-id")),
+            system_uuid=_first_line(Path("/etc/machine-id")),
+            boot_id=_first_line(Path("/proc/sys/kernel/random/boot_id")),
+            kernel_version=platform.release(),
+            os_image=_os_name(),
+            container_runtime_version=f"{self._runtime.name}://{self._runtime.version}",
+            kubelet_version=self._config.kubelet_version,
+            operating_system="linux",
+            architecture=_architecture(),
+        )
+
+
+_CONDITIONS: Final = (
+    ("MemoryPressure", "False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
+    ("DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
+    ("PIDPressure", "False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
+    ("Ready", "True", "KubeletReady", "kubelet is posting ready status"),
+)
+_DECLARED: Final = ("DRAOptionalNodeOperations",)
+_SIMULATED: Final[Mapping[str, str]] = {
+    "cpu": "32",
+    "memory": "256Gi",
+    "ephemeral-storage": "1Ti",
+    "pods": _PODS,
+}
+
+
+def _simulated_info(config: NodeConfig, runtime: RuntimeInfo) -> NodeSystemInfo:
+    """The same on every machine, so that simulations repeat."""
+    return NodeSystemInfo(
+        kernel_version="simulated",
+        os_image="simulated",
+        container_runtime_version=f"{runtime.name}://{runtime.version}",
+        kubelet_version=config.kubelet_version,
+        operating_system="linux",
+        architecture="amd64",
+    )
+
+
+def _architecture() -> str:
+    machine = platform.machine()
+    return {"x86_64": "amd64", "aarch64": "arm64"}.get(machine, machine)
+
+
+def _first_line(path: Path) -> str:
+    try:
+        return path.read_text().partition("\n")[0]
+    except OSError:
+        return ""
+
+
+def _os_name() -> str:
+    try:
+        return platform.freedesktop_os_release().get("PRETTY_NAME", "Linux")
+    except OSError:
+        return "Linux"

@@ -1,0 +1,227 @@
+"""How devices do, as their drivers say, and what a pod's status tells of it.
+
+spec: node.md, section 14. One stream per driver, from its latest instance. A report that is older than its timeout
+counts for nothing: the device is then Unknown.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from cathedra.api.core.core_v1 import Container, Pod, ResourceHealth, ResourceStatus
+from cathedra.api.gates import FeatureGates
+from cathedra.clock import Clock
+from cathedra.node.claims.claiminfo import ClaimInfoCache
+from cathedra.node.claims.devices import claim_devices, container_claims
+from cathedra.node.claims.errors import PrepareError
+from cathedra.node.plugins.client import DeviceHealth, Health, PluginCallError
+from cathedra.node.plugins.registry import PluginInstance, PluginRegistry, RegistryListener
+
+__all__ = ["DEFAULT_TIMEOUT", "HealthCache", "HealthFollower"]
+
+DEFAULT_TIMEOUT: Final = 30.0
+_RETRY_SECONDS: Final = 5.0
+_MAX_MESSAGE: Final = 1024
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Report:
+    health: Health
+    at: float
+    timeout: float
+    message: str
+
+
+class HealthCache:
+    """The latest report for each device; kept in ``path`` across restarts, if there is one."""
+
+    def __init__(self, clock: Clock, gates: FeatureGates, path: Path | None = None) -> None:
+        self._clock = clock
+        self._gates = gates
+        self._path = path
+        self._reports: dict[str, dict[tuple[str, str], _Report]] = {}
+        self._load()
+
+    def receive(self, driver: str, report: Iterable[DeviceHealth]) -> set[tuple[str, str]]:
+        """Enter a report; answers the devices (pool, device) that are not as they were."""
+        known = self._reports.setdefault(driver, {})
+        changed: set[tuple[str, str]] = set()
+        now = self._clock.now()
+        for device in report:
+            key = (device.pool, device.device)
+            message = device.message
+            if len(message) > _MAX_MESSAGE:
+                message = message[: _MAX_MESSAGE - 3] + "..."
+            timeout = device.timeout if device.timeout > 0 else DEFAULT_TIMEOUT
+            new = _Report(device.health, now, timeout, message)
+            old = known.get(key)
+            known[key] = new
+            same = old is not None and (old.health, old.message, old.timeout) == (new.health, message, timeout)
+            if not same or old is None or now - old.at > old.timeout:
+                changed.add(key)
+        self._save()
+        return changed
+
+    def clear(self, driver: str) -> set[tuple[str, str]]:
+        """Nothing is known of the driver's devices any more; answers which these are."""
+        gone = set(self._reports.pop(driver, ()))
+        if gone:
+            self._save()
+        return gone
+
+    def next_expiry(self) -> float | None:
+        """When the next report gets too old, in seconds since the epoch; None if none will."""
+        now = self._clock.now()
+        times = [r.at + r.timeout for known in self._reports.values() for r in known.values()]
+        return min((time for time in times if time >= now), default=None)
+
+    def expired_at(self, moment: float) -> dict[str, set[tuple[str, str]]]:
+        """The devices, by driver, whose report got too old at ``moment``."""
+        return {
+            driver: {key for key, report in known.items() if report.at + report.timeout == moment}
+            for driver, known in self._reports.items()
+        }
+
+    def of(self, driver: str, pool: str, device: str) -> tuple[Health, str]:
+        """How a device does now, and what its driver says to it."""
+        report = self._reports.get(driver, {}).get((pool, device))
+        if report is None or self._clock.now() - report.at > report.timeout:
+            return Health.UNKNOWN, ""
+        return report.health, report.message
+
+    def resource_status(self, pod: Pod, container: Container, claims: ClaimInfoCache) -> tuple[ResourceStatus, ...]:
+        """The health of a container's devices, for its status; () with the gate off."""
+        if not self._gates["ResourceHealthStatus"]:
+            return ()
+        statuses: list[ResourceStatus] = []
+        with contextlib.suppress(PrepareError):  # claims that do not exist yet have no devices
+            for claim, request in container_claims(pod, container, self._gates):
+                info = claims.get(pod.metadata.namespace, claim.claim_name)
+                if info is None or not claim.entry:
+                    continue
+                found: dict[str, ResourceHealth] = {}
+                for driver, device in claim_devices(info, request):
+                    ids = device.cdi_device_ids
+                    identity = ids[0] if ids else f"{driver}/{device.pool}/{device.device}"
+                    health, message = self.of(driver, device.pool, device.device)
+                    shown = message if message and self._gates["ResourceHealthStatusMessage"] else None
+                    found.setdefault(identity, ResourceHealth(resource_id=identity, health=health.value, message=shown))
+                name = f"claim:{claim.entry}/{request}" if request else f"claim:{claim.entry}"
+                if found:
+                    statuses.append(ResourceStatus(name=name, resources=tuple(found.values())))
+        return tuple(statuses)
+
+    def _load(self) -> None:
+        if self._path is None:
+            return
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
+            content: dict[str, Any] = json.loads(self._path.read_text())
+            for driver, state in content.items():
+                self._reports[driver] = {
+                    (d["PoolName"], d["DeviceName"]): _Report(
+                        Health(d["Health"]), d["LastUpdated"], d["HealthCheckTimeout"] / 1e9, d["Message"]
+                    )
+                    for d in state["Devices"].values()
+                }
+
+    def _save(self) -> None:
+        if self._path is None:
+            return
+        content = {
+            driver: {
+                "Devices": {
+                    f"{pool}/{device}": {
+                        "PoolName": pool,
+                        "DeviceName": device,
+                        "Health": report.health.value,
+                        "LastUpdated": report.at,
+                        "HealthCheckTimeout": int(report.timeout * 1e9),
+                        "Message": report.message,
+                    }
+                    for (pool, device), report in known.items()
+                }
+            }
+            for driver, known in self._reports.items()
+        }
+        temporary = self._path.with_name(f".{self._path.name}.tmp")
+        with contextlib.suppress(OSError):
+            temporary.write_text(json.dumps(content))
+            temporary.replace(self._path)
+
+
+class HealthFollower:
+    """Keeps one health stream open per driver; ``on_change(driver, devices)`` hears of every change."""
+
+    def __init__(
+        self,
+        cache: HealthCache,
+        registry: PluginRegistry,
+        clock: Clock,
+        on_change: Callable[[str, set[tuple[str, str]]], None],
+    ) -> None:
+        self._cache = cache
+        self._clock = clock
+        self._on_change = on_change
+        self._streams: dict[str, asyncio.Task[None]] = {}
+        self._group: asyncio.TaskGroup | None = None
+        self._news = asyncio.Event()
+        registry.listen(RegistryListener(on_preferred=self._prefer))
+
+    async def run(self) -> None:
+        """Follow until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            self._group = group
+            try:
+                await self._watch_expiry()
+            finally:
+                self._group = None
+
+    async def _watch_expiry(self) -> None:
+        """Tell of devices whose last report has got too old."""
+        while True:
+            self._news.clear()
+            moment = self._cache.next_expiry()
+            wait = None if moment is None else max(0.0, moment - self._clock.now()) + 0.001
+            try:
+                async with asyncio.timeout(wait):
+                    await self._news.wait()
+            except TimeoutError:
+                for driver, devices in self._cache.expired_at(moment or 0.0).items():
+                    if devices:
+                        self._on_change(driver, devices)
+
+    def _prefer(self, driver: str, instance: PluginInstance | None) -> None:
+        old = self._streams.pop(driver, None)
+        if old is not None:
+            old.cancel()
+        if instance is None or instance.health is None:
+            self._tell(driver, self._cache.clear(driver))
+        elif self._group is not None:
+            self._streams[driver] = self._group.create_task(self._follow(driver, instance))
+
+    async def _follow(self, driver: str, instance: PluginInstance) -> None:
+        health = instance.health
+        while health is not None:
+            try:
+                async for report in health.watch_health():
+                    self._tell(driver, self._cache.receive(driver, report))
+            except PluginCallError as error:
+                if error.code == "Unimplemented":
+                    self._tell(driver, self._cache.clear(driver))
+                    return
+                _LOG.info("health stream of driver %s: %s", driver, error)
+            self._tell(driver, self._cache.clear(driver))
+            await self._clock.sleep(_RETRY_SECONDS)
+
+    def _tell(self, driver: str, changed: set[tuple[str, str]]) -> None:
+        self._news.set()
+        if changed:
+            self._on_change(driver, changed)

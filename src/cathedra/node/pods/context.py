@@ -1,0 +1,43 @@
+"""What all pod workers of a node share."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+
+from cathedra.api.core.core_v1 import Container, Pod, ResourceStatus
+from cathedra.api.gates import FeatureGates
+from cathedra.client.client import Client
+from cathedra.client.events import EventRecorder
+from cathedra.clock import Clock
+from cathedra.node.claims.manager import ClaimManager
+from cathedra.node.config import NodeConfig
+from cathedra.node.plugins.health import HealthCache
+from cathedra.node.pods.directories import PodDirectories
+from cathedra.node.runtime.runtime import Runtime
+
+__all__ = ["PodContext"]
+
+
+@dataclass(frozen=True, slots=True)
+class PodContext:
+    """The node around a pod."""
+
+    client: Client
+    config: NodeConfig
+    clock: Clock
+    random: random.Random
+    gates: FeatureGates
+    runtime: Runtime
+    claims: ClaimManager
+    recorder: EventRecorder
+    health: HealthCache
+    inherited_environment: dict[str, str] = field(default_factory=dict)
+
+    def directories(self, pod: Pod) -> PodDirectories | None:
+        """Where the pod's files are; None on a node without a disk."""
+        return PodDirectories(self.config.root, pod) if self.config.root is not None else None
+
+    def device_health(self, pod: Pod, container: Container) -> tuple[ResourceStatus, ...]:
+        """How the devices of a container do, as its status says it."""
+        return self.health.resource_status(pod, container, self.claims.cache)

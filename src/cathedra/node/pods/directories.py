@@ -1,0 +1,68 @@
+"""Where a pod's files are on the node."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from cathedra.api.core.core_v1 import Pod
+
+__all__ = ["PodDirectories", "log_directory"]
+
+
+def log_directory(root: Path, namespace: str, name: str, uid: str) -> Path:
+    """Where the logs of a pod's containers are, one directory for each container."""
+    return root / "pods" / f"{namespace}_{name}_{uid}"
+
+
+@dataclass(frozen=True, slots=True)
+class PodDirectories:
+    """The directories of one pod below the node's root."""
+
+    root: Path
+    pod: Pod
+
+    @property
+    def home(self) -> Path:
+        """Volumes and termination logs."""
+        return self.root / "pods" / self.pod.metadata.uid
+
+    @property
+    def logs(self) -> Path:
+        """What containers wrote."""
+        metadata = self.pod.metadata
+        return log_directory(self.root, metadata.namespace, metadata.name, metadata.uid)
+
+    def log(self, container: str, attempt: int) -> Path:
+        """The log of one run of a container."""
+        return self.logs / container / f"{attempt}.log"
+
+    def termination_log(self, container: str, attempt: int) -> Path:
+        """Where one run of a container leaves its last words."""
+        return self.home / "containers" / container / f"{attempt}.termination"
+
+    def generation(self) -> int:
+        """How often the pod was set up from the beginning; 0 if never."""
+        try:
+            return int((self.home / "generation").read_text())
+        except (OSError, ValueError):
+            return 0
+
+    def set_generation(self, generation: int) -> None:
+        """Remember how often the pod was set up from the beginning."""
+        (self.home / "generation").write_text(str(generation))
+
+    def make(self) -> None:
+        """Make them."""
+        for directory in (self.home / "containers", self.home / "volumes", self.logs):
+            directory.mkdir(mode=0o755, parents=True, exist_ok=True)
+
+    def remove_home(self) -> None:
+        """Remove what only a living pod needs; logs stay readable."""
+        shutil.rmtree(self.home, ignore_errors=True)
+
+    def remove_all(self) -> None:
+        """Remove everything."""
+        self.remove_home()
+        shutil.rmtree(self.logs, ignore_errors=True)

@@ -1,0 +1,13 @@
+"""Why a pod or a container cannot be set up yet."""
+
+from __future__ import annotations
+
+__all__ = ["ConfigError", "VolumeError"]
+
+
+class ConfigError(Exception):
+    """A container's configuration refers to something that is not there."""
+
+
+class VolumeError(Exception):
+    """A volume cannot be made."""

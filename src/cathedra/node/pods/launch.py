@@ -1,0 +1,122 @@
+"""From a container of a pod's spec to what a runtime is asked to start.
+
+Images are not pulled: their names are accepted, and the host's own programs run. A container with a command runs it,
+one with arguments only runs these as a command (what most such images would do), and one with neither waits until it
+is stopped, because what its image would start is unknown.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Final
+
+from cathedra.api.core.core_v1 import Container, Pod, ResourceRequirements
+from cathedra.node.pods.directories import PodDirectories
+from cathedra.node.pods.environment import expand
+from cathedra.node.pods.volumes import container_mounts
+from cathedra.node.runtime.runtime import ContainerSpec, PodIdentity, ResourceLimits
+
+__all__ = ["IDLE_SCRIPT", "container_argv", "container_id", "container_spec", "identity_of"]
+
+IDLE_SCRIPT: Final = (
+    'echo "$0: images are not pulled, and without a command there is nothing to run; waiting until stopped" >&2; '
+    "trap 'exit 0' TERM INT; while :; do sleep 3600 & wait $!; done"
+)
+"""What a container without command and arguments runs."""
+
+
+def identity_of(pod: Pod) -> PodIdentity:
+    """Whose containers they are."""
+    return PodIdentity(pod.metadata.namespace, pod.metadata.name, pod.metadata.uid)
+
+
+def container_id(pod_uid: str, name: str, attempt: int, generation: int) -> str:
+    """An ID that follows from which run of which container it is, so that no run can exist twice.
+
+    ``generation`` counts how often the pod was set up from the beginning on this node.
+    """
+    return hashlib.sha256(f"{pod_uid}/{generation}/{name}/{attempt}".encode()).hexdigest()
+
+
+def container_argv(container: Container, environment: Mapping[str, str]) -> tuple[str, ...]:
+    """The command line, with ``$(NAME)`` replaced."""
+    words = tuple(expand(word, environment) for word in (*container.command, *container.args))
+    if words and (container.command or not words[0].startswith("-")):
+        return words
+    return ("sh", "-c", IDLE_SCRIPT, container.image or container.name)
+
+
+def container_spec(
+    pod: Pod,
+    container: Container,
+    *,
+    attempt: int,
+    generation: int,
+    environment: Mapping[str, str],
+    volumes: Mapping[str, str],
+    cdi_devices: tuple[str, ...],
+    directories: PodDirectories | None,
+) -> ContainerSpec:
+    """What the runtime is asked to start.
+
+    Raises:
+        ConfigError: a volume is unknown.
+    """
+    metadata = pod.metadata
+    own, shared = container.security_context, pod.spec.security_context
+    capabilities = own.capabilities if own is not None else None
+    user = own.run_as_user if own is not None and own.run_as_user is not None else None
+    group = own.run_as_group if own is not None and own.run_as_group is not None else None
+    if shared is not None:
+        user = user if user is not None else shared.run_as_user
+        group = group if group is not None else shared.run_as_group
+    groups = (*(shared.supplemental_groups if shared is not None else ()),)
+    if shared is not None and shared.fs_group is not None:
+        groups = (*groups, shared.fs_group)
+    log = termination = ""
+    if directories is not None:
+        log = str(directories.log(container.name, attempt))
+        last_words = directories.termination_log(container.name, attempt)
+        last_words.parent.mkdir(parents=True, exist_ok=True)
+        last_words.touch(mode=0o666)
+        termination = str(last_words)
+    return ContainerSpec(
+        id=container_id(metadata.uid, container.name, attempt, generation),
+        pod=identity_of(pod),
+        name=container.name,
+        attempt=attempt,
+        argv=container_argv(container, environment),
+        image=container.image,
+        environment=tuple(environment.items()),
+        working_directory=container.working_dir,
+        hostname=pod.spec.hostname or metadata.name[:63].rstrip("-."),
+        mounts=tuple(container_mounts(container, volumes, environment)) if directories is not None else (),
+        cdi_devices=cdi_devices,
+        limits=_limits(container.resources),
+        uid=user or 0,
+        gid=group or 0,
+        groups=groups,
+        privileged=bool(own and own.privileged),
+        added_capabilities=capabilities.add if capabilities is not None else (),
+        dropped_capabilities=capabilities.drop if capabilities is not None else (),
+        no_new_privileges=bool(own and own.allow_privilege_escalation is False),
+        read_only_root=bool(own and own.read_only_root_filesystem),
+        host_pid=pod.spec.host_pid,
+        tty=container.tty,
+        log_path=log,
+        termination_log=termination,
+        termination_path=container.termination_message_path or "/dev/termination-log",
+        annotations=metadata.annotations,
+    )
+
+
+def _limits(resources: ResourceRequirements) -> ResourceLimits:
+    cpu_request = resources.requests.get("cpu") or resources.limits.get("cpu")
+    cpu, memory = resources.limits.get("cpu"), resources.limits.get("memory")
+    return ResourceLimits(
+        # The kernel's smallest share is 2; a container without a request gets that.
+        cpu_shares=max(2, cpu_request.nanos * 1024 // 10**9) if cpu_request is not None else 2,
+        cpu_milli=max(1, cpu.nanos // 10**6) if cpu is not None and cpu.nanos else None,
+        memory=memory.nanos // 10**9 if memory is not None and memory.nanos else None,
+    )

@@ -1,0 +1,115 @@
+"""Asking a container how it does: startup, liveness and readiness probes.
+
+spec: node.md, section 17.8. A `Prober` runs one probe of one run of a container and reports each change of its verdict.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Final, NamedTuple
+from urllib.parse import urlunsplit
+
+from cathedra.api.core.core_v1 import Container, Probe
+from cathedra.clock import Clock
+from cathedra.node.runtime.runtime import Runtime, RuntimeFailure
+
+__all__ = ["ProbeTarget", "run_action", "run_probe"]
+
+_MAX_OUTPUT: Final = 10 * 1024
+
+
+class ProbeTarget(NamedTuple):
+    """What is asked: a running container and where its ports are."""
+
+    runtime: Runtime
+    container_id: str
+    container: Container
+    address: str
+
+
+async def run_probe(
+    probe: Probe, target: ProbeTarget, clock: Clock, report: Callable[[bool, str], None], *, once: bool = False
+) -> None:
+    """Probe until cancelled; ``report(verdict, output)`` hears of every verdict, each after enough equal answers.
+
+    With ``once`` it ends after the first success (a startup probe).
+    """
+    await clock.sleep(probe.initial_delay_seconds)
+    needed = {True: probe.success_threshold or 1, False: probe.failure_threshold or 3}
+    last: bool | None = None
+    count = 0
+    while True:
+        good, output = await run_action(probe, target, probe.timeout_seconds or 1)
+        count = count + 1 if good == last else 1
+        last = good
+        if count >= needed[good]:
+            report(good, output)
+            if good and once:
+                return
+        await clock.sleep(probe.period_seconds or 10)
+
+
+async def run_action(probe: Probe, target: ProbeTarget, timeout: float) -> tuple[bool, str]:
+    """One question; the answer and what was said."""
+    try:
+        async with asyncio.timeout(timeout):
+            if probe.exec is not None:
+                return await _exec(probe.exec.command, target)
+            if probe.http_get is not None:
+                return await _http(probe, target)
+            port = probe.tcp_socket.port if probe.tcp_socket is not None else None
+            if probe.grpc is not None:
+                port = probe.grpc.port
+            return await _tcp(target, _port(port, target.container))
+    except TimeoutError:
+        return False, f"command timed out after {timeout:g}s" if probe.exec is not None else "context deadline exceeded"
+    except (OSError, RuntimeFailure) as error:
+        return False, str(error)
+
+
+async def _exec(command: tuple[str, ...], target: ProbeTarget) -> tuple[bool, str]:
+    process = await target.runtime.exec(target.container_id, command)
+    try:
+        output = b""
+        async for _, data in process.output():
+            output = (output + data)[:_MAX_OUTPUT]
+        return await process.wait() == 0, output.decode(errors="replace")
+    finally:
+        await process.close()
+
+
+async def _http(probe: Probe, target: ProbeTarget) -> tuple[bool, str]:
+    import aiohttp  # only pods with HTTP probes pay for it
+
+    action = probe.http_get
+    assert action is not None
+    host = f"{action.host or target.address}:{_port(action.port, target.container)}"
+    url = urlunsplit(((action.scheme or "HTTP").lower(), host, action.path or "/", "", ""))
+    headers = {header.name: header.value for header in action.http_headers}
+    try:
+        async with (
+            aiohttp.ClientSession() as session,
+            session.get(url, headers=headers, ssl=False, allow_redirects=True) as response,
+        ):
+            good = 200 <= response.status < 400
+            return good, "" if good else f"HTTP probe failed with statuscode: {response.status}"
+    except aiohttp.ClientError as error:
+        return False, f'Get "{url}": {error}'
+
+
+async def _tcp(target: ProbeTarget, port: int) -> tuple[bool, str]:
+    _, writer = await asyncio.open_connection(target.address, port)
+    writer.close()
+    return True, ""
+
+
+def _port(port: int | str | None, container: Container) -> int:
+    if isinstance(port, int):
+        return port
+    named = next((p.container_port for p in container.ports if p.name == port), None)
+    if named is not None:
+        return named
+    if port is not None and port.isdigit():
+        return int(port)
+    raise OSError(f"couldn't find port: {port!r}")

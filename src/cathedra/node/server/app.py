@@ -1,0 +1,208 @@
+"""The node's HTTP interface, on the kubelet's own paths: logs, exec, pods, health and metrics.
+
+spec: node.md, section 17.10. A plain ASGI application. The API server sends ``kubectl logs`` and ``kubectl exec`` here.
+Callers show a bearer token; ``/healthz`` is open to everybody.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import parse_qs
+
+from cathedra.api.scheme import GroupResource
+from cathedra.api.status import StatusError, bad_request, internal_error, not_found, unauthorized
+from cathedra.api.struct import Time, to_dict
+from cathedra.api.timestamp import TimeError
+from cathedra.clock import Clock
+from cathedra.node.metrics import NodeMetrics
+from cathedra.node.pods.containers import ContainerRecord
+from cathedra.node.pods.directories import log_directory
+from cathedra.node.pods.logfiles import LogOptions, read_log
+from cathedra.node.pods.podmanager import PodManager
+from cathedra.node.pods.worker import PodWorker
+from cathedra.node.runtime.runtime import Runtime, RuntimeFailure
+from cathedra.node.server.remotecommand import choose_protocol, serve_command
+
+__all__ = ["NodeApp"]
+
+Scope = Mapping[str, Any]
+Receive = Callable[[], Awaitable[dict[str, Any]]]
+Send = Callable[[dict[str, Any]], Awaitable[None]]
+
+_PODS: Final = GroupResource("", "pods")
+_TRUE: Final = frozenset({"true", "1"})
+
+
+class NodeApp:
+    """Serves the pods of one node."""
+
+    def __init__(
+        self, pods: PodManager, runtime: Runtime, metrics: NodeMetrics, *, root: Path, token: str, clock: Clock
+    ) -> None:
+        self._pods = pods
+        self._runtime = runtime
+        self._metrics = metrics
+        self._root = root
+        self._token = token
+        self._clock = clock
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request or WebSocket."""
+        if scope["type"] == "lifespan":
+            return
+        try:
+            await self._route(scope, receive, send)
+        except StatusError as error:
+            await _answer_error(scope, receive, send, error)
+
+    async def _route(self, scope: Scope, receive: Receive, send: Send) -> None:
+        parts = scope["path"].strip("/").split("/")
+        if parts == ["healthz"]:
+            await _answer(send, 200, b"ok", "text/plain")
+            return
+        self._authenticate(scope)
+        query = parse_qs(scope["query_string"].decode(), keep_blank_values=True)
+        if parts[0] == "containerLogs" and len(parts) == 4:
+            await self._logs(parts[1], parts[2], parts[3], query, receive, send)
+        elif parts[0] == "exec" and len(parts) in {4, 5} and scope["type"] == "websocket":
+            await self._exec(scope, parts[1], parts[2], parts[-1], query, receive, send)
+        elif parts == ["pods"]:
+            items = [{"kind": "Pod", "apiVersion": "v1"} | to_dict(w.pod) for w in self._pods.workers()]
+            body = json.dumps({"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": items})
+            await _answer(send, 200, body.encode(), "application/json")
+        elif parts == ["metrics"]:
+            await _answer(send, 200, self._metrics.text(), "text/plain; version=0.0.4")
+        else:
+            raise bad_request(f"the node serves nothing at {scope['path']}")
+
+    def _authenticate(self, scope: Scope) -> None:
+        if not self._token:
+            return
+        shown = dict(scope["headers"]).get(b"authorization", b"")
+        if not hmac.compare_digest(shown, f"Bearer {self._token}".encode()):
+            raise unauthorized()
+
+    def _worker(self, namespace: str, name: str) -> PodWorker:
+        worker = self._pods.find(namespace, name)
+        if worker is None:
+            raise not_found(_PODS, name)
+        return worker
+
+    @staticmethod
+    def _record(worker: PodWorker, container: str) -> ContainerRecord:
+        record = next((record for record in worker.records if record.name == container), None)
+        if record is None:
+            raise bad_request(f"container {container} is not valid for pod {worker.pod.metadata.name}")
+        return record
+
+    async def _logs(
+        self, namespace: str, pod: str, container: str, query: dict[str, list[str]], receive: Receive, send: Send
+    ) -> None:
+        worker = self._worker(namespace, pod)
+        record = self._record(worker, container)
+        options = self._log_options(query)
+        attempt = record.attempt
+        if _flag(query, "previous"):
+            attempt -= 1
+            if attempt < 0:
+                raise bad_request(f'previous terminated container "{container}" in pod "{pod}" not found')
+        elif record.current is None and record.previous is None and not worker.over:
+            reason = record.waiting.reason if record.waiting is not None else "ContainerCreating"
+            raise bad_request(f'container "{container}" in pod "{pod}" is waiting to start: {reason}')
+        elif record.current is None and attempt > 0:
+            attempt -= 1
+        metadata = worker.pod.metadata
+        path = log_directory(self._root, namespace, pod, metadata.uid) / container / f"{attempt}.log"
+
+        def ended() -> bool:
+            return worker.over or record.attempt != attempt or not record.running
+
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"text/plain")]})
+        async for piece in read_log(path, options, ended=ended):
+            await send({"type": "http.response.body", "body": piece, "more_body": True})
+        await send({"type": "http.response.body", "body": b""})
+
+    def _log_options(self, query: dict[str, list[str]]) -> LogOptions:
+        since = None
+        if "sinceSeconds" in query:
+            since = self._clock.now() - _number(query, "sinceSeconds", least=1)
+        elif "sinceTime" in query:
+            try:
+                since = Time.parse(query["sinceTime"][0]).timestamp
+            except TimeError as error:
+                raise bad_request(str(error)) from error
+        return LogOptions(
+            follow=_flag(query, "follow"),
+            tail_lines=_number(query, "tailLines", least=0) if "tailLines" in query else None,
+            since=since,
+            limit_bytes=_number(query, "limitBytes", least=1) if "limitBytes" in query else None,
+            timestamps=_flag(query, "timestamps"),
+            stream=query.get("stream", ["All"])[0],
+        )
+
+    async def _exec(
+        self,
+        scope: Scope,
+        namespace: str,
+        pod: str,
+        container: str,
+        query: dict[str, list[str]],
+        receive: Receive,
+        send: Send,
+    ) -> None:
+        record = self._record(self._worker(namespace, pod), container)
+        current = record.current
+        if current is None or not current.running:
+            raise internal_error(f'container not found ("{container}")')
+        protocol = choose_protocol(scope.get("subprotocols", ()))
+        if protocol is None:
+            raise bad_request("no sub-protocol of v5.channel.k8s.io and v4.channel.k8s.io was offered")
+        command = tuple(query.get("command", ()))
+        if not command:
+            raise bad_request("you must specify at least 1 command for the container")
+        tty = _flag(query, "tty")
+        stdin = _flag(query, "stdin") or _flag(query, "input")
+        try:
+            process = await self._runtime.exec(current.id, command, tty=tty, stdin=stdin)
+        except RuntimeFailure as error:
+            raise internal_error(error.message) from error
+        await receive()  # the connection itself
+        await send({"type": "websocket.accept", "subprotocol": protocol})
+        await serve_command(process, receive, send)
+
+
+def _flag(query: dict[str, list[str]], name: str) -> bool:
+    return query.get(name, [""])[0].lower() in _TRUE
+
+
+def _number(query: dict[str, list[str]], name: str, *, least: int) -> int:
+    try:
+        number = int(query[name][0])
+    except ValueError as error:
+        raise bad_request(f"{name} must be a number") from error
+    if number < least:
+        raise bad_request(f"{name} must be at least {least}")
+    return number
+
+
+async def _answer(send: Send, status: int, body: bytes, content_type: str) -> None:
+    headers = [(b"content-type", content_type.encode()), (b"content-length", str(len(body)).encode())]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+async def _answer_error(scope: Scope, receive: Receive, send: Send, error: StatusError) -> None:
+    body = json.dumps(error.to_json()).encode()
+    if scope["type"] == "http":
+        await _answer(send, error.code, body, "application/json")
+        return
+    if "websocket.http.response" not in scope.get("extensions", {}):
+        await send({"type": "websocket.close", "code": 1008, "reason": error.status.message[:120]})
+        return
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    await send({"type": "websocket.http.response.start", "status": error.code, "headers": headers})
+    await send({"type": "websocket.http.response.body", "body": body})

@@ -1,0 +1,92 @@
+"""A command's streams over a WebSocket, in the sub-protocols ``v5.channel.k8s.io`` and ``v4.channel.k8s.io``.
+
+spec: kubectl.md, section 6.2. The first byte of every frame is the channel; the last frame of the error channel tells
+how the command ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Final
+
+from cathedra.node.runtime.runtime import STDOUT, ExecProcess
+
+__all__ = ["PROTOCOLS", "choose_protocol", "exit_status", "serve_command"]
+
+PROTOCOLS: Final = ("v5.channel.k8s.io", "v4.channel.k8s.io")
+"""Sub-protocols by preference."""
+
+_STDIN: Final = 0
+_ERROR: Final = 3
+_RESIZE: Final = 4
+_CLOSE: Final = 255
+
+Message = Mapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[dict[str, Any]], Awaitable[None]]
+
+
+def choose_protocol(offered: Sequence[str]) -> str | None:
+    """The best sub-protocol that both sides know."""
+    return next((protocol for protocol in PROTOCOLS if protocol in offered), None)
+
+
+def exit_status(code: int) -> dict[str, Any]:
+    """How a command ended, as the error channel says it."""
+    if code == 0:
+        return {"metadata": {}, "status": "Success"}
+    return {
+        "metadata": {},
+        "status": "Failure",
+        "message": f"command terminated with non-zero exit code: exit status {code}",
+        "reason": "NonZeroExitCode",
+        "details": {"causes": [{"reason": "ExitCode", "message": str(code)}]},
+    }
+
+
+async def serve_command(process: ExecProcess, receive: Receive, send: Send) -> None:
+    """Connect an accepted WebSocket with a command until either ends; the command does not outlive it."""
+    finished = asyncio.ensure_future(_send_output(process, send))
+    listening = asyncio.ensure_future(_take_input(process, receive))
+    try:
+        await asyncio.wait({finished, listening}, return_when=asyncio.FIRST_COMPLETED)
+        if finished.done():
+            finished.result()
+            await send({"type": "websocket.close", "code": 1000})
+    finally:
+        for task in (finished, listening):
+            task.cancel()
+        await asyncio.gather(finished, listening, return_exceptions=True)
+        await process.close()
+
+
+async def _send_output(process: ExecProcess, send: Send) -> None:
+    async for channel, data in process.output():
+        await send({"type": "websocket.send", "bytes": bytes([1 if channel == STDOUT else 2]) + data})
+    status = json.dumps(exit_status(await process.wait())).encode()
+    await send({"type": "websocket.send", "bytes": bytes([_ERROR]) + status})
+
+
+async def _take_input(process: ExecProcess, receive: Receive) -> None:
+    """Hand input to the command until the client is gone."""
+    while (message := await receive())["type"] == "websocket.receive":
+        data = message.get("bytes") or (message.get("text") or "").encode()
+        if not data:
+            continue
+        channel, payload = data[0], data[1:]
+        if channel == _STDIN and payload:
+            await process.write(payload)
+        elif channel == _RESIZE:
+            _resize(process, payload)
+        elif channel == _CLOSE and payload[:1] == bytes([_STDIN]):
+            await process.close_input()
+
+
+def _resize(process: ExecProcess, payload: bytes) -> None:
+    try:
+        size = json.loads(payload)
+        process.resize(int(size["Width"]), int(size["Height"]))
+    except (ValueError, KeyError, TypeError):
+        return  # a size that nobody understands changes nothing

@@ -1,0 +1,377 @@
+"""Pods and claims on a whole node, in virtual time (spec: node.md, sections 7 to 17)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from cathedra.api.core.core_v1 import Container, Pod
+from cathedra.api.core.meta_v1 import ObjectMeta
+from cathedra.api.struct import replace
+from cathedra.client.resources import PODS, RESOURCECLAIMS
+from cathedra.clock import run_virtual
+from cathedra.node.runtime.simulated import EXIT_CODE, RUN_SECONDS
+from tests.unit.node.fakes import DRIVER, NODE, Setting, make_claim, make_pod
+
+
+def play(body: Callable[[Setting], Awaitable[None]]) -> None:
+    async def main() -> None:
+        async with Setting() as setting:
+            await body(setting)
+
+    run_virtual(main())
+
+
+def annotated(pod: Pod, **annotations: str) -> Pod:
+    names = {"seconds": RUN_SECONDS, "code": EXIT_CODE}
+    return replace(
+        pod,
+        metadata=replace(pod.metadata, annotations={names[key]: value for key, value in annotations.items()}),
+    )
+
+
+def phases(pod: Pod) -> dict[str, str]:
+    return {condition.type: condition.status for condition in pod.status.conditions}
+
+
+def test_a_claim_is_prepared_before_its_pod_runs_and_let_go_before_the_pod_is_over() -> None:
+    async def body(s: Setting) -> None:
+        await s.create(make_claim("c1", "p"), annotated(make_pod(claims=["c1"]), seconds="10"))
+        await asyncio.sleep(5)
+        assert s.pod().status.phase == "Running"
+        assert s.driver.calls == [("prepare", ("c1",))]
+        (spec,) = s.runtime.specs.values()
+        assert spec.cdi_devices == (f"{DRIVER}/gpu=uid-c1",)
+        assert phases(s.pod())["Ready"] == "True"
+        s.driver.seconds = 3
+        await asyncio.sleep(6)
+        assert s.pod().status.phase == "Running", "the phase stays until the claim is free"
+        await asyncio.sleep(3)
+        assert s.driver.calls[-1] == ("unprepare", ("c1",))
+        assert s.pod().status.phase == "Succeeded"
+        assert len(s.agent.claims.cache) == 0
+        ended = s.pod().status.container_statuses[0].state.terminated
+        assert ended is not None
+        assert (ended.exit_code, ended.reason) == (0, "Completed")
+
+    play(body)
+
+
+def test_a_pod_without_allocated_claim_stays_pending_and_says_why_until_it_is_allocated() -> None:
+    async def body(s: Setting) -> None:
+        claim = make_claim("c1")
+        await s.create(claim, make_pod(claims=["c1"]))
+        await asyncio.sleep(20)
+        assert s.pod().status.phase == "Pending"
+        assert s.events_of("FailedPrepareDynamicResources") == [
+            "Failed to prepare dynamic resources: prepare dynamic resources: "
+            "pod p (uid-p) is not allowed to use ResourceClaim c1 (uid-c1)"
+        ]
+        waiting = s.pod().status.container_statuses[0].state.waiting
+        assert waiting is not None
+        assert waiting.reason == "ContainerCreating"
+        assert s.driver.calls == []
+        claims = s.client.resource(RESOURCECLAIMS, "default")
+        now = await claims.get("c1")
+        await claims.update(replace(now, status=make_claim("c1", "p").status))
+        await asyncio.sleep(90)
+        assert s.pod().status.phase == "Running"
+
+    play(body)
+
+
+def test_deleting_a_running_pod_ends_it_frees_its_claim_and_removes_the_object() -> None:
+    async def body(s: Setting) -> None:
+        await s.create(make_claim("c1", "p"), make_pod(claims=["c1"], restart_policy="Always"))
+        await asyncio.sleep(1)
+        await s.client.resource(PODS, "default").delete("p")
+        await asyncio.sleep(1)
+        assert not s.has_pod()
+        assert s.driver.calls == [("prepare", ("c1",)), ("unprepare", ("c1",))]
+        assert s.events_of("Killing") == ["Stopping container c"]
+        assert s.runtime.specs == {}
+
+    play(body)
+
+
+def test_a_container_that_ignores_the_signal_is_killed_after_the_grace_period() -> None:
+    async def body(s: Setting) -> None:
+        from cathedra.node.runtime.simulated import Act
+
+        s.runtime._behaviour = lambda spec: Act(stop_seconds=1000)
+        await s.create(make_pod(termination_grace_period_seconds=7))
+        await asyncio.sleep(1)
+        await s.client.resource(PODS, "default").delete("p")
+        await asyncio.sleep(6)
+        assert s.has_pod()
+        await asyncio.sleep(2)
+        assert not s.has_pod()
+
+    play(body)
+
+
+def test_a_pod_stays_terminating_while_a_driver_does_not_let_go() -> None:
+    async def body(s: Setting) -> None:
+        await s.create(make_claim("c1", "p"), make_pod(claims=["c1"]))
+        await asyncio.sleep(1)
+        s.driver.failures = ["busy", "busy"]
+        await s.client.resource(PODS, "default").delete("p")
+        await asyncio.sleep(9)
+        assert s.has_pod()
+        await asyncio.sleep(40)
+        assert not s.has_pod()
+        assert [verb for verb, _ in s.driver.calls] == ["prepare", "unprepare", "unprepare", "unprepare"]
+
+    play(body)
+
+
+def test_two_pods_share_a_claim_that_is_prepared_once_and_let_go_by_the_last() -> None:
+    async def body(s: Setting) -> None:
+        await s.create(make_claim("c1", "p", "q"), make_pod("p", claims=["c1"]))
+        await asyncio.sleep(1)
+        await s.create(make_pod("q", claims=["c1"]))
+        await asyncio.sleep(1)
+        assert [spec.cdi_devices for spec in s.runtime.specs.values()] == [(f"{DRIVER}/gpu=uid-c1",)] * 2
+        await s.client.resource(PODS, "default").delete("p")
+        await asyncio.sleep(1)
+        assert s.driver.calls == [("prepare", ("c1",))]
+        await s.client.resource(PODS, "default").delete("q")
+        await asyncio.sleep(1)
+        assert s.driver.calls == [("prepare", ("c1",)), ("unprepare", ("c1",))]
+
+    play(body)
+
+
+def test_a_failing_driver_is_asked_again_and_reported() -> None:
+    async def body(s: Setting) -> None:
+        s.driver.failures = ["not yet"]
+        await s.create(make_claim("c1", "p"), make_pod(claims=["c1"]))
+        await asyncio.sleep(1)
+        assert s.events_of("FailedPrepareDynamicResources") == [
+            "Failed to prepare dynamic resources: prepare dynamic resources: "
+            "NodePrepareResources: rpc error: code = Unavailable desc = not yet"
+        ]
+        await asyncio.sleep(60)
+        assert s.pod().status.phase == "Running"
+
+    play(body)
+
+
+def test_an_unknown_driver_blocks_the_pod_which_can_still_be_deleted_at_once() -> None:
+    async def body(s: Setting) -> None:
+        await s.create(make_claim("c1", "p", driver="other.example.com"), make_pod(claims=["c1"]))
+        await asyncio.sleep(1)
+        assert "DRA driver other.example.com is not registered" in s.events_of("FailedPrepareDynamicResources")[0]
+        await s.client.resource(PODS, "default").delete("p")
+        await asyncio.sleep(1)
+        assert not s.has_pod()
+        assert s.driver.calls == []
+
+    play(body)
+
+
+def test_a_force_deleted_pod_is_ended_and_its_claim_freed() -> None:
+    async def body(s: Setting) -> None:
+        await s.create(make_claim("c1", "p"), make_pod(claims=["c1"]))
+        await asyncio.sleep(1)
+        await s.client.resource(PODS, "default").delete("p", grace_period_seconds=0)
+        await asyncio.sleep(60)
+        assert s.driver.calls == [("prepare", ("c1",)), ("unprepare", ("c1",))]
+        assert s.runtime.specs == {}
+
+    play(body)
+
+
+def test_a_crashing_container_is_restarted_at_once_and_then_with_growing_pauses() -> None:
+    async def body(s: Setting) -> None:
+        pod = annotated(make_pod(restart_policy="Always"), seconds="1", code="3")
+        await s.create(pod)
+        await asyncio.sleep(1.5)
+        assert s.pod().status.container_statuses[0].restart_count == 1, "the first restart does not wait"
+        await asyncio.sleep(1)
+        status = s.pod().status.container_statuses[0]
+        assert status.state.waiting is not None
+        assert status.state.waiting.reason == "CrashLoopBackOff"
+        assert status.state.waiting.message.startswith(
+            "back-off 10s restarting failed container=c pod=p_default(uid-p)"
+        )
+        assert status.last_state.terminated is not None
+        assert status.last_state.terminated.exit_code == 3
+        assert s.pod().status.phase == "Running"
+        await asyncio.sleep(10)
+        assert s.pod().status.container_statuses[0].restart_count == 2
+        await asyncio.sleep(3600)
+        assert 12 <= s.pod().status.container_statuses[0].restart_count <= 17
+
+    play(body)
+
+
+def test_on_failure_restarts_only_failures_and_never_restarts_nothing() -> None:
+    async def body(s: Setting) -> None:
+        await s.create(annotated(make_pod("never", restart_policy="Never"), seconds="1", code="2"))
+        await s.create(annotated(make_pod("good", restart_policy="OnFailure"), seconds="1"))
+        await s.create(annotated(make_pod("bad", restart_policy="OnFailure"), seconds="1", code="2"))
+        await asyncio.sleep(5)
+        assert (s.pod("never").status.phase, s.pod("good").status.phase) == ("Failed", "Succeeded")
+        assert s.pod("bad").status.container_statuses[0].restart_count == 1
+        assert s.pod("bad").status.phase == "Running"
+
+    play(body)
+
+
+def test_init_containers_run_one_after_the_other_and_sidecars_stay_until_the_end() -> None:
+    async def body(s: Setting) -> None:
+        from cathedra.node.runtime.simulated import Act
+
+        times = {"first": Act(2), "side": Act(), "second": Act(3), "main": Act(4)}
+        s.runtime._behaviour = lambda spec: times[spec.name]
+        inits = (
+            Container(name="first", command=("x",)),
+            Container(name="side", command=("x",), restart_policy="Always"),
+            Container(name="second", command=("x",)),
+        )
+        await s.create(make_pod("p", Container(name="main", command=("x",)), init_containers=inits))
+
+        def running() -> set[str]:
+            every = (*s.pod().status.init_container_statuses, *s.pod().status.container_statuses)
+            return {status.name for status in every if status.state.running}
+
+        await asyncio.sleep(1)
+        assert running() == {"first"}
+        waiting = s.pod().status.container_statuses[0].state.waiting
+        assert waiting is not None
+        assert waiting.reason == "PodInitializing"
+        await asyncio.sleep(2)
+        assert running() == {"side", "second"}
+        assert s.pod().status.phase == "Pending"
+        await asyncio.sleep(3)
+        assert running() == {"side", "main"}
+        assert s.pod().status.phase == "Running"
+        await asyncio.sleep(5)
+        assert running() == set()
+        assert s.pod().status.phase == "Succeeded"
+
+    play(body)
+
+
+def test_a_failed_init_container_fails_a_pod_that_is_never_restarted() -> None:
+    async def body(s: Setting) -> None:
+        pod = make_pod("p", init_containers=(Container(name="i", command=("x",)),))
+        await s.create(annotated(pod, seconds="1", code="1"))
+        await asyncio.sleep(3)
+        assert s.pod().status.phase == "Failed"
+
+    play(body)
+
+
+def test_a_deadline_fails_the_pod() -> None:
+    async def body(s: Setting) -> None:
+        await s.create(make_pod(active_deadline_seconds=30))
+        await asyncio.sleep(29)
+        assert s.pod().status.phase == "Running"
+        await asyncio.sleep(5)
+        assert (s.pod().status.phase, s.pod().status.reason) == ("Failed", "DeadlineExceeded")
+
+    play(body)
+
+
+def test_a_missing_config_map_keeps_the_container_waiting_and_says_so() -> None:
+    async def body(s: Setting) -> None:
+        from cathedra.api.core.core_v1 import ConfigMapEnvSource, EnvFromSource
+
+        source = EnvFromSource(config_map_ref=ConfigMapEnvSource(name="settings"))
+        await s.create(make_pod("p", Container(name="c", command=("x",), env_from=(source,))))
+        await asyncio.sleep(1)
+        waiting = s.pod().status.container_statuses[0].state.waiting
+        assert waiting is not None
+        assert (waiting.reason, waiting.message) == ("CreateContainerConfigError", 'configmap "settings" not found')
+
+    play(body)
+
+
+def test_a_crashed_agent_takes_up_running_pods_and_prepares_nothing_again() -> None:
+    async def main() -> None:
+        s = Setting()
+        s.config = replace_config(s)
+        s.agent = s.make_agent()
+        s.task = asyncio.ensure_future(s.agent.run())
+        await s.create(make_claim("c1", "p"), annotated(make_pod(claims=["c1"]), seconds="100"))
+        await asyncio.sleep(10)
+        store = s.agent.claims._store
+        await s.stop()
+        s.agent = s.make_agent(checkpoint=store)
+        s.task = asyncio.ensure_future(s.agent.run())
+        await asyncio.sleep(10)
+        assert s.driver.calls == [("prepare", ("c1",))]
+        assert len(s.runtime.specs) == 1
+        assert s.pod().status.phase == "Running"
+        await asyncio.sleep(100)
+        assert s.pod().status.phase == "Succeeded"
+        assert s.driver.calls == [("prepare", ("c1",)), ("unprepare", ("c1",))]
+        await s.stop()
+
+    run_virtual(main())
+
+
+def replace_config(setting: Setting) -> object:
+    from dataclasses import replace as with_changes
+
+    return with_changes(setting.config, stop_containers=False)
+
+
+def test_a_pod_that_vanished_while_the_agent_was_down_is_let_go_and_its_containers_end() -> None:
+    async def main() -> None:
+        s = Setting()
+        s.config = replace_config(s)
+        s.agent = s.make_agent()
+        s.task = asyncio.ensure_future(s.agent.run())
+        await s.create(make_claim("c1", "p"), make_pod(claims=["c1"]))
+        await asyncio.sleep(10)
+        store = s.agent.claims._store
+        await s.stop()
+        await s.client.resource(PODS, "default").delete("p", grace_period_seconds=0)
+        s.agent = s.make_agent(checkpoint=store)
+        s.task = asyncio.ensure_future(s.agent.run())
+        await asyncio.sleep(70)
+        assert s.driver.calls == [("prepare", ("c1",)), ("unprepare", ("c1",))]
+        assert s.runtime.specs == {}
+        await s.stop()
+
+    run_virtual(main())
+
+
+def test_the_node_registers_with_lease_and_ready_condition() -> None:
+    async def body(s: Setting) -> None:
+        await s.agent.wait_ready()
+        await asyncio.sleep(25)
+        node = s.server.objects["nodes", "", NODE]
+        assert {c.type: c.status for c in node.status.conditions}["Ready"] == "True"  # type: ignore[attr-defined]
+        assert node.metadata.labels["kubernetes.io/hostname"] == NODE  # type: ignore[attr-defined]
+        lease = s.server.objects["leases", "kube-node-lease", NODE]
+        renewed = lease.spec.renew_time.timestamp  # type: ignore[attr-defined]
+        assert s.clock.now() - renewed < 10
+
+    play(body)
+
+
+def test_metrics_count_claims_in_use_and_operations() -> None:
+    async def body(s: Setting) -> None:
+        await s.create(make_claim("c1", "p"), make_pod(claims=["c1"]))
+        await asyncio.sleep(1)
+        text = s.agent.metrics.text().decode()
+        assert 'dra_resource_claims_in_use{driver_name="<any>"} 1.0' in text
+        assert f'dra_resource_claims_in_use{{driver_name="{DRIVER}"}} 1.0' in text
+        assert 'dra_operations_duration_seconds_count{is_error="false",operation_name="PrepareResources"} 1.0' in text
+
+    play(body)
+
+
+def test_a_pod_of_another_node_is_left_alone() -> None:
+    async def body(s: Setting) -> None:
+        pod = make_pod()
+        other = replace(pod, spec=replace(pod.spec, node_name="n2"))
+        await s.create(replace(other, metadata=ObjectMeta(name="p", namespace="default", uid="u")))
+        await asyncio.sleep(5)
+        assert s.pod().status.phase == ""
+
+    play(body)
