@@ -15,22 +15,22 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final
 
-from cathedra.api.core.core_v1 import Node
 from cathedra.api.gates import FeatureGates
 from cathedra.apiserver.authentication.user import MASTERS_GROUP, UserInfo
 from cathedra.apiserver.config import ServeOptions, ServerConfig
-from cathedra.apiserver.server import APIServer
+from cathedra.apiserver.server import NODE_CALLER, APIServer
 from cathedra.apiserver.storage.protocol import Storage
 from cathedra.client import kubeconfig
 from cathedra.client.client import Client
 from cathedra.client.informer import SharedInformers
 from cathedra.client.kubeconfig import Target
-from cathedra.client.resources import NODES
 from cathedra.clock import Clock, SystemClock
 from cathedra.cluster.config import ClusterConfig
 from cathedra.cluster.datadir import DataDir
-from cathedra.cluster.nodes import RunningNode
+from cathedra.cluster.nodes import RunningNode, driver_for
+from cathedra.cluster.sockets import short_root
 from cathedra.controllers.controller_manager import ControllerManager
+from cathedra.node.config import NodeConfig
 from cathedra.scheduler.scheduler import Scheduler
 
 __all__ = ["Cluster", "run_cluster"]
@@ -121,9 +121,11 @@ class Cluster:
         async with asyncio.TaskGroup() as group:
             for node in self._nodes:
                 group.create_task(node.wait_ready())
-        await self._wait_nodes_ready()
-        for node in self._nodes:
-            self._say(f"{node.describe()}")
+        if self._nodes:
+            driver = self.config.driver
+            self._say(f"{len(self._nodes)} node(s) Ready, {driver.gpus} devices of {driver.name} on each")
+        for missing in {node.agent.missing for node in self._nodes} - {""}:
+            self._say(missing)
 
     def client(self, user: str = "system:admin", groups: tuple[str, ...] = (MASTERS_GROUP,)) -> Client:
         """The cluster's API in process, as ``user``."""
@@ -158,11 +160,11 @@ class Cluster:
             random=self._random,
             store=self._store(),
         )
-        agents = UserInfo("system:kube-apiserver", (MASTERS_GROUP,), "")
+        caller = UserInfo(NODE_CALLER, (MASTERS_GROUP,))
         remembered = config.data_dir / "port"
         port = config.port or (int(remembered.read_text()) if remembered.exists() else 0)
         url = await server.serve(
-            ServeOptions(port=port, pki=config.data_dir / "pki", tokens={self._token: agents}, anonymous=False)
+            ServeOptions(port=port, pki=config.data_dir / "pki", anonymous=False, tokens={self._token: caller})
         )
         remembered.write_text(f"{server.port}\n")
         self._say(f"API server {url} after {self.age():.2f} s")
@@ -196,20 +198,25 @@ class Cluster:
         )
         return [informers.run(), controllers.run(), scheduler.run()]
 
-    async def _wait_nodes_ready(self) -> None:
-        waiting = set(self.config.node_names)
-        nodes = self.client().resource(NODES)
-        page = await nodes.list()
-        waiting -= {node.metadata.name for node in page.items if _is_ready(node)}
-        if not waiting:
-            return
-        async with nodes.watch(resource_version=page.resource_version) as events:
-            async for event in events:
-                if _is_ready(event.object):
-                    waiting.discard(event.object.metadata.name)
-                if not waiting:
-                    return
-
-
-def _is_ready(node: Node) -> bool:
-    return any(c.type == "Ready" and c.status == "True" for c in node.status.conditions)
+    def _make_node(self, name: str) -> RunningNode:
+        config = self.config
+        assert self.server.pki is not None, "the server serves TLS"
+        node = NodeConfig(
+            name=name,
+            root=None if config.runtime == "simulated" else short_root(config.data_dir) / "nodes" / name,
+            token=self._token,
+            runtime=config.runtime,
+            kubelet_version=f"v{config.release}.0",
+            api_server=("127.0.0.1", self.server.port),
+            api_server_ca=self.server.pki.authority_certificate.decode(),
+        )
+        driver_user = f"system:serviceaccount:kube-system:{config.driver.name}"
+        return RunningNode(
+            node,
+            driver_for(config.driver),
+            node_client=self.client(f"system:node:{name}", (NODES_GROUP,)),
+            driver_client=self.client(driver_user),
+            clock=self._clock,
+            random=self._random,
+            gates=self.gates,
+        )

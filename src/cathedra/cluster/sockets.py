@@ -1,26 +1,42 @@
-"""Where unix sockets of a cluster lie: in its data directory, or in a short stand-in for it.
+"""A short name for a data directory, so that the unix sockets below it fit into the kernel's 107 bytes.
 
-The kernel takes at most 107 bytes for a socket's path. A data directory deep in a tree would leave no room for
-``plugins_registry/gpu.example.com-reg.sock``, so such a cluster keeps its sockets in a directory of the temporary
-folder whose name follows from the data directory's.
+A data directory deep in a tree would leave no room for ``plugins_registry/gpu.example.com-reg.sock``. Such a cluster
+reaches its files through a symbolic link in the user's runtime directory, whose name follows from the data directory's.
 """
 
 from __future__ import annotations
 
 import hashlib
+import os
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-__all__ = ["socket_root"]
+from cathedra.cluster.config import ConfigError
+
+__all__ = ["short_root"]
 
 LONGEST_ROOT: Final = 40
 """Bytes of a root below which every socket of a node fits, also for drivers with long names."""
 
 
-def socket_root(data_dir: Path) -> Path:
-    """The folder below which sockets fit; it need not exist yet."""
+def short_root(data_dir: Path, environment: Mapping[str, str] | None = None) -> Path:
+    """``data_dir`` itself, or a link to it that is short enough; the link is made if it is missing.
+
+    Raises:
+        ConfigError: somebody else has something of that name.
+    """
     if len(str(data_dir).encode()) <= LONGEST_ROOT:
         return data_dir
-    name = hashlib.sha256(str(data_dir).encode()).hexdigest()[:12]
-    return Path(tempfile.gettempdir()) / f"cathedra-{name}"
+    environment = os.environ if environment is None else environment
+    folder = Path(environment.get("XDG_RUNTIME_DIR") or tempfile.gettempdir())
+    link = folder / f"cathedra-{hashlib.sha256(str(data_dir).encode()).hexdigest()[:12]}"
+    try:
+        link.symlink_to(data_dir, target_is_directory=True)
+    except FileExistsError as error:
+        if link.lstat().st_uid != os.getuid() or not link.is_symlink() or link.readlink() != data_dir:
+            raise ConfigError(
+                f"{link} is in the way of a short name for {data_dir}; choose another --data-dir"
+            ) from error
+    return link
