@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-
 from cathedra.api.core.core_v1 import Namespace, ServiceAccount
 from cathedra.api.core.meta_v1 import ObjectMeta
 from cathedra.api.definition import ResourceDefinition
@@ -95,7 +94,7 @@ def play(case: dict[str, Any]) -> str:
     loop = VirtualTimeLoop()
     try:
         return loop.run_until_complete(Play(case).run())
-    except Exception as error:  # noqa: BLE001 - a crash is a difference of this case, not the end of all
+    except Exception as error:
         import traceback
 
         return f"crashed: {''.join(traceback.format_exception(error)[-3:])}"
@@ -229,7 +228,9 @@ class Play:
         return cleaned
 
     def _about_ownership(self) -> bool:
-        return any("managedFields" in json.dumps(step.get("response", step.get("events"))) for step in self._case["steps"])
+        return any(
+            "managedFields" in json.dumps(step.get("response", step.get("events"))) for step in self._case["steps"]
+        )
 
     def _headers(self, step: Mapping[str, Any]) -> list[tuple[bytes, bytes]]:
         headers = {"user-agent": "vectors/1", "authorization": f"Bearer {TOKEN}"}

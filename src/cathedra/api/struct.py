@@ -148,6 +148,8 @@ def _encode_scalar(value: Any) -> Any:
         return str(value)
     if isinstance(value, RawJSON):
         return msgspec.Raw(value.compact())
+    if isinstance(value, str):
+        return str(value)
     raise NotImplementedError(f"no JSON form is known for {type(value)}")
 
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from cathedra.api.definition import ResourceDefinition, Strategy, VersionDefinition
-from cathedra.api.scheme import GroupResource
+from cathedra.api.gates import NEWEST
+from cathedra.api.scheme import GroupResource, GroupVersionKind
+from cathedra.api.status import StatusError
 from cathedra.apiserver.authentication.user import UserInfo
 from cathedra.apiserver.authorization.authorizer import Attributes
 
-__all__ = ["Call"]
+__all__ = ["Call", "note_problems"]
 
 _SERVER_SIDE: Final[Strategy[Any]] = Strategy()
 
@@ -31,6 +34,8 @@ class Call:
     field_manager: str = ""
     field_validation: str = ""
     force: bool = False
+    release: str = NEWEST
+    """The release whose fields are known."""
     warnings: list[str] = field(default_factory=list)
     """Texts for ``Warning`` headers, in order; whoever handles the call appends."""
 
@@ -51,6 +56,11 @@ class Call:
     def key(self) -> str:
         """The object's key in its table."""
         return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+    @property
+    def gvk(self) -> GroupVersionKind:
+        """Group, version and kind."""
+        return self.definition.gvk(self.version.name)
 
     @property
     def api_version(self) -> str:
@@ -76,3 +86,15 @@ class Call:
             field_selector=field_selector,
             label_selector=label_selector,
         )
+
+
+def note_problems(call: Call, problems: tuple[str, ...], refuse: Callable[[str], StatusError]) -> None:
+    """Unknown and repeated fields: an error in strict validation, warnings by default.
+
+    Raises:
+        StatusError: what ``refuse`` makes of the text, in strict validation.
+    """
+    if call.field_validation == "Strict":
+        raise refuse(f"strict decoding error: {', '.join(problems)}")
+    if call.field_validation != "Ignore":
+        call.warnings.extend(problems)

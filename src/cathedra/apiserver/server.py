@@ -33,7 +33,10 @@ from cathedra.apiserver.transport import InProcessTransport
 from cathedra.apiserver.verbs.world import World
 from cathedra.clock import Clock
 
-__all__ = ["APIServer"]
+__all__ = ["NODE_CALLER", "APIServer"]
+
+NODE_CALLER = "system:kube-apiserver"
+"""Whose token the server shows to node agents when it passes logs and exec on."""
 
 
 class APIServer:
@@ -143,7 +146,7 @@ class APIServer:
         openapi = OpenAPI(self.catalog, self._openapi_document)
         discovery = Discovery(self.catalog, openapi, lambda: f"{self._host}:{self.port}")
         information = Information(self.config.release, {"ping": lambda: True, "log": lambda: True})
-        self._proxy = Proxy(self.world)
+        self._proxy = Proxy(self.world, self._tokens.token_of(NODE_CALLER))
         return Application(self.world, self.catalog, authenticator, discovery, information, self._proxy)
 
     def _openapi_document(self, group: str, version: str) -> dict[str, Any]:

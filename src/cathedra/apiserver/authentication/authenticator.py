@@ -35,6 +35,10 @@ class StaticTokens:
         """Hand out more."""
         self._tokens |= tokens
 
+    def token_of(self, user: str) -> str:
+        """A token of that user, or ""."""
+        return next((token for token, owner in self._tokens.items() if owner.name == user), "")
+
     def user_of(self, token: str) -> UserInfo | None:
         """Whose token it is."""
         return self._tokens.get(token)

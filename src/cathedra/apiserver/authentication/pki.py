@@ -51,7 +51,6 @@ class PKI:
         self._ensure(file, lambda: self.authority.client(user, groups, self._now))
         return KeyPair(self._path(f"{file}.crt").read_bytes(), self._path(f"{file}.key").read_bytes())
 
-    @property
     def administrator(self) -> KeyPair:
         """The administrator's certificate."""
         return self.client(*ADMIN, file="admin")

@@ -7,17 +7,18 @@ from typing import Any, Final
 import msgspec
 
 from cathedra.api.core.meta_v1 import DeleteOptions
+from cathedra.api.decoding import DecodeError, decode_json, read_envelope, yaml_to_json
+from cathedra.api.scheme import GroupVersionKind, UnknownKind, type_of
 from cathedra.api.status import StatusError, bad_request, failure
 from cathedra.api.struct import from_dict
 from cathedra.apiserver.http.request import Request
-from cathedra.apiserver.request import Call
+from cathedra.apiserver.request import Call, note_problems
 
 __all__ = [
     "PROTOBUF",
     "YAML",
     "decode_delete_options",
     "decode_object",
-    "decode_values",
     "integer",
     "load_values",
     "media_type",
@@ -63,39 +64,46 @@ def load_values(raw: bytes, kind: str) -> Any:
     return msgspec.json.decode(raw)
 
 
-async def decode_object(request: Request, call: Call, kind: type[Any] | None = None) -> Any:
-    """The object in the body, as the struct ``kind`` (the request's own version if None).
+async def decode_object(request: Request, call: Call, kind: GroupVersionKind | None = None) -> Any:
+    """The object in the body, in the request's own version, or of another ``kind`` that a sub-resource takes.
 
     Raises:
         StatusError: 400 or 415, it cannot be understood.
     """
     media = media_type(request)
     raw = await request.body()
-    target = kind or call.version.type
+    expected = kind or call.gvk
+    target = type_of(kind) if kind else call.version.type
     if media == PROTOBUF:
         from cathedra.apiserver.http.protobuf import from_protobuf
 
-        return from_protobuf(raw, target)
+        return from_protobuf(raw, expected, target)
     try:
-        value = load_values(raw, media)
-    except ValueError as error:
-        raise _unreadable(call, error) from None
-    return decode_values(call, value, target)
+        if media == YAML:
+            raw = yaml_to_json(raw)
+        read_envelope(raw, expected.kind).check(expected, _is_registered)
+    except DecodeError as error:
+        raise bad_request(str(error)) from None
+    try:
+        decoded = decode_json(target, expected, raw, call.release)
+    except DecodeError as error:
+        raise _unfit(expected, str(error)) from None
+    if decoded.problems:
+        note_problems(call, decoded.problems, lambda text: _unfit(expected, text))
+    return decoded.object
 
 
-def decode_values(call: Call, value: Any, target: type[Any]) -> Any:
-    """Plain values as a struct; kind and apiVersion may be missing, but not wrong."""
-    if not isinstance(value, dict):
-        raise _unreadable(call, ValueError("json: cannot unmarshal the body into an object"))
-    value = dict(value)
-    kind, api_version = value.pop("kind", ""), value.pop("apiVersion", "")
-    if target is call.version.type and (kind or api_version):
-        _check_kind(call, kind or call.definition.kind, api_version or call.api_version)
+def _unfit(expected: GroupVersionKind, text: str) -> StatusError:
+    kind = expected.kind
+    return bad_request(f'{kind} in version "{expected.version}" cannot be handled as a {kind}: {text}')
+
+
+def _is_registered(kind: GroupVersionKind) -> bool:
     try:
-        return from_dict(target, value)
-    except (msgspec.ValidationError, ValueError) as error:
-        name, version = call.definition.kind, call.version.name
-        raise bad_request(f'{name} in version "{version}" cannot be handled as a {name}: {error}') from None
+        type_of(kind)
+    except UnknownKind:
+        return False
+    return True
 
 
 async def decode_delete_options(request: Request) -> DeleteOptions:
@@ -110,7 +118,7 @@ async def decode_delete_options(request: Request) -> DeleteOptions:
         if media == PROTOBUF:
             from cathedra.apiserver.http.protobuf import from_protobuf
 
-            decoded: DeleteOptions = from_protobuf(raw, DeleteOptions)
+            decoded: DeleteOptions = from_protobuf(raw, GroupVersionKind("", "v1", "DeleteOptions"), DeleteOptions)
             return decoded
         try:
             value = load_values(raw, media)
@@ -146,20 +154,3 @@ def integer(text: str) -> int:
         return int(text)
     except ValueError:
         raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax') from None
-
-
-def _check_kind(call: Call, kind: str, api_version: str) -> None:
-    wanted = call.definition.kind
-    if kind != wanted or api_version != call.api_version:
-        version = api_version.rpartition("/")[2]
-        raise bad_request(
-            f'{kind} in version "{version}" cannot be handled as a {wanted}: '
-            f"the API version in the data ({api_version}) does not match the expected API version ({call.api_version})"
-        )
-
-
-def _unreadable(call: Call, error: Exception) -> StatusError:
-    return bad_request(
-        f"the object provided is unrecognized (must be of type {call.definition.kind}): "
-        f"couldn't get version/kind; json parse error: {error}"
-    )

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
+from cathedra.api.scheme import GroupVersionKind
 from cathedra.api.status import failure
 
 __all__ = ["from_protobuf", "to_protobuf"]
 
 
-def from_protobuf(raw: bytes, target: type[Any]) -> Any:
+def from_protobuf(raw: bytes, kind: GroupVersionKind, target: type[Any]) -> Any:
     """The object in a protobuf body.
 
     Raises:
         StatusError: 400, it cannot be understood.
     """
-    raise failure(415, "UnsupportedMediaType", f"{target.__name__} in protobuf is not understood")
+    raise failure(415, "UnsupportedMediaType", f"{kind.kind} in protobuf is not understood")
 
 
 def to_protobuf(body: bytes) -> bytes | None:

@@ -42,10 +42,11 @@ class _Backend:
 
 
 class Proxy:
-    """Passes requests on to node agents. ``tls`` makes the TLS context for them."""
+    """Passes requests on to node agents. ``token`` is shown to them; ``tls`` makes the TLS context, None is HTTP."""
 
-    def __init__(self, world: World, tls: Callable[[], ssl.SSLContext] | None = None) -> None:
+    def __init__(self, world: World, token: str = "", tls: Callable[[], ssl.SSLContext] | None = None) -> None:
         self._world = world
+        self._token = token
         self._tls = tls
         self._session: aiohttp.ClientSession | None = None
 
@@ -186,8 +187,9 @@ class Proxy:
             import aiohttp
 
             connector = aiohttp.TCPConnector(ssl=self._tls() if self._tls else False)
+            headers = {"Authorization": f"Bearer {self._token}"} if self._token else {}
             self._session = aiohttp.ClientSession(
-                connector=connector, timeout=aiohttp.ClientTimeout(total=None, sock_connect=30)
+                connector=connector, headers=headers, timeout=aiohttp.ClientTimeout(total=None, sock_connect=30)
             )
         return self._session
 

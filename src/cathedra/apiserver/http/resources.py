@@ -5,11 +5,9 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, Final
 
-from cathedra.api.core.core_v1 import Binding
 from cathedra.api.core.meta_v1 import DeleteOptions, StatusDetails
-from cathedra.api.core.policy_v1 import Eviction
 from cathedra.api.field import ErrorList
-from cathedra.api.scheme import GroupResource
+from cathedra.api.scheme import GroupResource, GroupVersionKind
 from cathedra.api.status import StatusError, bad_request, failure, invalid
 from cathedra.apiserver.authorization.authorizer import Attributes, refusal
 from cathedra.apiserver.catalog import Catalog
@@ -32,7 +30,8 @@ from cathedra.client.transport import PatchType
 
 __all__ = ["ResourceHandler", "not_served", "wrong_method"]
 
-_POSTED: Final[dict[str, type[Any]]] = {"binding": Binding, "eviction": Eviction}
+_BINDING: Final = GroupVersionKind("", "v1", "Binding")
+_POSTED: Final = {"binding": _BINDING, "eviction": GroupVersionKind("policy", "v1", "Eviction")}
 _VERBS: Final = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 
 
@@ -84,24 +83,20 @@ class ResourceHandler:
             namespace=target.namespace if definition.namespaced else "",
             name=target.name,
             subresource=target.subresource,
+            release=self._world.gates.release,
         )
-        if version.deprecation_warning:
+        if version.deprecation_warning and self._method_exists(call):
             call.warnings.append(version.deprecation_warning)
         try:
             return await self._dispatch(request, call, send, audit_id)
         except StatusError as error:
             return status_response(error, render.warning_headers(call.warnings))
 
-    async def _dispatch(
-        self, request: Request, call: Call, send: Send, audit_id: bytes
-    ) -> Response | None:
+    async def _dispatch(self, request: Request, call: Call, send: Send, audit_id: bytes) -> Response | None:
         if call.subresource and call.subresource not in _POSTED and not self._has_subresource(call):
             raise not_served()
         verb = call.verb
-        if call.subresource:
-            if verb not in (("create",) if call.subresource in _POSTED else ("get", "update", "patch")):
-                raise wrong_method()
-        elif verb not in call.definition.verbs:
+        if not self._method_exists(call):
             raise wrong_method()
         if verb == "watch":
             return await self._watch(request, call, send, audit_id)
@@ -118,6 +113,14 @@ class ResourceHandler:
         if verb == "delete":
             return await self._delete(request, call)
         return await self._delete_collection(request, call)
+
+    @staticmethod
+    def _method_exists(call: Call) -> bool:
+        if call.subresource in _POSTED:
+            return call.verb == "create"
+        if call.subresource:
+            return call.verb in {"get", "update", "patch"}
+        return call.verb in call.definition.verbs
 
     def _has_subresource(self, call: Call) -> bool:
         allowed = call.version.subresources
@@ -219,7 +222,7 @@ class ResourceHandler:
             field_validation=query.field_validation,
         )
         if call.subresource or call.resource == GroupResource("", "bindings"):
-            kind = _POSTED.get(call.subresource, Binding)
+            kind = _POSTED.get(call.subresource, _BINDING)
             outcome = await connect_create(self._world, call, await decode_object(request, call, kind))
             return json_response({"kind": "Status", "apiVersion": "v1"} | _plain(outcome), 201)
         if call.name:

@@ -17,7 +17,7 @@ class FieldSet:
 
     __slots__ = ("children", "member")
 
-    def __init__(self, member: bool = False, children: dict[str, FieldSet] | None = None) -> None:  # noqa: FBT001, FBT002
+    def __init__(self, member: bool = False, children: dict[str, FieldSet] | None = None) -> None:
         self.member = member
         self.children: dict[str, FieldSet] = children if children is not None else {}
 

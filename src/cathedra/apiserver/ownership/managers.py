@@ -34,6 +34,10 @@ class Manager(NamedTuple):
     api_version: str
     subresource: str = ""
 
+    def same_applier(self, other: Manager) -> bool:
+        """Whether both stand for one applier."""
+        return (self.operation, self.name, self.subresource) == (APPLY, other.name, other.subresource)
+
 
 @dataclass(frozen=True, slots=True)
 class Versioned:
@@ -162,9 +166,7 @@ class Books:
         made.sort(key=lambda e: (e.operation, e.time.micros if e.time else 0, e.manager, e.api_version, e.subresource))
         return tuple(made)
 
-    def update(
-        self, manager: Manager, old: View, new: View, now: Time, ignored: FieldSet, other: OtherViews
-    ) -> Books:
+    def update(self, manager: Manager, old: View, new: View, now: Time, ignored: FieldSet, other: OtherViews) -> Books:
         """After a write that replaced the object. ``other`` shows both states in another API version."""
         managers, comparison = self._moved(None, manager.api_version, old, new, ignored, other, force=True)
         taken = comparison.modified.union(comparison.added).without_subtrees(ignored).difference(_NEVER_TRACKED)
@@ -192,9 +194,11 @@ class Books:
         """
         shape = live.shape
         merged = merge(live.value, applied, shape)
-        last = self.managers.get(manager)
+        # An applier is the same one whatever version he applies in.
+        others = {m: v for m, v in self.managers.items() if not m.same_applier(manager)}
+        last = next((v for m, v in self.managers.items() if m.same_applier(manager)), None)
         fields = field_set(applied, shape).without_subtrees(ignored)
-        books = Books({**self.managers, manager: Versioned(fields, last.time if last else None)})
+        books = Books({**others, manager: Versioned(fields, last.time if last else None)})
         merged = books._pruned(manager, merged, last, shape)
         managers, comparison = books._moved(
             manager, manager.api_version, live, View(merged, shape), ignored, other, force=force

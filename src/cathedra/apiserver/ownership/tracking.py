@@ -14,10 +14,19 @@ from cathedra.api.core.meta_v1 import ManagedFieldsEntry, StatusCause, StatusDet
 from cathedra.api.status import StatusError, bad_request, failure
 from cathedra.api.struct import Time, from_dict, replace, to_dict
 from cathedra.apiserver.ownership.fieldset import FieldSet
-from cathedra.apiserver.ownership.managers import APPLY, BEFORE_FIRST_APPLY, UPDATE, Books, Conflict, Manager, OtherViews, View
+from cathedra.apiserver.ownership.managers import (
+    APPLY,
+    BEFORE_FIRST_APPLY,
+    UPDATE,
+    Books,
+    Conflict,
+    Manager,
+    OtherViews,
+    View,
+)
 from cathedra.apiserver.ownership.resets import reset_fields
 from cathedra.apiserver.ownership.typed import check
-from cathedra.apiserver.patches.schema import Shape, struct_shape
+from cathedra.apiserver.patches.schema import Shape, struct_shape, without_nulls
 from cathedra.apiserver.request import Call
 
 __all__ = ["applied", "tracked"]
@@ -66,7 +75,7 @@ def applied(call: Call, live: Any, body: dict[str, Any], now: float) -> Any:
     except Conflict as error:
         raise _conflict(error) from None
     try:
-        made = call.version.to_hub(from_dict(call.version.type, merged))
+        made = call.version.to_hub(from_dict(call.version.type, without_nulls(merged, struct_shape(call.version.type))))
     except (msgspec.ValidationError, ValueError) as error:
         raise bad_request(str(error)) from None
     return _with_entries(made, books.entries())
@@ -101,7 +110,9 @@ def _other_versions(call: Call, live: Any) -> OtherViews:
         if group != call.definition.group:
             return None
         try:
-            new = call.version.to_hub(from_dict(call.version.type, values))
+            new = call.version.to_hub(
+                from_dict(call.version.type, without_nulls(values, struct_shape(call.version.type)))
+            )
             return _view(call, version, live), _view(call, version, new)
         except (KeyError, msgspec.ValidationError, ValueError):
             return None

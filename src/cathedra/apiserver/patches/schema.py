@@ -15,7 +15,18 @@ from typing import Any, Final
 from cathedra.api.facts import load
 from cathedra.api.struct import KubeStruct, RawJSON, json_names
 
-__all__ = ["ANYTHING", "LEAF", "Leaf", "ListShape", "MapShape", "Shape", "StructShape", "facts_of", "struct_shape"]
+__all__ = [
+    "ANYTHING",
+    "LEAF",
+    "Leaf",
+    "ListShape",
+    "MapShape",
+    "Shape",
+    "StructShape",
+    "facts_of",
+    "struct_shape",
+    "without_nulls",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,3 +176,17 @@ def _shape(hint: Any, facts: dict[str, Any]) -> Shape:
         shape = struct_shape(hint)
         return shape
     return LEAF
+
+
+def without_nulls(value: Any, shape: Shape) -> Any:
+    """Values without explicit nulls, which mean absence; opaque parts are left as they are."""
+    if isinstance(shape, Leaf):
+        return value
+    if isinstance(shape, ListShape):
+        return [without_nulls(item, shape.element) for item in value] if isinstance(value, list) else value
+    if not isinstance(value, dict):
+        return value
+    if isinstance(shape, MapShape):
+        return {key: without_nulls(item, shape.value) for key, item in value.items()}
+    fields = shape.fields
+    return {key: without_nulls(item, fields.get(key, ANYTHING)) for key, item in value.items() if item is not None}

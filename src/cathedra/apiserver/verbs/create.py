@@ -45,7 +45,7 @@ async def create_defaulted(world: World, call: Call, obj: Any) -> Entry:
     if obj.metadata.resource_version:
         raise failure(500, "", "resourceVersion should not be set on objects to be created")
     now = world.clock.now()
-    obj = replace(obj, metadata=replace(fresh(obj.metadata, now, world.random), generation=0))
+    obj = replace(obj, metadata=fresh(obj.metadata, now, world.random))
     obj = call.strategy.prepare_create(obj, context)
     for attempt in range(NAME_ATTEMPTS):
         candidate = obj
@@ -72,7 +72,7 @@ def in_namespace(call: Call, obj: Any) -> Any:
     if not namespace and call.definition.namespaced:
         return replace(obj, metadata=replace(obj.metadata, namespace=call.namespace))
     if not call.definition.namespaced:
-        return obj
+        return replace(obj, metadata=replace(obj.metadata, namespace=""))
     raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
 
 

@@ -9,14 +9,9 @@ from typing import Any, Final
 from cathedra.api.core.meta_v1 import ObjectMeta, OwnerReference
 from cathedra.api.definition import ResourceDefinition
 from cathedra.api.field import ErrorList, FieldPath
-from cathedra.api.struct import Time, replace
-from cathedra.apiserver.verbs.names import (
-    dns_label_problems,
-    label_value_problems,
-    name_rule,
-    path_segment_problems,
-    qualified_name_problems,
-)
+from cathedra.api.struct import Time, replace, to_dict
+from cathedra.api.validation.formats import dns_label, label_value, masked, qualified_name
+from cathedra.apiserver.verbs.names import name_rule, path_segment_problems
 
 __all__ = ["common_create_errors", "create_errors", "fresh", "kept", "repeated_errors", "update_errors"]
 
@@ -69,7 +64,7 @@ def create_errors(definition: ResourceDefinition[Any], metadata: ObjectMeta) -> 
     errors = ErrorList()
     problems = name_rule(definition.group_resource)
     if metadata.generate_name:
-        for problem in problems(_masked(metadata.generate_name)):
+        for problem in problems(masked(metadata.generate_name)):
             errors.invalid(METADATA.child("generateName"), metadata.generate_name, problem)
     if not metadata.name:
         errors.required(METADATA.child("name"), "name or generateName is required")
@@ -80,7 +75,7 @@ def create_errors(definition: ResourceDefinition[Any], metadata: ObjectMeta) -> 
         if not metadata.namespace:
             errors.required(METADATA.child("namespace"))
         else:
-            for problem in dns_label_problems(metadata.namespace):
+            for problem in dns_label(metadata.namespace):
                 errors.invalid(METADATA.child("namespace"), metadata.namespace, problem)
     elif metadata.namespace:
         errors.forbidden(METADATA.child("namespace"), "not allowed on this type")
@@ -128,22 +123,17 @@ def repeated_errors(new: ObjectMeta) -> ErrorList:
     return errors
 
 
-def _masked(prefix: str) -> str:
-    """A prefix as it would be within a name: what is generated ends it well."""
-    return prefix[:-1] + "a" if len(prefix) > 1 and prefix.endswith("-") else prefix
-
-
 def _shared_errors(errors: ErrorList, metadata: ObjectMeta) -> None:
     path = METADATA.child("labels")
     for key, value in metadata.labels.items():
-        for problem in qualified_name_problems(key):
+        for problem in qualified_name(key):
             errors.invalid(path, key, problem)
-        for problem in label_value_problems(value):
+        for problem in label_value(value):
             errors.invalid(path, value, problem)
     path = METADATA.child("annotations")
     size = 0
     for key, value in metadata.annotations.items():
-        for problem in qualified_name_problems(key.lower()):
+        for problem in qualified_name(key.lower()):
             errors.invalid(path, key, problem)
         size += len(key.encode()) + len(value.encode())
     if size > ANNOTATIONS_LIMIT:
@@ -164,12 +154,12 @@ def _owner_errors(errors: ErrorList, owners: tuple[OwnerReference, ...]) -> None
         if not owner.uid:
             errors.invalid(path.child("uid"), owner.uid, "must not be empty")
         if owner.api_version == "v1" and owner.kind == "Event":
-            errors.invalid(path, owner, "/v1, Kind=Event is disallowed from being an owner")
+            errors.invalid(path, _shown(owner), "/v1, Kind=Event is disallowed from being an owner")
         if owner.controller:
             if controller is not None:
                 errors.invalid(
                     path,
-                    owners,
+                    [_shown(reference) for reference in owners],
                     'Only one reference can have Controller set to true. Found "true" in references for '
                     f"{controller.kind}/{controller.name} and {owner.kind}/{owner.name}",
                 )
@@ -179,8 +169,8 @@ def _owner_errors(errors: ErrorList, owners: tuple[OwnerReference, ...]) -> None
 def _finalizer_errors(errors: ErrorList, finalizers: tuple[str, ...]) -> None:
     path = METADATA.child("finalizers")
     for position, finalizer in enumerate(finalizers):
-        for problem in qualified_name_problems(finalizer):
-            errors.invalid(path.index(position), finalizer, problem)
+        for problem in qualified_name(finalizer):
+            errors.invalid(path, finalizer, problem)
         if "/" not in finalizer and finalizer not in STANDARD_FINALIZERS:
             errors.invalid(
                 path.index(position),
@@ -189,3 +179,10 @@ def _finalizer_errors(errors: ErrorList, finalizers: tuple[str, ...]) -> None:
             )
     if "orphan" in finalizers and "foregroundDeletion" in finalizers:
         errors.invalid(path, list(finalizers), "finalizer orphan and foregroundDeletion cannot be both set")
+
+
+def _shown(owner: OwnerReference) -> dict[str, Any]:
+    """An owner in the order in which Kubernetes writes its fields."""
+    plain = to_dict(owner)
+    order = ("apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion")
+    return {key: plain[key] for key in order if key in plain}

@@ -6,19 +6,18 @@ import json
 from dataclasses import dataclass
 from typing import Any, Final
 
-import msgspec
-
 from cathedra.api.core.meta_v1 import StatusDetails
+from cathedra.api.decoding import DecodeError, decode_values
 from cathedra.api.field import ErrorList
 from cathedra.api.status import StatusError, bad_request, conflict, failure, invalid, not_found
-from cathedra.api.struct import from_dict, replace, to_dict
+from cathedra.api.struct import replace, to_dict
 from cathedra.apiserver.ownership.tracking import applied, tracked
 from cathedra.apiserver.patches.json_patch import JSONPatchError, json_patch
 from cathedra.apiserver.patches.merge_patch import merge_patch
 from cathedra.apiserver.patches.schema import struct_shape
 from cathedra.apiserver.patches.strategic import StrategicPatchError, go_map, strategic_patch
 from cathedra.apiserver.registry.entry import Entry
-from cathedra.apiserver.request import Call
+from cathedra.apiserver.request import Call, note_problems
 from cathedra.apiserver.verbs.create import create_defaulted, in_namespace
 from cathedra.apiserver.verbs.update import as_addressed, change
 from cathedra.apiserver.verbs.world import World
@@ -127,11 +126,15 @@ def _decoded(call: Call, patch_type: PatchType, before: Any, after: Any, body: A
     Raises:
         StatusError: 422, they are none.
     """
-    shown = go_map(body) if patch_type is PatchType.STRATEGIC else json.dumps(
-        _as_patched(before, after), separators=(",", ":"), ensure_ascii=False
+    shown = (
+        go_map(body)
+        if patch_type is PatchType.STRATEGIC
+        else json.dumps(_as_patched(before, after), separators=(",", ":"), ensure_ascii=False)
     )
     if not isinstance(after, dict):
-        raise _undecodable(shown, f"json: cannot unmarshal {_go_kind(after)} into Go value of type map[string]interface {{}}")
+        raise _undecodable(
+            shown, f"json: cannot unmarshal {_go_kind(after)} into Go value of type map[string]interface {{}}"
+        )
     values = dict(after)
     kind, api_version = values.pop("kind", ""), values.pop("apiVersion", "")
     if patch_type is not PatchType.STRATEGIC:
@@ -139,9 +142,12 @@ def _decoded(call: Call, patch_type: PatchType, before: Any, after: Any, body: A
         if problem:
             raise _undecodable(shown, problem)
     try:
-        return call.version.to_hub(from_dict(call.version.type, values))
-    except (msgspec.ValidationError, ValueError) as error:
+        decoded = decode_values(call.version.type, call.gvk, values, call.release)
+    except DecodeError as error:
         raise _undecodable(shown, str(error)) from None
+    if decoded.problems:
+        note_problems(call, decoded.problems, lambda text: _undecodable(shown, text))
+    return call.version.to_hub(decoded.object)
 
 
 def _kind_problem(call: Call, kind: Any, api_version: Any) -> str:
