@@ -41,7 +41,8 @@ class Handler(Generic[T]):
 class Informer(Generic[T]):
     """A store that follows one resource, and its handlers.
 
-    An object that vanished while the informer was not watching is reported deleted with the last state known here.
+    An object that vanished while the informer was not watching is reported deleted with the last state known here. A
+    resource that the server does not serve counts as empty.
     """
 
     def __init__(
@@ -119,11 +120,24 @@ class Informer(Generic[T]):
                 self._resource_version = ""
                 if error.is_expired and self._clock.monotonic() - self._listed_at > 1.0:
                     continue
-                _LOG.warning("%s: list and watch refused: %s", self.ref.resource, error)
+                if error.is_not_found:
+                    self._nothing_served()
+                _LOG.log(
+                    logging.DEBUG if error.is_not_found else logging.WARNING,
+                    "%s: list and watch refused: %s",
+                    self.ref.resource,
+                    error,
+                )
                 await self._clock.sleep(backoff.delay())
             except ConnectionError as error:
                 _LOG.info("%s: no connection: %s", self.ref.resource, error)
                 await self._clock.sleep(backoff.delay())
+
+    def _nothing_served(self) -> None:
+        """A resource that the server does not have is empty; it may come later, so it is asked for again."""
+        for obj in self.store.list():
+            self._remove(obj)
+        self._synced.set()
 
     async def _list(self) -> None:
         page = await self._resource.list(self._label_selector, self._field_selector)

@@ -11,6 +11,7 @@ import random as random_module
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 
+from cathedra.api.definitions import all_definitions
 from cathedra.api.gates import FeatureGates
 from cathedra.client.client import Client
 from cathedra.client.informer import SharedInformers
@@ -141,20 +142,14 @@ def served_resources(gates: FeatureGates) -> tuple[ResourceRef[Any], ...]:
 
     Events are left out: they have no owners and end on their own.
     """
-    # Imported here, as a manager that is told what is served does not need the whole tree of kinds.
-    from cathedra.api.definitions import all_definitions
-
-    return tuple(
-        ResourceRef(
-            definition.group,
-            definition.versions[0].name,
-            definition.plural,
-            definition.kind,
-            definition.namespaced,
-            definition.versions[0].type,
-        )
-        for definition in all_definitions(gates)
-        if {"list", "watch", "delete"} <= set(definition.verbs)
-        and definition.kind != "Event"
-        and (not definition.gate or gates[definition.gate])
-    )
+    refs = []
+    for definition in all_definitions(gates):
+        if definition.kind == "Event" or not {"list", "watch", "delete"} <= set(definition.verbs):
+            continue
+        if definition.gate and not gates[definition.gate]:
+            continue
+        version = next((version for version in definition.versions if version.served_by_default), None)
+        if version is not None:
+            names = (definition.group, version.name, definition.plural, definition.kind)
+            refs.append(ResourceRef(*names, definition.namespaced, version.type))
+    return tuple(refs)

@@ -7,7 +7,8 @@ from collections.abc import Awaitable, Callable
 
 from cathedra.api.core.core_v1 import Pod, PodSpec
 from cathedra.api.core.meta_v1 import ObjectMeta
-from cathedra.api.status import internal_error
+from cathedra.api.scheme import GroupResource
+from cathedra.api.status import internal_error, not_found
 from cathedra.api.struct import replace
 from cathedra.client.client import Client
 from cathedra.client.informer import Informer, SharedInformers
@@ -150,3 +151,15 @@ def test_shared_informers_are_one_per_resource_and_start_late_ones_too() -> None
         assert server.watches == 0
 
     run_virtual(main())
+
+
+def test_a_resource_that_is_not_served_is_empty_until_it_comes() -> None:
+    async def body(s: Setting) -> None:
+        missing = not_found(GroupResource("", "pods"), "")
+        s.server.failures.append(missing)
+        await s.informer.wait_synced()
+        assert s.informer.store.list() == ()
+        await s.create("a")
+        await asyncio.sleep(10)
+
+    assert play(body).heard == ["+a"]

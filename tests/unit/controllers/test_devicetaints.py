@@ -6,20 +6,24 @@ from typing import Any
 
 import pytest
 
-from cathedra.api.core.core_v1 import Pod, PodResourceClaim, PodSpec, PodStatus
+from cathedra.api.core.core_v1 import Container, Pod, PodResourceClaim, PodSpec, PodStatus
 from cathedra.api.core.meta_v1 import ObjectMeta
 from cathedra.api.resource import (
     AllocationResult,
     Device,
     DeviceAllocationResult,
+    DeviceClaim,
+    DeviceRequest,
     DeviceRequestAllocationResult,
     DeviceTaint,
     DeviceTaintRule,
     DeviceTaintRuleSpec,
     DeviceTaintSelector,
     DeviceToleration,
+    ExactDeviceRequest,
     ResourceClaim,
     ResourceClaimConsumerReference,
+    ResourceClaimSpec,
     ResourceClaimStatus,
     ResourcePool,
     ResourceSlice,
@@ -30,6 +34,10 @@ from cathedra.client.resources import DEVICETAINTRULES, PODS, RESOURCECLAIMS, RE
 from cathedra.controllers.devicetaints.controller import DeviceTaintEvictionController
 from cathedra.controllers.devicetaints.rulestatus import dry_run, progress
 from tests.unit.controllers.world import World, play, settle
+
+SPEC = ResourceClaimSpec(
+    devices=DeviceClaim(requests=(DeviceRequest(name="r", exactly=ExactDeviceRequest(device_class_name="c")),))
+)
 
 
 def slice_(name: str, *devices: Device, generation: int = 1) -> ResourceSlice:
@@ -45,7 +53,8 @@ def taint(world: World, effect: str = "NoExecute") -> DeviceTaint:
 async def user(world: World, name: str, device: str, *tolerations: DeviceToleration) -> Pod:
     """A running pod with a claim on a device."""
     entry = PodResourceClaim(name="x", resource_claim_name=name)
-    spec = PodSpec(node_name="n1", resource_claims=(entry,), termination_grace_period_seconds=0)
+    containers = (Container(name="c", image="i"),)
+    spec = PodSpec(containers=containers, node_name="n1", resource_claims=(entry,), termination_grace_period_seconds=0)
     metadata = ObjectMeta(name=name, namespace="default")
     pod = await world.create(PODS, Pod(metadata=metadata, spec=spec, status=PodStatus(phase="Running")))
     result = DeviceRequestAllocationResult(request="r", driver="d", pool="pool", device=device, tolerations=tolerations)
@@ -53,7 +62,7 @@ async def user(world: World, name: str, device: str, *tolerations: DeviceTolerat
         allocation=AllocationResult(devices=DeviceAllocationResult(results=(result,))),
         reserved_for=(ResourceClaimConsumerReference(resource="pods", name=name, uid=pod.metadata.uid),),
     )
-    await world.create(RESOURCECLAIMS, ResourceClaim(metadata=metadata, status=status))
+    await world.create(RESOURCECLAIMS, ResourceClaim(metadata=metadata, spec=SPEC, status=status))
     return pod
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from cathedra.api.core.core_v1 import ConfigMap, Node
 from cathedra.api.core.meta_v1 import ObjectMeta, OwnerReference
-from cathedra.api.resource import ResourceSlice
+from cathedra.api.resource import ResourcePool, ResourceSlice, ResourceSliceSpec
 from cathedra.api.struct import KubeStruct
 from cathedra.client.objects import metadata_of, with_metadata
 from cathedra.client.resources import CONFIGMAPS, EVENTS, NODES, RESOURCESLICES, SECRETS
@@ -31,6 +31,12 @@ def owner_reference(owner: KubeStruct, kind: str = "ConfigMap", **changes: Any) 
 async def make(world: World, name: str, *owners: OwnerReference, finalizers: tuple[str, ...] = ()) -> ConfigMap:
     metadata = ObjectMeta(name=name, namespace="default", owner_references=owners, finalizers=finalizers)
     return await world.create(CONFIGMAPS, ConfigMap(metadata=metadata))
+
+
+def slice_(name: str, *owners: OwnerReference) -> ResourceSlice:
+    pool = ResourcePool(name="pool", generation=1, resource_slice_count=1)
+    spec = ResourceSliceSpec(driver="d.example.com", pool=pool, all_nodes=True)
+    return ResourceSlice(metadata=ObjectMeta(name=name, owner_references=owners), spec=spec)
 
 
 async def left(world: World) -> list[str]:
@@ -123,9 +129,8 @@ def test_orphaning_leaves_the_dependents_without_reference() -> None:
 def test_slices_go_with_their_node() -> None:
     async def story(world: World) -> None:
         node = await world.create(NODES, Node(metadata=ObjectMeta(name="n1")))
-        owned = ObjectMeta(name="owned", owner_references=(owner_reference(node, "Node"),))
-        await world.create(RESOURCESLICES, ResourceSlice(metadata=owned))
-        await world.create(RESOURCESLICES, ResourceSlice(metadata=ObjectMeta(name="by-hand")))
+        await world.create(RESOURCESLICES, slice_("owned", owner_reference(node, "Node")))
+        await world.create(RESOURCESLICES, slice_("by-hand"))
         await settle()
         await world.of(NODES).delete("n1")
         await settle(1)
@@ -140,7 +145,7 @@ def test_nothing_is_deleted_on_a_guess(kind: str) -> None:
 
     async def story(world: World) -> None:
         nobody = OwnerReference(api_version="v1", kind=kind, name="x", uid="u")
-        await world.create(RESOURCESLICES, ResourceSlice(metadata=ObjectMeta(name="s", owner_references=(nobody,))))
+        await world.create(RESOURCESLICES, slice_("s", nobody))
         await settle(60)
         assert await world.names(RESOURCESLICES) == ["s"]
         if kind == "ConfigMap":

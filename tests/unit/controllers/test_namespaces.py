@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from cathedra.api.core.core_v1 import ConfigMap, Namespace, NamespaceSpec, Pod, PodSpec
+from cathedra.api.core.core_v1 import ConfigMap, Container, Namespace, NamespaceSpec, Pod, PodSpec
 from cathedra.api.core.meta_v1 import ObjectMeta
 from cathedra.api.struct import replace
 from cathedra.client.objects import with_metadata
@@ -93,7 +93,8 @@ def test_content_goes_first_and_what_holds_it_is_told() -> None:
 def test_pods_end_before_anything_else_is_taken_away() -> None:
     async def story(world: World) -> None:
         await make(world)
-        spec = PodSpec(node_name="n1", termination_grace_period_seconds=8)
+        containers = (Container(name="c", image="i"),)
+        spec = PodSpec(containers=containers, node_name="n1", termination_grace_period_seconds=8)
         await world.create(PODS, Pod(metadata=ObjectMeta(name="p", namespace="ns"), spec=spec))
         await world.create(CONFIGMAPS, ConfigMap(metadata=ObjectMeta(name="needed", namespace="ns")))
         await world.of(NAMESPACES).delete("ns")

@@ -6,6 +6,7 @@ import asyncio
 
 from cathedra.api.core.coordination_v1 import Lease, LeaseSpec
 from cathedra.api.core.core_v1 import (
+    Container,
     Node,
     NodeCondition,
     NodeSpec,
@@ -51,7 +52,8 @@ async def beat(world: World, *names: str) -> None:
 
 async def pod(world: World, name: str, node: str = "", *tolerations: Toleration) -> Pod:
     ready = PodCondition(type="Ready", status="True", last_transition_time=Time(world.clock.now()))
-    spec = PodSpec(node_name=node, tolerations=tolerations, termination_grace_period_seconds=30)
+    containers = (Container(name="c", image="i"),)
+    spec = PodSpec(containers=containers, node_name=node, tolerations=tolerations, termination_grace_period_seconds=30)
     metadata = ObjectMeta(name=name, namespace="default")
     return await world.create(
         PODS, Pod(metadata=metadata, spec=spec, status=PodStatus(phase="Running", conditions=(ready,)))
@@ -75,7 +77,7 @@ def test_a_silent_node_becomes_unknown_and_unreachable_and_its_pods_not_ready() 
         heart = asyncio.ensure_future(beat(world, "live"))
         await settle(45)
         assert await taints(world, "dead") == set()
-        await settle(15)
+        await settle(20)
         conditions = {c.type: c for c in (await world.of(NODES).get("dead")).status.conditions}
         assert {c.status for c in conditions.values()} == {"Unknown"}
         assert conditions["Ready"].reason == "NodeStatusUnknown"

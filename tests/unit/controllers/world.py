@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import random
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 from cathedra.api.core.core_v1 import Event, Pod
-from cathedra.api.definition import RequestContext, ResourceDefinition, Strategy
 from cathedra.api.gates import FeatureGates
 from cathedra.api.struct import KubeStruct, replace
 from cathedra.apiserver.config import ServerConfig
@@ -21,7 +19,6 @@ from cathedra.client.resources import EVENTS, PODS
 from cathedra.client.transport import ResourceRef, Transport
 from cathedra.clock import LoopClock, run_virtual
 from cathedra.controllers.controller import Controller, ControllerContext
-from tests.unit.apiserver.plain_definitions import plain_definitions
 
 T = TypeVar("T", bound=KubeStruct)
 R = TypeVar("R")
@@ -122,19 +119,5 @@ def play(
 async def open_server(gates: FeatureGates) -> APIServer:
     """An API server with a memory store, in this event loop's time."""
     clock = LoopClock(asyncio.get_running_loop())
-    config = ServerConfig(gates=gates, definitions=tuple(map(_with_finalize, plain_definitions())))
+    config = ServerConfig(gates=gates)
     return await APIServer.open(config, clock=clock, random=random.Random(2))
-
-
-class _FinalizeDoor(Strategy[Any]):
-    """Takes the finalizers of a namespace and nothing else."""
-
-    def prepare_update(self, new: Any, old: Any, context: RequestContext) -> Any:
-        return replace(old, spec=replace(old.spec, finalizers=new.spec.finalizers))
-
-
-def _with_finalize(definition: ResourceDefinition[Any]) -> ResourceDefinition[Any]:
-    if definition.plural != "namespaces":
-        return definition
-    doors = {**definition.subresources, "finalize": _FinalizeDoor()}
-    return dataclasses.replace(definition, subresources=doors)

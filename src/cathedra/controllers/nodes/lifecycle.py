@@ -8,6 +8,7 @@ when so much is broken that the fault is probably not the nodes' (spec: controll
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -32,6 +33,8 @@ from cathedra.controllers.nodes.taints import (
 from cathedra.controllers.podstates import is_ready, with_condition
 
 __all__ = ["LifecycleTiming", "NodeLifecycleController"]
+
+_LOG = logging.getLogger(__name__)
 
 LEASE_NAMESPACE: Final = "kube-node-lease"
 BY_NODE: Final = "pod-node"
@@ -141,9 +144,9 @@ class NodeLifecycleController:
             for node in self._nodes.store.list():
                 try:
                     await self._look_at(node)
-                except (StatusError, ConnectionError):
+                except (StatusError, ConnectionError) as error:
                     # The next round looks again.
-                    continue
+                    _LOG.debug("node %s: %s", node.metadata.name, error)
             await self._sync_no_execute()
             await self._clock.sleep(self._timing.period)
 
@@ -236,9 +239,9 @@ class NodeLifecycleController:
                 wanted = "" if everything_down else no_execute_key(node)
                 try:
                     await self._set_no_execute(node, wanted, zone, rate)
-                except (StatusError, ConnectionError):
+                except (StatusError, ConnectionError) as error:
                     # The next round tries again with what the node looks like then.
-                    continue
+                    _LOG.debug("node %s: %s", node.metadata.name, error)
 
     def _rate(self, cluster: int, zone: int, unhealthy: int) -> float:
         partial = unhealthy > 2 and unhealthy < zone and unhealthy / zone >= self._timing.unhealthy_share

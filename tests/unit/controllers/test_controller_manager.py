@@ -1,0 +1,150 @@
+"""All controllers together, on one API server."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+
+import pytest
+
+from cathedra.api.core.batch_v1 import Job, JobSpec
+from cathedra.api.core.core_v1 import Container, Namespace, PodResourceClaim, PodSpec, PodTemplateSpec
+from cathedra.api.core.meta_v1 import ObjectMeta
+from cathedra.client.client import Client
+from cathedra.client.leaderelection import LeaderElector
+from cathedra.client.resources import (
+    CONFIGMAPS,
+    JOBS,
+    LEASES,
+    NAMESPACES,
+    PODS,
+    RESOURCECLAIMS,
+    RESOURCECLAIMTEMPLATES,
+    SERVICEACCOUNTS,
+)
+from cathedra.clock import run_virtual
+from cathedra.controllers.controller_manager import CONTROLLERS, ControllerManager, UnknownController
+from tests.unit.controllers.test_resourceclaim import template
+from tests.unit.controllers.world import GATES, World, open_server, settle
+
+
+def job_with_claims(completions: int) -> Job:
+    entry = PodResourceClaim(name="gpu", resource_claim_template_name="tpl")
+    spec = PodSpec(
+        containers=(Container(name="c", image="i"),),
+        restart_policy="Never",
+        resource_claims=(entry,),
+        termination_grace_period_seconds=0,
+    )
+    return Job(
+        metadata=ObjectMeta(name="j", namespace="default"),
+        spec=JobSpec(completions=completions, parallelism=2, template=PodTemplateSpec(spec=spec)),
+    )
+
+
+async def started(world: World, client: Client) -> asyncio.Task[None]:
+    manager = ControllerManager(client, clock=world.clock, random=random.Random(3), gates=GATES, root_ca="PEM")
+    return asyncio.create_task(manager.run())
+
+
+async def stop(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+def test_a_job_with_claims_runs_and_leaves_nothing_behind() -> None:
+    async def main() -> None:
+        server = await open_server(GATES)
+        world = World(server.transport())
+        task = await started(world, Client(server.transport("system:kube-controller-manager"), clock=world.clock))
+        await settle()
+        await world.create(RESOURCECLAIMTEMPLATES, template())
+        await world.create(JOBS, job_with_claims(4))
+        for _ in range(4):
+            await settle()
+            pods = [pod for pod in await world.list(PODS) if pod.status.phase not in ("Succeeded", "Failed")]
+            assert len(await world.list(RESOURCECLAIMS)) == len(pods) <= 2
+            assert all(pod.status.resource_claim_statuses for pod in pods)
+            await world.finish(pods[0].metadata.name)
+        await settle()
+        done = (await world.of(JOBS).get("j")).status
+        assert (done.succeeded, done.active) == (4, 0)
+        assert {c.type for c in done.conditions if c.status == "True"} == {"SuccessCriteriaMet", "Complete"}
+        assert await world.list(RESOURCECLAIMS) == ()
+        await world.of(JOBS).delete("j", propagation_policy="Foreground")
+        await settle()
+        assert await world.names(JOBS) == []
+        assert await world.names(PODS) == []
+        await stop(task)
+        await server.close()
+
+    run_virtual(main())
+
+
+def test_a_namespace_comes_and_goes_with_everything_in_it() -> None:
+    async def main() -> None:
+        server = await open_server(GATES)
+        world = World(server.transport())
+        task = await started(world, Client(server.transport("system:kube-controller-manager"), clock=world.clock))
+        await world.create(NAMESPACES, Namespace(metadata=ObjectMeta(name="team")))
+        await settle()
+        assert await world.names(SERVICEACCOUNTS, "team") == ["default"]
+        assert await world.names(CONFIGMAPS, "team") == ["kube-root-ca.crt"]
+        await world.of(NAMESPACES).delete("team")
+        await settle(6)
+        assert "team" not in await world.names(NAMESPACES)
+        await stop(task)
+        await server.close()
+
+    run_virtual(main())
+
+
+def test_of_two_managers_one_works_and_the_other_takes_over() -> None:
+    async def main() -> None:
+        server = await open_server(GATES)
+        world = World(server.transport())
+        tasks = []
+        for identity in ("a", "b"):
+            client = Client(server.transport("system:kube-controller-manager"), clock=world.clock)
+            elector = LeaderElector(client, "kube-controller-manager", identity, clock=world.clock)
+            manager = ControllerManager(
+                client, clock=world.clock, random=random.Random(3), gates=GATES, elector=elector
+            )
+            tasks.append(asyncio.create_task(manager.run()))
+            await settle()
+        lease = await world.of(LEASES, "kube-system").get("kube-controller-manager")
+        assert lease.spec.holder_identity == "a"
+        await stop(tasks[0])
+        await settle(5)
+        lease = await world.of(LEASES, "kube-system").get("kube-controller-manager")
+        assert lease.spec.holder_identity == "b"
+        await world.of(SERVICEACCOUNTS).delete("default")
+        await settle()
+        assert await world.names(SERVICEACCOUNTS) == ["default"]
+        await stop(tasks[1])
+        await server.close()
+
+    run_virtual(main())
+
+
+def test_only_known_controllers_can_be_chosen() -> None:
+    async def main() -> None:
+        server = await open_server(GATES)
+        world = World(server.transport())
+
+        def made(*names: str) -> ControllerManager:
+            return ControllerManager(
+                world.client, clock=world.clock, random=random.Random(3), gates=GATES, controllers=names
+            )
+
+        with pytest.raises(UnknownController, match="known controllers"):
+            made("no-such-controller")
+        assert [controller.name for controller in made("job-controller").controllers] == ["job-controller"]
+        await server.close()
+
+    run_virtual(main())
+
+
+def test_controllers_are_listed_under_their_own_names() -> None:
+    assert all(getattr(make, "name", None) == name for name, make in CONTROLLERS.items())
