@@ -163,7 +163,7 @@ class _Alpha:
         return podresources_v1alpha1_pb2.ListPodResourcesResponse(pod_resources=pods)
 
 
-class _RateLimit(grpc.aio.ServerInterceptor[Any, Any]):
+class _RateLimit(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # generic in the stubs alone
     """A token bucket in front of all methods."""
 
     def __init__(self, bucket: TokenBucket) -> None:
