@@ -91,11 +91,9 @@ def _shown(value: Any) -> str:
         return json.dumps(value, ensure_ascii=False)
     if isinstance(value, (int, float)):
         return str(value)
-    from cathedra.api.struct import Quantity, Time, encode
+    from cathedra.api.goform import go_form
 
-    if isinstance(value, (Quantity, Time)):
-        return f'"{value}"'
-    return encode(value).decode()
+    return go_form(value)
 
 
 class ErrorList(list[FieldError]):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from cathedra.api import resource
 from cathedra.api.core import resource_v1alpha3
-from cathedra.api.struct import Time, replace
+from cathedra.api.struct import Quantity, Time, replace
 
 __all__ = [
     "UndefaultedMode",
@@ -16,6 +16,9 @@ __all__ = [
     "default_taint_rule",
     "default_template",
 ]
+
+
+_ONE: Final = Quantity("1")
 
 
 class UndefaultedMode(str):
@@ -86,6 +89,9 @@ def _tolerations(tolerations: tuple[resource.DeviceToleration, ...]) -> tuple[re
 def default_slice(piece: resource.ResourceSlice, now: float) -> resource.ResourceSlice:
     """A slice whose taints say since when."""
     devices = piece.spec.devices
+    if any(device.node_allocatable_resource_mappings for device in devices):
+        devices = tuple(_multiplied(device) for device in devices)
+        piece = replace(piece, spec=replace(piece.spec, devices=devices))
     if all(taint.time_added is not None for device in devices for taint in device.taints):
         return piece
     dated = tuple(
@@ -93,6 +99,15 @@ def default_slice(piece: resource.ResourceSlice, now: float) -> resource.Resourc
         for device in devices
     )
     return replace(piece, spec=replace(piece.spec, devices=dated))
+
+
+def _multiplied(device: resource.Device) -> resource.Device:
+    """The device with the multiplier of release 1.36, which is one."""
+    mappings = {
+        name: mapping if mapping.allocation_multiplier is not None else replace(mapping, allocation_multiplier=_ONE)
+        for name, mapping in device.node_allocatable_resource_mappings.items()
+    }
+    return replace(device, node_allocatable_resource_mappings=mappings)
 
 
 def _dated(taint: resource.DeviceTaint, now: float) -> resource.DeviceTaint:

@@ -114,6 +114,7 @@ def claim_status(
         devices = ()
     if not consumable:
         devices = tuple(replace(device, share_id=None) for device in devices)
+    devices = tuple(d if d.conditions or d.conditions is None else replace(d, conditions=None) for d in devices)
     if reports:
         gone = {_identity(result) for result in before}
         gone -= {_identity(result) for result in (allocation.devices.results if allocation is not None else ())}

@@ -23,7 +23,7 @@ def slice_spec(
     devices = result.devices
     if any(per_device.values()) or not _open_lists(old, gates) or not _open_policies(old, gates):
         devices = tuple(_device(device, per_device, old, gates) for device in devices)
-    if not _open_groups(old, gates):
+    if devices and not _open_groups(old, gates):
         devices = tuple(_without_groups(device) for device in devices)
     counters = result.shared_counters
     if not (devices is EMPTY_LIST and counters) and not (counters is EMPTY_LIST and devices):

@@ -7,7 +7,7 @@ from typing import Final
 
 from cathedra.api.field import ErrorList, FieldPath
 from cathedra.api.validation import formats
-from cathedra.api.validation.formats import check
+from cathedra.api.validation.formats import check, unique
 
 __all__ = ["validate_binding_conditions", "validate_skipped_operations"]
 
@@ -20,19 +20,12 @@ def validate_binding_conditions(
 ) -> None:
     """Binding conditions and failure conditions: both or none, no name twice."""
     success_path, failure_path = path.child("bindingConditions"), path.child("bindingFailureConditions")
-    seen: set[str] = set()
     _names(errors, success_path, conditions)
-    for position, name in enumerate(conditions):
-        if name in seen:
-            errors.duplicate(success_path.index(position), name)
-        seen.add(name)
     _names(errors, failure_path, failures)
-    failed: set[str] = set()
+    unique(errors, success_path, conditions)
+    unique(errors, failure_path, failures)
     for position, name in enumerate(failures):
-        if name in failed:
-            errors.duplicate(failure_path.index(position), name)
-        failed.add(name)
-        if name in seen:
+        if name in conditions:
             errors.invalid(
                 failure_path.index(position), name, "bindingFailureConditions must not overlap with bindingConditions"
             )

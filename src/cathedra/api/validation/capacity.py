@@ -62,7 +62,7 @@ def _values(
                 errors.invalid(path.index(position), item, f"option is larger than capacity value: {value}")
             amount = item.nanos if gates["DRAFractionalCapacityRange"] else item.value()
             if amount in seen:
-                errors.duplicate(path.index(position), amount if not gates["DRAFractionalCapacityRange"] else item)
+                errors.duplicate(path.index(position), str(item if gates["DRAFractionalCapacityRange"] else amount))
             seen.add(amount)
     if default not in values:
         errors.invalid(path, default, "default value is not valid according to the requestPolicy")

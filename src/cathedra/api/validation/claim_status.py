@@ -21,7 +21,7 @@ from cathedra.api.validation.claims import (
 )
 from cathedra.api.validation.conditions import validate_conditions, validate_node_selector
 from cathedra.api.validation.device_names import validate_driver_name, validate_opaque, validate_pool_name
-from cathedra.api.validation.formats import check, longer_than
+from cathedra.api.validation.formats import check, longer_than, unique
 
 __all__ = ["validate_status_update"]
 
@@ -88,7 +88,6 @@ def _reservations(errors: ErrorList, new: resource.ResourceClaim, old: resource.
     if len(reserved) > MAX_RESERVED:
         errors.too_many(path, len(reserved), MAX_RESERVED)
     else:
-        seen: set[str] = set()
         for position, consumer in enumerate(reserved):
             where = path.index(position)
             for name, value in (
@@ -98,9 +97,7 @@ def _reservations(errors: ErrorList, new: resource.ResourceClaim, old: resource.
             ):
                 if not value:
                     errors.required(where.child(name))
-            if consumer.uid in seen:
-                errors.duplicate(where, consumer.uid)
-            seen.add(consumer.uid)
+        unique(errors, path, [consumer.uid for consumer in reserved])
     if not reserved:
         return
     if new.status.allocation is None:
@@ -113,14 +110,14 @@ def _reservations(errors: ErrorList, new: resource.ResourceClaim, old: resource.
 
 
 def _devices(errors: ErrorList, status: resource.ResourceClaimStatus, allocated: set[Identity]) -> None:
+    path = _STATUS.child("devices")
+    for position, device in enumerate(status.devices):
+        _device(errors, path.index(position), device, allocated)
     seen: set[Identity] = set()
     for position, device in enumerate(status.devices):
-        where = _STATUS.child("devices").index(position)
-        _device(errors, where, device, allocated)
-        identity = _identity(device)
-        if identity in seen:
-            errors.duplicate(where, _shown(device))
-        seen.add(identity)
+        if _identity(device) in seen:
+            errors.duplicate(path.index(position), _shown(device))
+        seen.add(_identity(device))
 
 
 def _shown(device: resource.AllocatedDeviceStatus) -> dict[str, Any]:
@@ -141,9 +138,7 @@ def _device(
     if device.share_id is not None:
         check(errors, path.child("shareID"), device.share_id, formats.uuid)
     if _identity(device) not in allocated:
-        shown = {key: value for key, value in _shown(device).items() if key != "ShareID"}
-        shown["ShareID"] = device.share_id
-        errors.invalid(path, shown, "must be an allocated device in the claim")
+        errors.invalid(path, _shown(device), "must be an allocated device in the claim")
     conditions = device.conditions or ()
     if len(conditions) > MAX_CONDITIONS:
         errors.too_many(path.child("conditions"), len(conditions), MAX_CONDITIONS)
@@ -162,12 +157,9 @@ def _network(errors: ErrorList, path: FieldPath, data: resource.NetworkDeviceDat
     if len(data.ips) > MAX_IPS:
         errors.too_many(where, len(data.ips), MAX_IPS)
         return
-    seen: set[str] = set()
     for position, address in enumerate(data.ips):
         check(errors, where.index(position), address, formats.interface_address)
-        if address in seen:
-            errors.duplicate(where.index(position), address)
-        seen.add(address)
+    unique(errors, where, data.ips)
 
 
 def _allocation(

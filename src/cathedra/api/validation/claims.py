@@ -16,7 +16,7 @@ from cathedra.api.validation.device_names import (
     validate_opaque,
 )
 from cathedra.api.validation.expressions import validate_derived_attributes, validate_selectors
-from cathedra.api.validation.formats import check
+from cathedra.api.validation.formats import check, unique
 from cathedra.api.validation.metadata import validate_annotations, validate_labels
 
 __all__ = [
@@ -113,7 +113,8 @@ def _template_spec(
     path = FieldPath("spec")
     metadata = path.child("metadata")
     for name, attribute in _TEMPLATE_METADATA:
-        if getattr(spec.metadata, attribute) not in ("", 0, None, ()):
+        value = getattr(spec.metadata, attribute)
+        if value not in ("", 0, None, ()) or (attribute == "deletion_grace_period_seconds" and value is not None):
             errors.forbidden(metadata.child(name), "cannot be set")
     validate_labels(errors, metadata.child("labels"), spec.metadata.labels)
     validate_annotations(errors, metadata.child("annotations"), spec.metadata.annotations)
@@ -142,13 +143,9 @@ def validate_claim_spec(
     if len(requests) > MAX_ITEMS:
         errors.too_many(path.child("requests"), len(requests), MAX_ITEMS)
     else:
-        seen: set[str] = set()
         for position, request in enumerate(requests):
-            where = path.child("requests").index(position)
-            _request(errors, where, request, context, stored=stored)
-            if request.name in seen:
-                errors.duplicate(where, request.name)
-            seen.add(request.name)
+            _request(errors, path.child("requests").index(position), request, context, stored=stored)
+        unique(errors, path.child("requests"), [request.name for request in requests])
     if len(devices.constraints) > MAX_ITEMS:
         errors.too_many(path.child("constraints"), len(devices.constraints), MAX_ITEMS)
     else:
@@ -183,14 +180,11 @@ def _request(
     if len(request.first_available) > MAX_ALTERNATIVES:
         errors.too_many(where, len(request.first_available), MAX_ALTERNATIVES)
         return
-    seen: set[str] = set()
     for position, alternative in enumerate(request.first_available):
         item = where.index(position)
         check(errors, item.child("name"), alternative.name, formats.dns_label)
         _asked(errors, item, alternative, context, stored=stored)
-        if alternative.name in seen:
-            errors.duplicate(item, alternative.name)
-        seen.add(alternative.name)
+    unique(errors, where, [alternative.name for alternative in request.first_available])
 
 
 def _asked(
@@ -267,13 +261,9 @@ def validate_request_references(
     if len(references) > MAX_ITEMS:
         errors.too_many(path, len(references), MAX_ITEMS)
         return
-    seen: set[str] = set()
     for position, reference in enumerate(references):
-        where = path.index(position)
-        validate_request_reference(errors, where, reference, names)
-        if reference in seen:
-            errors.duplicate(where, reference)
-        seen.add(reference)
+        validate_request_reference(errors, path.index(position), reference, names)
+    unique(errors, path, references)
 
 
 def validate_request_reference(errors: ErrorList, path: FieldPath, reference: str, names: RequestNames) -> None:

@@ -14,7 +14,7 @@ from cathedra.api.validation.binding import validate_binding_conditions
 from cathedra.api.validation.capacity import validate_policy
 from cathedra.api.validation.conditions import validate_node_selector
 from cathedra.api.validation.device_names import validate_qualified_name
-from cathedra.api.validation.formats import check, longer_than
+from cathedra.api.validation.formats import check, longer_than, unique
 from cathedra.api.validation.node_resources import validate_mappings, validate_node_resources
 
 __all__ = ["DeviceRules", "validate_counters", "validate_taint"]
@@ -115,7 +115,6 @@ class DeviceRules:
         if len(consumptions) > MAX_CONSUMPTIONS:
             errors.too_many(path, len(consumptions), MAX_CONSUMPTIONS)
             return
-        seen: set[str] = set()
         for position, consumption in enumerate(consumptions):
             where = path.index(position)
             if not consumption.counter_set:
@@ -124,9 +123,7 @@ class DeviceRules:
                 check(errors, where.child("counterSet"), consumption.counter_set, formats.dns_label)
             validate_counters(errors, where.child("counters"), consumption.counters)
             _groups(errors, where.child("compatibilityGroups"), consumption.compatibility_groups)
-            if consumption.counter_set in seen:
-                errors.duplicate(where, consumption.counter_set)
-            seen.add(consumption.counter_set)
+        unique(errors, path, [consumption.counter_set for consumption in consumptions])
 
     def _nodes(self, errors: ErrorList, path: FieldPath, device: resource.Device) -> None:
         written = (device.node_name, device.node_selector, device.all_nodes)
@@ -218,12 +215,9 @@ def _groups(errors: ErrorList, path: FieldPath, groups: tuple[str, ...]) -> None
     if len(groups) > MAX_GROUPS:
         errors.too_many(path, len(groups), MAX_GROUPS)
         return
-    seen: set[str] = set()
     for position, group in enumerate(groups):
         check(errors, path.index(position), group, formats.dns_label)
-        if group in seen:
-            errors.duplicate(path.index(position), group)
-        seen.add(group)
+    unique(errors, path, groups)
 
 
 def validate_counters(errors: ErrorList, path: FieldPath, counters: Mapping[str, resource.Counter]) -> None:

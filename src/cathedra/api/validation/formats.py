@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import Any, Final
 
-from cathedra.api.field import ErrorList
+from cathedra.api.field import ErrorList, FieldPath
 
 __all__ = [
     "Format",
@@ -24,10 +24,14 @@ __all__ = [
     "label_value",
     "qualified_name",
     "semver",
+    "unique",
     "uuid",
 ]
 
 Format = Callable[[str], list[str]]
+
+_CHARACTERS: Final = "no more than 253 characters"
+_BYTES: Final = "no more than 253 bytes"
 
 _LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?", re.ASCII)
 _SUBDOMAIN: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", re.ASCII)
@@ -86,6 +90,15 @@ def check(errors: ErrorList, field: str, value: str, form: Format) -> None:
         errors.invalid(field, value, complaint)
 
 
+def unique(errors: ErrorList, path: FieldPath, keys: Sequence[Any]) -> None:
+    """Enter one Duplicate for every key of a list that occurred before."""
+    seen: set[Any] = set()
+    for position, key in enumerate(keys):
+        if key in seen:
+            errors.duplicate(path.index(position), key)
+        seen.add(key)
+
+
 def _size(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode())
 
@@ -98,7 +111,9 @@ def longer_than(text: str, limit: int) -> bool:
 def dns_label(value: str) -> list[str]:
     """Lower-case letters, digits and inner dashes; 1 to 63 characters."""
     found = [] if _size(value) <= 63 else ["must be no more than 63 characters"]
-    return found if _LABEL.fullmatch(value) else [*found, _LABEL_TEXT]
+    if _LABEL.fullmatch(value):
+        return found
+    return [*found, "must not contain dots" if _SUBDOMAIN.fullmatch(value) else _LABEL_TEXT]
 
 
 def dns_label_prefix(value: str) -> list[str]:
@@ -151,7 +166,7 @@ def _qualified(value: str, what: str) -> list[str]:
     if slash and not prefix:
         found.append("prefix part must be non-empty")
     elif slash:
-        found += [f"prefix part {complaint}" for complaint in dns_subdomain(prefix)]
+        found += [f"prefix part {complaint.replace(_CHARACTERS, _BYTES)}" for complaint in dns_subdomain(prefix)]
     if not name:
         found.append("name part must be non-empty")
     elif _size(name) > 63:

@@ -19,7 +19,7 @@ from cathedra.api.validation.device_names import (
     validate_pool_name,
 )
 from cathedra.api.validation.devices import DeviceRules, validate_counters
-from cathedra.api.validation.formats import check
+from cathedra.api.validation.formats import check, unique
 
 __all__ = ["validate_slice"]
 
@@ -37,16 +37,6 @@ def validate_slice(
     """What is wrong with a slice; ``old`` is what it replaces."""
     errors = ErrorList()
     spec = new.spec
-    validate_driver_name(errors, _SPEC.child("driver"), spec.driver)
-    _pool(errors, _SPEC.child("pool"), spec.pool)
-    _nodes(errors, spec)
-    if _written(spec.devices) and _written(spec.shared_counters):
-        errors.invalid(_SPEC, None, "only one of `sharedCounters` or `devices` is allowed")
-    before = {device.name: device for device in old.spec.devices} if old is not None else {}
-    _devices(errors, spec, before, context)
-    _counter_sets(errors, spec)
-    _partition_type(errors, spec, old, context)
-    validate_skipped_operations(errors, _SPEC.child("skipNodeOperations"), spec.skip_node_operations)
     if old is not None:
         for path, after, stored in (
             (_SPEC.child("driver"), spec.driver, old.spec.driver),
@@ -55,6 +45,16 @@ def validate_slice(
         ):
             if after != stored:
                 errors.invalid(path, after, IMMUTABLE)
+    validate_driver_name(errors, _SPEC.child("driver"), spec.driver)
+    _pool(errors, _SPEC.child("pool"), spec.pool)
+    _nodes(errors, spec)
+    if _written(spec.devices) and _written(spec.shared_counters):
+        errors.invalid(_SPEC, "", "only one of `sharedCounters` or `devices` is allowed")
+    before = {device.name: device for device in old.spec.devices} if old is not None else {}
+    _devices(errors, spec, before, context)
+    _counter_sets(errors, spec)
+    _partition_type(errors, spec, old, context)
+    validate_skipped_operations(errors, _SPEC.child("skipNodeOperations"), spec.skip_node_operations)
     return errors
 
 
@@ -114,13 +114,9 @@ def _devices(
         errors.too_many(path, len(spec.devices), limit)
         return
     rules = DeviceRules(context, per_device_nodes=bool(spec.per_device_node_selection))
-    seen: set[str] = set()
     for position, device in enumerate(spec.devices):
-        where = path.index(position)
-        rules.validate(errors, where, device, before.get(device.name))
-        if device.name in seen:
-            errors.duplicate(where, device.name)
-        seen.add(device.name)
+        rules.validate(errors, path.index(position), device, before.get(device.name))
+    unique(errors, path, [device.name for device in spec.devices])
 
 
 def _is_rich(device: resource.Device) -> bool:
@@ -136,7 +132,6 @@ def _counter_sets(errors: ErrorList, spec: resource.ResourceSliceSpec) -> None:
     if len(spec.shared_counters) > MAX_COUNTER_SETS:
         errors.too_many(path, len(spec.shared_counters), MAX_COUNTER_SETS)
         return
-    seen: set[str] = set()
     for position, counters in enumerate(spec.shared_counters):
         where = path.index(position)
         if not counters.name:
@@ -144,9 +139,7 @@ def _counter_sets(errors: ErrorList, spec: resource.ResourceSliceSpec) -> None:
         else:
             check(errors, where.child("name"), counters.name, formats.dns_label)
         validate_counters(errors, where.child("counters"), counters.counters)
-        if counters.name in seen:
-            errors.duplicate(where, counters.name)
-        seen.add(counters.name)
+    unique(errors, path, [counters.name for counters in spec.shared_counters])
 
 
 def _partition_type(

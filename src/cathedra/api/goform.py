@@ -1,0 +1,90 @@
+"""Values as Kubernetes prints them in error messages: Go's form of its internal types.
+
+Messages such as «Invalid value: {"Devices":{"Requests":null,…}}: field is immutable» show the value with upper-case field
+names and every field present. Types that Kubernetes keeps in their wire form inside, too, are shown in that form.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from cathedra.api.facts import ONLY_IN
+from cathedra.api.quantity import Quantity
+from cathedra.api.struct import RawJSON, json_names
+from cathedra.api.timestamp import Time
+
+__all__ = ["go_form"]
+
+_WIRE_FORM: Final = ("cathedra.api.core.meta_v1", "cathedra.api.core.scheduling_")
+"""Modules of types that have one form inside and outside."""
+
+_NAMES: Final[Mapping[str, str]] = {
+    "apiGroup": "APIGroup",
+    "apiVersion": "APIVersion",
+    "cel": "CEL",
+    "ips": "IPs",
+    "uid": "UID",
+}
+_ATTRIBUTE: Final[Mapping[str, str]] = {
+    "int": "IntValue",
+    "bool": "BoolValue",
+    "string": "StringValue",
+    "version": "VersionValue",
+    "ints": "IntValues",
+    "bools": "BoolValues",
+    "strings": "StringValues",
+    "versions": "VersionValues",
+}
+
+
+def go_form(value: Any) -> str:
+    """The JSON that Go prints for the value."""
+    return json.dumps(_plain(value), ensure_ascii=False, separators=(",", ":"))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, msgspec.Struct):
+        module = type(value).__module__
+        if module.startswith(_WIRE_FORM):
+            from cathedra.api.struct import to_dict
+
+            return to_dict(value)
+        return dict(_fields(value))
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value] if value or isinstance(value, list) else _empty(value)
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, (Quantity, Time)):
+        return str(value)
+    if isinstance(value, RawJSON):
+        return value.load()
+    if isinstance(value, bytes):
+        import base64
+
+        return base64.b64encode(value).decode()
+    return value
+
+
+def _empty(items: tuple[Any, ...]) -> list[Any] | None:
+    """Absent lists are null; those that were spelled out are empty."""
+    return None if type(items) is tuple else []
+
+
+def _fields(value: msgspec.Struct) -> Iterator[tuple[str, Any]]:
+    kind = type(value)
+    names = _ATTRIBUTE if kind.__name__ == "DeviceAttribute" else _NAMES
+    in_order = sorted(json_names(kind).items(), key=lambda item: item[1] == "opaque")  # type: ignore[arg-type]
+    for attribute, name in in_order:
+        item = getattr(value, attribute)
+        if kind.__name__ == "ResourceClaimTemplateSpec" and name == "metadata":
+            # Embedded in Go's struct: its fields stand directly beside the others.
+            yield from _plain(item).items()
+            continue
+        if (kind.__name__, name) in ONLY_IN and item in (None, (), {}) and name not in _ATTRIBUTE:
+            continue
+        shown = None if isinstance(item, dict) and not item else _plain(item)
+        yield names.get(name, name[:1].upper() + name[1:]), shown
