@@ -16,7 +16,7 @@ from cathedra.apiserver.http.information import Information
 from cathedra.apiserver.http.path import parse_path
 from cathedra.apiserver.http.proxy import Proxy
 from cathedra.apiserver.http.request import ClientGone, Receive, Request, Scope, Send
-from cathedra.apiserver.http.resources import ResourceHandler
+from cathedra.apiserver.http.resources import ResourceHandler, wrong_method
 from cathedra.apiserver.http.response import Response, send_response, status_response, text_response
 from cathedra.apiserver.storage.protocol import StorageError
 from cathedra.apiserver.verbs.world import World
@@ -79,6 +79,8 @@ class Application:
                 return await self._proxy.http(request, target, send, audit_id)
             return await self._resources.handle(request, target, send, audit_id)
         self._authorize_path(request)
+        if request.method not in {"GET", "HEAD"} and _read_only(request.path):
+            raise wrong_method()
         response = self._information.answer(request) or self._discovery.answer(request)
         return response or text_response("404 page not found\n", 404)
 
@@ -100,6 +102,12 @@ class Application:
             await self._proxy.websocket(Request(scope, receive, user), target, send)
         except StatusError as error:
             await _refuse_websocket(send, status_response(error))
+
+
+def _read_only(path: str) -> bool:
+    """Whether the path knows reading only; the list of groups does not care how it is asked."""
+    parts = path.strip("/").split("/")
+    return parts[0] in {"api", "version"} or (parts[0] == "apis" and len(parts) > 1)
 
 
 async def _refuse_websocket(send: Send, response: Response) -> None:

@@ -36,7 +36,7 @@ def media_type(request: Request) -> str:
     Raises:
         StatusError: 415, bodies of that type are not understood.
     """
-    given = request.header(b"content-type").partition(";")[0].strip()
+    given = request.header(b"content-type").partition(";")[0].strip().lower()
     if not given or given == JSON:
         return JSON
     if given in {YAML, PROTOBUF}:

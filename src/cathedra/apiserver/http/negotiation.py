@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
+from cathedra.api.core.meta_v1 import StatusDetails
 from cathedra.api.status import failure
 
-__all__ = ["JSON_FORM", "Form", "negotiate"]
+__all__ = ["JSON_FORM", "JSON_TYPE", "PROTOBUF_TYPE", "YAML_TYPE", "Form", "fit_for_object", "negotiate"]
 
 JSON_TYPE: Final = "application/json"
 YAML_TYPE: Final = "application/yaml"
@@ -38,29 +39,48 @@ class _Clause:
 
 
 @lru_cache(maxsize=512)
-def negotiate(accept: str, *, transforms: bool = True, protobuf: bool = True, streaming: bool = False) -> Form:
-    """The best form that the ``Accept`` header allows.
+def negotiate(accept: str, *, transforms: bool = True, streaming: bool = False, listing: bool = False) -> Form:
+    """The best form that the ``Accept`` header allows; ``listing`` only widens what a refusal offers.
 
     Raises:
         StatusError: 406, nothing that can be served is acceptable.
     """
     if not accept:
         return JSON_FORM
-    offered = (JSON_TYPE, YAML_TYPE, PROTOBUF_TYPE) if protobuf else (JSON_TYPE, YAML_TYPE)
-    if streaming:
-        offered = tuple(kind for kind in offered if kind != YAML_TYPE)
+    offered = (JSON_TYPE,) if streaming else (JSON_TYPE, YAML_TYPE, PROTOBUF_TYPE)
+    known = False
     for clause in _clauses(accept):
-        media_type = _matched(clause.media_type, offered)
-        if media_type is None or clause.quality == 0:
+        media_type = offered[0] if clause.media_type == "*/*" else clause.media_type
+        if media_type not in offered or clause.quality == 0:
             continue
         wanted = clause.parameters.get("as", "")
         if not wanted:
             return Form(media_type)
+        known = True
         group, version = clause.parameters.get("g", ""), clause.parameters.get("v", "")
         if transforms and wanted in _TRANSFORMS and group == "meta.k8s.io" and version in {"v1", "v1beta1"}:
-            return Form(media_type, wanted.removesuffix("List"), version)
-    names = [*offered, *(f"{kind};stream=watch" for kind in offered if kind != YAML_TYPE)]
-    raise failure(406, "NotAcceptable", f"406: Not Acceptable\n\nAvailable representations: {', '.join(names)}")
+            return Form(media_type, wanted, version)
+    if known:
+        message = f"only the following media types are accepted: {', '.join(offered)}"
+        raise failure(406, "NotAcceptable", message)
+    names = [*offered, *(f"{kind};stream=watch" for kind in offered if listing and kind != YAML_TYPE)]
+    message = f"406: Not Acceptable\n\nAvailable representations: {', '.join(names)}"
+    raise failure(406, "NotAcceptable", message, StatusDetails())
+
+
+def fit_for_object(form: Form, go_type: str) -> Form:
+    """The form for a single object.
+
+    Raises:
+        StatusError: 406, the client wants a list.
+    """
+    if form.transform == "PartialObjectMetadataList":
+        raise failure(
+            406,
+            "NotAcceptable",
+            f"you requested PartialObjectMetadataList, but the requested object is not a list (*{go_type})",
+        )
+    return form
 
 
 def _clauses(accept: str) -> list[_Clause]:
@@ -82,12 +102,3 @@ def _quality(text: str) -> float:
         return float(text)
     except ValueError:
         return 1.0
-
-
-def _matched(media_type: str, offered: tuple[str, ...]) -> str | None:
-    if media_type == "*/*":
-        return offered[0]
-    if media_type.endswith("/*"):
-        prefix = media_type[:-1]
-        return next((kind for kind in offered if kind.startswith(prefix)), None)
-    return media_type if media_type in offered else None

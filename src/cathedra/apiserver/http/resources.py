@@ -13,7 +13,7 @@ from cathedra.apiserver.authorization.authorizer import Attributes, refusal
 from cathedra.apiserver.catalog import Catalog
 from cathedra.apiserver.http import render
 from cathedra.apiserver.http.bodies import decode_delete_options, decode_object, integer, load_values
-from cathedra.apiserver.http.negotiation import Form, negotiate
+from cathedra.apiserver.http.negotiation import Form, fit_for_object, negotiate
 from cathedra.apiserver.http.options import check_dry_run, list_options, write_query
 from cathedra.apiserver.http.path import Target
 from cathedra.apiserver.http.request import Request, Send
@@ -73,7 +73,7 @@ class ResourceHandler:
         definition, version = found
         if not verb:
             raise wrong_method()
-        if definition.namespaced is False and target.namespace and target.resource != "namespaces":
+        if not _addressable(target, namespaced=definition.namespaced):
             raise not_served()
         call = Call(
             user=request.user,
@@ -116,6 +116,8 @@ class ResourceHandler:
 
     @staticmethod
     def _method_exists(call: Call) -> bool:
+        if call.verb == "create" and call.definition.namespaced and not call.namespace:
+            return False
         if call.subresource in _POSTED:
             return call.verb == "create"
         if call.subresource:
@@ -185,7 +187,7 @@ class ResourceHandler:
         )
 
     async def _watch(self, request: Request, call: Call, send: Send, audit_id: bytes) -> None:
-        form = negotiate(request.header(b"accept"), protobuf=False, streaming=True)
+        form = negotiate(request.header(b"accept"), streaming=True)
         options = list_options(request)
         bookmarks = request.flag("allowWatchBookmarks")
         send_initial = _send_initial(request, options.resource_version_match)
@@ -293,13 +295,25 @@ class ResourceHandler:
         return render.render_list(call, listing, form, now=self._world.clock.now())
 
     def _object(self, request: Request, call: Call, entry: Entry, form: Form, *, status: int = 200) -> Response:
+        if form.transform:
+            internal = call.definition.group.partition(".")[0] or "core"
+            form = fit_for_object(form, f"{internal}.{call.definition.kind}")
         return render.render_object(
             call, entry, form, status=status, include=request.parameter("includeObject"), now=self._world.clock.now()
         )
 
     @staticmethod
     def _form(request: Request, call: Call) -> Form:
-        return negotiate(request.header(b"accept"))
+        return negotiate(request.header(b"accept"), listing=call.verb in {"list", "watch"})
+
+
+def _addressable(target: Target, *, namespaced: bool) -> bool:
+    """Whether the path has the parts that the resource's objects have, and no more."""
+    if target.rest:
+        return False
+    if namespaced:
+        return bool(target.namespace) or not target.name
+    return not target.namespace or target.resource == "namespaces"
 
 
 def _plain(value: Any) -> dict[str, Any]:
@@ -323,7 +337,7 @@ def _patch_type(request: Request) -> PatchType:
     try:
         return PatchType(given)
     except ValueError:
-        raise failure(415, "UnsupportedMediaType", "415: Unsupported Media Type") from None
+        raise failure(415, "UnsupportedMediaType", "415: Unsupported Media Type", StatusDetails()) from None
 
 
 def _send_initial(request: Request, match: str) -> bool | None:

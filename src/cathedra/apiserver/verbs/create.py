@@ -13,6 +13,7 @@ from cathedra.apiserver.registry.registry import WriteConflict
 from cathedra.apiserver.request import Call
 from cathedra.apiserver.verbs.names import generate_name
 from cathedra.apiserver.verbs.objectmeta import common_create_errors, create_errors, fresh
+from cathedra.apiserver.verbs.owners import without_duplicate_owners
 from cathedra.apiserver.verbs.world import World
 
 __all__ = ["create", "create_defaulted", "in_namespace"]
@@ -45,7 +46,7 @@ async def create_defaulted(world: World, call: Call, obj: Any) -> Entry:
     if obj.metadata.resource_version:
         raise failure(500, "", "resourceVersion should not be set on objects to be created")
     now = world.clock.now()
-    obj = replace(obj, metadata=fresh(obj.metadata, now, world.random))
+    obj = replace(obj, metadata=without_duplicate_owners(call, fresh(obj.metadata, now, world.random)))
     obj = call.strategy.prepare_create(obj, context)
     for attempt in range(NAME_ATTEMPTS):
         candidate = obj

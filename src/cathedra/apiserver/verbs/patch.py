@@ -45,6 +45,8 @@ async def patch(world: World, call: Call, patch_type: PatchType, body: Any) -> P
     """
     if patch_type is PatchType.APPLY:
         return await _server_side_apply(world, call, body)
+    if body is None and patch_type is not PatchType.JSON:
+        body = {}
     _check_shape(patch_type, body)
 
     def patched(entry: Entry) -> Any:
@@ -135,7 +137,7 @@ def _decoded(call: Call, patch_type: PatchType, before: Any, after: Any, body: A
         raise _undecodable(
             shown, f"json: cannot unmarshal {_go_kind(after)} into Go value of type map[string]interface {{}}"
         )
-    values = dict(after)
+    values = dict(_as_patched(before, after))
     kind, api_version = values.pop("kind", ""), values.pop("apiVersion", "")
     if patch_type is not PatchType.STRATEGIC:
         problem = _kind_problem(call, kind, api_version)

@@ -21,6 +21,7 @@ from cathedra.apiserver.registry.registry import WriteConflict
 from cathedra.apiserver.request import Call
 from cathedra.apiserver.verbs.create import create, in_namespace
 from cathedra.apiserver.verbs.objectmeta import kept, repeated_errors, update_errors
+from cathedra.apiserver.verbs.owners import without_duplicate_owners
 from cathedra.apiserver.verbs.world import NAMESPACES, World
 
 __all__ = ["MODIFIED", "as_addressed", "change", "update"]
@@ -103,7 +104,7 @@ async def _write(world: World, call: Call, entry: Entry, wanted: Any) -> Entry:
     old = entry.object
     wanted = await world.admission.admit(world.admission_request(call, "UPDATE", wanted, old))
     _check_version(call, wanted.metadata, old.metadata)
-    new = replace(wanted, metadata=kept(wanted.metadata, old.metadata))
+    new = replace(wanted, metadata=without_duplicate_owners(call, kept(wanted.metadata, old.metadata)))
     new = call.strategy.prepare_update(new, old, context)
     errors = _errors(call, new, old, context)
     if errors:
@@ -132,7 +133,7 @@ def _check_version(call: Call, wanted: ObjectMeta, old: ObjectMeta) -> None:
             return
         errors = ErrorList()
         errors.invalid("metadata.resourceVersion", 0, "must be specified for an update")
-        raise invalid(call.definition.group, call.definition.kind, call.name, errors)
+        raise invalid(call.definition.group, call.definition.plural, call.name, errors)
     if wanted.resource_version != old.resource_version:
         raise conflict(call.resource, call.name, MODIFIED)
 
