@@ -14,7 +14,8 @@ Who only wants an answer uses `Cluster` with `allocate`, `fits` and `how_many` (
 runnable examples).
 """
 
-from cathedra.allocation.allocator import Allocation, Allocator, PreparedRequests
+from cathedra.allocation.allocator import Allocator, PreparedRequests
+from cathedra.allocation.answers import Allocation, Answers
 from cathedra.allocation.cluster import Cluster, allocate, fits, how_many
 from cathedra.allocation.errors import Aborted, AllocationError, FatalError, NodeError, SelectorError
 from cathedra.allocation.features import DEVELOPMENT_1_37, NEWEST, RELEASE_1_36, Behaviour, Features
@@ -33,6 +34,7 @@ __all__ = [
     "Allocation",
     "AllocationError",
     "Allocator",
+    "Answers",
     "Behaviour",
     "Budget",
     "Cluster",

@@ -9,13 +9,12 @@ from __future__ import annotations
 import random as random_module
 import sys
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any
 
+from cathedra.allocation.answers import Allocation, Answers, SharedAnswer, Standing, Standings
 from cathedra.allocation.checks.selectors import Questions
-from cathedra.allocation.errors import NodeError
+from cathedra.allocation.errors import FatalError, NodeError
 from cathedra.allocation.features import Features
 from cathedra.allocation.reasons import RequestReason, explain
 from cathedra.allocation.refusal import Refusal
@@ -24,9 +23,7 @@ from cathedra.allocation.search.fast import FastSearch
 from cathedra.allocation.search.plain import PlainSearch
 from cathedra.allocation.search.problem import (
     Problem,
-    RequestOnNode,
     Solution,
-    declares_optional_operations,
     expand,
 )
 from cathedra.allocation.search.requests import ClaimPlan, ClassLookup, plan_claims
@@ -35,19 +32,11 @@ from cathedra.allocation.search.rules import Rule
 from cathedra.allocation.search.tables import Tables, bases
 from cathedra.allocation.supply.inventory import InventorySnapshot
 from cathedra.allocation.supply.ledger import LedgerSnapshot
-from cathedra.allocation.supply.pools import NodeView, node_view
+from cathedra.allocation.supply.pools import NodeView, PoolState, node_view
 from cathedra.api.core import core_v1
 from cathedra.api.resource import AllocationResult, DeviceClass, ResourceClaim
 
 __all__ = ["Allocation", "Allocator", "PreparedRequests"]
-
-
-@dataclass(frozen=True, slots=True)
-class Allocation:
-    """The claims fit: one result per claim, in their order, ready for ``claim.status.allocation``."""
-
-    node: str
-    results: tuple[AllocationResult, ...]
 
 
 class Allocator:
@@ -97,15 +86,6 @@ class Allocator:
         return str(uuid.UUID(int=self._random.getrandbits(128), version=4))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Answer:
-    """What all nodes that look alike answer; devices are given by position."""
-
-    requests: list[list[RequestOnNode]]
-    solution: Solution | None
-    stopped: int | None = None
-
-
 class PreparedRequests:
     """The claims of a pod, ready to be put to nodes.
 
@@ -117,7 +97,8 @@ class PreparedRequests:
         self.plans = plans
         self._tables = Tables(plans, allocator.features)
         self._walk = self._tables.walk_decides or not allocator.features.behaviour.releases_everything
-        self._answers: dict[Any, _Answer] = {}
+        self._standings = Standings.of(allocator.inventory, allocator.features, self._tables.sight)
+        self._answers: dict[Standing, SharedAnswer] = {}
 
     def on(self, node: core_v1.Node) -> Allocation | Refusal:
         """The answer of ``node``.
@@ -128,44 +109,59 @@ class PreparedRequests:
         """
         allocator = self.allocator
         view = node_view(allocator.inventory, node, allocator.features)
-        states = view.states(allocator.ledger, shares=allocator.features.consumable_capacity)
-        operations = allocator.features.optional_node_operations and declares_optional_operations(node)
-        key = (view.shape, operations, tuple([state.key for state in states]))
-        answer = self._answers.get(key)
-        if answer is None:
-            answer = self._answers[key] = self._solve(Problem(self.plans, node, view, states, allocator.features))
+        standing = self._standings.standing(node, view, allocator.ledger)
+        answer = self._answers.get(standing)
+        if answer is None or answer.node_error:
+            answer = self._answers[standing] = self._solve(node, view, standing.states)
         name = node.metadata.name
         if answer.solution is None:
             if answer.stopped is None and view.invalid:
                 raise NodeError("invalid resource pools were encountered")
             return Refusal(name, lambda: self._explain(node, view), answer.stopped)
-        results = write_results(
-            self.plans, answer.requests, answer.solution, view.devices, name, allocator.features, allocator.new_share_id
-        )
-        return Allocation(name, results)
+        results = self._results(answer, view, name)
+        return Allocation(name, lambda: results)
 
-    def on_each(self, nodes: Iterable[core_v1.Node]) -> list[Allocation | Refusal | NodeError]:
+    def on_each(self, nodes: Sequence[core_v1.Node]) -> Answers:
         """The answers of many nodes, in their order; an error that concerns one node takes its place.
+
+        Pass the same list again as long as the nodes do not change: then only what has changed is looked at.
 
         Raises:
             FatalError: the claims cannot be allocated at all until something changes.
         """
-        answers: list[Allocation | Refusal | NodeError] = []
-        for node in nodes:
+        allocator = self.allocator
+        rows = self._standings.rows(nodes, allocator.inventory, allocator.ledger)
+        answers = self._answers
+        for standing in dict.fromkeys(rows):
+            if standing in answers:
+                continue
             try:
-                answers.append(self.on(node))
-            except NodeError as error:
-                answers.append(error)
-        return answers
+                answers[standing] = self._solve(standing.node, standing.view, standing.states)
+            except NodeError:
+                answers[standing] = SharedAnswer([], None, node_error=True)
+            except FatalError:
+                # The text must name a device of a node that was asked for.
+                self.on(nodes[rows.index(standing)])
+                raise
+        return Answers(nodes, [answers[standing] for standing in rows], self.on)
 
-    def _solve(self, problem: Problem) -> _Answer:
+    def _results(self, answer: SharedAnswer, view: NodeView, name: str) -> tuple[AllocationResult, ...]:
+        assert answer.solution is not None
+        allocator = self.allocator
+        return write_results(
+            self.plans, answer.requests, answer.solution, view.devices, name, allocator.features, allocator.new_share_id
+        )
+
+    def _solve(self, node: core_v1.Node, view: NodeView, states: tuple[PoolState, ...]) -> SharedAnswer:
+        allocator = self.allocator
+        problem = Problem(self.plans, node, view, states, allocator.features)
         expand(problem)
-        meter = Meter(self.allocator.budget)
+        meter = Meter(allocator.budget)
         with _deep_enough(problem):
             try:
-                return _Answer(problem.requests, self._search(problem, meter))
+                return SharedAnswer(problem.requests, self._search(problem, meter))
             except BudgetExceeded as stop:
-                return _Answer(problem.requests, None, stop.states)
+                return SharedAnswer(problem.requests, None, stop.states)
 
     def _search(self, problem: Problem, meter: Meter) -> Solution | None:
         found = None if self._walk else bases(self._tables, problem)

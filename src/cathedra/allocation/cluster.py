@@ -29,7 +29,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypeVar, cast
 
-from cathedra.allocation.allocator import Allocation, Allocator
+from cathedra.allocation.allocator import Allocator
+from cathedra.allocation.answers import Allocation
 from cathedra.allocation.errors import NodeError
 from cathedra.allocation.features import Features
 from cathedra.allocation.refusal import Refusal
@@ -134,11 +135,7 @@ def fits(claims: Objects, cluster: Cluster | Objects) -> list[str]:
     known = _cluster(cluster)
     prepared = known.allocator().prepare(_claims(claims))
     nodes = list(known.nodes.values())
-    return [
-        node.metadata.name
-        for node, answer in zip(nodes, prepared.on_each(nodes), strict=True)
-        if isinstance(answer, Allocation)
-    ]
+    return [nodes[place].metadata.name for place in prepared.on_each(nodes).fitting()]
 
 
 def how_many(claims: Objects, cluster: Cluster | Objects, *, limit: int = 1000) -> dict[str, int]:

@@ -9,14 +9,14 @@ only when the search would have met it.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from cathedra.allocation.errors import SelectorError
 from cathedra.allocation.features import Features
-from cathedra.allocation.supply.devices import DeviceRecord, Signature
+from cathedra.allocation.supply.devices import DeviceRecord, Sight, Signature
 from cathedra.api.resource import DeviceAttribute
 from cathedra.cel.errors import CompileError, EvaluationError
 
@@ -73,14 +73,14 @@ class _Attribute:
 class Question:
     """A list of selectors, asked in order until one says no."""
 
-    __slots__ = ("_by_projection", "_by_signature", "_projections", "_selectors")
+    __slots__ = ("_by_projection", "_by_signature", "_sees", "_selectors")
 
     def __init__(self, selectors: Sequence[DeviceSelector | Failure], texts: Sequence[str]) -> None:
         self._selectors = tuple(selectors)
         self._by_signature: dict[int, Verdict] = {}
         self._by_projection: dict[Any, Verdict] = {}
-        projections = [_projection(text) for text in texts]
-        self._projections = None if None in projections else tuple({name for one in projections for name in one or ()})
+        sights = [_sight(text) for text in texts]
+        self._sees: Sight | None = None if None in sights else frozenset().union(*(one for one in sights if one))
 
     def verdict(self, signature: Signature) -> Verdict:
         """Yes, no, or why it cannot be said."""
@@ -90,19 +90,18 @@ class Question:
         verdict = self._by_signature[signature.number] = self._projected(signature)
         return verdict
 
+    @property
+    def sees(self) -> Sight | None:
+        """The attributes that the selectors look at by name; None if that cannot be told."""
+        return self._sees
+
     def _projected(self, signature: Signature) -> Verdict:
-        if self._projections is None or not signature.plain:
+        if self._sees is None:
             return self.evaluate(signature)
-        attributes, capacity = signature.attributes, signature.capacity
-        key: list[object] = [signature.driver, signature.allow_multiple]
-        for kind, domain, name in self._projections:
-            source: Mapping[str, Any] = attributes if kind == "attributes" else capacity
-            key.append(source.get(f"{domain}/{name}"))
-            key.append(source.get(name) if domain == signature.driver else None)
-        frozen = tuple(_hashable(part) for part in key)
-        known = self._by_projection.get(frozen)
+        key = signature.seen(self._sees)
+        known = self._by_projection.get(key)
         if known is None:
-            known = self._by_projection[frozen] = self.evaluate(signature)
+            known = self._by_projection[key] = self.evaluate(signature)
         return known
 
     def evaluate(self, signature: Signature) -> Verdict:
@@ -122,32 +121,27 @@ class Question:
         return [Question([selector], [""]).evaluate(signature) for selector in self._selectors]
 
 
-def _hashable(part: object) -> object:
-    if part is None or isinstance(part, (str, bool)):
-        return part
-    int_ = getattr(part, "int_", None)
-    bool_ = getattr(part, "bool_", None)
-    string = getattr(part, "string", None)
-    if int_ is not None or bool_ is not None or string is not None:
-        return ("attribute", int_, bool_, string)
-    return ("capacity", str(getattr(part, "value", part)))
-
-
+# A name, not a method: «.exists(» looks at everything.
 _LOOK: Final = re.compile(
-    r"""device\.(attributes|capacity)\[\s*(?:"([^"\\]*)"|'([^'\\]*)')\s*\]\s*\.\s*\??\s*([A-Za-z_][A-Za-z_0-9]*)"""
+    r"""device\.(attributes|capacity)\[\s*(?:"([^"\\]*)"|'([^'\\]*)')\s*\]\s*\.\s*\??\s*([A-Za-z_][A-Za-z_0-9]*)\b(?!\s*\()"""
+)
+_MEMBER: Final = re.compile(
+    r"""["']([A-Za-z_][A-Za-z_0-9]*)["']\s+in\s+device\.(attributes|capacity)\[\s*(?:"([^"\\]*)"|'([^'\\]*)')\s*\](?!\s*[.\[])"""
 )
 _HARMLESS: Final = re.compile(r"device\.(driver|allowMultipleAllocations)\b")
 
 
 @lru_cache(maxsize=4096)
-def _projection(text: str) -> tuple[tuple[str, str, str], ...] | None:
-    """The attributes and capacities that an expression can see; None if the text does not tell."""
+def _sight(text: str) -> Sight | None:
+    """The attributes that an expression can see; None if the text does not tell."""
     if not text:
         return None
-    rest = _HARMLESS.sub(" ", _LOOK.sub(" ", text))
+    rest = _HARMLESS.sub(" ", _MEMBER.sub(" ", _LOOK.sub(" ", text)))
     if "device" in rest:
         return None
-    return tuple((look[1], look[2] or look[3] or "", look[4]) for look in _LOOK.finditer(text))
+    names = {f"{look[2] or look[3] or ''}/{look[4]}" for look in _LOOK.finditer(text) if look[1] == "attributes"}
+    names |= {f"{look[3] or look[4] or ''}/{look[1]}" for look in _MEMBER.finditer(text) if look[2] == "attributes"}
+    return frozenset(names)
 
 
 class Questions:
@@ -196,7 +190,7 @@ def _compiled(expression: str, features: Features) -> DeviceSelector | Failure:
         return compile_selector(
             expression,
             consumable_capacity=features.consumable_capacity,
-            list_attributes=features.list_type_attributes,
+            list_attributes=features.list_type_attributes or features.behaviour.lists_are_iterable_without_gate,
             mode="stored",
         )
     except CompileError as error:

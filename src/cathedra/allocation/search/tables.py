@@ -16,7 +16,7 @@ from cathedra.allocation.checks.taints import first_untolerated
 from cathedra.allocation.features import Features
 from cathedra.allocation.search.problem import Problem
 from cathedra.allocation.search.requests import ClaimPlan, Obstacle, Option
-from cathedra.allocation.supply.devices import DeviceRecord
+from cathedra.allocation.supply.devices import DeviceRecord, Interner, Sight
 from cathedra.allocation.supply.pools import PoolState, PoolView
 
 __all__ = ["PoolMasks", "Tables", "bases"]
@@ -48,9 +48,20 @@ class Tables:
             for option in request.options
             if not isinstance(option, Obstacle)
         ]
+        self.sight = self._sight()
         self._derives = any(option.derived for option in self.options)
         self._kinds: list[dict[tuple[int, bool], int]] = [{} for _ in self.options]
         self._pools: dict[tuple[int, bool], PoolMasks] = {}
+
+    def _sight(self) -> Sight | None:
+        """The attributes that selectors and constraints look at, if that can be told."""
+        sight: set[str] = {constraint.attribute for plan in self.plans for constraint in plan.constraints}
+        for option in self.options:
+            seen = option.question.sees
+            if seen is None or option.derived:
+                return None
+            sight |= seen
+        return frozenset(sight)
 
     @property
     def walk_decides(self) -> bool:
@@ -61,9 +72,9 @@ class Tables:
             for constraint in self.plans[option.claim].constraints
         )
 
-    def pool(self, pool: PoolView, *, operations: bool) -> PoolMasks:
+    def pool(self, pool: PoolView, interner: Interner, *, operations: bool) -> PoolMasks:
         """The masks of ``pool``, on a node that can leave out ``operations`` or not."""
-        key = (pool.shape, operations)
+        key = (pool.looks(self.sight, interner), operations)
         known = self._pools.get(key)
         if known is None:
             known = self._pools[key] = self._build(pool, operations)
@@ -129,7 +140,7 @@ def bases(tables: Tables, problem: Problem) -> tuple[list[int], int] | None:
     consumable = tables.features.consumable_capacity
     view = problem.view
     for pool, state, offset in zip(view.usable, problem.states, view.offsets, strict=True):
-        masks = tables.pool(pool, operations=problem.operations_optional)
+        masks = tables.pool(pool, view.interner, operations=problem.operations_optional)
         if masks.risky:
             return None
         shareable |= masks.shareable << offset

@@ -8,8 +8,9 @@ devices of one kind are interchangeable (spec: allocation.md, 15.4).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from cathedra.allocation.supply.nodes import NodeTarget
 from cathedra.api.resource import (
@@ -23,12 +24,16 @@ from cathedra.api.resource import (
 )
 from cathedra.api.struct import encode
 
-__all__ = ["DeviceID", "DeviceRecord", "Interner", "PoolID", "Signature", "SliceRecord"]
+__all__ = ["DeviceID", "DeviceRecord", "Interner", "PoolID", "Sight", "Signature", "SliceRecord"]
 
 PoolID: TypeAlias = tuple[str, str]
 """Driver and pool name."""
 DeviceID: TypeAlias = tuple[str, str, str]
 """Driver, pool name and device name."""
+
+
+Sight: TypeAlias = frozenset[str]
+"""Qualified names of attributes that somebody looks at."""
 
 
 class Signature:
@@ -37,15 +42,17 @@ class Signature:
     ``answers`` is a memo for whoever computes something from a signature alone.
     """
 
-    __slots__ = ("allow_multiple", "answers", "attributes", "capacity", "driver", "number", "plain")
+    __slots__ = ("allow_multiple", "answers", "attributes", "capacity", "driver", "frame", "number", "plain")
 
-    def __init__(self, number: int, driver: str, device: Device) -> None:
+    def __init__(self, number: int, driver: str, device: Device, frame: int) -> None:
         self.number = number
         self.driver = driver
         self.attributes: Mapping[str, DeviceAttribute] = device.attributes or {}
         self.capacity: Mapping[str, DeviceCapacity] = device.capacity or {}
         self.allow_multiple = bool(device.allow_multiple_allocations)
         self.answers: dict[Any, Any] = {}
+        self.frame = frame
+        """A number for everything but the attributes."""
         self.plain = all(_is_plain(name, driver, self.attributes) for name in self.attributes)
 
     def attribute(self, name: str) -> DeviceAttribute | None:
@@ -56,13 +63,40 @@ class Signature:
         domain, _, bare = name.rpartition("/")
         return self.attributes.get(bare) if domain == self.driver else None
 
+    def seen(self, sight: Sight) -> Any:
+        """What is left of the signature for somebody who looks at the attributes in ``sight`` and at capacity only.
+
+        Two devices of which the same is left are the same to him. A device with an attribute that fails every selector, or
+        that may be read in two ways, stays itself.
+        """
+        if not self.plain:
+            return self.number
+        if not sight:
+            return (self.frame,)
+        return (self.frame, *[_content(self.attribute(name)) for name in sight])
+
+
+def _content(value: DeviceAttribute | None) -> Any:
+    if value is None:
+        return None
+    if value.string is not None:
+        return value.string
+    # Told apart from strings, and True from 1.
+    return (value.int_, value.bool_ is None, value.bool_, value.version)
+
+
+_PLAIN_VERSION: Final = re.compile(r"(0|[1-9][0-9]{0,8})\.(0|[1-9][0-9]{0,8})\.(0|[1-9][0-9]{0,8})", re.ASCII)
+
 
 def _is_plain(name: str, driver: str, attributes: Mapping[str, DeviceAttribute]) -> bool:
     """Whether an attribute cannot disturb selectors that do not look at it."""
     value = attributes[name]
-    if value.version is not None or value.versions:
+    if value.versions or value.ints or value.bools or value.strings:
         return False
-    if value.int_ is None and value.bool_ is None and value.string is None:
+    if value.version is not None and not _PLAIN_VERSION.fullmatch(value.version):
+        return False
+    given = (value.int_, value.bool_, value.string, value.version)
+    if given.count(None) != len(given) - 1:
         return False
     return "/" in name or f"{driver}/{name}" not in attributes
 
@@ -70,7 +104,7 @@ def _is_plain(name: str, driver: str, attributes: Mapping[str, DeviceAttribute])
 class DeviceRecord:
     """One device of one slice, with the taints of the rules that apply to it."""
 
-    __slots__ = ("device", "id", "kind", "name", "own_target", "shareable", "signature", "slice", "taints")
+    __slots__ = ("device", "id", "kind", "name", "outfit", "own_target", "shareable", "signature", "slice", "taints")
 
     def __init__(
         self,
@@ -78,6 +112,7 @@ class DeviceRecord:
         device: Device,
         taints: tuple[DeviceTaint, ...],
         signature: Signature,
+        outfit: int,
         kind: int,
         own_target: NodeTarget | None,
     ) -> None:
@@ -87,6 +122,8 @@ class DeviceRecord:
         self.id: DeviceID = (*slice_record.pool, device.name)
         self.taints = taints
         self.signature = signature
+        self.outfit = outfit
+        """A number for all that matters beside signature and name."""
         self.kind = kind
         self.own_target = own_target
         self.shareable = signature.allow_multiple
@@ -147,8 +184,9 @@ class SliceRecord:
                 taints = (*taints, rule.spec.taint)
         own = NodeTarget(device.node_name, device.all_nodes, device.node_selector) if self.per_device else None
         signature = interner.signature(self.pool[0], device)
-        kind = interner.kind(signature, device, taints, self)
-        return DeviceRecord(self, device, taints, signature, kind, own)
+        outfit = interner.outfit(device, taints, self)
+        kind = interner.shape((signature.number, outfit))
+        return DeviceRecord(self, device, taints, signature, outfit, kind, own)
 
 
 def selects(rule: DeviceTaintRule, driver: str, pool: str, device: str) -> bool:
@@ -168,11 +206,10 @@ def groups_of(consumption: object) -> tuple[str, ...]:
 class Interner:
     """Gives equal things equal numbers, for as long as the inventory lives."""
 
-    __slots__ = ("_kinds", "_serial", "_shapes", "_signatures")
+    __slots__ = ("_serial", "_shapes", "_signatures")
 
     def __init__(self) -> None:
         self._signatures: dict[object, Signature] = {}
-        self._kinds: dict[object, int] = {}
         self._shapes: dict[object, int] = {}
         self._serial = 0
 
@@ -183,28 +220,31 @@ class Interner:
 
     def signature(self, driver: str, device: Device) -> Signature:
         """The one signature of all devices that look like this one."""
-        key = (
-            driver,
-            bool(device.allow_multiple_allocations),
-            encode(device.attributes) if device.attributes else b"",
-            encode(device.capacity) if device.capacity else b"",
+        frame = self.shape(
+            (
+                driver,
+                bool(device.allow_multiple_allocations),
+                encode(device.capacity) if device.capacity else b"",
+            )
         )
+        key = (frame, encode(device.attributes) if device.attributes else b"")
         found = self._signatures.get(key)
         if found is None:
-            found = self._signatures[key] = Signature(len(self._signatures), driver, device)
+            found = self._signatures[key] = Signature(len(self._signatures), driver, device, frame)
         return found
 
-    def kind(self, signature: Signature, device: Device, taints: Sequence[DeviceTaint], owner: SliceRecord) -> int:
-        """A number that two devices share exactly if nothing but their names tells them apart."""
-        key = (
-            signature.number,
-            tuple((taint.key, taint.value, taint.effect) for taint in taints),
-            encode(device.consumes_counters) if device.consumes_counters else b"",
-            bool(device.binding_conditions),
-            owner.skip_operations,
-            encode((device.node_name, device.all_nodes, device.node_selector)) if owner.per_device else None,
+    def outfit(self, device: Device, taints: Sequence[DeviceTaint], owner: SliceRecord) -> int:
+        """A number that two devices share exactly if nothing but names and signatures tells them apart."""
+        return self.shape(
+            (
+                "outfit",
+                tuple([(taint.key, taint.value, taint.effect) for taint in taints]),
+                encode(device.consumes_counters) if device.consumes_counters else b"",
+                bool(device.binding_conditions),
+                owner.skip_operations,
+                encode((device.node_name, device.all_nodes, device.node_selector)) if owner.per_device else None,
+            )
         )
-        return self._kinds.setdefault(key, len(self._kinds))
 
     def shape(self, key: object) -> int:
         """A number for any other thing that is compared often."""

@@ -8,6 +8,7 @@ go (spec: allocation.md, section 3). Allocations that are decided but not yet wr
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -41,12 +42,27 @@ NOTHING: Final = PoolLedger()
 
 
 class LedgerSnapshot:
-    """The ledger at one moment. Immutable."""
+    """The ledger at one moment. Immutable.
 
-    __slots__ = ("pools",)
+    ``changed`` names the pools in which it differs from the snapshot before, which `follows` tells.
+    """
 
-    def __init__(self, pools: Mapping[PoolID, PoolLedger]) -> None:
+    __slots__ = ("__weakref__", "_before", "changed", "pools")
+
+    def __init__(
+        self,
+        pools: Mapping[PoolID, PoolLedger],
+        before: LedgerSnapshot | None = None,
+        changed: frozenset[PoolID] = frozenset(),
+    ) -> None:
         self.pools = pools
+        self.changed = changed
+        # Weak, or every snapshot would keep all that went before.
+        self._before = None if before is None else weakref.ref(before)
+
+    def follows(self, other: LedgerSnapshot) -> bool:
+        """Whether ``other`` is the snapshot right before this one."""
+        return self._before is not None and self._before() is other
 
     def pool(self, pool: PoolID) -> PoolLedger:
         """What is held of ``pool``."""
@@ -63,13 +79,14 @@ class Ledger:
     A claim is known by its UID, or by namespace and name if it has none. Entering a claim again replaces what it held.
     """
 
-    __slots__ = ("_assumed", "_entered", "_pools", "_snapshot")
+    __slots__ = ("_assumed", "_changed", "_entered", "_pools", "_snapshot")
 
     def __init__(self) -> None:
         self._pools: dict[PoolID, PoolLedger] = {}
         self._entered: dict[str, tuple[tuple[PoolID, str, Holding], ...]] = {}
         self._assumed: set[str] = set()
         self._snapshot: LedgerSnapshot | None = None
+        self._changed: set[PoolID] = set()
 
     def add(self, claim: ResourceClaim) -> None:
         """Enter what ``claim`` holds, instead of what it held before.
@@ -111,8 +128,9 @@ class Ledger:
 
     def snapshot(self) -> LedgerSnapshot:
         """The state of this moment; the same object as long as nothing changes."""
-        if self._snapshot is None:
-            self._snapshot = LedgerSnapshot(dict(self._pools))
+        if self._snapshot is None or self._changed:
+            self._snapshot = LedgerSnapshot(dict(self._pools), self._snapshot, frozenset(self._changed))
+            self._changed.clear()
         return self._snapshot
 
     def copy(self) -> Ledger:
@@ -146,8 +164,8 @@ class Ledger:
             self._change(entries, uid, entering=False)
 
     def _change(self, entries: tuple[tuple[PoolID, str, Holding], ...], uid: str, *, entering: bool) -> None:
-        self._snapshot = None
         for pool in {entry[0] for entry in entries}:
+            self._changed.add(pool)
             holdings = dict(self._pools.get(pool, NOTHING).holdings)
             for device in {entry[1] for entry in entries if entry[0] == pool}:
                 kept = tuple(holding for holding in holdings.pop(device, ()) if holding.uid != uid)

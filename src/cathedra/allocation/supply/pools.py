@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
 from cathedra.allocation.errors import FatalError
 from cathedra.allocation.features import Features
-from cathedra.allocation.supply.devices import DeviceRecord, PoolID, SliceRecord, groups_of
+from cathedra.allocation.supply.devices import DeviceRecord, Interner, PoolID, Sight, SliceRecord, groups_of
 from cathedra.allocation.supply.inventory import InventorySnapshot
 from cathedra.allocation.supply.ledger import NOTHING, LedgerSnapshot, PoolLedger
 from cathedra.api.core import core_v1
@@ -80,7 +80,7 @@ class PoolState:
 class PoolView:
     """One pool as some node sees it."""
 
-    __slots__ = ("_states", "counters", "devices", "has_binding", "id", "others", "shape", "status")
+    __slots__ = ("_looks", "_states", "counters", "devices", "has_binding", "id", "others", "shape", "status")
 
     def __init__(
         self,
@@ -101,6 +101,7 @@ class PoolView:
         self.has_binding = has_binding
         self.shape = shape
         self._states: dict[bool, tuple[PoolLedger, PoolState]] = {}
+        self._looks: dict[Sight, int] = {}
 
     def state(self, ledger: PoolLedger, *, shares: bool) -> PoolState:
         """What ``ledger`` leaves; the last answer is kept. Without ``shares`` every holding is a dedicated one."""
@@ -111,17 +112,36 @@ class PoolView:
         self._states[shares] = (ledger, made)
         return made
 
+    def looks(self, sight: Sight | None, interner: Interner) -> int:
+        """A number that two pools share if somebody with that sight cannot tell them apart."""
+        if sight is None:
+            return self.shape
+        known = self._looks.get(sight)
+        if known is None:
+            kinds = tuple([(record.outfit, record.signature.seen(sight)) for record in self.devices])
+            counters = tuple(sorted(self.counters.items()))
+            if len(self._looks) >= _SIGHTS:
+                self._looks.clear()
+            known = self._looks[sight] = interner.shape((self.status, self.id[0], kinds, counters))
+        return known
+
     def __str__(self) -> str:
         return "/".join(self.id)
+
+
+_SIGHTS: Final = 16
+"""How many sights a pool or a node remembers."""
 
 
 class NodeView:
     """The pools of one node in the order of the search, and the usable devices in one row."""
 
     __slots__ = (
+        "_looks",
         "bound",
         "depends",
         "devices",
+        "interner",
         "invalid",
         "node_mask",
         "offsets",
@@ -156,6 +176,21 @@ class NodeView:
         self.devices = devices
         self.node_mask = _reachable(devices, node)
         self.shape = snapshot.interner.shape((tuple(pool.shape for pool in pools), self.node_mask))
+
+        self.interner = snapshot.interner
+        self._looks: dict[Sight, int] = {}
+
+    def looks(self, sight: Sight | None) -> int:
+        """A number that two nodes share if somebody with that sight cannot tell their pools apart."""
+        if sight is None:
+            return self.shape
+        known = self._looks.get(sight)
+        if known is None:
+            pools = tuple([pool.looks(sight, self.interner) for pool in self.pools])
+            if len(self._looks) >= _SIGHTS:
+                self._looks.clear()
+            known = self._looks[sight] = self.interner.shape((pools, self.node_mask))
+        return known
 
     def is_current(self, snapshot: InventorySnapshot, bound: tuple[SliceRecord, ...] | None) -> bool:
         """Whether nothing that this view was made from has changed."""

@@ -1,0 +1,184 @@
+"""Many nodes at once must say what each of them says alone, whatever has happened before."""
+
+from __future__ import annotations
+
+import random
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cathedra.allocation import Allocation, Allocator, Features, Inventory, Ledger, NodeError, Refusal
+from cathedra.api.resource import DeviceTaintRule, ResourceClaim, ResourceSlice
+from cathedra.api.struct import encode
+from tests.unit.allocation.building import World, claim, device, exactly, held, node, resource_slice, rule
+
+NODES = [node(f"n{number}", zone="a" if number % 2 else "b") for number in range(4)]
+IN_ZONE = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}]}
+
+
+def local(number: int, generation: int, *, unique: bool, size: int = 3) -> ResourceSlice:
+    """The slice of a node."""
+    devices = [
+        device(f"d{at}", attributes={"numa": at % 2, **({"serial": f"{number}-{generation}-{at}"} if unique else {})})
+        for at in range(size)
+    ]
+    return resource_slice(*devices, name=f"s{number}", node=f"n{number}", pool=f"n{number}", generation=generation)
+
+
+EVENTS = st.one_of(
+    st.tuples(st.just("slice"), st.integers(0, 3), st.integers(1, 3), st.booleans()),
+    st.tuples(st.just("drop"), st.integers(0, 3)),
+    st.tuples(st.just("network"), st.booleans(), st.booleans()),
+    st.tuples(st.just("rule"), st.integers(0, 3), st.booleans()),
+    st.tuples(st.just("hold"), st.integers(0, 5), st.integers(0, 3), st.integers(0, 2)),
+    st.tuples(st.just("assume"), st.integers(0, 5), st.integers(0, 3), st.integers(0, 2)),
+    st.tuples(st.just("free"), st.integers(0, 5)),
+    st.tuples(st.just("forget"), st.integers(0, 5)),
+    st.tuples(
+        st.just("look"),
+    ),
+)
+
+ASKED = [
+    [claim(exactly("r", 1, 'device.attributes["drv"].?numa.orValue(0) == 1'))],
+    [claim(exactly("r", 2), constraints=[{"matchAttribute": "drv/numa"}])],
+    [claim(exactly("r", 0, allocationMode="All"))],
+    [claim(exactly("r", 1, 'device.attributes["drv"].exists(k, k == "serial")'))],
+]
+
+
+class Events:
+    """Applies events to a long-lived inventory and ledger, and remembers what should be there."""
+
+    def __init__(self) -> None:
+        self.inventory, self.ledger = Inventory(), Ledger()
+        self.slices: dict[str, ResourceSlice] = {}
+        self.rules: dict[str, DeviceTaintRule] = {}
+        self.claims: dict[str, ResourceClaim] = {}
+
+    def apply(self, event: tuple[object, ...]) -> None:
+        """One event."""
+        match event:
+            case ("slice", int(number), int(generation), bool(unique)):
+                self._slice(local(number, generation, unique=unique))
+            case ("drop", int(number)):
+                self.slices.pop(f"s{number}", None)
+                self.inventory.remove_slice(f"s{number}")
+            case ("network", bool(present), bool(zoned)):
+                self._network(present, zoned)
+            case ("rule", int(number), bool(present)):
+                made = rule(f"r{number}", pool=f"n{number}", device="d0")
+                if present:
+                    self.rules[f"r{number}"] = made
+                    self.inventory.add_taint_rule(made)
+                else:
+                    self.rules.pop(f"r{number}", None)
+                    self.inventory.remove_taint_rule(made)
+            case ("hold" | "assume" as how, int(holder), int(number), int(at)):
+                self._hold(how, held(f"d{at}", name=f"h{holder}", pool=f"n{number}"))
+            case ("free", int(holder)):
+                self.ledger.remove(held(name=f"h{holder}"))
+                self.claims.pop(f"h{holder}", None)
+            case ("forget", int(holder)):
+                one = held(name=f"h{holder}")
+                if self.ledger.is_assumed(one):
+                    self.claims.pop(f"h{holder}", None)
+                self.ledger.forget(one)
+
+    def _slice(self, made: ResourceSlice) -> None:
+        # A removed slice that comes back is the newest of the list.
+        self.slices[made.metadata.name] = made
+        self.inventory.add_slice(made)
+
+    def _network(self, present: bool, zoned: bool) -> None:
+        if not present:
+            self.slices.pop("net", None)
+            self.inventory.remove_slice("net")
+            return
+        where = {"nodeSelector": IN_ZONE} if zoned else {"allNodes": True}
+        self._slice(resource_slice("net0", "net1", name="net", pool="net", node=None, **where))
+
+    def _hold(self, how: str, made: ResourceClaim) -> None:
+        self.claims[made.metadata.name] = made
+        if how == "hold":
+            self.ledger.add(made)
+        else:
+            assert made.status.allocation is not None
+            self.ledger.assume(made, made.status.allocation)
+
+    def fresh(self) -> Allocator:
+        """An allocator that was built from scratch."""
+        world = World(self.slices.values(), self.claims.values(), self.rules.values())
+        return world.allocator()
+
+    def followed(self) -> Allocator:
+        """An allocator of the state that was kept."""
+        return Allocator(Features(), World().classes, self.inventory.snapshot(), self.ledger.snapshot())
+
+
+def said(outcome: Allocation | Refusal | NodeError) -> object:
+    """An outcome as a comparable value."""
+    if isinstance(outcome, NodeError):
+        return str(outcome)
+    return None if isinstance(outcome, Refusal) else encode(outcome.results)
+
+
+def alone(allocator: Allocator, asked: list[ResourceClaim]) -> list[object]:
+    """What each node says for itself."""
+    found: list[object] = []
+    for one in NODES:
+        try:
+            found.append(said(allocator.allocate(one, asked)))
+        except NodeError as error:
+            found.append(str(error))
+    return found
+
+
+@settings(max_examples=120, deadline=None)
+@given(st.lists(EVENTS, max_size=25))
+def test_any_order_of_events_gives_what_a_rebuild_gives(events: list[tuple[object, ...]]) -> None:
+    """Incremental state, shared answers and memos must not show."""
+    world = Events()
+    for event in [*events, ("look",)]:
+        world.apply(event)
+        if event[0] != "look":
+            continue
+        fresh, followed = world.fresh(), world.followed()
+        for asked in ASKED:
+            expected = alone(fresh, asked)
+            assert [said(one) for one in followed.prepare(asked).on_each(NODES)] == expected
+            answers = followed.prepare(asked).on_each(NODES)
+            assert answers.fitting() == [at for at, one in enumerate(expected) if isinstance(one, bytes)]
+
+
+def test_a_full_node_does_not_speak_for_the_free_ones_it_once_resembled() -> None:
+    world = World([local(number, 1, unique=False) for number in range(4)])
+    asked = [claim(exactly())]
+    assert world.allocator().prepare(asked).on_each(NODES).fitting() == [0, 1, 2, 3]
+    world.ledger.add(held("d0", "d1", "d2", pool="n0"))
+    assert world.allocator().prepare(asked).on_each(NODES).fitting() == [1, 2, 3]
+
+
+def test_nodes_that_look_alike_are_searched_once() -> None:
+    world = World([local(number, 1, unique=True) for number in range(4)], [held("d0", pool="n3")])
+    answers = world.allocator().prepare([claim(exactly("r", 1, 'device.attributes["drv"].numa == 0'))]).on_each(NODES)
+    assert answers.kinds == 2
+    outcomes = [one.results[0].devices.results[0] for one in answers if isinstance(one, Allocation)]
+    assert [(one.pool, one.device) for one in outcomes] == [("n0", "d0"), ("n1", "d0"), ("n2", "d0"), ("n3", "d2")]
+
+
+def test_share_ids_come_from_the_given_random() -> None:
+    made = device("d", shareable=True, capacity={"mem": 4})
+    world = World([resource_slice(made)])
+    first, second = (
+        Allocator(
+            world.features, world.classes, world.inventory.snapshot(), world.ledger.snapshot(), random=random.Random(7)
+        ).allocate(node(), [claim(exactly())])
+        for _ in range(2)
+    )
+    assert isinstance(first, Allocation)
+    assert isinstance(second, Allocation)
+    share = first.results[0].devices.results[0].share_id
+    assert share == second.results[0].devices.results[0].share_id
+    assert share is not None
+    assert len(share) == 36
