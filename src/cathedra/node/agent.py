@@ -27,7 +27,7 @@ from cathedra.node.metrics import NodeMetrics
 from cathedra.node.nodestatus import NodeReporter, RuntimeInfo
 from cathedra.node.plugins.client import PluginClient
 from cathedra.node.plugins.health import HealthCache, HealthFollower
-from cathedra.node.plugins.registry import PluginInstance, PluginRegistry
+from cathedra.node.plugins.registry import PluginInstance, PluginRegistry, RegistryListener
 from cathedra.node.plugins.wiping import SliceWiper
 from cathedra.node.pods.context import PodContext
 from cathedra.node.pods.podmanager import InformerPods, PodManager, PodSource
@@ -171,6 +171,7 @@ class NodeAgent:
                 delay=config.wiping_seconds,
             )
             wiper.follow(self.registry)
+            self.registry.listen(RegistryListener(on_usable=lambda _: manager.retry_all()))
             follower = HealthFollower(self.health, self.registry, self._clock, self._health_changed)
             if self._recorder is None:
                 group.create_task(recorder.run())

@@ -146,7 +146,8 @@ def test_a_failing_driver_is_asked_again_and_reported() -> None:
     async def body(s: Setting) -> None:
         s.driver.failures = ["not yet"]
         await s.create(make_claim("c1", "p"), make_pod(claims=["c1"]))
-        await asyncio.sleep(1)
+        await asyncio.sleep(4)
+        assert s.driver.calls == [("prepare", ("c1",))], "its own status is no reason to try again"
         assert s.events_of("FailedPrepareDynamicResources") == [
             "Failed to prepare dynamic resources: prepare dynamic resources: "
             "NodePrepareResources: rpc error: code = Unavailable desc = not yet"

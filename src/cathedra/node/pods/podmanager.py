@@ -147,6 +147,11 @@ class PodManager:
         if worker is not None:
             worker.container_ended(state)
 
+    def retry_all(self) -> None:
+        """Something that pods may be waiting for, as a driver, is there now."""
+        for worker in self._workers.values():
+            worker.look_again()
+
     def look_again(self, pod_uids: Iterable[str]) -> None:
         """Something that these pods' statuses show has changed."""
         for uid in pod_uids:

@@ -74,8 +74,8 @@ class PodWorker:
 
     def update(self, pod: Pod) -> None:
         """The pod's object has changed."""
-        if _version(pod) < _version(self.pod):
-            return  # old news: this worker has written since
+        if _version(pod) <= _version(self.pod):
+            return  # old news, or the echo of what this worker has written itself
         self.pod = pod
         if pod.metadata.deletion_timestamp is not None:
             self._ask_to_stop()

@@ -47,15 +47,17 @@ class Command:
             return Command(process, None)
         ours, theirs = os.openpty()
         try:
+            # A controlling terminal, so that control-C and resizing reach the command. Done by a program, because
+            # running Python between fork and exec is not safe in a process with threads, as gRPC's are.
             process = await asyncio.create_subprocess_exec(
+                "setsid",
+                "--ctty",
                 *argv,
                 env=environment,
                 cwd=directory,
                 stdin=theirs,
                 stdout=theirs,
                 stderr=theirs,
-                start_new_session=True,
-                preexec_fn=_take_terminal,
             )
         except BaseException:
             os.close(ours)
@@ -170,8 +172,3 @@ async def _pump(stream: asyncio.StreamReader, channel: int, queue: asyncio.Queue
 def _settle(ready: asyncio.Future[None]) -> None:
     if not ready.done():
         ready.set_result(None)
-
-
-def _take_terminal() -> None:
-    """In the child: make standard input the controlling terminal, so that control-C and resizing reach it."""
-    fcntl.ioctl(0, termios.TIOCSCTTY, 0)

@@ -6,6 +6,7 @@ spec: node.md, section 15; protocols.md, sections 8 and 9. Both versions on one 
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, Final
@@ -63,8 +64,13 @@ class PodResourcesServer:
         server = grpc.aio.server(interceptors=[_RateLimit(self._limit)])
         podresources_v1_pb2_grpc.add_PodResourcesListerServicer_to_server(self, server)
         podresources_v1alpha1_pb2_grpc.add_PodResourcesListerServicer_to_server(_Alpha(self), server)
-        server.add_insecure_port(f"unix:{path}")
-        await server.start()
+        folder = os.open(self._directory, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            # The real path may be longer than a socket's address can be.
+            server.add_insecure_port(f"unix:/proc/self/fd/{folder}/{path.name}")
+            await server.start()
+        finally:
+            os.close(folder)
         try:
             await asyncio.get_running_loop().create_future()
         finally:

@@ -1,0 +1,344 @@
+"""A node with real processes: containers, logs, exec, volumes, and an agent that comes back.
+
+spec: node.md, section 17. Runs on plain processes everywhere, and on crun and runc where this machine can.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import random
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from cathedra.api.core.core_v1 import (
+    ConfigMap,
+    ConfigMapVolumeSource,
+    Container,
+    EmptyDirVolumeSource,
+    EnvVar,
+    EnvVarSource,
+    ObjectFieldSelector,
+    Pod,
+    Volume,
+    VolumeMount,
+)
+from cathedra.api.core.meta_v1 import ObjectMeta
+from cathedra.cdi.files import write_spec
+from cathedra.cdi.spec import ContainerEdits, Device, DeviceNode, Mount, Spec
+from cathedra.client.client import Client
+from cathedra.client.resources import CONFIGMAPS, PODS, RESOURCECLAIMS
+from cathedra.clock import SystemClock
+from cathedra.node.agent import NodeAgent
+from cathedra.node.config import NodeConfig
+from tests.unit.node.driver_server import DriverServer
+from tests.unit.node.fakes import DRIVER, GATES, NODE, NodeTransport, make_claim, make_pod
+
+RUNTIMES = [
+    "process",
+    *(
+        pytest.param(
+            name,
+            marks=pytest.mark.skipif(os.geteuid() != 0 or shutil.which(name) is None, reason=f"needs root and {name}"),
+        )
+        for name in ("crun", "runc")
+    ),
+]
+TOKEN = "secret"
+FOREVER = ("bash", "-c", "trap 'echo bye; exit 0' TERM; echo up; sleep 999 & wait")
+
+
+class RealNode:
+    """A node agent in a directory of its own, in real time."""
+
+    def __init__(self, root: Path, runtime: str) -> None:
+        self.root = root
+        self.runtime = runtime
+        self.server = NodeTransport()
+        self.client = Client(self.server, clock=SystemClock())
+        self.agent = self.make_agent(stop_containers=True)
+
+    def make_agent(self, *, stop_containers: bool) -> NodeAgent:
+        config = NodeConfig(
+            name=NODE,
+            root=self.root,
+            runtime=self.runtime,
+            token=TOKEN,
+            cdi_directories=(self.root / "cdi",),
+            stop_containers=stop_containers,
+            orphan_seconds=20,
+        )
+        return NodeAgent(self.client, config, clock=SystemClock(), random=random.Random(1), gates=GATES)
+
+    async def run_pod(self, pod: Pod) -> None:
+        await self.client.resource(PODS, "default").create(pod)
+
+    def pod(self, name: str = "p") -> Pod:
+        found = self.server.objects["pods", "default", name]
+        assert isinstance(found, Pod)
+        return found
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        async with asyncio.timeout(15):
+            while not condition():  # noqa: ASYNC110 - processes do not set events
+                await asyncio.sleep(0.01)
+
+    async def until_phase(self, phase: str, name: str = "p") -> None:
+        await self.until(lambda: self.pod(name).status.phase == phase)
+
+    async def logs(self, container: str = "c", pod: str = "p", token: str = TOKEN, **query: str) -> tuple[int, str]:
+        url = f"http://127.0.0.1:{self.agent.port}/containerLogs/default/{pod}/{container}"
+        headers = {"Authorization": f"Bearer {token}"}
+        async with aiohttp.ClientSession() as session, session.get(url, params=query, headers=headers) as response:
+            return response.status, await response.text()
+
+    @asynccontextmanager
+    async def exec(self, *command: str, **query: str) -> AsyncIterator[aiohttp.ClientWebSocketResponse]:
+        parameters = [*(("command", word) for word in command), *query.items()]
+        url = f"http://127.0.0.1:{self.agent.port}/exec/default/p/c"
+        headers = {"Authorization": f"Bearer {TOKEN}"}
+        async with (
+            aiohttp.ClientSession() as session,
+            session.ws_connect(
+                url, params=parameters, headers=headers, protocols=("v5.channel.k8s.io", "v4.channel.k8s.io")
+            ) as socket,
+        ):
+            assert socket.protocol == "v5.channel.k8s.io"
+            yield socket
+
+
+@asynccontextmanager
+async def running(agent: NodeAgent) -> AsyncIterator[None]:
+    task = asyncio.ensure_future(agent.run())
+    ready = asyncio.ensure_future(agent.wait_ready())
+    try:
+        await asyncio.wait({task, ready}, return_when=asyncio.FIRST_COMPLETED, timeout=20)
+        if task.done():
+            task.result()
+        yield
+    finally:
+        ready.cancel()
+        task.cancel()
+        await asyncio.gather(task, ready, return_exceptions=True)
+
+
+@pytest.fixture
+def place() -> Iterator[Path]:
+    """A directory with a short path: a socket's address has room for 107 characters."""
+    directory = Path(tempfile.mkdtemp(prefix="node-"))
+    yield directory
+    shutil.rmtree(directory, ignore_errors=True)
+
+
+@pytest.fixture(params=RUNTIMES)
+async def node(request: pytest.FixtureRequest, place: Path) -> AsyncIterator[RealNode]:
+    found = RealNode(place / "node", request.param)
+    async with running(found.agent):
+        yield found
+
+
+async def read_all(socket: aiohttp.ClientWebSocketResponse) -> dict[int, bytes]:
+    """What arrived on each channel until the other side closed."""
+    channels: dict[int, bytes] = {}
+    async for message in socket:
+        channels[message.data[0]] = channels.get(message.data[0], b"") + message.data[1:]
+    return channels
+
+
+async def test_a_pod_runs_to_its_end_with_environment_volumes_and_logs(node: RealNode) -> None:
+    await node.client.resource(CONFIGMAPS, "default").create(
+        ConfigMap(metadata=ObjectMeta(name="settings"), data={"colour": "blue"})
+    )
+    # Where nothing can be mounted, the mounts are laid out below $CATHEDRA_MOUNTS.
+    script = (
+        'echo "$NAME $GREETING"; cat $CATHEDRA_MOUNTS/etc/settings/colour; echo; echo oops >&2; '
+        "echo shared > $CATHEDRA_MOUNTS/data/file; cat $CATHEDRA_MOUNTS/data/file; exit 3"
+    )
+    container = Container(
+        name="c",
+        image="busybox",
+        command=("sh", "-c", script),
+        env=(
+            EnvVar(name="NAME", value_from=EnvVarSource(field_ref=ObjectFieldSelector(field_path="metadata.name"))),
+            EnvVar(name="GREETING", value="hello from $(NAME)"),
+        ),
+        volume_mounts=(
+            VolumeMount(name="settings", mount_path="/etc/settings"),
+            VolumeMount(name="data", mount_path="/data"),
+        ),
+    )
+    volumes = (
+        Volume(name="settings", config_map=ConfigMapVolumeSource(name="settings")),
+        Volume(name="data", empty_dir=EmptyDirVolumeSource()),
+    )
+    await node.run_pod(make_pod("p", container, volumes=volumes))
+    await node.until_phase("Failed")
+    ended = node.pod().status.container_statuses[0].state.terminated
+    assert ended is not None
+    assert (ended.exit_code, ended.reason) == (3, "Error")
+    status, text = await node.logs()
+    assert status == 200
+    assert set(text.splitlines()) == {"p hello from p", "blue", "oops", "shared"}
+    assert (await node.logs(tailLines="1"))[1] == text.splitlines(keepends=True)[-1]
+    assert (await node.logs(stream="Stderr"))[1] == "oops\n"
+    assert (await node.logs(limitBytes="4"))[1] == text[:4]
+    assert (await node.logs(timestamps="true"))[1].startswith("20")
+    assert (await node.logs(token="wrong"))[0] == 401
+    assert (await node.logs(container="x"))[0] == 400
+    assert (await node.logs(pod="x"))[0] == 404
+
+
+async def test_logs_are_followed_to_the_end_and_previous_ones_are_kept(node: RealNode) -> None:
+    script = "echo one; sleep 0.4; echo two; exit 1"
+    await node.run_pod(make_pod("p", Container(name="c", command=("sh", "-c", script)), restart_policy="OnFailure"))
+    await node.until_phase("Running")
+    assert await node.logs(follow="true") == (200, "one\ntwo\n")
+    await node.until(lambda: node.pod().status.container_statuses[0].restart_count == 1)
+    assert await node.logs(previous="true") == (200, "one\ntwo\n")
+    await node.client.resource(PODS, "default").delete("p")
+
+
+async def test_exec_carries_input_output_and_exit_code(node: RealNode) -> None:
+    await node.run_pod(make_pod("p", Container(name="c", command=FOREVER)))
+    await node.until_phase("Running")
+    async with node.exec("sh", "-c", "cat; echo bad >&2; exit 7", stdin="true", stdout="true", stderr="true") as socket:
+        await socket.send_bytes(b"\x00hello")
+        await socket.send_bytes(b"\xff\x00")
+        channels = await read_all(socket)
+    assert channels[1] == b"hello"
+    assert channels[2] == b"bad\n"
+    status = json.loads(channels[3])
+    assert status["reason"] == "NonZeroExitCode"
+    assert status["details"]["causes"] == [{"reason": "ExitCode", "message": "7"}]
+    async with node.exec("true", stdout="true") as socket:
+        assert json.loads((await read_all(socket))[3]) == {"metadata": {}, "status": "Success"}
+    async with node.exec("sh", "-c", "read x; stty size; tty", tty="true", stdin="true", stdout="true") as socket:
+        await socket.send_bytes(b'\x04{"Width":91,"Height":27}')
+        await asyncio.sleep(0.2)
+        await socket.send_bytes(b"\x00\n")
+        channels = await read_all(socket)
+    assert b"27 91\r\n" in channels[1]
+    assert b"/dev/pts/" in channels[1]
+
+
+async def test_deleting_a_pod_gives_it_time_to_say_goodbye(node: RealNode) -> None:
+    await node.run_pod(make_pod("p", Container(name="c", command=FOREVER)))
+    await node.until_phase("Running")
+    await node.until(lambda: b"up" in b"".join(p.read_bytes() for p in node.root.glob("pods/*/c/0.log")))
+    following = asyncio.ensure_future(node.logs(follow="true"))
+    await asyncio.sleep(0.1)
+    await node.client.resource(PODS, "default").delete("p")
+    await node.until(lambda: ("pods", "default", "p") not in node.server.objects)
+    assert await following == (200, "up\nbye\n")
+    await node.until(lambda: list((node.root / "pods").iterdir()) == [])
+
+
+async def test_a_command_that_does_not_exist_is_a_start_error(node: RealNode) -> None:
+    await node.run_pod(make_pod("p", Container(name="c", command=("no-such-command",))))
+    await node.until_phase("Failed")
+    ended = node.pod().status.container_statuses[0].state.terminated
+    assert ended is not None
+    assert (ended.exit_code, ended.reason) == (128, "StartError")
+    assert "no-such-command" in ended.message
+
+
+async def test_a_container_without_command_waits_until_it_is_stopped(node: RealNode) -> None:
+    await node.run_pod(make_pod("p", Container(name="c", image="nginx")))
+    await node.until_phase("Running")
+    await node.client.resource(PODS, "default").delete("p")
+    await node.until(lambda: ("pods", "default", "p") not in node.server.objects)
+
+
+async def test_the_termination_message_is_reported(node: RealNode) -> None:
+    script = "echo so long > $CATHEDRA_MOUNTS/dev/termination-log"
+    await node.run_pod(make_pod("p", Container(name="c", command=("sh", "-c", script))))
+    await node.until_phase("Succeeded")
+    ended = node.pod().status.container_statuses[0].state.terminated
+    assert ended is not None
+    assert ended.message == "so long\n"
+
+
+async def test_a_claim_reaches_the_container_through_a_real_driver(node: RealNode) -> None:
+    facts = node.root / "facts.json"
+    facts.write_text("{}")
+    edits = ContainerEdits(
+        env=("GPU_DEVICE=gpu-0",),
+        mounts=(Mount(host_path=str(facts), container_path="/var/run/k/facts.json", options=("ro", "bind")),),
+        device_nodes=(DeviceNode(path="/dev/gpu0", type="c", major=1, minor=3),),
+    )
+    spec = Spec(cdi_version="0.6.0", kind=f"{DRIVER}/gpu", devices=(Device(name="gpu-0", container_edits=edits),))
+    write_spec(node.root / "cdi", "gpu", spec)
+    driver = DriverServer(node.root, DRIVER, cdi=f"{DRIVER}/gpu=gpu-0")
+    await driver.start()
+    script = "echo $GPU_DEVICE; cat $CATHEDRA_MOUNTS/var/run/k/facts.json; echo; ls /dev/gpu0"
+    await node.client.resource(RESOURCECLAIMS, "default").create(make_claim("c1", "p"))
+    await node.run_pod(make_pod("p", Container(name="c", command=("sh", "-c", script)), claims=["c1"]))
+    await node.until_phase("Failed" if node.runtime == "process" else "Succeeded")
+    text = (await node.logs())[1]
+    assert text.startswith("gpu-0\n{}\n")
+    if node.runtime != "process":
+        assert text == "gpu-0\n{}\n/dev/gpu0\n"
+    assert driver.calls == [("prepare v1", ["c1"]), ("unprepare v1", ["c1"])]
+    await driver.stop()
+
+
+@pytest.mark.parametrize("runtime", RUNTIMES)
+async def test_an_agent_that_comes_back_finds_its_containers_and_their_exit_codes(place: Path, runtime: str) -> None:
+    node = RealNode(place / "node", runtime)
+    node.agent = node.make_agent(stop_containers=False)
+    counted = place / "count"
+    script = f"echo $$ >> {counted}; sleep 1; exit 5"
+    mount = VolumeMount(name="tmp", mount_path=str(place))
+    from cathedra.api.core.core_v1 import HostPathVolumeSource
+
+    volume = Volume(name="tmp", host_path=HostPathVolumeSource(path=str(place)))
+    short = Container(name="c", command=("sh", "-c", script), volume_mounts=(mount,))
+    async with running(node.agent):
+        await node.run_pod(make_pod("short", short, volumes=(volume,)))
+        await node.run_pod(make_pod("long", Container(name="c", command=FOREVER)))
+        await node.until_phase("Running", "short")
+        await node.until_phase("Running", "long")
+    before = node.pod("long").status.container_statuses[0].container_id
+    await asyncio.sleep(1.2)
+    node.agent = node.make_agent(stop_containers=True)
+    async with running(node.agent):
+        await node.until_phase("Failed", "short")
+        ended = node.pod("short").status.container_statuses[0].state.terminated
+        assert ended is not None
+        assert ended.exit_code == 5
+        assert len(counted.read_text().splitlines()) == 1, "no container runs twice"
+        assert node.pod("long").status.container_statuses[0].container_id == before
+        assert node.pod("long").status.container_statuses[0].restart_count == 0
+    assert not (node.root / "containers" / "keeper.sock").exists()
+
+
+async def test_pod_resources_tell_who_holds_what(place: Path) -> None:
+    import grpc.aio
+
+    from cathedra._proto import podresources_v1_pb2 as messages
+    from cathedra._proto import podresources_v1_pb2_grpc as services
+
+    node = RealNode(place / "node", "process")
+    driver = DriverServer(node.root, DRIVER)
+    async with running(node.agent):
+        await driver.start()
+        await node.client.resource(RESOURCECLAIMS, "default").create(make_claim("c1", "p"))
+        await node.run_pod(make_pod("p", Container(name="c", command=FOREVER), claims=["c1"]))
+        await node.until_phase("Running")
+        async with grpc.aio.insecure_channel(f"unix:{node.root}/pod-resources/kubelet.sock") as channel:
+            stub: Any = services.PodResourcesListerStub(channel)
+            listed = await stub.List(messages.ListPodResourcesRequest())
+            (resource,) = listed.pod_resources[0].containers[0].dynamic_resources
+            assert (resource.claim_name, resource.claim_resources[0].device_name) == ("c1", "gpu-0")
+            assert resource.claim_resources[0].share_id == "s1"
+            with pytest.raises(grpc.aio.AioRpcError, match="pod x in namespace y not found"):
+                await stub.Get(messages.GetPodResourcesRequest(pod_name="x", pod_namespace="y"))
+    await driver.stop()

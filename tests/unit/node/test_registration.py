@@ -1,0 +1,172 @@
+"""Drivers on real sockets: handshake, versions, rolling update, loss (spec: node.md, sections 2 to 4 and 14)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from cathedra._proto import dra_health_v1_pb2 as health
+from cathedra.clock import SystemClock
+from cathedra.node.metrics import NodeMetrics
+from cathedra.node.plugins.client import ClaimReference, Health, PreparedDevice
+from cathedra.node.plugins.errors import PluginNotRegistered, RegistrationError
+from cathedra.node.plugins.health import HealthCache, HealthFollower
+from cathedra.node.plugins.registration import PluginRegistrar, choose_services
+from cathedra.node.plugins.registry import PluginRegistry
+from tests.unit.node.driver_server import DriverServer
+from tests.unit.node.fakes import GATES
+
+NAME = "gpu.example.com"
+CLAIM = ClaimReference("default", "u1", "c1")
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Wait for something that another process or thread does."""
+    async with asyncio.timeout(10):
+        while not condition():  # noqa: ASYNC110 - nobody in this process could set an event
+            await asyncio.sleep(0.005)
+
+
+@asynccontextmanager
+async def node(root: Path, registry: PluginRegistry) -> AsyncIterator[None]:
+    clock = SystemClock()
+    registrar = PluginRegistrar(root / "plugins_registry", registry, clock=clock, metrics=NodeMetrics(clock))
+    task = asyncio.ensure_future(registrar.run())
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+def connected(registry: PluginRegistry, count: int = 1) -> Callable[[], bool]:
+    return lambda: sum(instance.connected for instance in registry.instances(NAME)) == count
+
+
+async def test_a_driver_that_appears_is_registered_called_and_forgotten_when_it_goes(tmp_path: Path) -> None:
+    registry = PluginRegistry()
+    driver = DriverServer(tmp_path, NAME)
+    async with node(tmp_path, registry):
+        await driver.start()
+        await until(connected(registry))
+        assert driver.told == [(True, "")]
+        client = registry.get(NAME).client
+        prepared = await client.prepare([CLAIM])
+        assert prepared["u1"].devices == (PreparedDevice("n1", "gpu-0", share_id="s1"),)
+        assert await client.unprepare([CLAIM]) == {"u1": ""}
+        assert driver.calls == [("prepare v1", ["c1"]), ("unprepare v1", ["c1"])]
+        await driver.stop()
+        await until(lambda: registry.drivers() == ())
+        with pytest.raises(PluginNotRegistered, match=f"DRA driver {NAME} is not registered"):
+            registry.get(NAME)
+
+
+async def test_a_driver_that_was_there_first_is_found_and_its_order_of_versions_decides(tmp_path: Path) -> None:
+    registry = PluginRegistry()
+    driver = DriverServer(tmp_path, NAME, versions=("v1beta1.DRAPlugin", "v1.DRAPlugin"))
+    await driver.start()
+    async with node(tmp_path, registry):
+        await until(connected(registry))
+        prepared = await registry.get(NAME).client.prepare([CLAIM])
+        assert prepared["u1"].devices[0].share_id is None
+        assert driver.calls == [("prepare v1beta1", ["c1"])]
+    await driver.stop()
+
+
+async def test_a_new_instance_serves_beside_the_old_one_and_the_old_one_again_when_it_goes(tmp_path: Path) -> None:
+    registry = PluginRegistry()
+    old, new = DriverServer(tmp_path, NAME, suffix="-a"), DriverServer(tmp_path, NAME, suffix="-b")
+    await old.start()
+    async with node(tmp_path, registry):
+        await until(connected(registry))
+        await new.start()
+        await until(connected(registry, 2))
+        await registry.get(NAME).client.prepare([CLAIM])
+        await new.stop()
+        await until(connected(registry, 1))
+        await registry.get(NAME).client.prepare([CLAIM])
+        assert (len(old.calls), len(new.calls)) == (1, 1)
+        await old.stop()
+
+
+async def test_a_driver_killed_without_clean_up_counts_as_disconnected_until_it_is_back(tmp_path: Path) -> None:
+    registry = PluginRegistry()
+    driver = DriverServer(tmp_path, NAME)
+    await driver.start()
+    async with node(tmp_path, registry):
+        await until(connected(registry))
+        await driver._servers[0].stop(None)
+        await until(connected(registry, 0))
+        assert registry.drivers() == (NAME,)
+        await driver.stop()
+        again = DriverServer(tmp_path, NAME)
+        await again.start()
+        await until(connected(registry))
+        assert again.told == [(True, "")]
+        await again.stop()
+
+
+@pytest.mark.parametrize(
+    ("kind", "versions", "text"),
+    [
+        ("CSIPlugin", ("1.0.0",), "no handler registered for plugin type: CSIPlugin at socket"),
+        ("DRAPlugin", ("1.0.0",), "plugin validation failed with err: invalid supported gRPC versions of DRA driver"),
+    ],
+)
+async def test_a_plugin_that_cannot_be_used_is_told_why_and_asked_again(
+    tmp_path: Path, kind: str, versions: tuple[str, ...], text: str
+) -> None:
+    registry = PluginRegistry()
+    driver = DriverServer(tmp_path, NAME, kind=kind, versions=versions)
+    await driver.start()
+    async with node(tmp_path, registry):
+        await until(lambda: len(driver.told) >= 2)
+        registered, why = driver.told[0]
+        assert not registered
+        assert why.startswith("RegisterPlugin error -- ")
+        assert text in why
+        assert registry.drivers() == ()
+    await driver.stop()
+
+
+def test_the_error_for_unknown_services_names_both_sides() -> None:
+    with pytest.raises(RegistrationError) as caught:
+        choose_services(NAME, "/e.sock", ("1.0.0",))
+    assert str(caught.value) == (
+        f"invalid supported gRPC versions of DRA driver plugin {NAME} at endpoint /e.sock: none of services supported "
+        "by the plugin ([1.0.0]) are supported by the kubelet ([v1.DRAPlugin v1beta1.DRAPlugin])"
+    )
+
+
+def test_the_newest_health_service_is_chosen() -> None:
+    offered = ("v1.DRAPlugin", "v1alpha1.DRAResourceHealth", "v1.DRAResourceHealth")
+    assert choose_services(NAME, "/e", offered) == ("v1.DRAPlugin", "v1.DRAResourceHealth")
+    assert choose_services(NAME, "/e", offered[:1]) == ("v1.DRAPlugin", None)
+
+
+async def test_health_reports_arrive_and_are_forgotten_with_the_driver(tmp_path: Path) -> None:
+    registry = PluginRegistry()
+    clock = SystemClock()
+    cache = HealthCache(clock, GATES)
+    changes: list[set[tuple[str, str]]] = []
+    follower = HealthFollower(cache, registry, clock, lambda _, devices: changes.append(devices))
+    task = asyncio.ensure_future(follower.run())
+    driver = DriverServer(tmp_path, NAME, versions=("v1.DRAPlugin", "v1.DRAResourceHealth"))
+    device = health.DeviceIdentifier(pool_name="n1", device_name="gpu-0")
+    report = health.DeviceHealth(device=device, health=health.UNHEALTHY, message="x" * 2000)
+    driver.reports.append(health.NodeWatchResourcesResponse(devices=[report]))
+    await driver.start()
+    async with node(tmp_path, registry):
+        await until(lambda: bool(changes))
+        state, message = cache.of(NAME, "n1", "gpu-0")
+        assert state is Health.UNHEALTHY
+        assert message == "x" * 1021 + "..."
+        await driver.stop()
+        await until(lambda: len(changes) == 2)
+        assert cache.of(NAME, "n1", "gpu-0") == (Health.UNKNOWN, "")
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
