@@ -63,17 +63,17 @@ async def _show(data: DataDir, console: Console) -> int:
             console.print("\n[bold]$ kubectl apply -f demo.yaml[/bold]")
             for name in await create_all(client, read_manifests(manifest, FeatureGates.for_release())):
                 console.print(f"  {name} created", highlight=False)
-        done = await _wait_for_end(client, clock)
+        done = await _wait_until_settled(client, clock)
         console.print()
         draw(await read_overview(client), console)
         await _show_logs(client, transport, console)
     if not done:
-        console.print(f"[red]not everything ended within {PATIENCE:.0f} s; the table above says why[/red]")
+        console.print(f"[red]not everything was done within {PATIENCE:.0f} s; the table above says why[/red]")
     return 0 if done else 1
 
 
-async def _wait_for_end(client: Client, clock: SystemClock) -> bool:
-    """Wait until every job and every pod has ended; False if patience did first."""
+async def _wait_until_settled(client: Client, clock: SystemClock) -> bool:
+    """Wait until every job is complete and every other pod runs or has ended; False if patience ended first."""
     jobs, pods = Informer(client, JOBS, clock=clock), Informer(client, PODS, clock=clock)
     changed = asyncio.Event()
 
@@ -88,7 +88,7 @@ async def _wait_for_end(client: Client, clock: SystemClock) -> bool:
             async with asyncio.timeout(PATIENCE):
                 await jobs.wait_synced()
                 await pods.wait_synced()
-                while not _all_ended(jobs, pods):
+                while not _settled(jobs, pods):
                     changed.clear()
                     await changed.wait()
             return True
@@ -99,11 +99,11 @@ async def _wait_for_end(client: Client, clock: SystemClock) -> bool:
                 task.cancel()
 
 
-def _all_ended(jobs: Informer[Job], pods: Informer[Pod]) -> bool:
+def _settled(jobs: Informer[Job], pods: Informer[Pod]) -> bool:
     jobs_done = all(
         any(c.type == "Complete" and c.status == "True" for c in j.status.conditions) for j in jobs.store.list()
     )
-    return jobs_done and all(p.status.phase in ("Succeeded", "Failed") for p in pods.store.list())
+    return jobs_done and all(p.status.phase in ("Running", "Succeeded", "Failed") for p in pods.store.list())
 
 
 async def _show_logs(client: Client, transport: HTTPTransport, console: Console) -> None:

@@ -51,8 +51,8 @@ def draw(overview: Overview, console: Console) -> None:
 
 
 def _few(pairs: dict[str, str]) -> str:
-    """The short attributes; identifiers such as uuid and addresses are what ``kubectl get -o yaml`` is for."""
-    return " ".join(f"{name}={value}" for name, value in pairs.items() if len(value) <= 20)
+    """The short ones of the driver itself; uuids and bus addresses are what ``kubectl get -o yaml`` is for."""
+    return " ".join(f"{name}={value}" for name, value in pairs.items() if len(value) <= 20 and "/" not in name)
 
 
 def _print(console: Console, title: str, columns: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> None:
