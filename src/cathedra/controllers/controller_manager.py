@@ -28,6 +28,7 @@ from cathedra.controllers.namespaces.deletion import NamespaceController
 from cathedra.controllers.nodes.lifecycle import NodeLifecycleController
 from cathedra.controllers.nodes.podgc import PodGarbageCollector
 from cathedra.controllers.nodes.tainteviction import TaintEvictionController
+from cathedra.controllers.poolstatus.controller import ResourcePoolStatusRequestController
 from cathedra.controllers.resourceclaim.controller import ResourceClaimController
 from cathedra.controllers.workloads.daemonset import DaemonSetController
 from cathedra.controllers.workloads.deployment import DeploymentController
@@ -41,6 +42,7 @@ FIELD_MANAGER: Final = "kube-controller-manager"
 CONTROLLERS: Final[Mapping[str, Callable[[ControllerContext], Controller]]] = {
     "resourceclaim-controller": ResourceClaimController,
     "device-taint-eviction-controller": DeviceTaintEvictionController,
+    "resourcepoolstatusrequest-controller": ResourcePoolStatusRequestController,
     "job-controller": JobController,
     "ttl-after-finished-controller": TTLAfterFinishedController,
     "replicaset-controller": ReplicaSetController,

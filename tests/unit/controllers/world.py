@@ -119,5 +119,5 @@ def play(
 async def open_server(gates: FeatureGates) -> APIServer:
     """An API server with a memory store, in this event loop's time."""
     clock = LoopClock(asyncio.get_running_loop())
-    config = ServerConfig(gates=gates)
+    config = ServerConfig(gates=gates, runtime_config={"resource.k8s.io/v1alpha3": True})
     return await APIServer.open(config, clock=clock, random=random.Random(2))

@@ -1,0 +1,235 @@
+"""What a pool has left: counts, partitions and shares. Pure.
+
+Only the newest generation of a pool counts, and only when all its slices are there. A view that cannot be drawn is left
+out and the reason given; the counts stay (spec: controllers.md, section 4).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from cathedra.api.core.resource_v1alpha3 import (
+    PartitionTypeStatus,
+    PoolStatus,
+    ShareableCapacityStatus,
+    ShareableSummaryStatus,
+)
+from cathedra.api.quantity import Quantity
+from cathedra.api.resource import Device, ResourceClaim, ResourceSlice
+from cathedra.api.struct import replace
+
+__all__ = ["Rules", "Usage", "pool_statuses", "usage"]
+
+MOST_ENTRIES: Final = 32
+LONGEST_ERROR: Final = 256
+_ZERO: Final = Quantity("0")
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """How a release counts."""
+
+    views: bool
+    """From 1.37 on: unavailable devices, partition and share views, and errors that start with their kind."""
+    is_tainted: Callable[[str, str, Device], bool]
+    """Whether a device (with its driver and pool) cannot be given out because of a taint."""
+
+
+@dataclass(slots=True)
+class Usage:
+    """What claims hold of one pool, admin access not counted."""
+
+    results: int = 0
+    devices: set[str] = field(default_factory=set)
+    consumed: dict[str, Quantity] = field(default_factory=dict)
+    """Capacity name → what shared allocations consume of it."""
+
+
+def usage(claims: Iterable[ResourceClaim]) -> dict[tuple[str, str], Usage]:
+    """(driver, pool) → what is held of it."""
+    held: dict[tuple[str, str], Usage] = {}
+    for claim in claims:
+        allocation = claim.status.allocation
+        for result in allocation.devices.results if allocation is not None else ():
+            if result.admin_access:
+                continue
+            entry = held.setdefault((result.driver, result.pool), Usage())
+            entry.results += 1
+            entry.devices.add(result.device)
+            for name, amount in result.consumed_capacity.items():
+                entry.consumed[name] = entry.consumed.get(name, _ZERO) + amount
+    return held
+
+
+def pool_statuses(
+    slices: Iterable[ResourceSlice],
+    held: dict[tuple[str, str], Usage],
+    rules: Rules,
+    *,
+    default_partition_attribute: str = "",
+) -> list[PoolStatus]:
+    """One status per pool, sorted by driver and pool."""
+    pools: dict[tuple[str, str], list[ResourceSlice]] = {}
+    for slice_ in slices:
+        pools.setdefault((slice_.spec.driver, slice_.spec.pool.name), []).append(slice_)
+    return [
+        _pool_status(pools[key], held.get(key, Usage()), rules, default_partition_attribute) for key in sorted(pools)
+    ]
+
+
+def _pool_status(
+    slices: Sequence[ResourceSlice], held: Usage, rules: Rules, default_partition_attribute: str
+) -> PoolStatus:
+    generation = max(slice_.spec.pool.generation for slice_ in slices)
+    slices = sorted(
+        (slice_ for slice_ in slices if slice_.spec.pool.generation == generation), key=lambda s: s.metadata.name
+    )
+    driver, pool = slices[0].spec.driver, slices[0].spec.pool.name
+    expected = slices[0].spec.pool.resource_slice_count
+    nodes = {slice_.spec.node_name for slice_ in slices}
+    status = PoolStatus(
+        driver=driver,
+        pool_name=pool,
+        generation=generation,
+        node_name=next(iter(nodes)) if len(nodes) == 1 else None,
+    )
+    if len(slices) < expected:
+        problem = (
+            f"pool {driver}/{pool} is incomplete: observed {len(slices)}/{expected} slices at generation {generation}"
+        )
+        return replace(status, validation_error=_cut(f"PoolIncomplete: {problem}" if rules.views else problem))
+    devices = [device for slice_ in slices for device in slice_.spec.devices]
+    in_use = [device for device in devices if device.name in held.devices]
+    allocated = len(in_use) if rules.views else held.results
+    unavailable = sum(rules.is_tainted(driver, pool, device) for device in devices) if rules.views else 0
+    status = replace(
+        status,
+        resource_slice_count=expected,
+        total_devices=len(devices),
+        allocated_devices=allocated,
+        unavailable_devices=unavailable,
+        available_devices=max(0, len(devices) - allocated - unavailable),
+    )
+    if not rules.views:
+        return status
+    try:
+        status = replace(
+            status,
+            partition_summary=_partitions(driver, slices, devices, in_use, default_partition_attribute),
+            shareable_summary=_shares(devices, held),
+        )
+    except _NoView as problem:
+        return replace(status, validation_error=_cut(str(problem)))
+    return status
+
+
+class _NoView(Exception):
+    """A view cannot be drawn."""
+
+
+def _partitions(
+    driver: str, slices: Sequence[ResourceSlice], devices: Sequence[Device], in_use: Sequence[Device], default: str
+) -> tuple[PartitionTypeStatus, ...]:
+    """Devices by type, and how many of each would still fit into the counters that are left."""
+    declared = {slice_.spec.partition_type_attribute or "" for slice_ in slices if slice_.spec.devices}
+    if len(declared) > 1:
+        raise _NoView("PartitionTypeMissing: the slices of the pool do not agree on partitionTypeAttribute")
+    counters = {
+        (counter_set.name, name): counter.value
+        for slice_ in slices
+        for counter_set in slice_.spec.shared_counters
+        for name, counter in counter_set.counters.items()
+    }
+    attribute = next(iter(declared), "") or (default if counters else "")
+    if not attribute:
+        return ()
+    if not counters:
+        raise _NoView("PartitionTypeMissing: the pool has a partitionTypeAttribute but no sharedCounters")
+    for device in in_use:
+        _debit(counters, device)
+    by_type: dict[str, list[Device]] = {}
+    for device in devices:
+        by_type.setdefault(_type_of(driver, device, attribute), []).append(device)
+    if len(by_type) > MOST_ENTRIES:
+        raise _NoView(f"PartitionSummaryOverCap: {len(by_type)} partition types, at most {MOST_ENTRIES} are shown")
+    used = {device.name for device in in_use}
+    return tuple(
+        PartitionTypeStatus(
+            type=kind,
+            attribute=attribute,
+            total=len(members),
+            allocatable=_allocatable([device for device in members if device.name not in used], dict(counters)),
+        )
+        for kind, members in sorted(by_type.items())
+        if _same_cost(kind, members)
+    )
+
+
+def _type_of(driver: str, device: Device, attribute: str) -> str:
+    domain, _, name = attribute.rpartition("/")
+    found = device.attributes.get(attribute)
+    if found is None and domain in ("", driver):
+        found = device.attributes.get(name) or device.attributes.get(f"{driver}/{name}")
+    if found is None or found.string is None:
+        raise _NoView(f"PartitionTypeMissing: device {device.name} has no string attribute {attribute}")
+    return found.string
+
+
+def _same_cost(kind: str, members: Sequence[Device]) -> bool:
+    costs = {
+        tuple(sorted((name, c.value) for use in device.consumes_counters for name, c in use.counters.items()))
+        for device in members
+    }
+    if len(costs) > 1:
+        raise _NoView(f"PartitionCostMismatch: devices of type {kind} consume different counters")
+    return True
+
+
+def _debit(counters: dict[tuple[str, str], Quantity], device: Device) -> None:
+    for use in device.consumes_counters:
+        for name, counter in use.counters.items():
+            key = (use.counter_set, name)
+            counters[key] = counters.get(key, _ZERO) - counter.value
+
+
+def _allocatable(devices: Iterable[Device], counters: dict[tuple[str, str], Quantity]) -> int:
+    count = 0
+    for device in devices:
+        after = dict(counters)
+        _debit(after, device)
+        if all(after[use.counter_set, name].sign() >= 0 for use in device.consumes_counters for name in use.counters):
+            counters, count = after, count + 1
+    return count
+
+
+def _shares(devices: Sequence[Device], held: Usage) -> ShareableSummaryStatus | None:
+    """Devices that many claims may share, and what is left of their capacity."""
+    shareable = [device for device in devices if device.allow_multiple_allocations]
+    if not shareable:
+        return None
+    totals: dict[str, Quantity] = {}
+    for device in shareable:
+        for name, capacity in device.capacity.items():
+            totals[name] = totals.get(name, _ZERO) + capacity.value
+    if len(totals) > MOST_ENTRIES:
+        raise _NoView(f"ShareableSummaryOverCap: {len(totals)} capacities, at most {MOST_ENTRIES} are shown")
+    touched = sum(device.name in held.devices for device in shareable)
+    return ShareableSummaryStatus(
+        fully_available_devices=len(shareable) - touched,
+        partially_available_devices=touched,
+        capacity=tuple(
+            ShareableCapacityStatus(
+                name=name,
+                total=total,
+                consumed=held.consumed.get(name, _ZERO),
+                available=max(total - held.consumed.get(name, _ZERO), _ZERO),
+            )
+            for name, total in sorted(totals.items())
+        ),
+    )
+
+
+def _cut(text: str) -> str:
+    return text.encode()[:LONGEST_ERROR].decode(errors="ignore")
