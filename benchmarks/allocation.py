@@ -1,9 +1,9 @@
 """The allocator against Kubernetes' own: the same families of instances, at several sizes of cluster.
 
-Kubernetes' figures are those of its Go allocator (1.37) on one processor of a machine of this kind. «Cold» is a pod whose
-claims were never seen: selectors are compiled and asked. «Warm» is the next pod of the same sort. «First sight» adds what is
-otherwise done when slices arrive. The answer for all nodes says for each of them whether the claims fit; results are written out
-for the node that is chosen.
+Kubernetes' figures are those of its Go allocator (1.37) on one processor of a machine of this kind. «Cold» is a pod
+whose selector was never seen: it is compiled and asked. «Warm» is the next pod of the same sort. «First sight» adds what
+is otherwise done when slices arrive. The answer for all nodes says for each of them whether the claims fit; results are
+written out for the node that is chosen.
 
     python -m benchmarks allocation
     python benchmarks/allocation.py
@@ -227,8 +227,8 @@ def single_node() -> Iterator[Row]:
         allocator = of.allocator()
         allocator.prepare([SIMPLE]).on(of.nodes[0])
 
-        def ask(of: Scene = of, allocator: Allocator = allocator) -> None:
-            allocator.prepare([SIMPLE]).on(of.nodes[size // 2])
+        def ask(node: core_v1.Node = of.nodes[size // 2], allocator: Allocator = allocator) -> None:
+            allocator.prepare([SIMPLE]).on(node)
 
         p50, p99 = percentiles(timed(ask, 2000))
         yield f"one node of {size}, one device, prepare and ask: p50", p50 * 1e6, "µs", "10–16", 32.0
@@ -237,10 +237,10 @@ def single_node() -> Iterator[Row]:
         p50, p99 = percentiles(timed(lambda prepared=prepared, of=of: prepared.on(of.nodes[0]), 2000))
         yield f"one node of {size}, one device, prepared: p50", p50 * 1e6, "µs", "10–16", 32.0
         kubernetes = {500: "96", 5000: "470"}.get(size)
-        number = iter(range(10**9))
+        holders = (holder(number % size, 7) for number in range(10**9))
 
-        def make(of: Scene = of, number: Iterator[int] = number) -> None:
-            of.ledger.add(holder(next(number) % size, 7))
+        def make(of: Scene = of, holders: Iterator[ResourceClaim] = holders) -> None:
+            of.ledger.add(next(holders))
             of.allocator()
 
         p50, p99 = percentiles(timed(make, 200))
@@ -283,12 +283,13 @@ def after_each_pod() -> Iterator[Row]:
     of = scene(5000, "empty")
     ask_all(of, [SIMPLE])
 
-    def one(number: Iterator[int] = iter(range(10**6))) -> None:
+    numbers = iter(range(10**6))
+
+    def one() -> None:
         answers = of.allocator().prepare([SIMPLE]).on_each(of.nodes)
-        place = answers.fitting()[0]
-        outcome = answers[place]
+        outcome = answers[answers.fitting()[0]]
         assert isinstance(outcome, Allocation)
-        of.ledger.assume(named(next(number)), outcome.results[0])
+        of.ledger.assume(named(next(numbers)), outcome.results[0])
 
     p50, p99 = percentiles(timed(one, 300))
     yield "stream of pods on 5000 nodes, each allocated: p50", p50 * 1e3, "ms", 145.0, 1.0

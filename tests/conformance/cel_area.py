@@ -18,6 +18,7 @@ from cathedra.cel.checking.types import Type
 from cathedra.cel.device import DeviceView
 from cathedra.cel.environment import BASE_LIBRARIES, Environment
 from cathedra.cel.errors import CompileError, EvaluationError
+from cathedra.cel.library.authorizer import Answer, Question
 from cathedra.cel.library.conversions import parse_double
 from cathedra.cel.library.network import CIDR, IP
 from cathedra.cel.library.quantity import QuantityValue
@@ -369,4 +370,62 @@ def _checked_plain(expression: str, environment: Environment) -> Any:
 
 def judge_policy(case: dict[str, Any]) -> str:
     """The first difference, empty if there is none."""
-    return admission.judge(case)
+    policy = admission.compile_policy(case["policy"])
+    answer = case["answer"]
+    errors = [str(error) for error in policy.errors]
+    if errors != answer["policyErrors"]:
+        return f"policyErrors: wanted {answer['policyErrors']}, got {errors}"
+    result = policy.evaluate(_input(case))
+    decisions = [_plain(d) for d in result.decisions]
+    if decisions != (answer.get("decisions") or []):
+        return f"decisions: wanted {answer.get('decisions')}, got {decisions}"
+    annotations = [_plain(a) for a in result.annotations]
+    wanted = answer.get("auditAnnotations") or []
+    return "" if annotations == wanted else f"auditAnnotations: wanted {wanted}, got {annotations}"
+
+
+def _plain(made: Any) -> dict[str, Any]:
+    return {name: getattr(made, name) for name in made.__slots__ if getattr(made, name)}
+
+
+def _input(case: dict[str, Any]) -> admission.Input:
+    asked = case["request"]
+    kind = dict(zip(("group", "version", "kind"), asked["kind"], strict=True))
+    resource = dict(zip(("group", "version", "resource"), asked["resource"], strict=True))
+    user = {
+        "username": asked.get("username"),
+        "uid": asked.get("uid"),
+        "groups": asked.get("groups"),
+        "extra": asked.get("extra"),
+    }
+    request = {
+        "kind": kind,
+        "resource": resource,
+        "requestKind": kind,
+        "requestResource": resource,
+        "subResource": asked.get("subResource"),
+        "requestSubResource": asked.get("subResource"),
+        "name": asked.get("name"),
+        "namespace": asked.get("namespace"),
+        "operation": asked["operation"],
+        "userInfo": {k: v for k, v in user.items() if v},
+    }
+    request = {k: v for k, v in request.items() if v}
+    request |= {"dryRun": bool(asked.get("dryRun")), "options": None}
+    allowed = case.get("allowed") or ()
+
+    def decide(question: Question) -> Answer:
+        what = question.resource + (f"/{question.subresource}" if question.subresource else "")
+        asked_for = f"{question.verb} {question.path if question.path is not None else what}"
+        if f"error {asked_for}" in allowed:
+            return Answer(allowed=False, error=f"cannot tell about {asked_for}")
+        return Answer(True, "listed") if asked_for in allowed else Answer(False, "not listed")
+
+    return admission.Input(
+        request=request,
+        object=asked.get("object"),
+        old_object=asked.get("oldObject"),
+        params=case.get("params"),
+        namespace=case.get("namespaceObject"),
+        decide=decide,
+    )

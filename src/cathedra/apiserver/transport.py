@@ -18,6 +18,7 @@ from cathedra.api.struct import KubeStruct
 from cathedra.apiserver.authentication.user import UserInfo
 from cathedra.apiserver.catalog import Catalog
 from cathedra.apiserver.registry.entry import Entry
+from cathedra.apiserver.registry.selection import Selection
 from cathedra.apiserver.request import Call
 from cathedra.apiserver.subresources.dispatch import connect_create
 from cathedra.apiserver.verbs import create, delete, patch, read, update
@@ -40,7 +41,8 @@ class InProcessTransport:
     async def get(self, ref: ResourceRef[T], namespace: str, name: str, *, subresource: str = "") -> T:
         """One object."""
         call = self._call("get", ref, namespace, name, subresource)
-        return self._view(call, read.get(self._world, call))
+        found: T = self._view(call, read.get(self._world, call))
+        return found
 
     async def list(self, ref: ResourceRef[T], namespace: str, options: ListOptions) -> Page[T]:
         """The objects that match."""
@@ -91,7 +93,8 @@ class InProcessTransport:
         metadata: Any = obj.metadata  # type: ignore[attr-defined]
         call = self._call("update", ref, namespace or metadata.namespace, metadata.name, subresource, options=options)
         await asyncio.sleep(0)
-        return self._view(call, await update.update(self._world, call, self._hub(call, obj)))
+        updated: T = self._view(call, await update.update(self._world, call, self._hub(call, obj)))
+        return updated
 
     async def patch(
         self,
@@ -108,20 +111,22 @@ class InProcessTransport:
         call = self._call("patch", ref, namespace, name, subresource, options=options)
         await asyncio.sleep(0)
         outcome = await patch.patch(self._world, call, patch_type, body)
-        return self._view(call, outcome.entry)
+        patched: T = self._view(call, outcome.entry)
+        return patched
 
     async def delete(self, ref: ResourceRef[T], namespace: str, name: str, options: DeleteOptions) -> T | None:
         """Delete an object, or mark it."""
         call = self._call("delete", ref, namespace, name, options=WriteOptions(dry_run=bool(options.dry_run)))
         await asyncio.sleep(0)
-        return self._view(call, (await delete.delete(self._world, call, options)).entry)
+        last: T = self._view(call, (await delete.delete(self._world, call, options)).entry)
+        return last
 
     async def delete_collection(
         self, ref: ResourceRef[T], namespace: str, list_options: ListOptions, options: DeleteOptions
     ) -> None:
         """Delete all objects that match."""
         call = self._call("deletecollection", ref, namespace, options=WriteOptions(dry_run=bool(options.dry_run)))
-        selection = read.Selection.parse(
+        selection = Selection.parse(
             call.definition, namespace, list_options.label_selector, list_options.field_selector
         )
         await delete.delete_collection(self._world, call, selection, options)

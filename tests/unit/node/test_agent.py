@@ -10,6 +10,7 @@ from cathedra.api.core.meta_v1 import ObjectMeta
 from cathedra.api.struct import replace
 from cathedra.client.resources import PODS, RESOURCECLAIMS
 from cathedra.clock import run_virtual
+from cathedra.node.runtime.runtime import ContainerSpec, ContainerState
 from cathedra.node.runtime.simulated import EXIT_CODE, RUN_SECONDS
 from tests.unit.node.fakes import DRIVER, NODE, Setting, make_claim, make_pod
 
@@ -374,5 +375,22 @@ def test_a_pod_of_another_node_is_left_alone() -> None:
         await s.create(replace(other, metadata=ObjectMeta(name="p", namespace="default", uid="u")))
         await asyncio.sleep(5)
         assert s.pod().status.phase == ""
+
+    play(body)
+
+
+def test_a_container_that_ends_before_its_start_is_answered_is_not_lost() -> None:
+    async def body(s: Setting) -> None:
+        start = s.runtime.start
+
+        async def slow_answer(spec: ContainerSpec) -> ContainerState:
+            state = await start(spec)
+            await asyncio.sleep(5)
+            return state
+
+        s.runtime.start = slow_answer  # type: ignore[method-assign]
+        await s.create(annotated(make_pod(), seconds="1"))
+        await asyncio.sleep(10)
+        assert s.pod().status.phase == "Succeeded"
 
     play(body)

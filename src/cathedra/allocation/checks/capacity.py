@@ -34,7 +34,10 @@ class Usage:
     @property
     def fits_alone(self) -> bool:
         """Whether the device could serve it if nothing of it were in use."""
-        return all(amount.nanos <= limit for amount, limit in zip(self.amounts, self.limits, strict=True))
+        for amount, limit in zip(self.amounts, self.limits, strict=True):
+            if amount.nanos > limit:
+                return False
+        return True
 
     def fits(self, used: Mapping[str, int]) -> bool:
         """Whether the device can serve it beside what is ``used`` already (nano-units by full name)."""
@@ -60,7 +63,7 @@ def usage(
 ) -> Usage | Unusable:
     """What a request for ``requests`` takes of a device; ``key`` stands for ``requests`` in the memo."""
     memo = signature.answers
-    memo_key = ("usage", key, features)
+    memo_key = ("usage", key, features.fractional_capacity_range, features.behaviour.name)
     found: Usage | Unusable | None = memo.get(memo_key)
     if found is None:
         found = memo[memo_key] = _usage(signature, requests or {}, features)

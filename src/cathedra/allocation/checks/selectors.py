@@ -73,11 +73,13 @@ class _Attribute:
 class Question:
     """A list of selectors, asked in order until one says no."""
 
-    __slots__ = ("_by_projection", "_by_signature", "_sees", "_selectors")
+    __slots__ = ("_by_projection", "_by_signature", "_sees", "_selectors", "memo")
 
     def __init__(self, selectors: Sequence[DeviceSelector | Failure], texts: Sequence[str]) -> None:
         self._selectors = tuple(selectors)
         self._by_signature: dict[int, Verdict] = {}
+        self.memo: dict[Any, Any] = {}
+        """For whoever works something out from these selectors, for many pods."""
         self._by_projection: dict[Any, Verdict] = {}
         sights = [_sight(text) for text in texts]
         self._sees: Sight | None = None if None in sights else frozenset().union(*(one for one in sights if one))

@@ -29,7 +29,7 @@ def constraint_value(signature: Signature, name: str, features: Features, *, dis
     Only matchAttribute knows the precedence of versions; ``distinct`` compares their texts.
     """
     memo = signature.answers
-    key = (name, features.list_type_attributes, features.behaviour, distinct)
+    key = (name, features.list_type_attributes, features.behaviour.name, distinct)
     if key not in memo:
         attribute = signature.attribute(name)
         value = None if attribute is None else scalar_or_set(attribute, features, distinct=distinct)

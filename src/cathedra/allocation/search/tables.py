@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from cathedra.allocation.checks.capacity import Unusable, usage
 from cathedra.allocation.checks.selectors import Failure
@@ -35,6 +36,30 @@ class PoolMasks:
     shareable: int
 
 
+class _Memo:
+    """Outcomes of the fixed tests of an option: per kind of device, and per look of a pool the mask and whether it is
+    risky. Options that ask the same share it, from pod to pod.
+    """
+
+    __slots__ = ("kinds", "pools")
+
+    def __init__(self) -> None:
+        self.kinds: dict[tuple[int, bool], int] = {}
+        self.pools: dict[tuple[int, bool], tuple[int, bool]] = {}
+
+
+def _memo_of(option: Option, features: Features) -> _Memo:
+    key = (option.tolerations, option.capacity_key, features)
+    memo = option.question.memo
+    found: _Memo | None = memo.get(key)
+    if found is None or len(found.pools) > _LIMIT or len(found.kinds) > _LIMIT:
+        found = memo[key] = _Memo()
+    return found
+
+
+_LIMIT: Final = 200_000
+
+
 class Tables:
     """Fixed tests of one pod's options; kept by the prepared requests."""
 
@@ -50,7 +75,7 @@ class Tables:
         ]
         self.sight = self._sight()
         self._derives = any(option.derived for option in self.options)
-        self._kinds: list[dict[tuple[int, bool], int]] = [{} for _ in self.options]
+        self._memos = [_memo_of(option, features) for option in self.options]
         self._pools: dict[tuple[int, bool], PoolMasks] = {}
 
     def _sight(self) -> Sight | None:
@@ -77,30 +102,42 @@ class Tables:
         key = (pool.looks(self.sight, interner), operations)
         known = self._pools.get(key)
         if known is None:
-            known = self._pools[key] = self._build(pool, operations)
+            known = self._pools[key] = self._build(pool, key)
         return known
 
-    def _build(self, pool: PoolView, operations: bool) -> PoolMasks:
+    def _build(self, pool: PoolView, key: tuple[int, bool]) -> PoolMasks:
         masks = []
         risky = False
-        for option, kinds in zip(self.options, self._kinds, strict=True):
-            mask = 0
-            bit = 1
-            for record in pool.devices:
-                key = (record.kind, operations)
-                verdict = kinds.get(key)
-                if verdict is None:
-                    verdict = kinds[key] = self._test(option, record, operations)
-                if verdict == _YES:
-                    mask |= bit
-                elif verdict == _RISK:
-                    risky = True
-                bit <<= 1
-            masks.append(mask)
+        for option, memo in zip(self.options, self._memos, strict=True):
+            found = memo.pools.get(key)
+            if found is None:
+                found = memo.pools[key] = self._mask(option, memo.kinds, pool, operations=key[1])
+            masks.append(found[0])
+            risky = risky or found[1]
         shareable = 0
         if self.features.consumable_capacity:
-            shareable = sum(1 << place for place, record in enumerate(pool.devices) if record.shareable)
+            for place, record in enumerate(pool.devices):
+                if record.shareable:
+                    shareable |= 1 << place
         return PoolMasks(tuple(masks), risky, shareable)
+
+    def _mask(
+        self, option: Option, kinds: dict[tuple[int, bool], int], pool: PoolView, *, operations: bool
+    ) -> tuple[int, bool]:
+        mask = 0
+        bit = 1
+        risky = False
+        for record in pool.devices:
+            key = (record.kind, operations)
+            verdict = kinds.get(key)
+            if verdict is None:
+                verdict = kinds[key] = self._test(option, record, operations)
+            if verdict == _YES:
+                mask |= bit
+            elif verdict == _RISK:
+                risky = True
+            bit <<= 1
+        return mask, risky
 
     def _test(self, option: Option, record: DeviceRecord, operations: bool) -> int:
         features = self.features

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from cathedra.api.definition import ResourceDefinition, VersionDefinition
+from cathedra.api.scheme import GroupResource
 from cathedra.api.struct import encode
 from cathedra.apiserver.catalog import Catalog
 from cathedra.apiserver.http.openapi import OpenAPI
@@ -78,7 +79,7 @@ class Discovery:
         return sorted(found, key=version_order)
 
     def _served(self, group: str, version: str) -> list[tuple[ResourceDefinition[Any], VersionDefinition]]:
-        found = []
+        found: list[tuple[ResourceDefinition[Any], VersionDefinition]] = []
         for definition in self._catalog:
             if definition.group == group:
                 found.extend((definition, v) for v in definition.versions if v.name == version)
@@ -102,7 +103,7 @@ class Discovery:
                 "responseKind": {"group": "", "version": "", "kind": definition.kind},
                 "scope": "Namespaced" if definition.namespaced else "Cluster",
                 "singularResource": definition.singular,
-                "verbs": sorted(definition.verbs),
+                "verbs": _verbs(definition),
             }
             if definition.short_names:
                 entry["shortNames"] = list(definition.short_names)
@@ -183,7 +184,7 @@ class Discovery:
                 "singularName": definition.singular,
                 "namespaced": definition.namespaced,
                 "kind": definition.kind,
-                "verbs": sorted(definition.verbs),
+                "verbs": _verbs(definition),
             }
             if definition.short_names:
                 entry["shortNames"] = list(definition.short_names)
@@ -214,6 +215,14 @@ class Discovery:
             if (group)
             else {"kind": "APIResourceList", "groupVersion": group_version, "resources": resources}
         )
+
+
+def _verbs(definition: ResourceDefinition[Any]) -> list[str]:
+    return [
+        verb
+        for verb in sorted(definition.verbs)
+        if not (verb == "deletecollection" and definition.group_resource == GroupResource("", "namespaces"))
+    ]
 
 
 def _subresources(

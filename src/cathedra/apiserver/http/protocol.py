@@ -36,7 +36,8 @@ class CertificateHTTPProtocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         """Put the certificate into the scope before the application sees it."""
-        self.scope["extensions"] = {EXTENSION: self._certificate}
+        extensions: dict[str, Any] = {EXTENSION: self._certificate}
+        self.scope["extensions"] = extensions
         super().on_headers_complete()
 
 
@@ -45,6 +46,6 @@ class CertificateWebSocketProtocol(WebSocketsSansIOProtocol):
 
     async def run_asgi(self) -> None:
         """Put the certificate into the scope before the application sees it."""
-        extensions = self.scope.setdefault("extensions", {})
-        extensions[EXTENSION] = peer_certificate(self.transport)  # type: ignore[typeddict-unknown-key]
+        extensions: dict[str, Any] = dict(self.scope.get("extensions") or {})
+        self.scope["extensions"] = extensions | {EXTENSION: peer_certificate(self.transport)}
         await super().run_asgi()

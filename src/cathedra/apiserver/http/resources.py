@@ -24,6 +24,8 @@ from cathedra.apiserver.registry.entry import Entry
 from cathedra.apiserver.registry.selection import Selection, parse_field_terms
 from cathedra.apiserver.request import Call
 from cathedra.apiserver.subresources.dispatch import connect_create
+from cathedra.apiserver.subresources.doors import DOOR_VERBS
+from cathedra.apiserver.subresources.scale import SCALABLE, SCALE, scale_of, set_scale
 from cathedra.apiserver.verbs import create, delete, patch, read, update
 from cathedra.apiserver.verbs.world import World
 from cathedra.client.transport import PatchType
@@ -99,7 +101,10 @@ class ResourceHandler:
         if not self._method_exists(call):
             raise wrong_method()
         if verb == "watch":
-            return await self._watch(request, call, send, audit_id)
+            await self._watch(request, call, send, audit_id)
+            return None
+        if call.subresource == "scale":
+            return await self._scale(request, call)
         if verb == "get":
             return self._get(request, call)
         if verb == "list":
@@ -121,10 +126,14 @@ class ResourceHandler:
         if call.subresource in _POSTED:
             return call.verb == "create"
         if call.subresource:
-            return call.verb in {"get", "update", "patch"}
+            return call.verb in DOOR_VERBS.get(call.subresource, ("get", "update", "patch"))
+        if call.verb == "deletecollection" and call.resource == GroupResource("", "namespaces"):
+            return False
         return call.verb in call.definition.verbs
 
     def _has_subresource(self, call: Call) -> bool:
+        if call.subresource == "scale":
+            return call.resource in SCALABLE
         allowed = call.version.subresources
         if allowed is not None and call.subresource not in allowed:
             return False
@@ -269,6 +278,25 @@ class ResourceHandler:
             raise bad_request(f"{word}{error}") from None
         outcome = await patch.patch(self._world, call, patch_type, body)
         return self._object(request, call, outcome.entry, form, status=201 if outcome.created else 200)
+
+    async def _scale(self, request: Request, call: Call) -> Response:
+        form = dataclasses.replace(self._form(request, call), transform="")
+        if call.verb == "get":
+            scale = scale_of(read.get(self._world, call).object)
+        elif call.verb == "update":
+            query = write_query(request, "UpdateOptions")
+            call = dataclasses.replace(call, dry_run=query.dry_run, field_manager=query.field_manager)
+            wanted = await decode_object(request, call, SCALE)
+            scale = await set_scale(self._world, call, lambda _: wanted)
+        else:
+            patch_type = _patch_type(request)
+            query = write_query(request, "PatchOptions", apply=patch_type is PatchType.APPLY)
+            call = dataclasses.replace(call, dry_run=query.dry_run, field_manager=query.field_manager)
+            body = load_values(await request.body(), "application/json")
+            scale = await set_scale(
+                self._world, call, lambda now: patch.patched_part(call, SCALE, now, patch_type, body)
+            )
+        return render.render_plain({"kind": "Scale", "apiVersion": "autoscaling/v1"} | _plain(scale), form)
 
     async def _delete(self, request: Request, call: Call) -> Response:
         form = self._form(request, call)

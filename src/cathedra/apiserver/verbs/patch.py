@@ -9,6 +9,7 @@ from typing import Any, Final
 from cathedra.api.core.meta_v1 import StatusDetails
 from cathedra.api.decoding import DecodeError, decode_values
 from cathedra.api.field import ErrorList
+from cathedra.api.scheme import GroupVersionKind
 from cathedra.api.status import StatusError, bad_request, conflict, failure, invalid, not_found
 from cathedra.api.struct import replace, to_dict
 from cathedra.apiserver.ownership.tracking import applied, tracked
@@ -23,7 +24,7 @@ from cathedra.apiserver.verbs.update import as_addressed, change
 from cathedra.apiserver.verbs.world import World
 from cathedra.client.transport import PatchType
 
-__all__ = ["Patched", "patch"]
+__all__ = ["Patched", "patch", "patched_part"]
 
 
 JSON_PATCH_LIMIT: Final = 10_000
@@ -59,6 +60,29 @@ async def patch(world: World, call: Call, patch_type: PatchType, body: Any) -> P
         return tracked(call, entry.object, obj, world.clock.now())
 
     return Patched(await change(world, call, patched))
+
+
+def patched_part(call: Call, kind: GroupVersionKind, part: Any, patch_type: PatchType, body: Any) -> Any:
+    """A part of an object that has a kind of its own, as its scale, after a patch.
+
+    Raises:
+        StatusError: it cannot be patched so.
+    """
+    _check_shape(patch_type, body)
+    before = to_dict(part)
+    target = type(part)
+    if patch_type is PatchType.STRATEGIC:
+        after = strategic_patch(before, body, struct_shape(target))
+    elif patch_type is PatchType.JSON:
+        after = json_patch(before, body)
+    else:
+        after = merge_patch(before, body)
+    after.pop("kind", None)
+    after.pop("apiVersion", None)
+    try:
+        return decode_values(target, kind, after, call.release).object
+    except DecodeError as error:
+        raise bad_request(str(error)) from None
 
 
 async def _server_side_apply(world: World, call: Call, body: Any) -> Patched:

@@ -65,6 +65,7 @@ class PodWorker:
         self._grace = GracePeriod(context.clock)
         self._stopping = False
         self._failure: tuple[str, str] | None = None
+        self._early_ends: dict[str, ContainerState] = {}
         self._probes: dict[str, list[asyncio.Task[None]]] = {}
         self._over = False
         if pod.metadata.deletion_timestamp is not None:
@@ -90,7 +91,11 @@ class PodWorker:
     def container_ended(self, state: ContainerState) -> None:
         """The runtime says that a container has ended."""
         record = self._records.get(state.name)
-        if record is None or record.current is None or record.current.id != state.id:
+        if record is None:
+            return
+        if record.current is None or record.current.id != state.id:
+            # It ended before its own start was answered; `_start` will look here.
+            self._early_ends[state.id] = state
             return
         self._note_end(record, state)
 
@@ -285,6 +290,10 @@ class PodWorker:
         record.current = state
         self._event(record, "Normal", "Created", f"Created container: {record.name}")
         self._event(record, "Normal", "Started", f"Started container {record.name}")
+        early = self._early_ends.pop(state.id, None)
+        if early is not None:
+            self._note_end(record, early)
+            return
         self._begin_probes(record)
         await self._run_post_start(record)
 

@@ -1,0 +1,75 @@
+"""Scale: the number of replicas of any workload, in one form (spec: apimachinery.md, section 12)."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Final
+
+from cathedra.api.core.autoscaling_v1 import Scale, ScaleSpec, ScaleStatus
+from cathedra.api.core.meta_v1 import LabelSelector, ObjectMeta
+from cathedra.api.field import ErrorList
+from cathedra.api.scheme import GroupResource, GroupVersionKind
+from cathedra.api.selectors import from_label_selector
+from cathedra.api.status import invalid
+from cathedra.api.struct import replace
+from cathedra.apiserver.ownership.tracking import tracked
+from cathedra.apiserver.registry.entry import Entry
+from cathedra.apiserver.request import Call
+from cathedra.apiserver.verbs.update import change
+from cathedra.apiserver.verbs.world import World
+
+__all__ = ["SCALABLE", "SCALE", "scale_of", "set_scale"]
+
+SCALE: Final = GroupVersionKind("autoscaling", "v1", "Scale")
+SCALABLE: Final = frozenset(
+    {
+        GroupResource("apps", "deployments"),
+        GroupResource("apps", "replicasets"),
+        GroupResource("apps", "statefulsets"),
+        GroupResource("", "replicationcontrollers"),
+    }
+)
+
+
+def scale_of(obj: Any) -> Scale:
+    """The scale of a workload."""
+    metadata: ObjectMeta = obj.metadata
+    selector = obj.spec.selector
+    if isinstance(selector, LabelSelector):
+        text = str(from_label_selector(selector))
+    else:
+        text = ",".join(f"{key}={value}" for key, value in sorted((selector or {}).items()))
+    return Scale(
+        metadata=ObjectMeta(
+            name=metadata.name,
+            namespace=metadata.namespace,
+            uid=metadata.uid,
+            resource_version=metadata.resource_version,
+            creation_timestamp=metadata.creation_timestamp,
+        ),
+        spec=ScaleSpec(replicas=obj.spec.replicas or 0),
+        status=ScaleStatus(replicas=obj.status.replicas, selector=text),
+    )
+
+
+async def set_scale(world: World, call: Call, make: Any) -> Scale:
+    """Change the replicas of a workload to those of the scale that ``make`` makes of the present one.
+
+    Raises:
+        StatusError: 422, the number is negative; 409, the resource version is an old one.
+    """
+    main = dataclasses.replace(call, subresource="")
+
+    def scaled(entry: Entry) -> Any:
+        wanted: Scale = make(scale_of(entry.object))
+        if wanted.spec.replicas < 0:
+            errors = ErrorList()
+            errors.invalid("spec.replicas", wanted.spec.replicas, "must be greater than or equal to 0")
+            raise invalid("autoscaling", "Scale", call.name, errors)
+        old = entry.object
+        spec = replace(old.spec, replicas=wanted.spec.replicas)
+        metadata = replace(old.metadata, resource_version=wanted.metadata.resource_version)
+        return tracked(call, old, replace(old, spec=spec, metadata=metadata), world.clock.now())
+
+    entry = await change(world, main, scaled)
+    return scale_of(entry.object)
