@@ -1,7 +1,7 @@
 """``make bench``: every measurement in one table, beside Kubernetes' own figure and the goal.
 
-Each module of this package has a function ``rows()`` that yields measurements one by one; a figure is printed as soon as
-it is there. Nothing here asserts a time: a miss is printed like a hit.
+Each module of this package has a function ``rows()`` that yields measurements one by one; a figure is printed as soon
+as it is there. Nothing here asserts a time: a miss is printed like a hit.
 
     python -m benchmarks [MODULE ...]
 """
@@ -19,7 +19,9 @@ from benchmarks.measurement import Measurement
 
 def main() -> int:
     """Run the named modules, or all."""
-    known = sorted(m.name for m in pkgutil.iter_modules(benchmarks.__path__) if m.name not in ("__main__", "measurement"))
+    known = sorted(
+        m.name for m in pkgutil.iter_modules(benchmarks.__path__) if m.name not in ("__main__", "measurement")
+    )
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure, and print one table.")
     parser.add_argument("modules", nargs="*", metavar="MODULE", help=f"of {', '.join(known)} (default: all)")
     arguments = parser.parse_args()

@@ -1,9 +1,9 @@
 """The allocator against Kubernetes' own: the same families of instances, at several sizes of cluster.
 
 Kubernetes' figures are those of its Go allocator (1.37) on one processor of a machine of this kind. «Cold» is a pod
-whose selector was never seen: it is compiled and asked. «Warm» is the next pod of the same sort. «First sight» adds what
-is otherwise done when slices arrive. The answer for all nodes says for each of them whether the claims fit; results are
-written out for the node that is chosen.
+whose selector was never seen: it is compiled and asked. «Warm» is the next pod of the same sort. «First sight» adds
+what is otherwise done when slices arrive. The answer for all nodes says for each of them whether the claims fit;
+results are written out for the node that is chosen.
 
     python -m benchmarks allocation
     python benchmarks/allocation.py

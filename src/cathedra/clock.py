@@ -2,8 +2,8 @@
 
 Nothing in Cathedra reads the system clock or sleeps on its own: every part takes a `Clock`. In production that is
 `SystemClock`. In tests and simulations the parts run on a `VirtualTimeLoop`, an event loop whose time jumps to the next
-timer as soon as nothing is ready to run: ``asyncio.sleep``, ``asyncio.timeout`` and ``loop.call_later`` all follow it, so
-an hour of back-off takes microseconds and two runs with one seed are equal, step by step.
+timer as soon as nothing is ready to run: ``asyncio.sleep``, ``asyncio.timeout`` and ``loop.call_later`` all follow it,
+so an hour of back-off takes microseconds and two runs with one seed are equal, step by step.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """``make conformance``: how many of Kubernetes' recorded answers Cathedra gives, per file and per area.
 
 A folder of vectors has one folder per area (``api``, ``allocation``, ``cel``), each with ``*.jsonl`` files of cases.
-Every area has a module ``<area>_area`` whose ``run(folder)`` yields one result per case that judges the newest behaviour
-(lines that a newer release superseded yield none). An area without a module, or a file it does not answer, counts as
-failed. The baseline file holds the passed counts that a change must not fall below.
+Every area has a module ``<area>_area`` whose ``run(folder)`` yields one result per case that judges the newest
+behaviour (lines that a newer release superseded yield none). An area without a module, or a file it does not answer,
+counts as failed. The baseline file holds the passed counts that a change must not fall below.
 
     python -m tests.conformance --vectors DIR [--area AREA] [--show ID] [--check-baseline | --write-baseline]
 """

@@ -62,9 +62,7 @@ def view_of(described: Mapping[str, Any]) -> DeviceView:
         for name, fields in described.get("attributes", {}).items()
     }
     capacity = {name: _Capacity(Quantity(c["value"])) for name, c in described.get("capacity", {}).items()}
-    return DeviceView.of(
-        described["driver"], described.get("allowMultipleAllocations", False), attributes, capacity
-    )
+    return DeviceView.of(described["driver"], described.get("allowMultipleAllocations", False), attributes, capacity)
 
 
 def encode(value: Any) -> Any:
@@ -154,7 +152,7 @@ def _cases(path: Path) -> Iterator[dict[str, Any]]:
 def _judged(judge: Any, *args: Any) -> str:
     try:
         return str(judge(*args))
-    except Exception as error:  # noqa: BLE001 - any exception is an answer here: a wrong one
+    except Exception as error:
         return f"raised {error.__class__.__name__}: {error}"
 
 
@@ -289,7 +287,13 @@ def _environment(case: dict[str, Any]) -> Environment:
             variables[declared["name"]] = _type(declared["type"])
         for overload in declared.get("overloads") or declared.get("function") or ():
             args = tuple(_type(arg) for arg in overload.get("params") or overload.get("args") or ())
-            made = Overload(overload.get("id") or overload["overloadId"], bool(overload.get("member")), args, _type(overload["result"]), ())
+            made = Overload(
+                overload.get("id") or overload["overloadId"],
+                bool(overload.get("member")),
+                args,
+                _type(overload["result"]),
+                (),
+            )
             functions[declared["name"]] = (*functions.get(declared["name"], ()), made)
     return Environment(
         variables=variables,
@@ -352,11 +356,13 @@ def judge_conformance(case: dict[str, Any]) -> str:
         return "" if outcome.error is not None else f"wanted an error, got {outcome.value!r}"
     if outcome.error is not None:
         return f"wanted {wanted['value']}, got error {outcome.error!r}"
-    return "" if same(wanted["value"], encode(outcome.value)) else f"wanted {wanted['value']}, got {encode(outcome.value)}"
+    return (
+        "" if same(wanted["value"], encode(outcome.value)) else f"wanted {wanted['value']}, got {encode(outcome.value)}"
+    )
 
 
 def _checked_plain(expression: str, environment: Environment) -> Any:
-    from cathedra.cel.checking import checker  # noqa: PLC0415 - only here, for suites without macros
+    from cathedra.cel.checking import checker
 
     root = parser.parse(expression, {})
     issues = checker.check(root, environment)

@@ -34,7 +34,9 @@ async def test_gpu_driver_registers_prepares_and_comes_back_after_a_restart(dire
     registry = PluginRegistry()
     usable, unusable = asyncio.Event(), asyncio.Event()
     registry.listen(RegistryListener(on_usable=lambda _: usable.set(), on_unusable=lambda _: unusable.set()))
-    registrar = PluginRegistrar(directory / "registry", registry, clock=SystemClock(), metrics=NodeMetrics(SystemClock()))
+    registrar = PluginRegistrar(
+        directory / "registry", registry, clock=SystemClock(), metrics=NodeMetrics(SystemClock())
+    )
     agent = asyncio.ensure_future(registrar.run())
     try:
         async with asyncio.timeout(20):

@@ -2,8 +2,8 @@
 
 A scheduler asks all nodes for every pod, and between two pods hardly anything changes. So the *standing* of each node,
 which is all that an answer depends on, is kept for the scheduler's list of nodes and brought up to date by what the
-ledger says has changed. A pod then costs one search per distinct standing, and one look-up per node. Answers are written
-out when somebody looks at them.
+ledger says has changed. A pod then costs one search per distinct standing, and one look-up per node. Answers are
+written out when somebody looks at them.
 """
 
 from __future__ import annotations

@@ -141,7 +141,8 @@ def fits(claims: Objects, cluster: Cluster | Objects) -> list[str]:
 def how_many(claims: Objects, cluster: Cluster | Objects, *, limit: int = 1000) -> dict[str, int]:
     """How many more copies of ``claims`` fit, and on which nodes: name → copies, without nodes that take none.
 
-    Copies are placed one after the other, each node being filled before the next. ``limit`` bounds the sum. ``cluster`` is not changed.
+    Copies are placed one after the other, each node being filled before the next. ``limit`` bounds the sum. ``cluster``
+    is not changed.
 
     Raises:
         FatalError: the claims cannot be allocated anywhere until something changes.

@@ -1,7 +1,8 @@
 """A kind, described once: everything the API server, discovery, OpenAPI, tables and clients need to know of it.
 
 Adding a kind to Cathedra adds one `ResourceDefinition` and nothing else. Its strategies are pure functions on frozen
-objects; whatever they need of the world (gates, time, the namespace's labels) is in the `RequestContext` they are given.
+objects; whatever they need of the world (gates, time, the namespace's labels) is in the `RequestContext` they are
+given.
 """
 
 from __future__ import annotations

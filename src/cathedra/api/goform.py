@@ -1,7 +1,7 @@
 """Values as Kubernetes prints them in error messages: Go's form of its internal types.
 
-Messages such as «Invalid value: {"Devices":{"Requests":null,…}}: field is immutable» show the value with upper-case field
-names and every field present. Types that Kubernetes keeps in their wire form inside, too, are shown in that form.
+Messages such as «Invalid value: {"Devices":{"Requests":null,…}}: field is immutable» show the value with upper-case
+field names and every field present. Types that Kubernetes keeps in their wire form inside, too, are shown in that form.
 """
 
 from __future__ import annotations

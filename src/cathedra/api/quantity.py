@@ -1,8 +1,8 @@
 """Exact quantities: «500m», «64Gi», «1e3».
 
 Capacities of devices, requests of containers and limits of namespaces are all written this way, and two spellings of
-one amount must be equal, compare and print exactly as in Kubernetes. An amount is a whole number of nano-units, which is
-precisely what Kubernetes keeps: finer fractions are rounded up (spec: api.md, 2.0).
+one amount must be equal, compare and print exactly as in Kubernetes. An amount is a whole number of nano-units, which
+is precisely what Kubernetes keeps: finer fractions are rounded up (spec: api.md, 2.0).
 """
 
 from __future__ import annotations

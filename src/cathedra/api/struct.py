@@ -62,7 +62,8 @@ _BLANKS: Final = re.compile(rb'("(?:[^"\\]|\\.)*")|[ \t\r\n]+', re.DOTALL)
 
 
 class RawJSON:
-    """Opaque JSON, kept as the bytes that were sent: other blanks or another spelling of a number make another value."""
+    """Opaque JSON, kept as the bytes that were sent: other blanks or another spelling of a number make another
+    value."""
 
     __slots__ = ("data",)
 

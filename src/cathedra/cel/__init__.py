@@ -8,7 +8,8 @@ For the allocator and the API server (stable signatures):
 * `validate_selector(expression, …) -> Admission | None`
 
 For everybody else: `compile(expression, environment) -> Program`, `check`, `evaluate`.
-Data flow: `syntax` → `checking` → `evaluation`; `library` holds the functions, `device` and `admission` the environments.
+Data flow: `syntax` → `checking` → `evaluation`; `library` holds the functions, `device` and `admission` the
+environments.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ _HOMES = {
 
 def __getattr__(name: str) -> Any:
     """Load the module behind a public name when the name is first used."""
-    import importlib  # noqa: PLC0415 - keeps the import of the package cheap
+    import importlib
 
     home = _HOMES.get(name)
     if home is None:
@@ -76,6 +77,6 @@ def evaluate(expression: str, environment: Environment, variables: dict[str, Any
         CompileError: it is refused.
         EvaluationError: it has no value.
     """
-    from cathedra.cel.program import compile_expression  # noqa: PLC0415 - as above
+    from cathedra.cel.program import compile_expression
 
     return compile_expression(expression, environment).value(variables)

@@ -161,9 +161,11 @@ def _nobody(_: Question) -> Answer:
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """A request as expressions see it. Objects are plain JSON values; ``request`` is an AdmissionRequest without objects.
+    """A request as expressions see it. Objects are plain JSON values; ``request`` is an AdmissionRequest without
+    objects.
 
-    ``request`` needs ``kind``, ``resource`` (mappings), ``operation``, ``name`` and ``userInfo``; empty fields are left out.
+    ``request`` needs ``kind``, ``resource`` (mappings), ``operation``, ``name`` and ``userInfo``; empty fields are left
+    out.
     """
 
     request: Mapping[str, Any]
@@ -207,7 +209,8 @@ class _Exhausted(Exception):
 
 
 class CompiledPolicy:
-    """A policy's expressions, compiled. ``errors`` is what creating the policy would report; it can run nevertheless."""
+    """A policy's expressions, compiled. ``errors`` is what creating the policy would report; it can run
+    nevertheless."""
 
     def __init__(self, spec: Mapping[str, Any]) -> None:
         self.fails = spec.get("failurePolicy", "Fail") != "Ignore"

@@ -1,7 +1,7 @@
 """Devices as selectors see them: declared types for the checker, values for the evaluation, sizes for the estimate.
 
-A slice's attributes and capacities are converted once into a `DeviceView`; equal devices share one (by their signature),
-and a selector remembers its answer per view. This is the room of the allocator: the hot path begins here
+A slice's attributes and capacities are converted once into a `DeviceView`; equal devices share one (by their
+signature), and a selector remembers its answer per view. This is the room of the allocator: the hot path begins here
 (spec: cel.md, sections 1 to 3 and 7.2).
 """
 
@@ -61,7 +61,7 @@ class DomainMap(dict[str, Any]):
     """Domain → identifier → value. Looking up a domain that is not there gives an empty map; ``in`` tells the truth."""
 
     __slots__ = ()
-    default: Final = {}  # noqa: RUF012 - never written to; every lookup of an unknown domain gives this one map
+    default: Final = {}
 
     def __missing__(self, _: str) -> dict[str, Any]:
         return self.default
@@ -161,7 +161,8 @@ def _version(text: str) -> Semver:
 
 
 def size_of(path: tuple[str, ...]) -> int | None:
-    """The largest size of what is found under ``path``, a variable followed by fields, ``@keys``, ``@values``, ``@items``."""
+    """The largest size of what is found under ``path``, a variable followed by fields, ``@keys``, ``@values``,
+    ``@items``."""
     if not path or path[0] != "device":
         return None
     place = "device"
@@ -208,7 +209,8 @@ _STEPS: Final = {
 
 @cache
 def environment(*, consumable_capacity: bool, list_attributes: bool, mode: Mode) -> Environment:
-    """The declarations of selectors. Stored expressions see every field and function; only the type of attributes follows the gate."""
+    """The declarations of selectors. Stored expressions see every field and function; only the type of attributes
+    follows the gate."""
     everything = mode == "stored"
     attribute = types.DYN if list_attributes else types.ANY
     fields: dict[str, Type] = {

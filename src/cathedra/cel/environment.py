@@ -52,8 +52,8 @@ _LIBRARY_MACROS: Mapping[str, MacroTable] = {
 class Environment:
     """Declarations. ``size_of`` tells the cost estimate how large the value behind a path can get.
 
-    ``checked_literals`` runs the validators, which also demand one type for all elements of a literal, as Kubernetes does
-    everywhere; ``homogeneous`` lets the checker demand it.
+    ``checked_literals`` runs the validators, which also demand one type for all elements of a literal, as Kubernetes
+    does everywhere; ``homogeneous`` lets the checker demand it.
     """
 
     variables: Mapping[str, Type] = field(default_factory=dict)

@@ -1,8 +1,8 @@
 """What can go wrong with an expression, as data first and as text second.
 
 Two moments, two errors. An expression that cannot be accepted raises `CompileError` before any claim looks at a device;
-an accepted one that fails on a certain device raises `EvaluationError`. Both carry Kubernetes' own wording, because users
-search for it (spec: cel.md, sections 4.2 and 8).
+an accepted one that fails on a certain device raises `EvaluationError`. Both carry Kubernetes' own wording, because
+users search for it (spec: cel.md, sections 4.2 and 8).
 
     CELError
     ├── CompileError      the expression is refused (`type` says how the API reports it)
@@ -41,8 +41,8 @@ class Issue:
 class CompileError(CELError):
     """The expression is refused.
 
-    ``type`` is ``RuleInvalid`` (the user's mistake; the API answers Invalid) or ``InternalError``; ``text`` is the whole
-    text that Kubernetes reports; ``issues`` are the single findings, empty if the text is not a report.
+    ``type`` is ``RuleInvalid`` (the user's mistake; the API answers Invalid) or ``InternalError``; ``text`` is the
+    whole text that Kubernetes reports; ``issues`` are the single findings, empty if the text is not a report.
     """
 
     def __init__(self, type_: str, text: str, issues: tuple[Issue, ...] = ()) -> None:

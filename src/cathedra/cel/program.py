@@ -1,7 +1,7 @@
 """An expression that has been accepted: the pipeline from text to something that can be evaluated.
 
-`compile` is the way in for every kind of environment; `cathedra.cel.selector` and `cathedra.cel.admission` add the rules
-of their places.
+`compile` is the way in for every kind of environment; `cathedra.cel.selector` and `cathedra.cel.admission` add the
+rules of their places.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def parse(source: str, environment: Environment) -> Expr:
     try:
         return parser.parse(source, environment.macros)
     except parser.Invalid:
-        from cathedra.cel.syntax import diagnosis  # noqa: PLC0415 - only mistakes need it
+        from cathedra.cel.syntax import diagnosis
 
         issues = diagnosis.diagnose(source, environment.macros)
     raise refused(source, issues)

@@ -7,8 +7,9 @@
     type, optional                      TypeValue, Optional
     Kubernetes' types                   subclasses of `Opaque`
 
-Python takes ``True == 1`` for true and CEL does not: whoever compares values of unknown type uses `equal` and `compare`.
-A failed computation is a value too (`Failure`), because ``&&`` and ``||`` may absorb it (spec: cel.md, section 3).
+Python takes ``True == 1`` for true and CEL does not: whoever compares values of unknown type uses `equal` and
+`compare`. A failed computation is a value too (`Failure`), because ``&&`` and ``||`` may absorb it (spec: cel.md,
+section 3).
 """
 
 from __future__ import annotations
@@ -236,9 +237,8 @@ def find(mapping: dict[Any, Any], key: Any) -> tuple[Any, bool]:
 
 
 def _find_number(mapping: dict[Any, Any], key: float) -> Any:
-    if key.__class__ is float:
-        if key != key or key in (float("inf"), float("-inf")) or key != int(key):
-            return _ABSENT
+    if key.__class__ is float and (key != key or key in (float("inf"), float("-inf")) or key != int(key)):
+        return _ABSENT
     whole = int(key)
     if key.__class__ is not int and MIN_INT <= whole <= MAX_INT and whole in mapping:
         return mapping[whole]
@@ -280,7 +280,8 @@ _NUMBERS: Final = frozenset((int, UInt, float))
 
 
 def equal(left: Any, right: Any) -> bool | Failure:
-    """CEL's ``==``: false across types, numbers by amount, `no such overload` where a Kubernetes type is on the left."""
+    """CEL's ``==``: false across types, numbers by amount, `no such overload` where a Kubernetes type is on the
+    left."""
     if left is None or right is None:
         return left is right
     return _equal_values(left, right)

@@ -27,7 +27,8 @@ def attribute(value: Any) -> dict[str, Any]:
 
 
 def device(name: str, **more: Any) -> dict[str, Any]:
-    """A device; ``attributes`` in plain values, ``consumes`` as set → counter → amount, ``capacity`` as name → amount."""
+    """A device; ``attributes`` in plain values, ``consumes`` as set → counter → amount, ``capacity`` as name →
+    amount."""
     made: dict[str, Any] = {"name": name}
     for key, value in more.items():
         match key:

@@ -1,7 +1,8 @@
 """The exhaustive search, as plain as it can be: every assignment in order, each one judged from scratch.
 
-No state is kept between steps, so nothing can leak; no bound, no memory, no symmetry. It is the measure for the searches that have
-them. It shares only what is no search with them: pools, selectors, and the amount of capacity that a request takes.
+No state is kept between steps, so nothing can leak; no bound, no memory, no symmetry. It is the measure for the
+searches that have them. It shares only what is no search with them: pools, selectors, and the amount of capacity that a
+request takes.
 """
 
 from __future__ import annotations

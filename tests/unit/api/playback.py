@@ -1,6 +1,7 @@
 """Plays recorded cases of the API through decode → default → prepare → validate, without a server.
 
-What a server adds (names, uids, resource versions, admission, authorization) is left out; cases that need it are skipped.
+What a server adds (names, uids, resource versions, admission, authorization) is left out; cases that need it are
+skipped.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from cathedra.api.field import ErrorList
 from cathedra.api.gates import FeatureGates
 from cathedra.api.scheme import GroupVersionKind
 from cathedra.api.status import StatusError, bad_request, invalid
-from cathedra.api.struct import encode, from_dict, replace
+from cathedra.api.struct import encode, replace
 
 NOW = 1_700_000_000.0
 RELEASE = "1.36"
@@ -73,7 +74,9 @@ class World:
     gates: FeatureGates
     objects: dict[tuple[str, ...], Any] = field(default_factory=dict)
 
-    def definitions(self, gates: FeatureGates) -> dict[tuple[str, str, str], tuple[ResourceDefinition[Any], VersionDefinition]]:
+    def definitions(
+        self, gates: FeatureGates
+    ) -> dict[tuple[str, str, str], tuple[ResourceDefinition[Any], VersionDefinition]]:
         return {
             (definition.group, version.name, definition.plural): (definition, version)
             for definition in all_definitions(gates)
@@ -100,7 +103,12 @@ def play(case: dict[str, Any]) -> Outcome:
 
 def send(world: World, step: dict[str, Any], gates: FeatureGates) -> tuple[int, Any]:
     body = step.get("body")
-    if step["method"] not in ("POST", "PUT", "GET") or step.get("query") or step.get("content_type") or step.get("repeat"):
+    if (
+        step["method"] not in ("POST", "PUT", "GET")
+        or step.get("query")
+        or step.get("content_type")
+        or step.get("repeat")
+    ):
         raise Skip
     if not isinstance(body, dict) and step["method"] != "GET":
         raise Skip
@@ -166,8 +174,13 @@ def create(definition: ResourceDefinition[Any], obj: Any, context: RequestContex
 
 def update(definition: ResourceDefinition[Any], subresource: str, obj: Any, old: Any, context: RequestContext) -> Any:
     strategy = definition.subresources[subresource] if subresource else definition.strategy
-    metadata = replace(obj.metadata, uid=old.metadata.uid, namespace=old.metadata.namespace,
-                       creation_timestamp=old.metadata.creation_timestamp, generation=old.metadata.generation)
+    metadata = replace(
+        obj.metadata,
+        uid=old.metadata.uid,
+        namespace=old.metadata.namespace,
+        creation_timestamp=old.metadata.creation_timestamp,
+        generation=old.metadata.generation,
+    )
     obj = strategy.default(replace(obj, metadata=metadata), context)
     obj = strategy.prepare_update(obj, old, context)
     refuse(definition, obj, strategy.validate_update(obj, old, context))
@@ -202,7 +215,9 @@ def compare(step: dict[str, Any], code: int, answer: Any, *, unordered: bool) ->
         causes = (wanted.get("details") or {}).get("causes", [])
         found = (answer.get("details") or {}).get("causes", [])
         if code == 400:
-            return "" if answer["message"] == wanted["message"] else f"{answer['message']!r}\n   not {wanted['message']!r}"
+            return (
+                "" if answer["message"] == wanted["message"] else f"{answer['message']!r}\n   not {wanted['message']!r}"
+            )
         if case_sorted(causes) == case_sorted(found) and (causes == found or unordered):
             return ""
         lines = [f"   - {c}" for c in causes if c not in found] + [f"   + {c}" for c in found if c not in causes]

@@ -34,10 +34,7 @@ class Usage:
     @property
     def fits_alone(self) -> bool:
         """Whether the device could serve it if nothing of it were in use."""
-        for amount, limit in zip(self.amounts, self.limits, strict=True):
-            if amount.nanos > limit:
-                return False
-        return True
+        return all(amount.nanos <= limit for amount, limit in zip(self.amounts, self.limits, strict=True))
 
     def fits(self, used: Mapping[str, int]) -> bool:
         """Whether the device can serve it beside what is ``used`` already (nano-units by full name)."""

@@ -66,8 +66,8 @@ class Signature:
     def seen(self, sight: Sight) -> Any:
         """What is left of the signature for somebody who looks at the attributes in ``sight`` and at capacity only.
 
-        Two devices of which the same is left are the same to him. A device with an attribute that fails every selector, or
-        that may be read in two ways, stays itself.
+        Two devices of which the same is left are the same to him. A device with an attribute that fails every selector,
+        or that may be read in two ways, stays itself.
         """
         if not self.plain:
             return self.number

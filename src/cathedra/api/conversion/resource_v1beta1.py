@@ -1,4 +1,5 @@
-"""resource.k8s.io/v1beta1 ↔ v1: requests are flat there, devices are wrapped in ``basic`` (spec: api.md, section 5.2)."""
+"""resource.k8s.io/v1beta1 ↔ v1: requests are flat there, devices are wrapped in ``basic`` (spec: api.md, section
+5.2)."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """From the bytes of a request to an object, exactly as forgiving and as strict as Kubernetes.
 
-In the order in which a body passes through: `envelope` finds out what the body claims to be, `bodies` decodes it (a fast
-way for what is right, `reader` for everything else), `shapes` knows Kubernetes' own names for the types that errors
-speak of, `syntax` explains broken JSON, `opaque` keeps the bytes of opaque parts.
+In the order in which a body passes through: `envelope` finds out what the body claims to be, `bodies` decodes it (a
+fast way for what is right, `reader` for everything else), `shapes` knows Kubernetes' own names for the types that
+errors speak of, `syntax` explains broken JSON, `opaque` keeps the bytes of opaque parts.
 """
 
 from cathedra.api.decoding.bodies import Decoded, decode_json, decode_values, encode_with_kind, yaml_to_json

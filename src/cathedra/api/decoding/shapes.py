@@ -1,4 +1,5 @@
-"""The types behind the JSON, with Kubernetes' own names for them: what errors speak of and unknown fields are held to."""
+"""The types behind the JSON, with Kubernetes' own names for them: what errors speak of and unknown fields are held
+to."""
 
 from __future__ import annotations
 

@@ -177,7 +177,8 @@ def core_definitions() -> tuple[ResourceDefinition[Any], ...]:
 
 
 def events_definition() -> ResourceDefinition[core_v1.Event]:
-    """The same events in the group events.k8s.io, with its names for their fields (spec: apimachinery.md, section 18)."""
+    """The same events in the group events.k8s.io, with its names for their fields (spec: apimachinery.md, section
+    18)."""
     return ResourceDefinition(
         group="events.k8s.io",
         kind="Event",

@@ -1,4 +1,5 @@
-"""Definitions of the machinery's own kinds: roles, admission, custom resources, priorities, budgets, storage, requests."""
+"""Definitions of the machinery's own kinds: roles, admission, custom resources, priorities, budgets, storage,
+requests."""
 
 from __future__ import annotations
 

@@ -84,10 +84,7 @@ def pod_status(pod: core_v1.Pod) -> str:
         if condition.type == "PodScheduled" and condition.reason == "SchedulingGated":
             reason = "SchedulingGated"
     waiting = _waiting_for_init(pod)
-    if waiting is not None and not _initialized_with_sidecars(pod):
-        reason = waiting
-    else:
-        reason = _of_containers(pod, reason)
+    reason = waiting if waiting is not None and not _initialized_with_sidecars(pod) else _of_containers(pod, reason)
     if pod.metadata.deletion_timestamp is None:
         return reason
     if pod.status.reason == "NodeLost":

@@ -78,7 +78,7 @@ def _owners(errors: ErrorList, owners: tuple[meta_v1.OwnerReference, ...]) -> No
     path = _METADATA.child("ownerReferences")
     controller = ""
     for owner in owners:
-        _, slash, version = owner.api_version.rpartition("/")
+        _, _slash, version = owner.api_version.rpartition("/")
         if not version:
             errors.invalid(path.child("apiVersion"), owner.api_version, "version must not be empty")
         for name, value in (("kind", owner.kind), ("name", owner.name), ("uid", owner.uid)):

@@ -1,4 +1,5 @@
-"""Discovery: which groups, versions and resources there are, legacy and aggregated (spec: apimachinery.md, section 2)."""
+"""Discovery: which groups, versions and resources there are, legacy and aggregated (spec: apimachinery.md, section
+2)."""
 
 from __future__ import annotations
 

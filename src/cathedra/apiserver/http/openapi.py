@@ -1,4 +1,5 @@
-"""OpenAPI: what the schemas package describes, put into documents per group version (spec: apimachinery.md, section 3)."""
+"""OpenAPI: what the schemas package describes, put into documents per group version (spec: apimachinery.md, section
+3)."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ def _resource_paths(
         single["delete"] = _operation("delete", kind, schemas.status(), _delete_parameters())
     if "patch" in verbs:
         single["patch"] = _patch_operation(kind, reference, schemas)
-    paths = {where: {**collection, "parameters": scope + [_parameter("pretty", "string", "query")]}}
+    paths = {where: {**collection, "parameters": [*scope, _parameter("pretty", "string", "query")]}}
     named = [_parameter("name", "string", "path"), *scope, _parameter("pretty", "string", "query")]
     paths[f"{where}/{{name}}"] = {**single, "parameters": named}
     if definition.namespaced and "list" in verbs:

@@ -1,4 +1,5 @@
-"""What a URL's path names: a resource, an object, a sub-resource, or something else (spec: apimachinery.md, section 1)."""
+"""What a URL's path names: a resource, an object, a sub-resource, or something else (spec: apimachinery.md, section
+1)."""
 
 from __future__ import annotations
 

@@ -104,9 +104,8 @@ class SchemaCollector:
             schema = {"allOf": [schema]}
             if not facts.get("type", "").startswith("*"):
                 schema["default"] = {}
-        if facts.get("optional") or facts.get("omitempty"):
-            if schema.get("default") != {}:
-                schema.pop("default", None)
+        if (facts.get("optional") or facts.get("omitempty")) and schema.get("default") != {}:
+            schema.pop("default", None)
         for fact, extension in (("listType", "list-type"), ("listMapKeys", "list-map-keys"), ("mapType", "map-type")):
             if fact in facts:
                 schema[f"x-kubernetes-{extension}"] = facts[fact]

@@ -1,4 +1,5 @@
-"""Resources and sub-resources that are no stored objects: reviews, bindings, streams (spec: apimachinery.md, section 2.3)."""
+"""Resources and sub-resources that are no stored objects: reviews, bindings, streams (spec: apimachinery.md, section
+2.3)."""
 
 from __future__ import annotations
 

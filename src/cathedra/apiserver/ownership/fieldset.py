@@ -1,7 +1,7 @@
 """Sets of field paths, in the form of ``fieldsV1``.
 
-A path element is a text: ``f:name`` for a field or key, ``k:{"name":"c"}`` for an element of a keyed list, ``v:"x"`` for
-an element of a set. A node is either a member itself, or has members below, or both.
+A path element is a text: ``f:name`` for a field or key, ``k:{"name":"c"}`` for an element of a keyed list, ``v:"x"``
+for an element of a set. A node is either a member itself, or has members below, or both.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Ownership kept along with writes: what a create, update or patch takes, and what an apply does.
 
-A write without a field manager is not tracked: the server's own parts in its process write so, since the books cost more
-than the write itself. Over HTTP there always is one.
+A write without a field manager is not tracked: the server's own parts in its process write so, since the books cost
+more than the write itself. Over HTTP there always is one.
 """
 
 from __future__ import annotations

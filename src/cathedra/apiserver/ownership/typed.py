@@ -1,7 +1,7 @@
 """Values seen along their shape: their field set, what differs between two, one merged into another, parts removed.
 
-The rules are those of structured merge: structs and maps are merged field by field, keyed lists element by element, sets
-as sets, and what is atomic counts as one leaf.
+The rules are those of structured merge: structs and maps are merged field by field, keyed lists element by element,
+sets as sets, and what is atomic counts as one leaf.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""JSON patch (RFC 6902), with Kubernetes' leniency: replacing a missing key adds it (spec: apimachinery.md, section 6.2)."""
+"""JSON patch (RFC 6902), with Kubernetes' leniency: replacing a missing key adds it (spec: apimachinery.md, section
+6.2)."""
 
 from __future__ import annotations
 

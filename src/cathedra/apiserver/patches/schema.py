@@ -173,8 +173,7 @@ def _shape(hint: Any, facts: dict[str, Any]) -> Shape:
     if isinstance(hint, type) and issubclass(hint, KubeStruct):
         if facts.get("structType") == "atomic" or facts.get("mapType") == "atomic":
             return StructShape(hint, atomic=True)
-        shape = struct_shape(hint)
-        return shape
+        return struct_shape(hint)
     return LEAF
 
 

@@ -64,7 +64,7 @@ async def delete(world: World, call: Call, options: DeleteOptions) -> Deletion:
 
 async def delete_collection(world: World, call: Call, selection: Selection, options: DeleteOptions) -> list[Deletion]:
     """Delete every object that matches, one by one."""
-    found = [entry for entry in world.table(call).select(selection)]
+    found = list(world.table(call).select(selection))
     deletions = []
     for entry in found:
         metadata = entry.object.metadata

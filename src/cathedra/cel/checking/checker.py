@@ -1,7 +1,7 @@
 """Finds the type of every node and what is wrong with it.
 
-The rules, the order in which nodes are looked at and the words are Kubernetes' (spec: cel.md, sections 2, 4 and 5). What
-the checker learns (types, overloads, which names are types) is written onto the tree.
+The rules, the order in which nodes are looked at and the words are Kubernetes' (spec: cel.md, sections 2, 4 and 5).
+What the checker learns (types, overloads, which names are types) is written onto the tree.
 """
 
 from __future__ import annotations

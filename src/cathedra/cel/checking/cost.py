@@ -1,4 +1,5 @@
-"""The estimate of what an expression may cost at most, which decides whether it is admitted (spec: cel.md, section 7.3).
+"""The estimate of what an expression may cost at most, which decides whether it is admitted (spec: cel.md, section
+7.3).
 
 It is an estimate, not a bound: the formulas are Kubernetes' own, with their quirks, since its verdict must be repeated
 exactly. Sizes of inputs come from the environment (`Environment.size_of`), by path.
@@ -500,16 +501,53 @@ class _Estimator:
 
 
 _FIXED: Final = frozenset(
-    (
-        "serviceAccount path group resource subresource namespace name allowed reason error errored masked prefixLength family "
-        "isUnspecified isLoopback isLinkLocalMulticast isLinkLocalUnicast isGlobalUnicast format.named sign asInteger isInteger "
-        "asApproximateFloat isGreaterThan isLessThan compareTo add sub major minor patch getScheme getHostname getHost getPort "
-        "getEscapedPath getQuery"
-    ).split()
+    [
+        "serviceAccount",
+        "path",
+        "group",
+        "resource",
+        "subresource",
+        "namespace",
+        "name",
+        "allowed",
+        "reason",
+        "error",
+        "errored",
+        "masked",
+        "prefixLength",
+        "family",
+        "isUnspecified",
+        "isLoopback",
+        "isLinkLocalMulticast",
+        "isLinkLocalUnicast",
+        "isGlobalUnicast",
+        "format.named",
+        "sign",
+        "asInteger",
+        "isInteger",
+        "asApproximateFloat",
+        "isGreaterThan",
+        "isLessThan",
+        "compareTo",
+        "add",
+        "sub",
+        "major",
+        "minor",
+        "patch",
+        "getScheme",
+        "getHostname",
+        "getHost",
+        "getPort",
+        "getEscapedPath",
+        "getQuery",
+    ]
 )
 _COMPARED: Final = frozenset(
-    ("equals", "not_equals")
-    + tuple(f"{op}_{t}" for op in ("less", "greater", "less_equals", "greater_equals") for t in ("string", "bytes"))
+    (
+        "equals",
+        "not_equals",
+        *tuple(f"{op}_{t}" for op in ("less", "greater", "less_equals", "greater_equals") for t in ("string", "bytes")),
+    )
 )
 _UNIT: Final = frozenset(
     t.name

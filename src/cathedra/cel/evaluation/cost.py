@@ -22,16 +22,63 @@ _PATTERN: Final = 0.25
 _LIST_BASE: Final = 10
 _REQUIREMENT: Final = 50.0
 _FIXED: Final = frozenset(
-    (
-        "serviceAccount path group resource subresource namespace name allowed reason error errored masked prefixLength family "
-        "isUnspecified isLoopback isLinkLocalMulticast isLinkLocalUnicast isGlobalUnicast format.named sign asInteger isInteger "
-        "asApproximateFloat isGreaterThan isLessThan compareTo add sub major minor patch getScheme getHostname getHost getPort "
-        "getEscapedPath getQuery"
-    ).split()
+    [
+        "serviceAccount",
+        "path",
+        "group",
+        "resource",
+        "subresource",
+        "namespace",
+        "name",
+        "allowed",
+        "reason",
+        "error",
+        "errored",
+        "masked",
+        "prefixLength",
+        "family",
+        "isUnspecified",
+        "isLoopback",
+        "isLinkLocalMulticast",
+        "isLinkLocalUnicast",
+        "isGlobalUnicast",
+        "format.named",
+        "sign",
+        "asInteger",
+        "isInteger",
+        "asApproximateFloat",
+        "isGreaterThan",
+        "isLessThan",
+        "compareTo",
+        "add",
+        "sub",
+        "major",
+        "minor",
+        "patch",
+        "getScheme",
+        "getHostname",
+        "getHost",
+        "getPort",
+        "getEscapedPath",
+        "getQuery",
+    ]
 )
 _TRAVERSED: Final = frozenset(("isSorted", "sum", "max", "min", "indexOf", "lastIndexOf"))
 _SCANNED: Final = frozenset(
-    "url lowerAscii upperAscii substring trim cidr isIP isCIDR quantity isQuantity semver isSemver".split()
+    [
+        "url",
+        "lowerAscii",
+        "upperAscii",
+        "substring",
+        "trim",
+        "cidr",
+        "isIP",
+        "isCIDR",
+        "quantity",
+        "isQuantity",
+        "semver",
+        "isSemver",
+    ]
 )
 _SCANNED_TWICE: Final = frozenset(("replace", "split", "ip.isCanonical"))
 _UNIT_EQUALITY: Final = (
@@ -41,8 +88,11 @@ _RECEIVER_SIZE: Final = frozenset(
     ("starts_with_string", "ends_with_string", "string_to_bytes", "bytes_to_string", "strings_quote", "string_format")
 )
 _COMPARED: Final = frozenset(
-    ("equals", "not_equals")
-    + tuple(f"{op}_{t}" for op in ("less", "greater", "less_equals", "greater_equals") for t in ("string", "bytes"))
+    (
+        "equals",
+        "not_equals",
+        *tuple(f"{op}_{t}" for op in ("less", "greater", "less_equals", "greater_equals") for t in ("string", "bytes")),
+    )
 )
 
 

@@ -1,9 +1,9 @@
 """The evaluator that counts and traces: slower than compiled code, and exact in everything Kubernetes reports.
 
-It plans a checked tree into steps and runs them. The steps are cut as in Kubernetes, because costs are counted per step:
-a name with all its selections and indexes is one step with *qualifiers*, constants are folded beforehand, ``&&`` and
-``||`` absorb failures (spec: cel.md, sections 3 and 7.2). With a trace, every step's value is kept under the id of its
-node, which is all that explanations need.
+It plans a checked tree into steps and runs them. The steps are cut as in Kubernetes, because costs are counted per
+step: a name with all its selections and indexes is one step with *qualifiers*, constants are folded beforehand, ``&&``
+and ``||`` absorb failures (spec: cel.md, sections 3 and 7.2). With a trace, every step's value is kept under the id of
+its node, which is all that explanations need.
 
 Failures are values here (`Failure`); only exceeding the cost limit is an exception.
 """
@@ -488,7 +488,9 @@ def _require_list(value: Any) -> None:
         missing = "Contains" if value.__class__ in (str, bytes) else "Add"
         if value.__class__ in (int, UInt, float, Duration, Timestamp):
             missing = "Contains"
-        raise Aborted(f"internal error: interface conversion: {_go_type(value)} is not traits.Lister: missing method {missing}")
+        raise Aborted(
+            f"internal error: interface conversion: {_go_type(value)} is not traits.Lister: missing method {missing}"
+        )
 
 
 class _NotStrictlyFalse(_Call):
@@ -672,7 +674,7 @@ class _Fold(Step):
 
 
 class _FoldScope:
-    __slots__ = ("first", "fold", "finished", "initialized", "outer", "second", "value")
+    __slots__ = ("finished", "first", "fold", "initialized", "outer", "second", "value")
 
     def __init__(self, fold: _Fold, outer: Scope) -> None:
         self.fold, self.outer = fold, outer

@@ -175,7 +175,7 @@ def _hexadecimal(value: Any, letter: str) -> str:
 
 
 def _string(value: Any) -> str:
-    from cathedra.cel.library.conversions import to_string  # noqa: PLC0415 - conversions show values, too
+    from cathedra.cel.library.conversions import to_string
 
     if value is None:
         return "null"

@@ -68,7 +68,7 @@ class _NotAnAddress(ValueError):
 
 
 def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
-    import ipaddress  # noqa: PLC0415 - slow to import, rarely needed
+    import ipaddress
 
     if not text.isascii():
         raise _NotAnAddress("unable to parse IP")

@@ -28,7 +28,7 @@ _REWRITES: Final = (
 @lru_cache(maxsize=1024)
 def compile_pattern(pattern: str) -> Any:
     """The compiled pattern, or a `Failure` worded as Go's regexp does."""
-    import re2  # noqa: PLC0415 - a binary module, only loaded when a pattern is met
+    import re2
 
     options = re2.Options()
     options.log_errors = False

@@ -60,7 +60,7 @@ def duration_text(duration: Duration) -> str:
     return f"{sign}{whole}{'.' + fraction if fraction else ''}s"
 
 
-def parse_timestamp(text: str) -> Timestamp | None | Failure:
+def parse_timestamp(text: str) -> Timestamp | Failure | None:
     """RFC 3339; None if it is not of that form, a failure if the moment is out of range."""
     match = _MOMENT.fullmatch(text)
     if match is None:
@@ -129,7 +129,7 @@ def _zone(zone: str) -> datetime.tzinfo | int | Failure:
             return Failure(f'strconv.Atoi: parsing "{zone.partition(":")[0]}": invalid syntax')
         minutes = int(match[2]) * 60 + int(match[3])
         return -minutes if match[1] == "-" else minutes
-    import zoneinfo  # noqa: PLC0415 - slow to import, rarely needed
+    import zoneinfo
 
     try:
         return zoneinfo.ZoneInfo(zone)

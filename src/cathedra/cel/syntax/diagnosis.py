@@ -1,4 +1,7 @@
 """stub"""
+
 from cathedra.cel.errors import Issue
+
+
 def diagnose(source, macros):
-    return [Issue(0,"Syntax error")]
+    return [Issue(0, "Syntax error")]

@@ -17,7 +17,29 @@ __all__ = ["MAX_DEPTH", "RESERVED", "Invalid", "balance", "parse"]
 
 MAX_DEPTH: Final = 250
 RESERVED: Final = frozenset(
-    "as break const continue else false for function if import in let loop package namespace null return true var void while".split()
+    [
+        "as",
+        "break",
+        "const",
+        "continue",
+        "else",
+        "false",
+        "for",
+        "function",
+        "if",
+        "import",
+        "in",
+        "let",
+        "loop",
+        "package",
+        "namespace",
+        "null",
+        "return",
+        "true",
+        "var",
+        "void",
+        "while",
+    ]
 )
 _TIGHTNESS: Final = (
     {"||": 1, "&&": 2}

@@ -67,7 +67,8 @@ class Ident(Expr):
 
 
 class Select(Expr):
-    """``operand.field``, or the test for its presence; ``qualified`` is the variable's name if dots were part of a name."""
+    """``operand.field``, or the test for its presence; ``qualified`` is the variable's name if dots were part of a
+    name."""
 
     __slots__ = ("constant", "field", "operand", "qualified", "test_only")
 
