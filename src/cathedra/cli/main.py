@@ -38,8 +38,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 130
     except BrokenPipeError:
         return 1
-    except (OSError, ValueError) as error:
-        print(f"cathedra: {error}", file=sys.stderr)
+    except Exception as error:
+        from cathedra.cli.complaints import complaint
+
+        line = complaint(error)
+        if line is None:
+            raise
+        print(f"cathedra: {line}", file=sys.stderr)
         return EXIT_USAGE
 
 
@@ -150,10 +155,22 @@ def _add_part_options(parser: argparse.ArgumentParser, part: str) -> None:
         )
     if part == "node":
         parser.add_argument(
+            "--token-file",
+            type=Path,
+            metavar="FILE",
+            help="what the API server shows when it asks for logs and exec (cathedra apiserver writes node-token)",
+        )
+        parser.add_argument(
             "--runtime", choices=("auto", "oci", "process", "simulated"), default="auto", help="how containers run"
         )
         _add_release_options(parser)
     if part == "driver":
+        parser.add_argument(
+            "--cdi-dir",
+            type=Path,
+            metavar="DIR",
+            help="where CDI documents are written (default: in the root directory)",
+        )
         _add_driver_options(parser)
 
 

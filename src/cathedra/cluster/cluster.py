@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-import signal
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -16,18 +15,16 @@ from random import Random
 from typing import Any, Final
 
 from cathedra.api.gates import FeatureGates
-from cathedra.apiserver.authentication.user import MASTERS_GROUP, UserInfo
-from cathedra.apiserver.config import ServeOptions, ServerConfig
-from cathedra.apiserver.server import NODE_CALLER, APIServer
-from cathedra.apiserver.storage.protocol import Storage
-from cathedra.client import kubeconfig
+from cathedra.apiserver.authentication.user import MASTERS_GROUP
+from cathedra.apiserver.server import APIServer
 from cathedra.client.client import Client
 from cathedra.client.informer import SharedInformers
-from cathedra.client.kubeconfig import Target
 from cathedra.clock import Clock, SystemClock
 from cathedra.cluster.config import ClusterConfig
 from cathedra.cluster.datadir import DataDir
 from cathedra.cluster.nodes import RunningNode, driver_for
+from cathedra.cluster.serving import node_token, open_server, write_kubeconfig
+from cathedra.cluster.signals import stop_event
 from cathedra.cluster.sockets import short_root
 from cathedra.controllers.controller_manager import ControllerManager
 from cathedra.node.config import NodeConfig
@@ -50,10 +47,7 @@ async def run_cluster(config: ClusterConfig, *, say: Say, ready: Callable[[], No
     """
     data = DataDir(config.data_dir)
     with data.held():
-        stopped = asyncio.Event()
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, stopped.set)
+        stopped = stop_event()
         async with Cluster(
             config, clock=SystemClock(), random=Random(secrets.randbits(64)), say=say
         ).running() as cluster:
@@ -83,7 +77,6 @@ class Cluster:
         self._random = random
         self._say = say
         self._began = clock.monotonic()
-        self._token = secrets.token_urlsafe(32)
         self._server: APIServer | None = None
         self._nodes: list[RunningNode] = []
 
@@ -132,51 +125,17 @@ class Cluster:
         return Client(self.server.transport(user, groups), clock=self._clock)
 
     def write_kubeconfig(self, path: Path, *, merge: bool) -> None:
-        """Write a stand-alone kubeconfig; with ``merge`` also enter a context into the user's own.
+        """Write the administrator's stand-alone kubeconfig; with ``merge`` also enter a context into the user's own.
 
         Raises:
             KubeconfigError: the user's own cannot be changed.
         """
-        pki = self.server.pki
-        assert pki is not None, "the server serves TLS"
-        administrator = pki.administrator()
-        target = Target(
-            server=self.server.url,
-            name=self.config.context,
-            certificate_authority=pki.authority_certificate,
-            client_certificate=administrator.certificate,
-            client_key=administrator.key,
-        )
-        kubeconfig.write(path, target)
-        if merge:
-            backup = kubeconfig.merge(target)
-            self._say(f"context {target.name!r} is now current" + (f" (backup: {backup})" if backup else ""))
+        write_kubeconfig(self.server, self.config, path, merge=merge, say=self._say)
 
     async def _open_server(self) -> APIServer:
-        config = self.config
-        server = await APIServer.open(
-            ServerConfig(release=config.release, gates=self.gates),
-            clock=self._clock,
-            random=self._random,
-            store=self._store(),
-        )
-        caller = UserInfo(NODE_CALLER, (MASTERS_GROUP,))
-        remembered = config.data_dir / "port"
-        port = config.port or (int(remembered.read_text()) if remembered.exists() else 0)
-        url = await server.serve(
-            ServeOptions(port=port, pki=config.data_dir / "pki", anonymous=False, tokens={self._token: caller})
-        )
-        remembered.write_text(f"{server.port}\n")
-        self._say(f"API server {url} after {self.age():.2f} s")
+        server = await open_server(self.config, gates=self.gates, clock=self._clock, random=self._random)
+        self._say(f"API server {server.url} after {self.age():.2f} s")
         return server
-
-    def _store(self) -> Storage | None:
-        config = self.config
-        if config.store == "memory":
-            return None
-        from cathedra.apiserver.storage.sqlite import SQLiteStorage
-
-        return SQLiteStorage(config.data_dir / "objects.sqlite")
 
     def _control_plane(self) -> list[Coroutine[Any, Any, None]]:
         informers = SharedInformers(self.client("system:apiserver"), self._clock)
@@ -204,7 +163,7 @@ class Cluster:
         node = NodeConfig(
             name=name,
             root=None if config.runtime == "simulated" else short_root(config.data_dir) / "nodes" / name,
-            token=self._token,
+            token=node_token(config.data_dir),
             runtime=config.runtime,
             kubelet_version=f"v{config.release}.0",
             api_server=("127.0.0.1", self.server.port),

@@ -1,0 +1,26 @@
+"""Which errors are told in one line: those of input, of the surroundings and of the API server, not our own faults."""
+
+from __future__ import annotations
+
+from cathedra.api.status import StatusError
+
+__all__ = ["complaint"]
+
+
+def complaint(error: BaseException) -> str | None:
+    """The line to show for ``error``, or None if it is a fault of the program that deserves its traceback."""
+    from cathedra.api.gates import UnknownGate
+    from cathedra.apiserver.storage.protocol import StorageError
+    from cathedra.client.kubeconfig import KubeconfigError
+    from cathedra.client.leaderelection import LostLeadership
+    from cathedra.cluster.config import ConfigError
+    from cathedra.cluster.manifests import ManifestError
+    from cathedra.driver.errors import DriverError
+
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    told = (
+        *(OSError, StatusError, StorageError, KubeconfigError, LostLeadership, DriverError),
+        *(ConfigError, ManifestError, UnknownGate),
+    )
+    return str(error) if isinstance(error, told) else None

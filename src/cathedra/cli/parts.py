@@ -1,0 +1,84 @@
+"""``cathedra apiserver``, ``scheduler``, ``controller-manager``, ``node``, ``driver``: each part alone."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import sys
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any
+
+import uvloop
+
+from cathedra.cli.choices import data_dir, driver_config, gate_overrides
+from cathedra.cluster import alone
+from cathedra.cluster.alone import PartConfig
+from cathedra.cluster.config import ClusterConfig, default_data_dir
+
+__all__ = ["run"]
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run one part until it is told to stop."""
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(name)s: %(message)s")
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(_part(arguments))
+    return 0
+
+
+def _part(arguments: argparse.Namespace) -> Coroutine[Any, Any, None]:
+    if arguments.part == "apiserver":
+        return alone.run_apiserver(
+            ClusterConfig(
+                data_dir=data_dir(arguments),
+                nodes=0,
+                port=arguments.port,
+                store=arguments.store,
+                release=arguments.kubernetes_version,
+                gates=gate_overrides(arguments.feature_gates),
+            ),
+            say=_say,
+        )
+    if arguments.part == "scheduler":
+        return alone.run_scheduler(_leading(arguments), say=_say)
+    if arguments.part == "controller-manager":
+        return alone.run_controllers(_leading(arguments), say=_say)
+    if arguments.part == "node":
+        config = PartConfig(
+            kubeconfig=arguments.kubeconfig,
+            release=arguments.kubernetes_version,
+            gates=gate_overrides(arguments.feature_gates),
+            node_name=arguments.node_name,
+            root=_root(arguments),
+            runtime=arguments.runtime,
+            token=arguments.token_file.read_text().strip() if arguments.token_file else "",
+        )
+        return alone.run_node(config, say=_say)
+    config = PartConfig(
+        kubeconfig=arguments.kubeconfig,
+        node_name=arguments.node_name,
+        root=_root(arguments),
+        cdi=arguments.cdi_dir and arguments.cdi_dir.expanduser().absolute(),
+        driver=driver_config(arguments),
+    )
+    return alone.run_driver(config, say=_say)
+
+
+def _leading(arguments: argparse.Namespace) -> PartConfig:
+    return PartConfig(
+        kubeconfig=arguments.kubeconfig,
+        release=arguments.kubernetes_version,
+        gates=gate_overrides(arguments.feature_gates),
+        leader_elect=arguments.leader_elect,
+    )
+
+
+def _root(arguments: argparse.Namespace) -> Path:
+    chosen: Path = arguments.root_dir or default_data_dir() / "nodes" / arguments.node_name
+    return chosen.expanduser().absolute()
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)

@@ -1,0 +1,220 @@
+"""Each part in a process of its own: the API server on a data directory, the others wherever a kubeconfig points.
+
+That is how a part is put in the place of its Kubernetes counterpart, or beside it: the scheduler against a real API
+server, the node agent under a real control plane, the driver at a real kubelet.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import socket
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import Final
+from urllib.parse import urlsplit
+
+from cathedra.api.gates import FeatureGates
+from cathedra.client import kubeconfig
+from cathedra.client.client import Client
+from cathedra.client.http import HTTPTransport
+from cathedra.client.kubeconfig import Target
+from cathedra.client.leaderelection import LeaderElector
+from cathedra.clock import SystemClock
+from cathedra.cluster.config import ClusterConfig, DriverConfig
+from cathedra.cluster.datadir import DataDir
+from cathedra.cluster.signals import run_until, stop_event
+
+__all__ = ["PartConfig", "run_apiserver", "run_controllers", "run_driver", "run_node", "run_scheduler"]
+
+Say = Callable[[str], None]
+"""Where a line of progress goes."""
+
+KUBELET_ROOT: Final = Path("/var/lib/kubelet")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartConfig:
+    """One part beside an API server that runs elsewhere."""
+
+    kubeconfig: Path | None = None
+    """None: kubectl's precedence."""
+    release: str = "1.37"
+    gates: Mapping[str, bool] = field(default_factory=dict)
+    leader_elect: bool = False
+    node_name: str = ""
+    root: Path = KUBELET_ROOT
+    """What /var/lib/kubelet is to a kubelet: sockets, checkpoints, containers."""
+    cdi: Path | None = None
+    """Where CDI documents are written; None: in ``root``."""
+    runtime: str = "auto"
+    token: str = ""
+    """What the API server shows when it asks the node for logs and exec; "" refuses nobody, on the loopback."""
+    driver: DriverConfig = field(default_factory=DriverConfig)
+
+    @property
+    def feature_gates(self) -> FeatureGates:
+        """The release's gates with the overrides."""
+        return FeatureGates.for_release(self.release, self.gates)
+
+    def target(self) -> Target:
+        """Where the API server is.
+
+        Raises:
+            KubeconfigError: there is no usable configuration.
+        """
+        return kubeconfig.load(self.kubeconfig)
+
+
+async def run_apiserver(config: ClusterConfig, *, say: Say) -> None:
+    """Serve a data directory until SIGINT or SIGTERM.
+
+    Raises:
+        ConfigError: the data directory cannot be used.
+        StorageError: the store cannot be read.
+        OSError: the port is taken.
+    """
+    from cathedra.cluster.serving import open_server, write_kubeconfig
+
+    data = DataDir(config.data_dir)
+    with data.held():
+        stopped = stop_event()
+        gates = FeatureGates.for_release(config.release, config.gates)
+        server = await open_server(config, gates=gates, clock=SystemClock(), random=_random())
+        try:
+            write_kubeconfig(server, config, data.kubeconfig, merge=False, say=say)
+            say(f"API server {server.url}")
+            say(f"export KUBECONFIG={data.kubeconfig}")
+            await stopped.wait()
+        finally:
+            await server.close()
+
+
+async def run_scheduler(config: PartConfig, *, say: Say) -> None:
+    """Schedule the pods of a cluster until SIGINT or SIGTERM.
+
+    Raises:
+        KubeconfigError: there is no usable configuration.
+        LostLeadership: another process may lead now.
+    """
+    from cathedra.scheduler.scheduler import Scheduler
+
+    stopped, target = stop_event(), config.target()
+    async with await HTTPTransport.open(target, user_agent="kube-scheduler") as transport:
+        client = Client(transport, clock=SystemClock())
+        scheduler = Scheduler(client, clock=SystemClock(), random=_random(), gates=config.feature_gates)
+        say(f"scheduling for {target.server}")
+        elector = _elector(config, client, "kube-scheduler")
+        await run_until(stopped, scheduler.run() if elector is None else elector.run(scheduler.run))
+
+
+async def run_controllers(config: PartConfig, *, say: Say) -> None:
+    """Run the controllers of a cluster until SIGINT or SIGTERM.
+
+    Raises:
+        KubeconfigError: there is no usable configuration.
+        LostLeadership: another process may lead now.
+    """
+    from cathedra.controllers.controller_manager import ControllerManager
+
+    stopped, target = stop_event(), config.target()
+    async with await HTTPTransport.open(target, user_agent="kube-controller-manager") as transport:
+        client = Client(transport, clock=SystemClock())
+        manager = ControllerManager(
+            client,
+            clock=SystemClock(),
+            random=_random(),
+            gates=config.feature_gates,
+            root_ca=target.certificate_authority.decode(),
+            elector=_elector(config, client, "kube-controller-manager"),
+        )
+        say(f"{len(manager.controllers)} controllers for {target.server}")
+        await run_until(stopped, manager.run())
+
+
+async def run_node(config: PartConfig, *, say: Say) -> None:
+    """Run the pods of one node until SIGINT or SIGTERM.
+
+    Raises:
+        KubeconfigError: there is no usable configuration.
+        OSError: the root directory cannot be used.
+    """
+    from cathedra.node.agent import NodeAgent
+    from cathedra.node.config import NodeConfig
+
+    stopped, target = stop_event(), config.target()
+    server = urlsplit(target.server)
+    async with await HTTPTransport.open(target, user_agent="kubelet") as transport:
+        node = NodeConfig(
+            name=config.node_name,
+            root=config.root,
+            token=config.token,
+            runtime=config.runtime,
+            kubelet_version=f"v{config.release}.0",
+            api_server=(server.hostname or "127.0.0.1", server.port or 443),
+            api_server_ca=target.certificate_authority.decode(),
+        )
+        client = Client(transport, clock=SystemClock())
+        agent = NodeAgent(client, node, clock=SystemClock(), random=_random(), gates=config.feature_gates)
+
+        async def announce() -> None:
+            await agent.wait_ready()
+            say(f"node {node.name} is Ready; plugins register in {config.root / 'plugins_registry'}")
+            if agent.missing:
+                say(agent.missing)
+
+        async def run() -> None:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(announce())
+                await agent.run()
+
+        await run_until(stopped, run())
+
+
+async def run_driver(config: PartConfig, *, say: Say) -> None:
+    """Run the example driver on one node until SIGINT or SIGTERM.
+
+    Raises:
+        KubeconfigError: there is no usable configuration.
+        DriverError: an option is wrong, or the node agent does not take the driver.
+    """
+    from cathedra.cluster.nodes import driver_for
+    from cathedra.driver.run import DriverRunner
+
+    stopped, target = stop_event(), config.target()
+    driver = driver_for(config.driver)
+    async with await HTTPTransport.open(target, user_agent=driver.name) as transport:
+        runner = DriverRunner(
+            driver,
+            Client(transport, clock=SystemClock()),
+            node_name=config.node_name,
+            plugin_dir=config.root / "plugins" / driver.name,
+            registry_dir=config.root / "plugins_registry",
+            cdi_dir=config.cdi or config.root / "cdi",
+            clock=SystemClock(),
+            random=_random(),
+        )
+
+        async def announce() -> None:
+            await runner.slices.wait_published()
+            say(f"driver {driver.name}: {config.driver.gpus} devices published for node {config.node_name}")
+
+        async def run() -> None:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(announce())
+                await runner.run()
+
+        await run_until(stopped, run())
+
+
+def _elector(config: PartConfig, client: Client, lease: str) -> LeaderElector | None:
+    if not config.leader_elect:
+        return None
+    return LeaderElector(client, lease, f"{socket.gethostname()}_{uuid.uuid4()}", clock=SystemClock())
+
+
+def _random() -> Random:
+    return Random(secrets.randbits(64))

@@ -1,0 +1,91 @@
+"""The API server of a data directory: its store, its port, its certificates, and the kubeconfig that leads there.
+
+Used by the whole cluster in one process and by the API server alone, so that a data directory can be served by either.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from random import Random
+from typing import Final
+
+from cathedra.api.gates import FeatureGates
+from cathedra.apiserver.authentication.user import MASTERS_GROUP, UserInfo
+from cathedra.apiserver.config import ServeOptions, ServerConfig
+from cathedra.apiserver.server import NODE_CALLER, APIServer
+from cathedra.apiserver.storage.protocol import Storage
+from cathedra.client import kubeconfig
+from cathedra.client.kubeconfig import Target
+from cathedra.clock import Clock
+from cathedra.cluster.config import ClusterConfig
+
+__all__ = ["node_token", "open_server", "write_kubeconfig"]
+
+TOKEN_FILE: Final = "node-token"
+
+
+async def open_server(config: ClusterConfig, *, gates: FeatureGates, clock: Clock, random: Random) -> APIServer:
+    """An API server that serves ``config.data_dir`` on the loopback; its caller closes it.
+
+    The port of the first start is remembered, so that kubeconfigs stay true over restarts.
+
+    Raises:
+        OSError: the port is taken.
+        StorageError: the store cannot be read.
+    """
+    server = await APIServer.open(
+        ServerConfig(release=config.release, gates=gates), clock=clock, random=random, store=_store(config)
+    )
+    remembered = config.data_dir / "port"
+    port = config.port or (int(remembered.read_text()) if remembered.exists() else 0)
+    tokens: Mapping[str, UserInfo] = {node_token(config.data_dir): UserInfo(NODE_CALLER, (MASTERS_GROUP,))}
+    try:
+        await server.serve(ServeOptions(port=port, pki=config.data_dir / "pki", anonymous=False, tokens=tokens))
+    except BaseException:
+        await server.close()
+        raise
+    remembered.write_text(f"{server.port}\n")
+    return server
+
+
+def node_token(data_dir: Path) -> str:
+    """What the API server shows to node agents when it passes logs and exec on; made when it is first asked for."""
+    file = data_dir / TOKEN_FILE
+    if not file.exists():
+        file.touch(mode=0o600)
+        file.write_text(f"{secrets.token_urlsafe(32)}\n")
+    return file.read_text().strip()
+
+
+def write_kubeconfig(
+    server: APIServer, config: ClusterConfig, path: Path, *, merge: bool, say: Callable[[str], None]
+) -> None:
+    """Write the administrator's stand-alone kubeconfig; with ``merge`` also enter a context into the user's own.
+
+    Raises:
+        KubeconfigError: the user's own cannot be changed.
+    """
+    pki = server.pki
+    assert pki is not None, "the server serves TLS"
+    administrator = pki.administrator()
+    target = Target(
+        server=server.url,
+        name=config.context,
+        certificate_authority=pki.authority_certificate,
+        client_certificate=administrator.certificate,
+        client_key=administrator.key,
+    )
+    kubeconfig.write(path, target)
+    if merge:
+        backup = kubeconfig.merge(target)
+        say(f"context {target.name!r} is now current" + (f" (backup: {backup})" if backup else ""))
+
+
+def _store(config: ClusterConfig) -> Storage | None:
+    if config.store == "memory":
+        return None
+    from cathedra.apiserver.storage.sqlite import SQLiteStorage
+
+    return SQLiteStorage(config.data_dir / "objects.sqlite")

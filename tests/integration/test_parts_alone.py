@@ -1,0 +1,113 @@
+"""Five processes that know each other only through the API and the plugin sockets: together they are a cluster."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from cathedra.cluster.datadir import DataDir
+from tests.integration.conftest import Kubectl, RunningCluster
+
+CLAIMING = """
+apiVersion: resource.k8s.io/v1
+kind: DeviceClass
+metadata: {name: gpu.example.com}
+spec: {selectors: [{cel: {expression: 'device.driver == "gpu.example.com"'}}]}
+---
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaim
+metadata: {name: one}
+spec: {devices: {requests: [{name: gpu, exactly: {deviceClassName: gpu.example.com}}]}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: user}
+spec:
+  restartPolicy: Never
+  resourceClaims: [{name: gpu, resourceClaimName: one}]
+  containers:
+  - {name: main, image: host, command: [sh, -c, 'env | grep GPU_DEVICE'], resources: {claims: [{name: gpu}]}}
+"""
+
+
+class Parts:
+    """Processes of ``cathedra PART``, each with its log."""
+
+    def __init__(self, folder: Path, stack: ExitStack) -> None:
+        self._folder, self._stack = folder, stack
+        self._running: dict[str, subprocess.Popen[bytes]] = {}
+
+    def start(self, part: str, *options: str) -> None:
+        with (self._folder / f"{part}.log").open("ab") as log:
+            command = [sys.executable, "-m", "cathedra.cli.main", part, *options]
+            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        self._running[part] = process
+        self._stack.callback(self._end, process)
+
+    def wait_for(self, part: str, text: str, seconds: float = 20) -> None:
+        deadline = time.monotonic() + seconds
+        while text not in self.log(part):
+            assert self._running[part].poll() is None, self.log(part)
+            assert time.monotonic() < deadline, self.log(part)
+            time.sleep(0.05)
+
+    def log(self, part: str) -> str:
+        return (self._folder / f"{part}.log").read_text()
+
+    def stop(self, part: str) -> int:
+        process = self._running.pop(part)
+        process.send_signal(signal.SIGTERM)
+        return process.wait(20)
+
+    @staticmethod
+    def _end(process: subprocess.Popen[bytes]) -> None:
+        if process.poll() is None:
+            process.terminate()
+            process.wait(20)
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    # Unix sockets leave no room for the long names of pytest's own folders.
+    with tempfile.TemporaryDirectory(prefix="parts-") as name:
+        yield Path(name)
+
+
+def test_a_pod_gets_its_device_from_five_processes(folder: Path) -> None:
+    with ExitStack() as stack:
+        parts = Parts(folder, stack)
+        parts.start("apiserver", f"--data-dir={folder}")
+        parts.wait_for("apiserver", "export KUBECONFIG=")
+        kubectl = Kubectl(RunningCluster(DataDir(folder), ()))
+        where = f"--kubeconfig={folder / 'kubeconfig'}"
+        node = ("--node-name=alone", f"--root-dir={folder / 'n'}")
+        parts.start("controller-manager", where, "--leader-elect")
+        parts.start("scheduler", where, "--leader-elect")
+        parts.start("node", where, *node, f"--token-file={folder / 'node-token'}")
+        parts.wait_for("node", "node alone is Ready")
+        parts.start("driver", where, *node, "--gpus=2")
+        parts.wait_for("driver", "2 devices published")
+
+        kubectl("apply", "-f", "-", stdin=CLAIMING)
+        kubectl("wait", "pod/user", "--for=jsonpath={.status.phase}=Succeeded", "--timeout=30s")
+        assert "GPU_DEVICE" in kubectl("logs", "user")
+        holders = kubectl("get", "leases", "-n", "kube-system", "-o", "jsonpath={.items[*].metadata.name}").split()
+        assert {"kube-controller-manager", "kube-scheduler"} <= set(holders)
+
+        # The scheduler goes, another one takes over without waiting for the lease to run out.
+        assert parts.stop("scheduler") == 0
+        parts.start("scheduler", where, "--leader-elect")
+        kubectl("delete", "pod", "user")
+        kubectl("apply", "-f", "-", stdin=CLAIMING)
+        kubectl("wait", "pod/user", "--for=jsonpath={.status.phase}=Succeeded", "--timeout=30s")
+        for part in ("driver", "node", "scheduler", "controller-manager", "apiserver"):
+            assert parts.stop(part) == 0, parts.log(part)
+            assert "Traceback" not in parts.log(part), parts.log(part)

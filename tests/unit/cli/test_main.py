@@ -1,0 +1,64 @@
+"""What the command answers to wrong calls: one readable line, exit code 2, nothing done."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cathedra.api.scheme import GroupResource
+from cathedra.api.status import not_found
+from cathedra.cli.complaints import complaint
+from cathedra.cli.main import main
+from cathedra.client.kubeconfig import KubeconfigError
+
+
+@pytest.mark.parametrize(
+    ("words", "wanted"),
+    [
+        (["up", "--nodes=-1"], "--nodes must not be negative, got -1"),
+        (["up", "--store=postgres"], "--store must be sqlite, memory or etcd://HOST:PORT, got 'postgres'"),
+        (["up", "--kubernetes-version=1.20"], "--kubernetes-version must be one of 1.34, 1.35, 1.36, 1.37, got '1.20'"),
+        (["up", "--feature-gates=DRAPrioritizedList"], "--feature-gates 'DRAPrioritizedList' is not of the form"),
+        (["up", "--feature-gates=DRAPrioritizedList=maybe"], "the value must be true or false"),
+        (["up", "--gpu-memory=lots"], "--gpu-memory 'lots': "),
+        (["up", "--gpu-attribute=type"], "--gpu-attribute 'type' is not of the form NAME=VALUE"),
+        (["scheduler", "--kubeconfig=nowhere"], "stat nowhere: no such file or directory"),
+        (["controller-manager", "--kubeconfig=nowhere"], "stat nowhere: no such file or directory"),
+        (["node", "--node-name=n", "--kubeconfig=nowhere"], "stat nowhere: no such file or directory"),
+        (["driver", "--node-name=n", "--kubeconfig=nowhere"], "stat nowhere: no such file or directory"),
+    ],
+)
+def test_a_wrong_call_gets_one_line_and_exit_code_2(
+    words: list[str], wanted: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("CATHEDRA_DATA_DIR", str(tmp_path / "data"))
+    assert main(words) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.startswith("cathedra: ")
+    assert wanted in printed.err
+    assert printed.err.count("\n") == 1
+    assert not (tmp_path / "data").exists()
+
+
+def test_unknown_gates_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("CATHEDRA_DATA_DIR", str(tmp_path / "data"))
+    assert main(["up", "--no-merge", "--feature-gates=DRANothing=true"]) == 2
+    assert capsys.readouterr().err == "cathedra: unrecognized feature gate: DRANothing\n"
+
+
+def test_what_the_surroundings_did_is_told_and_our_own_faults_are_not() -> None:
+    assert complaint(ExceptionGroup("parts", [KubeconfigError("no configuration")])) == "no configuration"
+    assert complaint(not_found(GroupResource("", "pods"), "a")) == 'pods "a" not found'
+    assert complaint(KeyError("x")) is None
+    assert complaint(ExceptionGroup("parts", [OSError("a"), KeyError("b")])) is None
+
+
+def test_the_parts_need_what_they_cannot_guess(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["node"])
+    assert ended.value.code == 2
+    assert "--node-name" in capsys.readouterr().err
