@@ -77,7 +77,7 @@ def _empty(items: tuple[Any, ...]) -> list[Any] | None:
 def _fields(value: msgspec.Struct) -> Iterator[tuple[str, Any]]:
     kind = type(value)
     names = _ATTRIBUTE if kind.__name__ == "DeviceAttribute" else _NAMES
-    in_order = sorted(json_names(kind).items(), key=lambda item: item[1] == "opaque")  # type: ignore[arg-type]
+    in_order = sorted(json_names(kind).items(), key=lambda item: item[1] == "opaque")
     for attribute, name in in_order:
         item = getattr(value, attribute)
         if kind.__name__ == "ResourceClaimTemplateSpec" and name == "metadata":

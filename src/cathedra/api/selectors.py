@@ -160,7 +160,8 @@ def _requirement(key: str, operator: str, values: Iterable[str]) -> Requirement:
         for position, value in enumerate(wanted):
             if _int64(value) is None:
                 raise SelectorError(
-                    f"values[{position}]: Invalid value: \"{value}\": for 'Gt', 'Lt' operators, the value must be an integer"
+                    f'values[{position}]: Invalid value: "{value}": '
+                    "for 'Gt', 'Lt' operators, the value must be an integer"
                 )
     for position, value in enumerate(wanted):
         complaints = formats.label_value(value)

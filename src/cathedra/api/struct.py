@@ -169,7 +169,8 @@ def decode(kind: type[S], data: bytes | str) -> S:
         msgspec.ValidationError: a value has the wrong type; the text names the path.
         msgspec.DecodeError: it is no JSON.
     """
-    decoder: msgspec.json.Decoder[S] = _decoder(kind)
+    key: Any = kind
+    decoder: msgspec.json.Decoder[S] = _decoder(key)
     return decoder.decode(data)
 
 

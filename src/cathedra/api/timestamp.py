@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime, timedelta, timezone
 from functools import lru_cache
-from typing import Final, Self, TypeVar
+from typing import Any, Final, Self, TypeVar
 
 __all__ = ["MicroTime", "Time", "TimeError"]
 
@@ -46,7 +46,9 @@ class Time:
         Raises:
             TimeError: it is not of that form, or no such day exists.
         """
-        return _parsed(cls, text)
+        key: Any = cls
+        parsed: Self = _parsed(key, text)
+        return parsed
 
     @classmethod
     def of_micros(cls, micros: int) -> Self:

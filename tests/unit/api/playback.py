@@ -207,7 +207,8 @@ def compare(step: dict[str, Any], code: int, answer: Any, *, unordered: bool) ->
     if step["status"] == 404:
         raise Skip
     if code != step["status"]:
-        return f"status {code}, not {step['status']}: {answer.get('message', '')[:300]} | wanted {str((step.get('response') or {}).get('message'))[:300]}"
+        wanted = (step.get("response") or {}).get("message")
+        return f"status {code}, not {step['status']}: {answer.get('message', '')[:300]} | wanted {wanted}"
     wanted = step.get("response")
     if not isinstance(wanted, dict):
         return ""

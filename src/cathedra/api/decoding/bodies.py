@@ -146,7 +146,7 @@ def yaml_to_json(body: bytes) -> bytes:
 
 def _without_dates(loader: Any) -> Any:
     """The loader with dates left as text, as JSON has them."""
-    made = type("Loader", (loader,), {})
+    made: Any = type("Loader", (loader,), {})
     made.yaml_implicit_resolvers = {
         letter: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
         for letter, resolvers in loader.yaml_implicit_resolvers.items()

@@ -12,6 +12,7 @@ import types
 import typing
 from collections.abc import Callable, Mapping
 from functools import cache
+from types import GenericAlias
 from typing import Any, Final
 
 import msgspec
@@ -46,7 +47,7 @@ def _build(kind: type[KubeStruct], above: frozenset[type]) -> tuple[Any, tuple[s
 
 def _or_null(annotation: Any) -> Any:
     """Raw JSON may be ``null`` by itself; everything else gets the option."""
-    return annotation if annotation is msgspec.Raw else typing.Optional[annotation]
+    return annotation if annotation is msgspec.Raw else annotation | None
 
 
 def _leading(annotation: Any, above: frozenset[type]) -> Any:
@@ -60,10 +61,10 @@ def _leading(annotation: Any, above: frozenset[type]) -> Any:
         return None
     if origin is tuple:
         inner = _leading(typing.get_args(annotation)[0], above)
-        return None if inner is None else list[_or_null(inner)]
+        return None if inner is None else GenericAlias(list, (_or_null(inner),))
     if origin is dict:
         inner = _leading(typing.get_args(annotation)[1], above)
-        return None if inner is None else dict[str, _or_null(inner)]
+        return None if inner is None else GenericAlias(dict, (str, _or_null(inner)))
     if annotation is RawJSON:
         return msgspec.Raw
     if isinstance(annotation, type) and issubclass(annotation, KubeStruct):
@@ -79,7 +80,8 @@ def _decoder(skeleton: Any) -> msgspec.json.Decoder[Any]:
 
 def restore_opaque(obj: Any, body: bytes) -> Any:
     """``obj`` with the bytes of ``body`` in its opaque parts."""
-    built = _skeleton(type(obj))
+    kind: Any = type(obj)
+    built = _skeleton(kind)
     if built is None:
         return obj
     return _merged(obj, _decoder(built[0]).decode(body))

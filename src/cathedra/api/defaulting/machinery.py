@@ -68,12 +68,14 @@ def default_volume(volume: core_v1.PersistentVolume) -> core_v1.PersistentVolume
 
 def default_role_binding(binding: rbac_v1.RoleBinding) -> rbac_v1.RoleBinding:
     """Groups of the reference and the subjects."""
-    return _bound(binding)
+    bound: rbac_v1.RoleBinding = _bound(binding)
+    return bound
 
 
 def default_cluster_role_binding(binding: rbac_v1.ClusterRoleBinding) -> rbac_v1.ClusterRoleBinding:
     """Groups of the reference and the subjects."""
-    return _bound(binding)
+    bound: rbac_v1.ClusterRoleBinding = _bound(binding)
+    return bound
 
 
 def _bound(binding: Any) -> Any:

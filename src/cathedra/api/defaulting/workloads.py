@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
-from cathedra.api.core import apps_v1, batch_v1, core_v1
+from cathedra.api.core import apps_v1, batch_v1, core_v1, meta_v1
 from cathedra.api.defaulting.pods import default_pod_template
-from cathedra.api.struct import replace
+from cathedra.api.struct import KubeStruct, replace
+
+T = TypeVar("T", bound=KubeStruct)
 
 
 def _absent(obj: Any, **defaults: Any) -> dict[str, Any]:
@@ -54,10 +56,11 @@ def _without_counts(spec: batch_v1.JobSpec) -> batch_v1.JobSpec:
     return replace(spec, template=default_pod_template(spec.template))
 
 
-def _with_template_labels(obj: Any, template: core_v1.PodTemplateSpec) -> Any:
-    if obj.metadata.labels or not template.metadata.labels:
+def _with_template_labels(obj: T, template: core_v1.PodTemplateSpec) -> T:
+    metadata: meta_v1.ObjectMeta = obj.metadata  # type: ignore[attr-defined]  # every kind has it
+    if metadata.labels or not template.metadata.labels:
         return obj
-    return replace(obj, metadata=replace(obj.metadata, labels=dict(template.metadata.labels)))
+    return replace(obj, metadata=replace(metadata, labels=dict(template.metadata.labels)))
 
 
 def default_deployment(deployment: apps_v1.Deployment) -> apps_v1.Deployment:

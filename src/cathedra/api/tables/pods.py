@@ -48,13 +48,9 @@ def _restartable(pod: core_v1.Pod) -> dict[str, bool]:
 def _readiness(pod: core_v1.Pod) -> tuple[int, int]:
     restartable = _restartable(pod)
     total = len(pod.spec.containers) + sum(restartable.values())
-    ready = sum(1 for status in pod.status.container_statuses if status.ready and status.state and status.state.running)
-    ready += sum(
-        1
-        for status in pod.status.init_container_statuses
-        if restartable.get(status.name) and status.started and status.ready
-    )
-    return ready, total
+    running = [s for s in pod.status.container_statuses if s.ready and s.state and s.state.running]
+    sidecars = [s for s in pod.status.init_container_statuses if restartable.get(s.name) and s.started and s.ready]
+    return len(running) + len(sidecars), total
 
 
 def _restarts(pod: core_v1.Pod, now: float) -> str:

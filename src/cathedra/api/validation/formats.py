@@ -64,7 +64,8 @@ _ANY_CASE_SUBDOMAIN_TEXT: Final = (
 )
 _NAME_TEXT: Final = (
     "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character "
-    "(e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
+    "(e.g. 'MyName',  or 'my.name',  or '123-abc', "
+    "regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
 )
 _WITH_PREFIX_TEXT: Final = " with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
 _VALUE_TEXT: Final = (
@@ -227,6 +228,7 @@ def _parsed_uuid(value: str) -> str | None:
 
 def interface_address(value: str) -> list[str]:
     """An address with the length of its network's prefix, in canonical form: «192.0.2.5/24»."""
+    parsed: ipaddress.IPv4Interface | ipaddress.IPv6Interface | None
     try:
         parsed = ipaddress.ip_interface(value)
     except ValueError:
