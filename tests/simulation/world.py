@@ -1,0 +1,131 @@
+"""A whole cluster in virtual time: every part is the real one; only containers pretend, and time jumps.
+
+The parts talk to the API server through the in-process transport; `disturbed` puts weather in between. Everything
+that is random comes from one seed, so a failing seed is a bug report.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from importlib import resources
+from random import Random
+from typing import Any
+
+from cathedra.api.gates import FeatureGates
+from cathedra.apiserver.config import ServerConfig
+from cathedra.apiserver.server import APIServer
+from cathedra.client.client import Client
+from cathedra.client.informer import SharedInformers
+from cathedra.client.transport import ResourceRef, Transport
+from cathedra.clock import Clock, LoopClock
+from cathedra.cluster.manifests import Manifest, read_manifests
+from cathedra.cluster.nodes import RunningNode
+from cathedra.controllers.controller_manager import ControllerManager
+from cathedra.drivers.gpu import GpuDriver, GpuOptions
+from cathedra.node.config import NodeConfig
+from cathedra.scheduler.scheduler import Scheduler
+from tests.simulation.history import WATCHED, History
+
+__all__ = ["Disturb", "World", "demo", "running"]
+
+GATES = FeatureGates.for_release()
+
+Disturb = Callable[[Transport, Random], Transport]
+
+
+class World:
+    """What a test can do and see."""
+
+    def __init__(self, server: APIServer, clock: Clock, random: Random, disturb: Disturb) -> None:
+        self.server = server
+        self.clock = clock
+        self.random = random
+        self.history = History(clock)
+        self.client = Client(server.transport(), clock=clock)
+        self._disturb = disturb
+
+    def of(self, ref: ResourceRef[Any], namespace: str = "default") -> Any:
+        """The verbs of the test's own user, whom no weather reaches."""
+        return self.client.resource(ref, namespace if ref.namespaced else "")
+
+    async def until(self, ref: ResourceRef[Any], name: str, done: Callable[[Any], bool], *, hours: float = 1.0) -> Any:
+        """The object as soon as ``done`` says so of it.
+
+        Raises:
+            TimeoutError: it does not come to that.
+        """
+        async with asyncio.timeout(hours * 3600):
+            while True:
+                page = await self.of(ref).list(field_selector=f"metadata.name={name}")
+                for obj in page.items:
+                    if done(obj):
+                        return obj
+                stream = self.of(ref).watch(
+                    field_selector=f"metadata.name={name}", resource_version=page.resource_version, bookmarks=False
+                )
+                async with stream as events:
+                    async for event in events:
+                        if done(event.object):
+                            return event.object
+
+    def part(self, user: str, groups: tuple[str, ...] = ("system:masters",)) -> Client:
+        """A part's way to the API."""
+        transport = self.server.transport(user, groups)
+        return Client(self._disturb(transport, Random(self.random.getrandbits(64))), clock=self.clock)
+
+    def control_plane(self) -> list[Any]:
+        """Scheduler and controllers, each with eyes of its own."""
+        controllers = ControllerManager(
+            self.part("system:kube-controller-manager"), clock=self.clock, random=self.random, gates=GATES
+        )
+        client = self.part("system:kube-scheduler")
+        informers = SharedInformers(client, self.clock)
+        scheduler = Scheduler(client, clock=self.clock, random=self.random, gates=GATES, informers=informers)
+        return [controllers.run(), informers.run(), scheduler.run()]
+
+    def node(self, name: str, gpus: int) -> RunningNode:
+        """A simulated node with the example driver beside it."""
+        options = GpuOptions(count=gpus)
+        return RunningNode(
+            NodeConfig(name=name, root=None, capacity={"cpu": "8", "memory": "32Gi", "pods": "110"}),
+            GpuDriver(options),
+            node_client=self.part(f"system:node:{name}", ("system:nodes",)),
+            driver_client=self.part(f"system:serviceaccount:kube-system:{options.name}"),
+            clock=self.clock,
+            random=self.random,
+            gates=GATES,
+        )
+
+
+@asynccontextmanager
+async def running(
+    seed: int, *, nodes: int = 2, gpus: int = 4, disturb: Disturb = lambda inner, _: inner
+) -> AsyncIterator[World]:
+    """A cluster whose nodes are ready."""
+    random = Random(seed)
+    clock = LoopClock(asyncio.get_running_loop())
+    server = await APIServer.open(ServerConfig(gates=GATES), clock=clock, random=random)
+    world = World(server, clock, random, disturb)
+    made = [world.node(f"node-{number}", gpus) for number in range(nodes)]
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(world.history.follow(world.client, ref)) for ref in WATCHED]
+            tasks += [group.create_task(part) for part in world.control_plane()]
+            tasks += [group.create_task(node.run()) for node in made]
+            try:
+                for node in made:
+                    await node.wait_ready()
+                yield world
+            finally:
+                for task in tasks:
+                    task.cancel()
+    finally:
+        await server.close()
+
+
+def demo() -> list[Manifest]:
+    """The objects of ``cathedra demo``."""
+    with resources.as_file(resources.files("cathedra.cluster") / "demo.yaml") as path:
+        return read_manifests(path, GATES)
