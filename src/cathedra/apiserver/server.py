@@ -20,6 +20,7 @@ from cathedra.apiserver.authorization.authorizer import AlwaysAllow
 from cathedra.apiserver.bootstrap import create_namespaces
 from cathedra.apiserver.catalog import Catalog, served_definitions
 from cathedra.apiserver.config import ServeOptions, ServerConfig
+from cathedra.apiserver.expressions import CELExpressions
 from cathedra.apiserver.http.app import Application
 from cathedra.apiserver.http.discovery import Discovery
 from cathedra.apiserver.http.information import Information
@@ -80,6 +81,7 @@ class APIServer:
             gates=gates,
             clock=clock,
             random=random,
+            expressions=CELExpressions(gates),
         )
         await create_namespaces(world)
         return cls(config, world, Catalog(served))
@@ -101,7 +103,9 @@ class APIServer:
 
             definitions = all_definitions(gates)
         served = served_definitions(definitions, gates, dict(config.runtime_config))
-        other = type(self)(config, dataclasses.replace(self.world, gates=gates), Catalog(served))
+        other = type(self)(
+            config, dataclasses.replace(self.world, gates=gates, expressions=CELExpressions(gates)), Catalog(served)
+        )
         other._tokens = self._tokens
         return other
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from cathedra.api.definition import RequestContext
+from cathedra.api.definition import ExpressionChecker, RequestContext
 from cathedra.api.gates import FeatureGates
 from cathedra.api.scheme import GroupResource
 from cathedra.apiserver.admission.plugin import AdmissionChain, AdmissionRequest
@@ -33,6 +33,8 @@ class World:
     gates: FeatureGates
     clock: Clock
     random: random.Random
+    expressions: ExpressionChecker | None = None
+    """Who compiles CEL for validation."""
 
     def table(self, call: Call) -> Table:
         """The objects that the call is about."""
@@ -47,6 +49,7 @@ class World:
             namespace_labels=self.namespace_labels(call.namespace),
             user=call.user.name,
             groups=call.user.groups,
+            expressions=self.expressions,
         )
 
     def namespace_labels(self, namespace: str) -> Mapping[str, str]:

@@ -1,0 +1,79 @@
+"""CEL for validation: the API layer knows the rules, this module knows the compiler, and the server brings them
+together (spec: api.md, section 3.4)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from cathedra.api.definition import ExpressionFault
+from cathedra.api.field import ErrorType
+from cathedra.api.gates import FeatureGates
+
+__all__ = ["Expressions"]
+
+_TYPES: Final = {
+    "FieldValueInvalid": ErrorType.INVALID,
+    "FieldValueForbidden": ErrorType.FORBIDDEN,
+    "FieldValueTooLong": ErrorType.TOO_LONG,
+    "InternalError": ErrorType.INTERNAL,
+}
+_DERIVED_TYPES: Final = frozenset({"string", "bool", "int", "kubernetes.Semver", "list", "dyn", "any"})
+_MEMORY: Final = 4096
+"""Verdicts kept: a template's selector comes back with each of its claims."""
+
+
+class Expressions:
+    """Compiles expressions under a server's gates. Verdicts are remembered, since the same selector comes often.
+
+    An `cathedra.api.definition.ExpressionChecker`. CEL is imported with the first expression: a server without claims
+    starts faster.
+    """
+
+    def __init__(self, gates: FeatureGates) -> None:
+        self._consumable = gates.get("DRAConsumableCapacity", False)
+        self._lists = gates.get("DRAListTypeAttributes", False)
+        self._known: dict[tuple[str, bool], ExpressionFault | None] = {}
+
+    def selector(self, expression: str, *, stored: bool) -> ExpressionFault | None:
+        """What is wrong with a device selector: it must compile, answer a bool, and be cheap enough."""
+        key = (expression, stored)
+        if key not in self._known:
+            if len(self._known) >= _MEMORY:
+                self._known.clear()
+            self._known[key] = self._judge(expression, stored=stored)
+        return self._known[key]
+
+    def _judge(self, expression: str, *, stored: bool) -> ExpressionFault | None:
+        from cathedra.cel.selector import validate_selector
+
+        verdict = validate_selector(
+            expression,
+            consumable_capacity=self._consumable,
+            list_attributes=self._lists,
+            mode="stored" if stored else "new",
+        )
+        if verdict is None:
+            return None
+        return ExpressionFault(_TYPES[verdict.reason], verdict.detail)
+
+    def derived_attribute(self, expression: str, *, stored: bool) -> tuple[ExpressionFault | None, int]:
+        """What is wrong with a derived attribute's expression, and its estimated cost."""
+        from cathedra.cel import device, program
+        from cathedra.cel.errors import CompileError
+        from cathedra.cel.selector import COST_LIMIT
+
+        declared = device.environment(
+            consumable_capacity=self._consumable, list_attributes=self._lists, mode="stored" if stored else "new"
+        )
+        try:
+            compiled = program.compile_expression(expression, declared)
+        except CompileError as error:
+            kind = ErrorType.INTERNAL if error.type == "InternalError" else ErrorType.INVALID
+            return ExpressionFault(kind, error.text), 0
+        if str(compiled.type.declared).partition("(")[0] not in _DERIVED_TYPES:
+            why = f"must evaluate to a device attribute's type, not {compiled.type.declared}"
+            return ExpressionFault(ErrorType.INVALID, why), 0
+        cost = compiled.max_cost
+        if cost > COST_LIMIT:
+            return ExpressionFault(ErrorType.FORBIDDEN, "too complex, exceeds cost limit"), cost
+        return None, cost
