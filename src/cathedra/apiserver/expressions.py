@@ -9,7 +9,7 @@ from cathedra.api.definition import ExpressionFault
 from cathedra.api.field import ErrorType
 from cathedra.api.gates import FeatureGates
 
-__all__ = ["Expressions"]
+__all__ = ["CELExpressions"]
 
 _TYPES: Final = {
     "FieldValueInvalid": ErrorType.INVALID,
@@ -17,12 +17,12 @@ _TYPES: Final = {
     "FieldValueTooLong": ErrorType.TOO_LONG,
     "InternalError": ErrorType.INTERNAL,
 }
-_DERIVED_TYPES: Final = frozenset({"string", "bool", "int", "kubernetes.Semver", "list", "dyn", "any"})
+_ATTRIBUTE_TYPES: Final = frozenset({"string", "bool", "int", "kubernetes.Semver", "dyn", "any"})
 _MEMORY: Final = 4096
 """Verdicts kept: a template's selector comes back with each of its claims."""
 
 
-class Expressions:
+class CELExpressions:
     """Compiles expressions under a server's gates. Verdicts are remembered, since the same selector comes often.
 
     An `cathedra.api.definition.ExpressionChecker`. CEL is imported with the first expression: a server without claims
@@ -70,7 +70,7 @@ class Expressions:
         except CompileError as error:
             kind = ErrorType.INTERNAL if error.type == "InternalError" else ErrorType.INVALID
             return ExpressionFault(kind, error.text), 0
-        if str(compiled.type.declared).partition("(")[0] not in _DERIVED_TYPES:
+        if compiled.type.declared.removeprefix("list(").removesuffix(")") not in _ATTRIBUTE_TYPES:
             why = f"must evaluate to a device attribute's type, not {compiled.type.declared}"
             return ExpressionFault(ErrorType.INVALID, why), 0
         cost = compiled.max_cost
