@@ -7,7 +7,7 @@ the store has settled it. Meanwhile nobody else can write the same object, and r
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from cathedra.api.definition import ResourceDefinition
@@ -77,6 +77,12 @@ class Registry:
         table = self._tables.get(resource)
         entry = table.get(key) if table else None
         return entry.object if entry else None
+
+    def observe(self, resource: GroupResource, observer: Callable[[Change], None]) -> None:
+        """Call ``observer`` with every later write of a resource; nothing happens if it is not served."""
+        table = self._tables.get(resource)
+        if table is not None:
+            table.observe(observer)
 
     def tables(self) -> Iterator[Table]:
         """All tables."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import bisect
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from cathedra.api.definition import ResourceDefinition
@@ -40,6 +40,7 @@ class Table:
         self._floor = floor
         self._watchers: dict[Watcher, None] = {}
         self._by_field: dict[str, dict[str, dict[Watcher, None]]] = {}
+        self._observers: list[Callable[[Change], None]] = []
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -97,7 +98,13 @@ class Table:
         self._history.append(change)
         if len(self._history) > self._history_limit:
             self._floor = self._history.popleft().revision
+        for observer in self._observers:
+            observer(change)
         self._broadcast(change)
+
+    def observe(self, observer: Callable[[Change], None]) -> None:
+        """Call ``observer`` with every settled write, before any watcher sees it; for the server's own indexes."""
+        self._observers.append(observer)
 
     def load(self, entries: dict[str, Entry]) -> None:
         """Take over what a store held; no events."""
