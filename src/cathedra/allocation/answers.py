@@ -9,8 +9,9 @@ written out when somebody looks at them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, overload
+
+import msgspec
 
 from cathedra.allocation.errors import NodeError
 from cathedra.allocation.features import Features
@@ -54,8 +55,7 @@ class Allocation:
         return f"Allocation({self.node!r}, {self.results!r})"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Standing:
+class Standing(msgspec.Struct, frozen=True, eq=False):
     """All that a node's answer depends on: the shape of its pools and what is taken of them."""
 
     key: Any
@@ -65,8 +65,7 @@ class Standing:
     states: tuple[PoolState, ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class SharedAnswer:
+class SharedAnswer(msgspec.Struct, frozen=True, eq=False):
     """What all nodes of one standing answer; devices are given by position."""
 
     requests: list[list[RequestOnNode]]

@@ -26,8 +26,9 @@ allocation does not ask about are ignored, so the dump of a whole cluster will d
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypeVar, cast
+
+import msgspec
 
 from cathedra.allocation.allocator import Allocator
 from cathedra.allocation.answers import Allocation
@@ -58,19 +59,18 @@ _KINDS: Mapping[str, type[KubeStruct]] = {
 }
 
 
-@dataclass(slots=True)
-class Cluster:
+class Cluster(msgspec.Struct, eq=False):
     """What allocation must know of a cluster: nodes, classes, slices with taint rules, and allocated claims.
 
     Change it by the methods of ``inventory`` and ``ledger``, or by `add`.
     """
 
-    features: Features = field(default_factory=Features)
-    budget: Budget = field(default_factory=Budget)
-    nodes: dict[str, core_v1.Node] = field(default_factory=dict)
-    classes: dict[str, DeviceClass] = field(default_factory=dict)
-    inventory: Inventory = field(default_factory=Inventory)
-    ledger: Ledger = field(default_factory=Ledger)
+    features: Features = msgspec.field(default_factory=Features)
+    budget: Budget = msgspec.field(default_factory=Budget)
+    nodes: dict[str, core_v1.Node] = msgspec.field(default_factory=dict)
+    classes: dict[str, DeviceClass] = msgspec.field(default_factory=dict)
+    inventory: Inventory = msgspec.field(default_factory=Inventory)
+    ledger: Ledger = msgspec.field(default_factory=Ledger)
 
     @staticmethod
     def of(objects: Objects, features: Features | None = None) -> Cluster:

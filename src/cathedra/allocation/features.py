@@ -8,14 +8,14 @@ release can be imitated and its answers explained, faults included (spec: alloca
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 __all__ = ["DEVELOPMENT_1_37", "NEWEST", "RELEASE_1_36", "Behaviour", "Features"]
 
 
-@dataclass(frozen=True, slots=True)
-class Behaviour:
+class Behaviour(msgspec.Struct, frozen=True, cache_hash=True):
     """Where releases differ; each field is one row of the table in section 14, and its default is the newest answer."""
 
     name: str = "newest"
@@ -115,8 +115,7 @@ _NAMES: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Features:
+class Features(msgspec.Struct, frozen=True, cache_hash=True):
     """The allocator's features, as the default gates of 1.37 set them, and the behaviour of a release.
 
     Immutable and hashable, so that it can be part of the key of a cache.

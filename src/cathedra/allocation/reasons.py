@@ -8,7 +8,8 @@ requests take from each other: constraints, counters, capacity.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+import msgspec
 
 from cathedra.allocation.checks.capacity import Unusable
 from cathedra.allocation.checks.selectors import Failure
@@ -21,8 +22,7 @@ from cathedra.allocation.supply.ledger import LedgerSnapshot
 __all__ = ["RequestReason", "SelectorReason", "explain"]
 
 
-@dataclass(frozen=True, slots=True)
-class SelectorReason:
+class SelectorReason(msgspec.Struct, frozen=True):
     """One selector: how many devices reached it, passed, lacked an attribute, or failed otherwise."""
 
     origin: str
@@ -35,8 +35,7 @@ class SelectorReason:
     errors: int
 
 
-@dataclass(frozen=True, slots=True)
-class RequestReason:
+class RequestReason(msgspec.Struct, frozen=True):
     """How many devices are left for a request, or one of its sub-requests, after each test."""
 
     claim: str
@@ -64,7 +63,7 @@ class RequestReason:
     constraint_values: int
     """Having the attributes that constraints compare."""
     constraints: tuple[str, ...]
-    unusable_pools: Mapping[str, str] = field(default_factory=dict)
+    unusable_pools: Mapping[str, str] = msgspec.field(default_factory=dict)
     """Pools that are incomplete or invalid."""
 
     @property

@@ -7,8 +7,9 @@ signature, and the search only adds and compares.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from cathedra.allocation.features import Features
 from cathedra.allocation.supply.devices import Signature
@@ -22,8 +23,7 @@ _INT64: Final = 2**63 - 1
 _MILLI: Final = 10**6
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
+class Usage(msgspec.Struct, frozen=True):
     """What one allocation takes: per capacity its name as spelled, its full name, amount and limit (nano-units)."""
 
     names: tuple[str, ...]
@@ -44,8 +44,7 @@ class Usage:
         return True
 
 
-@dataclass(frozen=True, slots=True)
-class Unusable:
+class Unusable(msgspec.Struct, frozen=True):
     """The device cannot serve the request: it lacks a capacity, or its policy forbids the amount.
 
     ``error`` is empty, or says why the pod cannot be scheduled at all.

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import msgspec
 
 from cathedra.allocation.errors import SelectorError
 from cathedra.allocation.features import Features
@@ -27,8 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["Failure", "Question", "Questions", "Verdict", "device_view"]
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
+class Failure(msgspec.Struct, frozen=True):
     """A selector failed: which one of the list, while compiling or running, and CEL's text."""
 
     index: int
@@ -51,8 +51,7 @@ def device_view(signature: Signature) -> DeviceView:
     return view
 
 
-@dataclass(frozen=True, slots=True)
-class _Attribute:
+class _Attribute(msgspec.Struct, frozen=True):
     """An attribute in which an absent list is None, as CEL wants to see it."""
 
     int_: int | None

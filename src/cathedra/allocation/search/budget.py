@@ -7,8 +7,9 @@ stopped after so many states, nothing is known.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from cathedra.allocation.errors import Aborted
 
@@ -25,8 +26,7 @@ class BudgetExceeded(Exception):
         super().__init__(f"stopped after {states} states")
 
 
-@dataclass(frozen=True, slots=True)
-class Budget:
+class Budget(msgspec.Struct, frozen=True):
     """Limits of one search on one node: states, and seconds of ``monotonic`` if that is given.
 
     ``cancelled`` returns why the caller wants to stop, or nothing.

@@ -6,7 +6,8 @@ Devices are numbered in the order of the search; sets of devices are bit masks o
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from cathedra.allocation.checks.capacity import Unusable, Usage, usage
 from cathedra.allocation.checks.selectors import Failure, selector_error
@@ -21,8 +22,7 @@ from cathedra.api.core import core_v1
 __all__ = ["Choice", "Placement", "Problem", "RequestOnNode", "Solution", "declares_optional_operations", "expand"]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Choice:
+class Choice(msgspec.Struct, frozen=True, eq=False):
     """An option on a node: how many devices, and for All which."""
 
     option: Option
@@ -31,16 +31,14 @@ class Choice:
     """Positions of all devices, for All."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class RequestOnNode:
+class RequestOnNode(msgspec.Struct, frozen=True, eq=False):
     """A request on a node: its choices in order of preference."""
 
     choices: tuple[Choice, ...]
     alternatives: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Placement:
+class Placement(msgspec.Struct, frozen=True):
     """One device for one choice; ``usage`` if it is a share."""
 
     choice: Choice
@@ -48,8 +46,7 @@ class Placement:
     usage: Usage | None
 
 
-@dataclass(frozen=True, slots=True)
-class Solution:
+class Solution(msgspec.Struct, frozen=True):
     """Per claim the placements in order, and which choice each of its requests got."""
 
     placements: tuple[tuple[Placement, ...], ...]

@@ -8,8 +8,9 @@ is raised when the expansion on a node arrives there.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final, TypeAlias
+
+import msgspec
 
 from cathedra.allocation.checks.selectors import Question, Questions
 from cathedra.allocation.errors import FatalError
@@ -35,8 +36,7 @@ ClassLookup: TypeAlias = Callable[[str], DeviceClass | None]
 """Device classes by name; None if there is none."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Option:
+class Option(msgspec.Struct, frozen=True, eq=False):
     """One way to satisfy a request: the request itself, or one of its sub-requests."""
 
     claim: int
@@ -63,15 +63,13 @@ class Option:
     """Place among all options of the pod."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Obstacle:
+class Obstacle(msgspec.Struct, frozen=True, eq=False):
     """A problem of the claims themselves."""
 
     error: FatalError
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class RequestPlan:
+class RequestPlan(msgspec.Struct, frozen=True, eq=False):
     """A request and the ways to satisfy it, in order of preference."""
 
     name: str
@@ -80,8 +78,7 @@ class RequestPlan:
     alternatives: bool
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Constraint:
+class Constraint(msgspec.Struct, frozen=True, eq=False):
     """matchAttribute (or, if ``distinct``, distinctAttribute) over some requests of a claim; all if none is named."""
 
     attribute: str
@@ -93,8 +90,7 @@ class Constraint:
         return not self.requests or option.parent in self.requests or option.name in self.requests
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ClaimPlan:
+class ClaimPlan(msgspec.Struct, frozen=True, eq=False):
     """One claim, taken apart."""
 
     claim: ResourceClaim

@@ -5,7 +5,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+
+import msgspec
 
 from cathedra.allocation.errors import FatalError
 from cathedra.allocation.features import Features
@@ -79,11 +80,10 @@ def _device(
     )
 
 
-@dataclass(slots=True)
-class _Entry:
+class _Entry(msgspec.Struct):
     source: str
     opaque: OpaqueDeviceConfiguration | None
-    requests: list[str] = field(default_factory=list)
+    requests: list[str] = msgspec.field(default_factory=list)
 
 
 def _config(plan: ClaimPlan, chosen: list[Option], features: Features) -> Iterable[DeviceAllocationConfiguration]:

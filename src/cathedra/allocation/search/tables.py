@@ -8,8 +8,9 @@ its shape. Nodes that look alike thus share the work down to a few shifts and ma
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from cathedra.allocation.checks.capacity import Unusable, usage
 from cathedra.allocation.checks.selectors import Failure
@@ -25,8 +26,7 @@ __all__ = ["PoolMasks", "Tables", "bases"]
 _NO, _YES, _RISK = 0, 1, 2
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class PoolMasks:
+class PoolMasks(msgspec.Struct, frozen=True, eq=False):
     """Masks over the devices of one pool."""
 
     options: tuple[int, ...]

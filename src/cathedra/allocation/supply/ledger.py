@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Final
+
+import msgspec
 
 from cathedra.allocation.supply.devices import PoolID
 from cathedra.api.resource import AllocationResult, DeviceRequestAllocationResult, ResourceClaim
@@ -20,8 +21,7 @@ from cathedra.api.struct import replace
 __all__ = ["NOTHING", "Holding", "Ledger", "LedgerSnapshot", "PoolLedger"]
 
 
-@dataclass(frozen=True, slots=True)
-class Holding:
+class Holding(msgspec.Struct, frozen=True):
     """One share or the whole of a device, held by ``claim`` («namespace/name»)."""
 
     claim: str
@@ -31,11 +31,10 @@ class Holding:
     """Qualified capacity name and nano-units."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class PoolLedger:
+class PoolLedger(msgspec.Struct, frozen=True, eq=False):
     """What is held of one pool: device name → holdings. Immutable; a change makes another one."""
 
-    holdings: Mapping[str, tuple[Holding, ...]] = field(default_factory=dict)
+    holdings: Mapping[str, tuple[Holding, ...]] = msgspec.field(default_factory=dict)
 
 
 NOTHING: Final = PoolLedger()
