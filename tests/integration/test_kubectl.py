@@ -150,9 +150,13 @@ def test_two_pods_share_one_claim(plain: Kubectl, applied: Callable[[str], None]
 @pytest.mark.parametrize(
     ("manifest", "pod", "why"),
     [
-        ("missing-claim.yaml", "missing-claim", 'resourceclaim "nobody-made-this" not found'),
+        ("missing-claim.yaml", "missing-claim", 'could not find ResourceClaim "default/nobody-made-this"'),
         ("unsatisfiable-claim.yaml", "unsatisfiable-claim", "0/1 nodes are available: 1 cannot allocate all claims."),
-        ("bypasses-the-scheduler.yaml", "bypasses-the-scheduler", "ResourceClaim never-allocated: not allocated"),
+        (
+            "bypasses-the-scheduler.yaml",
+            "bypasses-the-scheduler",
+            "is not allowed to use ResourceClaim never-allocated",
+        ),
     ],
 )
 def test_a_pod_that_cannot_run_stays_pending_and_says_why(

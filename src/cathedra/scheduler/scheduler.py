@@ -24,6 +24,7 @@ from cathedra.scheduler.framework.diagnosis import Diagnosis
 from cathedra.scheduler.framework.events import Action, Change, Resource
 from cathedra.scheduler.framework.plugin import CycleState
 from cathedra.scheduler.framework.status import Status
+from cathedra.scheduler.gated import GatedPods
 from cathedra.scheduler.intake import Intake
 from cathedra.scheduler.queue.entry import Entry
 from cathedra.scheduler.queue.queue import SchedulingQueue
@@ -63,7 +64,10 @@ class Scheduler:
         self._profile, self._listeners = compose(
             client, self._informers, self._recorder, clock=clock, random=random, gates=gates, name=name
         )
-        self._queue = SchedulingQueue(clock, self._profile.pre_enqueue, self._profile.registrations)
+        self._gated = GatedPods(clock, self._recorder)
+        self._queue = SchedulingQueue(
+            clock, self._profile.pre_enqueue, self._profile.registrations, kept_out=self._gated.kept_out
+        )
         self._nominations = Nominations()
         self._search = Search(self._profile, self._nominations, random)
         self._intake = Intake(self._cache, self._queue, self._nominations, name)
@@ -82,6 +86,7 @@ class Scheduler:
                 helpers.append(group.create_task(self._informers.run()))
             await self._informers.wait_synced()
             helpers.append(group.create_task(self._queue.run()))
+            helpers.append(group.create_task(self._gated.run()))
             async with self._background:
                 while True:
                     await self._schedule_one(await self._queue.pop())

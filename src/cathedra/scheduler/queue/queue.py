@@ -41,8 +41,11 @@ class SchedulingQueue:
         pre_enqueue: PreEnqueue,
         registrations: Mapping[str, Sequence[Registration]],
         backoff: Backoff | None = None,
+        kept_out: Callable[[Entry], None] | None = None,
     ) -> None:
+        """``kept_out`` hears of every pod that ``pre_enqueue`` refuses."""
         self._clock = clock
+        self._kept_out = kept_out
         self._pre_enqueue = pre_enqueue
         self._registrations = registrations
         self._backoff = backoff or Backoff()
@@ -201,6 +204,8 @@ class SchedulingQueue:
             entry.gated_by, entry.gated_message = refusal.plugin, refusal.message
             entry.unschedulable_plugins = {refusal.plugin}
             self._sleep(entry)
+            if self._kept_out is not None:
+                self._kept_out(entry)
             return
         entry.gated_by = entry.gated_message = ""
         item = (-entry.info.priority, entry.added, next(self._sequence), entry.area_version, entry)
