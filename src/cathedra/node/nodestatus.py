@@ -40,6 +40,8 @@ __all__ = ["NodeReporter", "RuntimeInfo", "machine_capacity"]
 
 LEASE_NAMESPACE: Final = "kube-node-lease"
 _RETRY: Final = (0.2, 7.0)
+_CONFLICTS: Final = 5
+"""How often a write is repeated at once when somebody else has changed the Node meanwhile."""
 _PODS: Final = "110"
 _LOG = logging.getLogger(__name__)
 
@@ -114,12 +116,30 @@ class NodeReporter:
             if not error.is_not_found or not self._config.register:
                 raise
             node = await self._nodes.create(self._new_node())
-        wanted = self._labels()
-        if any(node.metadata.labels.get(key) != value for key, value in wanted.items()):
-            metadata = replace(node.metadata, labels=node.metadata.labels | wanted)
-            node = await self._nodes.update(replace(node, metadata=metadata))
-        self.node = await self._write_status(node)
+        await self._on_fresh(node, self._label)
+        await self._refresh()
         self._registered.set()
+
+    async def _label(self, node: Node) -> Node:
+        wanted = self._labels()
+        if all(node.metadata.labels.get(key) == value for key, value in wanted.items()):
+            return node
+        metadata = replace(node.metadata, labels=node.metadata.labels | wanted)
+        return await self._nodes.update(replace(node, metadata=metadata))
+
+    async def _on_fresh(self, node: Node, write: Callable[[Node], Awaitable[Node]]) -> Node:
+        """Write on top of ``node``; if somebody else was faster, on top of what they wrote.
+
+        The node lifecycle controller adds taints at the very moment a node appears, so that is no news to log.
+        """
+        for _ in range(_CONFLICTS):
+            try:
+                return await write(node)
+            except StatusError as error:
+                if not error.is_conflict:
+                    raise
+            node = await self._nodes.get(self._config.name)
+        return await write(node)
 
     async def _report(self) -> None:
         while True:
@@ -127,7 +147,7 @@ class NodeReporter:
             await self._retry(self._refresh)
 
     async def _refresh(self) -> None:
-        self.node = await self._write_status(await self._nodes.get(self._config.name))
+        self.node = await self._on_fresh(await self._nodes.get(self._config.name), self._write_status)
 
     async def _write_status(self, node: Node) -> Node:
         return await self._nodes.update_status(replace(node, status=self._status(node.status)))
