@@ -44,8 +44,11 @@ def write_query(request: Request, kind: str, *, apply: bool = False) -> WriteQue
             errors.forbidden("force", "may not be specified for non-apply patch")
     if len(manager.encode()) > MANAGER_LIMIT:
         errors.too_long("fieldManager", MANAGER_LIMIT)
-    elif not manager.isprintable():
-        errors.invalid("fieldManager", manager, "should only contain printable characters")
+    position = 0
+    for letter in manager:
+        if not letter.isprintable():
+            errors.invalid("fieldManager", manager, f"invalid character U+{ord(letter):04X} (at position {position})")
+        position += len(letter.encode())
     dry_run = query.get("dryRun", [])
     check_dry_run(errors, dry_run)
     validation = request.parameter("fieldValidation")

@@ -20,6 +20,7 @@ from cathedra.apiserver.http.request import Request, Send
 from cathedra.apiserver.http.response import Response, json_response, status_response, text_response
 from cathedra.apiserver.http.streaming import WatchStream, send_error_stream
 from cathedra.apiserver.http.tables import check_include
+from cathedra.apiserver.patches.duplicates import repeated_fields, repeated_yaml_keys
 from cathedra.apiserver.registry.entry import Entry
 from cathedra.apiserver.registry.selection import Selection, parse_field_terms
 from cathedra.apiserver.request import Call
@@ -276,7 +277,8 @@ class ResourceHandler:
         except ValueError as error:
             word = "error decoding YAML: " if patch_type is PatchType.APPLY else "error decoding patch: "
             raise bad_request(f"{word}{error}") from None
-        outcome = await patch.patch(self._world, call, patch_type, body)
+        repeated = _repeated(raw, call, patch_type)
+        outcome = await patch.patch(self._world, call, patch_type, body, repeated=repeated)
         return self._object(request, call, outcome.entry, form, status=201 if outcome.created else 200)
 
     async def _scale(self, request: Request, call: Call) -> Response:
@@ -366,6 +368,28 @@ def _patch_type(request: Request) -> PatchType:
         return PatchType(given)
     except ValueError:
         raise failure(415, "UnsupportedMediaType", "415: Unsupported Media Type", StatusDetails()) from None
+
+
+def _repeated(raw: bytes, call: Call, patch_type: PatchType) -> tuple[str, ...]:
+    """The problems with fields that a patch says twice.
+
+    Raises:
+        StatusError: 400, an applied body does in strict validation.
+    """
+    if call.field_validation == "Ignore":
+        return ()
+    repeated = repeated_fields(raw)
+    if patch_type is PatchType.JSON:
+        return tuple(f"json patch {problem}" for problem in repeated)
+    if patch_type is not PatchType.APPLY:
+        return repeated
+    if not repeated and raw.lstrip().startswith(b"{"):
+        return ()
+    if problem := repeated_yaml_keys(raw):
+        if call.field_validation == "Strict":
+            raise bad_request(f"error strict decoding YAML: {problem}")
+        call.warnings.append(problem)
+    return ()
 
 
 def _send_initial(request: Request, match: str) -> bool | None:

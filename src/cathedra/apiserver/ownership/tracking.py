@@ -144,7 +144,8 @@ def _check_body(call: Call, body: dict[str, Any], shape: Shape) -> None:
         raise failure(
             500,
             "",
-            f"failed to create typed patch object ({namespace}/{name}; {group_version}, Kind={call.definition.kind}): {text}",
+            f"failed to create typed patch object ({namespace}/{name}; {group_version}, "
+            f"Kind={call.definition.kind}): {text}",
         )
 
 

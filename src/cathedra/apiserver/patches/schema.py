@@ -6,6 +6,7 @@ Shapes are made when first asked for and kept, since types refer to each other i
 
 from __future__ import annotations
 
+import json
 import types
 import typing
 from dataclasses import dataclass, field
@@ -113,7 +114,7 @@ _ATOMIC_TYPES: Final = frozenset(
     }
 )
 """Structs that are declared to be one piece."""
-_KEY_DEFAULTS: Final[dict[str, Any]] = {"protocol": "TCP"}
+_EMPTY: Final[dict[str, Any]] = {"string": "", "types.UID": "", "int32": 0, "int64": 0}
 
 
 @cache
@@ -164,7 +165,7 @@ def _shape(hint: Any, facts: dict[str, Any]) -> Shape:
             keys=keys,
             merges="merge" in facts.get("patchStrategy", ""),
             merge_key=facts.get("patchMergeKey", ""),
-            defaults=tuple((key, _KEY_DEFAULTS[key]) for key in keys if key in _KEY_DEFAULTS),
+            defaults=_key_defaults(arguments[0], keys),
         )
     if origin is dict:
         return MapShape(_shape(arguments[1], {}), atomic=facts.get("mapType") == "atomic")
@@ -175,6 +176,22 @@ def _shape(hint: Any, facts: dict[str, Any]) -> Shape:
             return StructShape(hint, atomic=True)
         return struct_shape(hint)
     return LEAF
+
+
+def _key_defaults(element: Any, keys: tuple[str, ...]) -> tuple[tuple[str, Any], ...]:
+    """What an element is found by where it leaves a key out: the field's default, or nothing at all if it is
+    required."""
+    if not keys or not (isinstance(element, type) and issubclass(element, KubeStruct)):
+        return ()
+    facts = facts_of(element)
+    defaults: list[tuple[str, Any]] = []
+    for key in keys:
+        fact = facts.get(key, {})
+        if "default" in fact:
+            defaults.append((key, json.loads(fact["default"])))
+        elif not fact.get("optional") and not fact.get("omitempty"):
+            defaults.append((key, _EMPTY.get(fact.get("type", ""), "")))
+    return tuple(defaults)
 
 
 def without_nulls(value: Any, shape: Shape) -> Any:

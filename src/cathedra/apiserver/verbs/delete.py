@@ -175,8 +175,8 @@ def _check_preconditions(call: Call, options: DeleteOptions, metadata: ObjectMet
     if wanted.resource_version is not None and wanted.resource_version != metadata.resource_version:
         raise _precondition_failed(
             call,
-            f"the ResourceVersion in the precondition ({wanted.resource_version}) does not match the ResourceVersion in "
-            f"record ({metadata.resource_version}). The object might have been modified",
+            f"the ResourceVersion in the precondition ({wanted.resource_version}) does not match the ResourceVersion "
+            f"in record ({metadata.resource_version}). The object might have been modified",
         )
 
 

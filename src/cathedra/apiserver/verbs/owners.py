@@ -20,6 +20,7 @@ def without_duplicate_owners(call: Call, metadata: ObjectMeta) -> ObjectMeta:
     repeated = sorted({uid for uid in uids if uids.count(uid) > 1})
     call.warnings.append(
         ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and may "
-        f"reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {', '.join(repeated)}"
+        "reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: "
+        + ", ".join(repeated)
     )
     return replace(metadata, owner_references=tuple(owners[uid] for uid in dict.fromkeys(uids)))

@@ -9,13 +9,15 @@ from typing import Any, Final
 
 from cathedra.api.core.meta_v1 import StatusDetails
 from cathedra.api.decoding import DecodeError, decode_values
+from cathedra.api.decoding.shapes import shape_of
 from cathedra.api.field import ErrorList
 from cathedra.api.scheme import GroupVersionKind
 from cathedra.api.status import StatusError, bad_request, conflict, failure, invalid, not_found
-from cathedra.api.struct import replace, to_dict
+from cathedra.api.struct import KubeStruct, replace, to_dict
 from cathedra.apiserver.ownership.tracking import applied, tracked
 from cathedra.apiserver.patches.json_patch import JSONPatchError, json_patch
 from cathedra.apiserver.patches.merge_patch import merge_patch
+from cathedra.apiserver.patches.restoring import unrestorable
 from cathedra.apiserver.patches.schema import struct_shape
 from cathedra.apiserver.patches.strategic import StrategicPatchError, go_map, strategic_patch
 from cathedra.apiserver.registry.entry import Entry
@@ -39,15 +41,19 @@ class Patched:
     created: bool = False
 
 
-async def patch(world: World, call: Call, patch_type: PatchType, body: Any) -> Patched:
-    """Patch the object with plain JSON values.
+async def patch(
+    world: World, call: Call, patch_type: PatchType, body: Any, *, repeated: tuple[str, ...] = ()
+) -> Patched:
+    """Patch the object with plain JSON values; ``repeated`` are the problems with fields that the body said twice.
 
     Raises:
         StatusError: it was refused; nothing changed.
     """
     if patch_type is PatchType.APPLY:
         return await _server_side_apply(world, call, body)
-    if body is None and patch_type is not PatchType.JSON:
+    if body is None and patch_type is PatchType.MERGE:
+        raise bad_request("Invalid JSON Patch")
+    if body is None and patch_type is PatchType.STRATEGIC:
         body = {}
     _check_shape(patch_type, body)
 
@@ -56,7 +62,7 @@ async def patch(world: World, call: Call, patch_type: PatchType, body: Any) -> P
         before = {"kind": call.definition.kind, "apiVersion": call.api_version} | before
         after = _apply(call, patch_type, before, body)
         obj = call.strategy.default(
-            as_addressed(call, _decoded(call, patch_type, before, after, body)), world.context(call)
+            as_addressed(call, _decoded(call, patch_type, before, after, body, repeated)), world.context(call)
         )
         return tracked(call, entry.object, obj, world.clock.now())
 
@@ -71,7 +77,7 @@ def patched_part(call: Call, kind: GroupVersionKind, part: Any, patch_type: Patc
     """
     _check_shape(patch_type, body)
     before = to_dict(part)
-    target = type(part)
+    target: type[KubeStruct] = type(part)
     if patch_type is PatchType.STRATEGIC:
         after = strategic_patch(before, body, struct_shape(target))
     elif patch_type is PatchType.JSON:
@@ -147,7 +153,7 @@ def _apply(call: Call, patch_type: PatchType, before: Any, body: Any) -> Any:
     return merge_patch(before, body)
 
 
-def _decoded(call: Call, patch_type: PatchType, before: Any, after: Any, body: Any) -> Any:
+def _decoded(call: Call, patch_type: PatchType, before: Any, after: Any, body: Any, repeated: tuple[str, ...]) -> Any:
     """The patched values as an object (hub version).
 
     Raises:
@@ -171,9 +177,12 @@ def _decoded(call: Call, patch_type: PatchType, before: Any, after: Any, body: A
     try:
         decoded = decode_values(call.version.type, call.gvk, values, call.release)
     except DecodeError as error:
-        raise _undecodable(shown, str(error)) from None
-    if decoded.problems:
-        note_problems(call, decoded.problems, lambda text: _undecodable(shown, text))
+        why = str(error)
+        if patch_type is PatchType.STRATEGIC:
+            why = unrestorable(values, shape_of(call.gvk, call.release)) or why
+        raise _undecodable(shown, why) from None
+    if problems := (*repeated, *decoded.problems):
+        note_problems(call, problems, lambda text: _undecodable(shown, text))
     return call.version.to_hub(decoded.object)
 
 
@@ -219,7 +228,8 @@ def _check_shape(patch_type: PatchType, body: Any) -> None:
         return
     if not isinstance(body, dict):
         raise bad_request(
-            f"error decoding patch: json: cannot unmarshal {_go_kind(body)} into Go value of type map[string]interface {{}}"
+            f"error decoding patch: json: cannot unmarshal {_go_kind(body)} "
+            "into Go value of type map[string]interface {}"
         )
 
 

@@ -198,10 +198,10 @@ def _too_old(call: Call, options: ListOptions, start: str) -> StatusError:
         return expired("The resourceVersion for the provided list is too old.")
     token = _encode_continue(-1, _relative(call, start).removesuffix("\0"))
     message = (
-        "The provided continue parameter is too old to display a consistent list result. You can start a new list without "
-        "the continue parameter, or use the continue token in this response to retrieve the remainder of the results. "
-        "Continuing with the provided token results in an inconsistent list - objects that were created, modified, or "
-        "deleted between the time the first chunk was returned and now may show up in the list."
+        "The provided continue parameter is too old to display a consistent list result. You can start a new list "
+        "without the continue parameter, or use the continue token in this response to retrieve the remainder of the "
+        "results. Continuing with the provided token results in an inconsistent list - objects that were created, "
+        "modified, or deleted between the time the first chunk was returned and now may show up in the list."
     )
     error = expired(message)
     status: Status = msgspec.structs.replace(
