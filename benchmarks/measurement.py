@@ -18,7 +18,8 @@ class Measurement(NamedTuple):
 
     def line(self) -> str:
         """The row as the table shows it."""
-        return f"{self.name:<64} {_shown(self.value):>14} {_shown(self.kubernetes):>14} {_shown(self.goal):>14}  {self.unit}"
+        figures = " ".join(f"{_shown(figure):>14}" for figure in (self.value, self.kubernetes, self.goal))
+        return f"{self.name:<64} {figures}  {self.unit}"
 
 
 def _shown(value: str | float | None) -> str:
