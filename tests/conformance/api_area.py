@@ -128,6 +128,7 @@ def config_of(name: str) -> ServerConfig:
         definitions=definitions_of(name),
         runtime_config=more,
         authorization=True,
+        service_accounts=True,
     )
 
 

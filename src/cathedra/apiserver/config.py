@@ -28,6 +28,9 @@ class ServerConfig:
     """None: every built-in kind."""
     authorization: bool = False
     """Whether RBAC and the node authorizer decide; without, everybody who is known may do everything."""
+    service_accounts: bool = False
+    """Whether pods are refused whose service account does not exist (plugin ServiceAccount). For servers whose
+    controllers give every namespace its account ``default``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

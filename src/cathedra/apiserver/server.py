@@ -13,6 +13,7 @@ from typing import Any, Self
 from cathedra.api.gates import FeatureGates
 from cathedra.apiserver.admission.lifecycle import NamespaceLifecycle
 from cathedra.apiserver.admission.plugin import AdmissionChain
+from cathedra.apiserver.admission.pods import DefaultTolerations, PodPriority, PodServiceAccount
 from cathedra.apiserver.authentication.authenticator import Authenticator, StaticTokens
 from cathedra.apiserver.authentication.pki import PKI
 from cathedra.apiserver.authentication.user import AUTHENTICATED_GROUP, MASTERS_GROUP, UserInfo
@@ -76,7 +77,14 @@ class APIServer:
         await registry.load()
         world = World(
             registry=registry,
-            admission=AdmissionChain([NamespaceLifecycle(registry)]),
+            admission=AdmissionChain(
+                [
+                    NamespaceLifecycle(registry),
+                    PodServiceAccount(registry, required=config.service_accounts),
+                    PodPriority(registry),
+                    DefaultTolerations(),
+                ]
+            ),
             authorizer=AlwaysAllow(),
             gates=gates,
             clock=clock,

@@ -134,7 +134,7 @@ def test_pods_stay_as_long_as_they_tolerate_the_taint() -> None:
         await node(world, "dead", "False")
         heart = asyncio.ensure_future(beat(world, "dead", "live"))
         await node(world, "live")
-        await pod(world, "now", "dead")
+        await pod(world, "now", "dead", for_seconds(0))
         await pod(world, "later", "dead", for_seconds(300))
         await pod(world, "never", "dead", for_seconds(None))
         await pod(world, "elsewhere", "live")

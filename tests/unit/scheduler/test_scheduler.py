@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from cathedra.api.core.core_v1 import Node, Pod
+from cathedra.api.core.meta_v1 import ObjectMeta
+from cathedra.api.core.scheduling_v1 import PriorityClass
 from cathedra.api.struct import replace
 from tests.unit.scheduler.objects import node, pod
 from tests.unit.scheduler.world import World, play
@@ -95,14 +97,19 @@ def test_a_hundred_pods_fill_ten_nodes_evenly() -> None:
     play(body)
 
 
+def priority_class(name: str, value: int) -> PriorityClass:
+    return PriorityClass(metadata=ObjectMeta(name=name), value=value)
+
+
 def test_the_more_important_pod_evicts_the_less_important() -> None:
     async def body(world: World) -> None:
         await world.create(node("n1", cpu="2"), node("n2", cpu="2"))
-        await world.create(pod("low", requests={"cpu": "2"}, priority=1))
-        await world.create(pod("mid", requests={"cpu": "2"}, priority=5))
+        await world.create(*(priority_class(name, value) for name, value in (("low", 1), ("mid", 5), ("high", 10))))
+        await world.create(pod("low", requests={"cpu": "2"}, priorityClassName="low"))
+        await world.create(pod("mid", requests={"cpu": "2"}, priorityClassName="mid"))
         await world.settle()
         emptied = await world.node_of("low")
-        await world.create(pod("high", requests={"cpu": "2"}, priority=10))
+        await world.create(pod("high", requests={"cpu": "2"}, priorityClassName="high"))
         await world.settle(1)
         high = await world.pod("high")
         assert high.status.nominated_node_name == emptied

@@ -1,0 +1,169 @@
+"""What a new pod gets from its surroundings: service account, priority, tolerations (spec: apimachinery.md, 16.2).
+
+Defaults that depend on the pod alone are the kind's own (`cathedra.api.defaulting.pods`); those here look at other
+objects, or are an operator's choice in Kubernetes.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from cathedra.api.core.core_v1 import Pod, ServiceAccount, Toleration
+from cathedra.api.core.scheduling_v1 import PriorityClass
+from cathedra.api.scheme import GroupResource
+from cathedra.api.status import forbidden, not_found
+from cathedra.api.struct import replace
+from cathedra.apiserver.admission.plugin import AdmissionRequest
+from cathedra.apiserver.registry.registry import Registry
+from cathedra.apiserver.registry.selection import Selection
+from cathedra.apiserver.verbs.world import PODS
+
+__all__ = ["DefaultTolerations", "PodPriority", "PodServiceAccount"]
+
+SERVICE_ACCOUNTS: Final = GroupResource("", "serviceaccounts")
+PRIORITY_CLASSES: Final = GroupResource("scheduling.k8s.io", "priorityclasses")
+MIRROR_ANNOTATION: Final = "kubernetes.io/config.mirror"
+DEFAULT_ACCOUNT: Final = "default"
+TOLERATED_SECONDS: Final = 300
+
+SYSTEM_PRIORITIES: Final = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
+"""Classes that every cluster has."""
+
+
+def _new_pod(request: AdmissionRequest) -> Pod | None:
+    """The pod, if one is being created."""
+    if request.operation != "CREATE" or request.subresource or request.definition.group_resource != PODS:
+        return None
+    pod: Pod = request.object
+    return pod
+
+
+class PodServiceAccount:
+    """Kubernetes' plugin ServiceAccount: every pod acts as somebody who exists."""
+
+    def __init__(self, registry: Registry, *, required: bool) -> None:
+        self._registry = registry
+        self._required = required
+
+    async def admit(self, request: AdmissionRequest) -> Any:
+        """Fill in the account and its pull secrets.
+
+        Raises:
+            StatusError: 403, there is no such account, where one is required; or a mirror pod asks for one.
+        """
+        pod = _new_pod(request)
+        if pod is None:
+            return request.object
+        if MIRROR_ANNOTATION in pod.metadata.annotations:
+            _check_mirror(pod)
+            return pod
+        name = pod.spec.service_account_name or DEFAULT_ACCOUNT
+        account: ServiceAccount | None = self._registry.find(SERVICE_ACCOUNTS, f"{request.namespace}/{name}")
+        if account is None and self._required:
+            why = not_found(SERVICE_ACCOUNTS, name).status.message
+            raise forbidden(PODS, request.name, f"error looking up service account {request.namespace}/{name}: {why}")
+        secrets = pod.spec.image_pull_secrets
+        if account is not None and not secrets:
+            secrets = account.image_pull_secrets
+        return replace(
+            pod,
+            spec=replace(pod.spec, service_account_name=name, service_account=name, image_pull_secrets=secrets),
+        )
+
+    async def validate(self, request: AdmissionRequest) -> None:
+        """Nothing more to ask."""
+
+
+def _check_mirror(pod: Pod) -> None:
+    refused = (
+        (bool(pod.spec.service_account_name), "service accounts"),
+        (any(volume.secret is not None for volume in pod.spec.volumes), "secrets"),
+    )
+    for found, what in refused:
+        if found:
+            raise forbidden(PODS, pod.metadata.name, f"a mirror pod may not reference {what}")
+
+
+class PodPriority:
+    """Kubernetes' plugin Priority: the class's value, or that of the cluster's default class, or 0."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+
+    async def admit(self, request: AdmissionRequest) -> Any:
+        """Fill in priority and preemption policy.
+
+        Raises:
+            StatusError: 403, there is no such class, or the pod claims another priority than its class has.
+        """
+        pod = _new_pod(request)
+        if pod is None:
+            return request.object
+        name, value, policy = self._chosen(pod, request)
+        if pod.spec.priority is not None and pod.spec.priority != value:
+            raise forbidden(
+                PODS,
+                request.name,
+                f"the integer value of priority ({pod.spec.priority}) must not be provided in pod spec; priority "
+                f"admission controller computed {value} from the given PriorityClass name",
+            )
+        given = pod.spec.preemption_policy
+        if given is not None and given != policy:
+            raise forbidden(
+                PODS,
+                request.name,
+                f"the string value of PreemptionPolicy ({given}) must not be provided in pod spec; priority admission "
+                f"controller computed {policy} from the given PriorityClass name",
+            )
+        return replace(pod, spec=replace(pod.spec, priority_class_name=name, priority=value, preemption_policy=policy))
+
+    async def validate(self, request: AdmissionRequest) -> None:
+        """Nothing more to ask."""
+
+    def _chosen(self, pod: Pod, request: AdmissionRequest) -> tuple[str, int, str]:
+        name = pod.spec.priority_class_name
+        if name:
+            found: PriorityClass | None = self._registry.find(PRIORITY_CLASSES, name)
+            if found is None and name in SYSTEM_PRIORITIES:
+                return name, SYSTEM_PRIORITIES[name], "PreemptLowerPriority"
+            if found is None:
+                raise forbidden(PODS, request.name, f"no PriorityClass with name {name} was found")
+            return name, found.value, found.preemption_policy or "PreemptLowerPriority"
+        default = self._default()
+        if default is None:
+            return "", 0, "PreemptLowerPriority"
+        return default.metadata.name, default.value, default.preemption_policy or "PreemptLowerPriority"
+
+    def _default(self) -> PriorityClass | None:
+        """The class for pods that name none; of several, the one with the lowest value."""
+        try:
+            table = self._registry.table(PRIORITY_CLASSES)
+        except KeyError:
+            return None
+        found: list[PriorityClass] = [e.object for e in table.select(Selection("")) if e.object.global_default]
+        return min(found, key=lambda one: one.value, default=None)
+
+
+class DefaultTolerations:
+    """Kubernetes' plugin DefaultTolerationSeconds: a pod stays five minutes on a node that does not answer."""
+
+    async def admit(self, request: AdmissionRequest) -> Any:
+        """Add the tolerations that the pod has no own word about."""
+        pod = _new_pod(request)
+        if pod is None:
+            return request.object
+        added = tuple(
+            Toleration(key=key, operator="Exists", effect="NoExecute", toleration_seconds=TOLERATED_SECONDS)
+            for key in ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+            if not any(_tolerates(toleration, key) for toleration in pod.spec.tolerations)
+        )
+        if not added:
+            return pod
+        return replace(pod, spec=replace(pod.spec, tolerations=(*pod.spec.tolerations, *added)))
+
+    async def validate(self, request: AdmissionRequest) -> None:
+        """Nothing more to ask."""
+
+
+def _tolerates(toleration: Toleration, key: str) -> bool:
+    return toleration.key in {"", key} and toleration.effect in {"", "NoExecute"}
