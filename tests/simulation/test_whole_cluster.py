@@ -20,9 +20,9 @@ COMPLETIONS = 10
 HOURS = 6
 
 
-def lasting(obj: Any, random: Random) -> Any:
-    """The demo's objects with more completions, and containers that compute for hours."""
-    seconds = {RUN_SECONDS: str(random.randint(60, HOURS * 3600))}
+def lasting(obj: Any, random: Random, hours: int) -> Any:
+    """The demo's objects with more completions, and containers that compute for up to so many hours."""
+    seconds = {RUN_SECONDS: str(random.randint(60, hours * 3600))}
     if isinstance(obj, Job):
         template = with_metadata(obj.spec.template, annotations=seconds)
         return replace(obj, spec=replace(obj.spec, completions=COMPLETIONS, template=template))
@@ -33,11 +33,11 @@ def is_complete(job: Job) -> bool:
     return any(c.type == "Complete" and c.status == "True" for c in job.status.conditions)
 
 
-async def train(world: World) -> None:
+async def train(world: World, hours: int = HOURS) -> None:
     """Apply the demo, wait for the job, take the rest away, and wait until every device is free."""
     for ref, obj in demo():
-        await world.of(ref).create(lasting(obj, world.random))
-    job = await world.until(JOBS, "train", is_complete, hours=COMPLETIONS * HOURS)
+        await world.of(ref).create(lasting(obj, world.random, hours))
+    job = await world.until(JOBS, "train", is_complete, hours=COMPLETIONS * hours)
     assert job.status.succeeded == COMPLETIONS
     for name in ("notebook", "sharing-a", "sharing-b"):
         await world.of(PODS).delete(name)

@@ -122,8 +122,9 @@ class Informer(Generic[T]):
                     continue
                 if error.is_not_found:
                     self._nothing_served()
+                expected = error.is_not_found or error.is_expired
                 _LOG.log(
-                    logging.DEBUG if error.is_not_found else logging.WARNING,
+                    logging.DEBUG if expected else logging.WARNING,
                     "%s: list and watch refused: %s",
                     self.ref.resource,
                     error,

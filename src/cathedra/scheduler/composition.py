@@ -66,7 +66,7 @@ def compose(
         DefaultPreemption(client, clock, recorder, informers.of(PODDISRUPTIONBUDGETS).store, fits),
         NodeResourcesBalancedAllocation(),
         ImageLocality(),
-        DefaultBinder(client),
+        DefaultBinder(client, clock),
     ]
     profile = Profile(plugins, name)
     return profile, (dynamic,)

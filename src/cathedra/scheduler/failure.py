@@ -6,6 +6,7 @@ The wording is kube-scheduler's, so that people and tools find what they know (s
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 from typing import Any
 
 from cathedra.api.core.core_v1 import Pod, PodCondition
@@ -53,22 +54,24 @@ class Failures:
     def refused(self, entry: Entry, diagnosis: Diagnosis, message: str = "", nominated: str | None = None) -> None:
         """No node will do; the plugins of the diagnosis decide what wakes the pod."""
         text = message or diagnosis.message()
-        self._put_back(entry, diagnosis.unschedulable_plugins, diagnosis.pending_plugins)
-        self._tell(entry, FailureReport("Unschedulable", text, nominated))
+        if self._put_back(entry, diagnosis.unschedulable_plugins, diagnosis.pending_plugins):
+            self._tell(entry, FailureReport("Unschedulable", text, nominated))
 
     def broke(self, entry: Entry, status: Status) -> None:
         """Something broke; the pod is tried again after its back-off."""
         _LOG.warning("%s: %s", entry.info.key, status.message)
-        self._put_back(entry, (), ())
-        self._tell(entry, FailureReport("SchedulerError", status.message, None))
+        if self._put_back(entry, (), ()):
+            self._tell(entry, FailureReport("SchedulerError", status.message, None))
 
-    def _put_back(self, entry: Entry, plugins: Any, pending: Any) -> None:
+    def _put_back(self, entry: Entry, plugins: Iterable[str], pending: Iterable[str]) -> bool:
+        """Whether the pod waits again; one that is gone, or has got its node after all, does not."""
         pod = self._pods.get(entry.info.namespace, entry.info.name)
         if pod is None or pod.metadata.uid != entry.uid or pod.spec.node_name:
             self._queue.done(entry.uid)
-            return
+            return False
         entry.info = entry.info.with_pod(pod)
         self._queue.put_back(entry, plugins, pending)
+        return True
 
     def _tell(self, entry: Entry, report: FailureReport) -> None:
         pod = entry.info.pod

@@ -1,7 +1,8 @@
 """Finds the claim that was generated for an entry, or makes it; never twice.
 
-Three things keep a claim from being made twice: the name recorded in the owner's status, the annotation on a claim that
-was made before a crash, and the memory of claims made a moment ago that the informer has not shown yet.
+Four things keep a claim from being made twice: the name recorded in the owner's status, the annotation on a claim
+that was made before a crash, the memory of claims made a moment ago that the informer has not shown yet, and, after an
+answer was lost, a question to the API server.
 """
 
 from __future__ import annotations
@@ -47,6 +48,8 @@ class ClaimMaker:
         self._templates = informers.of(RESOURCECLAIMTEMPLATES)
         self._fresh: dict[ObjectKey, _Made] = {}
         self._fresh_by_owner: dict[str, ObjectKey] = {}
+        self._uncertain: set[str] = set()
+        """Owners and entries whose claim may have been created although no answer came."""
         self._claims.add_handler(on_add=self._forget, on_delete=self._forget)
 
     def get(self, namespace: str, name: str) -> ResourceClaim | None:
@@ -72,13 +75,25 @@ class ClaimMaker:
             TemplateMissing: no such template.
             FeatureDisabled: the template uses what is off.
             StatusError: the API server refused the claim.
+            ConnectionError: nobody knows whether it was created; the next call finds out.
         """
         namespace = metadata_of(owner).namespace
         template = self._templates.store.get(namespace, template_name)
         if template is None:
             raise TemplateMissing(template_name)
-        claim = claim_from_template(template, owner, entry, self._gates)
-        created = await self._client.resource(RESOURCECLAIMS, namespace).create(claim)
+        claims = self._client.resource(RESOURCECLAIMS, namespace)
+        value = f"{metadata_of(owner).uid}/{entry}"
+        if value in self._uncertain:
+            existing = next((c for c in (await claims.list()).items if value in _owner_and_entry(c)), None)
+            self._uncertain.discard(value)
+            if existing is not None:
+                self._remember(existing)
+                return existing
+        try:
+            created = await claims.create(claim_from_template(template, owner, entry, self._gates))
+        except ConnectionError:
+            self._uncertain.add(value)
+            raise
         if self._claims.store.get(namespace, created.metadata.name) is None:
             self._remember(created)
         return created

@@ -1,17 +1,22 @@
-"""DefaultBinder: writes the binding."""
+"""DefaultBinder: writes the binding, and finds out what became of it when the answer was lost."""
 
 from __future__ import annotations
 
-from cathedra.api.core.core_v1 import Binding, ObjectReference
+from cathedra.api.core.core_v1 import Binding, ObjectReference, Pod
 from cathedra.api.core.meta_v1 import ObjectMeta
 from cathedra.api.status import StatusError
-from cathedra.client.client import Client
+from cathedra.client.backoff import ExponentialBackoff
+from cathedra.client.client import Client, ResourceClient
 from cathedra.client.resources import PODS
+from cathedra.clock import Clock
 from cathedra.scheduler.framework.plugin import BindPlugin, CycleState
 from cathedra.scheduler.framework.status import Status, error
 from cathedra.scheduler.state.pod_info import PodInfo
 
 __all__ = ["DefaultBinder"]
+
+QUESTIONS = 8
+"""So often the server is asked what became of a binding, over about twenty seconds."""
 
 
 class DefaultBinder(BindPlugin):
@@ -19,15 +24,36 @@ class DefaultBinder(BindPlugin):
 
     name = "DefaultBinder"
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, clock: Clock) -> None:
         self._client = client
+        self._clock = clock
 
     async def bind(self, state: CycleState, pod: PodInfo, node: str) -> Status | None:
         """Binds, or answers with the server's refusal."""
         metadata = ObjectMeta(namespace=pod.namespace, name=pod.name, uid=pod.uid)
         binding = Binding(metadata=metadata, target=ObjectReference(kind="Node", name=node))
+        pods = self._client.resource(PODS, pod.namespace)
         try:
-            await self._client.resource(PODS, pod.namespace).create_subresource(pod.name, "binding", binding)
-        except (StatusError, ConnectionError) as failure:
-            return error(str(failure))
+            await pods.create_subresource(pod.name, "binding", binding)
+        except StatusError as refusal:
+            return error(str(refusal))
+        except ConnectionError as lost:
+            return None if await self._is_bound(pods, pod, node) else error(str(lost))
         return None
+
+    async def _is_bound(self, pods: ResourceClient[Pod], pod: PodInfo, node: str) -> bool:
+        """Whether the server has carried out what it could not answer; no, if it cannot be asked either.
+
+        A pod that is bound runs. To take its devices back because an answer was lost would take them from under it.
+        """
+        backoff = ExponentialBackoff(self._clock, base=0.1, factor=2.0, maximum=5.0, reset_after=60.0)
+        for _ in range(QUESTIONS):
+            try:
+                found = await pods.get(pod.name)
+            except StatusError:
+                return False
+            except ConnectionError:
+                await self._clock.sleep(backoff.delay())
+            else:
+                return found.metadata.uid == pod.uid and found.spec.node_name == node
+        return False

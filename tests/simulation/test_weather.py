@@ -1,0 +1,38 @@
+"""The same walk while requests, answers and watches get lost: nothing may be held twice, and everything must end."""
+
+from __future__ import annotations
+
+import pytest
+
+from cathedra.client.resources import JOBS, PODS, RESOURCECLAIMS
+from cathedra.clock import run_virtual
+from tests.simulation.history import History
+from tests.simulation.test_whole_cluster import COMPLETIONS, train
+from tests.simulation.weather import Storm
+from tests.simulation.world import World, running
+
+
+def survive(seed: int, storm: Storm) -> History:
+    async def main() -> History:
+        async with running(seed, disturb=storm.over) as world:
+            await train(world, hours=1)
+            await check_end(world)
+            return world.history
+
+    return run_virtual(main())
+
+
+async def check_end(world: World) -> None:
+    assert [claim.metadata.name for claim in (await world.of(RESOURCECLAIMS).list()).items] == ["shared-gpu"]
+    pods = (await world.of(PODS).list()).items
+    assert {pod.status.phase for pod in pods} <= {"Succeeded", "Failed"}
+    assert sum(pod.status.phase == "Succeeded" for pod in pods) == COMPLETIONS
+    job = await world.of(JOBS).get("train")
+    assert job.status.succeeded == COMPLETIONS
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_job_survives_bad_weather(seed: int) -> None:
+    history = survive(seed, Storm())
+    history.check_running_pods()
+    assert history.holders == {}

@@ -1,0 +1,102 @@
+"""Bad weather between a part and the API server: slow answers, lost requests, lost answers, broken watches."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from random import Random
+from typing import Any, TypeVar
+
+from cathedra.api.status import expired
+from cathedra.client.transport import Transport, WatchEvent
+
+__all__ = ["Storm", "Weather"]
+
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class Storm:
+    """How bad it is: probabilities for each request, seconds for delays and for the life of a watch."""
+
+    lost_requests: float = 0.02
+    lost_answers: float = 0.02
+    longest_delay: float = 0.3
+    watch_lives: float = 600.0
+    """A watch breaks after so many seconds on average."""
+    lost_history: float = 0.2
+    """How often a watch that broke cannot be taken up where it ended."""
+
+    def over(self, inner: Transport, random: Random) -> Transport:
+        """``inner`` in this weather."""
+        return Weather(inner, self, random)
+
+
+class Weather:
+    """A transport that fails as networks and servers do: a request that failed may have been carried out."""
+
+    def __init__(self, inner: Transport, storm: Storm, random: Random) -> None:
+        self._inner = inner
+        self._storm = storm
+        self._random = random
+
+    async def get(self, *args: Any, **kwargs: Any) -> Any:
+        return await self._pass(lambda: self._inner.get(*args, **kwargs))
+
+    async def list(self, *args: Any, **kwargs: Any) -> Any:
+        return await self._pass(lambda: self._inner.list(*args, **kwargs))
+
+    async def create(self, *args: Any, **kwargs: Any) -> Any:
+        return await self._pass(lambda: self._inner.create(*args, **kwargs))
+
+    async def update(self, *args: Any, **kwargs: Any) -> Any:
+        return await self._pass(lambda: self._inner.update(*args, **kwargs))
+
+    async def patch(self, *args: Any, **kwargs: Any) -> Any:
+        return await self._pass(lambda: self._inner.patch(*args, **kwargs))
+
+    async def delete(self, *args: Any, **kwargs: Any) -> Any:
+        return await self._pass(lambda: self._inner.delete(*args, **kwargs))
+
+    async def delete_collection(self, *args: Any, **kwargs: Any) -> None:
+        await self._pass(lambda: self._inner.delete_collection(*args, **kwargs))
+
+    async def close(self) -> None:
+        await self._inner.close()
+
+    @asynccontextmanager
+    async def watch(self, *args: Any, **kwargs: Any) -> AsyncIterator[AsyncIterator[WatchEvent[Any]]]:
+        random, storm = self._random, self._storm
+        async with self._inner.watch(*args, **kwargs) as events:
+            yield self._until_broken(events, random.expovariate(1 / storm.watch_lives))
+
+    async def _until_broken(
+        self, events: AsyncIterator[WatchEvent[Any]], seconds: float
+    ) -> AsyncIterator[WatchEvent[Any]]:
+        end = asyncio.get_running_loop().time() + seconds
+        while True:
+            try:
+                async with asyncio.timeout_at(end):
+                    event = await anext(events)
+            except StopAsyncIteration:
+                return
+            except TimeoutError as broken:
+                if self._random.random() < self._storm.lost_history:
+                    raise expired("too old resource version") from broken
+                raise ConnectionError("the watch broke") from broken
+            yield event
+
+    async def _pass(self, request: Callable[[], Awaitable[R]]) -> R:
+        random, storm = self._random, self._storm
+        fate = random.random()
+        before, after = random.uniform(0, storm.longest_delay), random.uniform(0, storm.longest_delay)
+        await asyncio.sleep(before)
+        if fate < storm.lost_requests:
+            raise ConnectionError("the request was lost")
+        answer = await request()
+        await asyncio.sleep(after)
+        if fate < storm.lost_requests + storm.lost_answers:
+            raise ConnectionError("the answer was lost")
+        return answer
