@@ -69,11 +69,22 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
 def _reporters(report_fd: int | None) -> tuple[Callable[[str], None], Callable[[], None]]:
     """How progress is told: on the terminal, or over the pipe of the process that waits for us."""
     if report_fd is None:
-        return (lambda line: print(line, file=sys.stderr, flush=True)), (lambda: None)
+        return _log, (lambda: None)
     report = os.fdopen(report_fd, "w", buffering=1)
+
+    def say(line: str) -> None:
+        # Once it is ready nobody listens there any more; what is said then belongs into the log.
+        if report.closed:
+            _log(line)
+        else:
+            print(line, file=report)
 
     def ready() -> None:
         report.write(f"{background.READY}\n")
         report.close()
 
-    return (lambda line: print(line, file=report)), ready
+    return say, ready
+
+
+def _log(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
