@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from cathedra.api.gates import FeatureGates
+from cathedra.api.quantity import Quantity
 from cathedra.cdi.catalogue import DEFAULT_DIRECTORIES
 from cathedra.client.client import Client
 from cathedra.client.events import EventRecorder
@@ -24,11 +25,12 @@ from cathedra.node.claims.checkpoint import CheckpointStore, FileCheckpoint, Mem
 from cathedra.node.claims.manager import ClaimManager
 from cathedra.node.config import NodeConfig
 from cathedra.node.metrics import NodeMetrics
-from cathedra.node.nodestatus import NodeReporter, RuntimeInfo
+from cathedra.node.nodestatus import NodeReporter, RuntimeInfo, node_capacity
 from cathedra.node.plugins.client import PluginClient
 from cathedra.node.plugins.health import HealthCache, HealthFollower
 from cathedra.node.plugins.registry import PluginInstance, PluginRegistry, RegistryListener
 from cathedra.node.plugins.wiping import SliceWiper
+from cathedra.node.pods.amounts import NodeAmounts
 from cathedra.node.pods.context import PodContext
 from cathedra.node.pods.podmanager import InformerPods, PodManager, PodSource
 from cathedra.node.runtime.runtime import ContainerState, Runtime
@@ -149,6 +151,7 @@ class NodeAgent:
             claims=self.claims,
             recorder=recorder,
             health=self.health,
+            amounts=NodeAmounts(self._gates, Quantity(node_capacity(config)["memory"]).value()),
             inherited_environment=_service_environment(config),
         )
         source = self._source

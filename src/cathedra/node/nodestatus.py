@@ -36,7 +36,7 @@ from cathedra.client.resources import LEASES, NODES
 from cathedra.clock import Clock
 from cathedra.node.config import NodeConfig
 
-__all__ = ["NodeReporter", "RuntimeInfo", "machine_capacity"]
+__all__ = ["NodeReporter", "RuntimeInfo", "machine_capacity", "node_capacity"]
 
 LEASE_NAMESPACE: Final = "kube-node-lease"
 _RETRY: Final = (0.2, 7.0)
@@ -56,6 +56,11 @@ def machine_capacity() -> dict[str, str]:
         "ephemeral-storage": f"{disk.f_blocks * disk.f_frsize // 1024}Ki",
         "pods": _PODS,
     }
+
+
+def node_capacity(config: NodeConfig) -> dict[str, str]:
+    """What a node has: what its settings say, else what its machine has."""
+    return {**(machine_capacity() if config.root is not None else _SIMULATED), **config.capacity}
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +203,7 @@ class NodeReporter:
         return Node(metadata=metadata, spec=NodeSpec(taints=self._config.taints))
 
     def _status(self, old: NodeStatus) -> NodeStatus:
-        given = {**(machine_capacity() if self._config.root is not None else _SIMULATED), **self._config.capacity}
+        given = node_capacity(self._config)
         # What drivers or people have added to the node's capacity stays.
         capacity = {**old.capacity, **{name: Quantity(value) for name, value in given.items()}}
         return replace(

@@ -143,8 +143,8 @@ def make_claim(name: str, *pods: str, driver: str = DRIVER) -> ResourceClaim:
 class Setting:
     """A simulated node with one driver, in virtual time."""
 
-    def __init__(self) -> None:
-        self.server = NodeTransport()
+    def __init__(self, server: NodeTransport | None = None) -> None:
+        self.server = server or NodeTransport()
         self.clock = self.server.clock()
         self.client = Client(self.server, clock=self.clock)
         self.driver = FakeDriver()

@@ -12,12 +12,12 @@ from cathedra.client.resources import PODS, RESOURCECLAIMS
 from cathedra.clock import run_virtual
 from cathedra.node.runtime.runtime import ContainerSpec, ContainerState
 from cathedra.node.runtime.simulated import EXIT_CODE, RUN_SECONDS
-from tests.unit.node.fakes import DRIVER, NODE, Setting, make_claim, make_pod
+from tests.unit.node.fakes import DRIVER, NODE, NodeTransport, Setting, make_claim, make_pod
 
 
-def play(body: Callable[[Setting], Awaitable[None]]) -> None:
+def play(body: Callable[[Setting], Awaitable[None]], transport: type[NodeTransport] = NodeTransport) -> None:
     async def main() -> None:
-        async with Setting() as setting:
+        async with Setting(transport()) as setting:
             await body(setting)
 
     run_virtual(main())

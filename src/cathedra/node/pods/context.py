@@ -13,6 +13,7 @@ from cathedra.clock import Clock
 from cathedra.node.claims.manager import ClaimManager
 from cathedra.node.config import NodeConfig
 from cathedra.node.plugins.health import HealthCache
+from cathedra.node.pods.amounts import NodeAmounts
 from cathedra.node.pods.directories import PodDirectories
 from cathedra.node.runtime.runtime import Runtime
 
@@ -32,6 +33,7 @@ class PodContext:
     claims: ClaimManager
     recorder: EventRecorder
     health: HealthCache
+    amounts: NodeAmounts
     inherited_environment: dict[str, str] = field(default_factory=dict)
 
     def directories(self, pod: Pod) -> PodDirectories | None:

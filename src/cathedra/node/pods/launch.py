@@ -11,11 +11,12 @@ import hashlib
 from collections.abc import Mapping
 from typing import Final
 
-from cathedra.api.core.core_v1 import Container, Pod, ResourceRequirements
+from cathedra.api.core.core_v1 import Container, Pod
+from cathedra.node.pods.amounts import NodeAmounts, container_limits
 from cathedra.node.pods.directories import PodDirectories
 from cathedra.node.pods.environment import expand
 from cathedra.node.pods.volumes import container_mounts
-from cathedra.node.runtime.runtime import ContainerSpec, PodIdentity, ResourceLimits
+from cathedra.node.runtime.runtime import ContainerSpec, PodIdentity
 
 __all__ = ["IDLE_SCRIPT", "container_argv", "container_id", "container_spec", "identity_of"]
 
@@ -57,6 +58,7 @@ def container_spec(
     volumes: Mapping[str, str],
     cdi_devices: tuple[str, ...],
     directories: PodDirectories | None,
+    node: NodeAmounts,
 ) -> ContainerSpec:
     """What the runtime is asked to start.
 
@@ -93,7 +95,7 @@ def container_spec(
         hostname=pod.spec.hostname or metadata.name[:63].rstrip("-."),
         mounts=tuple(container_mounts(container, volumes, environment)) if directories is not None else (),
         cdi_devices=cdi_devices,
-        limits=_limits(container.resources),
+        limits=container_limits(pod, container, node),
         uid=user or 0,
         gid=group or 0,
         groups=groups,
@@ -108,15 +110,4 @@ def container_spec(
         termination_log=termination,
         termination_path=container.termination_message_path or "/dev/termination-log",
         annotations=metadata.annotations,
-    )
-
-
-def _limits(resources: ResourceRequirements) -> ResourceLimits:
-    cpu_request = resources.requests.get("cpu") or resources.limits.get("cpu")
-    cpu, memory = resources.limits.get("cpu"), resources.limits.get("memory")
-    return ResourceLimits(
-        # The kernel's smallest share is 2; a container without a request gets that.
-        cpu_shares=max(2, cpu_request.nanos * 1024 // 10**9) if cpu_request is not None else 2,
-        cpu_milli=max(1, cpu.nanos // 10**6) if cpu is not None and cpu.nanos else None,
-        memory=memory.nanos // 10**9 if memory is not None and memory.nanos else None,
     )

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final, Protocol
 
 from cathedra.api.core.core_v1 import Pod
 from cathedra.client.informer import Informer
+from cathedra.node.pods.admission import Admission, Refusal
 from cathedra.node.pods.context import PodContext
 from cathedra.node.pods.worker import PodWorker
 from cathedra.node.runtime.runtime import ContainerState
@@ -112,6 +113,7 @@ class PodManager:
 
     def __init__(self, context: PodContext, source: PodSource) -> None:
         self._context = context
+        self._admission = Admission(context.client, context.config.name, context.gates)
         self._source = source
         self._workers: dict[str, PodWorker] = {}
         self._group: asyncio.TaskGroup | None = None
@@ -179,9 +181,21 @@ class PodManager:
         if worker is not None:
             worker.update(pod)
         elif self._group is not None and pod.spec.node_name == self._context.config.name:
-            worker = PodWorker(pod, self._context, self._found.pop(pod.metadata.uid, ()))
+            worker = PodWorker(pod, self._context, self._found.pop(pod.metadata.uid, ()), admit=self._admit)
             self._workers[pod.metadata.uid] = worker
             self._group.create_task(self._work(pod.metadata.uid, worker))
+
+    async def _admit(self, pod: Pod) -> Refusal | None:
+        return await self._admission.check(pod, lambda: self._before(pod.metadata.uid))
+
+    def _before(self, uid: str) -> Iterator[Pod]:
+        """The pods whose room a new one has to leave them: those that came earlier, and those that ran already."""
+        earlier = True
+        for other, worker in self._workers.items():
+            if other == uid:
+                earlier = False
+            elif worker.counts and (earlier or not worker.new):
+                yield worker.pod
 
     def _deleted(self, pod: Pod) -> None:
         worker = self._workers.get(pod.metadata.uid)

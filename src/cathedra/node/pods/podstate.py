@@ -31,7 +31,7 @@ class PodState:
     stopping: bool = False
     """Whether the pod is being ended: nothing of it is started or ready any more."""
     failure: tuple[str, str] | None = None
-    """Reason and message of a pod that was refused or that ran into its deadline: it fails."""
+    """Reason and message of a pod that ran into its deadline: it fails."""
     changed: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when something has happened that the worker has to look at."""
     gone: asyncio.Event = field(default_factory=asyncio.Event)

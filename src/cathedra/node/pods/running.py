@@ -96,6 +96,7 @@ class ContainerRunner:
             volumes=state.volumes,
             cdi_devices=context.claims.cdi_devices(state.pod, record.container),
             directories=state.directories,
+            node=context.amounts,
         )
 
     def _delay(self, record: ContainerRecord, reason: str, message: str) -> None:

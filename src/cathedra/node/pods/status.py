@@ -26,11 +26,12 @@ from cathedra.api.core.core_v1 import (
     ResourceStatus,
 )
 from cathedra.api.struct import Time, replace
+from cathedra.node.pods.admission import Refusal
 from cathedra.node.pods.containers import ContainerRecord, of_kind, will_restart
 from cathedra.node.pods.plan import initialized
 from cathedra.node.runtime.runtime import ContainerState
 
-__all__ = ["PodView", "pod_status"]
+__all__ = ["PodView", "pod_status", "refused_status"]
 
 _OWNED: Final = frozenset({"PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady"})
 _LOST: Final = "The container could not be located when the pod was terminated"
@@ -51,7 +52,7 @@ class PodView:
     stopping: bool = False
     """The pod is being ended; nothing of it is ready any more."""
     failure: tuple[str, str] | None = None
-    """Reason and message of a pod that was refused or that ran into its deadline: it fails."""
+    """Reason and message of a pod that ran into its deadline: it fails."""
     resources: Mapping[str, tuple[ResourceStatus, ...]] = field(default_factory=dict)
     """Health of devices by container."""
 
@@ -78,6 +79,18 @@ def pod_status(pod: Pod, records: Sequence[ContainerRecord], view: PodView) -> P
         start_time=started,
         init_container_statuses=init,
         container_statuses=regular,
+        observed_generation=pod.metadata.generation,
+    )
+
+
+def refused_status(pod: Pod, now: float, refusal: Refusal) -> PodStatus:
+    """The status of a pod that the node does not take: it has failed, and nothing of it was ever there."""
+    return replace(
+        pod.status,
+        phase="Failed",
+        reason=refusal.reason,
+        message=f"Pod was rejected: {refusal.message}",
+        start_time=pod.status.start_time or Time(now),
         observed_generation=pod.metadata.generation,
     )
 

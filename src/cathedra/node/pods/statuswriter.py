@@ -14,10 +14,11 @@ from cathedra.api.core.core_v1 import Pod, PodStatus, ResourceStatus
 from cathedra.api.status import StatusError
 from cathedra.api.struct import replace
 from cathedra.client.resources import PODS
+from cathedra.node.pods.admission import Refusal
 from cathedra.node.pods.context import PodContext
 from cathedra.node.pods.launch import identity_of
 from cathedra.node.pods.podstate import PodState
-from cathedra.node.pods.status import PodView, pod_status
+from cathedra.node.pods.status import PodView, pod_status, refused_status
 
 __all__ = ["TERMINAL", "StatusWriter", "newer"]
 
@@ -41,12 +42,19 @@ class StatusWriter:
 
         ``final``: the pod is over and has let go of everything, so its phase becomes terminal.
         """
+        return await self._write(lambda: self._status(final=final))
+
+    async def publish_refusal(self, refusal: Refusal) -> bool:
+        """Write that the node does not take the pod; whether the API server now has it."""
+        return await self._write(lambda: refused_status(self._state.pod, self._context.clock.now(), refusal))
+
+    async def _write(self, make: Callable[[], PodStatus]) -> bool:
         state = self._state
         if state.gone.is_set() or state.pod.status.phase in TERMINAL:
             return True
         pods = self._context.client.resource(PODS, state.pod.metadata.namespace)
         for _ in range(_CONFLICTS):
-            status = self._status(final=final)
+            status = make()
             if status == state.pod.status:
                 return True
             try:

@@ -10,13 +10,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, Final
 
 from cathedra.api.core.core_v1 import Pod
 from cathedra.api.status import StatusError
 from cathedra.client.resources import PODS
 from cathedra.node.claims.errors import PrepareError, UnprepareError
+from cathedra.node.pods.admission import Refusal
 from cathedra.node.pods.containers import ContainerRecord
 from cathedra.node.pods.context import PodContext
 from cathedra.node.pods.errors import VolumeError
@@ -30,7 +31,10 @@ from cathedra.node.pods.termination import GracePeriod
 from cathedra.node.pods.volumes import VolumeMaker
 from cathedra.node.runtime.runtime import ContainerState
 
-__all__ = ["PodWorker"]
+__all__ = ["Admit", "PodWorker"]
+
+Admit = Callable[[Pod], Awaitable[Refusal | None]]
+"""Why a node does not take a pod; None if it does."""
 
 _STATUS_RETRY: Final = (1.0, 30.0)
 _VOLUME_RETRY: Final = (2.0, 120.0)
@@ -40,22 +44,18 @@ _LOG = logging.getLogger(__name__)
 class PodWorker:
     """Runs one pod. `update`, `vanished` and `container_ended` may be called at any time.
 
-    ``refusal``: reason and message for which the node does not take the pod; then it fails without having run.
+    ``admit`` says why the node does not take the pod, if it does not; it is asked once, about a pod that is new here.
     """
 
     def __init__(
-        self,
-        pod: Pod,
-        context: PodContext,
-        found: Sequence[ContainerState] = (),
-        *,
-        refusal: tuple[str, str] | None = None,
+        self, pod: Pod, context: PodContext, found: Sequence[ContainerState] = (), *, admit: Admit | None = None
     ) -> None:
         self._context = context
         self._clock = context.clock
         self._state = PodState.of(pod, context)
-        self._state.failure = refusal
-        self._refused = refusal is not None
+        self._admit = admit
+        self._refused = False
+        self._new = pod.status.start_time is None and not found
         self._containers = ContainerRunner(self._state, context)
         self._status = StatusWriter(self._state, context, self.update)
         self._found = tuple(found)
@@ -110,9 +110,14 @@ class PodWorker:
         return self._over
 
     @property
-    def refused(self) -> bool:
-        """Whether the node did not take the pod; then it counts for nothing."""
-        return self._refused
+    def counts(self) -> bool:
+        """Whether the pod takes up room on the node."""
+        return not self._over and not self._refused and self.pod.status.phase not in TERMINAL
+
+    @property
+    def new(self) -> bool:
+        """Whether no agent of the node had seen the pod before this one did."""
+        return self._new
 
     def _ask_to_stop(self) -> None:
         self._grace.limit(self._state.grace_seconds)
@@ -123,16 +128,25 @@ class PodWorker:
     async def run(self) -> None:
         """Live through the pod; returns when its object is gone, or cancelled."""
         try:
-            if self._refused:
-                reason, message = self._state.failure or ("", "")
-                self._record("Warning", reason, message)
-            elif self.pod.status.phase not in TERMINAL:
-                await self._until_stopped(self._live())
-            await self._terminate()
+            if not await self._is_refused():
+                if self.pod.status.phase not in TERMINAL:
+                    await self._until_stopped(self._live())
+                await self._terminate()
             self._over = True
             await self._wait_for_deletion()
         finally:
             await self._containers.monitor.stop()
+
+    async def _is_refused(self) -> bool:
+        if self._admit is None or not self._new or self._stop.is_set() or self.pod.status.phase in TERMINAL:
+            return False
+        refusal = await self._admit(self.pod)
+        if refusal is None:
+            return False
+        self._refused = True
+        self._record("Warning", refusal.reason, refusal.message)
+        await self._publish_until_written(lambda: self._status.publish_refusal(refusal))
+        return True
 
     async def _until_stopped(self, life: Coroutine[Any, Any, None]) -> None:
         living = asyncio.ensure_future(life)
@@ -269,7 +283,7 @@ class PodWorker:
             ending.cancel()
             await asyncio.gather(ending, return_exceptions=True)
         await self._unprepare()
-        await self._publish_final()
+        await self._publish_until_written(lambda: self._status.publish(final=True))
         for record in state.containers:
             if record.current is not None:
                 await self._context.runtime.remove(record.current.id)
@@ -294,13 +308,14 @@ class PodWorker:
             except UnprepareError as error:
                 _LOG.warning("pod %s: %s", identity_of(self.pod), error)
                 seconds = self._context.config.unprepare_retry
-                await self._clock.sleep(seconds * (1 + 0.5 * self._context.random.random()))
+                # A driver that registers again ends the pause.
+                await self._pause(seconds * (1 + 0.5 * self._context.random.random()))
             else:
                 return
 
-    async def _publish_final(self) -> None:
+    async def _publish_until_written(self, publish: Callable[[], Awaitable[bool]]) -> None:
         pause = _STATUS_RETRY[0]
-        while not self._state.gone.is_set() and not await self._status.publish(final=True):
+        while not self._state.gone.is_set() and not await publish():
             await self._pause(pause)
             pause = min(pause * 2, _STATUS_RETRY[1])
 

@@ -108,6 +108,8 @@ def _process(spec: ContainerSpec) -> dict[str, Any]:
         "cwd": spec.working_directory or "/",
         "noNewPrivileges": spec.no_new_privileges,
     }
+    if spec.limits.oom_score_adj is not None:
+        process["oomScoreAdj"] = spec.limits.oom_score_adj
     if spec.groups:
         process["user"]["additionalGids"] = list(spec.groups)
     wanted = _capabilities(spec)

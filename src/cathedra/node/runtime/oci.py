@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from cathedra.cdi.catalogue import load
 from cathedra.cdi.edits import RealHostNodes, apply_edits
@@ -16,6 +17,9 @@ from cathedra.node.runtime.bundle import oci_spec
 from cathedra.node.runtime.runtime import ContainerSpec
 
 __all__ = ["OCILauncher"]
+
+_SYS_RESOURCE: Final = 24
+"""The number of CAP_SYS_RESOURCE."""
 
 
 class OCILauncher:
@@ -37,7 +41,7 @@ class OCILauncher:
             CDIError: a device cannot be resolved or injected.
         """
         root = directory.parent / "rootfs" / spec.id / "merged"
-        config = oci_spec(spec, str(root), f"{self.cgroup}/{spec.id}")
+        config = oci_spec(_with_possible_score(spec), str(root), f"{self.cgroup}/{spec.id}")
         if spec.cdi_devices:
             edits = load(self._cdi_directories).edits(spec.cdi_devices)
             config = apply_edits(config, edits, RealHostNodes())
@@ -50,3 +54,18 @@ class OCILauncher:
         """The runtime's own exec, inside the keeper's mount namespace."""
         enter = ["nsenter", f"--mount=/proc/{keeper_pid}/ns/mnt", "--"]
         return [*enter, *self._runtime, "exec", *(["--tty"] if tty else []), container_id, *argv], None, "/"
+
+
+def _with_possible_score(spec: ContainerSpec) -> ContainerSpec:
+    """Nobody may make a process harder to kill than itself, unless it has the capability for that."""
+    wanted = spec.limits.oom_score_adj
+    own = int(Path("/proc/self/oom_score_adj").read_text())
+    if wanted is None or wanted >= own or _has_capability(_SYS_RESOURCE):
+        return spec
+    return replace(spec, limits=replace(spec.limits, oom_score_adj=own))
+
+
+def _has_capability(number: int) -> bool:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    effective = next((line.split()[1] for line in lines if line.startswith("CapEff:")), "0")
+    return bool(int(effective, 16) >> number & 1)

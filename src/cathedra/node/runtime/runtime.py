@@ -65,6 +65,9 @@ class ResourceLimits:
     cpu_milli: int | None = None
     memory: int | None = None
     huge_pages: Mapping[str, int] = field(default_factory=dict)
+    """Page size as in ``2MB`` → bytes."""
+    oom_score_adj: int | None = None
+    """How readily the kernel kills the container when memory runs out; None: as readily as the agent."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,167 @@
+"""Whether a node takes a pod that was bound to it: the scheduler may have been wrong, or may not have been asked.
+
+spec: node.md, section 17.1. The checks, reasons and texts are the kubelet's. The Node is read when the first pod comes;
+a refusal is only given on a fresh look at it, because labels and taints of a node change in its first seconds.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final, NamedTuple
+
+from cathedra.api.core.core_v1 import Container, ContainerPort, Node, Pod, Taint, Toleration
+from cathedra.api.gates import FeatureGates
+from cathedra.api.selectors import SelectorError, node_selector_matches
+from cathedra.api.status import StatusError
+from cathedra.client.client import Client
+from cathedra.client.resources import NODES
+from cathedra.node.pods.amounts import pod_requests
+
+__all__ = ["Admission", "Refusal", "refusal"]
+
+_MILLI: Final = 10**6
+_NANO: Final = 10**9
+_ANY: Final = "0.0.0.0"
+_LOG = logging.getLogger(__name__)
+
+
+class Refusal(NamedTuple):
+    """Why a pod is not taken: the reason of its status and the message."""
+
+    reason: str
+    message: str
+
+
+class Admission:
+    """Admits pods to one node."""
+
+    def __init__(self, client: Client, node_name: str, gates: FeatureGates) -> None:
+        self._nodes = client.resource(NODES)
+        self._name = node_name
+        self._gates = gates
+        self._node: Node | None = None
+
+    async def check(self, pod: Pod, others: Callable[[], Iterable[Pod]]) -> Refusal | None:
+        """Why the node does not take ``pod`` beside ``others``; None if it does.
+
+        A node that cannot be read refuses nobody.
+        """
+        if self._node is None or self._refusal(pod, others) is not None:
+            await self._look()
+        return self._refusal(pod, others)
+
+    def _refusal(self, pod: Pod, others: Callable[[], Iterable[Pod]]) -> Refusal | None:
+        return refusal(pod, self._node, tuple(others()), self._gates) if self._node is not None else None
+
+    async def _look(self) -> None:
+        try:
+            self._node = await self._nodes.get(self._name)
+        except (StatusError, ConnectionError) as error:
+            _LOG.info("node %s cannot be read, pods are admitted unseen: %s", self._name, error)
+
+
+def refusal(pod: Pod, node: Node, others: Iterable[Pod], gates: FeatureGates) -> Refusal | None:
+    """The first reason why ``node`` cannot run ``pod`` beside ``others``."""
+    others = tuple(others)
+    system = pod.spec.os.name if pod.spec.os is not None else "linux"
+    if system != "linux":
+        return Refusal("PodOSNotSupported", "Failed to admit pod as the OS field doesn't match node OS")
+    short = next(_insufficient(pod, node, others, gates), None)
+    if short is not None:
+        return short
+    if not _wants(pod, node):
+        return _failed("NodeAffinity", "node(s) didn't match Pod's node affinity/selector")
+    if _port_clash(pod, others):
+        return _failed("NodePorts", "node(s) didn't have free ports for the requested pod ports")
+    if any(taint.effect == "NoExecute" and not _tolerated(taint, pod.spec.tolerations) for taint in node.spec.taints):
+        return _failed("TaintToleration", "node(s) had taints that the pod didn't tolerate")
+    return None
+
+
+def _failed(predicate: str, description: str) -> Refusal:
+    return Refusal(predicate, f"Predicate {predicate} failed: {description}")
+
+
+def _insufficient(pod: Pod, node: Node, others: tuple[Pod, ...], gates: FeatureGates) -> Iterator[Refusal]:
+    allocatable = node.status.allocatable
+    room = allocatable.get("pods")
+    if room is not None and len(others) + 1 > room.value():
+        yield _short("pods", 1, len(others), room.value())
+    wanted = pod_requests(pod, gates)
+    by_devices = _served_by_devices(pod, gates)
+    used = [pod_requests(other, gates) for other in others]
+    for name in sorted(wanted, key=_rank):
+        have = allocatable.get(name)
+        # What the node does not have at all is a cluster-wide resource, or served by a claim.
+        if not wanted[name] or name in by_devices or have is None:
+            continue
+        taken = sum(amounts.get(name, 0) for amounts in used)
+        if wanted[name] + taken > have.nanos:
+            unit = _MILLI if name == "cpu" else _NANO
+            yield _short(name, -(-wanted[name] // unit), -(-taken // unit), have.nanos // unit)
+
+
+def _short(resource: str, requested: int, used: int, capacity: int) -> Refusal:
+    message = (
+        f"Node didn't have enough resource: {resource}, requested: {requested}, used: {used}, capacity: {capacity}"
+    )
+    return Refusal(f"OutOf{resource}", message)
+
+
+def _rank(resource: str) -> tuple[int, str]:
+    first = ("cpu", "memory", "ephemeral-storage")
+    return (first.index(resource) if resource in first else len(first), resource)
+
+
+def _served_by_devices(pod: Pod, gates: FeatureGates) -> set[str]:
+    status = pod.status.extended_resource_claim_status
+    if status is None or not gates["DRAExtendedResource"]:
+        return set()
+    return {mapping.resource_name for mapping in status.request_mappings}
+
+
+def _wants(pod: Pod, node: Node) -> bool:
+    labels = node.metadata.labels
+    if any(labels.get(key) != value for key, value in pod.spec.node_selector.items()):
+        return False
+    affinity = pod.spec.affinity.node_affinity if pod.spec.affinity is not None else None
+    required = affinity.required_during_scheduling_ignored_during_execution if affinity is not None else None
+    if required is None:
+        return True
+    try:
+        return node_selector_matches(required, node)
+    except SelectorError:
+        return False
+
+
+def _host_ports(pod: Pod) -> Iterator[tuple[str, str, int]]:
+    for port in _ports(pod):
+        if port.host_port:
+            yield port.host_ip or _ANY, port.protocol or "TCP", port.host_port
+
+
+def _ports(pod: Pod) -> Iterator[ContainerPort]:
+    sidecars = [container for container in pod.spec.init_containers if container.restart_policy == "Always"]
+    containers: list[Container] = [*pod.spec.containers, *sidecars]
+    for container in containers:
+        yield from container.ports
+
+
+def _port_clash(pod: Pod, others: tuple[Pod, ...]) -> bool:
+    """Whether a port is taken: on the same address, or where either side means all addresses."""
+    taken = [port for other in others for port in _host_ports(other)]
+    return any(
+        (protocol, number) == (other_protocol, other_number) and (address == other or _ANY in (address, other))
+        for address, protocol, number in _host_ports(pod)
+        for other, other_protocol, other_number in taken
+    )
+
+
+def _tolerated(taint: Taint, tolerations: Iterable[Toleration]) -> bool:
+    return any(
+        (not toleration.effect or toleration.effect == taint.effect)
+        and (not toleration.key or toleration.key == taint.key)
+        and (toleration.operator == "Exists" or toleration.value == taint.value)
+        for toleration in tolerations
+    )

@@ -1,0 +1,180 @@
+"""How much of the node a pod asks for and its containers get, with what its claims add.
+
+spec: node.md, section 13. Devices may stand for CPU, memory or huge pages of the node; the scheduler writes how much
+into the pod's status, and only that is read here. Amounts are in nano-units throughout, so nothing is rounded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from cathedra.api.core.core_v1 import Container, NodeAllocatableResourceClaimStatus, Pod
+from cathedra.api.gates import FeatureGates
+from cathedra.api.quantity import Quantity
+from cathedra.node.runtime.runtime import ResourceLimits
+
+__all__ = ["NodeAmounts", "container_limits", "oom_score", "pod_requests"]
+
+_NANO: Final = 10**9
+_HUGE: Final = "hugepages-"
+_PAGE_UNITS: Final = {"Ki": "KB", "Mi": "MB", "Gi": "GB"}
+_GUARANTEED_SCORE: Final = -997
+_LEAST_SCORE: Final = 2
+_MOST_SCORE: Final = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class NodeAmounts:
+    """What a node has to know to size its pods; ``memory`` in bytes."""
+
+    gates: FeatureGates
+    memory: int
+
+
+@dataclass(frozen=True, slots=True)
+class _ClaimAmount:
+    """What one claim adds of one resource."""
+
+    mapping: int
+    per_pod: int
+    per_container: int
+    containers: tuple[str, ...]
+
+    @property
+    def in_pod(self) -> int:
+        return self.mapping + self.per_pod + self.per_container * len(self.containers)
+
+    @property
+    def in_container(self) -> int:
+        """The overhead of the pod counts in full in every container, since any of them may be the one that pays it."""
+        return self.mapping + self.per_pod + self.per_container
+
+    @property
+    def share(self) -> int:
+        """A container's part when the claim is divided among all that refer to it."""
+        return (self.mapping + self.per_pod) // max(len(self.containers), 1) + self.per_container
+
+
+def _claims(pod: Pod, gates: FeatureGates) -> tuple[NodeAllocatableResourceClaimStatus, ...]:
+    return pod.status.node_allocatable_resource_claim_statuses if gates["DRANodeAllocatableResources"] else ()
+
+
+def _of_claim(claim: NodeAllocatableResourceClaimStatus, resource: str) -> _ClaimAmount:
+    overhead = [entry for entry in claim.overhead if entry.name == resource]
+    return _ClaimAmount(
+        mapping=sum(_nanos(entry.quantity) for entry in claim.mapping if entry.name == resource),
+        per_pod=sum(_nanos(entry.per_pod) for entry in overhead),
+        per_container=sum(_nanos(entry.per_container) for entry in overhead),
+        containers=claim.containers,
+    )
+
+
+def _resources(claims: Iterable[NodeAllocatableResourceClaimStatus]) -> Iterator[str]:
+    for claim in claims:
+        yield from {entry.name: None for entry in claim.mapping} | {entry.name: None for entry in claim.overhead}
+
+
+def _nanos(quantity: Quantity | None) -> int:
+    return quantity.nanos if quantity is not None else 0
+
+
+def pod_requests(pod: Pod, gates: FeatureGates) -> dict[str, int]:
+    """What the pod asks of its node in all, by resource, in nano-units."""
+    spec = pod.spec
+    total: dict[str, int] = {}
+    for container in spec.containers:
+        _add(total, _given(container.resources.requests))
+    peak: dict[str, int] = {}
+    sidecars: dict[str, int] = {}
+    for container in spec.init_containers:
+        needed = _given(container.resources.requests)
+        if container.restart_policy == "Always":
+            _add(total, needed)
+            _add(sidecars, needed)
+            needed = dict(sidecars)
+        else:
+            _add(needed, sidecars)
+        peak = {name: max(peak.get(name, 0), needed.get(name, 0)) for name in (*peak, *needed)}
+    total = {name: max(total.get(name, 0), peak.get(name, 0)) for name in (*total, *peak)}
+    for claim in _claims(pod, gates):
+        _add(total, {name: _of_claim(claim, name).in_pod for name in _resources([claim])})
+    if spec.resources is not None:
+        total |= _given(spec.resources.requests)
+    _add(total, _given(spec.overhead))
+    return total
+
+
+def _given(quantities: Mapping[str, Quantity]) -> dict[str, int]:
+    return {name: quantity.nanos for name, quantity in quantities.items()}
+
+
+def _add(total: dict[str, int], part: Mapping[str, int]) -> None:
+    for name, amount in part.items():
+        total[name] = total.get(name, 0) + amount
+
+
+def container_limits(pod: Pod, container: Container, node: NodeAmounts) -> ResourceLimits:
+    """The limits that the kernel is to hold the container to.
+
+    Without a limit of its own a container has the pod's, to which claims add nothing; without either it has none. Huge
+    pages are different: nothing said means none, so there the claims alone are the limit.
+    """
+    resources = container.resources
+    claims = [c for c in _claims(pod, node.gates) if container.name in c.containers]
+    of_pod = pod.spec.resources.limits if pod.spec.resources is not None else {}
+
+    def limit(resource: str) -> int | None:
+        own = resources.limits.get(resource)
+        if own is not None and own.nanos:
+            return own.nanos + sum(_of_claim(claim, resource).in_container for claim in claims)
+        inherited = of_pod.get(resource)
+        return inherited.nanos if inherited is not None and inherited.nanos else None
+
+    pages = {name for name in (*resources.limits, *_resources(claims)) if name.startswith(_HUGE)}
+    request = resources.requests.get("cpu") or resources.limits.get("cpu")
+    cpu, memory = limit("cpu"), limit("memory")
+    return ResourceLimits(
+        # The kernel's smallest share is 2; a container without a request gets that.
+        cpu_shares=max(2, request.nanos * 1024 // _NANO) if request is not None else 2,
+        cpu_milli=max(1, cpu // 10**6) if cpu is not None else None,
+        memory=memory // _NANO if memory is not None else None,
+        huge_pages={
+            _page_size(name): (
+                _nanos(resources.limits.get(name)) + sum(_of_claim(claim, name).in_container for claim in claims)
+            )
+            // _NANO
+            for name in sorted(pages)
+        },
+        oom_score_adj=oom_score(pod, container, node),
+    )
+
+
+def _page_size(resource: str) -> str:
+    """``hugepages-2Mi`` as container runtimes call it: ``2MB``."""
+    size = resource.removeprefix(_HUGE)
+    return size[:-2] + _PAGE_UNITS.get(size[-2:], size[-2:])
+
+
+def oom_score(pod: Pod, container: Container, node: NodeAmounts) -> int:
+    """How readily the kernel kills the container when memory runs out: −997 hardly, 1000 first."""
+    if pod.status.qos_class == "Guaranteed" or pod.spec.priority_class_name == "system-node-critical":
+        return _GUARANTEED_SCORE
+    if pod.status.qos_class in {"", "BestEffort"}:
+        return _MOST_SCORE
+    effective = _nanos(container.resources.requests.get("memory")) + _unassigned_memory(pod)
+    for claim in _claims(pod, node.gates):
+        if container.name in claim.containers:
+            effective += _of_claim(claim, "memory").share
+    score = _MOST_SCORE - 1000 * effective // max(node.memory * _NANO, 1)
+    return min(max(score, _LEAST_SCORE), _MOST_SCORE - 1)
+
+
+def _unassigned_memory(pod: Pod) -> int:
+    """A container's part of what the pod as a whole asks for beyond its containers' requests."""
+    if pod.spec.resources is None or "memory" not in pod.spec.resources.requests:
+        return 0
+    whole = pod.spec.resources.requests["memory"].nanos
+    said = sum(_nanos(container.resources.requests.get("memory")) for container in pod.spec.containers)
+    return max(0, whole - said) // max(len(pod.spec.containers), 1)
