@@ -11,17 +11,15 @@ from collections.abc import Mapping
 from typing import Any, Self
 
 from cathedra.api.gates import FeatureGates
-from cathedra.apiserver.admission.lifecycle import NamespaceLifecycle
-from cathedra.apiserver.admission.plugin import AdmissionChain
-from cathedra.apiserver.admission.pods import DefaultTolerations, PodPriority, PodServiceAccount
 from cathedra.apiserver.authentication.authenticator import Authenticator, StaticTokens
 from cathedra.apiserver.authentication.pki import PKI
 from cathedra.apiserver.authentication.user import AUTHENTICATED_GROUP, MASTERS_GROUP, UserInfo
-from cathedra.apiserver.authorization.authorizer import AlwaysAllow
+from cathedra.apiserver.authorization.bootstrap.reconcile import reconcile_roles
 from cathedra.apiserver.bootstrap import create_namespaces
 from cathedra.apiserver.catalog import Catalog, served_definitions
 from cathedra.apiserver.config import ServeOptions, ServerConfig
 from cathedra.apiserver.expressions import CELExpressions
+from cathedra.apiserver.gatekeepers import gatekeepers
 from cathedra.apiserver.http.app import Application
 from cathedra.apiserver.http.discovery import Discovery
 from cathedra.apiserver.http.information import Information
@@ -75,23 +73,19 @@ class APIServer:
         served = served_definitions(definitions, gates, dict(config.runtime_config))
         registry = Registry(store or MemoryStorage(), served)
         await registry.load()
+        keepers = gatekeepers(registry, config, gates)
         world = World(
             registry=registry,
-            admission=AdmissionChain(
-                [
-                    NamespaceLifecycle(registry),
-                    PodServiceAccount(registry, required=config.service_accounts),
-                    PodPriority(registry),
-                    DefaultTolerations(),
-                ]
-            ),
-            authorizer=AlwaysAllow(),
+            admission=keepers.admission,
+            authorizer=keepers.authorizer,
             gates=gates,
             clock=clock,
             random=random,
             expressions=CELExpressions(gates),
         )
         await create_namespaces(world)
+        if config.authorization:
+            await reconcile_roles(world)
         return cls(config, world, Catalog(served))
 
     def transport(

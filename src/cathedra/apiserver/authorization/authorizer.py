@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final, Protocol
 
+from cathedra.api.core.meta_v1 import StatusDetails
 from cathedra.api.scheme import GroupResource
 from cathedra.api.status import StatusError, failure, forbidden
 from cathedra.apiserver.authentication.user import UserInfo
@@ -110,7 +111,7 @@ def refusal(attributes: Attributes, decision: Decision) -> StatusError:
     if decision.reason:
         why = f"{why}: {decision.reason}"
     if attributes.path:
-        return failure(403, "Forbidden", f"forbidden: {why}", None)
+        return failure(403, "Forbidden", f"forbidden: {why}", StatusDetails())
     return forbidden(GroupResource(attributes.group, attributes.resource), attributes.name, why)
 
 

@@ -52,7 +52,9 @@ async def delete(world: World, call: Call, options: DeleteOptions) -> Deletion:
         if entry is None:
             raise not_found(call.resource, call.name)
         _check_preconditions(call, options, entry.object.metadata)
-        await world.admission.validate(world.admission_request(call, "DELETE", None, entry.object, options))
+        request = world.admission_request(call, "DELETE", None, entry.object, options)
+        await world.admission.admit(request)
+        await world.admission.validate(request)
         if table.get(call.key) is not entry:
             continue
         try:

@@ -15,6 +15,7 @@ from cathedra.api.field import ErrorList
 from cathedra.api.scheme import GroupResource
 from cathedra.api.status import StatusError, bad_request, conflict, failure, invalid, not_found
 from cathedra.api.struct import replace
+from cathedra.apiserver.authorization.claimstatus import claim_status_errors
 from cathedra.apiserver.ownership.tracking import tracked
 from cathedra.apiserver.registry.entry import Entry
 from cathedra.apiserver.registry.registry import WriteConflict
@@ -107,6 +108,7 @@ async def _write(world: World, call: Call, entry: Entry, wanted: Any) -> Entry:
     new = replace(wanted, metadata=without_duplicate_owners(call, kept(wanted.metadata, old.metadata)))
     new = call.strategy.prepare_update(new, old, context)
     errors = _errors(call, new, old, context)
+    errors.extend(claim_status_errors(world, call, new, old))
     if errors:
         raise invalid(call.definition.group, call.definition.kind, call.name, errors)
     call.warnings.extend(call.strategy.warnings(new, old, context))

@@ -1,0 +1,117 @@
+"""Nobody hands out permissions that he does not hold (spec: apimachinery.md, section 15.2).
+
+Not a plugin in Kubernetes, where the storage of roles and bindings asks; the moment is the same: after every change of
+the object, before its validation.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+from cathedra.api.core.rbac_v1 import PolicyRule, RoleRef
+from cathedra.api.status import forbidden, not_found
+from cathedra.apiserver.admission.plugin import AdmissionRequest
+from cathedra.apiserver.authorization.authorizer import Attributes, Authorizer
+from cathedra.apiserver.authorization.rbac import (
+    CLUSTER_ROLE_BINDINGS,
+    CLUSTER_ROLES,
+    RBAC,
+    ROLE_BINDINGS,
+    ROLES,
+)
+from cathedra.apiserver.authorization.rules import compact, describe, uncovered
+
+__all__ = ["EscalationCheck"]
+
+_EVERYTHING: Final = (
+    PolicyRule(verbs=("*",), api_groups=("*",), resources=("*",)),
+    PolicyRule(verbs=("*",), non_resource_urls=("*",)),
+)
+
+
+class EscalationCheck:
+    """Refuses roles and bindings that would give more than their writer has."""
+
+    def __init__(self, rbac: RBAC, authorizer: Authorizer) -> None:
+        self._rbac = rbac
+        self._authorizer = authorizer
+
+    async def admit(self, request: AdmissionRequest) -> Any:
+        """Let pass what gives no more than the writer holds.
+
+        Raises:
+            StatusError: 403, it gives more; 404, the role that is to be bound is not there.
+        """
+        resource = request.definition.group_resource
+        if request.operation not in {"CREATE", "UPDATE"} or request.user.is_master:
+            return request.object
+        if resource in {ROLES, CLUSTER_ROLES}:
+            self._check_role(request)
+        elif resource in {ROLE_BINDINGS, CLUSTER_ROLE_BINDINGS}:
+            self._check_binding(request)
+        return request.object
+
+    async def validate(self, request: AdmissionRequest) -> None:
+        """Nothing more to ask."""
+
+    def _check_role(self, request: AdmissionRequest) -> None:
+        new, old = request.object, request.old_object
+        aggregates = getattr(new, "aggregation_rule", None)
+        if self._may(request, "escalate", _name(request), request.definition.plural):
+            return
+        if aggregates is not None and (old is None or old.aggregation_rule != aggregates):
+            missing = uncovered(self._held(request), _EVERYTHING)
+            if missing:
+                why = "must have cluster-admin privileges to use an aggregationRule"
+                raise forbidden(request.definition.group_resource, _name(request), why)
+        if old is not None and (new.rules or ()) == (old.rules or ()):
+            return
+        self._check_rules(request, new.rules or ())
+
+    def _check_binding(self, request: AdmissionRequest) -> None:
+        new, old = request.object, request.old_object
+        if old is not None and (new.role_ref, new.subjects) == (old.role_ref, old.subjects):
+            return
+        role: RoleRef = new.role_ref
+        plural = "clusterroles" if role.kind == "ClusterRole" else "roles"
+        if self._may(request, "bind", role.name, plural):
+            return
+        rules = self._rbac.rules_of(role, request.namespace)
+        if rules is None:
+            raise not_found(CLUSTER_ROLES if role.kind == "ClusterRole" else ROLES, role.name)
+        self._check_rules(request, rules)
+
+    def _check_rules(self, request: AdmissionRequest, rules: tuple[PolicyRule, ...]) -> None:
+        missing = uncovered(self._held(request), rules)
+        if not missing:
+            return
+        user = request.user
+        groups = " ".join(json.dumps(group) for group in user.groups)
+        lines = "\n".join(sorted({describe(rule) for rule in compact(missing)}))
+        raise forbidden(
+            request.definition.group_resource,
+            _name(request),
+            f'user "{user.name}" (groups=[{groups}]) is attempting to grant RBAC permissions not currently '
+            f"held:\n{lines}",
+        )
+
+    def _held(self, request: AdmissionRequest) -> list[PolicyRule]:
+        return [grant.rule for grant in self._rbac.grants(request.user, request.namespace)]
+
+    def _may(self, request: AdmissionRequest, verb: str, name: str, plural: str) -> bool:
+        asked = Attributes(
+            request.user,
+            verb,
+            request.definition.group,
+            request.version.name,
+            plural,
+            namespace=request.namespace,
+            name=name,
+        )
+        return self._authorizer.authorize(asked).allowed
+
+
+def _name(request: AdmissionRequest) -> str:
+    name: str = request.name or request.object.metadata.name
+    return name

@@ -1,0 +1,90 @@
+"""Default roles and bindings are created when a server starts, and completed if somebody took from them.
+
+What an administrator added stays; what he removed comes back, unless he set the annotation
+``rbac.authorization.kubernetes.io/autoupdate`` to something else than "true" (spec: apimachinery.md, section 15.2).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from cathedra.api.core.rbac_v1 import ClusterRole, ClusterRoleBinding
+from cathedra.api.scheme import GroupResource
+from cathedra.api.struct import replace
+from cathedra.apiserver.authorization.bootstrap.defaults import AUTO_UPDATE, cluster_role_bindings, cluster_roles
+from cathedra.apiserver.authorization.rbac import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES
+from cathedra.apiserver.authorization.rules import compact, uncovered
+from cathedra.apiserver.registry.entry import Entry
+from cathedra.apiserver.registry.registry import WriteConflict
+from cathedra.apiserver.verbs.objectmeta import fresh
+from cathedra.apiserver.verbs.world import World
+
+__all__ = ["reconcile_roles"]
+
+
+async def reconcile_roles(world: World) -> None:
+    """Bring the default roles and bindings of the store up to date, all in one commit."""
+    writes = [_write(world, wanted) for wanted in _wanted(world)]
+    if writes:
+        await asyncio.gather(*writes)
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    resource: GroupResource
+    previous: Entry | None
+    object: Any
+
+
+def _wanted(world: World) -> Iterator[_Wanted]:
+    tables = {resource: world.registry.table(resource) for resource in (CLUSTER_ROLES, CLUSTER_ROLE_BINDINGS)}
+    for role in cluster_roles(world.gates):
+        entry = tables[CLUSTER_ROLES].get(role.metadata.name)
+        completed = role if entry is None else _completed_role(entry.object, role)
+        if completed is not None:
+            yield _Wanted(CLUSTER_ROLES, entry, completed)
+    for binding in cluster_role_bindings(world.gates):
+        entry = tables[CLUSTER_ROLE_BINDINGS].get(binding.metadata.name)
+        filled = binding if entry is None else _completed_binding(entry.object, binding)
+        if filled is not None:
+            yield _Wanted(CLUSTER_ROLE_BINDINGS, entry, filled)
+
+
+async def _write(world: World, wanted: _Wanted) -> None:
+    obj = wanted.object
+    if wanted.previous is None:
+        obj = replace(obj, metadata=fresh(obj.metadata, world.clock.now(), world.random))
+    table = world.registry.table(wanted.resource)
+    try:
+        await world.registry.put(table, obj.metadata.name, wanted.previous, obj)
+    except WriteConflict:
+        return  # another server on the same store was faster, with the same intention
+
+
+def _completed_role(stored: ClusterRole, role: ClusterRole) -> ClusterRole | None:
+    """The stored role with what it lacks, or None if it lacks nothing or is to be left alone."""
+    if stored.metadata.annotations.get(AUTO_UPDATE) != "true":
+        return None
+    completed = replace(stored, metadata=_labelled(stored, role), aggregation_rule=role.aggregation_rule)
+    if role.aggregation_rule is None:
+        missing = compact(uncovered(stored.rules or (), role.rules or ()))
+        if missing:
+            completed = replace(completed, rules=(*(stored.rules or ()), *missing))
+    return completed if completed != stored else None
+
+
+def _completed_binding(stored: ClusterRoleBinding, binding: ClusterRoleBinding) -> ClusterRoleBinding | None:
+    if stored.metadata.annotations.get(AUTO_UPDATE) != "true":
+        return None
+    missing = tuple(subject for subject in binding.subjects if subject not in stored.subjects)
+    completed = replace(
+        stored, metadata=_labelled(stored, binding), subjects=(*stored.subjects, *missing), role_ref=binding.role_ref
+    )
+    return completed if completed != stored else None
+
+
+def _labelled(stored: Any, wanted: Any) -> Any:
+    return replace(stored.metadata, labels={**stored.metadata.labels, **wanted.metadata.labels})

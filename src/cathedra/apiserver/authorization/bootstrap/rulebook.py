@@ -1,0 +1,72 @@
+"""How default roles are written down: one line per rule, in words, sorted as a stock server stores them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from cathedra.api.core.rbac_v1 import PolicyRule
+
+__all__ = ["EVENTS", "RESOURCE", "DefaultRole", "GatedRule", "rule", "urls", "when"]
+
+RESOURCE: Final = "resource.k8s.io"
+_VERBS: Final[Mapping[str, tuple[str, ...]]] = {
+    "read": ("get", "list", "watch"),
+    "write": ("create", "delete", "deletecollection", "patch", "update"),
+}
+"""Words for several verbs."""
+
+
+@dataclass(frozen=True, slots=True)
+class GatedRule:
+    """A rule, and the feature gates that must all be open for it to be there."""
+
+    rule: PolicyRule
+    gates: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DefaultRole:
+    """A cluster role that every cluster has."""
+
+    name: str
+    rules: tuple[GatedRule, ...] = ()
+    labels: tuple[str, ...] = ()
+    """Labels with the value "true"."""
+    aggregates: str = ""
+    """Label whose bearers' rules it gathers."""
+    gates: tuple[str, ...] = ()
+    """Feature gates without which there is no such role."""
+
+
+def rule(verbs: str, groups: str, resources: str, names: str = "") -> GatedRule:
+    """A rule from words: ``rule("read delete", "core apps", "pods replicasets")``; ``core`` is the group without a
+    name."""
+    spelled = [verb for word in verbs.split() for verb in _VERBS.get(word, (word,))]
+    return GatedRule(
+        PolicyRule(
+            verbs=_sorted(spelled),
+            api_groups=_sorted("" if group == "core" else group for group in groups.split()),
+            resources=_sorted(resources.split()),
+            resource_names=_sorted(names.split()),
+        )
+    )
+
+
+def urls(paths: str, verbs: str = "get") -> GatedRule:
+    """A rule about paths that are no resources."""
+    return GatedRule(PolicyRule(verbs=_sorted(verbs.split()), non_resource_urls=_sorted(paths.split())))
+
+
+def when(gates: str, gated: GatedRule) -> GatedRule:
+    """The rule, only if all the gates are open."""
+    return GatedRule(gated.rule, tuple(gates.split()))
+
+
+def _sorted(words: Iterable[str]) -> tuple[str, ...]:
+    return tuple(sorted(words))
+
+
+EVENTS: Final = rule("create patch update", "core events.k8s.io", "events")
+"""Writing events, as every part does."""

@@ -1,0 +1,166 @@
+"""Default roles of the system's parts: scheduler, controller manager, nodes and the like (spec: api.md, B.2)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from cathedra.apiserver.authorization.bootstrap.rulebook import EVENTS, RESOURCE, DefaultRole, GatedRule, rule, when
+
+__all__ = ["NODE_RULES", "SYSTEM_ROLES"]
+
+_STORAGE: Final = "storage.k8s.io"
+_CERTIFICATES: Final = "certificates.k8s.io"
+_REVIEWS: Final = (
+    rule("create", "authentication.k8s.io", "tokenreviews"),
+    rule("create", "authorization.k8s.io", "subjectaccessreviews"),
+)
+
+NODE_RULES: Final[tuple[GatedRule, ...]] = (
+    _REVIEWS[0],
+    rule("create", "authorization.k8s.io", "localsubjectaccessreviews subjectaccessreviews"),
+    rule("read", "core", "services"),
+    rule("create read", "core", "nodes"),
+    rule("patch update", "core", "nodes/status"),
+    rule("patch update", "core", "nodes"),
+    EVENTS,
+    rule("read", "core", "pods"),
+    rule("create delete", "core", "pods"),
+    rule("patch update", "core", "pods/status"),
+    rule("create", "core", "pods/eviction"),
+    rule("read", "core", "configmaps secrets"),
+    rule("get", "core", "persistentvolumeclaims persistentvolumes"),
+    rule("get", "core", "endpoints"),
+    rule("create read", _CERTIFICATES, "certificatesigningrequests"),
+    rule("create delete get patch update", "coordination.k8s.io", "leases"),
+    rule("get", _STORAGE, "volumeattachments"),
+    rule("get patch update", "core", "persistentvolumeclaims/status"),
+    rule("read", _STORAGE, "csidrivers"),
+    rule("create delete get patch update", _STORAGE, "csinodes"),
+    rule("read", "node.k8s.io", "runtimeclasses"),
+    rule("create", "core", "serviceaccounts/token"),
+    rule("get", RESOURCE, "resourceclaims"),
+    rule("deletecollection", RESOURCE, "resourceslices"),
+    rule("read", _CERTIFICATES, "clustertrustbundles"),
+)
+"""What a node agent may do beside what the node authorizer knows more closely; also the role ``system:node``."""
+
+_SCHEDULER: Final = (
+    EVENTS,
+    rule("create", "coordination.k8s.io", "leases"),
+    rule("read update", "coordination.k8s.io", "leases", "kube-scheduler"),
+    rule("read write", "coordination.k8s.io", "leasecandidates"),
+    rule("read", "core", "nodes"),
+    rule("read delete", "core", "pods"),
+    rule("create", "core", "bindings pods/binding"),
+    rule("patch update", "core", "pods/status"),
+    rule("read", "core", "replicationcontrollers services"),
+    rule("read", "apps extensions", "replicasets"),
+    rule("read", "apps", "statefulsets"),
+    rule("read", "policy", "poddisruptionbudgets"),
+    rule("read", "core", "persistentvolumeclaims persistentvolumes"),
+    *_REVIEWS,
+    rule("read", _STORAGE, "csinodes"),
+    rule("read", _STORAGE, "volumeattachments"),
+    rule("read", "core", "namespaces"),
+    rule("read", _STORAGE, "csidrivers"),
+    rule("read", _STORAGE, "csistoragecapacities"),
+    rule("read", RESOURCE, "deviceclasses"),
+    rule("read patch update", RESOURCE, "resourceclaims"),
+    rule("read patch update", RESOURCE, "resourceclaims/status"),
+    rule("update", "core", "pods/finalizers"),
+    rule("read", RESOURCE, "resourceslices"),
+    when("DRAExtendedResource", rule("create delete", RESOURCE, "resourceclaims")),
+    when("DRADeviceTaintRules", rule("read", RESOURCE, "devicetaintrules")),
+    when(
+        "DRAResourceClaimGranularStatusAuthorization",
+        rule("patch update", RESOURCE, "resourceclaims/binding"),
+    ),
+    when("GenericWorkload", rule("read", "scheduling.k8s.io", "podgroups")),
+    when("GenericWorkload", rule("patch update", "scheduling.k8s.io", "podgroups/status")),
+)
+
+_CONTROLLER_MANAGER: Final = (
+    EVENTS,
+    rule("create", "coordination.k8s.io", "leases"),
+    rule("get update", "coordination.k8s.io", "leases", "kube-controller-manager"),
+    rule("create", "core", "secrets serviceaccounts"),
+    rule("delete", "core", "secrets"),
+    rule("get", "core", "configmaps namespaces secrets serviceaccounts"),
+    rule("update", "core", "secrets serviceaccounts"),
+    *_REVIEWS,
+    rule("list watch", "*", "*"),
+    rule("create", "core", "serviceaccounts/token"),
+)
+
+SYSTEM_ROLES: Final = (
+    DefaultRole(
+        "system:heapster",
+        (rule("read", "core", "events namespaces nodes pods"), rule("read", "extensions", "deployments")),
+    ),
+    DefaultRole("system:node", NODE_RULES),
+    DefaultRole(
+        "system:node-problem-detector", (rule("get", "core", "nodes"), rule("patch", "core", "nodes/status"), EVENTS)
+    ),
+    DefaultRole(
+        "system:kubelet-api-admin",
+        (
+            rule("read", "core", "nodes"),
+            rule("proxy", "core", "nodes"),
+            rule(
+                "*",
+                "core",
+                "nodes/configz nodes/healthz nodes/log nodes/metrics nodes/pods nodes/proxy nodes/spec nodes/stats",
+            ),
+        ),
+    ),
+    DefaultRole("system:node-bootstrapper", (rule("create read", _CERTIFICATES, "certificatesigningrequests"),)),
+    DefaultRole("system:auth-delegator", _REVIEWS),
+    DefaultRole("system:kube-aggregator", (rule("read", "core", "endpoints services"),)),
+    DefaultRole("system:kube-controller-manager", _CONTROLLER_MANAGER),
+    DefaultRole("system:kube-dns", (rule("list watch", "core", "endpoints services"),)),
+    DefaultRole(
+        "system:persistent-volume-provisioner",
+        (
+            rule("read create delete patch", "core", "persistentvolumes"),
+            rule("read update", "core", "persistentvolumeclaims"),
+            rule("read", _STORAGE, "storageclasses"),
+            rule("watch", "core", "events"),
+            EVENTS,
+        ),
+    ),
+    DefaultRole(
+        "system:certificates.k8s.io:certificatesigningrequests:nodeclient",
+        (rule("create", _CERTIFICATES, "certificatesigningrequests/nodeclient"),),
+    ),
+    DefaultRole(
+        "system:certificates.k8s.io:certificatesigningrequests:selfnodeclient",
+        (rule("create", _CERTIFICATES, "certificatesigningrequests/selfnodeclient"),),
+    ),
+    DefaultRole(
+        "system:volume-scheduler",
+        (
+            rule("read patch update", "core", "persistentvolumes"),
+            rule("read", _STORAGE, "storageclasses"),
+            rule("read patch update", "core", "persistentvolumeclaims"),
+        ),
+    ),
+    *(
+        DefaultRole(
+            f"system:certificates.k8s.io:{name}-approver",
+            (rule("approve", _CERTIFICATES, "signers", f"kubernetes.io/{name}"),),
+        )
+        for name in ("legacy-unknown", "kubelet-serving", "kube-apiserver-client", "kube-apiserver-client-kubelet")
+    ),
+    DefaultRole("system:kube-scheduler", _SCHEDULER),
+    DefaultRole(
+        "system:node-proxier",
+        (
+            rule("list watch", "core", "endpoints services"),
+            rule("read", "core", "nodes"),
+            EVENTS,
+            rule("list watch", "discovery.k8s.io", "endpointslices"),
+        ),
+    ),
+    DefaultRole("system:cluster-trust-bundle-discovery", (rule("read", _CERTIFICATES, "clustertrustbundles"),)),
+)
+"""In the order in which a stock server lists them."""

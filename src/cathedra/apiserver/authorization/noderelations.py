@@ -1,0 +1,148 @@
+"""Which objects concern a node: those that the pods bound to it refer to (spec: apimachinery.md, section 15.4).
+
+The index follows the writes of pods: a change costs the references of that pod, a question costs one look-up.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any, Final
+
+from cathedra.api.core.core_v1 import Container, EphemeralContainer, Pod, Volume
+from cathedra.api.scheme import GroupResource
+from cathedra.apiserver.registry.registry import Registry
+from cathedra.apiserver.registry.watching import Change
+
+__all__ = ["MIRROR_POD", "NodeRelations", "references"]
+
+MIRROR_POD: Final = "kubernetes.io/config.mirror"
+"""Annotation of pods that only show what a node runs from its own files."""
+
+_PODS: Final = GroupResource("", "pods")
+_VOLUMES: Final = GroupResource("", "persistentvolumes")
+_SLICES: Final = GroupResource("resource.k8s.io", "resourceslices")
+_ATTACHMENTS: Final = GroupResource("storage.k8s.io", "volumeattachments")
+
+Reference = tuple[str, str]
+"""The plural of a namespaced resource, and a name in the pod's namespace."""
+
+
+class NodeRelations:
+    """Answers whether an object concerns a node."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        self._count: Counter[tuple[str, str, str, str]] = Counter()
+        for entry in registry.table(_PODS).entries():
+            self._count.update(_edges(entry.object))
+        registry.observe(_PODS, self._changed)
+
+    def referenced(self, node: str, resource: str, namespace: str, name: str) -> bool:
+        """Whether a pod on the node refers to that object, or, for ``pods``, is it."""
+        return (node, resource, namespace, name) in self._count
+
+    def volume(self, node: str, name: str) -> bool:
+        """Whether a pod on the node uses the claim that a persistent volume is bound to."""
+        volume = self._registry.find(_VOLUMES, name)
+        bound = volume.spec.claim_ref if volume is not None and volume.spec is not None else None
+        return bound is not None and self.referenced(node, "persistentvolumeclaims", bound.namespace, bound.name)
+
+    def resource_slice(self, node: str, name: str) -> bool:
+        """Whether a resource slice describes devices of that node alone."""
+        found = self._registry.find(_SLICES, name)
+        return found is not None and found.spec.node_name == node
+
+    def attachment(self, node: str, name: str) -> bool:
+        """Whether a volume attachment is one to the node."""
+        found = self._registry.find(_ATTACHMENTS, name)
+        return found is not None and found.spec.node_name == node
+
+    def _changed(self, change: Change) -> None:
+        before = change.previous.object if change.previous is not None else None
+        after = None if change.deleted else change.entry.object
+        if before is not None and after is not None and _same(before, after):
+            return
+        for pod, step in ((before, -1), (after, 1)):
+            for edge in _edges(pod) if pod is not None else ():
+                self._count[edge] += step
+                if not self._count[edge]:
+                    del self._count[edge]
+
+
+def references(pod: Pod) -> Iterator[Reference]:
+    """The objects of its namespace that a pod refers to, each perhaps more than once."""
+    spec: Any = pod.spec
+    yield "serviceaccounts", spec.service_account_name or "default"
+    for secret in spec.image_pull_secrets:
+        yield "secrets", secret.name
+    for container in (*spec.containers, *spec.init_containers, *spec.ephemeral_containers):
+        yield from _of_container(container)
+    for volume in spec.volumes:
+        yield from _of_volume(pod, volume)
+    yield from _claims(pod)
+
+
+def _claims(pod: Pod) -> Iterator[Reference]:
+    spec, status = pod.spec, pod.status
+    names = [claim.resource_claim_name for claim in (spec.resource_claims if spec is not None else ())]
+    names += [claim.resource_claim_name for claim in status.resource_claim_statuses]
+    if status.extended_resource_claim_status is not None:
+        names.append(status.extended_resource_claim_status.resource_claim_name)
+    for name in names:
+        if name:
+            yield "resourceclaims", name
+
+
+def _of_container(container: Container | EphemeralContainer) -> Iterator[Reference]:
+    for source in container.env_from:
+        if source.secret_ref is not None:
+            yield "secrets", source.secret_ref.name
+        if source.config_map_ref is not None:
+            yield "configmaps", source.config_map_ref.name
+    for variable in container.env:
+        value = variable.value_from
+        if value is not None and value.secret_key_ref is not None:
+            yield "secrets", value.secret_key_ref.name
+        if value is not None and value.config_map_key_ref is not None:
+            yield "configmaps", value.config_map_key_ref.name
+
+
+def _of_volume(pod: Pod, volume: Volume) -> Iterator[Reference]:
+    if volume.secret is not None:
+        yield "secrets", volume.secret.secret_name
+    if volume.config_map is not None:
+        yield "configmaps", volume.config_map.name
+    if volume.persistent_volume_claim is not None:
+        yield "persistentvolumeclaims", volume.persistent_volume_claim.claim_name
+    if volume.ephemeral is not None:
+        yield "persistentvolumeclaims", f"{pod.metadata.name}-{volume.name}"
+    if volume.csi is not None and volume.csi.node_publish_secret_ref is not None:
+        yield "secrets", volume.csi.node_publish_secret_ref.name
+    for part in volume.projected.sources or () if volume.projected is not None else ():
+        if part.secret is not None:
+            yield "secrets", part.secret.name
+        if part.config_map is not None:
+            yield "configmaps", part.config_map.name
+
+
+def _edges(pod: Pod) -> Iterator[tuple[str, str, str, str]]:
+    node = pod.spec.node_name if pod.spec is not None else ""
+    if not node:
+        return
+    namespace = pod.metadata.namespace
+    yield node, "pods", namespace, pod.metadata.name
+    if MIRROR_POD in pod.metadata.annotations:
+        return  # what a node shows of itself gives it no rights
+    for resource, name in set(references(pod)):
+        yield node, resource, namespace, name
+
+
+def _same(before: Pod, after: Pod) -> bool:
+    """Whether a change cannot have touched what the pod refers to; most are changes of its conditions."""
+    return (
+        before.spec == after.spec
+        and before.status.resource_claim_statuses == after.status.resource_claim_statuses
+        and before.status.extended_resource_claim_status == after.status.extended_resource_claim_status
+        and (MIRROR_POD in before.metadata.annotations) == (MIRROR_POD in after.metadata.annotations)
+    )

@@ -1,0 +1,171 @@
+"""Role-based access control: bindings give subjects the rules of roles (spec: apimachinery.md, section 15.2).
+
+A request is decided by a few dictionary look-ups: what a user holds is gathered once per user and kept until a role or
+binding changes; what his rules say about a verb on a resource is kept beside it. Only names are compared per request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from cathedra.api.core.rbac_v1 import PolicyRule, RoleRef, Subject
+from cathedra.api.scheme import GroupResource
+from cathedra.apiserver.authentication.user import UserInfo
+from cathedra.apiserver.authorization.authorizer import NO_OPINION, Attributes, Decision, Verdict
+from cathedra.apiserver.authorization.rules import allows
+from cathedra.apiserver.registry.registry import Registry
+
+__all__ = ["CLUSTER_ROLES", "CLUSTER_ROLE_BINDINGS", "RBAC", "ROLES", "ROLE_BINDINGS", "Grant"]
+
+RBAC_GROUP: Final = "rbac.authorization.k8s.io"
+ROLES: Final = GroupResource(RBAC_GROUP, "roles")
+CLUSTER_ROLES: Final = GroupResource(RBAC_GROUP, "clusterroles")
+ROLE_BINDINGS: Final = GroupResource(RBAC_GROUP, "rolebindings")
+CLUSTER_ROLE_BINDINGS: Final = GroupResource(RBAC_GROUP, "clusterrolebindings")
+_SERVICE_ACCOUNT: Final = "system:serviceaccount:"
+_USERS_KEPT: Final = 4096
+"""Users whose holdings are kept; beyond, all are gathered anew (a node's driver is one user per node)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """One rule that a user holds, and through which binding."""
+
+    rule: PolicyRule
+    reason: str
+    """As shown to whoever asks why something is allowed."""
+
+
+@dataclass(slots=True)
+class _Holdings:
+    """What one user holds: everywhere, and in single namespaces."""
+
+    everywhere: tuple[Grant, ...]
+    within: dict[str, tuple[Grant, ...]] = field(default_factory=dict)
+    relevant: dict[tuple[str, str, str, str, str], tuple[Grant, ...]] = field(default_factory=dict)
+    """(namespace, verb, group, resource, sub-resource) → grants that match but for the object's name."""
+
+
+class RBAC:
+    """The authorizer of roles and bindings, and the source of what somebody may do."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        self._holdings: dict[tuple[str, tuple[str, ...]], _Holdings] = {}
+        self._cluster: dict[tuple[str, str], list[Any]] | None = None
+        self._local: dict[str, dict[tuple[str, str], list[Any]]] = {}
+        for resource in (ROLES, CLUSTER_ROLES, ROLE_BINDINGS, CLUSTER_ROLE_BINDINGS):
+            registry.observe(resource, lambda _: self._forget())
+
+    def authorize(self, attributes: Attributes) -> Decision:
+        """Allowed if some rule says so, else no opinion."""
+        found = self._relevant(attributes)
+        if attributes.path:
+            found = tuple(grant for grant in found if allows(grant.rule, attributes))
+        for grant in found:
+            names = grant.rule.resource_names
+            if not names or attributes.path or attributes.name in names:
+                return Decision(Verdict.ALLOW, grant.reason)
+        return NO_OPINION
+
+    def grants(self, user: UserInfo, namespace: str) -> Iterator[Grant]:
+        """Everything the user may do in ``namespace``, what he may do everywhere first."""
+        held = self._held(user)
+        yield from held.everywhere
+        if namespace:
+            if namespace not in held.within:
+                held.within[namespace] = tuple(self._granted(user, self._bindings_of(namespace), namespace))
+            yield from held.within[namespace]
+
+    def rules_of(self, role: RoleRef, namespace: str) -> tuple[PolicyRule, ...] | None:
+        """The rules of the role that a binding in ``namespace`` ("" for a cluster-wide one) names; None if it is not
+        there."""
+        if role.kind == "ClusterRole":
+            found = self._registry.find(CLUSTER_ROLES, role.name)
+        else:
+            found = self._registry.find(ROLES, f"{namespace}/{role.name}")
+        return None if found is None else tuple(found.rules or ())
+
+    def _relevant(self, asked: Attributes) -> tuple[Grant, ...]:
+        held = self._held(asked.user)
+        if asked.path:
+            return held.everywhere
+        key = (asked.namespace, asked.verb, asked.group, asked.resource, asked.subresource)
+        found = held.relevant.get(key)
+        if found is None:
+            found = held.relevant[key] = tuple(
+                grant for grant in self.grants(asked.user, asked.namespace) if _concerns(grant.rule, asked)
+            )
+        return found
+
+    def _held(self, user: UserInfo) -> _Holdings:
+        key = (user.name, user.groups)
+        held = self._holdings.get(key)
+        if held is None:
+            if len(self._holdings) >= _USERS_KEPT:
+                self._holdings.clear()
+            held = self._holdings[key] = _Holdings(tuple(self._granted(user, self._cluster_bindings(), "")))
+        return held
+
+    def _granted(self, user: UserInfo, bindings: dict[tuple[str, str], list[Any]], namespace: str) -> Iterator[Grant]:
+        for binding, subject in _bindings_for(user, bindings):
+            for rule in self.rules_of(binding.role_ref, namespace) or ():
+                yield Grant(rule, _reason(binding, subject, namespace))
+
+    def _cluster_bindings(self) -> dict[tuple[str, str], list[Any]]:
+        if self._cluster is None:
+            self._cluster = _by_subject(self._objects(CLUSTER_ROLE_BINDINGS))
+        return self._cluster
+
+    def _bindings_of(self, namespace: str) -> dict[tuple[str, str], list[Any]]:
+        if not self._local:
+            grouped: dict[str, list[Any]] = {"": []}
+            for binding in self._objects(ROLE_BINDINGS):
+                grouped.setdefault(binding.metadata.namespace, []).append(binding)
+            self._local = {name: _by_subject(bindings) for name, bindings in grouped.items()}
+        return self._local.get(namespace, {})
+
+    def _objects(self, resource: GroupResource) -> Iterable[Any]:
+        return (entry.object for entry in self._registry.table(resource).entries())
+
+    def _forget(self) -> None:
+        self._holdings.clear()
+        self._cluster = None
+        self._local = {}
+
+
+def _concerns(rule: PolicyRule, asked: Attributes) -> bool:
+    """Whether the rule would allow it, if the name were right."""
+    named = rule.resource_names
+    return allows(rule, replace(asked, name=named[0]) if named else asked)
+
+
+def _by_subject(bindings: Iterable[Any]) -> dict[tuple[str, str], list[Any]]:
+    found: dict[tuple[str, str], list[Any]] = {}
+    for binding in sorted(bindings, key=lambda b: b.metadata.name):
+        for subject in binding.subjects:
+            found.setdefault(_subject_key(subject, binding.metadata.namespace), []).append((binding, subject))
+    return found
+
+
+def _subject_key(subject: Subject, namespace: str) -> tuple[str, str]:
+    if subject.kind == "ServiceAccount":
+        return "User", f"{_SERVICE_ACCOUNT}{subject.namespace or namespace}:{subject.name}"
+    return subject.kind, subject.name
+
+
+def _bindings_for(user: UserInfo, bindings: dict[tuple[str, str], list[Any]]) -> Iterator[tuple[Any, Subject]]:
+    for key in (("User", user.name), *(("Group", group) for group in dict.fromkeys(user.groups))):
+        yield from bindings.get(key, ())
+
+
+def _reason(binding: Any, subject: Subject, namespace: str) -> str:
+    kind, name = "ClusterRoleBinding", binding.metadata.name
+    if namespace:
+        kind, name = "RoleBinding", f"{name}/{namespace}"
+    who = f'{subject.kind} "{subject.name}"'
+    if subject.kind == "ServiceAccount":
+        who = f'ServiceAccount "{subject.name}/{subject.namespace or namespace}"'
+    return f'RBAC: allowed by {kind} "{name}" of {binding.role_ref.kind} "{binding.role_ref.name}" to {who}'

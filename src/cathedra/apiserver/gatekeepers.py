@@ -1,0 +1,51 @@
+"""The gatekeepers of a server, put together: who may do what, and what is let in (spec: apimachinery.md, sections 15.1
+and 16)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cathedra.api.gates import FeatureGates
+from cathedra.apiserver.admission.escalation import EscalationCheck
+from cathedra.apiserver.admission.lifecycle import NamespaceLifecycle
+from cathedra.apiserver.admission.noderestriction import NodeRestriction
+from cathedra.apiserver.admission.plugin import AdmissionChain, AdmissionPlugin
+from cathedra.apiserver.admission.pods import DefaultTolerations, PodPriority, PodServiceAccount
+from cathedra.apiserver.authorization.authorizer import AlwaysAllow, Authorizer, MastersOnly, Union
+from cathedra.apiserver.authorization.bootstrap.defaults import node_rules
+from cathedra.apiserver.authorization.node import NodeAuthorizer
+from cathedra.apiserver.authorization.noderelations import NodeRelations
+from cathedra.apiserver.authorization.rbac import RBAC
+from cathedra.apiserver.config import ServerConfig
+from cathedra.apiserver.registry.registry import Registry
+
+__all__ = ["Gatekeepers", "gatekeepers"]
+
+
+@dataclass(frozen=True, slots=True)
+class Gatekeepers:
+    """Who decides about requests, and about objects."""
+
+    authorizer: Authorizer
+    admission: AdmissionChain
+
+
+def gatekeepers(registry: Registry, config: ServerConfig, gates: FeatureGates) -> Gatekeepers:
+    """The gatekeepers that a server's configuration asks for, over objects that are loaded."""
+    plugins: list[AdmissionPlugin] = [
+        NamespaceLifecycle(registry),
+        PodServiceAccount(registry, required=config.service_accounts),
+    ]
+    authorizer: Authorizer = AlwaysAllow()
+    rbac: RBAC | None = None
+    if config.authorization:
+        rbac = RBAC(registry)
+        nodes = NodeAuthorizer(
+            NodeRelations(registry), node_rules(gates), by_selector=gates.get("AuthorizeNodeWithSelectors", True)
+        )
+        authorizer = Union((MastersOnly(), nodes, rbac))
+        plugins.append(NodeRestriction(registry))
+    plugins += [PodPriority(registry), DefaultTolerations()]
+    if rbac is not None:
+        plugins.append(EscalationCheck(rbac, authorizer))
+    return Gatekeepers(authorizer, AdmissionChain(plugins))
