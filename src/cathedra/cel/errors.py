@@ -75,7 +75,7 @@ def display(source: str, issues: Iterable[Issue]) -> str:
     starts = [0]
     for line in lines:
         starts.append(starts[-1] + len(line) + 1)
-    located = [(*_locate(starts, issue.offset), issue.message) for issue in issues]
+    located = [(*_locate(starts, issue.offset if source else 0), issue.message) for issue in issues]
     hidden = len(located) - _MAX_REPORTED
     located = sorted(located[:_MAX_REPORTED], key=lambda item: item[:2])
     texts = [_display_one(lines, line, column, message) for line, column, message in located]
@@ -97,8 +97,10 @@ def _display_one(lines: list[str], line: int, column: int, message: str) -> str:
     text = f"ERROR: <input>:{line}:{column + 1}: {message}"
     if line < 1:
         return text
+    if lines == [""]:
+        return f"ERROR: <input>:{line}:{column}: {message}"
     snippet = lines[line - 1].replace("\t", " ")
-    if len(snippet.encode("utf-8", "surrogatepass")) > _MAX_SNIPPET or (not snippet and len(lines) == 1):
+    if len(snippet.encode("utf-8", "surrogatepass")) > _MAX_SNIPPET:
         return text
     dots = "".join("." if ord(c) < 128 else "．" for c in snippet[:column])
     at = snippet[column : column + 1]

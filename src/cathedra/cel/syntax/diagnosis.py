@@ -1,7 +1,280 @@
-"""stub"""
+"""Words for what is wrong with an expression that `cathedra.cel.syntax.parser` has refused.
+
+Three sources of reports, as in Kubernetes: characters that start no token, tokens in places where none of their kind
+may stand (`cathedra.cel.syntax.recognizer`), and, in what could be read nevertheless, literals without a value,
+reserved names and macros with unfitting arguments. All are collected, so that a user sees them at once
+(spec: cel.md, section 4.2).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
 
 from cathedra.cel.errors import Issue
+from cathedra.cel.syntax.literals import LiteralError
+from cathedra.cel.syntax.macros import Builder, MacroError, MacroTable
+from cathedra.cel.syntax.parser import MAX_DEPTH, RESERVED, Invalid, balance, literal_value
+from cathedra.cel.syntax.recognizer import Context, Recognizer, Stopped, syntax_issue
+from cathedra.cel.syntax.tokens import EOF, Token, scan
+from cathedra.cel.syntax.tree import Call, Const, Entry, Expr, Ident, ListLit, MapLit, Select, StructLit
+
+__all__ = ["MAX_CODE_POINTS", "diagnose"]
+
+MAX_CODE_POINTS: Final = 100_000
 
 
-def diagnose(source, macros):
-    return [Issue(0, "Syntax error")]
+def diagnose(source: str, macros: MacroTable) -> list[Issue]:
+    """What is wrong with ``source``; at least one issue if it is incorrect."""
+    if len(source) > MAX_CODE_POINTS:
+        message = f"expression code point size exceeds limit: size: {len(source)}, limit {MAX_CODE_POINTS}"
+        return [Issue(-1, message)]
+    issues: list[Issue] = []
+    try:
+        tokens = _tokens(source, issues)
+        whole = Recognizer(tokens, issues).read()
+        _Reader(macros, issues).visit(whole.first)
+    except Stopped:
+        pass
+    return issues
+
+
+# --- characters
+
+
+_ESCAPE: Final = (
+    r"""\\(?:[abfnrtv"'\\?`]|[xX][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[0-3][0-7]{2})"""
+)
+_BEGUN_ESCAPE: Final = r"(?:\\(?:[xX][0-9a-fA-F]?|u[0-9a-fA-F]{0,3}|U[0-9a-fA-F]{0,7}|[0-3][0-7]?)?)?"
+_BEGUN: Final = re.compile(
+    rf'"(?:{_ESCAPE}|[^\\"\n\r])*{_BEGUN_ESCAPE}'
+    rf"|'(?:{_ESCAPE}|[^\\'\n\r])*{_BEGUN_ESCAPE}"
+    r"|`[A-Za-z0-9_.\-/ ]*|[&|=]|"
+)
+"""The longest beginning of a token that never came to its end."""
+
+
+def _tokens(source: str, issues: list[Issue]) -> list[Token]:
+    tokens: list[Token] = []
+    start = 0
+    while True:
+        found, reached = scan(source, start)
+        tokens += found
+        if tokens and tokens[-1].kind == EOF:
+            return tokens
+        begun = _BEGUN.match(source, reached)
+        assert begun is not None
+        start = min(begun.end() + 1, len(source))
+        syntax_issue(issues, reached, f"token recognition error at: '{source[reached:start]}'")
+
+
+# --- what could be read
+
+
+class _Reader:
+    """Turns a tree of `Context` into one of `Expr`, for the sake of the mistakes met on the way."""
+
+    def __init__(self, macros: MacroTable, issues: list[Issue]) -> None:
+        self.macros, self.issues = macros, issues
+        self.build = Builder()
+        self.depth = 0
+
+    def visit(self, it: Context | None) -> Expr:
+        node = _unnested(it)
+        if node is None:
+            return self.nothing(-1)
+        method = getattr(self, f"visit_{node.kind.replace(' ', '_')}", None)
+        if method is None:
+            return self.nothing(-1)
+        if node.kind not in _COUNTED:
+            made: Expr = method(node)
+            return made
+        self.depth += 1
+        if self.depth > MAX_DEPTH:
+            self.issues.append(Issue(-1, "max recursion depth exceeded"))
+            raise Stopped
+        made = method(node)
+        self.depth -= 1
+        return made
+
+    def nothing(self, offset: int) -> Expr:
+        """A hole in the tree."""
+        return Expr(self.build.next_id(), offset)
+
+    def wrong(self, offset: int, message: str) -> Expr:
+        self.issues.append(Issue(offset, message))
+        return self.nothing(offset)
+
+    def visit_expr(self, it: Context) -> Expr:
+        assert it.op is not None
+        parts = [self.visit(it.first), *(self.visit(_nth(it.rest, n)) for n in range(2))]
+        return self.call(it.op, "_?_:_", parts)
+
+    def visit_conditionalOr(self, it: Context) -> Expr:  # noqa: N802 - named after the rule of the grammar
+        return self.chain(it, "_||_")
+
+    def visit_conditionalAnd(self, it: Context) -> Expr:  # noqa: N802 - named after the rule of the grammar
+        return self.chain(it, "_&&_")
+
+    def chain(self, it: Context, function: str) -> Expr:
+        terms = [self.visit(it.first)]
+        for position in range(len(it.ops)):
+            if position >= len(it.rest):
+                return self.wrong(it.start.start, f"unexpected character, wanted '{function.strip('_')}'")
+            terms.append(self.visit(it.rest[position]))
+        return balance(self.build, function, terms, [op.start for op in it.ops])
+
+    def visit_relation(self, it: Context) -> Expr:
+        return self.binary(it)
+
+    def visit_calc(self, it: Context) -> Expr:
+        return self.binary(it)
+
+    def binary(self, it: Context) -> Expr:
+        if it.op is None:
+            return self.wrong(it.start.start, "operator not found")
+        function = "@in" if it.op.kind == "in" else f"_{it.op.kind}_"
+        return self.call(it.op, function, [self.visit(it.first), self.visit(_nth(it.rest, 0))])
+
+    def visit_unary(self, it: Context) -> Expr:
+        return Const(self.build.next_id(), it.start.start, "<<error>>")
+
+    def visit_not(self, it: Context) -> Expr:
+        return self.prefixed(it, "!_")
+
+    def visit_negate(self, it: Context) -> Expr:
+        return self.prefixed(it, "-_")
+
+    def prefixed(self, it: Context, function: str) -> Expr:
+        operand = self.visit(it.first)
+        return operand if len(it.ops) % 2 == 0 else self.call(it.ops[0], function, [operand])
+
+    def visit_select(self, it: Context) -> Expr:
+        operand = self.visit(it.first)
+        if it.op is None or not it.rest:
+            return self.nothing(it.start.start)
+        name = self.name(it.rest[0], it.rest[0].start.start)
+        if it.opt is not None:
+            field = Const(self.build.next_id(), it.rest[0].start.start, name)
+            return Call(self.build.next_id(), it.op.start, "_?._", [operand, field])
+        return Select(self.build.next_id(), it.op.start, operand, name)
+
+    def name(self, it: Context | None, offset: int) -> str:
+        if it is not None and it.kind == "simple" and it.id is not None:
+            return it.id.text
+        escaped = it is not None and it.kind == "escaped"
+        self.issues.append(Issue(offset, "unsupported syntax: '`'" if escaped else "unsupported ident kind"))
+        return ""
+
+    def visit_method(self, it: Context) -> Expr:
+        operand = self.visit(it.first)
+        if it.id is None or it.op is None:
+            return self.nothing(it.start.start)
+        return self.call(it.op, it.id.text, self.arguments(it), operand)
+
+    def visit_index(self, it: Context) -> Expr:
+        operand = self.visit(it.first)
+        if it.op is None:
+            return self.nothing(it.start.start)
+        key = self.visit(_nth(it.rest, 0))
+        return self.call(it.op, "_[_]" if it.opt is None else "_[?_]", [operand, key])
+
+    def arguments(self, it: Context) -> list[Expr]:
+        return [self.visit(one) for one in it.values[0].rest] if it.values else []
+
+    def visit_ident(self, it: Context) -> Expr:
+        if it.id is None:
+            return self.nothing(it.start.start)
+        if it.id.text in RESERVED:
+            return self.wrong(it.start.start, f"reserved identifier: {it.id.text}")
+        return Ident(self.build.next_id(), it.id.start, ("." if it.dot is not None else "") + it.id.text)
+
+    def visit_call(self, it: Context) -> Expr:
+        if it.id is None or it.op is None:
+            return self.nothing(it.start.start)
+        if it.id.text in RESERVED:
+            return self.wrong(it.start.start, f"reserved identifier: {it.id.text}")
+        return self.call(it.op, ("." if it.dot is not None else "") + it.id.text, self.arguments(it))
+
+    def call(self, op: Token, function: str, args: list[Expr], target: Expr | None = None) -> Expr:
+        """A call, or what the macro of this name makes of it."""
+        expander = self.macros.get((function, len(args), target is not None))
+        if expander is not None:
+            self.build.offset = op.start
+            try:
+                made = expander(self.build, target, args)
+            except MacroError as error:
+                return self.wrong(error.offset, error.message)
+            if made is not None:
+                return made
+        return Call(self.build.next_id(), op.start, function, args, target)
+
+    def visit_list(self, it: Context) -> Expr:
+        elements = [self.visit(one.first) for one in it.values[0].rest] if it.values else []
+        return ListLit(self.build.next_id(), it.start.start, elements)
+
+    def visit_map(self, it: Context) -> Expr:
+        return MapLit(self.build.next_id(), it.start.start, self.entries(it))
+
+    def entries(self, it: Context) -> list[Entry]:
+        made: list[Entry] = []
+        inner = it.values[0] if it.values else None
+        for position, colon in enumerate(inner.ops if inner is not None else ()):
+            assert inner is not None
+            if position >= len(inner.rest) or position >= len(inner.values):
+                return []
+            key, value = self.visit(inner.rest[position].first), self.visit(inner.values[position])
+            optional = inner.rest[position].opt is not None
+            made.append(Entry(self.build.next_id(), colon.start, key, "", value, optional=optional))
+        return made
+
+    def visit_message(self, it: Context) -> Expr:
+        name = ("." if it.dot is not None else "") + ".".join(token.text for token in it.ids)
+        offset = it.op.start if it.op is not None else it.start.start
+        return StructLit(self.build.next_id(), offset, name, self.fields(it))
+
+    def fields(self, it: Context) -> list[Entry]:
+        made: list[Entry] = []
+        inner = it.values[0] if it.values else None
+        for position, field in enumerate(inner.rest if inner is not None else ()):
+            assert inner is not None
+            if position >= len(inner.ops) or position >= len(inner.values):
+                return []
+            before = len(self.issues)
+            name = self.name(field.first, inner.start.start)
+            if len(self.issues) == before:
+                value = self.visit(inner.values[position])
+                colon = inner.ops[position].start
+                made.append(Entry(self.build.next_id(), colon, None, name, value, optional=field.opt is not None))
+        return made
+
+    def visit_literal_value(self, it: Context) -> Expr:
+        if it.id is None:
+            return self.nothing(it.start.start)
+        try:
+            value = literal_value(it.id, "-" if it.op is not None else "")
+        except LiteralError as error:
+            return self.wrong(it.start.start, str(error))
+        except Invalid:
+            return self.nothing(it.start.start)
+        return Const(self.build.next_id(), it.start.start, value)
+
+
+_COUNTED: Final = frozenset(("expr", "relation", "calc", "select", "method", "index"))
+_TRANSPARENT: Final = frozenset(("operand", "primary of member", "nested", "literal of primary"))
+
+
+def _unnested(it: Context | None) -> Context | None:
+    """The first node downwards that is more than a wrapper around another one."""
+    while it is not None:
+        plain = it.op is None and not it.ops and it.kind in (
+            "expr", "conditionalOr", "conditionalAnd", "relation", "calc",
+        )  # fmt: skip
+        if not plain and it.kind not in _TRANSPARENT:
+            return it
+        it = it.first
+    return None
+
+
+def _nth(contexts: list[Context], position: int) -> Context | None:
+    return contexts[position] if position < len(contexts) else None

@@ -40,13 +40,13 @@ class Token(NamedTuple):
     end: int
 
 
-def scan(source: str) -> tuple[list[Token], int]:
-    """All tokens up to the end, or up to the first place that starts none.
+def scan(source: str, start: int = 0) -> tuple[list[Token], int]:
+    """All tokens from ``start`` up to the end, or up to the first place that starts none.
 
     Returns the tokens (with a final EOF if the end was reached) and the offset that was reached.
     """
     tokens: list[Token] = []
-    match, position, size = _TOKEN.match, 0, len(source)
+    match, position, size = _TOKEN.match, start, len(source)
     while position < size:
         found = match(source, position)
         if found is None:
