@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from cathedra.allocation.answers import Allocation, Answers, SharedAnswer, Standing, Standings
+from cathedra.allocation.answers import Allocation, Answers, SharedAnswer
 from cathedra.allocation.checks.selectors import Questions
 from cathedra.allocation.errors import FatalError, NodeError
 from cathedra.allocation.features import Features
@@ -29,9 +29,10 @@ from cathedra.allocation.search.requests import ClaimPlan, ClassLookup, plan_cla
 from cathedra.allocation.search.result import write_results
 from cathedra.allocation.search.rules import Rule
 from cathedra.allocation.search.tables import Tables, bases
+from cathedra.allocation.standings import Standing, Standings
 from cathedra.allocation.supply.inventory import InventorySnapshot
 from cathedra.allocation.supply.ledger import LedgerSnapshot
-from cathedra.allocation.supply.pools import NodeView, PoolState, node_view
+from cathedra.allocation.supply.pools import NodeView, NodeViews, PoolState
 from cathedra.api.core import core_v1
 from cathedra.api.resource import AllocationResult, DeviceClass, ResourceClaim
 
@@ -96,8 +97,9 @@ class PreparedRequests:
     def __init__(self, allocator: Allocator, plans: tuple[ClaimPlan, ...]) -> None:
         self.allocator = allocator
         self.plans = plans
-        self._tables = Tables(plans, allocator.features)
+        self._tables = Tables(plans, allocator.features, allocator.inventory.interner)
         self._walk = self._tables.walk_decides or not allocator.features.behaviour.releases_everything
+        self._views = NodeViews(allocator.inventory, allocator.features)
         self._standings = Standings.of(allocator.inventory, allocator.features, self._tables.sight)
         self._answers: dict[Standing, SharedAnswer] = {}
 
@@ -109,7 +111,7 @@ class PreparedRequests:
             FatalError: the claims cannot be allocated at all until something changes.
         """
         allocator = self.allocator
-        view = node_view(allocator.inventory, node, allocator.features)
+        view = self._views.of(node)
         standing = self._standings.standing(node, view, allocator.ledger)
         answer = self._answers.get(standing)
         if answer is None or answer.node_error:

@@ -164,3 +164,18 @@ class Features(msgspec.Struct, frozen=True, cache_hash=True):
             or self.derived_attributes
             or self.compatibility_groups
         )
+
+    @property
+    def about_pools(self) -> tuple[bool, ...]:
+        """What decides which pools a node sees, and how."""
+        return (
+            self.partitionable_devices,
+            self.compatibility_groups,
+            self.stable,
+            self.behaviour.counter_slices_reach_every_node,
+        )
+
+    @property
+    def everywhere(self) -> bool:
+        """Whether slices with shared counters count for every node, whatever they target."""
+        return self.partitionable_devices and (self.behaviour.counter_slices_reach_every_node or self.stable)

@@ -160,7 +160,7 @@ def test_a_full_node_does_not_speak_for_the_free_ones_it_once_resembled() -> Non
 
 
 def test_nodes_that_look_alike_are_searched_once() -> None:
-    world = World([local(number, 1, unique=True) for number in range(4)], [held("d0", pool="n3")])
+    world = World([local(number, 1, unique=True, size=20) for number in range(4)], [held("d0", pool="n3")])
     answers = world.allocator().prepare([claim(exactly("r", 1, 'device.attributes["drv"].numa == 0'))]).on_each(NODES)
     assert answers.kinds == 2
     outcomes = [one.results[0].devices.results[0] for one in answers if isinstance(one, Allocation)]

@@ -13,7 +13,7 @@ from cathedra.allocation.allocator import PreparedRequests
 from cathedra.allocation.search.budget import UNLIMITED, Meter
 from cathedra.allocation.search.plain import PlainSearch
 from cathedra.allocation.search.problem import Problem, Solution, expand
-from cathedra.allocation.supply.pools import node_view
+from cathedra.allocation.supply.pools import NodeViews
 from cathedra.api.resource import ResourceClaim
 from tests.unit.allocation import reference
 from tests.unit.allocation.building import (
@@ -138,7 +138,7 @@ def problem_of(world: World, asked: list[ResourceClaim]) -> tuple[PreparedReques
     """The claims on the node, expanded."""
     allocator = world.allocator()
     prepared = allocator.prepare(asked)
-    view = node_view(allocator.inventory, node(), world.features)
+    view = NodeViews(allocator.inventory, world.features).of(node())
     states = view.states(allocator.ledger, shares=world.features.consumable_capacity)
     problem = Problem(prepared.plans, node(), view, states, world.features)
     expand(problem)

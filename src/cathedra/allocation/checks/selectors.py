@@ -74,6 +74,9 @@ class Question:
 
     __slots__ = ("_by_projection", "_by_signature", "_sees", "_selectors", "memo")
 
+    LIMIT: Final = 200_000
+    """So many verdicts are remembered at most."""
+
     def __init__(self, selectors: Sequence[DeviceSelector | Failure], texts: Sequence[str]) -> None:
         self._selectors = tuple(selectors)
         self._by_signature: dict[int, Verdict] = {}
@@ -81,13 +84,17 @@ class Question:
         """For whoever works something out from these selectors, for many pods."""
         self._by_projection: dict[Any, Verdict] = {}
         sights = [_sight(text) for text in texts]
-        self._sees: Sight | None = None if None in sights else frozenset().union(*(one for one in sights if one))
+        seen: set[str] = set().union(*(one for one in sights if one))
+        self._sees: Sight | None = None if None in sights else tuple(sorted(seen))
 
     def verdict(self, signature: Signature) -> Verdict:
         """Yes, no, or why it cannot be said."""
         known = self._by_signature.get(signature.number)
         if known is not None:
             return known
+        if len(self._by_signature) >= self.LIMIT:
+            self._by_signature.clear()
+            self._by_projection.clear()
         verdict = self._by_signature[signature.number] = self._projected(signature)
         return verdict
 
@@ -133,7 +140,7 @@ _HARMLESS: Final = re.compile(r"device\.(driver|allowMultipleAllocations)\b")
 
 
 @lru_cache(maxsize=4096)
-def _sight(text: str) -> Sight | None:
+def _sight(text: str) -> frozenset[str] | None:
     """The attributes that an expression can see; None if the text does not tell."""
     if not text:
         return None

@@ -63,7 +63,7 @@ _LIMIT: Final = 200_000
 class Tables:
     """Fixed tests of one pod's options; kept by the prepared requests."""
 
-    def __init__(self, plans: Sequence[ClaimPlan], features: Features) -> None:
+    def __init__(self, plans: Sequence[ClaimPlan], features: Features, interner: Interner) -> None:
         self.features = features
         self.plans = plans
         self.options: list[Option] = [
@@ -73,20 +73,20 @@ class Tables:
             for option in request.options
             if not isinstance(option, Obstacle)
         ]
-        self.sight = self._sight()
+        self.sight = self._sight(interner)
         self._derives = any(option.derived for option in self.options)
         self._memos = [_memo_of(option, features) for option in self.options]
         self._pools: dict[tuple[int, bool], PoolMasks] = {}
 
-    def _sight(self) -> Sight | None:
-        """The attributes that selectors and constraints look at, if that can be told."""
+    def _sight(self, interner: Interner) -> Sight | None:
+        """The attributes that selectors and constraints look at, or more; None if that cannot be told."""
         sight: set[str] = {constraint.attribute for plan in self.plans for constraint in plan.constraints}
         for option in self.options:
             seen = option.question.sees
             if seen is None or option.derived:
                 return None
-            sight |= seen
-        return frozenset(sight)
+            sight.update(seen)
+        return interner.widened(tuple(sorted(sight)))
 
     @property
     def walk_decides(self) -> bool:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeAlias
+from weakref import WeakValueDictionary
 
 from cathedra.allocation.supply.nodes import NodeTarget
 from cathedra.api.resource import (
@@ -32,8 +33,8 @@ DeviceID: TypeAlias = tuple[str, str, str]
 """Driver, pool name and device name."""
 
 
-Sight: TypeAlias = frozenset[str]
-"""Qualified names of attributes that somebody looks at."""
+Sight: TypeAlias = tuple[str, ...]
+"""Qualified names of attributes that somebody looks at, sorted."""
 
 
 class Signature:
@@ -42,7 +43,7 @@ class Signature:
     ``answers`` is a memo for whoever computes something from a signature alone.
     """
 
-    __slots__ = ("allow_multiple", "answers", "attributes", "capacity", "driver", "frame", "number", "plain")
+    __slots__ = ("__weakref__", "allow_multiple", "answers", "attributes", "capacity", "driver", "frame", "number")
 
     def __init__(self, number: int, driver: str, device: Device, frame: int) -> None:
         self.number = number
@@ -52,8 +53,8 @@ class Signature:
         self.allow_multiple = bool(device.allow_multiple_allocations)
         self.answers: dict[Any, Any] = {}
         self.frame = frame
-        """A number for everything but the attributes."""
-        self.plain = all(_is_plain(name, driver, self.attributes) for name in self.attributes)
+        """A number for everything but the attributes; -1 if the attributes can disturb selectors that do not look at
+        them, so that nobody can do without seeing them all."""
 
     def attribute(self, name: str) -> DeviceAttribute | None:
         """The attribute with the qualified ``name``; a bare one counts as the driver's (spec: allocation.md, 10.2)."""
@@ -69,7 +70,7 @@ class Signature:
         Two devices of which the same is left are the same to him. A device with an attribute that fails every selector,
         or that may be read in two ways, stays itself.
         """
-        if not self.plain:
+        if self.frame < 0:
             return self.number
         if not sight:
             return (self.frame,)
@@ -81,8 +82,8 @@ def _content(value: DeviceAttribute | None) -> Any:
         return None
     if value.string is not None:
         return value.string
-    # Told apart from strings, and True from 1.
-    return (value.int_, value.bool_ is None, value.bool_, value.version)
+    # Told apart from strings, and True from 1, by their places.
+    return (value.int_, value.bool_, value.version, value.ints, value.bools, value.strings, value.versions)
 
 
 _PLAIN_VERSION: Final = re.compile(r"(0|[1-9][0-9]{0,8})\.(0|[1-9][0-9]{0,8})\.(0|[1-9][0-9]{0,8})", re.ASCII)
@@ -91,14 +92,18 @@ _PLAIN_VERSION: Final = re.compile(r"(0|[1-9][0-9]{0,8})\.(0|[1-9][0-9]{0,8})\.(
 def _is_plain(name: str, driver: str, attributes: Mapping[str, DeviceAttribute]) -> bool:
     """Whether an attribute cannot disturb selectors that do not look at it."""
     value = attributes[name]
-    if value.versions or value.ints or value.bools or value.strings:
+    given = [one for one in (value.int_, value.bool_, value.string, value.version) if one is not None]
+    lists = [one for one in (value.ints, value.bools, value.strings, value.versions) if one]
+    if len(given) + len(lists) != 1:
         return False
-    if value.version is not None and not _PLAIN_VERSION.fullmatch(value.version):
-        return False
-    given = (value.int_, value.bool_, value.string, value.version)
-    if given.count(None) != len(given) - 1:
+    versions = value.versions if value.version is None else (value.version,)
+    if versions and not all(map(_PLAIN_VERSION.fullmatch, versions)):
         return False
     return "/" in name or f"{driver}/{name}" not in attributes
+
+
+def _is_list(value: DeviceAttribute) -> bool:
+    return bool(value.ints or value.bools or value.strings or value.versions)
 
 
 class DeviceRecord:
@@ -175,7 +180,7 @@ class SliceRecord:
         self.devices = tuple(self._record(device, rules, interner) for device in devices)
         own = (record.own_target.label_keys for record in self.devices if record.own_target is not None)
         self.label_keys = self.target.label_keys.union(*own)
-        self.serial = interner.next_serial()
+        self.serial = interner.next_number()
 
     def _record(self, device: Device, rules: Sequence[DeviceTaintRule], interner: Interner) -> DeviceRecord:
         taints = device.taints or ()
@@ -204,19 +209,30 @@ def groups_of(consumption: object) -> tuple[str, ...]:
 
 
 class Interner:
-    """Gives equal things equal numbers, for as long as the inventory lives."""
+    """Gives equal things equal numbers, for as long as the inventory lives.
 
-    __slots__ = ("_serial", "_shapes", "_signatures")
+    Numbers are never given twice; a thing that nobody has used for long may get another one the next time.
+    """
+
+    __slots__ = ("_common", "_crowded", "_next", "_shapes", "_signatures", "_values")
+
+    SHAPES: Final = 1_000_000
+    """So many things are remembered at most."""
+    CROWD: Final = 64
+    """An attribute with more values than that tells devices apart, rather than sorting them."""
 
     def __init__(self) -> None:
-        self._signatures: dict[object, Signature] = {}
+        self._signatures: WeakValueDictionary[object, Signature] = WeakValueDictionary()
         self._shapes: dict[object, int] = {}
-        self._serial = 0
+        self._next = 0
+        self._values: dict[str, set[Any]] = {}
+        self._crowded: set[str] = set()
+        self._common: Sight | None = ()
 
-    def next_serial(self) -> int:
-        """A number that no slice record had before."""
-        self._serial += 1
-        return self._serial
+    def next_number(self) -> int:
+        """A number that nothing had before."""
+        self._next += 1
+        return self._next
 
     def signature(self, driver: str, device: Device) -> Signature:
         """The one signature of all devices that look like this one."""
@@ -230,7 +246,16 @@ class Interner:
         key = (frame, encode(device.attributes) if device.attributes else b"")
         found = self._signatures.get(key)
         if found is None:
-            found = self._signatures[key] = Signature(len(self._signatures), driver, device, frame)
+            attributes = device.attributes or {}
+            plain = all(_is_plain(name, driver, attributes) for name in attributes)
+            lists = [name for name, value in attributes.items() if _is_list(value)]
+            if lists:
+                # Selectors without the gate for lists fail on such a device, naming the first of them.
+                frame = self.shape(("lists", frame, min(lists, key=lambda name: ("/" in name, name))))
+            found = Signature(self.next_number(), driver, device, frame if plain else -1)
+            self._signatures[key] = found
+            if plain:
+                self._count(driver, attributes)
         return found
 
     def outfit(self, device: Device, taints: Sequence[DeviceTaint], owner: SliceRecord) -> int:
@@ -248,4 +273,36 @@ class Interner:
 
     def shape(self, key: object) -> int:
         """A number for any other thing that is compared often."""
-        return self._shapes.setdefault(key, len(self._shapes))
+        known = self._shapes.get(key)
+        if known is None:
+            if len(self._shapes) >= self.SHAPES:
+                self._shapes.clear()
+            known = self._shapes[key] = self.next_number()
+        return known
+
+    def widened(self, sight: Sight) -> Sight:
+        """A sight that sees at least as much, and is the same for most pods.
+
+        Who looks at attributes with few different values only may as well look at all of these: that tells hardly more
+        nodes apart, and what is known about nodes by that sight serves everybody.
+        """
+        if not self._crowded.isdisjoint(sight):
+            return sight
+        if self._common is None:
+            self._common = tuple(sorted(self._values))
+        return self._common
+
+    def _count(self, driver: str, attributes: Mapping[str, DeviceAttribute]) -> None:
+        for name, value in attributes.items():
+            full = name if "/" in name else f"{driver}/{name}"
+            if full in self._crowded:
+                continue
+            values = self._values.get(full)
+            if values is None:
+                values = self._values[full] = set()
+                self._common = None
+            values.add(_content(value))
+            if len(values) > self.CROWD:
+                self._crowded.add(full)
+                del self._values[full]
+                self._common = None

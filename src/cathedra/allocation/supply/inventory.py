@@ -1,25 +1,32 @@
 """What exists: every slice of the cluster, taken apart once and kept incrementally.
 
-A slice event costs its own devices; a snapshot costs shallow copies of three indexes. DeviceTaintRules are merged
+A slice event costs its own devices; a snapshot costs what has changed since the last one. DeviceTaintRules are merged
 into the devices here, so that nobody downstream knows rules (spec: allocation.md, section 4).
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final, TypeAlias
 
-from cathedra.allocation.supply.devices import Interner, PoolID, SliceRecord
+from cathedra.allocation.supply.devices import Interner, PoolID, SliceRecord, selects
+from cathedra.allocation.supply.journal import Journal, Mark
+from cathedra.allocation.supply.shared_map import SharedMap
 from cathedra.api.resource import DeviceTaintRule, ResourceSlice
 
-__all__ = ["Inventory", "InventorySnapshot"]
+__all__ = ["EVERYWHERE", "Change", "Inventory", "InventorySnapshot"]
+
+Change: TypeAlias = str | PoolID
+"""The name of a node that has other slices than before, a pool of which that is true, or `EVERYWHERE`."""
+EVERYWHERE: Final = ""
+"""Slices without a node, or slices that count for all nodes, have changed."""
 
 
 class InventorySnapshot:
     """All slices at one moment. Immutable, apart from memos."""
 
-    __slots__ = ("bound", "counter_slices", "interner", "label_keys", "memo", "pools", "unbound")
+    __slots__ = ("bound", "counter_slices", "interner", "label_keys", "mark", "memo", "pools", "unbound")
 
     def __init__(
         self,
@@ -31,14 +38,17 @@ class InventorySnapshot:
         label_keys: tuple[str, ...],
         interner: Interner,
         memo: dict[Any, Any],
+        mark: Mark[Change],
     ) -> None:
         self.bound = bound
         self.unbound = unbound
         self.pools = pools
         self.counter_slices = counter_slices
         self.label_keys = label_keys
+        """Labels that some node selector asks for."""
         self.interner = interner
         self.memo = memo
+        self.mark = mark
 
 
 class Inventory:
@@ -49,41 +59,62 @@ class Inventory:
 
     __slots__ = (
         "_bound",
+        "_by_node",
+        "_by_pool",
+        "_counter_slices",
+        "_counting",
+        "_dirty_nodes",
+        "_dirty_pools",
         "_interner",
+        "_journal",
         "_keys",
+        "_label_keys",
         "_memo",
         "_pools",
         "_records",
         "_rules",
         "_sequence",
         "_snapshot",
+        "_sources",
         "_unbound",
+        "_unbound_slices",
     )
 
     def __init__(self, slices: Iterable[ResourceSlice] = (), rules: Iterable[DeviceTaintRule] = ()) -> None:
         self._interner = Interner()
         self._memo: dict[Any, Any] = {}
-        self._records: dict[str, SliceRecord] = {}
+        self._journal: Journal[Change] = Journal()
         self._rules: dict[str, DeviceTaintRule] = {rule.metadata.name: rule for rule in rules}
-        self._bound: dict[str, tuple[SliceRecord, ...]] = {}
-        self._unbound: tuple[SliceRecord, ...] | None = ()
-        self._pools: dict[PoolID, tuple[SliceRecord, ...]] = {}
+        self._records: dict[str, SliceRecord] = {}
+        self._sources: dict[str, ResourceSlice] = {}
+        self._by_pool: dict[PoolID, dict[str, SliceRecord]] = {}
+        self._by_node: dict[str, dict[str, SliceRecord]] = {}
+        self._unbound: dict[str, SliceRecord] = {}
+        self._counting: dict[str, SliceRecord] = {}
         self._keys: Counter[str] = Counter()
         self._sequence = 0
+        # What snapshots are made of; None or dirty where an event has passed since the last one.
+        self._pools: SharedMap[PoolID, tuple[SliceRecord, ...]] = SharedMap()
+        self._bound: SharedMap[str, tuple[SliceRecord, ...]] = SharedMap()
+        self._unbound_slices: tuple[SliceRecord, ...] | None = ()
+        self._counter_slices: tuple[SliceRecord, ...] | None = ()
+        self._label_keys: tuple[str, ...] | None = ()
+        self._dirty_pools: set[PoolID] = set()
+        self._dirty_nodes: set[str] = set()
         self._snapshot: InventorySnapshot | None = None
         for item in slices:
             self.add_slice(item)
 
     def add_slice(self, item: ResourceSlice) -> None:
-        """Enter a slice, or its new state."""
-        known = self._records.get(item.metadata.name)
-        if known is not None:
-            self._unlink(known)
-            sequence = known.sequence
-        else:
+        """Enter a slice, or its new state. One that says nothing new changes nothing."""
+        name = item.metadata.name
+        known = self._records.get(name)
+        self._sources[name] = item
+        if known is None:
             self._sequence += 1
-            sequence = self._sequence
-        self._link(SliceRecord(item, self._rules_for(item), self._interner, sequence))
+            self._link(self._prepared(item, self._sequence))
+        elif known.source.spec != item.spec:
+            self._exchange(known, item)
 
     update_slice = add_slice
 
@@ -92,12 +123,14 @@ class Inventory:
         known = self._records.get(item if isinstance(item, str) else item.metadata.name)
         if known is not None:
             self._unlink(known)
+            del self._sources[known.name]
 
     def add_taint_rule(self, rule: DeviceTaintRule) -> None:
         """Enter a rule, or its new state; the slices it meets are prepared again."""
         old = self._rules.get(rule.metadata.name)
         self._rules[rule.metadata.name] = rule
-        self._renew(rule for rule in (old, rule) if rule is not None)
+        if old is None or old.spec != rule.spec:
+            self._renew([one for one in (old, rule) if one is not None])
 
     update_taint_rule = add_taint_rule
 
@@ -105,85 +138,152 @@ class Inventory:
         """Forget a rule, given by itself or by name; an unknown one is ignored."""
         old = self._rules.pop(rule if isinstance(rule, str) else rule.metadata.name, None)
         if old is not None:
-            self._renew((old,))
+            self._renew([old])
 
     def snapshot(self) -> InventorySnapshot:
         """The state of this moment; the same object as long as nothing changes."""
         if self._snapshot is None:
-            if self._unbound is None:
-                self._unbound = _in_order(record for record in self._records.values() if not record.node_name)
+            self._flush()
+            assert self._unbound_slices is not None
+            assert self._counter_slices is not None
+            assert self._label_keys is not None
             self._snapshot = InventorySnapshot(
-                bound=dict(self._bound),
-                unbound=self._unbound,
-                pools=dict(self._pools),
-                counter_slices=_in_order(record for record in self._records.values() if record.counter_sets),
-                label_keys=tuple(sorted(self._keys)),
+                bound=self._bound.snapshot(),
+                unbound=self._unbound_slices,
+                pools=self._pools.snapshot(),
+                counter_slices=self._counter_slices,
+                label_keys=self._label_keys,
                 interner=self._interner,
                 memo=self._memo,
+                mark=self._journal.mark(),
             )
         return self._snapshot
 
     def slices(self) -> tuple[ResourceSlice, ...]:
-        """All slices as they were given, in the order of the lister."""
-        return tuple(record.source for record in _in_order(self._records.values()))
+        """All slices as they were given last, in the order of the lister."""
+        return tuple(self._sources[record.name] for record in _in_order(self._records.values()))
 
     def statistics(self) -> dict[str, int]:
         """How many slices, pools, nodes with slices of their own, devices and rules there are."""
         return {
             "slices": len(self._records),
-            "pools": len(self._pools),
-            "nodes": len(self._bound),
+            "pools": len(self._by_pool),
+            "nodes": len(self._by_node),
             "devices": sum(len(record.devices) for record in self._records.values()),
             "rules": len(self._rules),
         }
 
-    def _rules_for(self, item: ResourceSlice) -> list[DeviceTaintRule]:
-        return [
-            rule for _, rule in sorted(self._rules.items()) if _concerns(rule, item.spec.driver, item.spec.pool.name)
-        ]
+    # --- rules
 
-    def _renew(self, rules: Iterable[DeviceTaintRule]) -> None:
-        concerned = list(rules)
-        for record in list(self._records.values()):
-            if any(_concerns(rule, *record.pool) for rule in concerned):
-                self.add_slice(record.source)
+    def _prepared(self, item: ResourceSlice, sequence: int) -> SliceRecord:
+        driver, pool = item.spec.driver, item.spec.pool.name
+        rules = [rule for _, rule in sorted(self._rules.items()) if _may_concern(rule, driver, pool)]
+        return SliceRecord(item, rules, self._interner, sequence)
+
+    def _renew(self, rules: list[DeviceTaintRule]) -> None:
+        concerned = {
+            record.name: record
+            for rule in rules
+            for pool in self._pools_of(rule)
+            for record in self._by_pool[pool].values()
+            if any(selects(rule, *pool, device.name) for device in record.devices)
+        }
+        for record in concerned.values():
+            self._exchange(record, record.source)
+
+    def _pools_of(self, rule: DeviceTaintRule) -> Iterator[PoolID]:
+        selector = rule.spec.device_selector
+        if selector is not None and selector.driver is not None and selector.pool is not None:
+            pool = (selector.driver, selector.pool)
+            return iter([pool] if pool in self._by_pool else [])
+        return (pool for pool in self._by_pool if _may_concern(rule, *pool))
+
+    # --- indexes
+
+    def _exchange(self, known: SliceRecord, item: ResourceSlice) -> None:
+        made = self._prepared(item, known.sequence)
+        self._unlink(known)
+        self._link(made)
 
     def _link(self, record: SliceRecord) -> None:
-        self._snapshot = None
         self._records[record.name] = record
-        self._pools[record.pool] = _in_order((*self._pools.get(record.pool, ()), record))
+        self._by_pool.setdefault(record.pool, {})[record.name] = record
         if record.node_name:
-            self._bound[record.node_name] = _in_order((*self._bound.get(record.node_name, ()), record))
+            self._by_node.setdefault(record.node_name, {})[record.name] = record
         else:
-            self._unbound = None
-        self._keys.update(record.label_keys)
+            self._unbound[record.name] = record
+        if record.counter_sets:
+            self._counting[record.name] = record
+        if record.label_keys:
+            self._keys.update(record.label_keys)
+        self._touch(record)
 
     def _unlink(self, record: SliceRecord) -> None:
-        self._snapshot = None
         del self._records[record.name]
-        _drop(self._pools, record.pool, record)
+        _drop(self._by_pool, record.pool, record.name)
         if record.node_name:
-            _drop(self._bound, record.node_name, record)
+            _drop(self._by_node, record.node_name, record.name)
         else:
-            self._unbound = None
-        self._keys.subtract(record.label_keys)
+            del self._unbound[record.name]
+        if record.counter_sets:
+            del self._counting[record.name]
         for key in record.label_keys:
+            self._keys[key] -= 1
             if not self._keys[key]:
                 del self._keys[key]
+        self._touch(record)
+
+    def _touch(self, record: SliceRecord) -> None:
+        self._snapshot = None
+        self._dirty_pools.add(record.pool)
+        if record.node_name:
+            self._dirty_nodes.add(record.node_name)
+        else:
+            self._unbound_slices = None
+        if record.counter_sets:
+            self._counter_slices = None
+        if record.label_keys:
+            self._label_keys = None
+
+    def _flush(self) -> None:
+        """Bring what snapshots are made of up to date."""
+        for pool in self._dirty_pools:
+            self._journal.note(pool)
+            _renew_entry(self._pools, pool, self._by_pool.get(pool))
+        for node in self._dirty_nodes:
+            self._journal.note(node)
+            _renew_entry(self._bound, node, self._by_node.get(node))
+        self._dirty_pools.clear()
+        self._dirty_nodes.clear()
+        if self._unbound_slices is None or self._label_keys is None:
+            self._journal.note(EVERYWHERE)
+        if self._unbound_slices is None:
+            self._unbound_slices = _in_order(self._unbound.values())
+        if self._counter_slices is None:
+            self._counter_slices = _in_order(self._counting.values())
+        if self._label_keys is None:
+            self._label_keys = tuple(sorted(self._keys))
+
+
+def _renew_entry(
+    entries: SharedMap[Any, tuple[SliceRecord, ...]], key: object, records: dict[str, SliceRecord] | None
+) -> None:
+    if records:
+        entries.set(key, _in_order(records.values()))
+    else:
+        entries.discard(key)
 
 
 def _in_order(records: Iterable[SliceRecord]) -> tuple[SliceRecord, ...]:
     return tuple(sorted(records, key=lambda record: record.sequence))
 
 
-def _drop(index: dict[Any, tuple[SliceRecord, ...]], key: object, record: SliceRecord) -> None:
-    rest = tuple(other for other in index[key] if other is not record)
-    if rest:
-        index[key] = rest
-    else:
+def _drop(index: dict[Any, dict[str, SliceRecord]], key: object, name: str) -> None:
+    del index[key][name]
+    if not index[key]:
         del index[key]
 
 
-def _concerns(rule: DeviceTaintRule, driver: str, pool: str) -> bool:
+def _may_concern(rule: DeviceTaintRule, driver: str, pool: str) -> bool:
     selector = rule.spec.device_selector
     return selector is None or (selector.driver in (None, driver) and selector.pool in (None, pool))

@@ -8,15 +8,15 @@ go (spec: allocation.md, section 3). Allocations that are decided but not yet wr
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Mapping
 from typing import Final
 
 import msgspec
 
-from cathedra.allocation.supply.devices import PoolID
+from cathedra.allocation.supply.devices import DeviceID, PoolID
+from cathedra.allocation.supply.journal import Journal, Mark
+from cathedra.allocation.supply.shared_map import SharedMap
 from cathedra.api.resource import AllocationResult, DeviceRequestAllocationResult, ResourceClaim
-from cathedra.api.struct import replace
 
 __all__ = ["NOTHING", "Holding", "Ledger", "LedgerSnapshot", "PoolLedger"]
 
@@ -41,27 +41,13 @@ NOTHING: Final = PoolLedger()
 
 
 class LedgerSnapshot:
-    """The ledger at one moment. Immutable.
+    """The ledger at one moment. Immutable. ``mark`` tells what has changed since an earlier one."""
 
-    ``changed`` names the pools in which it differs from the snapshot before, which `follows` tells.
-    """
+    __slots__ = ("mark", "pools")
 
-    __slots__ = ("__weakref__", "_before", "changed", "pools")
-
-    def __init__(
-        self,
-        pools: Mapping[PoolID, PoolLedger],
-        before: LedgerSnapshot | None = None,
-        changed: frozenset[PoolID] = frozenset(),
-    ) -> None:
+    def __init__(self, pools: Mapping[PoolID, PoolLedger], mark: Mark[DeviceID]) -> None:
         self.pools = pools
-        self.changed = changed
-        # Weak, or every snapshot would keep all that went before.
-        self._before = None if before is None else weakref.ref(before)
-
-    def follows(self, other: LedgerSnapshot) -> bool:
-        """Whether ``other`` is the snapshot right before this one."""
-        return self._before is not None and self._before() is other
+        self.mark = mark
 
     def pool(self, pool: PoolID) -> PoolLedger:
         """What is held of ``pool``."""
@@ -78,14 +64,15 @@ class Ledger:
     A claim is known by its UID, or by namespace and name if it has none. Entering a claim again replaces what it held.
     """
 
-    __slots__ = ("_assumed", "_changed", "_entered", "_pools", "_snapshot")
+    __slots__ = ("_assumed", "_entered", "_journal", "_large", "_pools", "_snapshot")
 
     def __init__(self) -> None:
-        self._pools: dict[PoolID, PoolLedger] = {}
+        self._pools: SharedMap[PoolID, PoolLedger] = SharedMap()
+        self._large: dict[PoolID, SharedMap[str, tuple[Holding, ...]]] = {}
         self._entered: dict[str, tuple[tuple[PoolID, str, Holding], ...]] = {}
         self._assumed: set[str] = set()
+        self._journal: Journal[DeviceID] = Journal()
         self._snapshot: LedgerSnapshot | None = None
-        self._changed: set[PoolID] = set()
 
     def add(self, claim: ResourceClaim) -> None:
         """Enter what ``claim`` holds, instead of what it held before.
@@ -127,15 +114,15 @@ class Ledger:
 
     def snapshot(self) -> LedgerSnapshot:
         """The state of this moment; the same object as long as nothing changes."""
-        if self._snapshot is None or self._changed:
-            self._snapshot = LedgerSnapshot(dict(self._pools), self._snapshot, frozenset(self._changed))
-            self._changed.clear()
+        if self._snapshot is None:
+            self._snapshot = LedgerSnapshot(self._pools.snapshot(), self._journal.mark())
         return self._snapshot
 
     def copy(self) -> Ledger:
         """Another ledger with the same entries, to try things out."""
         other = Ledger()
-        other._pools, other._entered, other._assumed = dict(self._pools), dict(self._entered), set(self._assumed)
+        other._pools, other._entered, other._assumed = self._pools.copy(), dict(self._entered), set(self._assumed)
+        other._large = {pool: holdings.copy() for pool, holdings in self._large.items()}
         return other
 
     def statistics(self) -> dict[str, int]:
@@ -163,21 +150,53 @@ class Ledger:
             self._change(entries, uid, entering=False)
 
     def _change(self, entries: tuple[tuple[PoolID, str, Holding], ...], uid: str, *, entering: bool) -> None:
-        for pool in {entry[0] for entry in entries}:
-            self._changed.add(pool)
-            holdings = dict(self._pools.get(pool, NOTHING).holdings)
-            for device in {entry[1] for entry in entries if entry[0] == pool}:
-                kept = tuple(holding for holding in holdings.pop(device, ()) if holding.uid != uid)
-                if entering:
-                    kept += tuple(entry[2] for entry in entries if entry[0] == pool and entry[1] == device)
-                    # The same claims in another order must give the same ledger.
-                    kept = tuple(sorted(kept, key=lambda holding: (holding.uid, holding.share_id or "")))
+        self._snapshot = None
+        touched: dict[PoolID, dict[str, list[Holding]]] = {}
+        for pool, device, holding in entries:
+            touched.setdefault(pool, {}).setdefault(device, []).append(holding)
+        for pool, devices in touched.items():
+            known = self._pools.get(pool) or NOTHING
+            changes = {
+                device: _exchanged(known.holdings.get(device, ()), uid, made if entering else [])
+                for device, made in devices.items()
+            }
+            self._set(pool, known, changes)
+            for device in devices:
+                self._journal.note((*pool, device))
+
+    def _set(self, pool: PoolID, known: PoolLedger, changes: dict[str, tuple[Holding, ...]]) -> None:
+        large = self._large.get(pool)
+        if large is None and len(known.holdings) > _LARGE:
+            # A pool that spans a cluster: copying it would cost more than the claim.
+            large = self._large[pool] = SharedMap()
+            for device, holding in known.holdings.items():
+                large.set(device, holding)
+        holdings = dict(known.holdings) if large is None else None
+        for device, kept in changes.items():
+            if holdings is not None:
+                holdings.pop(device, None)
                 if kept:
                     holdings[device] = kept
-            if holdings:
-                self._pools[pool] = PoolLedger(holdings)
-            else:
-                self._pools.pop(pool, None)
+            elif large is not None and kept:
+                large.set(device, kept)
+            elif large is not None:
+                large.discard(device)
+        made: Mapping[str, tuple[Holding, ...]] = large.snapshot() if large is not None else holdings or {}
+        if made:
+            self._pools.set(pool, PoolLedger(made))
+        else:
+            self._pools.discard(pool)
+            self._large.pop(pool, None)
+
+
+_LARGE: Final = 1024
+
+
+def _exchanged(before: tuple[Holding, ...], uid: str, made: list[Holding]) -> tuple[Holding, ...]:
+    """Who holds a device after ``uid`` holds ``made`` of it instead of what it held."""
+    kept = [holding for holding in before if holding.uid != uid]
+    # The same claims in another order must give the same ledger.
+    return tuple(sorted([*kept, *made], key=lambda holding: (holding.uid, holding.share_id or "")))
 
 
 def key_of(claim: ResourceClaim) -> str:
@@ -195,8 +214,3 @@ def _holding(claim: str, uid: str, result: DeviceRequestAllocationResult) -> Hol
 def qualified(name: str, driver: str) -> str:
     """A capacity's or attribute's full name: a bare one belongs to the driver."""
     return name if "/" in name else f"{driver}/{name}"
-
-
-def with_allocation(claim: ResourceClaim, allocation: AllocationResult) -> ResourceClaim:
-    """``claim`` as it looks once ``allocation`` is written."""
-    return replace(claim, status=replace(claim.status, allocation=allocation))

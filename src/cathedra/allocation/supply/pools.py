@@ -19,7 +19,7 @@ from cathedra.allocation.supply.inventory import InventorySnapshot
 from cathedra.allocation.supply.ledger import NOTHING, LedgerSnapshot, PoolLedger
 from cathedra.api.core import core_v1
 
-__all__ = ["NodeView", "PoolState", "PoolStatus", "PoolView", "node_view"]
+__all__ = ["NodeView", "NodeViews", "PoolState", "PoolStatus", "PoolView", "extent"]
 
 
 class PoolStatus(enum.Enum):
@@ -139,8 +139,10 @@ class NodeView:
     __slots__ = (
         "_looks",
         "bound",
+        "counter_slices",
         "depends",
         "devices",
+        "groups",
         "interner",
         "invalid",
         "node_mask",
@@ -157,12 +159,17 @@ class NodeView:
         pools: tuple[PoolView, ...],
         snapshot: InventorySnapshot,
         bound: tuple[SliceRecord, ...] | None,
-        depends: tuple[tuple[PoolID, tuple[SliceRecord, ...] | None], ...],
+        depends: tuple[tuple[PoolID, object], ...],
         node: core_v1.Node,
+        counter_slices: tuple[SliceRecord, ...] | None,
+        *,
+        groups: bool,
     ) -> None:
         self.pools = pools
         self.bound = bound
         self.unbound = snapshot.unbound
+        self.counter_slices = counter_slices
+        self.groups = groups
         self.programs: dict[Any, Any] = snapshot.memo.setdefault("programs", {})
         self.depends = depends
         self.usable = tuple(pool for pool in pools if pool.status is PoolStatus.COMPLETE)
@@ -197,7 +204,11 @@ class NodeView:
         return (
             self.bound is bound
             and self.unbound is snapshot.unbound
-            and all(snapshot.pools.get(pool) is records for pool, records in self.depends)
+            and self.counter_slices in (None, snapshot.counter_slices)
+            and (
+                not self.depends
+                or all(extent(snapshot, pool, groups=self.groups) == known for pool, known in self.depends)
+            )
         )
 
     def states(self, ledger: LedgerSnapshot, *, shares: bool) -> tuple[PoolState, ...]:
@@ -206,30 +217,39 @@ class NodeView:
         return tuple(pool.state(pools.get(pool.id, NOTHING), shares=shares) for pool in self.usable)
 
 
-def node_view(snapshot: InventorySnapshot, node: core_v1.Node, features: Features) -> NodeView:
-    """What ``node`` sees of ``snapshot``.
+class NodeViews:
+    """What the nodes of a cluster see of ``snapshot``; remembered as long as it stays true, also across snapshots."""
 
-    Raises:
-        FatalError: a node selector cannot be parsed.
-    """
-    views: dict[Any, NodeView] = snapshot.memo.setdefault(("views", _relevant_features(features)), {})
-    name = node.metadata.name
-    labels = node.metadata.labels or {}
-    key = (name, tuple(labels.get(key) for key in snapshot.label_keys)) if snapshot.label_keys else name
-    bound = snapshot.bound.get(name)
-    view = views.get(key)
-    if view is None or not view.is_current(snapshot, bound):
-        view = views[key] = _Gathering(snapshot, node, features).view(bound)
-    return view
+    __slots__ = ("_features", "_known", "snapshot")
+
+    def __init__(self, snapshot: InventorySnapshot, features: Features) -> None:
+        self.snapshot = snapshot
+        self._features = features
+        self._known: dict[Any, NodeView] = snapshot.memo.setdefault(features.about_pools, {})
+
+    def of(self, node: core_v1.Node) -> NodeView:
+        """What ``node`` sees.
+
+        Raises:
+            FatalError: a node selector cannot be parsed.
+        """
+        snapshot = self.snapshot
+        metadata = node.metadata
+        key: Any = metadata.name
+        if snapshot.label_keys:
+            labels = metadata.labels or {}
+            key = (key, *[labels.get(one) for one in snapshot.label_keys])
+        bound = snapshot.bound.get(metadata.name)
+        view = self._known.get(key)
+        if view is None or not view.is_current(snapshot, bound):
+            if view is None and len(self._known) >= _VIEWS:
+                self._known.clear()
+            view = self._known[key] = _Gathering(snapshot, node, self._features).view(bound)
+        return view
 
 
-def _relevant_features(features: Features) -> tuple[bool, ...]:
-    return (
-        features.partitionable_devices,
-        features.compatibility_groups,
-        features.stable,
-        features.behaviour.counter_slices_reach_every_node,
-    )
+_VIEWS: Final = 100_000
+"""So many nodes, with so many sets of labels, are remembered at most."""
 
 
 def _reachable(devices: list[DeviceRecord], node: core_v1.Node) -> int | None:
@@ -253,13 +273,33 @@ class _WholePool:
     __slots__ = ("generation", "has_counters", "records")
 
     def __init__(self, records: list[SliceRecord]) -> None:
-        self.generation = max(record.generation for record in records)
+        self.generation = max((record.generation for record in records), default=-1)
         self.records = [record for record in records if record.generation == self.generation]
         # Slices for other nodes matter for counters only.
         self.has_counters = any(
             record.counter_sets or any(one.device.consumes_counters for one in record.devices)
             for record in self.records
         )
+
+
+def _whole(snapshot: InventorySnapshot, pool: PoolID, *, groups: bool) -> _WholePool:
+    """What all slices of a pool in the cluster have in common; without ``groups``, slices that use them do not
+    exist."""
+    memo: dict[Any, Any] = snapshot.memo.setdefault(("whole", groups), {})
+    every = snapshot.pools.get(pool, ())
+    known: tuple[Any, _WholePool] | None = memo.get(pool)
+    if known is None or known[0] is not every:
+        whole = _WholePool([record for record in every if groups or not record.has_groups])
+        known = memo[pool] = (every, whole)
+    return known[1]
+
+
+def extent(snapshot: InventorySnapshot, pool: PoolID, *, groups: bool) -> object:
+    """What a node's view takes from slices of a pool that are meant for other nodes: equal extents, equal views."""
+    whole = _whole(snapshot, pool, groups=groups)
+    if whole.has_counters:
+        return whole
+    return whole.generation, len(whole.records)
 
 
 class _Gathering:
@@ -269,9 +309,7 @@ class _Gathering:
         self.snapshot = snapshot
         self.node = node
         self.features = features
-        self.everywhere = features.partitionable_devices and (
-            features.behaviour.counter_slices_reach_every_node or features.stable
-        )
+        self.everywhere = features.everywhere
 
     def view(self, bound: tuple[SliceRecord, ...] | None) -> NodeView:
         kept: dict[PoolID, list[SliceRecord]] = {}
@@ -285,13 +323,21 @@ class _Gathering:
         depends = []
         for pool, records in kept.items():
             if len(records) != records[0].count:
-                depends.append((pool, self.snapshot.pools.get(pool)))
+                depends.append((pool, extent(self.snapshot, pool, groups=self.features.compatibility_groups)))
             made = self._pool(pool, records)
             if made is not None:
                 pools.append(made)
         if not self.features.stable:
             pools.sort(key=lambda pool: (pool.has_binding and pool.status is PoolStatus.COMPLETE, _bytes(pool.id)))
-        return NodeView(tuple(pools), self.snapshot, bound, tuple(depends), self.node)
+        return NodeView(
+            tuple(pools),
+            self.snapshot,
+            bound,
+            tuple(depends),
+            self.node,
+            self.snapshot.counter_slices if self.everywhere else None,
+            groups=self.features.compatibility_groups,
+        )
 
     def _relevant(self, bound: tuple[SliceRecord, ...]) -> Iterator[SliceRecord]:
         candidates: Iterable[SliceRecord] = (*bound, *self.snapshot.unbound)
@@ -337,7 +383,7 @@ class _Gathering:
         rest: list[SliceRecord] = []
         complete = len(records) == records[0].count
         if not complete:
-            whole = self._whole(pool)
+            whole = _whole(self.snapshot, pool, groups=self.features.compatibility_groups)
             if whole.generation > records[0].generation:
                 return None
             complete = len(whole.records) == records[0].count
@@ -347,7 +393,7 @@ class _Gathering:
         if not self.features.stable:
             records.sort(key=lambda record: _bytes((record.name,)))
         # Nodes that see the same slices of a pool share its view, as long as the pool does not change.
-        memo: dict[Any, Any] = self.snapshot.memo.setdefault(("pools", _relevant_features(self.features)), {})
+        memo: dict[Any, Any] = self.snapshot.memo.setdefault(("pools", self.features.about_pools), {})
         every = self.snapshot.pools.get(pool)
         known: tuple[Any, dict[Any, PoolView]] | None = memo.get(pool)
         if known is None or known[0] is not every:
@@ -357,15 +403,6 @@ class _Gathering:
         if view is None:
             view = known[1][key] = self._build(pool, records, rest, complete=complete)
         return view
-
-    def _whole(self, pool: PoolID) -> _WholePool:
-        """What all slices of a pool in the cluster have in common."""
-        memo: dict[Any, Any] = self.snapshot.memo.setdefault(("whole", _relevant_features(self.features)), {})
-        every = self.snapshot.pools.get(pool, ())
-        known: tuple[Any, _WholePool] | None = memo.get(pool)
-        if known is None or known[0] is not every:
-            known = memo[pool] = (every, _WholePool([record for record in every if self._exists(record)]))
-        return known[1]
 
     def _build(self, pool: PoolID, records: list[SliceRecord], rest: list[SliceRecord], *, complete: bool) -> PoolView:
         partitions = self.features.partitionable_devices

@@ -1,0 +1,243 @@
+"""Who looks like whom: the standing of each node, kept up to date.
+
+A scheduler asks all nodes for every pod, and between two pods hardly anything changes. So the *standing* of each node,
+which is all that an answer depends on, is kept for the scheduler's list of nodes and brought up to date by what has
+changed: nodes, slices, holdings. A pod then costs one search per distinct standing, and one look-up per node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from cathedra.allocation.features import Features
+from cathedra.allocation.search.problem import declares_optional_operations
+from cathedra.allocation.supply.devices import DeviceID, PoolID, Sight
+from cathedra.allocation.supply.inventory import EVERYWHERE, InventorySnapshot
+from cathedra.allocation.supply.ledger import LedgerSnapshot
+from cathedra.allocation.supply.pools import NodeView, NodeViews, PoolState, PoolView, extent
+
+if TYPE_CHECKING:
+    from cathedra.api.core import core_v1
+
+__all__ = ["Standing", "Standings"]
+
+
+class Standing(msgspec.Struct, frozen=True, eq=False):
+    """All that a node's answer depends on: the shape of its pools and what is taken of them."""
+
+    node: core_v1.Node
+    """One of the nodes that stood so; it may have changed since."""
+    view: NodeView
+    states: tuple[PoolState, ...]
+
+
+class Standings:
+    """The standings of the nodes in a list, as claims with one sight see them."""
+
+    __slots__ = (
+        "_extents",
+        "_features",
+        "_finders",
+        "_interned",
+        "_inventory",
+        "_ledger",
+        "_nodes",
+        "_rows",
+        "_rows_of_extent",
+        "_rows_of_node",
+        "_rows_of_pool",
+        "_sight",
+        "_views",
+    )
+
+    def __init__(self, features: Features, sight: Sight | None) -> None:
+        self._features = features
+        self._sight = sight
+        self._nodes: list[core_v1.Node] = []
+        self._inventory: InventorySnapshot | None = None
+        self._ledger: LedgerSnapshot | None = None
+        self._interned: dict[Any, Standing] = {}
+        self._rows: list[Standing] = []
+        self._views: list[NodeView] = []
+        self._rows_of_node: dict[str, list[int]] = {}
+        self._rows_of_pool: dict[PoolID, dict[int, PoolView]] = {}
+        self._rows_of_extent: dict[PoolID, set[int]] = {}
+        self._extents: dict[PoolID, object] = {}
+        self._finders: dict[PoolID, dict[str, list[int]] | None] = {}
+
+    @staticmethod
+    def of(inventory: InventorySnapshot, features: Features, sight: Sight | None) -> Standings:
+        """The standings, as seen by claims with that sight, that live with this inventory."""
+        kept: dict[Any, Standings] = inventory.memo.setdefault("standings", {})
+        found = kept.pop((features, sight), None)
+        if found is None:
+            if len(kept) >= _KEPT:
+                del kept[next(iter(kept))]
+            found = Standings(features, sight)
+        kept[features, sight] = found
+        return found
+
+    def rows(
+        self, nodes: Sequence[core_v1.Node], inventory: InventorySnapshot, ledger: LedgerSnapshot
+    ) -> list[Standing]:
+        """One standing per node. What was asked before costs what has changed since.
+
+        Raises:
+            FatalError: a node selector cannot be parsed.
+        """
+        concerned = self._concerned(nodes, inventory)
+        if concerned is None:
+            self._begin(nodes, inventory, ledger)
+            return self._rows
+        if concerned:
+            self._nodes = list(nodes)
+            self._view_again(concerned, inventory)
+        self._follow(ledger, concerned)
+        self._inventory, self._ledger = inventory, ledger
+        return self._rows
+
+    def standing(self, node: core_v1.Node, view: NodeView, ledger: LedgerSnapshot) -> Standing:
+        """The standing of one node."""
+        features = self._features
+        states = view.states(ledger, shares=features.consumable_capacity)
+        operations = features.optional_node_operations and declares_optional_operations(node)
+        key = (view.looks(self._sight), operations, *[state.key for state in states])
+        known = self._interned.get(key)
+        if known is None:
+            if len(self._interned) >= _STANDINGS:
+                self._interned.clear()
+            known = self._interned[key] = Standing(node, view, states)
+        return known
+
+    # --- following
+
+    def _concerned(self, nodes: Sequence[core_v1.Node], inventory: InventorySnapshot) -> set[int] | None:
+        """The rows whose view may have changed; None if that is not known."""
+        before = self._inventory
+        if before is None or len(nodes) != len(self._nodes):
+            return None
+        rows = set()
+        for row, (node, known) in enumerate(zip(nodes, self._nodes, strict=True)):
+            if node is not known:
+                if node.metadata.name != known.metadata.name:
+                    return None
+                rows.add(row)
+        if inventory is before:
+            return rows
+        changes = inventory.mark.since(before.mark)
+        if changes is None or EVERYWHERE in changes or self._features.everywhere:
+            return None
+        for change in changes:
+            if isinstance(change, str):
+                rows.update(self._rows_of_node.get(change, ()))
+            elif change in self._rows_of_extent:
+                now = extent(inventory, change, groups=self._features.compatibility_groups)
+                if now != self._extents.get(change):
+                    self._extents[change] = now
+                    rows |= self._rows_of_extent[change]
+        return rows
+
+    def _begin(self, nodes: Sequence[core_v1.Node], inventory: InventorySnapshot, ledger: LedgerSnapshot) -> None:
+        self._inventory = None
+        views = NodeViews(inventory, self._features)
+        self._nodes = list(nodes)
+        self._views = [views.of(node) for node in nodes]
+        self._rows = [self.standing(node, view, ledger) for node, view in zip(nodes, self._views, strict=True)]
+        self._rows_of_node, self._rows_of_pool, self._rows_of_extent = {}, {}, {}
+        self._extents.clear()
+        self._finders.clear()
+        for row, (node, view) in enumerate(zip(nodes, self._views, strict=True)):
+            self._rows_of_node.setdefault(node.metadata.name, []).append(row)
+            self._index(row, view)
+        self._inventory, self._ledger = inventory, ledger
+
+    def _view_again(self, rows: Iterable[int], inventory: InventorySnapshot) -> None:
+        views = NodeViews(inventory, self._features)
+        for row in rows:
+            view = views.of(self._nodes[row])
+            old = self._views[row]
+            if view is old:
+                continue
+            for pool in old.usable:
+                del self._rows_of_pool[pool.id][row]
+                self._finders.pop(pool.id, None)
+            for name, _ in old.depends:
+                self._rows_of_extent[name].discard(row)
+            self._views[row] = view
+            self._index(row, view)
+
+    def _index(self, row: int, view: NodeView) -> None:
+        for pool in view.usable:
+            self._rows_of_pool.setdefault(pool.id, {})[row] = pool
+            self._finders.pop(pool.id, None)
+        for name, known in view.depends:
+            self._rows_of_extent.setdefault(name, set()).add(row)
+            self._extents[name] = known
+
+    def _follow(self, ledger: LedgerSnapshot, concerned: set[int]) -> None:
+        """Bring the rows up to date that see other views than before, or pools of which more or less is held."""
+        before = self._ledger
+        assert before is not None
+        rows = concerned
+        pools: set[PoolID] = set()
+        if ledger is not before:
+            changes = ledger.mark.since(before.mark)
+            pools = {change[:2] for change in changes} if changes is not None else _differing(ledger, before)
+            rows = rows.union(*(self._holding(pool, changes) for pool in pools))
+        if not rows:
+            return
+        # Answers that were given keep the list they were given from.
+        self._rows = list(self._rows)
+        if len(pools) == 1 and not concerned:
+            self._move(next(iter(pools)), rows, ledger)
+            return
+        for row in rows:
+            self._rows[row] = self.standing(self._nodes[row], self._views[row], ledger)
+
+    def _move(self, pool: PoolID, rows: set[int], ledger: LedgerSnapshot) -> None:
+        """Only ``pool`` has changed: rows that stood alike, and see the same of it, stand alike again."""
+        moved: dict[tuple[Standing, PoolView], Standing] = {}
+        views = self._rows_of_pool[pool]
+        for row in rows:
+            key = (self._rows[row], views[row])
+            found = moved.get(key)
+            if found is None:
+                found = moved[key] = self.standing(self._nodes[row], self._views[row], ledger)
+            self._rows[row] = found
+
+    def _holding(self, pool: PoolID, changes: set[DeviceID] | None) -> Iterable[int]:
+        """Rows for which it may matter that holdings of ``pool`` have changed."""
+        rows = self._rows_of_pool.get(pool, {})
+        if len(rows) <= _FEW or changes is None:
+            return rows
+        if pool not in self._finders:
+            self._finders[pool] = _finder(rows)
+        finder = self._finders[pool]
+        if finder is None:
+            return rows
+        return [row for change in changes if change[:2] == pool for row in finder.get(change[2], ())]
+
+
+_KEPT: Final = 16
+"""How many different sights are kept up to date; the least recently used is dropped."""
+_STANDINGS: Final = 50_000
+"""So many standings are remembered at most."""
+_FEW: Final = 8
+
+
+def _finder(views: dict[int, PoolView]) -> dict[str, list[int]] | None:
+    """Device name → rows that see it; None if holdings matter to everybody, because counters do."""
+    found: dict[str, list[int]] = {}
+    for row, view in views.items():
+        if view.counters:
+            return None
+        for record in view.devices:
+            found.setdefault(record.name, []).append(row)
+    return found
+
+
+def _differing(one: LedgerSnapshot, other: LedgerSnapshot) -> set[PoolID]:
+    return {pool for pool in {*one.pools, *other.pools} if one.pools.get(pool) is not other.pools.get(pool)}

@@ -1,0 +1,58 @@
+"""What has changed since somebody looked last.
+
+Inventory and ledger note every change; their snapshots carry a mark. Who has kept something up to date asks a later
+mark what happened in between, and pays for that alone. The journal's memory is short: who comes back too late is told
+so, and looks at everything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Final, Generic, TypeVar
+
+__all__ = ["Journal", "Mark"]
+
+E = TypeVar("E", bound=Hashable)
+
+
+class Mark(Generic[E]):
+    """A moment in a journal."""
+
+    __slots__ = ("_end", "_entries", "_first", "_journal")
+
+    def __init__(self, journal: object, entries: list[E], first: int, end: int) -> None:
+        self._journal = journal
+        self._entries = entries
+        self._first = first
+        self._end = end
+
+    def since(self, earlier: Mark[E]) -> set[E] | None:
+        """What has changed since the moment ``earlier``; None if that cannot be told any more."""
+        if earlier._journal is not self._journal or not self._first <= earlier._end <= self._end:
+            return None
+        return set(self._entries[earlier._end - self._first : self._end - self._first])
+
+
+class Journal(Generic[E]):
+    """Changes in the order in which they happened; the older ones are forgotten."""
+
+    __slots__ = ("_entries", "_first")
+
+    LIMIT: Final = 8192
+    """So many changes are remembered at most; at least half of them always are."""
+
+    def __init__(self) -> None:
+        self._entries: list[E] = []
+        self._first = 0
+
+    def note(self, entry: E) -> None:
+        """Something about ``entry`` has changed."""
+        if len(self._entries) >= self.LIMIT:
+            # Marks keep the old list; so it is left alone.
+            self._entries = self._entries[self.LIMIT // 2 :]
+            self._first += self.LIMIT // 2
+        self._entries.append(entry)
+
+    def mark(self) -> Mark[E]:
+        """This moment."""
+        return Mark(self, self._entries, self._first, self._first + len(self._entries))
