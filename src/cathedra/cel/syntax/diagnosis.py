@@ -31,8 +31,9 @@ def diagnose(source: str, macros: MacroTable) -> list[Issue]:
         return [Issue(-1, message)]
     issues: list[Issue] = []
     try:
-        tokens = _tokens(source, issues)
-        whole = Recognizer(tokens, issues).read()
+        characters = list(source)
+        tokens = _tokens(source, characters, issues)
+        whole = Recognizer(characters, tokens, issues).read()
         _Reader(macros, issues).visit(whole.first)
     except Stopped:
         pass
@@ -54,7 +55,8 @@ _BEGUN: Final = re.compile(
 """The longest beginning of a token that never came to its end."""
 
 
-def _tokens(source: str, issues: list[Issue]) -> list[Token]:
+def _tokens(source: str, characters: list[str], issues: list[Issue]) -> list[Token]:
+    """All tokens; characters that belong to none become empty in ``characters``."""
     tokens: list[Token] = []
     start = 0
     while True:
@@ -65,6 +67,7 @@ def _tokens(source: str, issues: list[Issue]) -> list[Token]:
         begun = _BEGUN.match(source, reached)
         assert begun is not None
         start = min(begun.end() + 1, len(source))
+        characters[reached:start] = [""] * (start - reached)
         syntax_issue(issues, reached, f"token recognition error at: '{source[reached:start]}'")
 
 

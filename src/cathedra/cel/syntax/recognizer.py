@@ -28,7 +28,6 @@ END: Final = "<end of rule>"
 _RECOVERIES: Final = 30
 _SKIPPED: Final = 256
 _MAX_SYNTAX_ISSUES: Final = 100
-_MAX_PROBE: Final = 300
 
 _ORDER: Final = (
     EOF, "==", "!=", "in", "<", "<=", ">=", ">", "&&", "||", "[", "]", "{", "}", "(", ")", ".", ",", "-", "!", "?",
@@ -94,10 +93,13 @@ class Context:
 
 
 class Recognizer:
-    """One reading of ``tokens``, of which the last is the end of the text; finds go to ``issues``."""
+    """One reading of ``tokens``, of which the last is the end of the text; finds go to ``issues``.
 
-    def __init__(self, tokens: list[Token], issues: list[Issue]) -> None:
-        self.tokens, self.issues = tokens, issues
+    ``source`` is what the tokens were cut from, with the characters blotted out that belong to none.
+    """
+
+    def __init__(self, source: list[str], tokens: list[Token], issues: list[Issue]) -> None:
+        self.source, self.tokens, self.issues = source, tokens, issues
         self.at = 0
         self.state, self.next = "start", _EXPR
         self.follows: list[Set] = []
@@ -161,7 +163,7 @@ class Recognizer:
         at = min(at, len(self.tokens) - 1)
         if self.tokens[start].kind == EOF:
             return _Mistake(at, f"no viable alternative at input '{EOF}'")
-        read = "".join(token.text for token in self.tokens[start : at + 1] if token.kind != EOF)
+        read = "".join(self.source[self.tokens[start].start : self.tokens[at].end])
         if len(read) > 1 and read[1:] in ("true", "false", "null"):
             return _Mistake(at, f"mismatched input '{read[1:]}' expecting IDENTIFIER")
         return _Mistake(at, f"no viable alternative at input '{_escaped(read)}'")
@@ -333,15 +335,17 @@ class Recognizer:
                 self.sync_back("unary.! again", _EXPR)
                 if self.kind != "!":
                     break
-        elif self.kind == "-" and self.minus_is_operator():
+        elif self.kind == "-" and self.minus_stands_alone():
             it.kind = "negate"
             it.ops.append(self.match("-", "unary.-", _PRIMARY))
             while True:
                 self.sync_back("unary.- again", _PRIMARY)
                 if self.kind not in _PRIMARY:
                     raise self.no_alternative(self.at, self.at)
-                if self.kind != "-" or not self.minus_repeats():
+                if self.kind != "-":
                     break
+                if self.ahead(1) not in _PRIMARY:
+                    raise self.no_alternative(self.at, self.at + 1)
                 it.ops.append(self.match("-", "unary.-", _PRIMARY))
         elif self.kind in _EXPR:
             it.kind = "operand"
@@ -349,27 +353,13 @@ class Recognizer:
             raise self.no_alternative(self.at, self.at)
         it.first = self.call("member", self.member, "unary.member", _OVER)
 
-    def minus_is_operator(self) -> bool:
-        """A minus before a number belongs to the number, if the text goes on as an operand does."""
+    def minus_stands_alone(self) -> bool:
+        """Whether the minus here is an operator, and not the sign of the number behind it."""
         if self.ahead(1) in ("NUM_INT", "NUM_FLOAT"):
-            self.probe_operand()
             return False
         if self.ahead(1) not in _PRIMARY:
             raise self.no_alternative(self.at, self.at + 1)
         return True
-
-    def minus_repeats(self) -> bool:
-        if self.ahead(1) in ("NUM_INT", "NUM_FLOAT"):
-            self.probe_operand()
-        elif self.ahead(1) not in _PRIMARY:
-            raise self.no_alternative(self.at, self.at + 1)
-        return True
-
-    def probe_operand(self) -> None:
-        """What follows a negative number decides how it is read; so a mistake in it is noticed here, at the minus."""
-        dead = _Probe(self.tokens, self.at + 2).first_dead()
-        if dead is not None:
-            raise self.no_alternative(self.at, dead)
 
     def member(self, it: Context) -> None:
         it.kind = "primary of member"
@@ -529,53 +519,6 @@ class Recognizer:
         if signed:
             it.op = self.match("-", "literal.sign", frozenset((kind,)))
         it.id = self.match(kind, "literal.token", _OVER)
-
-
-class _Dead(Exception):
-    pass
-
-
-class _Probe(Recognizer):
-    """Reads ahead without repairing anything: is the rest of an operand right?"""
-
-    def __init__(self, tokens: list[Token], at: int) -> None:
-        super().__init__(tokens, [])
-        self.at = min(at, len(tokens) - 1)
-        self.depth = 0
-
-    def first_dead(self) -> int | None:
-        """The position of the token that cannot come there, None if there is none."""
-        try:
-            self.member_tail(Context("primary of member", self.token))
-        except _Mistake as mistake:
-            return mistake.at
-        except _Dead:
-            return self.at
-        except Stopped:
-            return None
-        return None
-
-    def probe_operand(self) -> None:
-        return
-
-    def count_recovery(self) -> None:
-        raise _Dead
-
-    def deleted(self) -> bool:
-        raise _Dead
-
-    def sync_back(self, state: str, allowed: Set) -> None:
-        if self.kind not in allowed:
-            raise _Dead
-
-    def call(self, rule: str, body: Callable[[Context], None], state: str, follow: Set) -> Context:
-        self.depth += 1
-        if self.depth > _MAX_PROBE * 10:
-            raise Stopped
-        context = Context(rule, self.token)
-        body(context)
-        self.depth -= 1
-        return context
 
 
 def syntax_issue(issues: list[Issue], offset: int, message: str) -> None:
