@@ -11,6 +11,7 @@ from cathedra.apiserver.admission.lifecycle import NamespaceLifecycle
 from cathedra.apiserver.admission.noderestriction import NodeRestriction
 from cathedra.apiserver.admission.plugin import AdmissionChain, AdmissionPlugin
 from cathedra.apiserver.admission.pods import DefaultTolerations, PodPriority, PodServiceAccount
+from cathedra.apiserver.admission.resourcequota import ResourceQuotaCheck
 from cathedra.apiserver.authorization.authorizer import AlwaysAllow, Authorizer, MastersOnly, Union
 from cathedra.apiserver.authorization.bootstrap.defaults import node_rules
 from cathedra.apiserver.authorization.node import NodeAuthorizer
@@ -48,4 +49,5 @@ def gatekeepers(registry: Registry, config: ServerConfig, gates: FeatureGates) -
     plugins += [PodPriority(registry), DefaultTolerations()]
     if rbac is not None:
         plugins.append(EscalationCheck(rbac, authorizer))
+    plugins.append(ResourceQuotaCheck(registry, gates))
     return Gatekeepers(authorizer, AdmissionChain(plugins))
