@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-__all__ = ["GROUP_NAMES", "ONLY_IN", "Fields", "fields_of", "group_version", "load"]
+__all__ = ["GROUP_NAMES", "ONLY_IN", "Fields", "fields_of", "group_version", "is_known", "load"]
 
 Fields = dict[str, dict[str, Any]]
 
@@ -169,6 +169,18 @@ def load() -> dict[str, dict[str, dict[str, Any]]]:
         # Not among the facts because they carry no markers; plain structs of three texts.
         facts["meta/v1"][name] = {"fields": {field: {"type": "string", "pb": i} for i, field in enumerate(names, 1)}}
     return facts
+
+
+def is_known(type_name: str, json_name: str, release: str) -> bool:
+    """Whether a release (as ``1.36``) has that field."""
+    first, last = ONLY_IN.get((type_name, json_name), ("", ""))
+    if first and _order(release) < _order(first):
+        return False
+    return not (last and _order(release) > _order(last))
+
+
+def _order(release: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in release.split("."))
 
 
 def group_version(package: str) -> str:

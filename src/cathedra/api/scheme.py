@@ -12,7 +12,8 @@ from typing import NamedTuple
 from cathedra.api.core.index import KINDS
 from cathedra.api.struct import KubeStruct
 
-__all__ = ["GroupResource", "GroupVersionKind", "GroupVersionResource", "UnknownKind", "kind_of", "type_of"]
+__all__ = ["GroupResource", "GroupVersionKind", "GroupVersionResource", "UnknownKind"]
+__all__ += ["is_registered", "kind_of", "type_of"]
 
 
 class UnknownKind(LookupError):
@@ -75,6 +76,11 @@ def type_of(gvk: GroupVersionKind) -> type[KubeStruct]:
     module, _, name = home.partition(":")
     found: type[KubeStruct] = getattr(importlib.import_module(module), name)
     return found
+
+
+def is_registered(gvk: GroupVersionKind) -> bool:
+    """Whether there is such a built-in kind."""
+    return gvk.kind in KINDS.get(gvk.api_version, {})
 
 
 @cache

@@ -158,7 +158,7 @@ class _Shapes:
         for json_name, described_field in described["fields"].items():
             if described_field.get("inline"):
                 shape.fields |= self.of(described_field["type"].lstrip("*")).fields
-            elif _is_known(name, json_name, self._release):
+            elif facts.is_known(name, json_name, self._release):
                 shape.fields[json_name] = self.of(described_field["type"])
         return shape
 
@@ -202,14 +202,3 @@ class _Shapes:
                 return _shapes(package, self._release).struct(name)
         # Without facts: kept as it comes.
         return Shape(Form.OPAQUE, go)
-
-
-def _order(release: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in release.split("."))
-
-
-def _is_known(type_name: str, json_name: str, release: str) -> bool:
-    first, last = facts.ONLY_IN.get((type_name, json_name), ("", ""))
-    if first and _order(release) < _order(first):
-        return False
-    return not (last and _order(release) > _order(last))

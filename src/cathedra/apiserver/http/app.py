@@ -15,9 +15,10 @@ from cathedra.apiserver.http.discovery import Discovery
 from cathedra.apiserver.http.information import Information
 from cathedra.apiserver.http.path import parse_path
 from cathedra.apiserver.http.proxy import Proxy
+from cathedra.apiserver.http.render import in_form_of
 from cathedra.apiserver.http.request import ClientGone, Receive, Request, Scope, Send
 from cathedra.apiserver.http.resources import ResourceHandler, wrong_method
-from cathedra.apiserver.http.response import Response, send_response, status_response, text_response
+from cathedra.apiserver.http.response import JSON, Response, send_response, status_response, text_response
 from cathedra.apiserver.storage.protocol import StorageError
 from cathedra.apiserver.verbs.world import World
 
@@ -66,6 +67,8 @@ class Application:
             LOG.error("the store failed: %s", error)
             response = status_response(internal_error(str(error)))
         if response is not None:
+            if response.status >= 400 and response.content_type == JSON:
+                response = in_form_of(response, dict(scope["headers"]).get(b"accept", b"").decode("latin-1"))
             await send_response(send, response, audit_id=audit_id, head=scope["method"] == "HEAD")
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send, audit_id: bytes) -> Response | None:

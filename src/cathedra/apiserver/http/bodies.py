@@ -8,7 +8,9 @@ import msgspec
 
 from cathedra.api.core.meta_v1 import DeleteOptions
 from cathedra.api.decoding import DecodeError, decode_json, read_envelope, yaml_to_json
-from cathedra.api.scheme import GroupVersionKind, UnknownKind, type_of
+from cathedra.api.gates import NEWEST
+from cathedra.api.protobuf import has_message
+from cathedra.api.scheme import GroupVersionKind, is_registered, type_of
 from cathedra.api.status import StatusError, bad_request, failure
 from cathedra.api.struct import from_dict
 from cathedra.apiserver.http.request import Request
@@ -27,11 +29,12 @@ __all__ = [
 JSON: Final = "application/json"
 YAML: Final = "application/yaml"
 PROTOBUF: Final = "application/vnd.kubernetes.protobuf"
-PROTOBUF_MAGIC: Final = b"k8s\x00"
 
 
-def media_type(request: Request) -> str:
+def media_type(request: Request, *, protobuf: bool = True) -> str:
     """The media type of the body without its parameters; JSON if none is given.
+
+    Without ``protobuf`` that form is not understood: custom resources have none.
 
     Raises:
         StatusError: 415, bodies of that type are not understood.
@@ -39,12 +42,13 @@ def media_type(request: Request) -> str:
     given = request.header(b"content-type").partition(";")[0].strip().lower()
     if not given or given == JSON:
         return JSON
-    if given in {YAML, PROTOBUF}:
+    accepted = (JSON, YAML, PROTOBUF) if protobuf else (JSON, YAML)
+    if given in accepted:
         return given
     raise failure(
         415,
         "UnsupportedMediaType",
-        f"the body of the request was in an unknown format - accepted media types include: {JSON}, {YAML}, {PROTOBUF}",
+        f"the body of the request was in an unknown format - accepted media types include: {', '.join(accepted)}",
     )
 
 
@@ -70,18 +74,18 @@ async def decode_object(request: Request, call: Call, kind: GroupVersionKind | N
     Raises:
         StatusError: 400 or 415, it cannot be understood.
     """
-    media = media_type(request)
-    raw = await request.body()
     expected = kind or call.gvk
     target = type_of(kind) if kind else call.version.type
+    media = media_type(request, protobuf=has_message(target))
+    raw = await request.body()
     if media == PROTOBUF:
         from cathedra.apiserver.http.protobuf import from_protobuf
 
-        return from_protobuf(raw, expected, target)
+        return from_protobuf(raw, expected, target, call.release)
     try:
         if media == YAML:
             raw = yaml_to_json(raw)
-        read_envelope(raw, expected.kind).check(expected, _is_registered)
+        read_envelope(raw, expected.kind).check(expected, is_registered)
     except DecodeError as error:
         raise bad_request(str(error)) from None
     try:
@@ -98,14 +102,6 @@ def _unfit(expected: GroupVersionKind, text: str) -> StatusError:
     return bad_request(f'{kind} in version "{expected.version}" cannot be handled as a {kind}: {text}')
 
 
-def _is_registered(kind: GroupVersionKind) -> bool:
-    try:
-        type_of(kind)
-    except UnknownKind:
-        return False
-    return True
-
-
 async def decode_delete_options(request: Request) -> DeleteOptions:
     """Deletion options from the body or, without one, from the query.
 
@@ -118,7 +114,8 @@ async def decode_delete_options(request: Request) -> DeleteOptions:
         if media == PROTOBUF:
             from cathedra.apiserver.http.protobuf import from_protobuf
 
-            decoded: DeleteOptions = from_protobuf(raw, GroupVersionKind("", "v1", "DeleteOptions"), DeleteOptions)
+            gvk = GroupVersionKind("", "v1", "DeleteOptions")
+            decoded: DeleteOptions = from_protobuf(raw, gvk, DeleteOptions, NEWEST)
             return decoded
         try:
             value = load_values(raw, media)

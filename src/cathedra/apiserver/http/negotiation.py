@@ -39,18 +39,29 @@ class _Clause:
 
 
 @lru_cache(maxsize=512)
-def negotiate(accept: str, *, transforms: bool = True, streaming: bool = False, listing: bool = False) -> Form:
+def negotiate(
+    accept: str,
+    *,
+    transforms: bool = True,
+    streaming: bool = False,
+    listing: bool = False,
+    protobuf: bool = True,
+) -> Form:
     """The best form that the ``Accept`` header allows; ``listing`` only widens what a refusal offers.
+
+    Without ``protobuf`` that form is not offered: custom resources have none.
 
     Raises:
         StatusError: 406, nothing that can be served is acceptable.
     """
     if not accept:
         return JSON_FORM
-    offered = (JSON_TYPE,) if streaming else (JSON_TYPE, YAML_TYPE, PROTOBUF_TYPE)
+    everything = (JSON_TYPE, YAML_TYPE, PROTOBUF_TYPE) if protobuf else (JSON_TYPE, YAML_TYPE)
+    offered = tuple(kind for kind in everything if not streaming or kind != YAML_TYPE)
     known = False
     for clause in _clauses(accept):
         media_type = offered[0] if clause.media_type == "*/*" else clause.media_type
+        known = known or (media_type in everything and media_type not in offered)
         if media_type not in offered or clause.quality == 0:
             continue
         wanted = clause.parameters.get("as", "")
@@ -61,9 +72,11 @@ def negotiate(accept: str, *, transforms: bool = True, streaming: bool = False, 
         if transforms and wanted in _TRANSFORMS and group == "meta.k8s.io" and version in {"v1", "v1beta1"}:
             return Form(media_type, wanted, version)
     if known:
-        message = f"only the following media types are accepted: {', '.join(offered)}"
+        names = [f"{kind};stream=watch" for kind in offered] if streaming else list(offered)
+        message = f"only the following media types are accepted: {', '.join(names)}"
         raise failure(406, "NotAcceptable", message)
-    names = [*offered, *(f"{kind};stream=watch" for kind in offered if listing and kind != YAML_TYPE)]
+    streams = (f"{kind};stream=watch" for kind in everything if (listing or streaming) and kind != YAML_TYPE)
+    names = [*everything, *streams]
     message = f"406: Not Acceptable\n\nAvailable representations: {', '.join(names)}"
     raise failure(406, "NotAcceptable", message, StatusDetails())
 

@@ -7,15 +7,19 @@ from typing import Any
 
 import msgspec
 
-from cathedra.api.struct import encode
+from cathedra.api.core.meta_v1 import ListMeta
+from cathedra.api.protobuf import wrap
+from cathedra.api.status import StatusError
+from cathedra.api.struct import encode, from_dict
 from cathedra.apiserver.http import tables
-from cathedra.apiserver.http.negotiation import JSON_TYPE, PROTOBUF_TYPE, YAML_TYPE, Form
+from cathedra.apiserver.http.negotiation import JSON_TYPE, PROTOBUF_TYPE, YAML_TYPE, Form, negotiate
+from cathedra.apiserver.http.protobuf import list_to_protobuf, to_protobuf
 from cathedra.apiserver.http.response import JSON, Response
 from cathedra.apiserver.registry.entry import Entry
 from cathedra.apiserver.request import Call
 from cathedra.apiserver.verbs.read import Listing
 
-__all__ = ["formatted", "render_list", "render_object", "render_plain", "warning_headers"]
+__all__ = ["formatted", "in_form_of", "render_list", "render_object", "render_plain", "warning_headers"]
 
 
 def render_object(
@@ -24,6 +28,8 @@ def render_object(
     """One object."""
     headers = warning_headers(call.warnings)
     if not form.transform:
+        if form.media_type == PROTOBUF_TYPE:
+            return _protobuf(wrap(call.gvk, entry.message(call.version)), status, headers)
         body = call.prefix + entry.body(call.version)[1:]
         return formatted(body, form, status, headers)
     if form.transform == "Table":
@@ -58,6 +64,9 @@ def render_list(call: Call, listing: Listing, form: Form, *, include: str = "", 
         )
         return formatted(body, form, 200, headers)
     version = call.version
+    if form.media_type == PROTOBUF_TYPE:
+        messages = (entry.message(version) for entry in listing.entries)
+        return _protobuf(list_to_protobuf(call.gvk, from_dict(ListMeta, metadata), messages), 200, headers)
     kind = call.definition.kind
     head = f'{{"kind":"{kind}List","apiVersion":"{call.api_version}","metadata":'.encode() + encode(metadata)
     items_json = b",".join([entry.body(version) for entry in listing.entries])
@@ -78,15 +87,21 @@ def formatted(body: bytes, form: Form, status: int, headers: tuple[tuple[bytes, 
 
         text = yaml.dump(msgspec.json.decode(body), Dumper=yaml.CSafeDumper, allow_unicode=True, sort_keys=True)
         return Response(status, text.encode(), b"application/yaml", headers)
-    return _protobuf(body, status, headers)
+    return _protobuf(to_protobuf(body), status, headers)
 
 
-def _protobuf(body: bytes, status: int, headers: tuple[tuple[bytes, bytes], ...]) -> Response:
-    from cathedra.apiserver.http.protobuf import to_protobuf
+def in_form_of(response: Response, accept: str) -> Response:
+    """A failure in the form that the client asked for; JSON if that cannot be had."""
+    if not response.body.startswith(b'{"kind":"Status"'):
+        return response
+    try:
+        form = negotiate(accept, transforms=False)
+    except StatusError:
+        return response
+    return formatted(response.body, form, response.status, response.headers)
 
-    encoded = to_protobuf(body)
-    if encoded is None:
-        return Response(status, body, JSON, headers)
+
+def _protobuf(encoded: bytes, status: int, headers: tuple[tuple[bytes, bytes], ...]) -> Response:
     return Response(status, encoded, PROTOBUF_TYPE.encode(), headers)
 
 

@@ -7,17 +7,19 @@ from typing import Any, Final
 
 from cathedra.api.core.meta_v1 import DeleteOptions, StatusDetails
 from cathedra.api.field import ErrorList
+from cathedra.api.protobuf import has_message
 from cathedra.api.scheme import GroupResource, GroupVersionKind
 from cathedra.api.status import StatusError, bad_request, failure, invalid
 from cathedra.apiserver.authorization.authorizer import Attributes, refusal
 from cathedra.apiserver.catalog import Catalog
 from cathedra.apiserver.http import render
 from cathedra.apiserver.http.bodies import decode_delete_options, decode_object, integer, load_values
-from cathedra.apiserver.http.negotiation import Form, fit_for_object, negotiate
+from cathedra.apiserver.http.negotiation import PROTOBUF_TYPE, Form, fit_for_object, negotiate
 from cathedra.apiserver.http.options import check_dry_run, list_options, write_query
 from cathedra.apiserver.http.path import Target
+from cathedra.apiserver.http.protobuf import not_marshalable
 from cathedra.apiserver.http.request import Request, Send
-from cathedra.apiserver.http.response import Response, json_response, status_response, text_response
+from cathedra.apiserver.http.response import Response, status_response, text_response
 from cathedra.apiserver.http.streaming import WatchStream, send_error_stream
 from cathedra.apiserver.http.tables import check_include
 from cathedra.apiserver.patches.duplicates import repeated_fields, repeated_yaml_keys
@@ -197,7 +199,9 @@ class ResourceHandler:
         )
 
     async def _watch(self, request: Request, call: Call, send: Send, audit_id: bytes) -> None:
-        form = negotiate(request.header(b"accept"), streaming=True)
+        form = negotiate(request.header(b"accept"), streaming=True, protobuf=has_message(call.version.type))
+        if form.media_type == PROTOBUF_TYPE and form.transform == "Table":
+            raise not_marshalable(f"{form.version}.Table")
         options = list_options(request)
         bookmarks = request.flag("allowWatchBookmarks")
         send_initial = _send_initial(request, options.resource_version_match)
@@ -209,7 +213,7 @@ class ResourceHandler:
         except StatusError as error:
             if not error.is_expired:
                 raise
-            await send_error_stream(send, error, audit_id)
+            await send_error_stream(send, error, form, audit_id)
             return
         stream = WatchStream(
             call,
@@ -236,7 +240,8 @@ class ResourceHandler:
         if call.subresource or call.resource == GroupResource("", "bindings"):
             kind = _POSTED.get(call.subresource, _BINDING)
             outcome = await connect_create(self._world, call, await decode_object(request, call, kind))
-            return json_response({"kind": "Status", "apiVersion": "v1"} | _plain(outcome), 201)
+            status = {"kind": "Status", "apiVersion": "v1"} | _plain(outcome)
+            return render.render_plain(status, dataclasses.replace(form, transform=""), status=201)
         if call.name:
             raise wrong_method()
         obj = call.version.to_hub(await decode_object(request, call))
@@ -334,7 +339,11 @@ class ResourceHandler:
 
     @staticmethod
     def _form(request: Request, call: Call) -> Form:
-        return negotiate(request.header(b"accept"), listing=call.verb in {"list", "watch"})
+        return negotiate(
+            request.header(b"accept"),
+            listing=call.verb in {"list", "watch"},
+            protobuf=has_message(call.version.type),
+        )
 
 
 def _addressable(target: Target, *, namespaced: bool) -> bool:

@@ -7,10 +7,12 @@ import contextlib
 from collections.abc import Callable
 from typing import Any, Final
 
+from cathedra.api.protobuf import watch_frame, wrap
 from cathedra.api.status import StatusError
 from cathedra.api.struct import encode
 from cathedra.apiserver.http import tables
-from cathedra.apiserver.http.negotiation import Form
+from cathedra.apiserver.http.negotiation import PROTOBUF_TYPE, Form
+from cathedra.apiserver.http.protobuf import to_protobuf
 from cathedra.apiserver.http.request import Receive, Send
 from cathedra.apiserver.registry.watching import Seen
 from cathedra.apiserver.request import Call
@@ -19,11 +21,7 @@ from cathedra.apiserver.verbs.read import WatchStart
 __all__ = ["WatchStream", "send_error_stream"]
 
 BOOKMARK_SECONDS: Final = 60.0
-_HEADERS: Final = [
-    (b"cache-control", b"no-cache, private"),
-    (b"content-type", b"application/json"),
-    (b"transfer-encoding", b"chunked"),
-]
+_STREAMED_PROTOBUF: Final = f"{PROTOBUF_TYPE};stream=watch".encode()
 INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
 
 
@@ -53,6 +51,7 @@ class WatchStream:
         self._revision = revision
         self._now = now
         self._rows = 0
+        self._protobuf = form.media_type == PROTOBUF_TYPE
 
     async def run(self, send: Send, receive: Receive, audit_id: bytes) -> None:
         """Stream until the client goes, the time is over, or the server ends the watch."""
@@ -61,7 +60,7 @@ class WatchStream:
         timer = loop.call_later(self._timeout, watcher.end)
         gone = asyncio.create_task(_disconnected(receive, watcher.close), name="watch disconnect")
         try:
-            await send({"type": "http.response.start", "status": 200, "headers": [(b"audit-id", audit_id), *_HEADERS]})
+            await send({"type": "http.response.start", "status": 200, "headers": _headers(self._form, audit_id)})
             await self._send_initial(send)
             while True:
                 batch = await self._next_batch()
@@ -100,13 +99,15 @@ class WatchStream:
     def _line(self, seen: Seen) -> bytes:
         call, entry = self._call, seen.entry
         if not self._form.transform:
+            if self._protobuf:
+                return watch_frame(seen.type.value, wrap(call.gvk, entry.message(call.version)))
             body = entry.body(call.version)
             return b"".join((b'{"type":"', seen.type.value.encode(), b'","object":', call.prefix, body[1:], b"}\n"))
         if self._form.transform == "Table":
             row = tables.row(call, entry, self._include, self._now(), self._form.version)
             return self._table_line(seen.type.value, row, entry.object.metadata.resource_version)
         shown = tables.partial(entry, call, self._form.version)
-        return encode({"type": seen.type.value, "object": shown}) + b"\n"
+        return _event(self._form, seen.type.value, encode(shown))
 
     def _table_line(self, kind: str, row: dict[str, Any], revision: str) -> bytes:
         from msgspec import Raw
@@ -144,16 +145,32 @@ class WatchStream:
             from cathedra.api.struct import replace
 
             marked = replace(empty, metadata=ObjectMeta(resource_version=str(revision), annotations=annotations or {}))
-            body = self._call.prefix + encode(marked)[1:]
-            return b'{"type":"BOOKMARK","object":' + body + b"}\n"
-        return encode({"type": "BOOKMARK", "object": shown}) + b"\n"
+            return _event(self._form, "BOOKMARK", self._call.prefix + encode(marked)[1:])
+        return _event(self._form, "BOOKMARK", encode(shown))
 
 
-async def send_error_stream(send: Send, error: StatusError, audit_id: bytes) -> None:
+async def send_error_stream(send: Send, error: StatusError, form: Form, audit_id: bytes) -> None:
     """A watch that begins too late: HTTP 200, one ERROR event, the end."""
-    await send({"type": "http.response.start", "status": 200, "headers": [(b"audit-id", audit_id), *_HEADERS]})
-    line = encode({"type": "ERROR", "object": error.to_json()}) + b"\n"
-    await send({"type": "http.response.body", "body": line, "more_body": False})
+    await send({"type": "http.response.start", "status": 200, "headers": _headers(form, audit_id)})
+    event = _event(form, "ERROR", encode(error.to_json()))
+    await send({"type": "http.response.body", "body": event, "more_body": False})
+
+
+def _headers(form: Form, audit_id: bytes) -> list[tuple[bytes, bytes]]:
+    protobuf = form.media_type == PROTOBUF_TYPE
+    return [
+        (b"audit-id", audit_id),
+        (b"cache-control", b"no-cache, private"),
+        (b"content-type", _STREAMED_PROTOBUF if protobuf else b"application/json"),
+        (b"transfer-encoding", b"chunked"),
+    ]
+
+
+def _event(form: Form, kind: str, body: bytes) -> bytes:
+    """One event around an object's JSON, kind and apiVersion included."""
+    if form.media_type == PROTOBUF_TYPE:
+        return watch_frame(kind, to_protobuf(body))
+    return b"".join((b'{"type":"', kind.encode(), b'","object":', body, b"}\n"))
 
 
 async def _disconnected(receive: Receive, close: Callable[[], None]) -> None:

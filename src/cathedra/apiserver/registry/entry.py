@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from cathedra.api.definition import VersionDefinition
+from cathedra.api.protobuf import encode_message
 from cathedra.api.struct import encode, replace
 
 __all__ = ["Entry", "split_key"]
@@ -22,7 +23,7 @@ def split_key(key: str) -> tuple[str, str]:
 class Entry:
     """One object as it was after one write. ``key`` is ``namespace/name``, or the name in cluster scope."""
 
-    __slots__ = ("_bodies", "_views", "key", "object", "revision")
+    __slots__ = ("_bodies", "_messages", "_views", "key", "object", "revision")
 
     def __init__(self, key: str, obj: Any, revision: int) -> None:
         self.key = key
@@ -30,6 +31,7 @@ class Entry:
         self.revision = revision
         self._views: dict[type, Any] | None = None
         self._bodies: dict[type, bytes] = {}
+        self._messages: dict[type, bytes] | None = None
 
     def __repr__(self) -> str:
         return f"Entry({self.key!r}, revision={self.revision})"
@@ -50,6 +52,15 @@ class Entry:
         found = self._bodies.get(version.type)
         if found is None:
             found = self._bodies[version.type] = encode(self.view(version))
+        return found
+
+    def message(self, version: VersionDefinition) -> bytes:
+        """The bare protobuf message in that version; encoded once."""
+        if self._messages is None:
+            self._messages = {}
+        found = self._messages.get(version.type)
+        if found is None:
+            found = self._messages[version.type] = encode_message(self.view(version))
         return found
 
     def keep_body(self, kind: type, body: bytes) -> None:

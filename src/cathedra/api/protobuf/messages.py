@@ -1,0 +1,313 @@
+"""Structs as protobuf messages: codecs put together once per type from field numbers and annotations.
+
+What the generated Go encoders do is what clients expect: fields in ascending order, every non-pointer field written
+even when it is empty, maps sorted by key. Structs that Go embeds with a number (``VolumeSource`` in ``Volume``) are
+messages of their own on the wire while their attributes stand directly in our struct.
+"""
+
+from __future__ import annotations
+
+import types
+import typing
+from collections.abc import Callable, Hashable
+from functools import cache
+from typing import Any, Final, TypeVar
+
+from cathedra.api import facts
+from cathedra.api.gates import NEWEST
+from cathedra.api.protobuf import scalars
+from cathedra.api.protobuf.scalars import Scalar
+from cathedra.api.protobuf.schemas import SCHEMA
+from cathedra.api.protobuf.wire import LENGTH, VARINT, ProtobufError, delimited, fields, read_varint, tag
+from cathedra.api.struct import Int32, Int64, KubeStruct, MicroTime, Quantity, RawJSON, Time, json_names
+
+__all__ = ["decode_message", "encode_message", "has_message"]
+
+S = TypeVar("S", bound=KubeStruct)
+
+Values = dict[str, Any]
+Writer = Callable[[Any], bytes]
+"""Object → one of its fields, tag and all; empty if it is absent."""
+Taker = Callable[[Values, Any], None]
+"""Enters one occurrence of a field."""
+
+_SCALARS: Final[dict[Any, Scalar]] = {
+    str: scalars.STRING,
+    bytes: scalars.BYTES,
+    bool: scalars.BOOL,
+    Int32: scalars.INT32,
+    Int64: scalars.INT64,
+    int: scalars.INT64,
+    float: scalars.FLOAT,
+    Time: scalars.TIME,
+    MicroTime: scalars.MICRO_TIME,
+    Quantity: scalars.QUANTITY,
+    RawJSON: scalars.RAW,
+    int | str: scalars.INT_OR_STRING,
+}
+_EMPTY: Final = Scalar(LENGTH, lambda value: b"\0", lambda data: RawJSON(b"{}"), None)
+_OPAQUE: Final = {"JSONSchemaProps": SCHEMA, "CustomResourceSubresourceStatus": _EMPTY}
+"""What our structs keep as opaque JSON although it is a message."""
+_KEYS_AND_VALUES: Final = "map entry"
+
+
+def encode_message(obj: KubeStruct) -> bytes:
+    """``obj`` as a bare message, byte for byte as Kubernetes' encoders write it."""
+    return _codec(type(obj), NEWEST).encode(obj)
+
+
+def decode_message(kind: type[S], data: bytes, release: str = NEWEST) -> S:
+    """The object that a bare message spells; fields that the release does not know are dropped.
+
+    Raises:
+        ProtobufError: the bytes are no such message.
+    """
+    decoded: S = _codec(kind, release).decode(data)
+    return decoded
+
+
+def has_message(kind: type[KubeStruct]) -> bool:
+    """Whether the type has a protobuf form: every built-in one has, custom resources have none."""
+    return kind.__name__ in facts.load().get(_package(kind), {})
+
+
+class _Codec:
+    """How one struct is written and read."""
+
+    def __init__(self, kind: Any, release: str) -> None:
+        self._kind = kind
+        self._name: str = kind.__name__
+        self._release = release
+        self._writers: tuple[Writer, ...] = ()
+        self._takers: dict[int, Taker] = {}
+        self._finishers: dict[str, Callable[[Any], Any]] = {}
+        self._names: dict[int, str] = {}
+
+    def fill(self) -> None:
+        """Put the parts together; separate from making, because types may contain themselves."""
+        hints = typing.get_type_hints(self._kind, include_extras=True)
+        attributes = {name: attribute for attribute, name in json_names(self._kind).items()}
+        self._add(_package(self._kind), self._name, attributes, hints)
+
+    def encode(self, obj: Any) -> bytes:
+        return b"".join([write(obj) for write in self._writers])
+
+    def decode(self, data: bytes) -> Any:
+        values: Values = {}
+        self.scan(data, values)
+        for name, finish in self._finishers.items():
+            if name in values:
+                values[name] = finish(values[name])
+        return self._kind(**values)
+
+    def scan(self, data: bytes, values: Values) -> None:
+        """Enter the fields of a message into ``values``, yet unfinished."""
+        takers = self._takers
+        for key, value in fields(data, self._name):
+            take = takers.get(key)
+            if take is not None:
+                take(values, value)
+            elif key >> 3 in self._names:
+                raise ProtobufError(f"proto: wrong wireType = {key & 7} for field {self._names[key >> 3]}")
+
+    def _add(self, package: str, name: str, attributes: dict[str, str], hints: dict[str, Any]) -> None:
+        described = _described(package, name)
+        writers: list[Writer] = []
+        for json_name, fact in sorted(described.items(), key=lambda item: item[1].get("pb", 0)):
+            number = fact.get("pb")
+            if not number:
+                continue
+            if fact.get("inline"):
+                writers.append(self._embed(package, number, fact["type"], attributes, hints))
+                continue
+            attribute = attributes[json_name]
+            writers.append(self._field(number, attribute, fact["type"], hints[attribute]))
+            if facts.is_known(name, json_name, self._release):
+                self._names[number] = _go_name(json_name)
+            else:
+                self._takers = {key: take for key, take in self._takers.items() if key >> 3 != number}
+        self._writers = tuple(writers)
+
+    def _embed(self, package: str, number: int, name: str, attributes: dict[str, str], hints: dict[str, Any]) -> Writer:
+        """A message on the wire whose fields are the outer struct's own."""
+        inner = _Codec(self._kind, self._release)
+        inner._add(package, name, attributes, hints)
+        self._names[number] = name
+        self._takers[number << 3 | LENGTH] = lambda values, data: inner.scan(data, values)
+        self._finishers |= inner._finishers
+        start = tag(number, LENGTH)
+        return lambda obj: start + delimited(inner.encode(obj))
+
+    def _field(self, number: int, attribute: str, go: str, hint: Any) -> Writer:
+        hint = _without_none(hint)
+        origin = typing.get_origin(hint)
+        if origin is tuple and go.lstrip("*").startswith("[]"):
+            return self._repeated(number, attribute, self._scalar(typing.get_args(hint)[0], go.lstrip("*")[2:]))
+        if origin is dict:
+            _, _, value_go = go.partition("]")
+            return self._map(number, attribute, self._scalar(typing.get_args(hint)[1], value_go))
+        if isinstance(hint, type) and issubclass(hint, KubeStruct):
+            return self._message(number, attribute, hint, optional=go.startswith("*"))
+        return self._single(number, attribute, self._scalar(hint, go), optional=go.startswith("*") or hint is bytes)
+
+    def _scalar(self, hint: Any, go: str) -> Scalar:
+        hint = _without_none(hint)
+        opaque = _OPAQUE.get(go.lstrip("*"))
+        if opaque is not None and hint is RawJSON:
+            return opaque
+        if hint in _SCALARS:
+            return _SCALARS[hint]
+        if typing.get_origin(hint) is tuple:
+            # A list under a name of its own (``ExtraValue``) is a message with the list as field 1.
+            return _wrapped_list(self._scalar(typing.get_args(hint)[0], ""))
+        codec = _codec(hint, self._release)
+        return Scalar(LENGTH, lambda value: delimited(codec.encode(value)), codec.decode, hint())
+
+    def _single(self, number: int, attribute: str, scalar: Scalar, *, optional: bool) -> Writer:
+        start, write, read = tag(number, scalar.wire_type), scalar.write, scalar.read
+        self._takers[number << 3 | scalar.wire_type] = lambda values, value: values.__setitem__(attribute, read(value))
+        if optional:
+
+            def write_present(obj: Any) -> bytes:
+                value = getattr(obj, attribute)
+                return start + write(value) if value is not None and value != b"" else b""
+
+            return write_present
+        if scalar is not scalars.STRING:
+            return lambda obj: start + write(getattr(obj, attribute))
+        empty = start + b"\0"
+
+        def write_text(obj: Any) -> bytes:
+            value = getattr(obj, attribute)
+            return start + write(value) if value else empty
+
+        return write_text
+
+    def _message(self, number: int, attribute: str, kind: Any, *, optional: bool) -> Writer:
+        codec = _codec(kind, self._release)
+        start = tag(number, LENGTH)
+
+        def take(values: Values, data: bytes) -> None:
+            # A message that comes in parts is the message of the parts put together.
+            values[attribute] = values.get(attribute, b"") + data
+
+        self._takers[number << 3 | LENGTH] = take
+        self._finishers[attribute] = codec.decode
+
+        def write(obj: Any) -> bytes:
+            value = getattr(obj, attribute)
+            if value is None:
+                return b"" if optional else start + b"\0"
+            return start + delimited(codec.encode(value))
+
+        return write
+
+    def _repeated(self, number: int, attribute: str, scalar: Scalar) -> Writer:
+        start, write, read = tag(number, scalar.wire_type), scalar.write, scalar.read
+        self._takers[number << 3 | scalar.wire_type] = lambda values, value: values.setdefault(attribute, []).append(
+            read(value)
+        )
+        if scalar.wire_type == VARINT:
+            self._takers[number << 3 | LENGTH] = lambda values, data: values.setdefault(attribute, []).extend(
+                map(read, _packed(data))
+            )
+        self._finishers[attribute] = tuple
+
+        def write_all(obj: Any) -> bytes:
+            value = getattr(obj, attribute)
+            return b"".join([start + write(element) for element in value]) if value else b""
+
+        return write_all
+
+    def _map(self, number: int, attribute: str, scalar: Scalar) -> Writer:
+        start = tag(number, LENGTH)
+        key_start, value_start = tag(1, LENGTH), tag(2, scalar.wire_type)
+        key_tag, value_tag = 1 << 3 | LENGTH, 2 << 3 | scalar.wire_type
+        write_key, read_key = scalars.STRING.write, scalars.STRING.read
+        write, read, zero = scalar.write, scalar.read, scalar.zero
+
+        def take(values: Values, data: bytes) -> None:
+            key, value = "", zero
+            for found, content in fields(data, _KEYS_AND_VALUES):
+                if found == key_tag:
+                    key = read_key(content)
+                elif found == value_tag:
+                    value = read(content)
+            values.setdefault(attribute, {})[key] = value
+
+        def write_all(obj: Any) -> bytes:
+            entries = getattr(obj, attribute)
+            if not entries:
+                return b""
+            return b"".join(
+                [
+                    start + delimited(key_start + write_key(key) + value_start + write(value))
+                    for key, value in sorted(entries.items(), key=_by_bytes)
+                ]
+            )
+
+        self._takers[number << 3 | LENGTH] = take
+        return write_all
+
+
+def _codec(kind: Any, release: str) -> _Codec:
+    codec = _made(kind, release)
+    if not codec._names:
+        codec.fill()
+    return codec
+
+
+@cache
+def _made(kind: Hashable, release: str) -> _Codec:
+    return _Codec(kind, release)
+
+
+def _package(kind: type[KubeStruct]) -> str:
+    """The package of the facts that describe a struct."""
+    home = kind.__module__.rpartition(".")[2]
+    return "resource/v1" if home == "resource" else home.replace("_", "/")
+
+
+def _described(package: str, name: str) -> facts.Fields:
+    """The fields of a type; older versions of a group borrow some types from its v1."""
+    types_ = facts.load()
+    if name not in types_[package]:
+        package = f"{package.partition('/')[0]}/v1"
+    return facts.fields_of(package, name)
+
+
+def _without_none(hint: Any) -> Any:
+    if typing.get_origin(hint) not in (types.UnionType, typing.Union):
+        return hint
+    kept = [part for part in typing.get_args(hint) if part is not types.NoneType]
+    return kept[0] if len(kept) == 1 else int | str
+
+
+def _go_name(json_name: str) -> str:
+    return "ObjectMeta" if json_name == "metadata" else json_name[:1].upper() + json_name[1:]
+
+
+def _by_bytes(entry: tuple[str, Any]) -> bytes:
+    """Go orders texts by their bytes."""
+    return entry[0].encode("utf-8", "surrogatepass")
+
+
+def _wrapped_list(element: Scalar) -> Scalar:
+    start = tag(1, element.wire_type)
+
+    def write(values: tuple[Any, ...]) -> bytes:
+        return delimited(b"".join([start + element.write(value) for value in values]))
+
+    def read(data: bytes) -> tuple[Any, ...]:
+        wanted = 1 << 3 | element.wire_type
+        return tuple(element.read(value) for key, value in fields(data, "list") if key == wanted)
+
+    return Scalar(LENGTH, write, read, ())
+
+
+def _packed(data: bytes) -> list[int]:
+    position, found = 0, []
+    while position < len(data):
+        value, position = read_varint(data, position)
+        found.append(value)
+    return found
