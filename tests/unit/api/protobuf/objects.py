@@ -8,7 +8,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from cathedra.api.struct import Int32, Int64, KubeStruct, MicroTime, Quantity, RawJSON, Time
+from cathedra.api import facts
+from cathedra.api.gates import NEWEST
+from cathedra.api.struct import Int32, Int64, KubeStruct, MicroTime, Quantity, RawJSON, Time, json_names
 
 _DEPTH = 5
 _TEXTS = st.text(st.characters(codec="utf-8", exclude_categories=("Cs",)), max_size=6)
