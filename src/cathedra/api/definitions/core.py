@@ -66,6 +66,14 @@ class EventStrategy(Strategy[core_v1.Event]):
         return errors
 
 
+class NodeStrategy(SpecStrategy[core_v1.Node]):
+    """A node agent registers its node together with the status: unlike others, this one is kept on create."""
+
+    def prepare_create(self, obj: core_v1.Node, context: RequestContext) -> core_v1.Node:
+        """The status stays."""
+        return obj
+
+
 def core_definitions() -> tuple[ResourceDefinition[Any], ...]:
     """The core group's kinds besides pods, with leases, endpoint slices and new-style events beside them."""
     return (
@@ -83,6 +91,7 @@ def core_definitions() -> tuple[ResourceDefinition[Any], ...]:
             core_v1.Node,
             "nodes",
             namespaced=False,
+            strategy=NodeStrategy(),
             table=(tables.NODE_COLUMNS, tables.node_cells),
             short_names=("no",),
             field_selectors={"spec.unschedulable": lambda node: "true" if node.spec.unschedulable else "false"},
