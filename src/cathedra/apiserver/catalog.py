@@ -43,6 +43,7 @@ class Catalog:
     def __init__(self, definitions: Iterable[ResourceDefinition[Any]]) -> None:
         self._definitions: dict[GroupResource, ResourceDefinition[Any]] = {}
         self._served: dict[tuple[str, str, str], tuple[ResourceDefinition[Any], VersionDefinition]] = {}
+        self._edition: dict[GroupResource, int] = {}
         self.generation = 0
         """Counts changes, so that discovery and OpenAPI know when to be made anew."""
         for definition in definitions:
@@ -55,6 +56,7 @@ class Catalog:
         """Serve one more, or the same in another form."""
         self.remove(definition.group_resource)
         self._definitions[definition.group_resource] = definition
+        self._edition[definition.group_resource] = self._edition.get(definition.group_resource, 0) + 1
         for version in definition.versions:
             self._served[definition.group, version.name, definition.plural] = (definition, version)
         self.generation += 1
@@ -67,6 +69,18 @@ class Catalog:
         for version in definition.versions:
             self._served.pop((definition.group, version.name, definition.plural), None)
         self.generation += 1
+
+    def fingerprint(self, path: str) -> str:
+        """What changes when the document of a path (``apis/apps/v1``, ``apis``) does: the resources it is about, and
+        which edition of them."""
+        parts = path.split("/")
+        group = parts[1] if parts[0] == "apis" and len(parts) > 1 else ""
+        everything = path in {"apis", "version"}
+        return " ".join(
+            f"{d.plural}.{d.group}@{self._edition[d.group_resource]}:{','.join(v.name for v in d.versions)}"
+            for d in sorted(self, key=lambda d: (d.group, d.plural))
+            if everything or d.group == group
+        )
 
     def find(self, group: str, version: str, resource: str) -> tuple[ResourceDefinition[Any], VersionDefinition] | None:
         """The definition and version of that name, if served."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import random
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Self
 
 from cathedra.api.gates import FeatureGates
 from cathedra.apiserver.authentication.authenticator import Authenticator, StaticTokens
@@ -149,16 +149,11 @@ class APIServer:
 
     def _make_app(self) -> Application:
         authenticator = Authenticator((self._tokens,), anonymous=self._anonymous)
-        openapi = OpenAPI(self.catalog, self._openapi_document)
+        openapi = OpenAPI(self.catalog, self.config.release)
         discovery = Discovery(self.catalog, openapi, lambda: f"{self._host}:{self.port}")
         information = Information(self.config.release, {"ping": lambda: True, "log": lambda: True})
         self._proxy = Proxy(self.world, self._tokens.token_of(NODE_CALLER))
         return Application(self.world, self.catalog, authenticator, discovery, information, self._proxy)
-
-    def _openapi_document(self, group: str, version: str) -> dict[str, Any]:
-        from cathedra.apiserver.http.openapi_document import document
-
-        return document(self.catalog, group, version, self.config.release)
 
     @property
     def revision(self) -> int:

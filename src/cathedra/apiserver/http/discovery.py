@@ -19,6 +19,8 @@ from cathedra.apiserver.http.versions import group_order, version_order
 
 __all__ = ["Discovery"]
 
+_STORED_ONE_BACK: Final = frozenset({GroupResource("resource.k8s.io", "devicetaintrules")})
+"""Kinds whose newest version is so new that the release before could not read it: the one before it is stored."""
 AGGREGATED: Final = b"application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
 
@@ -245,7 +247,10 @@ def _subresources(
 def _storage_hash(definition: ResourceDefinition[Any]) -> str:
     import base64
 
-    text = f"{definition.group}/{definition.versions[0].name}/{definition.kind}"
+    stored = definition.versions[0]
+    if definition.group_resource in _STORED_ONE_BACK and len(definition.versions) > 1:
+        stored = definition.versions[1]
+    text = f"{definition.group}/{stored.name}/{definition.kind}"
     return base64.b64encode(hashlib.sha256(text.encode()).digest()[:8]).decode()
 
 

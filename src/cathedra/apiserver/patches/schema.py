@@ -18,6 +18,7 @@ from cathedra.api.struct import KubeStruct, RawJSON, json_names
 
 __all__ = [
     "ANYTHING",
+    "ATOMIC_TYPES",
     "LEAF",
     "Leaf",
     "ListShape",
@@ -83,7 +84,7 @@ Shape = Leaf | MapShape | ListShape | StructShape | DocumentShape
 
 LEAF: Final = Leaf()
 ANYTHING: Final = Leaf(typed=False)
-_ATOMIC_TYPES: Final = frozenset(
+ATOMIC_TYPES: Final = frozenset(
     {
         "ClusterTrustBundleProjection",
         "ConfigMapKeySelector",
@@ -120,7 +121,7 @@ _EMPTY: Final[dict[str, Any]] = {"string": "", "types.UID": "", "int32": 0, "int
 @cache
 def struct_shape(kind: type[KubeStruct]) -> StructShape:
     """The shape of a struct type."""
-    return StructShape(kind, atomic=kind.__name__ in _ATOMIC_TYPES)
+    return StructShape(kind, atomic=kind.__name__ in ATOMIC_TYPES)
 
 
 def _facts(package: str, name: str) -> dict[str, dict[str, Any]]:

@@ -1,0 +1,181 @@
+"""One OpenAPI v3 document per group version, and the small ones for what lies around them.
+
+Made when first asked for, from the definitions that are served and the schemas of their types
+(spec: apimachinery.md, section 3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from cathedra.api.definition import ResourceDefinition, VersionDefinition
+from cathedra.apiserver.catalog import Catalog
+from cathedra.apiserver.http.special import CONNECTED, SPECIAL, SpecialResource
+from cathedra.apiserver.openapi.descriptions import Descriptions
+from cathedra.apiserver.openapi.operations import JSON_TYPES, Operations, group_words
+from cathedra.apiserver.openapi.schemas import META, Schemas
+from cathedra.apiserver.subresources.doors import DOOR_VERBS
+
+__all__ = ["Documents"]
+
+STATUS_VERBS = ("get", "patch", "update")
+_STREAMS = frozenset({"attach", "exec", "log", "portforward", "proxy"})
+
+
+class Documents:
+    """Makes the documents of one server. Nothing is kept here: whoever serves them does."""
+
+    def __init__(self, catalog: Catalog, release: str) -> None:
+        self._catalog = catalog
+        self._release = release
+        self._descriptions = Descriptions()
+
+    def group_versions(self) -> list[tuple[str, str]]:
+        """Every group and version that is served."""
+        found = {(definition.group, version.name) for definition in self._catalog for version in definition.versions}
+        return sorted(found | {(special.group, special.version) for special in SPECIAL})
+
+    def group_version(self, group: str, version: str) -> dict[str, Any]:
+        """The document of one group version."""
+        schemas = Schemas(self._release, self._descriptions)
+        prefix = f"/apis/{group}/{version}" if group else f"/api/{version}"
+        paths: dict[str, Any] = {f"{prefix}/": self._resources(group, version, schemas)}
+        for definition in sorted(self._catalog, key=lambda one: one.plural):
+            served = next((one for one in definition.versions if one.name == version), None)
+            if definition.group == group and served is not None:
+                paths |= self._resource(definition, served, schemas)
+        for special in SPECIAL:
+            if (special.group, special.version) == (group, version):
+                paths |= self._special(special, schemas)
+        return self._finished(paths, schemas)
+
+    def around(self, path: str) -> dict[str, Any]:
+        """The document of ``api``, ``apis``, ``apis/<group>`` or ``version``."""
+        schemas = Schemas(self._release, self._descriptions)
+        if path == "version":
+            answer: dict[str, Any] = {"type": "object", "additionalProperties": {"type": "string"}}
+            name, words, where = "get the version of the server", "getCodeVersion", "/version/"
+        else:
+            kind = {"api": "APIVersions", "apis": "APIGroupList"}.get(path, "APIGroup")
+            answer = schemas.named(META, kind, gvks=[{"group": "", "version": "v1", "kind": kind}])
+            group = path.removeprefix("apis").removeprefix("/")
+            words = "getCoreAPIVersions" if path == "api" else f"get{group_words(group, '') if group else ''}API"
+            words += "" if path == "api" else "Group" if group else "Versions"
+            name, where = "get what there is", f"/{path}/"
+        operation = {
+            "description": name,
+            "operationId": words,
+            "responses": {
+                "200": {"description": "OK", "content": {kind: {"schema": answer} for kind in JSON_TYPES}},
+                "401": {"description": "Unauthorized"},
+            },
+        }
+        return self._finished({where: {"get": operation}}, schemas)
+
+    def _finished(self, paths: dict[str, Any], schemas: Schemas) -> dict[str, Any]:
+        return {
+            "openapi": "3.0.0",
+            "info": {"title": "Kubernetes", "version": f"v{self._release}.0"},
+            "paths": dict(sorted(paths.items())),
+            "components": {
+                "schemas": schemas.components(),
+                "securitySchemes": {
+                    "BearerToken": {
+                        "type": "apiKey",
+                        "description": "Bearer Token authentication",
+                        "name": "authorization",
+                        "in": "header",
+                    }
+                },
+            },
+        }
+
+    def _resources(self, group: str, version: str, schemas: Schemas) -> dict[str, Any]:
+        gvk = {"group": "", "kind": "APIResourceList", "version": "v1"}
+        answer = schemas.named(META, "APIResourceList", gvks=[gvk])
+        words = group_words(group, version)
+        return {
+            "get": {
+                "description": "get the resources of this version",
+                "operationId": f"get{words}APIResources",
+                "responses": {
+                    "200": {"description": "OK", "content": {kind: {"schema": answer} for kind in JSON_TYPES}},
+                    "401": {"description": "Unauthorized"},
+                },
+            }
+        }
+
+    def _resource(
+        self, definition: ResourceDefinition[Any], version: VersionDefinition, schemas: Schemas
+    ) -> dict[str, Any]:
+        gvk = {"group": definition.group, "kind": definition.kind, "version": version.name}
+        custom = getattr(version.type, "openapi", None)
+        if custom is None:
+            item = schemas.kind(definition.gvk(version.name).api_version, definition.kind, gvks=[gvk])
+        else:
+            reversed_group = ".".join(reversed(definition.group.split(".")))
+            item = schemas.document(f"{reversed_group}.{version.name}.{definition.kind}", custom, gvk)
+        operations = self._operations(
+            gvk,
+            definition.plural,
+            item,
+            schemas,
+            namespaced=definition.namespaced,
+            returns_deleted=definition.strategy.returns_deleted_object,
+            strategic=custom is None,
+        )
+        paths = operations.paths(definition.verbs)
+        for name in definition.subresources:
+            if version.subresources is None or name in version.subresources:
+                if name == "scale":
+                    continue
+                paths |= operations.subresource(name, gvk, item, DOOR_VERBS.get(name, STATUS_VERBS))
+        for name, (group, kind_version, kind), verbs in CONNECTED.get((definition.group, definition.plural), ()):
+            foreign = {"group": group, "version": kind_version or version.name, "kind": kind}
+            if name in _STREAMS:
+                paths |= operations.connection(name, foreign, verbs)
+                continue
+            api_version = f"{group}/{foreign['version']}" if group else foreign["version"]
+            paths |= operations.subresource(name, foreign, schemas.kind(api_version, kind, gvks=[foreign]), verbs)
+        return paths
+
+    def _special(self, special: SpecialResource, schemas: Schemas) -> dict[str, Any]:
+        gvk = {"group": special.group, "kind": special.kind, "version": special.version}
+        api_version = f"{special.group}/{special.version}" if special.group else special.version
+        item = schemas.kind(api_version, special.kind, gvks=[gvk])
+        operations = self._operations(
+            gvk, special.plural, item, schemas, namespaced=special.namespaced, returns_deleted=False
+        )
+        return operations.paths(special.verbs)
+
+    def _operations(
+        self,
+        gvk: dict[str, str],
+        plural: str,
+        item: dict[str, Any],
+        schemas: Schemas,
+        *,
+        namespaced: bool,
+        returns_deleted: bool,
+        strategic: bool = True,
+    ) -> Operations:
+        shared = self._everywhere("DeleteOptions")
+        watched = self._everywhere("WatchEvent")
+        return Operations(
+            gvk=gvk,
+            plural=plural,
+            namespaced=namespaced,
+            object=item,
+            listing=schemas.list_of(item, gvk),
+            status=schemas.named(META, "Status", gvks=[{"group": "", "kind": "Status", "version": "v1"}]),
+            delete_options=schemas.named(META, "DeleteOptions", gvks=shared),
+            patch=schemas.patch(),
+            watch_event=schemas.named(META, "WatchEvent", gvks=watched),
+            returns_deleted=returns_deleted,
+            strategic=strategic,
+        )
+
+    def _everywhere(self, kind: str) -> Iterable[dict[str, str]]:
+        """The kind in every group version: options and events are of the version that is asked."""
+        return [{"group": group, "kind": kind, "version": version} for group, version in self.group_versions()]

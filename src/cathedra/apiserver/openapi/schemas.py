@@ -1,0 +1,335 @@
+"""Component schemas of an OpenAPI document: collected as they are referred to, each once.
+
+Made from the facts about the built-in types, which know what Kubernetes publishes of them: defaults, list types, merge
+keys, which fields must be there (spec: apimachinery.md, section 3).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from typing import Any, Final
+
+from cathedra.api import facts
+from cathedra.api.decoding.shapes import package_of
+from cathedra.apiserver.openapi.descriptions import Descriptions
+from cathedra.apiserver.openapi.enums import values_of
+from cathedra.apiserver.patches.schema import ATOMIC_TYPES
+
+__all__ = ["Schemas", "schema_name"]
+
+META: Final = "meta/v1"
+_META_NAME: Final = "io.k8s.apimachinery.pkg.apis.meta.v1"
+_SCALARS: Final[dict[str, dict[str, Any]]] = {
+    "string": {"type": "string"},
+    "types.UID": {"type": "string"},
+    "types.NodeName": {"type": "string"},
+    "bool": {"type": "boolean"},
+    "int": {"type": "integer", "format": "int32"},
+    "int32": {"type": "integer", "format": "int32"},
+    "int64": {"type": "integer", "format": "int64"},
+    "uint32": {"type": "integer", "format": "int64"},
+    "float64": {"type": "number", "format": "double"},
+    "[]byte": {"type": "string", "format": "byte"},
+    "[]uint8": {"type": "string", "format": "byte"},
+}
+_EMPTY: Final[dict[str, Any]] = {"string": "", "boolean": False, "integer": 0, "number": 0}
+_VALUES: Final[dict[str, tuple[str, dict[str, Any]]]] = {
+    "Quantity": ("io.k8s.apimachinery.pkg.api.resource.Quantity", {"oneOf": [{"type": "string"}, {"type": "number"}]}),
+    "IntOrString": (
+        "io.k8s.apimachinery.pkg.util.intstr.IntOrString",
+        {"format": "int-or-string", "oneOf": [{"type": "integer"}, {"type": "string"}]},
+    ),
+    "RawExtension": ("io.k8s.apimachinery.pkg.runtime.RawExtension", {"type": "object"}),
+    "Object": ("io.k8s.apimachinery.pkg.runtime.RawExtension", {"type": "object"}),
+    "Time": (f"{_META_NAME}.Time", {"type": "string", "format": "date-time"}),
+    "MicroTime": (f"{_META_NAME}.MicroTime", {"type": "string", "format": "date-time"}),
+    "Duration": (f"{_META_NAME}.Duration", {"type": "string"}),
+    "FieldsV1": (f"{_META_NAME}.FieldsV1", {"type": "object"}),
+}
+_ANYTHING: Final = frozenset(
+    {"JSON", "JSONSchemaPropsOrArray", "JSONSchemaPropsOrBool", "JSONSchemaPropsOrStringArray"}
+)
+_QUALIFIERS: Final = {
+    "apiv1": "core",
+    "authenticationv1": "authentication",
+    "authorizationv1": "authorization",
+    "batchv1": "batch",
+    "corev1": "core",
+    "metav1": "meta",
+    "schedulingv1alpha3": "scheduling",
+}
+_REQUIRED_ORDER: Final = {
+    "OwnerReference": ["apiVersion", "kind", "name", "uid"],
+    "APIResource": ["name", "singularName", "namespaced", "kind", "verbs"],
+}
+"""Where the order of declaration is not that of the wire numbers."""
+_REQUIRED_UNTIL: Final = {
+    ("DeviceClass", "spec"): "1.36",
+    ("ResourceClaim", "spec"): "1.36",
+    ("ResourceClaimTemplate", "spec"): "1.36",
+    ("ResourceClaimTemplateSpec", "spec"): "1.36",
+    ("ResourceSlice", "spec"): "1.36",
+}
+"""Fields that became optional, with the last release in which they were not."""
+_CONSTANTS: Final = {"ref(AzureDataDiskCachingReadWrite)": "ReadWrite", "ref(AzureSharedBlobDisk)": "Shared"}
+"""Defaults that the facts give by the name of a constant."""
+_KEYED: Final = (("listType", "list-type"), ("listMapKeys", "list-map-keys"), ("mapType", "map-type"))
+
+
+def schema_name(package: str, name: str) -> str:
+    """``io.k8s.api.<group>.<version>.<Kind>``, with the groups that live elsewhere."""
+    group, version = package.split("/")
+    if group == "meta":
+        return f"io.k8s.apimachinery.pkg.apis.meta.{version}.{name}"
+    if group == "apiextensions":
+        return f"io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.{version}.{name}"
+    return f"io.k8s.api.{group}.{version}.{name}"
+
+
+class Schemas:
+    """The schemas of one document, of a release's types."""
+
+    def __init__(self, release: str, descriptions: Descriptions) -> None:
+        self._release = release
+        self._descriptions = descriptions
+        self._made: dict[str, dict[str, Any]] = {}
+
+    def components(self) -> dict[str, Any]:
+        """All schemas referred to, by name."""
+        return dict(sorted(self._made.items()))
+
+    def kind(self, api_version: str, kind: str, *, gvks: Iterable[dict[str, str]] = ()) -> dict[str, Any]:
+        """A reference to the schema of a built-in kind, which is marked with ``gvks``."""
+        return self.named(package_of(api_version), kind, gvks=gvks)
+
+    def list_of(self, item: dict[str, Any], gvk: dict[str, str]) -> dict[str, Any]:
+        """A reference to the schema of a list of objects that ``item`` refers to."""
+        name = f"{item['$ref'].rpartition('/')[2]}List"
+        self._made[name] = {
+            "type": "object",
+            "description": f"{gvk['kind']}List is a list of {gvk['kind']} objects.",
+            "required": ["items"],
+            "properties": {
+                **self._type_meta(),
+                "items": {
+                    "type": "array",
+                    "description": f"The {gvk['kind']} objects, in storage order.",
+                    "items": {"allOf": [item], "default": {}},
+                },
+                "metadata": {
+                    "allOf": [self.named(META, "ListMeta")],
+                    "default": {},
+                    "description": "Where the list stands: its resource version, and how to go on.",
+                },
+            },
+            "x-kubernetes-group-version-kind": [{**gvk, "kind": f"{gvk['kind']}List"}],
+        }
+        return _reference(name)
+
+    def document(self, name: str, schema: dict[str, Any], gvk: dict[str, str]) -> dict[str, Any]:
+        """A reference to a schema that comes from elsewhere, as a custom resource's."""
+        properties = {**schema.get("properties", {}), **self._type_meta()}
+        metadata = {**schema.get("properties", {}).get("metadata", {})}
+        properties["metadata"] = {
+            "allOf": [self.named(META, "ObjectMeta")],
+            "description": metadata.get("description") or self._descriptions.field("", "metadata"),
+        }
+        self._made[name] = {
+            **schema,
+            "type": "object",
+            "properties": dict(sorted(properties.items())),
+            "x-kubernetes-group-version-kind": [gvk],
+        }
+        return _reference(name)
+
+    def named(self, package: str, name: str, *, gvks: Iterable[dict[str, str]] = ()) -> dict[str, Any]:
+        """A reference to the schema of a type of the facts, which is made on the way."""
+        full = schema_name(package, name)
+        if full not in self._made:
+            self._made[full] = {}
+            self._made[full] = self._struct(package, name)
+        for gvk in gvks:
+            marks = self._made[full].setdefault("x-kubernetes-group-version-kind", [])
+            if gvk not in marks:
+                marks.append(gvk)
+        return _reference(full)
+
+    def patch(self) -> dict[str, Any]:
+        """A reference to the schema of any patch."""
+        name = f"{_META_NAME}.Patch"
+        self._made[name] = {"type": "object", "description": "Patch stands for a patch in any of its four forms."}
+        return _reference(name)
+
+    def _type_meta(self) -> dict[str, Any]:
+        return {
+            name: {"type": "string", "description": self._descriptions.field("", name)}
+            for name in ("apiVersion", "kind")
+        }
+
+    def _struct(self, package: str, name: str) -> dict[str, Any]:
+        if name == "WatchEvent":
+            return self._watch_event()
+        described = facts.load()[_facts_package(package)][name]
+        fields = _fields(_facts_package(package), name)
+        fields = {
+            field: self._of_release(name, field, fact)
+            for field, fact in fields.items()
+            if _is_known(name, field, self._release)
+        }
+        required = [field for field, fact in fields.items() if _is_required(fact)]
+        required.sort(key=lambda field: fields[field].get("pb", 0))
+        schema: dict[str, Any] = {
+            "description": self._descriptions.type(name, package),
+            "type": "object",
+            "properties": {field: self._property(package, name, field, fact) for field, fact in sorted(fields.items())},
+        }
+        if required:
+            schema["required"] = _REQUIRED_ORDER.get(name, required)
+        if described.get("structType") == "atomic" or name in ATOMIC_TYPES:
+            schema["x-kubernetes-map-type"] = "atomic"
+        return schema
+
+    def _of_release(self, owner: str, field: str, fact: dict[str, Any]) -> dict[str, Any]:
+        last = _REQUIRED_UNTIL.get((owner, field))
+        if last is None or _ordered(self._release) > _ordered(last):
+            return fact
+        return {**fact, "required": True}
+
+    def _watch_event(self) -> dict[str, Any]:
+        """Not among the facts: it exists in streams only."""
+        return {
+            "description": self._descriptions.type("WatchEvent"),
+            "type": "object",
+            "required": ["type", "object"],
+            "properties": {
+                "object": {
+                    "allOf": [self._named(META, "runtime.RawExtension")],
+                    "description": self._descriptions.field("WatchEvent", "object"),
+                },
+                "type": {
+                    "type": "string",
+                    "default": "",
+                    "description": self._descriptions.field("WatchEvent", "type"),
+                },
+            },
+        }
+
+    def _property(self, package: str, owner: str, field: str, fact: dict[str, Any]) -> dict[str, Any]:
+        go = fact["type"]
+        schema = self._of(package, go)
+        if "$ref" in schema:
+            by_value = not go.startswith("*") and not self._is_value(go)
+            schema = {"allOf": [schema], **({"default": {}} if by_value else {})}
+        if "default" in fact:
+            schema["default"] = _CONSTANTS.get(fact["default"]) or json.loads(fact["default"])
+        elif not fact.get("omitempty") and not go.startswith("*") and schema.get("type") in _EMPTY:
+            schema["default"] = _EMPTY[schema["type"]]
+        description = self._descriptions.field(owner, field, package)
+        if values := schema.get("enum"):
+            description += "\n\nPossible enum values:\n" + "\n".join(f' - `"{value}"`' for value in values)
+        schema["description"] = description
+        for key, extension in _KEYED:
+            if key in fact:
+                schema[f"x-kubernetes-{extension}"] = fact[key]
+        if "patchStrategy" in fact:
+            schema["x-kubernetes-patch-strategy"] = fact["patchStrategy"]
+        if "patchMergeKey" in fact:
+            schema["x-kubernetes-patch-merge-key"] = fact["patchMergeKey"]
+        return schema
+
+    def _of(self, package: str, go: str) -> dict[str, Any]:
+        go = go.lstrip("*")
+        if go in _SCALARS:
+            return dict(_SCALARS[go])
+        if go.startswith("[]"):
+            return {"type": "array", "items": self._item(package, go[2:])}
+        keyed = re.fullmatch(r"map\[[^\]]+\](.+)", go)
+        if keyed:
+            return {"type": "object", "additionalProperties": self._item(package, keyed[1])}
+        return self._named(package, go)
+
+    def _item(self, package: str, go: str) -> dict[str, Any]:
+        schema = self._of(package, go)
+        if "$ref" in schema:
+            return schema if self._is_value(go) or go.startswith("*") else {"allOf": [schema], "default": {}}
+        if schema.get("type") in _EMPTY:
+            schema["default"] = _EMPTY[schema["type"]]
+        return schema
+
+    @staticmethod
+    def _is_value(go: str) -> bool:
+        return go.lstrip("*").rpartition(".")[2] in _VALUES
+
+    def _named(self, package: str, go: str) -> dict[str, Any]:
+        qualifier, _, name = go.rpartition(".")
+        known = facts.load()
+        for candidate in _candidates(package, qualifier):
+            described = known.get(_facts_package(candidate), {}).get(name)
+            if described is None:
+                continue
+            if candidate.startswith("apiextensions/") and name in _ANYTHING:
+                return {"description": self._descriptions.type(name)}
+            if "alias" not in described:
+                return self.named(candidate, name)
+            schema = self._of(candidate, described["alias"])
+            if values := values_of(candidate, name):
+                schema["enum"] = list(values)
+            return schema
+        if name in _VALUES:
+            full, schema = _VALUES[name]
+            self._made[full] = {"description": self._descriptions.type(name), **schema}
+            return _reference(full)
+        return {"type": "object"}
+
+
+def _reference(name: str) -> dict[str, Any]:
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+def _is_known(owner: str, field: str, release: str) -> bool:
+    """Whether a release knows a field."""
+    first, last = facts.ONLY_IN.get((owner, field), ("", ""))
+    number = _ordered(release)
+    return not (first and number < _ordered(first)) and not (last and number > _ordered(last))
+
+
+def _ordered(release: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in release.split("."))
+
+
+def _is_required(fact: dict[str, Any]) -> bool:
+    return bool(fact.get("required")) or not (fact.get("optional") or fact.get("omitempty"))
+
+
+def _facts_package(package: str) -> str:
+    """The facts that describe a package: that of another version where it has none of its own."""
+    return package if package in facts.load() else "scheduling/v1alpha3"
+
+
+def _candidates(package: str, qualifier: str) -> tuple[str, ...]:
+    if not qualifier:
+        return (package,)
+    group = package.partition("/")[0]
+    if qualifier in _QUALIFIERS:
+        match = re.search(r"v\d+(?:(?:alpha|beta)\d+)?$", qualifier)
+        return (f"{_QUALIFIERS[qualifier]}/{match[0] if match else 'v1'}",)
+    if qualifier == "v1":
+        return ("core/v1", META, "authentication/v1", "coordination/v1", f"{group}/v1")
+    return ()
+
+
+def _fields(package: str, name: str) -> dict[str, dict[str, Any]]:
+    """The facts of a type's fields, with those of its inlined parts."""
+    found: dict[str, dict[str, Any]] = {}
+    for field, fact in facts.load()[package][name].get("fields", {}).items():
+        if not fact.get("inline"):
+            found[field] = fact
+            continue
+        qualifier, _, inlined = fact["type"].lstrip("*").rpartition(".")
+        for candidate in _candidates(package, qualifier):
+            if inlined in facts.load().get(candidate, {}):
+                found |= _fields(candidate, inlined)
+                break
+    return found

@@ -1,0 +1,110 @@
+"""OpenAPI v2: all documents of v3 in one, in the older form (spec: apimachinery.md, section 3).
+
+Older clients validate and explain with it; everybody else reads v3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+__all__ = ["swagger"]
+
+_PLAIN: dict[str, dict[str, Any]] = {
+    "io.k8s.apimachinery.pkg.api.resource.Quantity": {"type": "string"},
+    "io.k8s.apimachinery.pkg.util.intstr.IntOrString": {"type": "string", "format": "int-or-string"},
+}
+"""Schemas that v3 says more exactly than v2 can."""
+
+
+def swagger(documents: Iterable[dict[str, Any]], release: str) -> dict[str, Any]:
+    """One document of version 2 from those of version 3."""
+    paths: dict[str, Any] = {}
+    definitions: dict[str, Any] = {}
+    for document in documents:
+        for path, item in document["paths"].items():
+            paths[path] = _path(item)
+        for name, schema in document["components"]["schemas"].items():
+            definitions[name] = _schema({**schema, **_PLAIN.get(name, {})}, top=True)
+            definitions[name].pop("oneOf", None)
+    return {
+        "swagger": "2.0",
+        "info": {"title": "Kubernetes", "version": f"v{release}.0"},
+        "paths": dict(sorted(paths.items())),
+        "definitions": dict(sorted(definitions.items())),
+        "securityDefinitions": {
+            "BearerToken": {
+                "description": "Bearer Token authentication",
+                "type": "apiKey",
+                "name": "authorization",
+                "in": "header",
+            }
+        },
+        "security": [{"BearerToken": []}],
+    }
+
+
+def _path(item: dict[str, Any]) -> dict[str, Any]:
+    made: dict[str, Any] = {}
+    for method, operation in item.items():
+        if method == "parameters":
+            made[method] = [_parameter(parameter) for parameter in operation]
+        else:
+            made[method] = _operation(operation)
+    return made
+
+
+def _operation(operation: dict[str, Any]) -> dict[str, Any]:
+    made = {key: value for key, value in operation.items() if key not in {"requestBody", "responses", "parameters"}}
+    parameters = [_parameter(parameter) for parameter in operation.get("parameters", ())]
+    body = operation.get("requestBody")
+    made["consumes"] = ["*/*"]
+    if body is not None:
+        content = body["content"]
+        made["consumes"] = list(content)
+        schema = next(iter(content.values()))["schema"]
+        named = {"name": "body", "in": "body", "schema": _schema(schema)}
+        parameters.insert(0, {**named, "required": True} if body.get("required") else named)
+    made["parameters"] = parameters
+    made["produces"] = sorted(
+        {kind for answer in operation["responses"].values() for kind in answer.get("content", ())}
+    )
+    made["schemes"] = ["https"]
+    made["responses"] = {code: _response(answer) for code, answer in operation["responses"].items()}
+    return made
+
+
+def _response(answer: dict[str, Any]) -> dict[str, Any]:
+    made = {"description": answer["description"]}
+    for content in answer.get("content", {}).values():
+        made["schema"] = _schema(content["schema"])
+        break
+    return made
+
+
+def _parameter(parameter: dict[str, Any]) -> dict[str, Any]:
+    made = {key: value for key, value in parameter.items() if key != "schema"}
+    return {**made, **parameter["schema"]}
+
+
+def _schema(schema: Any, *, top: bool = False) -> Any:
+    if isinstance(schema, list):
+        return [_schema(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    if "$ref" in schema:
+        return {"$ref": schema["$ref"].replace("#/components/schemas/", "#/definitions/")}
+    made: dict[str, Any] = {}
+    for key, value in schema.items():
+        if key == "allOf" and len(value) == 1 and "$ref" in value[0]:
+            made |= _schema(value[0])
+        elif key in {"default", "nullable"} and not top:
+            if value not in ({}, None) and key == "default" and "allOf" not in schema:
+                made[key] = value
+        elif key == "properties":
+            made[key] = {name: _schema(item) for name, item in value.items()}
+        elif key in {"items", "additionalProperties", "allOf", "anyOf", "oneOf", "not"}:
+            made[key] = _schema(value)
+        else:
+            made[key] = value
+    return made

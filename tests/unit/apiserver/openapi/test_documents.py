@@ -1,0 +1,85 @@
+"""The OpenAPI documents: complete, consistent, and with the facts that clients read."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from cathedra.api.definitions import all_definitions
+from cathedra.api.gates import FeatureGates
+from cathedra.apiserver.catalog import Catalog, served_definitions
+from cathedra.apiserver.openapi.document import Documents
+from cathedra.apiserver.openapi.swagger import swagger
+
+
+@pytest.fixture(scope="module")
+def documents() -> Documents:
+    gates = FeatureGates.for_release()
+    return Documents(Catalog(served_definitions(all_definitions(gates), gates, {})), "1.37")
+
+
+def references(value: Any) -> Iterator[str]:
+    return (match[1] for match in re.finditer(r'"\$ref": "#/[a-z/]+/([^"]+)"', json.dumps(value)))
+
+
+def test_every_reference_leads_somewhere(documents: Documents) -> None:
+    for group, version in documents.group_versions():
+        document = documents.group_version(group, version)
+        assert set(references(document)) <= set(document["components"]["schemas"])
+
+
+def test_every_field_is_described(documents: Documents) -> None:
+    schemas = documents.group_version("resource.k8s.io", "v1")["components"]["schemas"]
+    bare = [
+        f"{name}.{field}"
+        for name, schema in schemas.items()
+        for field, described in schema.get("properties", {}).items()
+        if not described.get("description")
+    ]
+    assert bare == []
+
+
+def test_a_write_says_that_the_server_validates_fields(documents: Documents) -> None:
+    """Without the parameter kubectl would validate by itself, against OpenAPI v2."""
+    paths = documents.group_version("", "v1")["paths"]
+    for method, path in (("post", "/api/v1/namespaces/{namespace}/pods"), ("patch", "/api/v1/nodes/{name}")):
+        assert "fieldValidation" in [one["name"] for one in paths[path][method]["parameters"]]
+
+
+def test_lists_say_how_they_merge(documents: Documents) -> None:
+    schemas = documents.group_version("", "v1")["components"]["schemas"]
+    containers = schemas["io.k8s.api.core.v1.PodSpec"]["properties"]["containers"]
+    assert containers["x-kubernetes-patch-merge-key"] == "name"
+    assert containers["x-kubernetes-list-map-keys"] == ["name"]
+
+
+def test_a_field_of_a_later_release_is_not_there_before() -> None:
+    gates = FeatureGates.for_release("1.36")
+    older = Documents(Catalog(served_definitions(all_definitions(gates), gates, {})), "1.36")
+    schemas = older.group_version("resource.k8s.io", "v1")["components"]["schemas"]
+    assert "derivedAttributes" not in schemas["io.k8s.api.resource.v1.ExactDeviceRequest"]["properties"]
+
+
+def test_operations_have_names_of_their_own(documents: Documents) -> None:
+    names = [
+        operation["operationId"]
+        for gv in random.Random(1).sample(documents.group_versions(), 6)
+        for item in documents.group_version(*gv)["paths"].values()
+        for method, operation in item.items()
+        if method != "parameters"
+    ]
+    assert len(names) == len(set(names))
+
+
+def test_the_older_form_has_everything_in_one_document(documents: Documents) -> None:
+    made = swagger((documents.group_version(*gv) for gv in documents.group_versions()), "1.37")
+    assert set(references(made)) <= set(made["definitions"])
+    quantity = made["definitions"]["io.k8s.apimachinery.pkg.api.resource.Quantity"]
+    assert quantity["type"] == "string"
+    body = made["paths"]["/api/v1/namespaces/{namespace}/pods"]["post"]["parameters"][0]
+    assert body["schema"] == {"$ref": "#/definitions/io.k8s.api.core.v1.Pod"}
