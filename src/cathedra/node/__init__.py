@@ -2,6 +2,6 @@
 
 In the order in which a claim passes through: `plugins` (drivers that register on unix sockets), `claims` (prepare,
 unprepare, and what is remembered of it), `pods` (the life of a pod and its containers), `runtime` (who runs the
-containers), `server` (logs, exec, pod resources). `agent` puts them together, `config` says how, `nodestatus` tells the
-API server that the node lives.
+containers), `keeper` (the process that holds them), `server` (logs, exec, pod resources). `agent` puts them together,
+`config` says how, `nodestatus` tells the API server that the node lives.
 """

@@ -21,8 +21,9 @@ from cathedra.node.runtime.runtime import ContainerSpec, PodIdentity
 __all__ = ["IDLE_SCRIPT", "container_argv", "container_id", "container_spec", "identity_of"]
 
 IDLE_SCRIPT: Final = (
+    "trap 'exit 0' TERM INT; "
     'echo "$0: images are not pulled, and without a command there is nothing to run; waiting until stopped" >&2; '
-    "trap 'exit 0' TERM INT; while :; do sleep 3600 & wait $!; done"
+    "while :; do sleep 3600 & wait $!; done"
 )
 """What a container without command and arguments runs."""
 
@@ -106,6 +107,8 @@ def container_spec(
         read_only_root=bool(own and own.read_only_root_filesystem),
         host_pid=pod.spec.host_pid,
         tty=container.tty,
+        stdin=container.stdin,
+        stdin_once=container.stdin_once,
         log_path=log,
         termination_log=termination,
         termination_path=container.termination_message_path or "/dev/termination-log",

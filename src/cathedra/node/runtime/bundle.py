@@ -101,7 +101,7 @@ def with_termination_log(config: dict[str, Any], spec: ContainerSpec) -> dict[st
 def _process(spec: ContainerSpec) -> dict[str, Any]:
     environment = dict([("PATH", DEFAULT_PATH), ("HOSTNAME", spec.hostname), ("HOME", "/root"), *spec.environment])
     process: dict[str, Any] = {
-        "terminal": False,
+        "terminal": spec.tty,
         "user": {"uid": spec.uid, "gid": spec.gid},
         "args": list(spec.argv),
         "env": [f"{name}={value}" for name, value in environment.items()],

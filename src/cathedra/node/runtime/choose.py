@@ -15,8 +15,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from cathedra.node.keeper.client import KeeperLost
 from cathedra.node.runtime.hosted import HostedRuntime, Launcher
-from cathedra.node.runtime.keeperclient import KeeperLost
 from cathedra.node.runtime.oci import OCILauncher
 from cathedra.node.runtime.process import MISSING, ProcessLauncher
 from cathedra.node.runtime.runtime import ContainerSpec, ContainerState, PodIdentity, RuntimeFailure

@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from cathedra.cdi.errors import CDIError
+from cathedra.node.keeper.client import KeeperClient, KeeperLost
+from cathedra.node.runtime.attached import AttachedProcess
 from cathedra.node.runtime.command import Command
-from cathedra.node.runtime.keeperclient import KeeperClient, KeeperLost
 from cathedra.node.runtime.runtime import ContainerSpec, ContainerState, ExecProcess, PodIdentity, RuntimeFailure
 
 __all__ = ["HostedRuntime", "Launcher"]
@@ -105,6 +106,7 @@ class HostedRuntime:
             shutil.rmtree(directory, ignore_errors=True)
             raise RuntimeFailure("CreateContainerError", str(error)) from error
         request = {"do": "start", "id": spec.id, "label": _label(spec), "log": spec.log_path, **description}
+        request |= {"tty": spec.tty, "stdin": spec.stdin, "stdin_once": spec.stdin_once}
         self._running.add(spec.id)
         try:
             answer = await self._keeper.ask(request)
@@ -148,6 +150,19 @@ class HostedRuntime:
             return await Command.start(command, environment, directory, tty=tty, stdin=stdin)
         except OSError as error:
             raise RuntimeFailure("ExecFailed", f'exec: "{argv[0]}": {error.strerror}') from error
+
+    async def attach(self, container_id: str) -> ExecProcess:
+        """Input and output of a container's first process.
+
+        Raises:
+            RuntimeFailure: the container does not run.
+        """
+        attached = AttachedProcess(self._keeper, container_id)
+        try:
+            await attached.open()
+        except KeeperLost as error:
+            raise RuntimeFailure("NotFound", str(error)) from error
+        return attached
 
     async def lost(self) -> None:
         """Wait until the keeper is gone."""

@@ -96,6 +96,10 @@ class ContainerSpec:
     read_only_root: bool = False
     host_pid: bool = False
     tty: bool = False
+    stdin: bool = False
+    """Whether somebody who attaches may write to its input; else that is empty."""
+    stdin_once: bool = False
+    """Whether its input ends when the first who attached goes away."""
     log_path: str = ""
     termination_log: str = ""
     termination_path: str = "/dev/termination-log"
@@ -191,6 +195,14 @@ class Runtime(Protocol):
 
         Raises:
             RuntimeFailure: the container does not run, or the command cannot be started.
+        """
+        ...
+
+    async def attach(self, container_id: str) -> ExecProcess:
+        """Input and output of a container's own first process; its exit code is not told, and `close` does not end it.
+
+        Raises:
+            RuntimeFailure: the container does not run.
         """
         ...
 

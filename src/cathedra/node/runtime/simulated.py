@@ -144,6 +144,17 @@ class SimulatedRuntime:
             raise RuntimeFailure("NotFound", f"container {container_id} is not running")
         return _SimulatedExec(f"simulated: {' '.join(argv)}\n".encode())
 
+    async def attach(self, container_id: str) -> ExecProcess:
+        """Nothing goes in, and nothing comes out.
+
+        Raises:
+            RuntimeFailure: the container does not run.
+        """
+        container = self._containers.get(container_id)
+        if container is None or not container.state.running:
+            raise RuntimeFailure("NotFound", f"container {container_id} is not running")
+        return _SimulatedExec(b"")
+
     async def close(self, *, stop_containers: bool) -> None:
         """End; stopped containers are forgotten."""
         self._on_exit = lambda _: None

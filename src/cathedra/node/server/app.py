@@ -24,7 +24,7 @@ from cathedra.node.pods.directories import log_directory
 from cathedra.node.pods.logfiles import LogOptions, read_log
 from cathedra.node.pods.podmanager import PodManager
 from cathedra.node.pods.worker import PodWorker
-from cathedra.node.runtime.runtime import Runtime, RuntimeFailure
+from cathedra.node.runtime.runtime import ExecProcess, Runtime, RuntimeFailure
 from cathedra.node.server.remotecommand import choose_protocol, serve_command
 
 __all__ = ["NodeApp"]
@@ -68,8 +68,8 @@ class NodeApp:
         query = parse_qs(scope["query_string"].decode(), keep_blank_values=True)
         if parts[0] == "containerLogs" and len(parts) == 4:
             await self._logs(parts[1], parts[2], parts[3], query, receive, send)
-        elif parts[0] == "exec" and len(parts) in {4, 5} and scope["type"] == "websocket":
-            await self._exec(scope, parts[1], parts[2], parts[-1], query, receive, send)
+        elif parts[0] in {"exec", "attach"} and len(parts) in {4, 5} and scope["type"] == "websocket":
+            await self._connect(scope, parts, query, receive, send)
         elif parts == ["pods"]:
             items = [{"kind": "Pod", "apiVersion": "v1"} | to_dict(w.pod) for w in self._pods.workers()]
             body = json.dumps({"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": items})
@@ -144,16 +144,11 @@ class NodeApp:
             stream=query.get("stream", ["All"])[0],
         )
 
-    async def _exec(
-        self,
-        scope: Scope,
-        namespace: str,
-        pod: str,
-        container: str,
-        query: dict[str, list[str]],
-        receive: Receive,
-        send: Send,
+    async def _connect(
+        self, scope: Scope, parts: list[str], query: dict[str, list[str]], receive: Receive, send: Send
     ) -> None:
+        """``/exec`` and ``/attach``, each followed by namespace, pod (its UID may come next) and container."""
+        action, namespace, pod, container = parts[0], parts[1], parts[2], parts[-1]
         record = self._record(self._worker(namespace, pod), container)
         current = record.current
         if current is None or not current.running:
@@ -161,18 +156,23 @@ class NodeApp:
         protocol = choose_protocol(scope.get("subprotocols", ()))
         if protocol is None:
             raise bad_request("no sub-protocol of v5.channel.k8s.io and v4.channel.k8s.io was offered")
-        command = tuple(query.get("command", ()))
-        if not command:
-            raise bad_request("you must specify at least 1 command for the container")
-        tty = _flag(query, "tty")
-        stdin = _flag(query, "stdin") or _flag(query, "input")
         try:
-            process = await self._runtime.exec(current.id, command, tty=tty, stdin=stdin)
+            if action == "attach":
+                process = await self._runtime.attach(current.id)
+            else:
+                process = await self._execute(current.id, query)
         except RuntimeFailure as error:
             raise internal_error(error.message) from error
         await receive()  # the connection itself
         await send({"type": "websocket.accept", "subprotocol": protocol})
         await serve_command(process, receive, send)
+
+    async def _execute(self, container_id: str, query: dict[str, list[str]]) -> ExecProcess:
+        command = tuple(query.get("command", ()))
+        if not command:
+            raise bad_request("you must specify at least 1 command for the container")
+        stdin = _flag(query, "stdin") or _flag(query, "input")
+        return await self._runtime.exec(container_id, command, tty=_flag(query, "tty"), stdin=stdin)
 
 
 def _flag(query: dict[str, list[str]], name: str) -> bool:

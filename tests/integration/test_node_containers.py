@@ -12,7 +12,7 @@ import random
 import shutil
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -100,10 +100,17 @@ class RealNode:
         async with aiohttp.ClientSession() as session, session.get(url, params=query, headers=headers) as response:
             return response.status, await response.text()
 
+    def exec(self, *command: str, **query: str) -> AbstractAsyncContextManager[aiohttp.ClientWebSocketResponse]:
+        return self.connect("exec", [*(("command", word) for word in command), *query.items()])
+
+    def attach(self, **query: str) -> AbstractAsyncContextManager[aiohttp.ClientWebSocketResponse]:
+        return self.connect("attach", [*query.items()])
+
     @asynccontextmanager
-    async def exec(self, *command: str, **query: str) -> AsyncIterator[aiohttp.ClientWebSocketResponse]:
-        parameters = [*(("command", word) for word in command), *query.items()]
-        url = f"http://127.0.0.1:{self.agent.port}/exec/default/p/c"
+    async def connect(
+        self, action: str, parameters: list[tuple[str, str]]
+    ) -> AsyncIterator[aiohttp.ClientWebSocketResponse]:
+        url = f"http://127.0.0.1:{self.agent.port}/{action}/default/p/c"
         headers = {"Authorization": f"Bearer {TOKEN}"}
         async with (
             aiohttp.ClientSession() as session,
@@ -229,6 +236,38 @@ async def test_exec_carries_input_output_and_exit_code(node: RealNode) -> None:
     assert b"/dev/pts/" in channels[1]
 
 
+async def test_attaching_reaches_the_first_process_and_ends_its_input(node: RealNode) -> None:
+    script = "read line; echo got $line; cat >&2; exit 4"
+    container = Container(name="c", command=("sh", "-c", script), stdin=True, stdin_once=True)
+    await node.run_pod(make_pod("p", container))
+    await node.until_phase("Running")
+    async with node.attach(stdin="true", stdout="true", stderr="true") as socket:
+        await socket.send_bytes(b"\x00hello\n" + b"x" * 200_000)
+        await socket.send_bytes(b"\xff\x00")
+        channels = await read_all(socket)
+    assert channels[1] == b"got hello\n"
+    assert channels[2] == b"x" * 200_000
+    assert json.loads(channels[3])["status"] == "Success"
+    await node.until_phase("Failed")
+    assert "got hello" in (await node.logs())[1]
+
+
+async def test_a_container_may_have_a_terminal_and_whoever_attaches_leaves_it_running(node: RealNode) -> None:
+    script = "while read line; do stty size; tty; echo got $line; done"
+    await node.run_pod(make_pod("p", Container(name="c", command=("sh", "-c", script), stdin=True, tty=True)))
+    await node.until_phase("Running")
+    for word in (b"one", b"two"):
+        async with node.attach(stdin="true", stdout="true", tty="true") as socket:
+            await socket.send_bytes(b'\x04{"Width":91,"Height":27}')
+            await socket.send_bytes(b"\x00" + word + b"\n")
+            seen = b""
+            while b"got " + word not in seen:
+                seen += (await socket.receive_bytes())[1:]
+        assert b"27 91\r\n" in seen
+        assert b"not a tty" not in seen
+    assert node.pod().status.container_statuses[0].state.running is not None
+
+
 async def test_deleting_a_pod_gives_it_time_to_say_goodbye(node: RealNode) -> None:
     await node.run_pod(make_pod("p", Container(name="c", command=FOREVER)))
     await node.until_phase("Running")
@@ -253,6 +292,7 @@ async def test_a_command_that_does_not_exist_is_a_start_error(node: RealNode) ->
 async def test_a_container_without_command_waits_until_it_is_stopped(node: RealNode) -> None:
     await node.run_pod(make_pod("p", Container(name="c", image="nginx")))
     await node.until_phase("Running")
+    await node.until(lambda: b"waiting" in b"".join(p.read_bytes() for p in node.root.glob("pods/*/c/0.log")))
     await node.client.resource(PODS, "default").delete("p")
     await node.until(lambda: ("pods", "default", "p") not in node.server.objects)
 

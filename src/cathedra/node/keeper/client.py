@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
 import itertools
 import json
@@ -10,11 +11,18 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from cathedra.node.runtime import keeper
+import cathedra
 
 __all__ = ["KeeperClient", "KeeperLost"]
+
+_PROGRAM: Final = (
+    f"import sys; sys.path.append({str(Path(cathedra.__file__).parents[1])!r}); "
+    "from cathedra.node.keeper.main import main; main()"
+)
+Output = Callable[[str, bytes], None]
+"""Hears of a container's output: the stream and the bytes; no bytes mean that nothing more will come."""
 
 
 class KeeperLost(ConnectionError):
@@ -32,6 +40,7 @@ class KeeperClient:
         self._cgroup = cgroup
         self._on_exit = on_exit
         self._tags = itertools.count()
+        self._attached: dict[str, list[Output]] = {}
         self._answers: dict[int, asyncio.Future[dict[str, Any]]] = {}
         self._writer: asyncio.StreamWriter | None = None
         self._reading: asyncio.Task[None] | None = None
@@ -75,7 +84,8 @@ class KeeperClient:
                 sys.executable,
                 "-I",
                 "-S",
-                keeper.__file__,
+                "-c",
+                _PROGRAM,
                 *arguments,
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=log,
@@ -97,6 +107,10 @@ class KeeperClient:
                 if "exited" in message:
                     self._on_exit(message["exited"])
                     continue
+                if "output" in message:
+                    for hear in tuple(self._attached.get(message["output"], ())):
+                        hear(message["stream"], base64.b64decode(message["data"]))
+                    continue
                 future = self._answers.pop(message["tag"], None)
                 if future is not None and not future.done():
                     future.set_result(message)
@@ -107,6 +121,9 @@ class KeeperClient:
                 if not future.done():
                     future.set_exception(KeeperLost("the container keeper is gone"))
             self._answers.clear()
+            for hearers in self._attached.values():
+                for hear in tuple(hearers):
+                    hear("", b"")
 
     async def ask(self, request: dict[str, Any]) -> dict[str, Any]:
         """Send a request and wait for its answer; ``error`` in it is the requester's business.
@@ -124,6 +141,37 @@ class KeeperClient:
             return await future
         finally:
             self._answers.pop(tag, None)
+
+    def tell(self, request: dict[str, Any]) -> None:
+        """Send a request whose answer nobody waits for."""
+        if self._writer is not None:
+            self._writer.write(json.dumps(request | {"tag": next(self._tags)}).encode() + b"\n")
+
+    async def attach(self, container_id: str, hear: Output) -> str:
+        """Have ``hear`` called with a container's output from now on; why that cannot be, or "".
+
+        Raises:
+            KeeperLost: no answer can come.
+        """
+        hearers = self._attached.setdefault(container_id, [])
+        hearers.append(hear)
+        try:
+            answer = await self.ask({"do": "attach", "id": container_id})
+        except KeeperLost:
+            hearers.remove(hear)
+            raise
+        if "error" in answer:
+            hearers.remove(hear)
+        return str(answer.get("error", ""))
+
+    async def detach(self, container_id: str, hear: Output) -> None:
+        """Do not call ``hear`` any more."""
+        hearers = self._attached.get(container_id, [])
+        hearers.remove(hear)
+        if not hearers:
+            self._attached.pop(container_id, None)
+            with contextlib.suppress(KeeperLost):
+                await self.ask({"do": "detach", "id": container_id})
 
     @property
     def lost(self) -> asyncio.Task[None] | None:

@@ -1,0 +1,108 @@
+"""Child processes of the keeper: commands of the container runtime, and containers that are plain processes."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import signal
+import termios
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, NoReturn
+
+__all__ = ["Children", "Streams", "start_process"]
+
+_REMEMBERED: Final = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Streams:
+    """The ends of pipes or of a terminal that a child gets; None is /dev/null."""
+
+    stdin: int | None = None
+    stdout: int | None = None
+    stderr: int | None = None
+    terminal: bool = False
+
+    def close(self) -> None:
+        """The child has them now."""
+        for fd in {self.stdin, self.stdout, self.stderr} - {None}:
+            assert fd is not None
+            os.close(fd)
+
+
+NOTHING: Final = Streams()
+
+
+class Children:
+    """Who is to be told of whose end."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[int, Callable[[int], None]] = {}
+        self._unclaimed: dict[int, int] = {}
+
+    def run(self, argv: Sequence[str], done: Callable[[int], None], streams: Streams = NOTHING) -> None:
+        """Run a command; ``done`` hears of its exit status. Its own complaints go nowhere, it has a log for them."""
+        pid = os.fork()
+        if pid == 0:
+            _become(argv, os.environ, streams, None, "/")
+        self._waiting[pid] = done
+
+    def claim(self, pid: int, ended: Callable[[int], None]) -> int | None:
+        """From now on ``ended`` hears of the end of that process; its exit status, if it has ended already."""
+        self._waiting[pid] = ended
+        return self._unclaimed.pop(pid, None)
+
+    def reap(self) -> None:
+        """Collect all that have ended since the last time."""
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            code = os.waitstatus_to_exitcode(status)
+            ended = self._waiting.pop(pid, None)
+            if ended is not None:
+                ended(code)
+                continue
+            self._unclaimed[pid] = code
+            while len(self._unclaimed) > _REMEMBERED:
+                del self._unclaimed[next(iter(self._unclaimed))]
+
+
+def start_process(argv: Sequence[str], environment: Mapping[str, str], cwd: str, streams: Streams) -> tuple[int, str]:
+    """Start a command in a session of its own; its process ID, and why it could not be executed ("" if it could)."""
+    failed_read, failed_write = os.pipe2(os.O_CLOEXEC)
+    pid = os.fork()
+    if pid == 0:
+        _become(argv, environment, streams, failed_write, cwd)
+    os.close(failed_write)
+    with os.fdopen(failed_read, "rb") as complaint:
+        return pid, complaint.read().decode()
+
+
+def _become(
+    argv: Sequence[str], environment: Mapping[str, str], streams: Streams, failed: int | None, cwd: str
+) -> NoReturn:
+    """In a child: turn into a command."""
+    try:
+        os.setsid()
+        null = os.open("/dev/null", os.O_RDWR)
+        for number, fd in enumerate((streams.stdin, streams.stdout, streams.stderr)):
+            os.dup2(null if fd is None else fd, number)
+        if streams.terminal:
+            fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+        for signal_number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGPIPE):
+            signal.signal(signal_number, signal.SIG_DFL)
+        os.chdir(cwd)
+        os.execvpe(argv[0], list(argv), dict(environment))
+    except OSError as error:
+        if failed is not None:
+            missing = error.errno == errno.ENOENT
+            why = "executable file not found in $PATH" if missing else os.strerror(error.errno or 0)
+            os.write(failed, f'exec: "{argv[0]}": {why}'.encode())
+    finally:
+        os._exit(127)

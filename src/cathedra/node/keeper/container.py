@@ -1,0 +1,91 @@
+"""One container that the keeper holds, and what of it survives the keeper."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from cathedra.node.keeper.kernel import start_time
+from cathedra.node.keeper.streams import ContainerStreams
+
+__all__ = ["Container"]
+
+
+class Container:
+    """A container, from the request to start it until it is removed.
+
+    ``waiting``: those to be told when it has started or failed to.
+    """
+
+    def __init__(self, container_id: str, request: dict[str, Any], directory: Path) -> None:
+        self.id = container_id
+        self.request = request
+        self.directory = directory
+        self.pid = 0
+        self.started_at = 0.0
+        self.exit: dict[str, Any] | None = None
+        self.early_status: int | None = None
+        """Its exit status, if it ended before it was said to run."""
+        self.memory_cgroup = ""
+        self.streams: ContainerStreams | None = None
+        self.waiting: list[Callable[..., None]] = []
+        self.closing = contextlib.ExitStack()
+        """What is open only until the container runs, or is gone."""
+
+    @property
+    def oci(self) -> bool:
+        """Whether a container runtime runs it, or it is a process of ours."""
+        return bool(self.request["kind"] == "oci")
+
+    @property
+    def tty(self) -> bool:
+        """Whether its input and output are a terminal."""
+        return bool(self.request.get("tty"))
+
+    @property
+    def stdin(self) -> bool:
+        """Whether somebody may write to its input."""
+        return bool(self.request.get("stdin"))
+
+    @property
+    def stdin_once(self) -> bool:
+        """Whether its input ends when the first who attached goes away."""
+        return bool(self.request.get("stdin_once"))
+
+    @property
+    def runtime(self) -> list[str]:
+        """How the container runtime's commands begin."""
+        return [*self.request["runtime"], "--log", str(self.directory / "runtime.log"), "--log-format", "json"]
+
+    def public(self) -> dict[str, Any]:
+        """What the agent is told."""
+        return {
+            "id": self.id,
+            "label": self.request["label"],
+            "pid": self.pid,
+            "started_at": self.started_at,
+            "exit": self.exit,
+        }
+
+    def complaint(self) -> str:
+        """The last thing that the container runtime wrote into its log."""
+        try:
+            last = (self.directory / "runtime.log").read_text(errors="replace").strip().rpartition("\n")[2]
+            return str(json.loads(last)["msg"])
+        except (OSError, ValueError, KeyError):
+            return "the container runtime failed without a word"
+
+    def save(self) -> None:
+        """Write down what a later keeper has to know.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        content = {"request": self.request, "pid": self.pid, "start": start_time(self.pid)}
+        content |= {"started_at": self.started_at, "exit": self.exit}
+        temporary = self.directory / ".container.tmp"
+        temporary.write_text(json.dumps(content))
+        temporary.replace(self.directory / "container.json")

@@ -1,0 +1,271 @@
+"""The containers that the keeper holds: started, signalled, removed, and found again by a later keeper."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import selectors
+import shutil
+import signal
+import socket
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from cathedra.node.keeper import kernel
+from cathedra.node.keeper.children import Children, start_process
+from cathedra.node.keeper.container import Container
+from cathedra.node.keeper.logfile import LogFile
+from cathedra.node.keeper.streams import ContainerStreams
+
+__all__ = ["Answer", "ContainerHolder"]
+
+Answer = Callable[..., None]
+"""Answers a request, with named fields."""
+
+
+class ContainerHolder:
+    """Containers below ``directory``; ``on_exit`` hears of every end."""
+
+    def __init__(self, directory: Path, selector: selectors.BaseSelector, on_exit: Callable[[Container], None]) -> None:
+        self.children = Children()
+        self._directory = directory
+        self._rootfs = directory / "rootfs"
+        self._selector = selector
+        self._on_exit = on_exit
+        self._containers: dict[str, Container] = {}
+
+    @property
+    def containers(self) -> tuple[Container, ...]:
+        """All that have been started and not been removed."""
+        return tuple(container for container in self._containers.values() if container.started_at)
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing runs."""
+        return all(container.exit for container in self._containers.values())
+
+    def find(self, container_id: str) -> Container | None:
+        """A container."""
+        return self._containers.get(container_id)
+
+    def save(self) -> None:
+        """Write down what a later keeper has to know."""
+        for container in self._containers.values():
+            container.save()
+
+    # The beginning
+
+    def start(self, request: dict[str, Any], answer: Answer) -> None:
+        """Start a container; the answer has its start time and process ID, or an error."""
+        present = self._containers.get(request["id"])
+        if present is not None and present.exit is None:
+            # Asked for twice, by an agent and its successor: there is one container, and both are told of it.
+            if present.started_at:
+                answer(started_at=present.started_at, pid=present.pid)
+            else:
+                present.waiting.append(answer)
+            return
+        if present is not None:
+            answer(error=f"container {request['id']} exists")
+            return
+        directory = self._directory / request["id"]
+        directory.mkdir(mode=0o700, exist_ok=True)
+        container = Container(request["id"], request, directory)
+        container.waiting.append(answer)
+        self._containers[container.id] = container
+        try:
+            container.streams = ContainerStreams(self._selector, LogFile(request["log"]))
+            if container.oci:
+                self._create_oci(container, container.streams)
+            else:
+                self._start_process(container, container.streams)
+        except OSError as error:
+            self._fail(container, str(error))
+
+    def _create_oci(self, container: Container, streams: ContainerStreams) -> None:
+        layers = self._rootfs / container.id
+        for name in ("upper", "work", "merged"):
+            (layers / name).mkdir(parents=True, exist_ok=True)
+        kernel.mount_overlay(str(layers / "merged"), str(layers / "upper"), str(layers / "work"))
+        container.save()
+        pid_file = container.directory / "pid"
+
+        def created(status: int) -> None:
+            if status != 0:
+                self._fail(container, container.complaint())
+                return
+            container.pid = int(pid_file.read_text())
+            container.memory_cgroup = kernel.memory_cgroup(container.pid)
+            self._claim(container)
+            self.children.run([*container.runtime, "start", container.id], started)
+
+        def started(status: int) -> None:
+            if status != 0:
+                self._fail(container, container.complaint())
+                return
+            self._running(container)
+
+        arguments = ["create", "--bundle", str(container.directory), "--pid-file", str(pid_file)]
+        if container.tty:
+            arguments += ["--console-socket", self._expect_terminal(container, streams)]
+            self.children.run([*container.runtime, *arguments, container.id], created)
+            return
+        ends = streams.open_pipes(stdin=container.stdin)
+        self.children.run([*container.runtime, *arguments, container.id], created, ends)
+        ends.close()
+
+    def _expect_terminal(self, container: Container, streams: ContainerStreams) -> str:
+        """Where the container runtime will send the terminal that it makes."""
+        folder = os.open(container.directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        container.closing.callback(os.close, folder)
+        path = f"/proc/{os.getpid()}/fd/{folder}/console.sock"  # the real path may be longer than an address can be
+        listener = container.closing.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
+        listener.bind(path)
+        listener.listen(1)
+
+        def arrived(_: socket.socket) -> None:
+            with listener.accept()[0] as connection:
+                descriptors = socket.recv_fds(connection, 1024, 1)[1]
+            container.closing.close()
+            for fd in descriptors:
+                streams.take_terminal(fd)
+
+        self._selector.register(listener, selectors.EVENT_READ, arrived)
+        container.closing.callback(self._selector.unregister, listener)
+        return path
+
+    def _start_process(self, container: Container, streams: ContainerStreams) -> None:
+        request = container.request
+        ends = streams.open_terminal() if container.tty else streams.open_pipes(stdin=container.stdin)
+        container.pid, complaint = start_process(request["argv"], request["env"], request["cwd"], ends)
+        ends.close()
+        if complaint:
+            self.children.claim(container.pid, lambda _: None)
+            self._fail(container, complaint)
+            return
+        self._claim(container)
+        self._running(container)
+
+    def _claim(self, container: Container) -> None:
+        """From now on the end of that process is the end of the container."""
+        container.early_status = self.children.claim(container.pid, lambda status: self._ended(container, status))
+
+    def _running(self, container: Container) -> None:
+        container.started_at = time.time()
+        container.save()
+        for answer in container.waiting:
+            answer(started_at=container.started_at, pid=container.pid)
+        container.waiting.clear()
+        if container.early_status is not None:
+            self._ended(container, container.early_status)
+
+    def _fail(self, container: Container, why: str) -> None:
+        container.exit = {"code": 128, "signal": 0, "finished_at": time.time(), "reason": "StartError"}
+
+        def removed(**_: Any) -> None:
+            for answer in container.waiting:
+                answer(error=why)
+
+        self.remove(container.id, removed)
+
+    # The end
+
+    def signal(self, container_id: str, number: int) -> None:
+        """Send a signal to a container's first process."""
+        container = self._containers.get(container_id)
+        if container is None or container.exit is not None or not container.pid:
+            return
+        with contextlib.suppress(ProcessLookupError):
+            if number == signal.SIGKILL and not container.oci:
+                os.killpg(container.pid, number)
+            os.kill(container.pid, number)
+
+    def _ended(self, container: Container, status: int) -> None:
+        if not container.started_at:
+            container.early_status = status
+            return
+        if container.exit is not None or container.id not in self._containers:
+            return
+        if container.streams is not None:
+            container.streams.drain()
+        if not container.oci:
+            with contextlib.suppress(OSError):
+                os.killpg(container.pid, signal.SIGKILL)
+        number = -status if status < 0 else 0
+        code = 128 + number if number else status
+        killed = number == signal.SIGKILL and kernel.oom_killed(container.memory_cgroup)
+        reason = "OOMKilled" if killed else ""
+        container.exit = {"code": code, "signal": number, "finished_at": time.time(), "reason": reason}
+        container.save()
+        self._on_exit(container)
+
+    def remove(self, container_id: str, answer: Answer) -> None:
+        """Forget a container and remove everything of it; what still runs of it is killed."""
+        container = self._containers.get(container_id)
+        if container is None:
+            answer()
+            return
+
+        def deleted(_: int) -> None:
+            self._containers.pop(container_id, None)
+            container.closing.close()
+            if container.streams is not None:
+                container.streams.close()
+            layers = self._rootfs / container_id
+            if container.oci:
+                kernel.unmount(str(layers / "merged"))
+                shutil.rmtree(layers, ignore_errors=True)
+            shutil.rmtree(container.directory, ignore_errors=True)
+            answer()
+
+        if container.oci:
+            self.children.run([*container.runtime, "delete", "--force", container_id], deleted)
+            return
+        self.signal(container_id, signal.SIGKILL)
+        deleted(0)
+
+    def end_all(self, done: Callable[[], None]) -> None:
+        """Kill and remove everything; then ``done`` is called."""
+
+        def gone(**_: Any) -> None:
+            if not self._containers:
+                done()
+
+        for container_id in tuple(self._containers):
+            self.signal(container_id, signal.SIGKILL)
+            self.remove(container_id, gone)
+        gone()
+
+    # What an earlier keeper left
+
+    def recover(self) -> None:
+        """Containers of a keeper that died cannot be held any more: what still runs of them is ended."""
+        for path in sorted(self._directory.glob("*/container.json")):
+            try:
+                content = json.loads(path.read_text())
+            except (OSError, ValueError):
+                continue
+            container = Container(path.parent.name, content["request"], path.parent)
+            container.pid, container.started_at = content["pid"], content["started_at"]
+            container.exit = content["exit"]
+            if container.exit is None:
+                if container.pid and kernel.start_time(container.pid) == content["start"]:
+                    _kill_orphan(container)
+                container.exit = {
+                    "code": 137,
+                    "signal": 0,
+                    "finished_at": time.time(),
+                    "reason": "ContainerStatusUnknown",
+                }
+            self._containers[container.id] = container
+            container.save()
+
+
+def _kill_orphan(container: Container) -> None:
+    with contextlib.suppress(OSError):
+        if not container.oci:
+            os.killpg(container.pid, signal.SIGKILL)
+        os.kill(container.pid, signal.SIGKILL)

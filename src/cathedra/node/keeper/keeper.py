@@ -1,0 +1,217 @@
+"""Serves agents for the containers that are held: JSON lines on a unix socket.
+
+Requests carry a ``tag``, which the answer repeats; ends of containers are sent to whoever is connected, output to
+whoever has asked for it. What must survive the keeper itself (labels, exit codes) is in files beside the socket. It
+reads the machine's clock: here are real processes only, never virtual time.
+
+As root it lives in a mount namespace of its own: root file systems of containers are overlays on the host's root,
+writable layers are on a tmpfs, and all of it vanishes with the last process that uses it. In the same namespace the
+unified cgroup hierarchy is hidden where the kernel has the old ones too, since crun refuses that mixture.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import os
+import selectors
+import signal
+import socket
+import time
+from pathlib import Path
+from typing import Any, Final
+
+from cathedra.node.keeper import kernel
+from cathedra.node.keeper.container import Container
+from cathedra.node.keeper.holder import Answer, ContainerHolder
+
+__all__ = ["Keeper"]
+
+_IDLE_SECONDS: Final = 60.0
+_UNIFIED: Final = "/sys/fs/cgroup/unified"
+_CGROUPS: Final = Path("/sys/fs/cgroup")
+
+
+class Keeper:
+    """One keeper of one directory. ``cgroup``: what its containers' cgroups are below, removed in the end."""
+
+    def __init__(self, directory: Path, orphan_seconds: float, cgroup: str) -> None:
+        self._directory = directory
+        self._orphan_seconds = orphan_seconds
+        self._cgroup = cgroup
+        self._selector = selectors.DefaultSelector()
+        self._holder = ContainerHolder(directory, self._selector, self._exited)
+        self._agents: dict[socket.socket, bytes] = {}
+        self._alone_since = time.monotonic()
+        self._done = False
+
+    def prepare(self) -> socket.socket:
+        """Set up namespace and socket; when this returns, an agent can connect.
+
+        Raises:
+            OSError: this machine does not allow it.
+        """
+        rootfs = self._directory / "rootfs"
+        rootfs.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if os.geteuid() == 0:
+            kernel.enter_mount_namespace()
+            if Path(_UNIFIED, "cgroup.controllers").exists():
+                kernel.unmount(_UNIFIED)
+            kernel.mount_tmpfs(str(rootfs))
+        self._holder.recover()
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        folder = os.open(self._directory, os.O_RDONLY | os.O_DIRECTORY)
+        path = f"/proc/self/fd/{folder}/keeper.sock"  # the real path may be longer than an address can be
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
+        listener.bind(path)
+        os.close(folder)
+        listener.listen(8)
+        return listener
+
+    def run(self, listener: socket.socket) -> None:
+        """Serve until told to end, or until nobody needs it any more."""
+        kernel.become_subreaper()
+        identity = {"pid": os.getpid(), "start": kernel.start_time(os.getpid())}
+        (self._directory / "keeper.json").write_text(json.dumps(identity))
+        wake_read, wake_write = socket.socketpair()
+        wake_read.setblocking(False)
+        wake_write.setblocking(False)
+        signal.set_wakeup_fd(wake_write.fileno(), warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.signal(signal.SIGTERM, lambda *_: self._end_all())
+        for ignored in (signal.SIGINT, signal.SIGHUP, signal.SIGPIPE):
+            signal.signal(ignored, signal.SIG_IGN)
+        self._selector.register(listener, selectors.EVENT_READ, self._accept)
+        self._selector.register(wake_read, selectors.EVENT_READ, self._drain_wakeups)
+        self._holder.children.reap()
+        while not self._done:
+            for key, _ in self._selector.select(timeout=10.0):
+                if key.fileobj in self._selector.get_map():
+                    key.data(key.fileobj)
+            self._holder.children.reap()
+            self._think_of_leaving()
+        self._holder.save()
+        with contextlib.suppress(OSError):
+            (self._directory / "keeper.sock").unlink()
+            (self._directory / "keeper.json").unlink()
+
+    def _drain_wakeups(self, wake: socket.socket) -> None:
+        with contextlib.suppress(BlockingIOError):
+            while wake.recv(4096):
+                pass
+
+    # Agents
+
+    def _accept(self, listener: socket.socket) -> None:
+        agent, _ = listener.accept()
+        self._agents[agent] = b""
+        self._selector.register(agent, selectors.EVENT_READ, self._receive)
+
+    def _receive(self, agent: socket.socket) -> None:
+        try:
+            data = agent.recv(1 << 20)
+        except OSError:
+            data = b""
+        if not data:
+            self._lose(agent)
+            return
+        *lines, self._agents[agent] = (self._agents[agent] + data).split(b"\n")
+        for line in lines:
+            self._obey(agent, json.loads(line))
+
+    def _lose(self, agent: socket.socket) -> None:
+        if agent not in self._agents:
+            return
+        self._selector.unregister(agent)
+        del self._agents[agent]
+        agent.close()
+        self._alone_since = time.monotonic()
+        for container in self._holder.containers:
+            if container.streams is not None:
+                container.streams.ignore(agent)
+
+    def _send(self, agent: socket.socket, message: dict[str, Any]) -> None:
+        try:
+            agent.sendall(json.dumps(message).encode() + b"\n")
+        except OSError:
+            self._lose(agent)
+
+    def _exited(self, container: Container) -> None:
+        for agent in tuple(self._agents):
+            self._send(agent, {"exited": container.public()})
+
+    # Requests
+
+    def _obey(self, agent: socket.socket, request: dict[str, Any]) -> None:
+        def answer(**fields: Any) -> None:
+            if agent in self._agents:
+                self._send(agent, {"tag": request["tag"], **fields})
+
+        holder, verb = self._holder, request["do"]
+        try:
+            if verb == "list":
+                answer(containers=[container.public() for container in holder.containers], pid=os.getpid())
+            elif verb == "start":
+                holder.start(request, answer)
+            elif verb == "signal":
+                holder.signal(request["id"], request["number"])
+                answer()
+            elif verb == "remove":
+                holder.remove(request["id"], answer)
+            elif verb == "end":
+                self._end_all()
+                answer()
+            else:
+                self._obey_streams(agent, request, answer)
+        except OSError as error:
+            answer(error=str(error))
+
+    def _obey_streams(self, agent: socket.socket, request: dict[str, Any], answer: Answer) -> None:
+        container, verb = self._holder.find(request.get("id", "")), request["do"]
+        streams = container.streams if container is not None else None
+        if streams is None:
+            answer(error=f"container {request.get('id')} does not run")
+            return
+
+        def told(stream: str, data: bytes) -> None:
+            text = base64.b64encode(data).decode()
+            self._send(agent, {"output": request["id"], "stream": stream, "data": text})
+
+        if verb == "input":
+            streams.write(base64.b64decode(request["data"]), answer)
+            return
+        answer()
+        if verb == "attach":
+            streams.listen(agent, told)
+        elif verb == "detach":
+            streams.ignore(agent)
+            if container is not None and container.stdin_once:
+                streams.close_input()
+        elif verb == "close-input" and container is not None and container.stdin_once:
+            streams.close_input()
+        elif verb == "resize":
+            streams.resize(request["width"], request["height"])
+
+    # Leaving
+
+    def _think_of_leaving(self) -> None:
+        if self._agents:
+            return
+        alone = time.monotonic() - self._alone_since
+        if not self._directory.exists() or alone > self._orphan_seconds:
+            self._end_all()
+        elif alone > _IDLE_SECONDS and self._holder.idle:
+            self._done = True
+
+    def _end_all(self) -> None:
+        self._holder.end_all(self._leave_no_trace)
+
+    def _leave_no_trace(self) -> None:
+        self._done = True
+        if not self._cgroup:
+            return
+        for controller in (_CGROUPS, *_CGROUPS.glob("*")):
+            with contextlib.suppress(OSError):
+                (controller / self._cgroup.lstrip("/")).rmdir()

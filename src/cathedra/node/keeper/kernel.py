@@ -1,0 +1,105 @@
+"""What the standard library does not offer of the kernel: mounts, namespaces, and who is who among processes."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from pathlib import Path
+from typing import Final
+
+__all__ = [
+    "become_subreaper",
+    "enter_mount_namespace",
+    "memory_cgroup",
+    "mount_overlay",
+    "mount_tmpfs",
+    "oom_killed",
+    "start_time",
+    "unmount",
+]
+
+_CLONE_NEWNS: Final = 0x20000
+_MS_REC: Final = 0x4000
+_MS_SLAVE: Final = 1 << 19
+_MNT_DETACH: Final = 2
+_PR_SET_CHILD_SUBREAPER: Final = 36
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def _check(result: int, what: str) -> None:
+    if result != 0:
+        code = ctypes.get_errno()
+        raise OSError(code, f"{what}: {os.strerror(code)}")
+
+
+def _mount(source: str, target: str, kind: str, flags: int, data: str = "") -> None:
+    arguments = [os.fsencode(text) if text else None for text in (source, target, kind)]
+    _check(_libc.mount(*arguments, ctypes.c_ulong(flags), os.fsencode(data) if data else None), f"mount {target}")
+
+
+def enter_mount_namespace() -> None:
+    """Mounts made from now on are this process's and its children's own; those of the host still arrive.
+
+    Raises:
+        OSError: this process may not do that.
+    """
+    _check(_libc.unshare(_CLONE_NEWNS), "unshare")
+    _mount("none", "/", "", _MS_REC | _MS_SLAVE)
+
+
+def mount_tmpfs(target: str) -> None:
+    """A file system in memory, for root alone.
+
+    Raises:
+        OSError: it cannot be mounted.
+    """
+    _mount("tmpfs", target, "tmpfs", 0, "mode=0700")
+
+
+def mount_overlay(target: str, upper: str, work: str) -> None:
+    """The host's root file system, below a writable layer.
+
+    Raises:
+        OSError: it cannot be mounted.
+    """
+    _mount("overlay", target, "overlay", 0, f"lowerdir=/,upperdir={upper},workdir={work}")
+
+
+def unmount(target: str) -> None:
+    """Take a mount away, at the latest when nobody uses it any more; none is no error."""
+    _libc.umount2(os.fsencode(target), _MNT_DETACH)
+
+
+def become_subreaper() -> None:
+    """Processes that their parent lets go of become children of this process, not of init."""
+    _check(_libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), "prctl")
+
+
+def start_time(pid: int) -> str:
+    """The kernel's start time of a process: with it, a process ID means one process only. "" if there is none."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
+    except (OSError, IndexError):
+        return ""
+
+
+def memory_cgroup(pid: int) -> str:
+    """Where the kernel counts out-of-memory kills of a process: cgroup v1's memory hierarchy, else the unified one."""
+    try:
+        lines = Path(f"/proc/{pid}/cgroup").read_text().splitlines()
+    except OSError:
+        return ""
+    paths = {line.split(":", 2)[1]: line.split(":", 2)[2] for line in lines}
+    if "memory" in paths:
+        return f"/sys/fs/cgroup/memory{paths['memory']}/memory.oom_control"
+    return f"/sys/fs/cgroup{paths['']}/memory.events" if "" in paths else ""
+
+
+def oom_killed(counter: str) -> bool:
+    """Whether that file counts a process killed for want of memory."""
+    try:
+        lines = Path(counter).read_text().splitlines() if counter else []
+    except OSError:
+        return False
+    return any(line.startswith("oom_kill ") and line != "oom_kill 0" for line in lines)

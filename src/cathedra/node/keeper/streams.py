@@ -1,0 +1,192 @@
+"""What goes into a container and what comes out of it: pipes or a terminal, the log, and whoever is attached."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import selectors
+import struct
+import termios
+from collections.abc import Callable
+from typing import Any, Final
+
+from cathedra.node.keeper.children import Streams
+from cathedra.node.keeper.logfile import LogFile
+
+__all__ = ["ContainerStreams"]
+
+_CHUNK: Final = 65536
+
+Listener = Callable[[str, bytes], None]
+"""Hears of output: the stream's name and the bytes; no bytes mean that nothing more will come."""
+
+
+class ContainerStreams:
+    """The streams of one container; closed when all that can be read has been read."""
+
+    def __init__(self, selector: selectors.BaseSelector, log: LogFile) -> None:
+        self._selector = selector
+        self._log: LogFile | None = log
+        self._outputs: dict[int, str] = {}
+        self._input: int | None = None
+        self._terminal: int | None = None
+        self._listeners: dict[Any, Listener] = {}
+        self._pending = bytearray()
+        self._on_written: list[Callable[[], None]] = []
+        self._input_ends = False
+        self._finished = False
+
+    def open_pipes(self, *, stdin: bool) -> Streams:
+        """Pipes for standard output and error, and for input if ``stdin``; answers the ends that the container gets."""
+        given = None
+        if stdin:
+            given, self._input = os.pipe2(os.O_CLOEXEC)
+            os.set_blocking(self._input, False)
+        return Streams(given, self._open_output("stdout"), self._open_output("stderr"))
+
+    def _open_output(self, name: str) -> int:
+        read, write = os.pipe2(os.O_CLOEXEC)
+        self._read_from(read, name)
+        return write
+
+    def open_terminal(self) -> Streams:
+        """A terminal for everything; answers the end that the container gets."""
+        ours, theirs = os.openpty()
+        self.take_terminal(ours)
+        return Streams(theirs, theirs, theirs, terminal=True)
+
+    def take_terminal(self, fd: int) -> None:
+        """The container has made a terminal; this is our end of it."""
+        os.set_inheritable(fd, False)
+        self._terminal = fd
+        self._read_from(fd, "stdout")
+
+    def _read_from(self, fd: int, name: str) -> None:
+        os.set_blocking(fd, False)
+        self._outputs[fd] = name
+        self._selector.register(fd, selectors.EVENT_READ, self._ready)
+
+    # Out
+
+    def listen(self, who: Any, listener: Listener) -> None:
+        """Hear of all output from now on; if none can come, that is said at once."""
+        self._listeners[who] = listener
+        if not self._outputs:
+            listener("", b"")
+
+    def ignore(self, who: Any) -> None:
+        """Hear of nothing any more."""
+        self._listeners.pop(who, None)
+
+    def drain(self) -> None:
+        """Read what is there: the container has ended."""
+        for fd in tuple(self._outputs):
+            self._read(fd)
+
+    def _ready(self, fd: int) -> None:
+        if self._pending:
+            self._flush()
+        if fd in self._outputs:
+            self._read(fd)
+
+    def _read(self, fd: int) -> None:
+        while fd in self._outputs:
+            try:
+                data = os.read(fd, _CHUNK)
+            except BlockingIOError:
+                return
+            except OSError:
+                data = b""  # a terminal without anybody at its other end
+            if not data:
+                self._close_output(fd)
+                return
+            if self._log is not None:
+                self._log.write(self._outputs[fd], data)
+            for listener in tuple(self._listeners.values()):
+                listener(self._outputs[fd], data)
+
+    def _close_output(self, fd: int) -> None:
+        name = self._outputs.pop(fd)
+        self._selector.unregister(fd)
+        os.close(fd)
+        if fd == self._terminal:
+            self._terminal = None
+        if self._log is not None:
+            self._log.finish(name)
+        if not self._outputs:
+            self._finish()
+
+    def _finish(self) -> None:
+        if self._finished:
+            return
+        self._finished = True
+        if self._log is not None:
+            self._log.close()
+            self._log = None
+        self._close_pipe()
+        self._flush()
+        for listener in tuple(self._listeners.values()):
+            listener("", b"")
+
+    # In
+
+    def write(self, data: bytes, written: Callable[[], None]) -> None:
+        """Send to the container's input; ``written`` is called when the container has room for more."""
+        self._pending += data
+        self._on_written.append(written)
+        self._flush()
+
+    def close_input(self) -> None:
+        """No more input will come: end of file, once what waits has been taken. A terminal has no such end."""
+        self._input_ends = True
+        self._flush()
+
+    def _flush(self) -> None:
+        fd = self._terminal if self._terminal is not None else self._input
+        try:
+            while self._pending and fd is not None:
+                del self._pending[: os.write(fd, self._pending)]
+        except BlockingIOError:
+            self._watch_input(fd, waiting=True)
+            return
+        except OSError:
+            self._close_pipe()  # nobody reads any more
+        else:
+            self._watch_input(fd, waiting=False)
+        self._pending.clear()
+        written, self._on_written = self._on_written, []
+        for each in written:
+            each()
+        if self._input_ends:
+            self._close_pipe()
+
+    def _watch_input(self, fd: int | None, *, waiting: bool) -> None:
+        """Wake up when there is room again; a terminal is watched for its output all the time."""
+        if fd is None:
+            return
+        if fd == self._terminal:
+            write = selectors.EVENT_WRITE if waiting else 0
+            self._selector.modify(fd, selectors.EVENT_READ | write, self._ready)
+        elif waiting and fd not in self._selector.get_map():
+            self._selector.register(fd, selectors.EVENT_WRITE, self._ready)
+        elif not waiting and fd in self._selector.get_map():
+            self._selector.unregister(fd)
+
+    def _close_pipe(self) -> None:
+        if self._input is not None:
+            self._watch_input(self._input, waiting=False)
+            os.close(self._input)
+            self._input = None
+
+    def resize(self, width: int, height: int) -> None:
+        """Tell the terminal its size in characters."""
+        if self._terminal is not None:
+            with contextlib.suppress(OSError):
+                fcntl.ioctl(self._terminal, termios.TIOCSWINSZ, struct.pack("HHHH", height, width, 0, 0))
+
+    def close(self) -> None:
+        """The container is gone: read nothing more."""
+        for fd in tuple(self._outputs):
+            self._close_output(fd)
+        self._finish()

@@ -1,0 +1,72 @@
+"""The first process of a running container, as somebody sees it who attaches to it."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+from collections.abc import AsyncIterator
+
+from cathedra.node.keeper.client import KeeperClient, KeeperLost
+from cathedra.node.runtime.runtime import STDERR, STDOUT, RuntimeFailure
+
+__all__ = ["AttachedProcess"]
+
+
+class AttachedProcess:
+    """Input and output of a container from `open` on. Ending it leaves the container alone."""
+
+    def __init__(self, keeper: KeeperClient, container_id: str) -> None:
+        self._keeper = keeper
+        self._id = container_id
+        self._output: asyncio.Queue[tuple[str, bytes]] = asyncio.Queue()
+        self._attached = False
+
+    async def open(self) -> None:
+        """Begin to listen.
+
+        Raises:
+            RuntimeFailure: the container does not run.
+            KeeperLost: nobody can tell.
+        """
+        error = await self._keeper.attach(self._id, self._hear)
+        if error:
+            raise RuntimeFailure("NotFound", error)
+        self._attached = True
+
+    def _hear(self, stream: str, data: bytes) -> None:
+        self._output.put_nowait((stream, data))
+
+    async def output(self) -> AsyncIterator[tuple[int, bytes]]:
+        """What the container writes, until it writes no more."""
+        while True:
+            stream, data = await self._output.get()
+            if not data:
+                return
+            yield STDERR if stream == "stderr" else STDOUT, data
+
+    async def write(self, data: bytes) -> None:
+        """Send to its input; returns when there is room for more."""
+        await self._ask({"do": "input", "data": base64.b64encode(data).decode()})
+
+    async def close_input(self) -> None:
+        """No more input will come from here: that ends the input of a container that has ``stdinOnce``."""
+        await self._ask({"do": "close-input"})
+
+    def resize(self, width: int, height: int) -> None:
+        """Tell its terminal the size in characters."""
+        self._keeper.tell({"do": "resize", "id": self._id, "width": width, "height": height})
+
+    async def wait(self) -> int:
+        """Attaching has no exit code of its own."""
+        return 0
+
+    async def close(self) -> None:
+        """Go away; the container goes on."""
+        if self._attached:
+            self._attached = False
+            await self._keeper.detach(self._id, self._hear)
+
+    async def _ask(self, request: dict[str, object]) -> None:
+        with contextlib.suppress(KeeperLost):
+            await self._keeper.ask(request | {"id": self._id})
