@@ -247,7 +247,7 @@ def _judge_result(
             fast = error.text
         if fast != (outcome.value if outcome.error is None else outcome.error):
             return f"compiled: {fast!r} but evaluated {outcome.value!r} {outcome.error}"
-    if view.failure:
+    if view.failure or (view.first_list and selector is not None and not selector.list_attributes):
         return ""
     if "value" in result or "valueError" in result:
         try:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from cathedra.cel.checking import declarations, types
+from cathedra.cel.checking import declarations, types, wellknown
 from cathedra.cel.checking.declarations import Overload
 from cathedra.cel.checking.types import Type
 from cathedra.cel.syntax import macros
@@ -90,10 +90,10 @@ class Environment:
         table = {name: types.BY_NAME[name] for name in names}
         table["list"] = types.list_of(types.DYN)
         table["map"] = types.map_of(types.DYN, types.DYN)
-        table["google.protobuf.Duration"] = types.DURATION
-        table["google.protobuf.Timestamp"] = types.TIMESTAMP
+        table |= wellknown.MESSAGES
+        table |= {name: types.struct(name) for name in self.objects}
         if "optional" in self.libraries:
-            table["optional_type"] = types.optional_of(types.DYN)
+            table["optional_type"] = types.opaque("optional_type")
         for name in ("ip", "cidr"):
             if name in self.libraries:
                 table[types.BY_NAME[name.upper()].name] = types.BY_NAME[name.upper()]

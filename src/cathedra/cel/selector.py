@@ -134,7 +134,7 @@ def compile_selector(
     declared = device.environment(consumable_capacity=consumable_capacity, list_attributes=list_attributes, mode=mode)
     compiled = program.compile_expression(expression, declared)
     attribute = types.DYN if list_attributes else types.ANY
-    if compiled.type != types.BOOL and compiled.type != attribute:
+    if compiled.type.nullable or compiled.type not in (types.BOOL, attribute):
         message = f"must evaluate to bool or the unknown type, not {compiled.type.declared}"
         raise CompileError("RuleInvalid", message)
     compiled.instantiate()

@@ -6,9 +6,10 @@ What the checker learns (types, overloads, which names are types) is written ont
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
-from cathedra.cel.checking import types
+from cathedra.cel.checking import types, wellknown
 from cathedra.cel.checking.declarations import Overload
 from cathedra.cel.checking.types import Kind, Type
 from cathedra.cel.environment import Environment
@@ -88,7 +89,9 @@ class _Checker:
 
     def resolve(self, node: Ident | Select, name: str) -> bool:
         declared = self.environment.variables.get(name)
-        if declared is None:
+        if declared is None and name in wellknown.CONSTANTS:
+            node.type, node.constant = wellknown.CONSTANTS[name]
+        elif declared is None:
             named = self.environment.type_names.get(name)
             if named is None:
                 return False
@@ -132,7 +135,7 @@ class _Checker:
         return types.optional_of(found) if is_optional or optional else found
 
     def declared_field(self, offset: int, object_name: str, name: str) -> Type:
-        fields = self.environment.objects.get(object_name)
+        fields = self.fields_of(object_name)
         if fields is None:
             self.report(offset, f"unexpected failed resolution of '{object_name}'")
             return types.ERROR
@@ -272,16 +275,17 @@ class _Checker:
         return types.ERROR
 
     def struct_literal(self, node: StructLit) -> None:
-        found = next((n for n in self.environment.candidates(node.name) if self.names_type(n)), None)
+        named = self.environment.type_names
+        found = next((n for n in self.environment.candidates(node.name) if n in named), None)
         if found is None:
             self.undeclared(node.offset, node.name)
             node.type = types.ERROR
             return
         node.name = found
-        fields = self.environment.objects.get(found)
-        if fields is None:
-            self.report(node.offset, f"'{self.environment.type_names[found].name}' is not a message type")
-        node.type = types.struct(found) if fields is not None else types.ERROR
+        node.type = named[found]
+        if self.fields_of(found) is None:
+            self.report(node.offset, f"'{node.type.name}' is not a message type")
+            node.type = types.ERROR
         for entry in node.entries:
             self.check(entry.value)
             wanted = self.declared_field(entry.offset, found, entry.name)
@@ -292,8 +296,9 @@ class _Checker:
                     f"expected type of field '{entry.name}' is '{wanted.text}' but provided type is '{given.text}'",
                 )
 
-    def names_type(self, name: str) -> bool:
-        return name in self.environment.objects or name in self.environment.type_names
+    def fields_of(self, object_name: str) -> Mapping[str, Type] | None:
+        fields = self.environment.objects.get(object_name)
+        return fields if fields is not None else wellknown.fields_of(object_name)
 
     def comprehension(self, node: Comprehension) -> None:
         self.check(node.range)
@@ -386,9 +391,9 @@ class _Checker:
         if kind in _DYNAMIC or other in _DYNAMIC or kind is Kind.ERROR or other is Kind.ERROR:
             return True
         if kind is Kind.NULL:
-            return other in _NULLABLE or other is Kind.NULL
+            return other in _NULLABLE or other is Kind.NULL or right.nullable
         if other is Kind.NULL:
-            return kind in _NULLABLE
+            return kind in _NULLABLE or left.nullable
         if kind is Kind.TYPE:
             return other is Kind.TYPE
         if kind in _NESTED:
@@ -428,7 +433,7 @@ class _Checker:
         return all(self.free_of(variable, inner) for inner in within.params)
 
 
-_VISITS = {
+_VISITS: Final[dict[type, Callable[[_Checker, Any], None]]] = {
     Const: _Checker.const,
     Ident: _Checker.ident,
     Select: _Checker.select,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import enum
 from typing import Final
 
-__all__ = ["Kind", "Type", "list_of", "map_of", "opaque", "optional_of", "param", "struct", "type_of"]
+__all__ = ["Kind", "Type", "list_of", "map_of", "nullable", "opaque", "optional_of", "param", "plain", "struct", "type_of"]
 
 
 class Kind(enum.IntEnum):
@@ -36,12 +36,13 @@ class Kind(enum.IntEnum):
 
 
 class Type:
-    """A type; equal when kind, name and parameters are."""
+    """A type; equal when kind, name and parameters are. ``nullable`` marks a wrapper, which accepts null as well."""
 
-    __slots__ = ("generic", "kind", "name", "params")
+    __slots__ = ("generic", "kind", "name", "nullable", "params")
+    generic: bool
 
-    def __init__(self, kind: Kind, name: str, params: tuple[Type, ...] = ()) -> None:
-        self.kind, self.name, self.params = kind, name, params
+    def __init__(self, kind: Kind, name: str, params: tuple[Type, ...] = (), *, nullable: bool = False) -> None:
+        self.kind, self.name, self.params, self.nullable = kind, name, params, nullable
         self.generic = kind is Kind.PARAM or any(p.generic for p in params)
 
     def __eq__(self, other: object) -> bool:
@@ -66,6 +67,8 @@ class Type:
         special = _TEXTS.get(self.kind)
         if special is not None:
             return special
+        if self.nullable:
+            return f"wrapper({self.name})"
         if not self.params:
             return self.name
         return f"{self.name}({', '.join(p.text for p in self.params)})"
@@ -74,7 +77,7 @@ class Type:
     def declared(self) -> str:
         """As the type of a whole expression is named: run-time names, with parameters."""
         if not self.params:
-            return self.name
+            return f"wrapper({self.name})" if self.nullable else self.name
         return f"{self.name}({', '.join(p.declared for p in self.params)})"
 
 
@@ -119,6 +122,16 @@ def optional_of(value: Type) -> Type:
 def type_of(value: Type) -> Type:
     """``type(value)``."""
     return Type(Kind.TYPE, "type", (value,))
+
+
+def nullable(wrapped: Type) -> Type:
+    """``wrapper(wrapped)``: a value of the type, or null."""
+    return Type(wrapped.kind, wrapped.name, nullable=True)
+
+
+def plain(wrapper: Type) -> Type:
+    """The type without its null."""
+    return Type(wrapper.kind, wrapper.name, wrapper.params)
 
 
 def opaque(name: str, *params: Type) -> Type:
@@ -211,5 +224,5 @@ def _parse(text: str) -> tuple[str, Type]:
     if name in ("optional", "optional_type"):
         return rest, optional_of(params[0])
     if name == "wrapper":
-        return rest, opaque("wrapper", params[0])
+        return rest, nullable(params[0])
     return rest, opaque(name, *params)

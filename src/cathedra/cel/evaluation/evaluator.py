@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from cathedra.cel.errors import Aborted, CompileError, CostLimitExceeded
 from cathedra.cel.evaluation.cost import call_cost
-from cathedra.cel.library import regex, registry
+from cathedra.cel.library import messages, regex, registry
 from cathedra.cel.library.formats import Format
 from cathedra.cel.library.semver import Semver
 from cathedra.cel.syntax.tree import Call, Comprehension, Const, Expr, Ident, ListLit, MapLit, Select, StructLit
@@ -605,24 +605,35 @@ class _Map(Step):
 
 
 class _Struct(Step):
-    """A message literal. No type of Kubernetes can be made this way."""
+    """A message literal."""
 
-    __slots__ = ("name", "values")
+    __slots__ = ("fields", "name")
 
-    def __init__(self, id_: int, name: str, values: list[Step]) -> None:
-        self.id, self.name, self.values = id_, name, values
+    def __init__(self, id_: int, name: str, fields: list[tuple[str, Step, bool]]) -> None:
+        self.id, self.name, self.fields = id_, name, fields
 
     def eval(self, run: Run, scope: Scope) -> Any:
-        value: Any = Failure(f"unknown type '{self.name}'")
-        for step in self.values:
-            one = step.eval(run, scope)
-            if one.__class__ is Failure:
-                value = one
-                break
-        run.take(tuple(step.id for step in self.values))
+        value = self.build(run, scope)
+        run.take(tuple(step.id for _, step, _ in self.fields))
         run.cost += 40
         run.note(self.id, value)
         return value
+
+    def build(self, run: Run, scope: Scope) -> Any:
+        given: dict[str, Any] = {}
+        for name, step, optional in self.fields:
+            value = step.eval(run, scope)
+            if value.__class__ is Failure:
+                return value
+            if optional:
+                if value.__class__ is not Optional:
+                    return Failure(f"cannot initialize optional entry '{name}' from non-optional value {text(value)}")
+                if not value.present:
+                    given.pop(name, None)
+                    continue
+                value = value.value
+            given[name] = value
+        return messages.build(self.name, given)
 
 
 def _require_hashable(value: Any) -> None:
@@ -887,7 +898,7 @@ def _key(key: Expr | None) -> Expr:
 
 
 def _plan_struct(node: StructLit) -> Step:
-    return _Struct(node.id, node.name, [plan(entry.value) for entry in node.entries])
+    return _Struct(node.id, node.name, [(entry.name, plan(entry.value), entry.optional) for entry in node.entries])
 
 
 def _plan_comprehension(node: Comprehension) -> Step:

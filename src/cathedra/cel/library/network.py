@@ -6,6 +6,7 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
+from cathedra.cel.library import addresses
 from cathedra.cel.library.formatting import go_quote
 from cathedra.cel.values import NO_SUCH_OVERLOAD, Failure, Opaque
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CIDR", "FUNCTIONS", "IP"]
 
-_BITS: Final = re.compile(r"0|[1-9][0-9]{0,2}", re.ASCII)
+_BITS: Final = re.compile(r"0|[1-9][0-9]{0,17}", re.ASCII)
 
 
 class IP(Opaque):
@@ -63,69 +64,17 @@ class CIDR(Opaque):
         return f"{self.address}/{self.bits}"
 
 
-class _NotAnAddress(ValueError):
-    pass
-
-
-def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
-    import ipaddress
-
-    if not text.isascii():
-        raise _NotAnAddress("unable to parse IP")
-    try:
-        return ipaddress.ip_address(text)
-    except ValueError as error:
-        raise _NotAnAddress("unable to parse IP") from error
-
-
 @lru_cache(maxsize=1024)
 def _parsed_ip(text: str) -> IP | Failure:
-    host, percent, zone = text.partition("%")
     try:
-        address = _address(host)
-    except _NotAnAddress as error:
-        return Failure(
-            f"IP Address {go_quote(text)} parse error during conversion from string: "
-            f"ParseAddr({go_quote(text)}): {_why(text, str(error))}"
-        )
-    if percent:
-        if not zone or address.version == 4:
-            reason = "zone must be a non-empty string" if address.version == 6 else "zones cannot be used with IPv4"
-            return Failure(
-                f"IP Address {go_quote(text)} parse error during conversion from string: "
-                f"ParseAddr({go_quote(text)}): {reason}"
-            )
+        address, zone = addresses.parse(text)
+    except addresses.NotAnAddress as error:
+        return Failure(f"IP Address {go_quote(text)} parse error during conversion from string: {error}")
+    if zone:
         return Failure(f"IP address {go_quote(text)} with zone value is not allowed")
     if address.version == 6 and address.ipv4_mapped is not None:
         return Failure(f"IPv4-mapped IPv6 address {go_quote(text)} is not allowed")
     return IP(address)
-
-
-_V4_FIELD: Final = re.compile(r"[0-9]*", re.ASCII)
-
-
-def _why(text: str, otherwise: str) -> str:
-    """Go's words for what is wrong with an IPv4 address; the rest is worded in general."""
-    if ":" in text and text[0] not in "0123456789abcdefABCDEF:":
-        return f"each colon-separated field must have at least one digit (at {go_quote(text)})"
-    if ":" in text or "." not in text:
-        return otherwise
-    fields = text.split(".")
-    for position, part in enumerate(fields):
-        if not _V4_FIELD.fullmatch(part):
-            if position == 0 and not part[:1].isdigit():
-                return f"unexpected character (at {go_quote(text)})"
-            rest = ".".join([part.lstrip("0123456789"), *fields[position + 1 :]])
-            return f"unexpected character (at {go_quote(rest)})"
-        if not part:
-            return "IPv4 field must have at least one digit"
-        if len(part) > 1 and part.startswith("0"):
-            return "IPv4 field has octet with leading zero"
-        if int(part[:9]) > 255:
-            return "IPv4 field has value >255"
-        if position == 3 and len(fields) > 4:
-            return "IPv4 address too long"
-    return "IPv4 address too short" if len(fields) < 4 else otherwise
 
 
 @lru_cache(maxsize=1024)
@@ -136,11 +85,10 @@ def _parsed_cidr(text: str) -> CIDR | Failure:
         reason = "no '/'"
     else:
         try:
-            address = _address(host)
-        except _NotAnAddress as error:
-            quoted = f"ParseAddr({go_quote(host)}): {_why(host, str(error))}"
-            return _bad_cidr(f"netip.ParsePrefix({go_quote(text)}): {quoted}")
-        if "%" in host:
+            address, zone = addresses.parse(host)
+        except addresses.NotAnAddress as error:
+            return _bad_cidr(f"netip.ParsePrefix({go_quote(text)}): {error}")
+        if zone:
             reason = "IPv6 zones cannot be present in a prefix"
         elif not _BITS.fullmatch(bits):
             reason = f"bad bits after slash: {go_quote(bits)}"

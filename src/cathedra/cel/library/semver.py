@@ -6,6 +6,7 @@ import re
 from functools import lru_cache
 from typing import Any, Final
 
+from cathedra.cel.library.formatting import go_quote
 from cathedra.cel.values import MAX_UINT, Failure, Opaque
 
 __all__ = ["FUNCTIONS", "Semver", "SemverError"]
@@ -75,7 +76,7 @@ def _strict(text: str) -> Semver:
         if not part:
             raise SemverError("Build meta data is empty")
         if not _IDENTIFIER.fullmatch(part):
-            raise SemverError(f'Invalid character(s) found in build meta data "{part}"')
+            raise SemverError(f"Invalid character(s) found in build meta data {go_quote(part)}")
     return Semver((core[0], core[1], core[2]), tuple(pre), tuple(build))
 
 
@@ -83,7 +84,7 @@ def _number(text: str, name: str) -> int:
     if not _DIGITS.fullmatch(text):
         if not text:
             raise SemverError('strconv.ParseUint: parsing "": invalid syntax')
-        raise SemverError(f'Invalid character(s) found in {name} number "{text}"')
+        raise SemverError(f"Invalid character(s) found in {name} number {go_quote(text)}")
     if len(text) > 1 and text.startswith("0"):
         word = name.capitalize()
         raise SemverError(f'{word} number must not contain leading zeroes "{text}"')
@@ -102,13 +103,13 @@ def _check_prerelease(part: str) -> None:
             raise SemverError(f'strconv.ParseUint: parsing "{part}": value out of range')
         return
     if not _IDENTIFIER.fullmatch(part):
-        raise SemverError(f'Invalid character(s) found in prerelease "{part}"')
+        raise SemverError(f"Invalid character(s) found in prerelease {go_quote(part)}")
 
 
 def _normalized(text: str) -> Semver:
     parts = text.removeprefix("v").split(".", 2)
     for position, part in enumerate(parts):
-        if len(part) > 1:
+        if len(part.encode("utf-8", "surrogatepass")) > 1:
             bare = part.lstrip("0")
             parts[position] = bare if bare[:1].isascii() and bare[:1].isdigit() else "0" + bare
     if len(parts) < 3:

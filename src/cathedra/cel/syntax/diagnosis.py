@@ -43,9 +43,7 @@ def diagnose(source: str, macros: MacroTable) -> list[Issue]:
 # --- characters
 
 
-_ESCAPE: Final = (
-    r"""\\(?:[abfnrtv"'\\?`]|[xX][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[0-3][0-7]{2})"""
-)
+_ESCAPE: Final = r"""\\(?:[abfnrtv"'\\?`]|[xX][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[0-3][0-7]{2})"""
 _BEGUN_ESCAPE: Final = r"(?:\\(?:[xX][0-9a-fA-F]?|u[0-9a-fA-F]{0,3}|U[0-9a-fA-F]{0,7}|[0-3][0-7]?)?)?"
 _BEGUN: Final = re.compile(
     rf'"(?:{_ESCAPE}|[^\\"\n\r])*{_BEGUN_ESCAPE}'

@@ -36,9 +36,7 @@ _ORDER: Final = (
 )  # fmt: skip
 _RANK: Final = {kind: rank for rank, kind in enumerate(_ORDER)}
 
-_LITERAL: Final[Set] = frozenset(
-    ("-", "true", "false", "null", "NUM_FLOAT", "NUM_INT", "NUM_UINT", "STRING", "BYTES")
-)
+_LITERAL: Final[Set] = frozenset(("-", "true", "false", "null", "NUM_FLOAT", "NUM_INT", "NUM_UINT", "STRING", "BYTES"))
 _PRIMARY: Final[Set] = _LITERAL | {"[", "{", "(", ".", "IDENTIFIER"}
 _EXPR: Final[Set] = _PRIMARY | {"!"}
 _OPTIONAL_EXPR: Final[Set] = _EXPR | {"?"}
@@ -543,5 +541,7 @@ def _escaped(text: str) -> str:
 
 
 def _listed(kinds: Set) -> str:
-    names = [kind if kind[0] in "<NSBIE" and len(kind) > 3 else f"'{kind}'" for kind in sorted(kinds, key=_RANK.__getitem__)]
+    names = [
+        kind if kind[0] in "<NSBIE" and len(kind) > 3 else f"'{kind}'" for kind in sorted(kinds, key=_RANK.__getitem__)
+    ]
     return names[0] if len(names) == 1 else f"{{{', '.join(names)}}}"

@@ -1,0 +1,145 @@
+"""What a literal of a protobuf message gives: the value it stands for (`cathedra.cel.checking.wellknown`)."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from cathedra.cel.library.operators import timestamp_of
+from cathedra.cel.values import MAX_INT, MIN_INT, Duration, Failure, Opaque, UInt, encode_key, type_name
+
+__all__ = ["Empty", "build"]
+
+Fields = Mapping[str, Any]
+
+
+class Empty(Opaque):
+    """``google.protobuf.Empty{}``, which holds nothing."""
+
+    __slots__ = ()
+    type_name = "google.protobuf.Empty"
+
+    def same(self, other: Any) -> bool:
+        """All are the same."""
+        return True
+
+
+def build(message: str, fields: Fields) -> Any:
+    """The value of ``message{…fields}``."""
+    maker = _MAKERS.get(message)
+    if maker is None:
+        return Failure(f"unknown type '{message}'")
+    for name, value in fields.items():
+        wrong = _unfit(message, name, value)
+        if wrong:
+            return Failure(f"field type conversion error for {message}.{name} value type: {wrong}")
+    return maker(fields)
+
+
+_INT32: Final = (-(2**31), 2**31 - 1, "int32")
+_RANGES: Final = {
+    "google.protobuf.Int32Value.value": _INT32,
+    "google.protobuf.UInt32Value.value": (0, 2**32 - 1, "uint32"),
+    "google.protobuf.Duration.nanos": _INT32,
+    "google.protobuf.Timestamp.nanos": _INT32,
+    "google.protobuf.Value.null_value": _INT32,
+}
+_CLASSES: Final[Mapping[str, tuple[type, str]]] = {
+    "google.protobuf.BoolValue.value": (bool, "bool"),
+    "google.protobuf.BytesValue.value": (bytes, "[]uint8"),
+    "google.protobuf.DoubleValue.value": (float, "float64"),
+    "google.protobuf.FloatValue.value": (float, "float32"),
+    "google.protobuf.Int32Value.value": (int, "int32"),
+    "google.protobuf.Int64Value.value": (int, "int64"),
+    "google.protobuf.StringValue.value": (str, "string"),
+    "google.protobuf.UInt32Value.value": (UInt, "uint32"),
+    "google.protobuf.UInt64Value.value": (UInt, "uint64"),
+    "google.protobuf.Duration.seconds": (int, "int64"),
+    "google.protobuf.Duration.nanos": (int, "int32"),
+    "google.protobuf.Timestamp.seconds": (int, "int64"),
+    "google.protobuf.Timestamp.nanos": (int, "int32"),
+    "google.protobuf.Any.type_url": (str, "string"),
+    "google.protobuf.Any.value": (bytes, "[]uint8"),
+    "google.protobuf.Value.null_value": (int, "int32"),
+    "google.protobuf.Value.number_value": (float, "float64"),
+    "google.protobuf.Value.string_value": (str, "string"),
+    "google.protobuf.Value.bool_value": (bool, "bool"),
+}
+
+
+def _unfit(message: str, name: str, value: Any) -> str:
+    place = f"{message}.{name}"
+    wanted = _CLASSES.get(place)
+    if wanted is None:
+        return ""
+    if value.__class__ is not wanted[0]:
+        return f"unsupported native conversion from {type_name(value)} to '{wanted[1]}'"
+    limits = _RANGES.get(place)
+    if limits is not None and not limits[0] <= value <= limits[1]:
+        return "unsigned integer overflow" if value.__class__ is UInt else "integer overflow"
+    return ""
+
+
+def _wrapped(default: Any) -> Callable[[Fields], Any]:
+    return lambda fields: fields.get("value", default)
+
+
+def _float(fields: Fields) -> Any:
+    value = fields.get("value", 0.0)
+    try:
+        return struct.unpack("f", struct.pack("f", value))[0]
+    except OverflowError:
+        return float("inf") if value > 0 else float("-inf")
+
+
+def _duration(fields: Fields) -> Any:
+    nanos = fields.get("seconds", 0) * 10**9 + fields.get("nanos", 0)
+    return Duration(min(max(nanos, MIN_INT), MAX_INT))
+
+
+def _timestamp(fields: Fields) -> Any:
+    return timestamp_of(fields.get("seconds", 0) * 10**9 + fields.get("nanos", 0))
+
+
+def _any(_: Fields) -> Any:
+    return Failure("unsupported conversion to ref.Val: (*dynamicpb.Message)")
+
+
+def _json_value(fields: Fields) -> Any:
+    value = None
+    for name, given in fields.items():
+        value = None if name == "null_value" else _json(given)
+    return value
+
+
+def _json(value: Any) -> Any:
+    """A value as JSON has it: integers become doubles, or texts where a double cannot hold them."""
+    kind = value.__class__
+    if kind is int or kind is UInt:
+        return float(value) if -(2**53) < value < 2**53 else str(int(value))
+    if isinstance(value, list):
+        return [_json(one) for one in value]
+    if isinstance(value, dict):
+        return {encode_key(key): _json(one) for key, one in value.items()}
+    return value
+
+
+_MAKERS: Final[Mapping[str, Callable[[Fields], Any]]] = {
+    "google.protobuf.Any": _any,
+    "google.protobuf.BoolValue": _wrapped(False),
+    "google.protobuf.BytesValue": _wrapped(b""),
+    "google.protobuf.DoubleValue": _wrapped(0.0),
+    "google.protobuf.Duration": _duration,
+    "google.protobuf.Empty": lambda _: Empty(),
+    "google.protobuf.FloatValue": _float,
+    "google.protobuf.Int32Value": _wrapped(0),
+    "google.protobuf.Int64Value": _wrapped(0),
+    "google.protobuf.ListValue": lambda fields: _json(fields.get("values", [])),
+    "google.protobuf.StringValue": _wrapped(""),
+    "google.protobuf.Struct": lambda fields: _json(fields.get("fields", {})),
+    "google.protobuf.Timestamp": _timestamp,
+    "google.protobuf.UInt32Value": _wrapped(UInt(0)),
+    "google.protobuf.UInt64Value": _wrapped(UInt(0)),
+    "google.protobuf.Value": _json_value,
+}
