@@ -30,6 +30,7 @@ def builtin(
     strategy: Strategy[T] | None = None,
     default: Callable[[Any], Any] = lambda obj: obj,
     status: Strategy[T] | None = None,
+    doors: Mapping[str, Strategy[T]] = {},
     table: tuple[tuple[Column, ...], Cells] = (GENERIC_COLUMNS, generic_cells),
     short_names: tuple[str, ...] = (),
     categories: tuple[str, ...] = (),
@@ -38,7 +39,10 @@ def builtin(
     served_by_default: bool = True,
     gate: str = "",
 ) -> ResourceDefinition[T]:
-    """A kind of one version whose struct is its hub; strategies follow from whether it has spec and status."""
+    """A kind of one version whose struct is its hub; strategies follow from whether it has spec and status.
+
+    ``doors`` are writable sub-resources besides ``status``.
+    """
     gvk = kind_of(kind)
     subresources: dict[str, Strategy[T]] = {}
     has_status = "status" in kind.__struct_fields__ and "spec" in kind.__struct_fields__
@@ -47,6 +51,7 @@ def builtin(
         chosen = strategy or (GenerationStrategy(default) if counts_generation else SpecStrategy(default))
     else:
         chosen = strategy or DefaultedStrategy(default)
+    subresources |= doors
     columns, cells = table
     return ResourceDefinition(
         group=gvk.group,

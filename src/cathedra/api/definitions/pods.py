@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from cathedra.api.core import core_v1
 from cathedra.api.defaulting.pods import default_pod
 from cathedra.api.definition import RequestContext, ResourceDefinition, Strategy
 from cathedra.api.definitions.names import builtin
-from cathedra.api.definitions.strategies import GenerationStrategy
+from cathedra.api.definitions.strategies import GenerationStrategy, next_generation
+from cathedra.api.dropping import pods as dropping
 from cathedra.api.field import ErrorList
-from cathedra.api.struct import Quantity, Time, replace
+from cathedra.api.struct import Quantity, replace
 from cathedra.api.tables import pods as tables
-from cathedra.api.validation.pods import validate_pod
+from cathedra.api.validation import pods as validation
 
 __all__ = ["pod_definition", "qos_class"]
 
@@ -39,8 +40,9 @@ class PodStrategy(GenerationStrategy[core_v1.Pod]):
     def prepare_create(self, obj: core_v1.Pod, context: RequestContext) -> core_v1.Pod:
         """Begin pending, in the quality class that follows from the resources."""
         pod = super().prepare_create(obj, context)
+        spec = dropping.pod_spec(pod.spec, None, context.gates)
         conditions: tuple[core_v1.PodCondition, ...] = ()
-        if pod.spec.scheduling_gates:
+        if spec.scheduling_gates:
             conditions = (
                 core_v1.PodCondition(
                     type="PodScheduled",
@@ -50,16 +52,21 @@ class PodStrategy(GenerationStrategy[core_v1.Pod]):
                     last_transition_time=None,
                 ),
             )
-        status = core_v1.PodStatus(phase="Pending", qos_class=qos_class(pod.spec), conditions=conditions)
-        return replace(pod, status=status)
+        status = core_v1.PodStatus(phase="Pending", qos_class=qos_class(spec), conditions=conditions)
+        return replace(pod, spec=spec, status=status)
 
     def validate_create(self, obj: core_v1.Pod, context: RequestContext) -> ErrorList:
         """The rules of a pod."""
-        return validate_pod(obj, context.gates)
+        return validation.validate_pod(obj)
 
-    def warnings(self, new: core_v1.Pod, old: core_v1.Pod | None, context: RequestContext) -> Sequence[str]:
-        """Nothing to warn of."""
-        return ()
+    def prepare_update(self, new: core_v1.Pod, old: core_v1.Pod, context: RequestContext) -> core_v1.Pod:
+        """Keep the status, drop what is behind closed gates."""
+        pod = replace(new, spec=dropping.pod_spec(new.spec, old.spec, context.gates))
+        return super().prepare_update(pod, old, context)
+
+    def validate_update(self, new: core_v1.Pod, old: core_v1.Pod, context: RequestContext) -> ErrorList:
+        """The rules of a pod, and what may change."""
+        return validation.validate_pod_update(new, old)
 
 
 class PodStatusStrategy(Strategy[core_v1.Pod]):
@@ -70,22 +77,68 @@ class PodStatusStrategy(Strategy[core_v1.Pod]):
         return default_pod(obj)
 
     def prepare_update(self, new: core_v1.Pod, old: core_v1.Pod, context: RequestContext) -> core_v1.Pod:
-        """Keep the spec and what only the main resource may change; date new conditions."""
+        """Keep the spec and what only the main resource may change; drop what is behind closed gates."""
         metadata = replace(
             new.metadata,
             owner_references=old.metadata.owner_references,
             generation=old.metadata.generation,
         )
         status = replace(new.status, qos_class=new.status.qos_class or old.status.qos_class)
+        status = dropping.pod_status(status, old.status, context.gates)
         return replace(new, metadata=metadata, spec=old.spec, status=status)
 
+    def validate_update(self, new: core_v1.Pod, old: core_v1.Pod, context: RequestContext) -> ErrorList:
+        """The rules of a status."""
+        return validation.validate_pod_status_update(new, old, context.gates)
 
-def scheduled(pod: core_v1.Pod, node: str, now: float) -> core_v1.Pod:
-    """The pod bound to ``node``: name, condition, and the time."""
-    condition = core_v1.PodCondition(type="PodScheduled", status="True", last_transition_time=Time(now))
-    others = tuple(c for c in pod.status.conditions if c.type != "PodScheduled")
-    status = replace(pod.status, conditions=(*others, condition))
-    return replace(pod, spec=replace(pod.spec, node_name=node), status=status)
+
+class EphemeralContainersStrategy(Strategy[core_v1.Pod]):
+    """The door for containers that are added to look inside a running pod."""
+
+    def default(self, obj: core_v1.Pod, context: RequestContext) -> core_v1.Pod:
+        """Fill in what was left out."""
+        return default_pod(obj)
+
+    def prepare_update(self, new: core_v1.Pod, old: core_v1.Pod, context: RequestContext) -> core_v1.Pod:
+        """The stored pod with the new ephemeral containers."""
+        spec = replace(old.spec, ephemeral_containers=new.spec.ephemeral_containers)
+        return next_generation(_stored(new, old, spec), old)
+
+    def validate_update(self, new: core_v1.Pod, old: core_v1.Pod, context: RequestContext) -> ErrorList:
+        """Those that are there stay as they are."""
+        return validation.validate_ephemeral_containers_update(new, old)
+
+
+class ResizeStrategy(Strategy[core_v1.Pod]):
+    """The door for other requests and limits of running containers."""
+
+    def default(self, obj: core_v1.Pod, context: RequestContext) -> core_v1.Pod:
+        """Fill in what was left out."""
+        return default_pod(obj)
+
+    def prepare_update(self, new: core_v1.Pod, old: core_v1.Pod, context: RequestContext) -> core_v1.Pod:
+        """The stored pod with the new resources of its containers."""
+        containers = new.spec.containers
+        if [c.name for c in containers] == [c.name for c in old.spec.containers]:
+            containers = tuple(
+                replace(before, resources=after.resources, resize_policy=after.resize_policy)
+                for after, before in zip(containers, old.spec.containers, strict=True)
+            )
+        return next_generation(_stored(new, old, replace(old.spec, containers=containers)), old)
+
+    def validate_update(self, new: core_v1.Pod, old: core_v1.Pod, context: RequestContext) -> ErrorList:
+        """Only cpu and memory change, and the quality class does not."""
+        return validation.validate_resize(new, old, qos_class(new.spec))
+
+
+def _stored(new: core_v1.Pod, old: core_v1.Pod, spec: core_v1.PodSpec) -> core_v1.Pod:
+    """The stored pod with another spec, as the writer of ``new`` means it."""
+    metadata = replace(
+        old.metadata,
+        resource_version=new.metadata.resource_version,
+        managed_fields=new.metadata.managed_fields,
+    )
+    return replace(old, metadata=metadata, spec=spec)
 
 
 _ZERO: Final = Quantity("0")
@@ -120,6 +173,7 @@ def pod_definition() -> ResourceDefinition[core_v1.Pod]:
         namespaced=True,
         strategy=PodStrategy(),
         status=PodStatusStrategy(),
+        doors={"ephemeralcontainers": EphemeralContainersStrategy(), "resize": ResizeStrategy()},
         table=(tables.POD_COLUMNS, tables.pod_cells),
         short_names=("po",),
         categories=("all",),

@@ -31,7 +31,7 @@ def validate_job(job: batch_v1.Job, gates: FeatureGates) -> ErrorList:
     if spec.completion_mode == "Indexed" and spec.completions is None:
         errors.required(_SPEC.child("completions"), "when completion mode is Indexed")
     template = _SPEC.child("template")
-    errors += validate_pod_template(spec.template, template, gates)
+    errors += validate_pod_template(spec.template, template)
     policy = template.child("spec", "restartPolicy")
     if spec.template.spec.restart_policy in ("", "Always"):
         errors.required(policy, 'valid values: "OnFailure", "Never"')
