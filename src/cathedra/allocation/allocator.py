@@ -27,7 +27,6 @@ from cathedra.allocation.search.problem import (
 )
 from cathedra.allocation.search.requests import ClaimPlan, ClassLookup, plan_claims
 from cathedra.allocation.search.result import write_results
-from cathedra.allocation.search.rules import Rule
 from cathedra.allocation.search.tables import Tables, bases
 from cathedra.allocation.standings import Standing, Standings
 from cathedra.allocation.supply.inventory import InventorySnapshot
@@ -98,7 +97,6 @@ class PreparedRequests:
         self.allocator = allocator
         self.plans = plans
         self._tables = Tables(plans, allocator.features, allocator.inventory.interner)
-        self._walk = self._tables.walk_decides or not allocator.features.behaviour.releases_everything
         self._views = NodeViews(allocator.inventory, allocator.features)
         self._standings = Standings.of(allocator.inventory, allocator.features, self._tables.sight)
         self._answers: dict[Standing, SharedAnswer] = {}
@@ -167,16 +165,11 @@ class PreparedRequests:
                 return SharedAnswer(problem.requests, None, stop.states)
 
     def _search(self, problem: Problem, meter: Meter) -> Solution | None:
-        found = None if self._walk else bases(self._tables, problem)
-        if found is None:
-            return PlainSearch(problem, meter).run()
-        rules = [
-            [Rule(constraint, problem.devices, problem.features) for constraint in plan.constraints]
-            for plan in self.plans
-        ]
-        if any(rule.mixed for of_claim in rules for rule in of_claim):
-            return PlainSearch(problem, meter).run()
-        return FastSearch(problem, *found, rules, meter).run()
+        behaviour = problem.features.behaviour
+        if behaviour.releases_everything and not behaviour.unknown_value_may_come_first:
+            return FastSearch(problem, bases(self._tables, problem), meter).run()
+        # The faults of older releases show in the walk alone.
+        return PlainSearch(problem, meter).run()
 
     def _explain(self, node: core_v1.Node, view: NodeView) -> tuple[RequestReason, ...]:
         allocator = self.allocator

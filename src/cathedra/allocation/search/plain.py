@@ -1,9 +1,8 @@
 """The search exactly as Kubernetes walks it (spec: allocation.md, sections 8 and 9).
 
-Depth first, in order, every candidate tested when it is reached and not before. It is used where the walk itself
-shows in the answer: when a selector or a capacity may fail on a device that the walk might or might not reach, and
-when an older release is imitated. Everything else goes to `cathedra.allocation.search.fast`, which gives the same
-answer.
+Depth first, in order, every candidate tested when it is reached and not before. It is used where an older release is
+imitated, whose faults show in the walk alone. Everything else goes to `cathedra.allocation.search.fast`, which gives
+the same answer.
 """
 
 from __future__ import annotations

@@ -59,8 +59,14 @@ class Option(msgspec.Struct, frozen=True, eq=False):
     capacity_key: object
     derived: tuple[tuple[str, str], ...]
     """Name and expression."""
+    checks_room_last: bool
+    """All, under a constraint: whether a device has room is seen after whether the constraint admits it."""
     number: int = 0
     """Place among all options of the pod."""
+
+    def derivation(self, attribute: str) -> str:
+        """The expression that gives ``attribute``; empty if it is the device's own."""
+        return next((expression for name, expression in self.derived if name == attribute), "")
 
 
 class Obstacle(msgspec.Struct, frozen=True, eq=False):
@@ -87,7 +93,11 @@ class Constraint(msgspec.Struct, frozen=True, eq=False):
 
     def concerns(self, option: Option) -> bool:
         """Whether devices for ``option`` are subject to it."""
-        return not self.requests or option.parent in self.requests or option.name in self.requests
+        return self.names(option.parent, option.name)
+
+    def names(self, parent: str, name: str) -> bool:
+        """Whether a request ``parent``, or its sub-request ``name``, is subject to it."""
+        return not self.requests or parent in self.requests or name in self.requests
 
 
 class ClaimPlan(msgspec.Struct, frozen=True, eq=False):
@@ -113,21 +123,24 @@ class _Planner:
     def __init__(self, classes: ClassLookup, questions: Questions, features: Features) -> None:
         self.classes, self.questions, self.features = classes, questions, features
         self.options = 0
+        self.constraints: list[Constraint] = []
 
     def claim(self, index: int, claim: ResourceClaim) -> ClaimPlan:
         where = f"claim {claim.metadata.namespace}/{claim.metadata.name}"
         devices = claim.spec.devices
-        requests = tuple(
-            self.request(index, number, request, where) for number, request in enumerate(devices.requests or ())
-        )
-        constraints: list[Constraint] = []
+        obstacle = None
+        self.constraints = []
         for number, constraint in enumerate(devices.constraints or ()):
             made = self.constraint(constraint)
             if made is None:
                 text = f"{where}, constraint #{number}: empty constraint (unsupported constraint type?)"
-                return ClaimPlan(claim, where, requests, tuple(constraints), Obstacle(FatalError(text)))
-            constraints.append(made)
-        return ClaimPlan(claim, where, requests, tuple(constraints))
+                obstacle = Obstacle(FatalError(text))
+                break
+            self.constraints.append(made)
+        requests = tuple(
+            [self.request(index, number, request, where) for number, request in enumerate(devices.requests or ())]
+        )
+        return ClaimPlan(claim, where, requests, tuple(self.constraints), obstacle)
 
     def constraint(self, constraint: DeviceConstraint) -> Constraint | None:
         if constraint.match_attribute is not None:
@@ -225,6 +238,8 @@ class _Planner:
             capacity=capacity,
             capacity_key=tuple(sorted((key, str(value)) for key, value in (capacity or {}).items())),
             derived=derived,
+            checks_room_last=request.allocation_mode == "All"
+            and any(constraint.names(parent, name) for constraint in self.constraints),
             number=self.options - 1,
         )
 

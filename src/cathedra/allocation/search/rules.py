@@ -6,78 +6,132 @@ constraint's state is small and hashable, and the devices it still admits are lo
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
-from cathedra.allocation.checks.values import Value, constraint_value
-from cathedra.allocation.features import Features
+from cathedra.allocation.checks.values import Value
+from cathedra.allocation.errors import FatalError
+from cathedra.allocation.search.problem import Problem
 from cathedra.allocation.search.requests import Constraint, Option
-from cathedra.allocation.supply.devices import DeviceRecord
 
 __all__ = ["Rule"]
+
+
+class _Values:
+    """The values of the devices that may come to a constraint in the same way: by their own attributes, or derived by
+    the same expression."""
+
+    __slots__ = ("admitted", "everything", "failing", "masks", "of")
+
+    def __init__(self, problem: Problem, option: Option, constraint: Constraint, candidates: int) -> None:
+        self.of: dict[int, Value] = {}
+        """Position → value."""
+        self.masks: dict[Value, int] = {}
+        self.failing = 0
+        """Devices on which the derived attribute cannot be computed: who reaches one fails."""
+        self.admitted: dict[Any, int] = {}
+        rest = candidates
+        while rest:
+            bit = rest & -rest
+            rest ^= bit
+            position = bit.bit_length() - 1
+            try:
+                value = problem.value(option, problem.devices[position], constraint)
+            except FatalError:
+                self.failing |= bit
+                continue
+            if value is not None:
+                self.of[position] = value
+                self.masks[value] = self.masks.get(value, 0) | bit
+        self.everything = sum(self.masks.values())
 
 
 class Rule:
     """A constraint over the devices of one node. A state is None as long as no device is placed."""
 
-    __slots__ = ("_admitted", "constraint", "devices", "everything", "lists", "masks", "mixed")
+    __slots__ = ("_values", "constraint", "lists", "mixed", "sources")
 
-    def __init__(self, constraint: Constraint, devices: list[DeviceRecord], features: Features) -> None:
+    def __init__(self, constraint: Constraint, problem: Problem, options: Iterable[Option], bases: list[int]) -> None:
         self.constraint = constraint
-        self.devices: list[Value | None] = [
-            constraint_value(record.signature, constraint.attribute, features, distinct=constraint.distinct)
-            for record in devices
-        ]
-        self.lists = features.list_type_attributes
-        self.masks: dict[Value, int] = {}
-        for position, value in enumerate(self.devices):
-            if value is not None:
-                self.masks[value] = self.masks.get(value, 0) | 1 << position
-        self.everything = sum(self.masks.values())
-        self.mixed = constraint.distinct and not self.lists and len({kind for kind, _ in self.masks}) > 1
-        self._admitted: dict[Any, int] = {}
+        self.lists = problem.features.list_type_attributes
+        self.sources: dict[str, int] = {}
+        """Expression → devices to be asked; the empty one is the device's own attribute."""
+        concerned = [option for option in options if constraint.concerns(option)]
+        for option in concerned:
+            source = option.derivation(constraint.attribute)
+            self.sources[source] = self.sources.get(source, 0) | bases[option.number]
+        made: dict[str, _Values] = {}
+        self._values: dict[int, _Values] = {}
+        for option in concerned:
+            source = option.derivation(constraint.attribute)
+            if source not in made:
+                made[source] = _Values(problem, option, constraint, self.sources[source])
+            self._values[option.number] = made[source]
+        kinds = {kind for values in made.values() for kind, _ in values.masks}
+        self.mixed = constraint.distinct and not self.lists and len(kinds) > 1
+        """The order of placements matters: a value of another type ends the comparison (spec: 10.4)."""
 
     def concerns(self, option: Option) -> bool:
         """Whether devices for ``option`` are subject to it."""
-        return self.constraint.concerns(option)
+        return option.number in self._values
 
-    def admitted(self, state: Any) -> int:
-        """The devices that may join in ``state``."""
+    def failing(self, option: Option) -> int:
+        """The devices whose value cannot be computed for ``option``."""
+        return self._values[option.number].failing
+
+    def value(self, option: Option, position: int) -> Value | None:
+        """The value of a device, as ``option`` would bring it."""
+        return self._values[option.number].of.get(position)
+
+    def admitted(self, option: Option, state: Any) -> int:
+        """The devices that may join for ``option`` in ``state``."""
+        values = self._values[option.number]
         if state is None:
-            return self.everything
-        known = self._admitted.get(state)
+            return values.everything
+        known = values.admitted.get(state)
         if known is None:
-            known = self._admitted[state] = sum(
-                mask for value, mask in self.masks.items() if self._may_join(state, value)
+            known = values.admitted[state] = sum(
+                mask for value, mask in values.masks.items() if self._may_join(state, value)
             )
         return known
 
-    def joined(self, state: Any, position: int) -> Any:
-        """The state after the device at ``position``, which is admitted, has joined."""
-        value = self.devices[position]
-        assert value is not None
-        if self.constraint.distinct:
-            added = frozenset((value[0], one) for one in _elements(value)) if self.lists else frozenset((value,))
+    def joined(self, option: Option, state: Any, position: int) -> Any:
+        """The state after the device at ``position``, which is admitted, has joined for ``option``."""
+        value = self._values[option.number].of[position]
+        if not self.constraint.distinct:
+            return value if state is None or not self.lists else (value[0], state[1] & value[1])
+        if self.lists:
+            added = frozenset((value[0], one) for one in _elements(value))
             return added if state is None else state | added
-        if state is None or not self.lists:
-            return value
-        return (value[0], state[1] & value[1])
+        if not self.mixed:
+            return frozenset((value,)) if state is None else state | {value}
+        # The first type, its values up to the first of another type, and whether that has come.
+        if state is None:
+            return value[0], frozenset((value,)), False
+        kind, first, ended = state
+        if value[0] != kind:
+            return kind, first, True
+        return state if ended else (kind, first | {value}, False)
 
-    def values_in(self, mask: int) -> int:
-        """How many different values the devices in ``mask`` have."""
-        return sum(1 for one in self.masks.values() if one & mask)
-
-    def group_of(self, mask: int, size: int) -> bool:
-        """Whether some value is had by ``size`` devices of ``mask``."""
-        return any((one & mask).bit_count() >= size for one in self.masks.values())
+    def suffices(self, option: Option, state: Any, left: int, needed: int) -> bool:
+        """Whether ``needed`` of the admitted devices ``left`` might be together; may say yes in vain."""
+        masks = self._values[option.number].masks
+        if self.lists or self.mixed:
+            return True
+        if self.constraint.distinct:
+            return sum(1 for one in masks.values() if one & left) >= needed
+        return state is not None or needed < 2 or any((one & left).bit_count() >= needed for one in masks.values())
 
     def _may_join(self, state: Any, value: Value) -> bool:
-        if self.constraint.distinct:
-            if self.lists:
-                return all((value[0], one) not in state for one in _elements(value))
-            return value not in state
-        if not self.lists:
-            return bool(state == value)
-        return state[0] == value[0] and not state[1].isdisjoint(_elements(value))
+        if not self.constraint.distinct:
+            if not self.lists:
+                return bool(state == value)
+            return state[0] == value[0] and not state[1].isdisjoint(_elements(value))
+        if self.lists:
+            return all((value[0], one) not in state for one in _elements(value))
+        if self.mixed:
+            return value[0] != state[0] or value not in state[1]
+        return value not in state
 
 
 def _elements(value: Value) -> frozenset[object]:

@@ -21,7 +21,7 @@ from cathedra.allocation.search.requests import ClaimPlan, Obstacle, Option
 from cathedra.allocation.supply.devices import DeviceRecord, Interner, Sight
 from cathedra.allocation.supply.pools import PoolState, PoolView
 
-__all__ = ["PoolMasks", "Tables", "bases"]
+__all__ = ["Bases", "PoolMasks", "Tables", "bases"]
 
 _NO, _YES, _RISK = 0, 1, 2
 
@@ -31,21 +31,21 @@ class PoolMasks(msgspec.Struct, frozen=True, eq=False):
 
     options: tuple[int, ...]
     """Per option the devices that pass all fixed tests."""
-    risky: bool
-    """Some test may fail with an error: the walk itself decides what happens."""
+    risky: tuple[int, ...]
+    """Per option the devices on which a test may fail with an error: who reaches one must look closer."""
     shareable: int
 
 
 class _Memo:
-    """Outcomes of the fixed tests of an option: per kind of device, and per look of a pool the mask and whether it is
-    risky. Options that ask the same share it, from pod to pod.
+    """Outcomes of the fixed tests of an option: per kind of device, and per look of a pool the masks of good and of
+    risky devices. Options that ask the same share it, from pod to pod.
     """
 
     __slots__ = ("kinds", "pools")
 
     def __init__(self) -> None:
         self.kinds: dict[tuple[int, bool], int] = {}
-        self.pools: dict[tuple[int, bool], tuple[int, bool]] = {}
+        self.pools: dict[tuple[int, bool], tuple[int, int]] = {}
 
 
 def _memo_of(option: Option, features: Features) -> _Memo:
@@ -74,7 +74,6 @@ class Tables:
             if not isinstance(option, Obstacle)
         ]
         self.sight = self._sight(interner)
-        self._derives = any(option.derived for option in self.options)
         self._memos = [_memo_of(option, features) for option in self.options]
         self._pools: dict[tuple[int, bool], PoolMasks] = {}
 
@@ -88,15 +87,6 @@ class Tables:
             sight.update(seen)
         return interner.widened(tuple(sorted(sight)))
 
-    @property
-    def walk_decides(self) -> bool:
-        """Whether the claims themselves make the order of the walk visible."""
-        return self._derives or any(
-            option.all_devices and constraint.concerns(option)
-            for option in self.options
-            for constraint in self.plans[option.claim].constraints
-        )
-
     def pool(self, pool: PoolView, interner: Interner, *, operations: bool) -> PoolMasks:
         """The masks of ``pool``, on a node that can leave out ``operations`` or not."""
         key = (pool.looks(self.sight, interner), operations)
@@ -107,26 +97,25 @@ class Tables:
 
     def _build(self, pool: PoolView, key: tuple[int, bool]) -> PoolMasks:
         masks = []
-        risky = False
+        risky = []
         for option, memo in zip(self.options, self._memos, strict=True):
             found = memo.pools.get(key)
             if found is None:
                 found = memo.pools[key] = self._mask(option, memo.kinds, pool, operations=key[1])
             masks.append(found[0])
-            risky = risky or found[1]
+            risky.append(found[1])
         shareable = 0
         if self.features.consumable_capacity:
             for place, record in enumerate(pool.devices):
                 if record.shareable:
                     shareable |= 1 << place
-        return PoolMasks(tuple(masks), risky, shareable)
+        return PoolMasks(tuple(masks), tuple(risky), shareable)
 
     def _mask(
         self, option: Option, kinds: dict[tuple[int, bool], int], pool: PoolView, *, operations: bool
-    ) -> tuple[int, bool]:
-        mask = 0
+    ) -> tuple[int, int]:
+        mask = risky = 0
         bit = 1
-        risky = False
         for record in pool.devices:
             key = (record.kind, operations)
             verdict = kinds.get(key)
@@ -135,7 +124,7 @@ class Tables:
             if verdict == _YES:
                 mask |= bit
             elif verdict == _RISK:
-                risky = True
+                risky |= bit
             bit <<= 1
         return mask, risky
 
@@ -167,31 +156,39 @@ class Tables:
         return _YES
 
 
-def bases(tables: Tables, problem: Problem) -> tuple[list[int], int] | None:
-    """Per option the devices of a node that pass all fixed tests and are free, and the shareable ones.
+class Bases(msgspec.Struct, frozen=True, eq=False):
+    """Masks over the devices of one node."""
 
-    None if a test may fail with an error.
-    """
-    found = [0] * len(tables.options)
+    masks: list[int]
+    """Per option the devices that pass all fixed tests and are free."""
+    risky: list[int]
+    """Per option the devices on which a fixed test may fail with an error."""
+    shareable: int
+
+
+def bases(tables: Tables, problem: Problem) -> Bases:
+    """What is known about the devices of a node before the search."""
+    masks = [0] * len(tables.options)
+    risky = [0] * len(tables.options)
     shareable = 0
     consumable = tables.features.consumable_capacity
     view = problem.view
     for pool, state, offset in zip(view.usable, problem.states, view.offsets, strict=True):
-        masks = tables.pool(pool, view.interner, operations=problem.operations_optional)
-        if masks.risky:
-            return None
-        shareable |= masks.shareable << offset
-        closed = state.taken | (state.shared & ~masks.shareable)
+        found = tables.pool(pool, view.interner, operations=problem.operations_optional)
+        shareable |= found.shareable << offset
+        closed = state.taken | (state.shared & ~found.shareable)
         for number, option in enumerate(tables.options):
-            mask = masks.options[number]
+            mask, risk = found.options[number], found.risky[number]
             if not option.admin:
                 mask &= ~closed
-            if consumable and state.capacity:
+                risk &= ~state.taken
+            if consumable and state.capacity and not option.checks_room_last:
                 mask = _with_room(mask, pool, state, option, tables.features)
-            found[number] |= mask << offset
+            masks[number] |= mask << offset
+            risky[number] |= risk << offset
     if view.node_mask is not None:
-        found = [mask & view.node_mask for mask in found]
-    return found, shareable
+        masks = [mask & view.node_mask for mask in masks]
+    return Bases(masks, risky, shareable)
 
 
 def _with_room(mask: int, pool: PoolView, state: PoolState, option: Option, features: Features) -> int:

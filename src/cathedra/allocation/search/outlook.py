@@ -1,0 +1,117 @@
+"""Whether it is worth going on: bounds that a state must keep if the requests still open are to be satisfied.
+
+Each bound is necessary, none is sufficient; a state that breaks one fails, however its search would go. They look no
+further than the first request at which the search could meet an error: whether it comes so far must not depend on what
+lies behind.
+"""
+
+from __future__ import annotations
+
+from cathedra.allocation.search.candidates import Candidates
+from cathedra.allocation.search.problem import Choice, RequestOnNode
+from cathedra.allocation.search.requests import Option
+from cathedra.allocation.search.state import State
+
+__all__ = ["Outlook", "matchable"]
+
+
+class Outlook:
+    """Looks ahead in one search."""
+
+    __slots__ = ("_candidates", "_hazardous", "_requests")
+
+    def __init__(self, candidates: Candidates) -> None:
+        self._candidates = candidates
+        self._requests = candidates.problem.requests
+        self._hazardous: dict[tuple[int, int], bool] = {}
+
+    def is_hazardous(self, claim: int, request: int) -> bool:
+        """Whether the search may meet an error in that request."""
+        known = self._hazardous.get((claim, request))
+        if known is None:
+            known = any(self._may_fail(choice) for choice in self._requests[claim][request].choices)
+            self._hazardous[claim, request] = known
+        return known
+
+    def can_continue(self, claim: int, request: int, state: State) -> bool:
+        """Whether enough candidates are left for each open request alone, and for all of them together."""
+        shareable = self._candidates.shareable
+        units: list[int] = []
+        for index in range(claim, len(self._requests)):
+            if index != claim:
+                state = state.for_next_claim(len(self._candidates.rules[index]))
+            begin = request if index == claim else 0
+            for number in range(begin, len(self._requests[index])):
+                if self.is_hazardous(index, number):
+                    return matchable(units)
+                reach, count = self._reach(self._requests[index][number], state)
+                if count < 0:
+                    return False
+                if reach is not None:
+                    free = (reach & shareable).bit_count()
+                    units.extend([reach & ~shareable] * (count - free))
+        return matchable(units)
+
+    def spares_others(self, claim: int, request: int, before: State, after: State) -> bool:
+        """Whether a placement that blocked devices or values leaves enough for each later request of the claim."""
+        if before.blocked == after.blocked and before.values == after.values:
+            return True
+        for number in range(request + 1, len(self._requests[claim])):
+            if self.is_hazardous(claim, number):
+                return True
+            if self._reach(self._requests[claim][number], after)[1] < 0:
+                return False
+        return True
+
+    def enough(self, option: Option, left: int, needed: int, state: State) -> bool:
+        """Whether constraints and counters could let ``needed`` devices of ``left`` be together."""
+        for rule, value in zip(self._candidates.rules[option.claim], state.values, strict=True):
+            if rule.concerns(option) and not rule.suffices(option, value, left, needed):
+                return False
+        return self._candidates.counters_suffice(state, left, needed)
+
+    def _may_fail(self, choice: Choice) -> bool:
+        option = choice.option
+        rules = [rule for rule in self._candidates.rules[option.claim] if rule.concerns(option)]
+        if choice.devices is not None:
+            return bool(choice.devices and rules)
+        return bool(self._candidates.risky(option)) or any(rule.failing(option) for rule in rules)
+
+    def _reach(self, request: RequestOnNode, state: State) -> tuple[int | None, int]:
+        """Union of candidates and the smallest count; -1 if no choice has enough, None if it does not compete."""
+        union = 0
+        smallest = -1
+        competes = True
+        for choice in request.choices:
+            left = self._candidates.of(choice.option, state)
+            if choice.devices is not None:
+                wanted = sum(1 << position for position in choice.devices)
+                if not wanted or wanted & ~left:
+                    continue
+                left = wanted
+            elif left.bit_count() < choice.count or not self.enough(choice.option, left, choice.count, state):
+                continue
+            union |= left
+            smallest = choice.count if smallest < 0 else min(smallest, choice.count)
+            competes = competes and not choice.option.admin
+        return (union if competes else None), smallest
+
+
+def matchable(units: list[int]) -> bool:
+    """Whether every unit can get a device of its own from its mask (Kuhn's algorithm)."""
+    if len(units) < 2:
+        return True
+    owner: dict[int, int] = {}
+
+    def serve(unit: int, seen: list[int]) -> bool:
+        free = units[unit] & ~seen[0]
+        while free:
+            bit = free & -free
+            seen[0] |= bit
+            if bit not in owner or serve(owner[bit], seen):
+                owner[bit] = unit
+                return True
+            free = units[unit] & ~seen[0]
+        return False
+
+    return all(serve(unit, [0]) for unit in sorted(range(len(units)), key=lambda unit: units[unit].bit_count()))

@@ -1,0 +1,149 @@
+"""What is alike: devices of which one failing means that the others fail, and requests that may be filled in order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cathedra.allocation.search.candidates import Candidates
+from cathedra.allocation.search.requests import Option
+from cathedra.allocation.search.state import State
+
+__all__ = ["Symmetry"]
+
+
+class Symmetry:
+    """Compares the devices and the requests of one search; worked out when first asked for."""
+
+    __slots__ = ("_candidates", "_classes", "_problem", "_twins")
+
+    def __init__(self, candidates: Candidates) -> None:
+        self._candidates = candidates
+        self._problem = candidates.problem
+        self._classes: tuple[list[int], list[int]] | None = None
+        self._twins: dict[tuple[int, int], bool] = {}
+
+    def request_key(self, state: State) -> tuple[Any, ...]:
+        """Two states with the same key lead to the same end when a request begins.
+
+        Shareable devices that are alike may have changed places in them.
+        """
+        capacity: Any = ()
+        if state.capacity:
+            owner = self._class_of()[0]
+            capacity = tuple(sorted((owner[at], tuple(used.items())) for at, used in state.capacity.items()))
+        return (state.used, state.mine, state.placed, state.values, state.counters, capacity, state.sharing)
+
+    def scan_key(self, state: State) -> tuple[Any, ...]:
+        """Two states with the same key lead to the same end in the middle of a request.
+
+        There only devices after the last one may be taken, so none may have changed places.
+        """
+        capacity = tuple(sorted((at, tuple(used.items())) for at, used in state.capacity.items()))
+        return (state.used, state.mine, state.placed, state.values, state.counters, capacity, state.sharing)
+
+    def alike(self, option: Option, position: int, state: State) -> int:
+        """Devices that would fail like the one at ``position``, which failed in ``state``."""
+        owner, members = self._class_of()
+        alike = members[owner[position]]
+        if option.admin:
+            # Taking again what another claim has taken leaves more for those who follow.
+            alike &= state.used if state.used >> position & 1 else ~state.used
+        if not self._candidates.shareable >> position & 1:
+            return alike
+        mine = state.capacity.get(position)
+        shared = state.sharing >> position & 1
+        rest = alike
+        while rest:
+            bit = rest & -rest
+            rest ^= bit
+            other = bit.bit_length() - 1
+            if state.capacity.get(other) != mine or (state.sharing >> other & 1) != shared:
+                alike ^= bit
+        return alike
+
+    def is_twin(self, claim: int, request: int) -> bool:
+        """Whether the next request asks for exactly the same, one dedicated device each."""
+        key = (claim, request)
+        known = self._twins.get(key)
+        if known is None:
+            known = self._twins[key] = self._compare(claim, request)
+        return known
+
+    def _compare(self, claim: int, request: int) -> bool:
+        requests = self._problem.requests[claim]
+        if request + 1 >= len(requests):
+            return False
+        one, other = requests[request], requests[request + 1]
+        if one.alternatives or other.alternatives:
+            return False
+        first, second = one.choices[0], other.choices[0]
+        if first.devices is not None or second.devices is not None or first.count != 1 or second.count != 1:
+            return False
+        candidates = self._candidates
+        base = candidates.base(first.option)
+        return (
+            base == candidates.base(second.option)
+            and candidates.risky(first.option) == candidates.risky(second.option)
+            and not base & candidates.shareable
+            and first.option.admin == second.option.admin
+            and first.option.derived == second.option.derived
+            and all(
+                rule.concerns(first.option) == rule.concerns(second.option)
+                and not (rule.mixed and rule.concerns(first.option))
+                for rule in candidates.rules[claim]
+            )
+        )
+
+    def _class_of(self) -> tuple[list[int], list[int]]:
+        """Per device its class, and per class its members: devices that no test of this search tells apart."""
+        if self._classes is None:
+            numbers: dict[Any, int] = {}
+            owner: list[int] = []
+            members: list[int] = []
+            options = [
+                (choice.option, choice.devices)
+                for requests in self._problem.requests
+                for request in requests
+                for choice in request.choices
+            ]
+            for position in range(len(self._problem.devices)):
+                number = numbers.setdefault(self._looks(position, options), len(members))
+                if number == len(members):
+                    members.append(0)
+                owner.append(number)
+                members[number] |= 1 << position
+            self._classes = (owner, members)
+        return self._classes
+
+    def _looks(self, position: int, options: list[tuple[Option, tuple[int, ...] | None]]) -> Any:
+        candidates = self._candidates
+        share: Any = None
+        if candidates.shareable >> position & 1:
+            pool, place = self._problem.state_of(position)
+            share = (
+                self._problem.devices[position].signature.number,
+                tuple(sorted(candidates.used_before(position).items())),
+                pool.shared >> place & 1,
+            )
+        consumption = candidates.consumption(position)
+        return (
+            tuple(
+                [
+                    (
+                        candidates.base(option) >> position & 1,
+                        candidates.risky(option) >> position & 1,
+                        devices is not None and position in devices,
+                        tuple(
+                            [
+                                (rule.value(option, position), rule.failing(option) >> position & 1)
+                                for rule in candidates.rules[option.claim]
+                                if rule.concerns(option)
+                            ]
+                        ),
+                    )
+                    for option, devices in options
+                ]
+            ),
+            None if consumption is None else (self._problem.pool_of[position], consumption),
+            share,
+        )
