@@ -3,14 +3,18 @@ and 16)."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
+from cathedra.api.definition import ResourceDefinition
 from cathedra.api.gates import FeatureGates
 from cathedra.apiserver.admission.escalation import EscalationCheck
 from cathedra.apiserver.admission.lifecycle import NamespaceLifecycle
 from cathedra.apiserver.admission.noderestriction import NodeRestriction
 from cathedra.apiserver.admission.plugin import AdmissionChain, AdmissionPlugin
 from cathedra.apiserver.admission.pods import DefaultTolerations, PodPriority, PodServiceAccount
+from cathedra.apiserver.admission.policies import PolicyCheck
 from cathedra.apiserver.admission.resourcequota import ResourceQuotaCheck
 from cathedra.apiserver.authorization.authorizer import AlwaysAllow, Authorizer, MastersOnly, Union
 from cathedra.apiserver.authorization.bootstrap.defaults import node_rules
@@ -31,8 +35,14 @@ class Gatekeepers:
     admission: AdmissionChain
 
 
-def gatekeepers(registry: Registry, config: ServerConfig, gates: FeatureGates) -> Gatekeepers:
-    """The gatekeepers that a server's configuration asks for, over objects that are loaded."""
+def gatekeepers(
+    registry: Registry,
+    config: ServerConfig,
+    gates: FeatureGates,
+    kinds: Callable[[], Iterator[ResourceDefinition[Any]]],
+) -> Gatekeepers:
+    """The gatekeepers that a server's configuration asks for, over objects that are loaded; ``kinds`` lists what is
+    served."""
     plugins: list[AdmissionPlugin] = [
         NamespaceLifecycle(registry),
         PodServiceAccount(registry, required=config.service_accounts),
@@ -49,5 +59,6 @@ def gatekeepers(registry: Registry, config: ServerConfig, gates: FeatureGates) -
     plugins += [PodPriority(registry), DefaultTolerations()]
     if rbac is not None:
         plugins.append(EscalationCheck(rbac, authorizer))
+    plugins.append(PolicyCheck(registry, authorizer, kinds))
     plugins.append(ResourceQuotaCheck(registry, gates))
     return Gatekeepers(authorizer, AdmissionChain(plugins))

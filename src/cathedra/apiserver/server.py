@@ -73,7 +73,8 @@ class APIServer:
         served = served_definitions(definitions, gates, dict(config.runtime_config))
         registry = Registry(store or MemoryStorage(), served)
         await registry.load()
-        keepers = gatekeepers(registry, config, gates)
+        catalog = Catalog(served)
+        keepers = gatekeepers(registry, config, gates, lambda: iter(catalog))
         world = World(
             registry=registry,
             admission=keepers.admission,
@@ -86,7 +87,7 @@ class APIServer:
         await create_namespaces(world)
         if config.authorization:
             await reconcile_roles(world)
-        return cls(config, world, Catalog(served))
+        return cls(config, world, catalog)
 
     def transport(
         self, user: str = "system:admin", groups: tuple[str, ...] = (MASTERS_GROUP,), *, uid: str = ""

@@ -30,6 +30,7 @@ class AdmissionRequest:
     options: KubeStruct | None
     warnings: list[str]
     """Texts for ``Warning`` headers; plugins append."""
+    field_manager: str = ""
 
 
 class AdmissionPlugin(Protocol):

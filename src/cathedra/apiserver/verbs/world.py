@@ -86,4 +86,5 @@ class World:
             dry_run=call.dry_run,
             options=options,
             warnings=call.warnings,
+            field_manager=call.field_manager,
         )

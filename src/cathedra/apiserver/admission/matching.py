@@ -1,0 +1,132 @@
+"""Which requests a policy, a binding or a webhook is about (spec: apimachinery.md, section 16.6).
+
+A rule that names another version of the same resource matches too, unless it insists (``Exact``); the object is then
+shown in that version.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from cathedra.api.core.admissionregistration_v1 import MatchResources, NamedRuleWithOperations, RuleWithOperations
+from cathedra.api.core.meta_v1 import LabelSelector
+from cathedra.api.definition import VersionDefinition
+from cathedra.api.scheme import GroupResource
+from cathedra.api.selectors import from_label_selector
+from cathedra.api.status import internal_error
+from cathedra.apiserver.admission.plugin import AdmissionRequest
+from cathedra.apiserver.registry.registry import Registry
+
+__all__ = ["Matcher"]
+
+NAMESPACES: Final = GroupResource("", "namespaces")
+EXACT: Final = "Exact"
+ALL: Final = "*"
+
+AnyRule = NamedRuleWithOperations | RuleWithOperations
+
+
+class Matcher:
+    """Matches requests; needs to look up namespaces."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+
+    def resources(self, match: MatchResources | None, request: AdmissionRequest) -> VersionDefinition | None:
+        """The version in which the request matches, or None if it does not. Without rules everything matches."""
+        if match is None:
+            return request.version
+        if not self.selectors(match.namespace_selector, match.object_selector, request):
+            return None
+        if self.rules(match.exclude_resource_rules, match.match_policy, request) is not None:
+            return None
+        if not match.resource_rules:
+            return request.version
+        return self.rules(match.resource_rules, match.match_policy, request)
+
+    def rules(
+        self, rules: Iterable[AnyRule], policy: str | None, request: AdmissionRequest
+    ) -> VersionDefinition | None:
+        """The version in which one of the rules matches: the request's own, if any names it."""
+        rules = tuple(rules)
+        for rule in rules:
+            if _matches(rule, request, request.version.name):
+                return request.version
+        if policy == EXACT:
+            return None
+        for rule in rules:
+            for version in request.definition.versions:
+                if version.name != request.version.name and _matches(rule, request, version.name):
+                    return version
+        return None
+
+    def selectors(
+        self, namespace: LabelSelector | None, labels: LabelSelector | None, request: AdmissionRequest
+    ) -> bool:
+        """Whether the request's namespace and its object, new or old, have the right labels.
+
+        Raises:
+            StatusError: 500, the namespace is not there.
+        """
+        if namespace is not None and not _is_empty(namespace):
+            found = self._namespace_labels(request)
+            if found is not None and not from_label_selector(namespace).matches(found):
+                return False
+        if labels is None or _is_empty(labels):
+            return True
+        selector = from_label_selector(labels)
+        objects = (one for one in (request.object, request.old_object) if one is not None)
+        return any(selector.matches(one.metadata.labels) for one in objects if hasattr(one, "metadata"))
+
+    def namespace(self, request: AdmissionRequest) -> Any | None:
+        """The request's namespace; None in cluster scope, and for namespaces themselves.
+
+        Raises:
+            StatusError: 500, it is not there.
+        """
+        if not request.namespace or request.definition.group_resource == NAMESPACES:
+            return None
+        found = self._registry.find(NAMESPACES, request.namespace)
+        if found is None:
+            raise internal_error(f'namespaces "{request.namespace}" not found')
+        return found
+
+    def _namespace_labels(self, request: AdmissionRequest) -> Mapping[str, str] | None:
+        """The labels that a namespace selector looks at; None where there are none to look at."""
+        if request.definition.group_resource == NAMESPACES:
+            shown = request.object if request.object is not None else request.old_object
+            return shown.metadata.labels if hasattr(shown, "metadata") else None
+        found = self.namespace(request)
+        return found.metadata.labels if found is not None else None
+
+
+def _is_empty(selector: LabelSelector) -> bool:
+    return not selector.match_labels and not selector.match_expressions
+
+
+def _matches(rule: AnyRule, request: AdmissionRequest, version: str) -> bool:
+    names = rule.resource_names if isinstance(rule, NamedRuleWithOperations) else ()
+    return (
+        _has(rule.operations, request.operation)
+        and _has(rule.api_groups, request.definition.group)
+        and _has(rule.api_versions, version)
+        and any(_resource_matches(one, request) for one in rule.resources)
+        and _in_scope(rule.scope, request)
+        and (not names or request.name in names)
+    )
+
+
+def _has(values: tuple[str, ...], wanted: str) -> bool:
+    return ALL in values or wanted in values
+
+
+def _resource_matches(wanted: str, request: AdmissionRequest) -> bool:
+    resource, _, subresource = wanted.partition("/")
+    return resource in {ALL, request.definition.plural} and subresource in {ALL, request.subresource}
+
+
+def _in_scope(scope: str | None, request: AdmissionRequest) -> bool:
+    if scope is None or scope in {"", ALL}:
+        return True
+    return (scope == "Namespaced") == request.definition.namespaced
