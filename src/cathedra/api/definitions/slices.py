@@ -40,8 +40,8 @@ class ClassStrategy(Strategy[resource.DeviceClass]):
         self, new: resource.DeviceClass, old: resource.DeviceClass, context: RequestContext
     ) -> resource.DeviceClass:
         """Drop what closed gates forbid, count the change."""
-        generation = old.metadata.generation + (new.spec != old.spec)
         spec = dropping.class_spec(new.spec, old.spec, context.gates)
+        generation = old.metadata.generation + (spec != old.spec)
         return replace(new, metadata=replace(new.metadata, generation=generation), spec=spec)
 
     def validate_update(
