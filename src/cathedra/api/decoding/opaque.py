@@ -183,7 +183,15 @@ def _claim_spec(spec: Any, values: Mapping[str, Any]) -> Any:
     return replace(spec, devices=replace(spec.devices, requests=marked))
 
 
+def _pod(obj: Any, values: Mapping[str, Any]) -> Any:
+    if obj.spec.resources is None:
+        return obj
+    marked = _marked(obj.spec.resources, values.get("resources"), claims="claims")
+    return replace(obj, spec=replace(obj.spec, resources=marked))
+
+
 _RESTORERS: Final[Mapping[str, Callable[[Any, Mapping[str, Any]], Any]]] = {
+    "Pod": _pod,
     "ResourceSlice": _slice,
     "ResourceClaim": _claim,
     "ResourceClaimTemplate": _template,

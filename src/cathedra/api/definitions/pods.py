@@ -12,7 +12,7 @@ from cathedra.api.definitions.names import builtin
 from cathedra.api.definitions.strategies import GenerationStrategy, next_generation
 from cathedra.api.dropping import pods as dropping
 from cathedra.api.field import ErrorList
-from cathedra.api.struct import Quantity, replace
+from cathedra.api.struct import Quantity, Time, replace
 from cathedra.api.tables import pods as tables
 from cathedra.api.validation import pods as validation
 
@@ -49,7 +49,7 @@ class PodStrategy(GenerationStrategy[core_v1.Pod]):
                     status="False",
                     reason="SchedulingGated",
                     message="Scheduling is blocked due to non-empty scheduling gates",
-                    last_transition_time=None,
+                    last_transition_time=Time(context.now),
                 ),
             )
         status = core_v1.PodStatus(phase="Pending", qos_class=qos_class(spec), conditions=conditions)

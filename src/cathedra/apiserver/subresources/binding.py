@@ -8,7 +8,7 @@ from typing import Any
 from cathedra.api.core.core_v1 import Binding, Pod, PodCondition
 from cathedra.api.core.meta_v1 import Status
 from cathedra.api.scheme import GroupResource
-from cathedra.api.status import conflict, failure
+from cathedra.api.status import bad_request, conflict, failure
 from cathedra.api.struct import Time, replace
 from cathedra.apiserver.registry.entry import Entry
 from cathedra.apiserver.request import Call
@@ -24,8 +24,10 @@ async def bind(world: World, call: Call, binding: Binding) -> Status:
     """Give the pod its node.
 
     Raises:
-        StatusError: 409 if it has one already, or is being deleted.
+        StatusError: 409 if it has one already, or is being deleted; 400 if the binding is for another pod.
     """
+    if binding.metadata.name and binding.metadata.name != call.name:
+        raise bad_request("name in URL does not match name in Binding object")
     if not binding.target.name:
         raise failure(500, "", "target.name: Required value")
     if binding.target.kind not in {"", "Node"}:
