@@ -12,8 +12,9 @@ import pytest
 from cathedra._proto import dra_health_v1_pb2 as health
 from cathedra.clock import SystemClock
 from cathedra.node.metrics import NodeMetrics
-from cathedra.node.plugins.client import ClaimReference, Health, PreparedDevice
+from cathedra.node.plugins.client import ClaimReference, Health, PluginCallError, PreparedDevice
 from cathedra.node.plugins.errors import PluginNotRegistered, RegistrationError
+from cathedra.node.plugins.grpcclient import GRPCPluginClient
 from cathedra.node.plugins.health import HealthCache, HealthFollower
 from cathedra.node.plugins.registration import PluginRegistrar, choose_services
 from cathedra.node.plugins.registry import PluginRegistry
@@ -170,3 +171,25 @@ async def test_health_reports_arrive_and_are_forgotten_with_the_driver(tmp_path:
         assert cache.of(NAME, "n1", "gpu-0") == (Health.UNKNOWN, "")
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_a_call_outlives_its_connection_with_an_error_and_not_by_being_cancelled(tmp_path: Path) -> None:
+    clock = SystemClock()
+    client = GRPCPluginClient(
+        NAME,
+        str(tmp_path / "nobody.sock"),
+        service="v1.DRAPlugin",
+        health_service=None,
+        clock=clock,
+        metrics=NodeMetrics(clock),
+    )
+    call = asyncio.ensure_future(client.unprepare([CLAIM]))
+    await asyncio.sleep(0)
+    await client.close()
+    with pytest.raises(PluginCallError, match="code = Canceled"):
+        await call
+
+    mine = asyncio.ensure_future(client.unprepare([CLAIM]))
+    mine.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await mine

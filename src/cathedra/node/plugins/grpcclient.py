@@ -118,6 +118,13 @@ class GRPCPluginClient:
             failure = call_error(error)
             code = failure.code
             raise failure from error
+        except asyncio.CancelledError:
+            if _is_being_cancelled():
+                raise
+            # gRPC says so, too, when the connection is closed under a call; the caller must survive that.
+            failure = PluginCallError("Canceled", "grpc: the client connection is closing")
+            code = failure.code
+            raise failure from None
         finally:
             self._metrics.call(self._driver, self._method + method, code, self._clock.monotonic() - started)
 
@@ -136,6 +143,10 @@ class GRPCPluginClient:
                 yield tuple(_device_health(device) for device in report.devices)
         except grpc.aio.AioRpcError as error:
             raise call_error(error) from error
+        except asyncio.CancelledError:
+            if _is_being_cancelled():
+                raise
+            raise PluginCallError("Canceled", "grpc: the client connection is closing") from None
         finally:
             stream.cancel()
 
@@ -152,6 +163,11 @@ class GRPCPluginClient:
         """Let go of the connection; calls under way are cancelled."""
         with contextlib.suppress(asyncio.CancelledError):
             await self._channel.close(None)
+
+
+def _is_being_cancelled() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 def _dra_stubs(service: str) -> tuple[Any, Any]:
