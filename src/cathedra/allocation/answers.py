@@ -76,6 +76,10 @@ class Answers(Sequence["Allocation | Refusal | NodeError"]):
         """Where in the list of nodes the claims fit."""
         return [place for place, answer in enumerate(self._shared) if answer.solution is not None]
 
+    def kind(self, place: int) -> int:
+        """A number that nodes share if they share an answer, so that one of them need be looked at."""
+        return id(self._shared[place])
+
     @property
     def kinds(self) -> int:
         """How many different answers there are; so many searches were needed at most."""
