@@ -15,7 +15,7 @@ from rich.console import Console
 from cathedra.api.core.batch_v1 import Job
 from cathedra.api.core.core_v1 import Pod
 from cathedra.api.gates import FeatureGates
-from cathedra.cli.tables import draw
+from cathedra.cli.tables import draw, make_console
 from cathedra.client.client import Client
 from cathedra.client.http import HTTPTransport
 from cathedra.client.informer import Informer
@@ -35,7 +35,7 @@ PATIENCE: Final = 60.0
 
 def run(arguments: argparse.Namespace) -> int:
     """Start, apply, wait, show, stop; 1 if the job did not complete."""
-    console = Console()
+    console = make_console()
     with ExitStack() as stack:
         path = arguments.data_dir
         if path is None:

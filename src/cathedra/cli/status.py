@@ -29,12 +29,11 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.output == "json":
         print(json.dumps(overview.to_json() | {"process": pid}, indent=2))
         return 0
-    from rich.console import Console
 
-    from cathedra.cli.tables import draw
+    from cathedra.cli.tables import draw, make_console
 
     print(f"process {pid}, data in {data.path}\nexport KUBECONFIG={data.kubeconfig}\n")
-    draw(overview, Console())
+    draw(overview, make_console())
     return 0
 
 

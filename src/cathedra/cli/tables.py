@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
+from typing import Final
 
 from rich import box
 from rich.console import Console
@@ -10,7 +12,15 @@ from rich.table import Table
 
 from cathedra.cluster.overview import Overview
 
-__all__ = ["draw"]
+__all__ = ["draw", "make_console"]
+
+UNBOUNDED: Final = 240
+"""Columns where nobody watches: in a file or a pipe a row stays on its line."""
+
+
+def make_console() -> Console:
+    """Where tables are drawn: as wide as the terminal, if it is one."""
+    return Console(width=None if sys.stdout.isatty() else UNBOUNDED)
 
 
 def draw(overview: Overview, console: Console) -> None:
