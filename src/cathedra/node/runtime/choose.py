@@ -89,8 +89,11 @@ async def _probe(launcher: Launcher, directory: Path) -> None:
         RuntimeFailure, KeeperLost, TimeoutError: it does not work.
     """
     ended: asyncio.Queue[ContainerState] = asyncio.Queue()
-    # Beside the real one: a keeper that already holds containers of an earlier agent must not be disturbed.
-    place = directory.with_name(f"{directory.name}-probe")
+    # Beside the real one: a keeper that already holds containers of an earlier agent must not be disturbed. Whoever was
+    # killed while probing left a keeper that ends when its directory is gone.
+    for stale in directory.parent.glob(f"{directory.name}-probe-*"):
+        shutil.rmtree(stale, ignore_errors=True)
+    place = directory.with_name(f"{directory.name}-probe-{os.getpid()}")
     runtime = HostedRuntime(launcher, place, orphan_seconds=_PROBE_SECONDS)
     spec = ContainerSpec(
         id="probe",

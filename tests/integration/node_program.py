@@ -1,0 +1,40 @@
+"""A node agent as a program of its own, to be killed: ``node_program.py URL AUTHORITY TOKEN NAME ROOT RUNTIME``."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import sys
+from pathlib import Path
+
+from cathedra.api.gates import FeatureGates
+from cathedra.client.client import Client
+from cathedra.client.http import HTTPTransport
+from cathedra.client.kubeconfig import Target
+from cathedra.clock import SystemClock
+from cathedra.node.agent import NodeAgent
+from cathedra.node.config import NodeConfig
+
+
+async def main(target: Target, name: str, root: str, runtime: str) -> None:
+    """Run until killed."""
+    clock = SystemClock()
+    config = NodeConfig(
+        name=name, root=Path(root), runtime=runtime, cdi_directories=(Path(root) / "cdi",), orphan_seconds=30
+    )
+    async with await HTTPTransport.open(target) as transport:
+        agent = NodeAgent(
+            Client(transport, clock=clock),
+            config,
+            clock=clock,
+            random=random.Random(),
+            gates=FeatureGates.for_release(),
+        )
+        await agent.run()
+
+
+if __name__ == "__main__":
+    url, authority, token, *rest = sys.argv[1:]
+    with contextlib.suppress(KeyboardInterrupt):
+        asyncio.run(main(Target(url, certificate_authority=Path(authority).read_bytes(), token=token), *rest))

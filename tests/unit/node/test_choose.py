@@ -1,0 +1,43 @@
+"""Finding out which container runtime works on this machine."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cathedra.node.runtime.choose import choose_runtime
+from cathedra.node.runtime.process import MISSING
+
+
+@pytest.fixture
+def place() -> Iterator[Path]:
+    directory = Path(tempfile.mkdtemp(prefix="choose-"))
+    yield directory
+    shutil.rmtree(directory, ignore_errors=True)
+
+
+async def test_without_candidates_containers_are_processes_and_what_is_missing_is_said(place: Path) -> None:
+    chosen = await choose_runtime(place / "containers", (), candidates=())
+    assert chosen.runtime.name == "process"
+    assert chosen.missing.startswith(MISSING)
+
+
+async def test_a_runtime_that_is_not_there_is_passed_over(place: Path) -> None:
+    chosen = await choose_runtime(place / "containers", (), candidates=("no-such-runtime",))
+    assert chosen.runtime.name == "process"
+    assert "no no-such-runtime here" in chosen.missing or "not root" in chosen.missing
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or shutil.which("crun") is None, reason="needs root and crun")
+async def test_a_probe_that_was_interrupted_earlier_does_no_harm(place: Path) -> None:
+    stale = place / "containers-probe-1"
+    stale.mkdir()
+    chosen = await choose_runtime(place / "containers", (), candidates=("crun",))
+    assert (chosen.runtime.name, chosen.missing) == ("crun", "")
+    assert not stale.exists()
+    assert list(place.glob("*-probe-*")) == []
