@@ -48,7 +48,7 @@ bench: $(VENV)/.dev            ## one table of measurements
 
 docs: $(VENV)/.base            ## the documentation as a site in site/
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[docs]'
-	@$(BIN)/mkdocs build --strict --quiet
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 format: $(VENV)/.dev           ## format the sources
 	@$(BIN)/ruff format . && $(BIN)/ruff check --fix .
