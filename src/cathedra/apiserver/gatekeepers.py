@@ -16,11 +16,13 @@ from cathedra.apiserver.admission.plugin import AdmissionChain, AdmissionPlugin
 from cathedra.apiserver.admission.pods import DefaultTolerations, PodPriority, PodServiceAccount
 from cathedra.apiserver.admission.policies import PolicyCheck
 from cathedra.apiserver.admission.resourcequota import ResourceQuotaCheck
-from cathedra.apiserver.authorization.authorizer import AlwaysAllow, Authorizer, MastersOnly, Union
+from cathedra.apiserver.authentication.user import UserInfo
+from cathedra.apiserver.authorization.authorizer import AlwaysAllow, Authorizer, HeldRules, MastersOnly, Union
 from cathedra.apiserver.authorization.bootstrap.defaults import node_rules
-from cathedra.apiserver.authorization.node import NodeAuthorizer
+from cathedra.apiserver.authorization.node import NodeAuthorizer, node_of
 from cathedra.apiserver.authorization.noderelations import NodeRelations
 from cathedra.apiserver.authorization.rbac import RBAC
+from cathedra.apiserver.authorization.rules import EVERYTHING
 from cathedra.apiserver.config import ServerConfig
 from cathedra.apiserver.registry.registry import Registry
 
@@ -33,6 +35,8 @@ class Gatekeepers:
 
     authorizer: Authorizer
     admission: AdmissionChain
+    rules: Callable[[UserInfo, str], HeldRules]
+    """What a user may do in a namespace."""
 
 
 def gatekeepers(
@@ -61,4 +65,15 @@ def gatekeepers(
         plugins.append(EscalationCheck(rbac, authorizer))
     plugins.append(PolicyCheck(registry, authorizer, kinds))
     plugins.append(ResourceQuotaCheck(registry, gates))
-    return Gatekeepers(authorizer, AdmissionChain(plugins))
+    return Gatekeepers(authorizer, AdmissionChain(plugins), _rules_of(rbac))
+
+
+def _rules_of(rbac: RBAC | None) -> Callable[[UserInfo, str], HeldRules]:
+    def held(user: UserInfo, namespace: str) -> HeldRules:
+        if rbac is None:
+            return HeldRules(EVERYTHING)
+        incomplete = node_of(user) is not None
+        error = "node authorizer does not support user rule resolution" if incomplete else ""
+        return HeldRules(tuple(grant.rule for grant in rbac.grants(user, namespace)), error)
+
+    return held

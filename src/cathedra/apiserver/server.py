@@ -13,6 +13,8 @@ from typing import Self
 from cathedra.api.gates import FeatureGates
 from cathedra.apiserver.authentication.authenticator import Authenticator, StaticTokens
 from cathedra.apiserver.authentication.pki import PKI
+from cathedra.apiserver.authentication.serviceaccounts import ServiceAccountTokens
+from cathedra.apiserver.authentication.signing import SigningKey
 from cathedra.apiserver.authentication.user import AUTHENTICATED_GROUP, MASTERS_GROUP, UserInfo
 from cathedra.apiserver.authorization.bootstrap.reconcile import reconcile_roles
 from cathedra.apiserver.bootstrap import create_namespaces
@@ -49,7 +51,7 @@ class APIServer:
         self.pki: PKI | None = None
         self.port = 0
         self._host = "127.0.0.1"
-        self._tokens = StaticTokens({})
+        self._tokens = world.static_tokens
         self._anonymous = True
         self._app: Application | None = None
         self._listener: Listener | None = None
@@ -82,6 +84,9 @@ class APIServer:
             gates=gates,
             clock=clock,
             random=random,
+            tokens=ServiceAccountTokens(registry, clock, random, SigningKey()),
+            static_tokens=StaticTokens({}),
+            rules=keepers.rules,
             expressions=CELExpressions(gates),
         )
         await create_namespaces(world)
@@ -106,11 +111,9 @@ class APIServer:
 
             definitions = all_definitions(gates)
         served = served_definitions(definitions, gates, dict(config.runtime_config))
-        other = type(self)(
+        return type(self)(
             config, dataclasses.replace(self.world, gates=gates, expressions=CELExpressions(gates)), Catalog(served)
         )
-        other._tokens = self._tokens
-        return other
 
     def add_tokens(self, tokens: Mapping[str, UserInfo]) -> None:
         """Let these bearer tokens in."""
@@ -135,6 +138,7 @@ class APIServer:
         tls = None
         if options.pki is not None:
             self.pki = PKI(options.pki, self.world.clock.now())
+            self.world.tokens.key.keep_in(self.pki.service_account_key)
             tls = self.pki.tls_files((options.host, "localhost", "127.0.0.1", *options.names))
         self._tokens.add(options.tokens)
         self._anonymous = options.anonymous
@@ -149,7 +153,7 @@ class APIServer:
         return f"{scheme}://{self._host}:{self.port}"
 
     def _make_app(self) -> Application:
-        authenticator = Authenticator((self._tokens,), anonymous=self._anonymous)
+        authenticator = Authenticator((self._tokens, self.world.tokens), anonymous=self._anonymous)
         openapi = OpenAPI(self.catalog, self.config.release)
         discovery = Discovery(self.catalog, openapi, lambda: f"{self._host}:{self.port}")
         information = Information(self.config.release, {"ping": lambda: True, "log": lambda: True})

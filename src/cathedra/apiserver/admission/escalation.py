@@ -7,7 +7,7 @@ the object, before its validation.
 from __future__ import annotations
 
 import json
-from typing import Any, Final
+from typing import Any
 
 from cathedra.api.core.rbac_v1 import PolicyRule, RoleRef
 from cathedra.api.status import forbidden, not_found
@@ -20,14 +20,9 @@ from cathedra.apiserver.authorization.rbac import (
     ROLE_BINDINGS,
     ROLES,
 )
-from cathedra.apiserver.authorization.rules import compact, describe, uncovered
+from cathedra.apiserver.authorization.rules import EVERYTHING, compact, describe, uncovered
 
 __all__ = ["EscalationCheck"]
-
-_EVERYTHING: Final = (
-    PolicyRule(verbs=("*",), api_groups=("*",), resources=("*",)),
-    PolicyRule(verbs=("*",), non_resource_urls=("*",)),
-)
 
 
 class EscalationCheck:
@@ -61,7 +56,7 @@ class EscalationCheck:
         if self._may(request, "escalate", _name(request), request.definition.plural):
             return
         if aggregates is not None and (old is None or old.aggregation_rule != aggregates):
-            missing = uncovered(self._held(request), _EVERYTHING)
+            missing = uncovered(self._held(request), EVERYTHING)
             if missing:
                 why = "must have cluster-admin privileges to use an aggregationRule"
                 raise forbidden(request.definition.group_resource, _name(request), why)

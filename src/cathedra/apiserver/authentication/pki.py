@@ -36,6 +36,11 @@ class PKI:
         return self._path("ca.crt").read_bytes()
 
     @property
+    def service_account_key(self) -> Path:
+        """Where the key is kept that signs service account tokens."""
+        return self._path("sa.key")
+
+    @property
     def authority(self) -> Authority:
         """The authority, to sign more certificates."""
         if self._authority is None:

@@ -8,11 +8,22 @@ from enum import Enum
 from typing import Final, Protocol
 
 from cathedra.api.core.meta_v1 import StatusDetails
+from cathedra.api.core.rbac_v1 import PolicyRule
 from cathedra.api.scheme import GroupResource
 from cathedra.api.status import StatusError, failure, forbidden
 from cathedra.apiserver.authentication.user import UserInfo
 
-__all__ = ["AlwaysAllow", "Attributes", "Authorizer", "Decision", "MastersOnly", "Union", "Verdict", "refusal"]
+__all__ = [
+    "AlwaysAllow",
+    "Attributes",
+    "Authorizer",
+    "Decision",
+    "HeldRules",
+    "MastersOnly",
+    "Union",
+    "Verdict",
+    "refusal",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +80,14 @@ class Authorizer(Protocol):
     def authorize(self, attributes: Attributes) -> Decision:
         """Whether the request may go on, and why."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class HeldRules:
+    """What somebody may do in a namespace, as far as it can be listed; ``error`` says why it cannot be in full."""
+
+    rules: tuple[PolicyRule, ...]
+    error: str = ""
 
 
 class AlwaysAllow:

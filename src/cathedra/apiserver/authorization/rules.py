@@ -13,9 +13,15 @@ from typing import Final
 from cathedra.api.core.rbac_v1 import PolicyRule
 from cathedra.apiserver.authorization.authorizer import Attributes
 
-__all__ = ["allows", "compact", "describe", "uncovered"]
+__all__ = ["EVERYTHING", "allows", "compact", "describe", "uncovered"]
 
 ALL: Final = "*"
+
+EVERYTHING: Final = (
+    PolicyRule(verbs=("*",), api_groups=("*",), resources=("*",)),
+    PolicyRule(verbs=("*",), non_resource_urls=("*",)),
+)
+"""What an administrator may do."""
 
 
 def allows(rule: PolicyRule, asked: Attributes) -> bool:

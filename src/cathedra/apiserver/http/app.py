@@ -13,6 +13,7 @@ from cathedra.apiserver.authorization.authorizer import Attributes, refusal
 from cathedra.apiserver.catalog import Catalog
 from cathedra.apiserver.http.discovery import Discovery
 from cathedra.apiserver.http.information import Information
+from cathedra.apiserver.http.issuer import issuer_document
 from cathedra.apiserver.http.path import parse_path
 from cathedra.apiserver.http.proxy import Proxy
 from cathedra.apiserver.http.render import in_form_of
@@ -84,7 +85,11 @@ class Application:
         self._authorize_path(request)
         if request.method not in {"GET", "HEAD"} and _read_only(request.path):
             raise wrong_method()
-        response = self._information.answer(request) or self._discovery.answer(request)
+        response = (
+            self._information.answer(request)
+            or issuer_document(request, self._world.tokens)
+            or self._discovery.answer(request)
+        )
         return response or text_response("404 page not found\n", 404)
 
     def _authorize_path(self, request: Request) -> None:

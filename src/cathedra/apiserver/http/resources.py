@@ -28,6 +28,7 @@ from cathedra.apiserver.registry.selection import Selection, parse_field_terms
 from cathedra.apiserver.request import Call
 from cathedra.apiserver.subresources.dispatch import connect_create
 from cathedra.apiserver.subresources.doors import DOOR_VERBS
+from cathedra.apiserver.subresources.reviews import REVIEWS, Review
 from cathedra.apiserver.subresources.scale import SCALABLE, SCALE, scale_of, set_scale
 from cathedra.apiserver.verbs import create, delete, patch, read, update
 from cathedra.apiserver.verbs.world import World
@@ -36,7 +37,9 @@ from cathedra.client.transport import PatchType
 __all__ = ["ResourceHandler", "not_served", "wrong_method"]
 
 _BINDING: Final = GroupVersionKind("", "v1", "Binding")
-_POSTED: Final = {"binding": _BINDING, "eviction": GroupVersionKind("policy", "v1", "Eviction")}
+_STATUS: Final = GroupVersionKind("", "v1", "Status")
+_TOKEN: Final = GroupVersionKind("authentication.k8s.io", "v1", "TokenRequest")
+_POSTED: Final = {"binding": _BINDING, "eviction": GroupVersionKind("policy", "v1", "Eviction"), "token": _TOKEN}
 _VERBS: Final = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 
 
@@ -70,6 +73,9 @@ class ResourceHandler:
         """
         verb = self._verb(request, target)
         self._authorize(request, target, verb)
+        review = REVIEWS.get(GroupResource(target.group, target.resource))
+        if review is not None and target.version == review.definition.versions[0].name:
+            return await self._review(request, target, review)
         found = self._catalog.find(target.group, target.version, target.resource)
         if found is None:
             if target.group and not self._catalog.has_group(target.group):
@@ -96,6 +102,25 @@ class ResourceHandler:
             return await self._dispatch(request, call, send, audit_id)
         except StatusError as error:
             return status_response(error, render.warning_headers(call.warnings))
+
+    async def _review(self, request: Request, target: Target, review: Review) -> Response:
+        if request.method != "POST" or target.name:
+            raise wrong_method()
+        definition = review.definition
+        query = write_query(request, "CreateOptions")
+        call = Call(
+            user=request.user,
+            verb="create",
+            definition=definition,
+            version=definition.versions[0],
+            namespace=target.namespace,
+            field_validation=query.field_validation,
+            release=self._world.gates.release,
+        )
+        form = self._form(request, call)
+        answer = review.answer(self._world, call, await decode_object(request, call))
+        shown = {"kind": definition.kind, "apiVersion": call.api_version} | _plain(answer)
+        return render.render_plain(shown, dataclasses.replace(form, transform=""), status=201, warnings=call.warnings)
 
     async def _dispatch(self, request: Request, call: Call, send: Send, audit_id: bytes) -> Response | None:
         if call.subresource and call.subresource not in _POSTED and not self._has_subresource(call):
@@ -240,8 +265,9 @@ class ResourceHandler:
         if call.subresource or call.resource == GroupResource("", "bindings"):
             kind = _POSTED.get(call.subresource, _BINDING)
             outcome = await connect_create(self._world, call, await decode_object(request, call, kind))
-            status = {"kind": "Status", "apiVersion": "v1"} | _plain(outcome)
-            return render.render_plain(status, dataclasses.replace(form, transform=""), status=201)
+            answered = _TOKEN if call.subresource == "token" else _STATUS
+            shown = {"kind": answered.kind, "apiVersion": answered.api_version} | _plain(outcome)
+            return render.render_plain(shown, dataclasses.replace(form, transform=""), status=201)
         if call.name:
             raise wrong_method()
         obj = call.version.to_hub(await decode_object(request, call))

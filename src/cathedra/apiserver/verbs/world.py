@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -11,7 +11,10 @@ from cathedra.api.definition import ExpressionChecker, RequestContext
 from cathedra.api.gates import FeatureGates
 from cathedra.api.scheme import GroupResource
 from cathedra.apiserver.admission.plugin import AdmissionChain, AdmissionRequest
-from cathedra.apiserver.authorization.authorizer import Authorizer, refusal
+from cathedra.apiserver.authentication.authenticator import StaticTokens
+from cathedra.apiserver.authentication.serviceaccounts import ServiceAccountTokens
+from cathedra.apiserver.authentication.user import UserInfo
+from cathedra.apiserver.authorization.authorizer import Authorizer, HeldRules, refusal
 from cathedra.apiserver.registry.registry import Registry
 from cathedra.apiserver.registry.table import Table
 from cathedra.apiserver.request import Call
@@ -33,6 +36,10 @@ class World:
     gates: FeatureGates
     clock: Clock
     random: random.Random
+    tokens: ServiceAccountTokens
+    static_tokens: StaticTokens
+    rules: Callable[[UserInfo, str], HeldRules]
+    """What a user may do in a namespace."""
     expressions: ExpressionChecker | None = None
     """Who compiles CEL for validation."""
 

@@ -1,0 +1,168 @@
+"""Tokens of service accounts: issued for a while, for somebody, and no longer than what they are bound to lives
+(spec: apimachinery.md, sections 12 and 14).
+
+Nothing is stored: a token says itself whose it is, and is looked up in the objects whenever it is shown.
+"""
+
+from __future__ import annotations
+
+import random as random_module
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from cathedra.api.core.core_v1 import ServiceAccount
+from cathedra.api.scheme import GroupResource
+from cathedra.apiserver.authentication.signing import ALGORITHM, BadToken, SigningKey
+from cathedra.apiserver.authentication.user import UserInfo
+from cathedra.apiserver.registry.registry import Registry
+from cathedra.clock import Clock
+
+__all__ = ["ISSUER", "SERVICE_ACCOUNTS", "Bound", "ServiceAccountTokens", "service_account_user"]
+
+ISSUER: Final = "https://kubernetes.default.svc.cluster.local"
+"""Who issues, and the audience of tokens that name none: the API itself."""
+SERVICE_ACCOUNTS: Final = GroupResource("", "serviceaccounts")
+PREFIX: Final = "system:serviceaccount:"
+
+_EXTRA: Final = "authentication.kubernetes.io/"
+_PRIVATE: Final = "kubernetes.io"
+_BINDABLE: Final = {"pod": "pods", "secret": "secrets", "node": "nodes"}
+_WARNED_SECONDS: Final = 3607
+"""The lifetime that pods ask for by default: such tokens are good for a year, and say when one should have asked
+again."""
+_EXTENDED_SECONDS: Final = 365 * 24 * 3600
+_GRACE_SECONDS: Final = 60
+"""How long a token stays good after the end that its account's, pod's or secret's deletion named."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """An object that a token does not outlive."""
+
+    kind: str
+    """``pod``, ``secret`` or ``node``."""
+    name: str
+    uid: str
+    node: Mapping[str, str] = field(default_factory=dict)
+    """For a pod: its node's ``name`` and ``uid``."""
+
+
+class ServiceAccountTokens:
+    """Issues tokens, and knows whose they are; a `cathedra.apiserver.authentication.authenticator.TokenSource`."""
+
+    def __init__(self, registry: Registry, clock: Clock, random: random_module.Random, key: SigningKey) -> None:
+        self._registry = registry
+        self._clock = clock
+        self._random = random
+        self.key = key
+
+    def issue(
+        self, account: ServiceAccount, audiences: Sequence[str], seconds: int, bound: Bound | None
+    ) -> tuple[str, float]:
+        """A token, and when its holder should have asked for another (seconds since the Unix epoch)."""
+        now = int(self._clock.now())
+        lasting = seconds
+        private: dict[str, Any] = {
+            "namespace": account.metadata.namespace,
+            "serviceaccount": {"name": account.metadata.name, "uid": account.metadata.uid},
+        }
+        if bound is not None:
+            private[bound.kind] = {"name": bound.name, "uid": bound.uid}
+            if bound.node:
+                private["node"] = dict(bound.node)
+            if bound.kind == "pod" and seconds == _WARNED_SECONDS and ISSUER in audiences:
+                lasting = _EXTENDED_SECONDS
+                private["warnafter"] = now + seconds
+        claims = {
+            "aud": list(audiences),
+            "exp": now + lasting,
+            "iat": now,
+            "iss": ISSUER,
+            "jti": str(uuid.UUID(int=self._random.getrandbits(128), version=4)),
+            _PRIVATE: dict(sorted(private.items())),
+            "nbf": now,
+            "sub": f"{PREFIX}{account.metadata.namespace}:{account.metadata.name}",
+        }
+        return self.key.sign(claims), float(now + seconds)
+
+    def user_of(self, token: str) -> UserInfo | None:
+        """Whose token it is, if it is good for the API."""
+        found = self.review(token, (ISSUER,))
+        return found[0] if found is not None else None
+
+    def review(self, token: str, audiences: Iterable[str]) -> tuple[UserInfo, tuple[str, ...]] | None:
+        """Whose token it is, and which of the audiences it is for; None if it is no good for any of them."""
+        if token.count(".") != 2:
+            return None
+        try:
+            claims = self.key.verified(token)
+        except BadToken:
+            return None
+        meant = tuple(one for one in audiences if one in claims.get("aud", ()))
+        if not meant or claims.get("iss") != ISSUER or not self._timely(claims):
+            return None
+        user = self._holder(claims)
+        return (user, meant) if user is not None else None
+
+    def configuration(self, jwks_uri: str) -> dict[str, Any]:
+        """The issuer's OpenID discovery document."""
+        return {
+            "issuer": ISSUER,
+            "jwks_uri": jwks_uri,
+            "response_types_supported": ["id_token"],
+            "subject_types_supported": ["public"],
+            "id_token_signing_alg_values_supported": [ALGORITHM],
+        }
+
+    def keys(self) -> dict[str, Any]:
+        """The public keys, as a JSON Web Key Set."""
+        return {"keys": [self.key.jwk()]}
+
+    def _timely(self, claims: Mapping[str, Any]) -> bool:
+        now = self._clock.now()
+        return int(claims.get("nbf", 0)) <= now < int(claims.get("exp", 0))
+
+    def _holder(self, claims: Mapping[str, Any]) -> UserInfo | None:
+        private = claims.get(_PRIVATE)
+        if not isinstance(private, dict) or "serviceaccount" not in private:
+            return None
+        namespace, account = private.get("namespace", ""), private["serviceaccount"]
+        if not self._lives(SERVICE_ACCOUNTS, f"{namespace}/{account['name']}", account["uid"]):
+            return None
+        for kind, plural in _BINDABLE.items():
+            bound = private.get(kind)
+            if bound is None or (kind == "node" and "pod" in private):
+                continue
+            key = bound["name"] if kind == "node" else f"{namespace}/{bound['name']}"
+            if not self._lives(GroupResource("", plural), key, bound["uid"]):
+                return None
+        return service_account_user(namespace, account["name"], account["uid"], _extra(claims["jti"], private))
+
+    def _lives(self, resource: GroupResource, key: str, uid: str) -> bool:
+        found = self._registry.find(resource, key)
+        if found is None or found.metadata.uid != uid:
+            return False
+        deleted = found.metadata.deletion_timestamp
+        return deleted is None or deleted.micros / 1e6 + _GRACE_SECONDS > self._clock.now()
+
+
+def service_account_user(
+    namespace: str, name: str, uid: str, extra: Mapping[str, tuple[str, ...]] | None = None
+) -> UserInfo:
+    """The user that a service account is."""
+    groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}")
+    return UserInfo(f"{PREFIX}{namespace}:{name}", groups, uid, extra or {})
+
+
+def _extra(token_id: str, private: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+    extra: dict[str, tuple[str, ...]] = {f"{_EXTRA}credential-id": (f"JTI={token_id}",)}
+    for kind in ("node", "pod"):
+        bound = private.get(kind)
+        if bound is None:
+            continue
+        extra[f"{_EXTRA}{kind}-name"] = (bound["name"],)
+        if bound.get("uid"):
+            extra[f"{_EXTRA}{kind}-uid"] = (bound["uid"],)
+    return extra

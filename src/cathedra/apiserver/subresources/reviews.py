@@ -1,0 +1,231 @@
+"""Reviews: questions about who somebody is and what he may do, asked like objects and never stored (spec:
+apimachinery.md, sections 14 and 15.5)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from cathedra.api.core import authentication_v1, authorization_v1
+from cathedra.api.core.meta_v1 import ObjectMeta
+from cathedra.api.definition import ResourceDefinition, Strategy, VersionDefinition
+from cathedra.api.field import ErrorList
+from cathedra.api.scheme import GroupResource
+from cathedra.api.status import bad_request, invalid
+from cathedra.api.struct import KubeStruct, Time, replace
+from cathedra.apiserver.authentication.authenticator import authenticated
+from cathedra.apiserver.authentication.serviceaccounts import ISSUER
+from cathedra.apiserver.authentication.user import UserInfo
+from cathedra.apiserver.authorization.authorizer import Attributes, Decision, Verdict
+from cathedra.apiserver.request import Call
+from cathedra.apiserver.verbs.world import World
+
+__all__ = ["REVIEWS", "Review"]
+
+_AUTHN: Final = "authentication.k8s.io"
+_AUTHZ: Final = "authorization.k8s.io"
+
+
+@dataclass(frozen=True, slots=True)
+class Review:
+    """A kind of question, and who answers it."""
+
+    definition: ResourceDefinition[Any]
+    answer: Callable[[World, Call, Any], Any]
+
+
+def _definition(
+    kind: type[KubeStruct], group: str, plural: str, *, namespaced: bool = False
+) -> ResourceDefinition[Any]:
+    """A definition of something that is only asked."""
+    return ResourceDefinition(
+        group=group,
+        kind=kind.__name__,
+        plural=plural,
+        singular=kind.__name__.lower(),
+        namespaced=namespaced,
+        type=kind,
+        versions=(VersionDefinition("v1", kind),),
+        strategy=Strategy(),
+        verbs=("create",),
+    )
+
+
+def _self_review(world: World, call: Call, review: authentication_v1.SelfSubjectReview) -> Any:
+    """Who asks."""
+    status = authentication_v1.SelfSubjectReviewStatus(user_info=_shown(call.user))
+    return replace(review, metadata=replace(review.metadata, creation_timestamp=Time(world.clock.now())), status=status)
+
+
+def _token_review(world: World, call: Call, review: authentication_v1.TokenReview) -> Any:
+    """Whose token it is."""
+    token, wanted = review.spec.token, review.spec.audiences
+    if not token:
+        raise bad_request("token is required for TokenReview in authentication")
+    found = world.tokens.review(token, wanted or (ISSUER,))
+    if found is None:
+        user = world.static_tokens.user_of(token)
+        meant = tuple(one for one in wanted if one == ISSUER)
+        found = (user, meant) if user is not None and (meant or not wanted) else None
+    if found is None:
+        return replace(review, status=authentication_v1.TokenReviewStatus(error="invalid bearer token"))
+    user, audiences = found
+    return replace(
+        review,
+        status=authentication_v1.TokenReviewStatus(
+            authenticated=True, user=_shown(authenticated(user)), audiences=audiences if wanted else (ISSUER,)
+        ),
+    )
+
+
+def _self_access(world: World, call: Call, review: authorization_v1.SelfSubjectAccessReview) -> Any:
+    """What the caller may do."""
+    _check(review.metadata, _attribute_errors(review.spec), namespace="")
+    return replace(review, status=_decided(world, call.user, review.spec))
+
+
+def _access(world: World, call: Call, review: authorization_v1.SubjectAccessReview) -> Any:
+    """What somebody may do."""
+    _check(review.metadata, [*_attribute_errors(review.spec), *_subject_errors(review.spec)], namespace="")
+    return replace(review, status=_decided(world, _subject(review.spec), review.spec))
+
+
+def _local_access(world: World, call: Call, review: authorization_v1.LocalSubjectAccessReview) -> Any:
+    """What somebody may do in one namespace."""
+    errors = ErrorList([*_attribute_errors(review.spec), *_subject_errors(review.spec)])
+    spec = review.spec
+    if spec.resource_attributes is not None and spec.resource_attributes.namespace != call.namespace:
+        errors.invalid(
+            "spec.resourceAttributes.namespace", spec.resource_attributes.namespace, "must match metadata.namespace"
+        )
+    if spec.non_resource_attributes is not None:
+        errors.invalid("spec.nonResourceAttributes", None, "disallowed on this kind of request")
+    _check(review.metadata, errors, namespace=call.namespace)
+    status = _decided(world, _subject(spec), spec)
+    return replace(review, metadata=replace(review.metadata, namespace=call.namespace), status=status)
+
+
+def _self_rules(world: World, call: Call, review: authorization_v1.SelfSubjectRulesReview) -> Any:
+    """Everything the caller may do in one namespace, as far as it can be listed."""
+    namespace = review.spec.namespace
+    if not namespace:
+        raise bad_request("no namespace on request")
+    held = world.rules(call.user, namespace)
+    resources = tuple(
+        authorization_v1.ResourceRule(
+            verbs=rule.verbs,
+            api_groups=rule.api_groups,
+            resources=rule.resources,
+            resource_names=rule.resource_names,
+        )
+        for rule in held.rules
+        if rule.resources
+    )
+    paths = tuple(
+        authorization_v1.NonResourceRule(verbs=rule.verbs, non_resource_urls=rule.non_resource_urls)
+        for rule in held.rules
+        if rule.non_resource_urls
+    )
+    status = authorization_v1.SubjectRulesReviewStatus(
+        resource_rules=resources, non_resource_rules=paths, incomplete=bool(held.error), evaluation_error=held.error
+    )
+    return replace(review, spec=authorization_v1.SelfSubjectRulesReviewSpec(), status=status)
+
+
+def _attribute_errors(spec: Any) -> ErrorList:
+    errors = ErrorList()
+    if spec.resource_attributes is not None and spec.non_resource_attributes is not None:
+        errors.invalid(
+            "spec.nonResourceAttributes",
+            spec.non_resource_attributes,
+            "cannot be specified in combination with resourceAttributes",
+        )
+    if spec.resource_attributes is None and spec.non_resource_attributes is None:
+        errors.invalid(
+            "spec.resourceAttributes",
+            None,
+            "exactly one of nonResourceAttributes or resourceAttributes must be specified",
+        )
+    return errors
+
+
+def _subject_errors(spec: authorization_v1.SubjectAccessReviewSpec) -> ErrorList:
+    errors = ErrorList()
+    if not spec.user and not spec.groups:
+        errors.invalid("spec.user", spec.user, "at least one of user or group must be specified")
+    return errors
+
+
+def _check(metadata: ObjectMeta, errors: list[Any], *, namespace: str) -> None:
+    found = ErrorList(errors)
+    if replace(metadata, managed_fields=(), namespace="") != ObjectMeta() or metadata.namespace not in {"", namespace}:
+        found.invalid("metadata", metadata, "must be empty except for namespace" if namespace else "must be empty")
+    if found:
+        raise invalid(_AUTHZ, "", "", found)
+
+
+def _decided(world: World, user: UserInfo, spec: Any) -> authorization_v1.SubjectAccessReviewStatus:
+    decision: Decision = world.authorizer.authorize(_question(user, spec))
+    return authorization_v1.SubjectAccessReviewStatus(
+        allowed=decision.allowed, denied=decision.verdict is Verdict.DENY, reason=decision.reason
+    )
+
+
+def _question(user: UserInfo, spec: Any) -> Attributes:
+    asked = spec.resource_attributes
+    if asked is None:
+        path: authorization_v1.NonResourceAttributes = spec.non_resource_attributes
+        return Attributes(user, path.verb, path=path.path)
+    return Attributes(
+        user,
+        asked.verb,
+        asked.group,
+        asked.version,
+        asked.resource,
+        asked.subresource,
+        asked.namespace,
+        asked.name,
+        field_selector=_selector(asked.field_selector),
+        label_selector=_selector(asked.label_selector),
+    )
+
+
+def _selector(asked: Any) -> str:
+    """A selector as text; of requirements only those that text can say."""
+    if asked is None:
+        return ""
+    signs = {"In": "=", "NotIn": "!="}
+    terms = (
+        f"{one.key}{signs[one.operator]}{one.values[0]}"
+        for one in asked.requirements
+        if one.operator in signs and len(one.values) == 1
+    )
+    text: str = asked.raw_selector or ",".join(terms)
+    return text
+
+
+def _subject(spec: authorization_v1.SubjectAccessReviewSpec) -> UserInfo:
+    return UserInfo(spec.user, spec.groups, spec.uid, spec.extra)
+
+
+def _shown(user: UserInfo) -> authentication_v1.UserInfo:
+    return authentication_v1.UserInfo(username=user.name, uid=user.uid, groups=user.groups, extra=dict(user.extra))
+
+
+def _reviews() -> Iterator[Review]:
+    yield Review(_definition(authentication_v1.SelfSubjectReview, _AUTHN, "selfsubjectreviews"), _self_review)
+    yield Review(_definition(authentication_v1.TokenReview, _AUTHN, "tokenreviews"), _token_review)
+    yield Review(
+        _definition(authorization_v1.SelfSubjectAccessReview, _AUTHZ, "selfsubjectaccessreviews"), _self_access
+    )
+    yield Review(_definition(authorization_v1.SubjectAccessReview, _AUTHZ, "subjectaccessreviews"), _access)
+    yield Review(
+        _definition(authorization_v1.LocalSubjectAccessReview, _AUTHZ, "localsubjectaccessreviews", namespaced=True),
+        _local_access,
+    )
+    yield Review(_definition(authorization_v1.SelfSubjectRulesReview, _AUTHZ, "selfsubjectrulesreviews"), _self_rules)
+
+
+REVIEWS: Final[Mapping[GroupResource, Review]] = {review.definition.group_resource: review for review in _reviews()}
+"""Every kind of review by its resource."""
