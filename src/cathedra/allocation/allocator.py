@@ -10,12 +10,15 @@ import random as random_module
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Final
+
+import msgspec
 
 from cathedra.allocation.answers import Allocation, Answers, SharedAnswer
 from cathedra.allocation.checks.selectors import Questions
-from cathedra.allocation.errors import FatalError, NodeError
+from cathedra.allocation.errors import Aborted, AllocationError, FatalError, NodeError
 from cathedra.allocation.features import Features
-from cathedra.allocation.reasons import RequestReason, explain
+from cathedra.allocation.reasons import Explanation, explain
 from cathedra.allocation.refusal import Refusal
 from cathedra.allocation.search.budget import Budget, BudgetExceeded, Meter
 from cathedra.allocation.search.fast import FastSearch
@@ -30,7 +33,7 @@ from cathedra.allocation.search.result import write_results
 from cathedra.allocation.search.tables import Tables, bases
 from cathedra.allocation.standings import Standing, Standings
 from cathedra.allocation.supply.inventory import InventorySnapshot
-from cathedra.allocation.supply.ledger import LedgerSnapshot
+from cathedra.allocation.supply.ledger import Ledger, LedgerSnapshot
 from cathedra.allocation.supply.pools import NodeView, NodeViews, PoolState
 from cathedra.api.core import core_v1
 from cathedra.api.resource import AllocationResult, DeviceClass, ResourceClaim
@@ -116,9 +119,10 @@ class PreparedRequests:
             answer = self._answers[standing] = self._solve(node, view, standing.states)
         name = node.metadata.name
         if answer.solution is None:
+            refusal = Refusal(name, lambda: self._explain(node, view), answer.stopped)
             if answer.stopped is None and view.invalid:
-                raise NodeError("invalid resource pools were encountered")
-            return Refusal(name, lambda: self._explain(node, view), answer.stopped)
+                raise NodeError("invalid resource pools were encountered", refusal)
+            return refusal
         results = self._results(answer, view, name)
         return Allocation(name, lambda: results)
 
@@ -171,12 +175,36 @@ class PreparedRequests:
         # The faults of older releases show in the walk alone.
         return PlainSearch(problem, meter).run()
 
-    def _explain(self, node: core_v1.Node, view: NodeView) -> tuple[RequestReason, ...]:
+    def _explain(self, node: core_v1.Node, view: NodeView) -> Explanation:
         allocator = self.allocator
         states = view.states(allocator.ledger, shares=allocator.features.consumable_capacity)
         problem = Problem(self.plans, node, view, states, allocator.features)
         expand(problem)
-        return explain(problem, allocator.ledger)
+        freed = Allocator(
+            allocator.features,
+            allocator.classes,
+            allocator.inventory,
+            Ledger().snapshot(),
+            budget=msgspec.structs.replace(allocator.budget, states=min(allocator.budget.states, _TRIAL)),
+        )
+        same = Allocator(
+            allocator.features, allocator.classes, allocator.inventory, allocator.ledger, budget=freed.budget
+        )
+
+        def trial(claims: Sequence[ResourceClaim], *, all_free: bool = False) -> bool | None:
+            try:
+                answer = (freed if all_free else same).allocate(node, claims)
+            except Aborted:
+                raise
+            except AllocationError:
+                return False
+            return isinstance(answer, Allocation) or (None if answer.stopped else False)
+
+        return explain(problem, allocator.ledger, trial)
+
+
+_TRIAL: Final = 20_000
+"""States of a search that is made for an explanation only."""
 
 
 @contextmanager

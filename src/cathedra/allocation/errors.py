@@ -11,6 +11,11 @@ That claims do not fit is no error: see `cathedra.allocation.refusal.Refusal`.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from cathedra.allocation.refusal import Refusal
+
 __all__ = ["Aborted", "AllocationError", "FatalError", "NodeError", "SelectorError"]
 
 
@@ -19,7 +24,14 @@ class AllocationError(Exception):
 
 
 class NodeError(AllocationError):
-    """Only this node is affected; scheduling goes on with the others."""
+    """Only this node is affected; scheduling goes on with the others.
+
+    ``refusal`` tells how far each request came, if the search was made at all.
+    """
+
+    def __init__(self, text: str, refusal: Refusal | None = None) -> None:
+        super().__init__(text)
+        self.refusal = refusal
 
 
 class FatalError(AllocationError):

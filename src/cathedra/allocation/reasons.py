@@ -2,24 +2,35 @@
 
 The tests come in the order in which the search applies them, and each one looks only at what the one before let
 through; so the first count that falls to zero is the answer. What no single test explains is explained by what the
-requests take from each other: constraints, counters, capacity.
+requests take from each other, and by constraints: there the search is asked again without one of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Final, Protocol
 
 import msgspec
 
 from cathedra.allocation.checks.capacity import Unusable
 from cathedra.allocation.checks.selectors import Failure
 from cathedra.allocation.checks.taints import first_untolerated
+from cathedra.allocation.checks.values import Value
 from cathedra.allocation.errors import FatalError
 from cathedra.allocation.search.problem import Choice, Problem
-from cathedra.allocation.search.requests import Option
+from cathedra.allocation.search.requests import Constraint, Option
 from cathedra.allocation.supply.ledger import LedgerSnapshot
+from cathedra.api.resource import ResourceClaim
+from cathedra.api.struct import replace
 
-__all__ = ["RequestReason", "SelectorReason", "explain"]
+__all__ = ["ConstraintReason", "Explanation", "RequestReason", "SelectorReason", "explain"]
+
+
+class Trial(Protocol):
+    """Asks the same node about other claims."""
+
+    def __call__(self, claims: Sequence[ResourceClaim], *, all_free: bool = False) -> bool | None:
+        """Whether they would fit, or would if nothing were in use; None if the search was stopped."""
 
 
 class SelectorReason(msgspec.Struct, frozen=True):
@@ -33,6 +44,27 @@ class SelectorReason(msgspec.Struct, frozen=True):
     missing: int
     """Devices without something that the selector asks for."""
     errors: int
+
+
+class ConstraintReason(msgspec.Struct, frozen=True):
+    """One constraint, and what it makes of the devices that pass all other tests of a request."""
+
+    kind: str
+    """«matchAttribute» or «distinctAttribute»."""
+    attribute: str
+    requests: tuple[str, ...]
+    """The requests it speaks about; all if none is named."""
+    missing: int
+    """Devices without a value that can be compared."""
+    values: Mapping[str, int]
+    """Value → devices that have it; of many values only the most frequent."""
+    together: int
+    """So many of the devices agree (matchAttribute), or differ (distinctAttribute); of lists, at most so many."""
+    decisive: bool | None
+    """Whether the claims would fit without it; None if that search was stopped."""
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.attribute}"
 
 
 class RequestReason(msgspec.Struct, frozen=True):
@@ -62,7 +94,10 @@ class RequestReason(msgspec.Struct, frozen=True):
     with_counters: int
     constraint_values: int
     """Having the attributes that constraints compare."""
-    constraints: tuple[str, ...]
+    constraints: tuple[ConstraintReason, ...]
+    fits_alone: bool | None
+    """Whether the request would fit if its claims asked for nothing else; None if that search was stopped. For a
+    sub-request: if it were the only one."""
     unusable_pools: Mapping[str, str] = msgspec.field(default_factory=dict)
     """Pools that are incomplete or invalid."""
 
@@ -73,7 +108,11 @@ class RequestReason(msgspec.Struct, frozen=True):
 
     @property
     def obstacle(self) -> str:
-        """The first test that leaves fewer devices than wanted, or «combination»."""
+        """The first test that leaves fewer devices than wanted.
+
+        «constraint»: too few devices can be together; «other requests»: alone it would fit; «combination»: nothing of
+        these, for instance counters that no choice of devices leaves enough of.
+        """
         for name, count in (
             ("reach", self.in_reach),
             ("binding conditions", self.bound),
@@ -89,7 +128,9 @@ class RequestReason(msgspec.Struct, frozen=True):
         ):
             if count < max(self.wanted, 1):
                 return name
-        return "combination"
+        if not self.fits_alone and any(constraint.together < self.wanted for constraint in self.constraints):
+            return "constraint"
+        return "other requests" if self.fits_alone else "combination"
 
     def __str__(self) -> str:
         parts = [f"{self.claim}, request {self.request}: {self.wanted} wanted", f"{self.in_reach} in reach"]
@@ -106,25 +147,74 @@ class RequestReason(msgspec.Struct, frozen=True):
         ):
             if count != before:
                 parts.append(f"{count} {label}")
-        if self.obstacle == "combination":
-            parts.append("but no combination satisfies " + (", ".join(self.constraints) or "all requests together"))
+        decisive = [str(constraint) for constraint in self.constraints if constraint.decisive]
+        if self.obstacle == "constraint":
+            worst = min(self.constraints, key=lambda one: one.together)
+            parts.append(f"of which only {worst.together} satisfy {worst} together")
+        elif self.obstacle == "other requests":
+            parts.append("but other requests need them" + (f" under {', '.join(decisive)}" if decisive else ""))
+        elif self.obstacle == "combination":
+            parts.append("but no combination satisfies " + (", ".join(decisive) or "all requests together"))
         return ", ".join(parts)
 
 
-def explain(problem: Problem, ledger: LedgerSnapshot) -> tuple[RequestReason, ...]:
+class Explanation(msgspec.Struct, frozen=True):
+    """All reasons of a refusal."""
+
+    requests: tuple[RequestReason, ...]
+    fits_when_free: bool | None
+
+
+def explain(problem: Problem, ledger: LedgerSnapshot, trial: Trial) -> Explanation:
     """The reasons for every request and sub-request."""
-    return tuple(
-        _Explanation(problem, ledger, choice).reason()
+    claims = [plan.claim for plan in problem.plans]
+    decisive = {
+        (index, number): trial([*claims[:index], _without(claims[index], number), *claims[index + 1 :]])
+        for index, plan in enumerate(problem.plans)
+        for number in range(len(plan.constraints))
+    }
+    reasons = tuple(
+        _Explanation(problem, ledger, choice, decisive, trial([_only(claims, choice.option)])).reason()
         for requests in problem.requests
         for request in requests
         for choice in request.choices
     )
+    return Explanation(reasons, trial(claims, all_free=True))
+
+
+def _without(claim: ResourceClaim, constraint: int) -> ResourceClaim:
+    """The claim without one of its constraints."""
+    devices = claim.spec.devices
+    rest = tuple(one for number, one in enumerate(devices.constraints) if number != constraint)
+    return replace(claim, spec=replace(claim.spec, devices=replace(devices, constraints=rest)))
+
+
+def _only(claims: Sequence[ResourceClaim], option: Option) -> ResourceClaim:
+    """The claim with that request, or sub-request, alone."""
+    claim = claims[option.claim]
+    devices = claim.spec.devices
+    request = (devices.requests or ())[option.request]
+    if request.first_available:
+        request = replace(request, first_available=(request.first_available[option.sub],))
+    return replace(claim, spec=replace(claim.spec, devices=replace(devices, requests=(request,))))
+
+
+_SHOWN: Final = 8
+"""So many values of an attribute are listed."""
 
 
 class _Explanation:
-    def __init__(self, problem: Problem, ledger: LedgerSnapshot, choice: Choice) -> None:
+    def __init__(
+        self,
+        problem: Problem,
+        ledger: LedgerSnapshot,
+        choice: Choice,
+        decisive: Mapping[tuple[int, int], bool | None],
+        alone: bool | None,
+    ) -> None:
         self.problem, self.ledger, self.choice = problem, ledger, choice
         self.option: Option = choice.option
+        self.decisive, self.alone = decisive, alone
 
     def reason(self) -> RequestReason:
         problem, option = self.problem, self.option
@@ -146,8 +236,8 @@ class _Explanation:
         tolerated = [one for one in operable if self._tolerates(one, taints)]
         roomy = [one for one in tolerated if self._has_capacity(one)]
         counted = [one for one in roomy if self._has_counters(one)]
-        rules = [rule for rule in plan.constraints if rule.concerns(option)]
-        valued = [one for one in counted if all(self._has_value(one, rule) for rule in rules)]
+        rules = [(number, rule) for number, rule in enumerate(plan.constraints) if rule.concerns(option)]
+        valued = [one for one in counted if all(self._value(one, rule) is not None for _, rule in rules)]
         return RequestReason(
             claim=plan.where,
             request=option.name,
@@ -166,9 +256,8 @@ class _Explanation:
             with_capacity=len(roomy),
             with_counters=len(counted),
             constraint_values=len(valued),
-            constraints=tuple(
-                f"{'distinctAttribute' if rule.distinct else 'matchAttribute'} {rule.attribute}" for rule in rules
-            ),
+            constraints=tuple(self._constraint(number, rule, counted) for number, rule in rules),
+            fits_alone=self.alone,
             unusable_pools={
                 str(pool): pool.status.value for pool in problem.view.pools if pool not in problem.view.usable
             },
@@ -257,11 +346,40 @@ class _Explanation:
         }
         return all(needed.get(name, 0) <= amount for name, amount in state.available.items())
 
-    def _has_value(self, position: int, rule: object) -> bool:
-        from cathedra.allocation.search.requests import Constraint
+    def _constraint(self, number: int, rule: Constraint, positions: list[int]) -> ConstraintReason:
+        counts: dict[object, int] = {}
+        for position in positions:
+            value = self._value(position, rule)
+            for one in () if value is None else _single(value):
+                counts[one] = counts.get(one, 0) + 1
+        missing = sum(self._value(position, rule) is None for position in positions)
+        frequent = sorted(counts.items(), key=lambda item: (-item[1], str(item[0])))[:_SHOWN]
+        return ConstraintReason(
+            kind="distinctAttribute" if rule.distinct else "matchAttribute",
+            attribute=rule.attribute,
+            requests=tuple(sorted(rule.requests)),
+            missing=missing,
+            values={_shown(one): count for one, count in frequent},
+            together=len(counts) if rule.distinct else max(counts.values(), default=0),
+            decisive=self.decisive[self.option.claim, number],
+        )
 
-        assert isinstance(rule, Constraint)
+    def _value(self, position: int, rule: Constraint) -> Value | None:
         try:
-            return self.problem.value(self.option, self.problem.devices[position], rule) is not None
+            return self.problem.value(self.option, self.problem.devices[position], rule)
         except FatalError:
-            return False
+            return None
+
+
+def _single(value: Value) -> list[tuple[str, object]]:
+    kind, content = value
+    return [(kind, one) for one in content] if isinstance(content, frozenset) else [value]
+
+
+def _shown(value: object) -> str:
+    assert isinstance(value, tuple)
+    kind, content = value
+    if kind == "version" and isinstance(content, tuple):
+        release = ".".join(content[:3])
+        return f"{release}-{content[3]}" if content[3] else release
+    return str(content).lower() if isinstance(content, bool) else str(content)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from cathedra.allocation.reasons import RequestReason
+    from cathedra.allocation.reasons import Explanation, RequestReason
 
 __all__ = ["Refusal"]
 
@@ -20,13 +20,13 @@ class Refusal:
     ``states`` is None, or says that the search was stopped after so many states: then nothing is known.
     """
 
-    __slots__ = ("_explain", "_reasons", "node", "states")
+    __slots__ = ("_explain", "_explanation", "node", "states")
 
-    def __init__(self, node: str, explain: Callable[[], tuple[RequestReason, ...]], states: int | None = None) -> None:
+    def __init__(self, node: str, explain: Callable[[], Explanation], states: int | None = None) -> None:
         self.node = node
         self.states = states
         self._explain = explain
-        self._reasons: tuple[RequestReason, ...] | None = None
+        self._explanation: Explanation | None = None
 
     @property
     def stopped(self) -> bool:
@@ -35,10 +35,19 @@ class Refusal:
 
     @property
     def reasons(self) -> tuple[RequestReason, ...]:
-        """Per request what stands in its way; computed when first asked for."""
-        if self._reasons is None:
-            self._reasons = self._explain()
-        return self._reasons
+        """Per request, or sub-request, what stands in its way; computed when first asked for."""
+        return self._explained.requests
+
+    @property
+    def fits_when_free(self) -> bool | None:
+        """Whether the claims would fit if no device were in use; None if that search was stopped, too."""
+        return self._explained.fits_when_free
+
+    @property
+    def _explained(self) -> Explanation:
+        if self._explanation is None:
+            self._explanation = self._explain()
+        return self._explanation
 
     def __str__(self) -> str:
         if self.stopped:

@@ -7,9 +7,12 @@ lies behind.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 from cathedra.allocation.search.candidates import Candidates
 from cathedra.allocation.search.problem import Choice, RequestOnNode
-from cathedra.allocation.search.requests import Option
+from cathedra.allocation.search.requests import CLAIM_LIMIT, Option
 from cathedra.allocation.search.state import State
 
 __all__ = ["Outlook", "matchable"]
@@ -18,12 +21,13 @@ __all__ = ["Outlook", "matchable"]
 class Outlook:
     """Looks ahead in one search."""
 
-    __slots__ = ("_candidates", "_hazardous", "_requests")
+    __slots__ = ("_candidates", "_closed", "_hazardous", "_requests")
 
     def __init__(self, candidates: Candidates) -> None:
         self._candidates = candidates
         self._requests = candidates.problem.requests
         self._hazardous: dict[tuple[int, int], bool] = {}
+        self._closed: dict[int, bool] = {}
 
     def is_hazardous(self, claim: int, request: int) -> bool:
         """Whether the search may meet an error in that request."""
@@ -40,10 +44,16 @@ class Outlook:
         for index in range(claim, len(self._requests)):
             if index != claim:
                 state = state.for_next_claim(len(self._candidates.rules[index]))
+            if self._is_closed(index):
+                break
             begin = request if index == claim else 0
             for number in range(begin, len(self._requests[index])):
                 if self.is_hazardous(index, number):
-                    return matchable(units)
+                    first = self._before_trouble(index, number)
+                    option = self._requests[index][number].choices[0].option
+                    if first & ~self._candidates.untied(option, state):
+                        return False
+                    return matchable(units if option.admin else [*units, *_each(first & ~shareable)])
                 reach, count = self._reach(self._requests[index][number], state)
                 if count < 0:
                     return False
@@ -54,7 +64,7 @@ class Outlook:
 
     def spares_others(self, claim: int, request: int, before: State, after: State) -> bool:
         """Whether a placement that blocked devices or values leaves enough for each later request of the claim."""
-        if before.blocked == after.blocked and before.values == after.values:
+        if (before.blocked == after.blocked and before.values == after.values) or self._is_closed(claim):
             return True
         for number in range(request + 1, len(self._requests[claim])):
             if self.is_hazardous(claim, number):
@@ -70,12 +80,56 @@ class Outlook:
                 return False
         return self._candidates.counters_suffice(state, left, needed)
 
+    def _is_closed(self, claim: int) -> bool:
+        """Whether requests of that claim cannot be judged beforehand: there the search may turn back because the claim
+        would grow too large, and pass by an error that it would have met had it merely failed."""
+        known = self._closed.get(claim)
+        if known is None:
+            largest = sum(max((one.count for one in request.choices), default=0) for request in self._requests[claim])
+            known = self._closed[claim] = largest > CLAIM_LIMIT and any(
+                self.is_hazardous(index, number)
+                for index, requests in enumerate(self._requests)
+                for number in range(len(requests))
+            )
+        return known
+
     def _may_fail(self, choice: Choice) -> bool:
         option = choice.option
         rules = [rule for rule in self._candidates.rules[option.claim] if rule.concerns(option)]
         if choice.devices is not None:
-            return bool(choice.devices and rules)
+            return bool(choice.devices and rules) and self._harmless(choice) < len(choice.devices)
         return bool(self._candidates.risky(option)) or any(rule.failing(option) for rule in rules)
+
+    def _harmless(self, choice: Choice) -> int:
+        """How many devices of All its constraints are sure to admit."""
+        option = choice.option
+        rules = [rule for rule in self._candidates.rules[option.claim] if rule.concerns(option)]
+        others = [
+            other.option
+            for request in self._requests[option.claim]
+            for other in request.choices
+            if other.option.request != option.request
+        ]
+        if any(rule.concerns(other) for rule in rules for other in others):
+            return 0
+        values: list[Any] = [None] * len(rules)
+        for count, position in enumerate(choice.devices or ()):
+            if not self._candidates.base(option) >> position & 1:
+                # Here it ends quietly.
+                return choice.count
+            for index, rule in enumerate(rules):
+                if not rule.admitted(option, values[index]) >> position & 1:
+                    return count
+                values[index] = rule.joined(option, values[index], position)
+        return choice.count
+
+    def _before_trouble(self, claim: int, request: int) -> int:
+        """The devices without which All fails quietly, before a constraint can make it fail aloud."""
+        current = self._requests[claim][request]
+        choice = current.choices[0]
+        if current.alternatives or choice.devices is None:
+            return 0
+        return sum(1 << position for position in choice.devices[: self._harmless(choice)])
 
     def _reach(self, request: RequestOnNode, state: State) -> tuple[int | None, int]:
         """Union of candidates and the smallest count; -1 if no choice has enough, None if it does not compete."""
@@ -95,6 +149,12 @@ class Outlook:
             smallest = choice.count if smallest < 0 else min(smallest, choice.count)
             competes = competes and not choice.option.admin
         return (union if competes else None), smallest
+
+
+def _each(mask: int) -> Iterator[int]:
+    while mask:
+        yield mask & -mask
+        mask &= mask - 1
 
 
 def matchable(units: list[int]) -> bool:
