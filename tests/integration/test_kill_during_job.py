@@ -8,6 +8,7 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -102,6 +103,10 @@ def succeeded(kubectl: Kubectl) -> int:
     return int(job["status"].get("succeeded", 0))
 
 
+def has_succeeded(kubectl: Kubectl, wanted: int) -> bool:
+    return succeeded(kubectl) >= wanted
+
+
 def wait_for(condition: Callable[[], bool], what: str, seconds: float = 60) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
@@ -113,7 +118,7 @@ def test_a_job_completes_although_the_cluster_is_killed_three_times(cluster: Run
     kubectl = Kubectl(cluster)
     kubectl("apply", "-f", "-", stdin=manifests(tmp_path))
     for done in (0, 2, 5):
-        wait_for(lambda done=done: succeeded(kubectl) >= done, f"{done} pods succeed")  # type: ignore[misc]
+        wait_for(partial(has_succeeded, kubectl, done), f"{done} pods succeed")
         wait_for(lambda: bool(claims(kubectl)), "a claim exists")
         kill(cluster)
         cluster.up()
