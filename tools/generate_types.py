@@ -72,6 +72,37 @@ NULL_LISTS = {
 }
 """Lists that may be empty in a stored object and are then written as null."""
 
+
+def words(text: str) -> tuple[str, ...]:
+    return tuple(text.split())
+
+
+_CONTAINER = words(
+    "name image command args workingDir ports envFrom env resources resizePolicy restartPolicy restartPolicyRules "
+    "volumeMounts volumeDevices livenessProbe readinessProbe startupProbe lifecycle terminationMessagePath "
+    "terminationMessagePolicy imagePullPolicy securityContext stdin stdinOnce tty"
+)
+DECLARED = {
+    "Container": _CONTAINER,
+    "EphemeralContainer": _CONTAINER,
+    "EphemeralContainerCommon": _CONTAINER,
+    "Volume": ("name",),
+    "PodSpec": words(
+        "volumes initContainers containers ephemeralContainers restartPolicy terminationGracePeriodSeconds "
+        "activeDeadlineSeconds dnsPolicy nodeSelector serviceAccountName serviceAccount automountServiceAccountToken "
+        "nodeName hostNetwork hostPID hostIPC shareProcessNamespace securityContext imagePullSecrets hostname "
+        "subdomain affinity schedulerName tolerations hostAliases priorityClassName priority dnsConfig readinessGates "
+        "runtimeClassName enableServiceLinks preemptionPolicy overhead topologySpreadConstraints setHostnameAsFQDN os "
+        "hostUsers schedulingGates resourceClaims resources hostnameOverride schedulingGroup"
+    ),
+    "PodStatus": words(
+        "observedGeneration phase conditions message reason nominatedNodeName hostIP hostIPs podIP podIPs startTime "
+        "initContainerStatuses containerStatuses qosClass ephemeralContainerStatuses resize resourceClaimStatuses "
+        "extendedResourceClaimStatus"
+    ),
+}
+"""Types whose fields Kubernetes writes in another order than that of their protobuf numbers."""
+
 EMPTY = {
     "str": "str",
     "bool": "bool",
@@ -169,7 +200,15 @@ class Module:
         return "\n".join(lines).rstrip() + "\n"
 
     def fields(self, owner: str, facts: dict[str, Any]) -> Iterator[Field]:
-        ordered = sorted(facts["fields"].items(), key=lambda item: (not item[1].get("inline"), item[1].get("pb", 0)))
+        declared = {field: position for position, field in enumerate(DECLARED.get(owner, ()))}
+        ordered = sorted(
+            facts["fields"].items(),
+            key=lambda item: (
+                declared.get(item[0], len(declared)),
+                not item[1].get("inline"),
+                item[1].get("pb", 0),
+            ),
+        )
         for json_name, fact in ordered:
             if fact.get("inline"):
                 package, name = self.locate(fact["type"].lstrip("*"))

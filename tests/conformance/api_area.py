@@ -309,7 +309,7 @@ async def send(
     async def take(message: Any) -> None:
         if message["type"] == "http.response.start":
             answer.status = message["status"]
-            answer.headers = [(k.decode("latin-1").lower(), v.decode("utf-8")) for k, v in message["headers"]]
+            answer.headers = [(k.decode("latin-1").lower(), v.decode("latin-1")) for k, v in message["headers"]]
         elif message["type"] == "http.response.body":
             answer.body += message.get("body", b"")
             if until and until.encode() in answer.body:

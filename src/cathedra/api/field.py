@@ -7,7 +7,6 @@ Validation collects every error it finds, in Kubernetes' order; together they be
 from __future__ import annotations
 
 import enum
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
@@ -87,12 +86,12 @@ def _shown(value: Any) -> str:
         return "null"
     if isinstance(value, bool):
         return "true" if value else "false"
+    from cathedra.api.goform import go_form, go_quote
+
     if isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False)
+        return go_quote(value)
     if isinstance(value, (int, float)):
         return str(value)
-    from cathedra.api.goform import go_form
-
     return go_form(value)
 
 

@@ -262,7 +262,7 @@ class ConfigMapVolumeSource(KubeStruct, frozen=True, rename={"default_mode": "de
     default_user: Int64 | None = None
 
 
-class Container(KubeStruct, frozen=True, rename={"working_dir": "workingDir", "volume_mounts": "volumeMounts", "liveness_probe": "livenessProbe", "readiness_probe": "readinessProbe", "termination_message_path": "terminationMessagePath", "image_pull_policy": "imagePullPolicy", "security_context": "securityContext", "stdin_once": "stdinOnce", "env_from": "envFrom", "termination_message_policy": "terminationMessagePolicy", "volume_devices": "volumeDevices", "startup_probe": "startupProbe", "resize_policy": "resizePolicy", "restart_policy": "restartPolicy", "restart_policy_rules": "restartPolicyRules"}):
+class Container(KubeStruct, frozen=True, rename={"working_dir": "workingDir", "env_from": "envFrom", "resize_policy": "resizePolicy", "restart_policy": "restartPolicy", "restart_policy_rules": "restartPolicyRules", "volume_mounts": "volumeMounts", "volume_devices": "volumeDevices", "liveness_probe": "livenessProbe", "readiness_probe": "readinessProbe", "startup_probe": "startupProbe", "termination_message_path": "terminationMessagePath", "termination_message_policy": "terminationMessagePolicy", "image_pull_policy": "imagePullPolicy", "security_context": "securityContext", "stdin_once": "stdinOnce"}):
     """core/v1 Container."""
 
     name: str = always(str)
@@ -271,25 +271,25 @@ class Container(KubeStruct, frozen=True, rename={"working_dir": "workingDir", "v
     args: tuple[str, ...] = ()
     working_dir: str = ""
     ports: tuple[ContainerPort, ...] = ()
+    env_from: tuple[EnvFromSource, ...] = ()
     env: tuple[EnvVar, ...] = ()
     resources: ResourceRequirements = always(lambda: ResourceRequirements())
+    resize_policy: tuple[ContainerResizePolicy, ...] = ()
+    restart_policy: str | None = None
+    restart_policy_rules: tuple[ContainerRestartRule, ...] = ()
     volume_mounts: tuple[VolumeMount, ...] = ()
+    volume_devices: tuple[VolumeDevice, ...] = ()
     liveness_probe: Probe | None = None
     readiness_probe: Probe | None = None
+    startup_probe: Probe | None = None
     lifecycle: Lifecycle | None = None
     termination_message_path: str = ""
+    termination_message_policy: str = ""
     image_pull_policy: str = ""
     security_context: SecurityContext | None = None
     stdin: bool = False
     stdin_once: bool = False
     tty: bool = False
-    env_from: tuple[EnvFromSource, ...] = ()
-    termination_message_policy: str = ""
-    volume_devices: tuple[VolumeDevice, ...] = ()
-    startup_probe: Probe | None = None
-    resize_policy: tuple[ContainerResizePolicy, ...] = ()
-    restart_policy: str | None = None
-    restart_policy_rules: tuple[ContainerRestartRule, ...] = ()
 
 
 class ContainerExtendedResourceRequest(KubeStruct, frozen=True, rename={"container_name": "containerName", "resource_name": "resourceName", "request_name": "requestName"}):
@@ -505,7 +505,7 @@ class EnvVarSource(KubeStruct, frozen=True, rename={"field_ref": "fieldRef", "re
     file_key_ref: FileKeySelector | None = None
 
 
-class EphemeralContainer(KubeStruct, frozen=True, rename={"working_dir": "workingDir", "volume_mounts": "volumeMounts", "liveness_probe": "livenessProbe", "readiness_probe": "readinessProbe", "termination_message_path": "terminationMessagePath", "image_pull_policy": "imagePullPolicy", "security_context": "securityContext", "stdin_once": "stdinOnce", "env_from": "envFrom", "termination_message_policy": "terminationMessagePolicy", "volume_devices": "volumeDevices", "startup_probe": "startupProbe", "resize_policy": "resizePolicy", "restart_policy": "restartPolicy", "restart_policy_rules": "restartPolicyRules", "target_container_name": "targetContainerName"}):
+class EphemeralContainer(KubeStruct, frozen=True, rename={"working_dir": "workingDir", "env_from": "envFrom", "resize_policy": "resizePolicy", "restart_policy": "restartPolicy", "restart_policy_rules": "restartPolicyRules", "volume_mounts": "volumeMounts", "volume_devices": "volumeDevices", "liveness_probe": "livenessProbe", "readiness_probe": "readinessProbe", "startup_probe": "startupProbe", "termination_message_path": "terminationMessagePath", "termination_message_policy": "terminationMessagePolicy", "image_pull_policy": "imagePullPolicy", "security_context": "securityContext", "stdin_once": "stdinOnce", "target_container_name": "targetContainerName"}):
     """core/v1 EphemeralContainer."""
 
     name: str = always(str)
@@ -514,29 +514,29 @@ class EphemeralContainer(KubeStruct, frozen=True, rename={"working_dir": "workin
     args: tuple[str, ...] = ()
     working_dir: str = ""
     ports: tuple[ContainerPort, ...] = ()
+    env_from: tuple[EnvFromSource, ...] = ()
     env: tuple[EnvVar, ...] = ()
     resources: ResourceRequirements = always(lambda: ResourceRequirements())
+    resize_policy: tuple[ContainerResizePolicy, ...] = ()
+    restart_policy: str | None = None
+    restart_policy_rules: tuple[ContainerRestartRule, ...] = ()
     volume_mounts: tuple[VolumeMount, ...] = ()
+    volume_devices: tuple[VolumeDevice, ...] = ()
     liveness_probe: Probe | None = None
     readiness_probe: Probe | None = None
+    startup_probe: Probe | None = None
     lifecycle: Lifecycle | None = None
     termination_message_path: str = ""
+    termination_message_policy: str = ""
     image_pull_policy: str = ""
     security_context: SecurityContext | None = None
     stdin: bool = False
     stdin_once: bool = False
     tty: bool = False
-    env_from: tuple[EnvFromSource, ...] = ()
-    termination_message_policy: str = ""
-    volume_devices: tuple[VolumeDevice, ...] = ()
-    startup_probe: Probe | None = None
-    resize_policy: tuple[ContainerResizePolicy, ...] = ()
-    restart_policy: str | None = None
-    restart_policy_rules: tuple[ContainerRestartRule, ...] = ()
     target_container_name: str = ""
 
 
-class EphemeralContainerCommon(KubeStruct, frozen=True, rename={"working_dir": "workingDir", "volume_mounts": "volumeMounts", "liveness_probe": "livenessProbe", "readiness_probe": "readinessProbe", "termination_message_path": "terminationMessagePath", "image_pull_policy": "imagePullPolicy", "security_context": "securityContext", "stdin_once": "stdinOnce", "env_from": "envFrom", "termination_message_policy": "terminationMessagePolicy", "volume_devices": "volumeDevices", "startup_probe": "startupProbe", "resize_policy": "resizePolicy", "restart_policy": "restartPolicy", "restart_policy_rules": "restartPolicyRules"}):
+class EphemeralContainerCommon(KubeStruct, frozen=True, rename={"working_dir": "workingDir", "env_from": "envFrom", "resize_policy": "resizePolicy", "restart_policy": "restartPolicy", "restart_policy_rules": "restartPolicyRules", "volume_mounts": "volumeMounts", "volume_devices": "volumeDevices", "liveness_probe": "livenessProbe", "readiness_probe": "readinessProbe", "startup_probe": "startupProbe", "termination_message_path": "terminationMessagePath", "termination_message_policy": "terminationMessagePolicy", "image_pull_policy": "imagePullPolicy", "security_context": "securityContext", "stdin_once": "stdinOnce"}):
     """core/v1 EphemeralContainerCommon."""
 
     name: str = always(str)
@@ -545,25 +545,25 @@ class EphemeralContainerCommon(KubeStruct, frozen=True, rename={"working_dir": "
     args: tuple[str, ...] = ()
     working_dir: str = ""
     ports: tuple[ContainerPort, ...] = ()
+    env_from: tuple[EnvFromSource, ...] = ()
     env: tuple[EnvVar, ...] = ()
     resources: ResourceRequirements = always(lambda: ResourceRequirements())
+    resize_policy: tuple[ContainerResizePolicy, ...] = ()
+    restart_policy: str | None = None
+    restart_policy_rules: tuple[ContainerRestartRule, ...] = ()
     volume_mounts: tuple[VolumeMount, ...] = ()
+    volume_devices: tuple[VolumeDevice, ...] = ()
     liveness_probe: Probe | None = None
     readiness_probe: Probe | None = None
+    startup_probe: Probe | None = None
     lifecycle: Lifecycle | None = None
     termination_message_path: str = ""
+    termination_message_policy: str = ""
     image_pull_policy: str = ""
     security_context: SecurityContext | None = None
     stdin: bool = False
     stdin_once: bool = False
     tty: bool = False
-    env_from: tuple[EnvFromSource, ...] = ()
-    termination_message_policy: str = ""
-    volume_devices: tuple[VolumeDevice, ...] = ()
-    startup_probe: Probe | None = None
-    resize_policy: tuple[ContainerResizePolicy, ...] = ()
-    restart_policy: str | None = None
-    restart_policy_rules: tuple[ContainerRestartRule, ...] = ()
 
 
 class EphemeralVolumeSource(KubeStruct, frozen=True, rename={"volume_claim_template": "volumeClaimTemplate"}):
@@ -1561,11 +1561,13 @@ class PodSignature(KubeStruct, frozen=True, rename={"pod_controller": "podContro
     pod_controller: meta_v1.OwnerReference | None = None
 
 
-class PodSpec(KubeStruct, frozen=True, rename={"restart_policy": "restartPolicy", "termination_grace_period_seconds": "terminationGracePeriodSeconds", "active_deadline_seconds": "activeDeadlineSeconds", "dns_policy": "dnsPolicy", "node_selector": "nodeSelector", "service_account_name": "serviceAccountName", "service_account": "serviceAccount", "node_name": "nodeName", "host_network": "hostNetwork", "host_pid": "hostPID", "host_ipc": "hostIPC", "security_context": "securityContext", "image_pull_secrets": "imagePullSecrets", "scheduler_name": "schedulerName", "init_containers": "initContainers", "automount_service_account_token": "automountServiceAccountToken", "host_aliases": "hostAliases", "priority_class_name": "priorityClassName", "dns_config": "dnsConfig", "share_process_namespace": "shareProcessNamespace", "readiness_gates": "readinessGates", "runtime_class_name": "runtimeClassName", "enable_service_links": "enableServiceLinks", "preemption_policy": "preemptionPolicy", "topology_spread_constraints": "topologySpreadConstraints", "ephemeral_containers": "ephemeralContainers", "set_hostname_as_fqdn": "setHostnameAsFQDN", "host_users": "hostUsers", "scheduling_gates": "schedulingGates", "resource_claims": "resourceClaims", "hostname_override": "hostnameOverride", "scheduling_group": "schedulingGroup", "eviction_responders": "evictionResponders"}):
+class PodSpec(KubeStruct, frozen=True, rename={"init_containers": "initContainers", "ephemeral_containers": "ephemeralContainers", "restart_policy": "restartPolicy", "termination_grace_period_seconds": "terminationGracePeriodSeconds", "active_deadline_seconds": "activeDeadlineSeconds", "dns_policy": "dnsPolicy", "node_selector": "nodeSelector", "service_account_name": "serviceAccountName", "service_account": "serviceAccount", "automount_service_account_token": "automountServiceAccountToken", "node_name": "nodeName", "host_network": "hostNetwork", "host_pid": "hostPID", "host_ipc": "hostIPC", "share_process_namespace": "shareProcessNamespace", "security_context": "securityContext", "image_pull_secrets": "imagePullSecrets", "scheduler_name": "schedulerName", "host_aliases": "hostAliases", "priority_class_name": "priorityClassName", "dns_config": "dnsConfig", "readiness_gates": "readinessGates", "runtime_class_name": "runtimeClassName", "enable_service_links": "enableServiceLinks", "preemption_policy": "preemptionPolicy", "topology_spread_constraints": "topologySpreadConstraints", "set_hostname_as_fqdn": "setHostnameAsFQDN", "host_users": "hostUsers", "scheduling_gates": "schedulingGates", "resource_claims": "resourceClaims", "hostname_override": "hostnameOverride", "scheduling_group": "schedulingGroup", "eviction_responders": "evictionResponders"}):
     """core/v1 PodSpec."""
 
     volumes: tuple[Volume, ...] = ()
+    init_containers: tuple[Container, ...] = ()
     containers: tuple[Container, ...] = always(tuple)
+    ephemeral_containers: tuple[EphemeralContainer, ...] = ()
     restart_policy: str = ""
     termination_grace_period_seconds: Int64 | None = None
     active_deadline_seconds: Int64 | None = None
@@ -1573,31 +1575,29 @@ class PodSpec(KubeStruct, frozen=True, rename={"restart_policy": "restartPolicy"
     node_selector: dict[str, str] = {}
     service_account_name: str = ""
     service_account: str = ""
+    automount_service_account_token: bool | None = None
     node_name: str = ""
     host_network: bool = False
     host_pid: bool = False
     host_ipc: bool = False
+    share_process_namespace: bool | None = None
     security_context: PodSecurityContext | None = None
     image_pull_secrets: tuple[LocalObjectReference, ...] = ()
     hostname: str = ""
     subdomain: str = ""
     affinity: Affinity | None = None
     scheduler_name: str = ""
-    init_containers: tuple[Container, ...] = ()
-    automount_service_account_token: bool | None = None
     tolerations: tuple[Toleration, ...] = ()
     host_aliases: tuple[HostAlias, ...] = ()
     priority_class_name: str = ""
     priority: Int32 | None = None
     dns_config: PodDNSConfig | None = None
-    share_process_namespace: bool | None = None
     readiness_gates: tuple[PodReadinessGate, ...] = ()
     runtime_class_name: str | None = None
     enable_service_links: bool | None = None
     preemption_policy: str | None = None
     overhead: dict[str, Quantity] = {}
     topology_spread_constraints: tuple[TopologySpreadConstraint, ...] = ()
-    ephemeral_containers: tuple[EphemeralContainer, ...] = ()
     set_hostname_as_fqdn: bool | None = None
     os: PodOS | None = None
     host_users: bool | None = None
@@ -1609,26 +1609,26 @@ class PodSpec(KubeStruct, frozen=True, rename={"restart_policy": "restartPolicy"
     eviction_responders: tuple[EvictionResponder, ...] = ()
 
 
-class PodStatus(KubeStruct, frozen=True, rename={"host_ip": "hostIP", "pod_ip": "podIP", "start_time": "startTime", "container_statuses": "containerStatuses", "qos_class": "qosClass", "init_container_statuses": "initContainerStatuses", "nominated_node_name": "nominatedNodeName", "pod_ips": "podIPs", "ephemeral_container_statuses": "ephemeralContainerStatuses", "resource_claim_statuses": "resourceClaimStatuses", "host_ips": "hostIPs", "observed_generation": "observedGeneration", "extended_resource_claim_status": "extendedResourceClaimStatus", "allocated_resources": "allocatedResources", "node_allocatable_resource_claim_statuses": "nodeAllocatableResourceClaimStatuses", "volume_health": "volumeHealth"}):
+class PodStatus(KubeStruct, frozen=True, rename={"observed_generation": "observedGeneration", "nominated_node_name": "nominatedNodeName", "host_ip": "hostIP", "host_ips": "hostIPs", "pod_ip": "podIP", "pod_ips": "podIPs", "start_time": "startTime", "init_container_statuses": "initContainerStatuses", "container_statuses": "containerStatuses", "qos_class": "qosClass", "ephemeral_container_statuses": "ephemeralContainerStatuses", "resource_claim_statuses": "resourceClaimStatuses", "extended_resource_claim_status": "extendedResourceClaimStatus", "allocated_resources": "allocatedResources", "node_allocatable_resource_claim_statuses": "nodeAllocatableResourceClaimStatuses", "volume_health": "volumeHealth"}):
     """core/v1 PodStatus."""
 
+    observed_generation: Int64 = 0
     phase: str = ""
     conditions: tuple[PodCondition, ...] = ()
     message: str = ""
     reason: str = ""
+    nominated_node_name: str = ""
     host_ip: str = ""
+    host_ips: tuple[HostIP, ...] = ()
     pod_ip: str = ""
+    pod_ips: tuple[PodIP, ...] = ()
     start_time: Time | None = None
+    init_container_statuses: tuple[ContainerStatus, ...] = ()
     container_statuses: tuple[ContainerStatus, ...] = ()
     qos_class: str = ""
-    init_container_statuses: tuple[ContainerStatus, ...] = ()
-    nominated_node_name: str = ""
-    pod_ips: tuple[PodIP, ...] = ()
     ephemeral_container_statuses: tuple[ContainerStatus, ...] = ()
     resize: str = ""
     resource_claim_statuses: tuple[PodResourceClaimStatus, ...] = ()
-    host_ips: tuple[HostIP, ...] = ()
-    observed_generation: Int64 = 0
     extended_resource_claim_status: PodExtendedResourceClaimStatus | None = None
     allocated_resources: dict[str, Quantity] = {}
     resources: ResourceRequirements | None = None
@@ -2263,6 +2263,7 @@ class TypedObjectReference(KubeStruct, frozen=True, rename={"api_group": "apiGro
 class Volume(KubeStruct, frozen=True, rename={"host_path": "hostPath", "empty_dir": "emptyDir", "gce_persistent_disk": "gcePersistentDisk", "aws_elastic_block_store": "awsElasticBlockStore", "git_repo": "gitRepo", "persistent_volume_claim": "persistentVolumeClaim", "flex_volume": "flexVolume", "downward_api": "downwardAPI", "azure_file": "azureFile", "config_map": "configMap", "vsphere_volume": "vsphereVolume", "azure_disk": "azureDisk", "photon_persistent_disk": "photonPersistentDisk", "portworx_volume": "portworxVolume", "scale_io": "scaleIO"}):
     """core/v1 Volume."""
 
+    name: str = always(str)
     host_path: HostPathVolumeSource | None = None
     empty_dir: EmptyDirVolumeSource | None = None
     gce_persistent_disk: GCEPersistentDiskVolumeSource | None = None
@@ -2293,7 +2294,6 @@ class Volume(KubeStruct, frozen=True, rename={"host_path": "hostPath", "empty_di
     csi: CSIVolumeSource | None = None
     ephemeral: EphemeralVolumeSource | None = None
     image: ImageVolumeSource | None = None
-    name: str = always(str)
 
 
 class VolumeDevice(KubeStruct, frozen=True, rename={"device_path": "devicePath"}):

@@ -15,6 +15,7 @@ from typing import Any, Final
 from cathedra.api.decoding.errors import DecodeError
 from cathedra.api.decoding.shapes import Form, Shape
 from cathedra.api.decoding.syntax import explain_syntax
+from cathedra.api.goform import go_quote
 from cathedra.api.quantity import Quantity, QuantityError
 
 __all__ = ["Number", "Pairs", "Reader", "parse"]
@@ -113,13 +114,14 @@ class Reader:
             where = f"{path}.{name}" if path else name
             known = shape.fields.get(name)
             if name in seen:
-                self.problems.append(f'duplicate field "{where}"')
+                self.problems.append(f"duplicate field {go_quote(where)}")
             elif known is None:
-                self.problems.append(f'unknown field "{where}"')
+                self.problems.append(f"unknown field {go_quote(where)}")
             seen.add(name)
             if known is None:
                 continue
-            below = (*fields, name)
+            through = shape.embedded.get(name)
+            below = (*fields, name) if through is None else (*fields, through, name)
             if known.form is Form.STRUCT and isinstance(value, Pairs) and isinstance(result.get(name), dict):
                 self._struct(value, known, where, below, result[name])
                 continue
@@ -150,7 +152,7 @@ class Reader:
         for key, value in pairs:
             where = f"{path}.{key}"
             if key in result:
-                self.problems.append(f'duplicate field "{where}"')
+                self.problems.append(f"duplicate field {go_quote(where)}")
             read = self._value(value, element, where, fields, owner)
             result[key] = _zero(element) if read is None else read
         return result
@@ -304,4 +306,4 @@ def _in_range(text: str, numbers: list[int]) -> None:
 
 
 def _go(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)
+    return go_quote(text)

@@ -45,6 +45,8 @@ class Shape:
     fields: dict[str, Shape] = field(default_factory=dict)
     element: Shape | None = None
     bits: int = 64
+    embedded: dict[str, str] = field(default_factory=dict)
+    """Fields that belong to a struct embedded in this one, and that struct's name, which error messages mention."""
 
     @property
     def short(self) -> str:
@@ -157,7 +159,9 @@ class _Shapes:
         self._made[name] = shape
         for json_name, described_field in described["fields"].items():
             if described_field.get("inline"):
-                shape.fields |= self.of(described_field["type"].lstrip("*")).fields
+                inner = self.of(described_field["type"].lstrip("*"))
+                shape.fields |= inner.fields
+                shape.embedded |= dict.fromkeys(inner.fields, inner.short)
             elif facts.is_known(name, json_name, self._release):
                 shape.fields[json_name] = self.of(described_field["type"])
         return shape

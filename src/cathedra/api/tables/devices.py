@@ -84,19 +84,19 @@ def taint_rule_cells(rule: resource.DeviceTaintRule, now: float) -> list[Any]:
 
 
 def pool_status_cells(request: resource_v1alpha3.ResourcePoolStatusRequest, now: float) -> list[Any]:
-    """Cells of a ResourcePoolStatusRequest: dashes until it is complete."""
+    """Cells of a ResourcePoolStatusRequest: dashes until there is an answer."""
     status = request.status
     numbers: list[str] = ["-"] * 5
     state, completed, count = "Pending", "<none>", 0
     if status is not None:
         count = status.pool_count or 0
+        numbers = _sums(status.pools)
         for condition in status.conditions:
             if condition.status != "True" or condition.type not in ("Complete", "Failed"):
                 continue
             state = condition.type
             completed = age(condition.last_transition_time, now)
             if condition.type == "Complete":
-                numbers = _sums(status.pools)
                 if count > len(status.pools):
                     state = f"Complete ({len(status.pools)}/{count} pools)"
     return [request.metadata.name, request.spec.driver, *numbers, count, state, completed]

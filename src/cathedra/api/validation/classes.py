@@ -105,7 +105,7 @@ def _driver(errors: ErrorList, path: FieldPath, driver: str) -> None:
     if not driver:
         errors.required(path)
         return
-    check(errors, path, driver, formats.dns_subdomain_ignoring_case)
+    check(errors, path, driver, formats.in_bytes(formats.dns_subdomain_ignoring_case))
 
 
 def _pool(errors: ErrorList, path: FieldPath, name: str) -> None:
@@ -116,9 +116,8 @@ def _pool(errors: ErrorList, path: FieldPath, name: str) -> None:
         if not segment:
             errors.invalid(path, name, f"segment {position}: must not be empty")
             continue
-        for complaint in formats.dns_subdomain(segment):
-            shown = complaint.replace("characters", "bytes") if complaint.startswith("must be no more") else complaint
-            errors.invalid(path, name, f"segment {position}: {shown}")
+        for complaint in formats.in_bytes(formats.dns_subdomain)(segment):
+            errors.invalid(path, segment, f"segment {position}: {complaint}")
 
 
 def validate_pool_status_request_update(
@@ -127,7 +126,7 @@ def validate_pool_status_request_update(
     """The question is immutable."""
     errors = ErrorList()
     if new.spec != old.spec:
-        errors.invalid(_SPEC, new.spec, IMMUTABLE)
+        errors.invalid(_SPEC, None, IMMUTABLE)
     return errors
 
 
@@ -172,7 +171,10 @@ def _pool_status(errors: ErrorList, path: FieldPath, pool: resource_v1alpha3.Poo
         errors.required(path.child("poolName"))
     else:
         _pool(errors, path.child("poolName"), pool.pool_name)
-    if pool.generation < 0:
+    if pool.generation == 0:
+        # The rule cannot tell 0 from none.
+        errors.required(path.child("generation"))
+    elif pool.generation < 0:
         errors.invalid(path.child("generation"), pool.generation, "must be greater than or equal to 0")
     for name, number, least in (
         ("resourceSliceCount", pool.resource_slice_count, 1),

@@ -128,6 +128,13 @@ def dns_subdomain(value: str) -> list[str]:
     return found if _SUBDOMAIN.fullmatch(value) else [*found, _SUBDOMAIN_TEXT]
 
 
+def in_bytes(form: Format) -> Format:
+    """The same rule in the words of the newer, declarative validation, which counts bytes."""
+    return lambda value: [
+        text.replace("characters", "bytes") if text.startswith("must be no more than") else text for text in form(value)
+    ]
+
+
 def dns_subdomain_prefix(value: str) -> list[str]:
     """What ``generateName`` may be where names are subdomains: one, or one cut after a dash."""
     return dns_subdomain(masked(value))

@@ -198,8 +198,15 @@ def _kind_problem(call: Call, kind: Any, api_version: Any) -> str:
 
 
 def _as_patched(before: Any, after: Any) -> Any:
-    """The patched values in the order in which Kubernetes shows them: what the patch went through is sorted."""
-    if before == after or not isinstance(after, dict):
+    """The patched values in the order in which Kubernetes shows them: what the patch went through is sorted, and so
+    is everything that came from it; only a list in an object's place stays as it was sent."""
+    if before == after:
+        return after
+    if isinstance(after, list):
+        if isinstance(before, dict):
+            return after
+        return [_as_patched(None, item) for item in after]
+    if not isinstance(after, dict):
         return after
     before = before if isinstance(before, dict) else {}
     return {key: _as_patched(before.get(key), after[key]) for key in sorted(after)}

@@ -22,7 +22,7 @@ _NO_FIELD: Final = "[]"
 
 def claim_names(spec: core_v1.PodSpec) -> frozenset[str]:
     """What containers may refer to."""
-    return frozenset(claim.name for claim in spec.resource_claims)
+    return frozenset(claim.name for claim in spec.resource_claims if claim.name)
 
 
 def validate_pod_claims(errors: ErrorList, path: FieldPath, claims: Sequence[core_v1.PodResourceClaim]) -> None:
