@@ -6,14 +6,14 @@ import base64
 import json
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from cathedra.api.quantity import Quantity
 from cathedra.cel import admission, device, program, values
 from cathedra.cel.checking import types
-from cathedra.cel.checking.declarations import Overload
+from cathedra.cel.checking.declarations import parse as parse_overload
 from cathedra.cel.checking.types import Type
 from cathedra.cel.device import DeviceView
 from cathedra.cel.environment import BASE_LIBRARIES, Environment
@@ -286,14 +286,11 @@ def _environment(case: dict[str, Any]) -> Environment:
         if "type" in declared:
             variables[declared["name"]] = _type(declared["type"])
         for overload in declared.get("overloads") or declared.get("function") or ():
-            args = tuple(_type(arg) for arg in overload.get("params") or overload.get("args") or ())
-            made = Overload(
-                overload.get("id") or overload["overloadId"],
-                bool(overload.get("member")),
-                args,
-                _type(overload["result"]),
-                (),
-            )
+            args = ", ".join(overload.get("params") or overload.get("args") or ())
+            plain = str.maketrans("", "", "<>")
+            signature = f"{args.translate(plain)} -> {overload['result'].translate(plain)}"
+            made = parse_overload(f"{overload.get('id') or overload['overloadId']}: {signature}")
+            made = replace(made, member=bool(overload.get("member")))
             functions[declared["name"]] = (*functions.get(declared["name"], ()), made)
     return Environment(
         variables=variables,
@@ -351,7 +348,10 @@ def judge_conformance(case: dict[str, Any]) -> str:
     if case.get("checkOnly") or ("value" not in wanted and "error" not in wanted):
         return ""
     bindings = {name: decode(value) for name, value in (case.get("bindings") or {}).items()}
-    outcome = compiled.evaluate(bindings)
+    try:
+        outcome = compiled.evaluate(bindings)
+    except CompileError as error:
+        outcome = program.Outcome(None, error.text, 0)
     if "error" in wanted:
         return "" if outcome.error is not None else f"wanted an error, got {outcome.value!r}"
     if outcome.error is not None:

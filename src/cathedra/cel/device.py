@@ -61,7 +61,7 @@ class DomainMap(dict[str, Any]):
     """Domain → identifier → value. Looking up a domain that is not there gives an empty map; ``in`` tells the truth."""
 
     __slots__ = ()
-    default: Final = {}
+    default: Final[dict[str, Any]] = {}
 
     def __missing__(self, _: str) -> dict[str, Any]:
         return self.default

@@ -16,7 +16,7 @@ from cathedra.cel.depth import make_room
 from cathedra.cel.environment import Environment
 from cathedra.cel.errors import Aborted, CompileError, EvaluationError, Issue, display
 from cathedra.cel.evaluation import evaluator
-from cathedra.cel.evaluation.evaluator import Run, Step, Variables
+from cathedra.cel.evaluation.run import Run, Step, Variables
 from cathedra.cel.syntax import parser
 from cathedra.cel.syntax.tree import Call, Expr, walk
 from cathedra.cel.values import Failure

@@ -96,7 +96,7 @@ class _Nanoseconds:
         self.nanos = nanos
 
     def __eq__(self, other: object) -> bool:
-        return self.__class__ is other.__class__ and self.nanos == other.nanos  # type: ignore[attr-defined]
+        return self.__class__ is other.__class__ and self.nanos == other.nanos
 
     def __hash__(self) -> int:
         return hash((self.__class__, self.nanos))
@@ -348,12 +348,12 @@ def compare(left: Any, right: Any) -> int | Failure:
             return Failure("NaN values cannot be ordered")
         if kind is not other and (kind is float or other is float):
             left, right = float(left), float(right)
-        return (left > right) - (left < right)
+        return int(left > right) - int(left < right)
     if kind is not other or kind not in _ORDERED:
         return NO_SUCH_OVERLOAD
     if kind is Duration or kind is Timestamp:
         left, right = left.nanos, right.nanos
-    return (left > right) - (left < right)
+    return int(left > right) - int(left < right)
 
 
 def text(value: Any) -> str:

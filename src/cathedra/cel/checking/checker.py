@@ -100,7 +100,8 @@ class _Checker:
         else:
             node.type = declared
         if isinstance(node, Ident):
-            node.name = name
+            shadowed = node.name.startswith(".") and self.local(name) is not None
+            node.name = f".{name}" if shadowed else name
         else:
             node.qualified = name
         return True

@@ -12,15 +12,12 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from cathedra.cel.checking import types
+from cathedra.cel.checking.ranges import LIST_BASE, MAP_BASE, ONE, STRUCT_BASE, UNBOUNDED, UNKNOWN, ZERO, Range, capped
 from cathedra.cel.checking.types import Kind, Type
 from cathedra.cel.syntax.macros import ACCUMULATOR
 from cathedra.cel.syntax.tree import Call, Comprehension, Const, Expr, Ident, ListLit, MapLit, Select, StructLit
-from cathedra.cel.values import MAX_UINT
 
 __all__ = ["UNBOUNDED", "SizeOf", "estimate"]
-
-UNBOUNDED: Final = MAX_UINT
-"""An estimate without end."""
 
 SizeOf = Callable[[tuple[str, ...]], "int | None"]
 """Path → largest size, None if unknown."""
@@ -29,49 +26,6 @@ _STRING: Final = 0.1
 _PATTERN: Final = 0.25
 _MAX_NAMED_FORMAT: Final = 128
 _MAX_FORMAT_NAME: Final = 64
-
-
-class Range(NamedTuple):
-    """Least and most."""
-
-    low: int
-    high: int
-
-    def plus(self, other: Range) -> Range:
-        """The sum, saturating."""
-        return Range(_cap(self.low + other.low), _cap(self.high + other.high))
-
-    def times(self, other: Range) -> Range:
-        """The product, saturating."""
-        return Range(_cap(self.low * other.low), _cap(self.high * other.high))
-
-    def scaled(self, factor: float) -> Range:
-        """Multiplied by a factor and rounded up."""
-        return Range(_scale(self.low, factor), _scale(self.high, factor))
-
-    def union(self, other: Range) -> Range:
-        """The range around both."""
-        return Range(min(self.low, other.low), max(self.high, other.high))
-
-
-def _cap(value: int) -> int:
-    return min(value, MAX_UINT)
-
-
-def _scale(value: int, factor: float) -> int:
-    amount = float(value)
-    if amount > 0 and factor > 0 and amount > MAX_UINT / factor:
-        return MAX_UINT
-    scaled = math.ceil(amount * factor)
-    return MAX_UINT if scaled >= 2**64 else scaled
-
-
-ZERO: Final = Range(0, 0)
-ONE: Final = Range(1, 1)
-UNKNOWN: Final = Range(0, MAX_UINT)
-LIST_BASE: Final = Range(10, 10)
-MAP_BASE: Final = Range(30, 30)
-STRUCT_BASE: Final = Range(40, 40)
 
 
 class Entries(NamedTuple):
@@ -137,7 +91,7 @@ class _Estimator:
 
     def ident(self, node: Ident) -> Range:
         local = self.local(node.name)
-        self.paths[node.id] = local.path if local is not None else (node.name,)
+        self.paths[node.id] = local.path if local is not None else (node.name.lstrip("."),)
         return ONE
 
     def select(self, node: Select) -> Range:
@@ -169,7 +123,7 @@ class _Estimator:
         if node.target is not None:
             total = self.cost(node.target)
             target = self.operand(node.target)
-        widest = Range(MAX_UINT, 0)
+        widest = Range(UNBOUNDED, 0)
         result_size: Range | None = None
         for overload in node.overloads:
             cost, one_size = self.function(node, overload, target, operands, costs)
@@ -189,7 +143,7 @@ class _Estimator:
 
     def list_literal(self, node: ListLit) -> Range:
         total = LIST_BASE
-        held = Range(MAX_UINT if node.elements else 0, 0)
+        held = Range(UNBOUNDED if node.elements else 0, 0)
         for element in node.elements:
             total = total.plus(self.cost(element))
             held = held.union(self.size(element) or UNKNOWN)
@@ -198,7 +152,7 @@ class _Estimator:
 
     def map_literal(self, node: MapLit) -> Range:
         total = MAP_BASE
-        start = Range(MAX_UINT if node.entries else 0, 0)
+        start = Range(UNBOUNDED if node.entries else 0, 0)
         key_size, value_size = start, start
         for entry in node.entries:
             assert entry.key is not None
@@ -283,7 +237,7 @@ class _Estimator:
             product = self.sized(args[0]).times(self.sized(args[1]))
             return product.scaled(factor).plus(ONE), None
         if overload == "lists_range":
-            count = _literal_size(args[0], MAX_UINT)
+            count = _literal_size(args[0], UNBOUNDED)
             return _allocating(1.0, Range(count, count))
         if target is None:
             return None
@@ -292,7 +246,7 @@ class _Estimator:
             count = (_literal_size(args[1], own.high) - _literal_size(args[0], 0)) % 2**64
             return _allocating(1.0, Range(count, count))
         if overload in ("list_flatten", "list_flatten_int"):
-            depth = _literal_size(args[0], MAX_UINT) if args else 1
+            depth = _literal_size(args[0], UNBOUNDED) if args else 1
             return _allocating(float(depth), own)
         if overload == "list_reverse":
             return _allocating(1.0, own)
@@ -589,19 +543,19 @@ def _literal_size(operand: _Operand, otherwise: int) -> int:
 def _replaced(size: Range, old: Range, new: Range) -> Range:
     most, kept_most = 0, 0
     if old.low == 0:
-        most, kept_most = _cap(size.high + 1), size.high
+        most, kept_most = capped(size.high + 1), size.high
     elif new.high <= old.low:
         kept_most = size.high
     else:
         most = math.ceil(float(size.high) / float(old.low))
     least, kept_least = 0, 0
     if old.high == 0:
-        least, kept_least = _cap(size.low + 1), size.low
+        least, kept_least = capped(size.low + 1), size.low
     elif old.high <= new.low:
         kept_least = size.low
     else:
         least = math.ceil(float(size.low) / float(old.high))
-    return Range(_cap(least), _cap(most)).times(new).plus(Range(kept_least, kept_most))
+    return Range(capped(least), capped(most)).times(new).plus(Range(kept_least, kept_most))
 
 
 def _own_size(node: Expr) -> Range | None:

@@ -9,7 +9,19 @@ from __future__ import annotations
 import enum
 from typing import Final
 
-__all__ = ["Kind", "Type", "list_of", "map_of", "nullable", "opaque", "optional_of", "param", "plain", "struct", "type_of"]
+__all__ = [
+    "Kind",
+    "Type",
+    "list_of",
+    "map_of",
+    "nullable",
+    "opaque",
+    "optional_of",
+    "param",
+    "plain",
+    "struct",
+    "type_of",
+]
 
 
 class Kind(enum.IntEnum):

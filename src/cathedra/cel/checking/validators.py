@@ -5,7 +5,7 @@ Such a literal fails at run time for certain; so it is reported as a mistake of 
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from cathedra.cel.checking import types
 from cathedra.cel.checking.types import Kind, Type
@@ -46,9 +46,8 @@ def _validate_call(node: Call, issues: list[Issue]) -> None:
     elif function == "matches":
         if isinstance(first, Const) and isinstance(first.value, str) and _bad_pattern(first.value):
             issues.append(Issue(first.offset, "invalid matches argument"))
-    elif function == "format" and isinstance(node.target, Const) and isinstance(node.target.value, str):
-        if len(node.args) == 1 and isinstance(first, ListLit):
-            _validate_format(node, node.target.value, first, issues)
+    elif function == "format" and len(node.args) == 1 and isinstance(first, ListLit) and isinstance(node.target, Const):
+        _validate_format(node, node.target.value, first, issues)
 
 
 def _bad_pattern(pattern: str) -> bool:
@@ -78,7 +77,9 @@ _ACCEPTED: Final = {
 }  # fmt: skip
 
 
-def _validate_format(node: Call, pattern: str, arguments: ListLit, issues: list[Issue]) -> None:
+def _validate_format(node: Call, pattern: Any, arguments: ListLit, issues: list[Issue]) -> None:
+    if not isinstance(pattern, str):
+        return
     used = 0
 
     def clause(letter: str, _: int | None, position: int) -> str:

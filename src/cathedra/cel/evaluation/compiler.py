@@ -281,7 +281,7 @@ class _Writer:
                 return scope[node.name]
         if node.constant is not None:
             return self.constant(node.constant)
-        if node.name == "device":
+        if node.name in ("device", ".device"):
             return "view.root"
         raise Unsupported
 
@@ -339,11 +339,8 @@ class _Writer:
             return f"({left_code} == {right_code})"
         for first, second in ((left, right), (right, left)):
             literal = second.value if isinstance(second, Const) else None
-            if _unknown(first.type) and literal.__class__ is str:
+            if _unknown(first.type) and _compares_plainly(literal):
                 return f"({left_code} == {right_code})"
-            if _unknown(first.type) and literal.__class__ is int and literal not in (0, 1):
-                if -(2**53) < literal < 2**53:
-                    return f"({left_code} == {right_code})"
         return f"_equal({left_code}, {right_code})"
 
     def relation(self, node: Call, operator: str) -> str:
@@ -415,9 +412,8 @@ class _Writer:
             return f"({codes[1]} in {codes[0]})"
         if overload in ("add_int64", "subtract_int64", "multiply_int64") and _all_ints(operands):
             return f"_int({codes[0]} {node.function[1]} {codes[1]})"
-        if overload == "in_map" and operands[1].type.params[:1] and operands[1].type.params[0].kind is Kind.STRING:
-            if operands[0].type.kind is Kind.STRING:
-                return f"({codes[0]} in {codes[1]})"
+        if overload == "in_map" and _all_strings(operands[:1]) and _has_string_keys(operands[1].type):
+            return f"({codes[0]} in {codes[1]})"
         return f"_call({node.function!r}, {overload!r}, {', '.join(codes)})"
 
     def comprehension(self, node: Comprehension) -> str:
@@ -472,6 +468,18 @@ _DEVICE_FIELDS: Final = {
 def _some(node: Expr | None) -> Expr:
     assert node is not None
     return node
+
+
+def _compares_plainly(literal: Any) -> bool:
+    """Whether Python's ``==`` between it and anything says what CEL says: 1 is True only in Python, and doubles are
+    exact only up to 2⁵³."""
+    if literal.__class__ is int:
+        return literal not in (0, 1) and -(2**53) < literal < 2**53
+    return literal.__class__ is str
+
+
+def _has_string_keys(one: Type) -> bool:
+    return bool(one.params) and one.params[0].kind is Kind.STRING
 
 
 def _unknown(one: Type) -> bool:

@@ -124,9 +124,7 @@ def _embedded(whole: str, text: str, done: int, *, has_gap: bool) -> bytes:
     if not has_gap and done != _GROUPS - 4:
         raise NotAnAddress(whole, "embedded IPv4 address must replace the final 2 fields of the address", text)
     if done + 4 > _GROUPS:
-        raise NotAnAddress(
-            whole, "too many hex fields to fit an embedded IPv4 at the end of the address", text
-        )
+        raise NotAnAddress(whole, "too many hex fields to fit an embedded IPv4 at the end of the address", text)
     return _four_fields(whole, text)
 
 

@@ -76,7 +76,10 @@ def _qualified_name(text: str) -> list[str]:
     parts = text.split("/")
     errors: list[str] = []
     name = text
-    label_message = "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character"
+    label_message = (
+        "must consist of alphanumeric characters, '-', '_' or '.', "
+        "and must start and end with an alphanumeric character"
+    )
     if len(parts) == 2:
         prefix, name = parts
         if not prefix:

@@ -37,10 +37,10 @@ def build(message: str, fields: Fields) -> Any:
     return maker(fields)
 
 
-_INT32: Final = (-(2**31), 2**31 - 1, "int32")
-_RANGES: Final = {
+_INT32: Final = (-(2**31), 2**31 - 1)
+_RANGES: Final[Mapping[str, tuple[int, int]]] = {
     "google.protobuf.Int32Value.value": _INT32,
-    "google.protobuf.UInt32Value.value": (0, 2**32 - 1, "uint32"),
+    "google.protobuf.UInt32Value.value": (0, 2**32 - 1),
     "google.protobuf.Duration.nanos": _INT32,
     "google.protobuf.Timestamp.nanos": _INT32,
     "google.protobuf.Value.null_value": _INT32,
@@ -76,7 +76,7 @@ def _unfit(message: str, name: str, value: Any) -> str:
     if value.__class__ is not wanted[0]:
         return f"unsupported native conversion from {type_name(value)} to '{wanted[1]}'"
     limits = _RANGES.get(place)
-    if limits is not None and not limits[0] <= value <= limits[1]:
+    if limits is not None and isinstance(value, int) and not limits[0] <= value <= limits[1]:
         return "unsigned integer overflow" if value.__class__ is UInt else "integer overflow"
     return ""
 

@@ -95,7 +95,7 @@ def compare(left: Any, right: Any) -> Any:
 
 def sign(value: Any) -> int:
     """sign."""
-    return (value.nanos > 0) - (value.nanos < 0)
+    return int(value.nanos > 0) - int(value.nanos < 0)
 
 
 def _whole(value: QuantityValue) -> int | None:

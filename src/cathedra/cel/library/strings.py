@@ -11,7 +11,10 @@ __all__ = ["FUNCTIONS"]
 
 _LOWER: Final = {i: i + 32 for i in range(65, 91)}
 _UPPER: Final = {i: i - 32 for i in range(97, 123)}
-_SPACE: Final = "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
+_SPACE: Final = (
+    "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000"
+    "\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
+)
 _QUOTES: Final = {
     "\a": "\\a",
     "\b": "\\b",

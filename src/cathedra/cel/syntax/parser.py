@@ -280,7 +280,8 @@ class _Parser:
     def message(self, first: Token, name: str, brace: int) -> Expr:
         name += "".join(token.text for token in self.tokens[self.at : brace])
         self.at = brace + 1
-        opening, entries = self.tokens[brace], []
+        opening = self.tokens[brace]
+        entries: list[Entry] = []
         while self.tokens[self.at].kind != "}":
             if entries:
                 self.take(",")

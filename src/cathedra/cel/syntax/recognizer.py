@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from cathedra.cel.errors import Issue
@@ -295,30 +296,20 @@ class Recognizer:
             it.ops.append(self.match("&&", "and.op", _EXPR))
             it.rest.append(self.call("relation", self.relation, "and.next", follow))
 
-    def relation(self, it: Context) -> None:
-        self.relation_tighter(it, 0)
-
-    def relation_tighter(self, it: Context, lowest: int) -> None:
+    def relation(self, it: Context, lowest: int = 0) -> None:
         it.first = self.call("calc", self.calc, "relation.first", _AFTER_RELATION)
         while self.kind in _RELATIONS and lowest <= 1:
             it.wrap("relation")
             it.op = self.operator()
-            it.rest.append(
-                self.call("relation", lambda it: self.relation_tighter(it, 2), "relation.next", _AFTER_RELATION)
-            )
+            it.rest.append(self.call("relation", partial(self.relation, lowest=2), "relation.next", _AFTER_RELATION))
 
-    def calc(self, it: Context) -> None:
-        self.calc_tighter(it, 0)
-
-    def calc_tighter(self, it: Context, lowest: int) -> None:
+    def calc(self, it: Context, lowest: int = 0) -> None:
         it.first = self.call("unary", self.unary, "calc.first", _AFTER_CALC)
         while (self.kind in _PRODUCTS and lowest <= 2) or (self.kind in _SUMS and lowest <= 1):
             tighter = 3 if self.kind in _PRODUCTS else 2
             it.wrap("calc")
             it.op = self.operator()
-            it.rest.append(
-                self.call("calc", lambda it, low=tighter: self.calc_tighter(it, low), "calc.next", _AFTER_CALC)
-            )
+            it.rest.append(self.call("calc", partial(self.calc, lowest=tighter), "calc.next", _AFTER_CALC))
 
     def operator(self) -> Token:
         self.matched()

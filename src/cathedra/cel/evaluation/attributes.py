@@ -1,0 +1,261 @@
+"""Names with their selections and indexes: ``device.attributes["d"].?model`` is one step with three qualifiers.
+
+That is how Kubernetes cuts expressions, and costs are counted accordingly; optional look-ups and ``has`` follow from it
+as well (spec: cel.md, sections 3 and 7.2).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from cathedra.cel.evaluation.run import ABSENT, Run, Scope, Step, go_type
+from cathedra.cel.values import NO_SUCH_OVERLOAD, NONE, Failure, MutableList, Optional, UInt, find, text, type_name
+
+__all__ = [
+    "KEY_TYPES",
+    "Absolute",
+    "Attribute",
+    "AttributeQualifier",
+    "AttributeStep",
+    "ComputedQualifier",
+    "Conditional",
+    "PresenceTest",
+    "Qualifier",
+    "Relative",
+]
+
+
+class Attribute:
+    __slots__ = ("own_id", "qualifiers")
+
+    def __init__(self, id_: int) -> None:
+        self.own_id = id_
+        self.qualifiers: list[Any] = []
+
+    @property
+    def id(self) -> int:
+        return self.qualifiers[-1].id if self.qualifiers else self.own_id
+
+    def add(self, qualifier: Any) -> None:
+        self.qualifiers.append(qualifier)
+
+    def resolve(self, run: Run, scope: Scope) -> Any:
+        raise NotImplementedError
+
+    def qualified(self, run: Run, scope: Scope, value: Any) -> Any:
+        optional = value.__class__ is Optional
+        if optional:
+            if not value.present:
+                return value
+            value = value.value
+        for qualifier in self.qualifiers:
+            optional = optional or qualifier.optional
+            value = qualifier.apply(run, scope, value, optional)
+            if value is ABSENT:
+                return NONE
+            if value.__class__ is Failure:
+                return value
+        return Optional(value) if optional else value
+
+
+class Absolute(Attribute):
+    __slots__ = ("name",)
+
+    def __init__(self, id_: int, name: str) -> None:
+        super().__init__(id_)
+        self.name = name
+
+    def resolve(self, run: Run, scope: Scope) -> Any:
+        value = scope.find(run, self.name)
+        if value is ABSENT:
+            return Failure(f"no such attribute(s): {self.name}")
+        if value.__class__ is Failure:
+            return value
+        if run.trace is not None:
+            run.trace[self.own_id] = list(value) if value.__class__ is MutableList else value
+        return self.qualified(run, scope, value)
+
+
+class Relative(Attribute):
+    __slots__ = ("operand",)
+
+    def __init__(self, id_: int, operand: Step) -> None:
+        super().__init__(id_)
+        self.operand = operand
+
+    def resolve(self, run: Run, scope: Scope) -> Any:
+        value = self.operand.eval(run, scope)
+        return value if value.__class__ is Failure else self.qualified(run, scope, value)
+
+
+class Conditional(Attribute):
+    __slots__ = ("condition", "other", "then")
+
+    def __init__(self, id_: int, condition: Step, then: Attribute, other: Attribute) -> None:
+        super().__init__(id_)
+        self.condition, self.then, self.other = condition, then, other
+
+    @property
+    def id(self) -> int:
+        then, other = self.then.id, self.other.id
+        return then if then == other else self.own_id
+
+    def add(self, qualifier: Any) -> None:
+        self.then.add(qualifier)
+        self.other.add(qualifier)
+
+    def resolve(self, run: Run, scope: Scope) -> Any:
+        value = self.condition.eval(run, scope)
+        if value is True:
+            return self.then.resolve(run, scope)
+        if value is False:
+            return self.other.resolve(run, scope)
+        return value if value.__class__ is Failure else NO_SUCH_OVERLOAD
+
+
+def _look_up(value: Any, key: Any, *, test: bool) -> Any:
+    """``value[key]``; with ``test`` absence is no failure."""
+    if isinstance(value, dict):
+        found, present = find(value, key)
+        if present:
+            return found
+        return ABSENT if test else Failure(f"no such key: {text(key)}")
+    if isinstance(value, list):
+        index = _index(key)
+        if index.__class__ is Failure:
+            return index
+        if 0 <= index < len(value):
+            return value[index]
+        return ABSENT if test else Failure(f"index out of bounds: {text(key)}")
+    return ABSENT if test else Failure(f"no such key: {text(key)}")
+
+
+def _index(key: Any) -> Any:
+    kind = key.__class__
+    if kind is int or kind is UInt:
+        return int(key)
+    if kind is float:
+        return (
+            int(key)
+            if key == key and abs(key) < 2**63 and key == int(key)
+            else Failure(f"unsupported index value {text(key)} in list")
+        )
+    return Failure(f"unsupported index type '{type_name(key)}' in list")
+
+
+class Qualifier:
+    """``.name`` or ``[constant]``."""
+
+    __slots__ = ("id", "key", "optional", "test")
+
+    def __init__(self, id_: int, key: Any, *, optional: bool = False, test: bool = False) -> None:
+        self.id, self.key, self.optional, self.test = id_, key, optional, test
+
+    def apply(self, run: Run, scope: Scope, value: Any, optional: bool) -> Any:
+        found = _look_up(value, self.key, test=optional or self.test)
+        failed = found.__class__ is Failure
+        if self.test:
+            shown = found if failed else found is not ABSENT
+            run.cost += 1
+            run.note(self.id, shown)
+            return found if optional else shown
+        if found is ABSENT or (optional and failed):
+            return found
+        run.cost += 1
+        run.note(self.id, found)
+        return found
+
+
+class AttributeQualifier:
+    """``[name.and.more]``: the key is an attribute."""
+
+    __slots__ = ("attribute", "id", "optional")
+
+    def __init__(self, id_: int, attribute: Attribute, *, optional: bool) -> None:
+        self.id, self.attribute, self.optional = id_, attribute, optional
+
+    def apply(self, run: Run, scope: Scope, value: Any, optional: bool) -> Any:
+        found = _by_computed_key(value, self.attribute.resolve(run, scope), optional)
+        if found is ABSENT or (optional and found.__class__ is Failure):
+            return found
+        run.cost += 1
+        run.note(self.id, found)
+        return found
+
+
+class ComputedQualifier:
+    """``[f(x)]``: the key is computed."""
+
+    __slots__ = ("id", "operand", "optional")
+
+    def __init__(self, id_: int, operand: Step, *, optional: bool) -> None:
+        self.id, self.operand, self.optional = id_, operand, optional
+
+    def apply(self, run: Run, scope: Scope, value: Any, optional: bool) -> Any:
+        found = _by_computed_key(value, self.operand.eval(run, scope), optional)
+        if found is ABSENT or (optional and found.__class__ is Failure):
+            return found
+        run.drop(self.id)
+        run.cost += 1
+        run.note(self.id, found)
+        return found
+
+
+KEY_TYPES: Final = frozenset((str, int, UInt, bool, float))
+
+
+def _by_computed_key(value: Any, key: Any, optional: bool) -> Any:
+    if key.__class__ is Failure:
+        return key
+    if key.__class__ not in KEY_TYPES:
+        return Failure(f"invalid qualifier type: {go_type(key)}")
+    return _look_up(value, key, test=optional)
+
+
+class AttributeStep(Step):
+    """An attribute as a step of its own."""
+
+    __slots__ = ("attribute",)
+
+    def __init__(self, attribute: Attribute) -> None:
+        self.attribute = attribute
+
+    @property
+    def id(self) -> int:
+        return self.attribute.id
+
+    def eval(self, run: Run, scope: Scope) -> Any:
+        attribute = self.attribute
+        value = attribute.resolve(run, scope)
+        if attribute.__class__ is Conditional:
+            assert isinstance(attribute, Conditional)
+            run.drop(attribute.other.id, attribute.then.id, attribute.condition.id)
+            if run.trace is not None:
+                run.trace[attribute.own_id] = value
+        else:
+            run.drop(attribute.id)
+            run.cost += 1
+        run.note(attribute.id, value)
+        return value
+
+
+class PresenceTest(AttributeStep):
+    """``has(…)``; the test itself is free."""
+
+    __slots__ = ("test_id",)
+
+    def __init__(self, attribute: Attribute, test_id: int) -> None:
+        super().__init__(attribute)
+        self.test_id = test_id
+
+    @property
+    def id(self) -> int:
+        return self.test_id
+
+    def eval(self, run: Run, scope: Scope) -> Any:
+        value = self.attribute.resolve(run, scope)
+        if value.__class__ is Optional:
+            value = value.present
+        run.drop(self.attribute.id)
+        run.note(self.test_id, value)
+        return value

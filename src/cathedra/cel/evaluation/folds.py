@@ -1,0 +1,82 @@
+"""Comprehensions: what ``all``, ``map``, ``cel.bind`` and their kin became (`cathedra.cel.syntax.macros`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from cathedra.cel.evaluation.run import Numbered, Run, Scope, Step, go_type
+from cathedra.cel.syntax.tree import Comprehension
+from cathedra.cel.values import Failure, MutableList, MutableMap, decode_key
+
+__all__ = ["Fold"]
+
+
+class Fold(Numbered):
+    __slots__ = ("accu", "condition", "init", "range", "result", "step", "var", "var2")
+
+    def __init__(self, node: Comprehension, parts: tuple[Step, Step, Step, Step, Step]) -> None:
+        self.id, self.accu, self.var, self.var2 = node.id, node.accu, node.var, node.var2
+        self.range, self.init, self.condition, self.step, self.result = parts
+
+    def eval(self, run: Run, scope: Scope) -> Any:
+        value = self.fold(run, scope)
+        run.drop(self.range.id)
+        run.note(self.id, value)
+        return value
+
+    def fold(self, run: Run, scope: Scope) -> Any:
+        over = self.range.eval(run, scope)
+        if over.__class__ is Failure:
+            return over
+        if not isinstance(over, (list, dict)):
+            if self.var2:
+                return Failure(f"unsupported comprehension range type: {go_type(over)}")
+            return Failure(f"got '{go_type(over)}', expected iterable type")
+        inner = _FoldScope(self, scope)
+        for inner.first, inner.second in self.pairs(over):
+            if self.condition.eval(run, inner) is False:
+                break
+            inner.value = self.step.eval(run, inner)
+            inner.initialized = True
+        inner.finished = True
+        value = self.result.eval(run, inner)
+        if value.__class__ is MutableList:
+            return list(value)
+        return dict(value) if value.__class__ is MutableMap else value
+
+    def pairs(self, over: Any) -> Iterator[tuple[Any, Any]]:
+        if isinstance(over, dict):
+            return ((decode_key(key), value) for key, value in over.items())
+        return enumerate(over) if self.var2 else ((value, None) for value in over)
+
+
+class _FoldScope:
+    __slots__ = ("finished", "first", "fold", "initialized", "outer", "second", "value")
+
+    def __init__(self, fold: Fold, outer: Scope) -> None:
+        self.fold, self.outer = fold, outer
+        self.first: Any = None
+        self.second: Any = None
+        self.value: Any = None
+        self.initialized = self.finished = False
+
+    def find(self, run: Run, name: str) -> Any:
+        fold = self.fold
+        if name == fold.accu:
+            if not self.initialized:
+                self.initialized = True
+                self.value = _accumulator(fold.init.eval(run, self.outer))
+            return self.value
+        if not self.finished:
+            if name == fold.var:
+                return self.first
+            if name == fold.var2:
+                return self.second
+        return self.outer.find(run, name)
+
+
+def _accumulator(value: Any) -> Any:
+    if value.__class__ is list and not value:
+        return MutableList()
+    return MutableMap() if value.__class__ is dict and not value else value

@@ -1,0 +1,158 @@
+"""One evaluation and what its steps share: the cost so far, the values that costs are counted over, the trace.
+
+Kubernetes counts the cost of a call from the values its arguments left on a stack. Which values are still there
+depends on how its interpreter cuts an expression into steps, so the stack is kept here in the same way
+(spec: cel.md, section 7.2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from cathedra.cel.errors import Aborted, CostLimitExceeded
+from cathedra.cel.library.formats import Format
+from cathedra.cel.library.semver import Semver
+from cathedra.cel.values import Duration, Failure, MutableList, Optional, Timestamp, TypeValue, UInt, type_name
+
+__all__ = ["ABSENT", "Constant", "Numbered", "Run", "Scope", "Step", "Variables", "go_type", "require_hashable"]
+
+ABSENT: Final = object()
+"""What a look-up gives that finds nothing."""
+
+
+class Run:
+    """One evaluation: what it has cost so far, and what its steps gave."""
+
+    __slots__ = ("cost", "limit", "places", "stack", "trace")
+
+    def __init__(self, limit: int | None = None, trace: dict[int, Any] | None = None) -> None:
+        self.cost, self.limit, self.trace = 0, limit, trace
+        self.stack: list[tuple[int, Any]] = []
+        self.places: dict[int, list[int]] = {}
+
+    def note(self, id_: int, value: Any) -> None:
+        """A step ended with ``value``.
+
+        Raises:
+            CostLimitExceeded: the evaluation has cost too much.
+        """
+        place = len(self.stack)
+        self.stack.append((id_, value))
+        places = self.places.get(id_)
+        if places is None:
+            self.places[id_] = [place]
+        else:
+            places.append(place)
+        if self.trace is not None:
+            self.trace[id_] = list(value) if value.__class__ is MutableList else value
+        if self.limit is not None and self.cost > self.limit:
+            raise CostLimitExceeded
+
+    def cut(self, place: int) -> None:
+        """Forget everything from ``place`` upwards."""
+        stack, places = self.stack, self.places
+        while len(stack) > place:
+            places[stack.pop()[0]].pop()
+
+    def drop(self, *ids: int) -> None:
+        """Forget the values of finished steps, and whatever lies above them."""
+        for id_ in ids:
+            places = self.places.get(id_)
+            if places:
+                self.cut(places[-1])
+
+    def take(self, ids: tuple[int, ...]) -> list[Any] | None:
+        """The values of a call's arguments; None if one of them was never reached."""
+        values = []
+        for id_ in reversed(ids):
+            places = self.places.get(id_)
+            if not places:
+                return None
+            values.append(self.stack[places[-1]][1])
+            self.cut(places[-1])
+        values.reverse()
+        return values
+
+
+class Variables:
+    """The variables of an evaluation. A value may be a function of no arguments: then it is asked for when used."""
+
+    __slots__ = ("values",)
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        self.values = values
+
+    def find(self, _: Run, name: str) -> Any:
+        """The value of ``name``, or a marker if there is none."""
+        value = self.values.get(name.lstrip("."), ABSENT)
+        return value() if callable(value) else value
+
+
+Scope = Any
+"""`Variables` or the scope of a comprehension around it."""
+
+
+class Step:
+    """One step of a plan."""
+
+    __slots__ = ()
+
+    @property
+    def id(self) -> int:
+        """The id of the node that the step's value belongs to."""
+        raise NotImplementedError
+
+    def eval(self, run: Run, scope: Scope) -> Any:
+        """The value, or a `Failure`."""
+        raise NotImplementedError
+
+
+class Numbered(Step):
+    """A step that belongs to one node."""
+
+    __slots__ = ("id",)
+    id: int
+
+
+class Constant(Numbered):
+    """A value known beforehand."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, id_: int, value: Any) -> None:
+        self.id, self.value = id_, value
+
+    def eval(self, run: Run, scope: Scope) -> Any:
+        run.note(self.id, self.value)
+        return self.value
+
+
+def require_hashable(value: Any) -> None:
+    """Kubernetes cannot look up some values in its hash tables, and gives up."""
+    if value.__class__ in (Semver, Format, bytes):
+        raise Aborted(f"internal error: runtime error: hash of unhashable type {go_type(value)}")
+
+
+_GO_TYPES: Final = {
+    bool: "types.Bool",
+    int: "types.Int",
+    UInt: "types.Uint",
+    float: "types.Double",
+    str: "types.String",
+    bytes: "types.Bytes",
+    type(None): "types.Null",
+    Duration: "types.Duration",
+    Timestamp: "types.Timestamp",
+    TypeValue: "*types.Type",
+    Optional: "*types.Optional",
+    list: "*types.baseList",
+    Failure: "*types.Err",
+    dict: "*types.baseMap",
+}
+
+
+def go_type(value: Any) -> str:
+    """The name of a value's class in Kubernetes' errors."""
+    known = _GO_TYPES.get(value.__class__)
+    return known if known is not None else f"cel.{type_name(value).rpartition('.')[2]}"

@@ -1,0 +1,282 @@
+"""Operators, calls, literals: the steps of a plan that compute (spec: cel.md, sections 5 and 7.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from cathedra.cel.errors import Aborted
+from cathedra.cel.evaluation.cost import call_cost
+from cathedra.cel.evaluation.run import Numbered, Run, Scope, Step, go_type, require_hashable
+from cathedra.cel.library import messages, registry
+from cathedra.cel.values import NO_SUCH_OVERLOAD, Duration, Failure, Optional, Timestamp, UInt, encode_key, equal, text
+
+__all__ = [
+    "And",
+    "CallStep",
+    "Equality",
+    "ListStep",
+    "MapStep",
+    "Membership",
+    "NotStrictlyFalse",
+    "OptionalOr",
+    "Or",
+    "StructStep",
+]
+
+
+class Or(Numbered):
+    __slots__ = ("left", "right")
+
+    def __init__(self, id_: int, left: Step, right: Step) -> None:
+        self.id, self.left, self.right = id_, left, right
+
+    decides = True
+
+    def eval(self, run: Run, scope: Scope) -> Any:
+        value = self.combine(run, scope)
+        run.drop(self.left.id, self.right.id)
+        run.note(self.id, value)
+        return value
+
+    def combine(self, run: Run, scope: Scope) -> Any:
+        first = self.left.eval(run, scope)
+        if first is self.decides:
+            return first
+        second = self.right.eval(run, scope)
+        if second is self.decides:
+            return second
+        for value in (first, second):
+            if value.__class__ is not bool:
+                return value if value.__class__ is Failure else NO_SUCH_OVERLOAD
+        return not self.decides
+
+
+class And(Or):
+    __slots__ = ()
+    decides = False
+
+
+class Equality(Numbered):
+    __slots__ = ("ids", "left", "negated", "right")
+
+    def __init__(self, id_: int, left: Step, right: Step, *, negated: bool) -> None:
+        self.id, self.left, self.right, self.negated = id_, left, right, negated
+
+    def eval(self, run: Run, scope: Scope) -> Any:
+        left = self.left.eval(run, scope)
+        right = self.right.eval(run, scope)
+        value: Any
+        if left.__class__ is Failure:
+            value = left
+        elif right.__class__ is Failure:
+            value = right
+        else:
+            value = equal(left, right)
+            if self.negated:
+                value = value is not True
+        args = run.take((self.left.id, self.right.id))
+        if args is not None:
+            function, overload = ("_!=_", "not_equals") if self.negated else ("_==_", "equals")
+            run.cost += call_cost(function, overload, args, value)
+        run.note(self.id, value)
+        return value
+
+
+class CallStep(Numbered):
+    """A function. ``early``: the first argument that fails ends it, as with functions of many arguments."""
+
+    __slots__ = ("args", "early", "fn", "function", "overload")
+
+    def __init__(self, id_: int, function: str, overload: str, args: list[Step], *, early: bool) -> None:
+        self.id, self.function, self.overload, self.args, self.early = id_, function, overload, args, early
+        self.fn: Callable[[list[Any]], Any] | None = None
+
+    def eval(self, run: Run, scope: Scope) -> Any:
+        value = self.compute(run, scope)
+        args = run.take(tuple(arg.id for arg in self.args))
+        if args is not None:
+            if self.overload in _LIST_COSTS:
+                _require_list(args[1 if self.overload.endswith("Keys") else 0])
+            run.cost += call_cost(self.function, self.overload, args, value)
+        run.note(self.id, value)
+        return value
+
+    def compute(self, run: Run, scope: Scope) -> Any:
+        args, failed = [], None
+        for arg in self.args:
+            value = arg.eval(run, scope)
+            args.append(value)
+            if value.__class__ is Failure and failed is None:
+                failed = value
+                if self.early:
+                    return failed
+        if failed is not None:
+            return failed
+        if self.fn is not None:
+            return self.fn(args)
+        return registry.call(self.function, self.overload, args)
+
+
+_LIST_COSTS: Final = frozenset(
+    {"list_distinct"}
+    | {
+        f"list_{kind}_{name}"
+        for kind in ("int", "uint", "double", "bool", "duration", "timestamp", "string", "bytes")
+        for name in ("sort", "sortByAssociatedKeys")
+    }
+)
+
+
+def _require_list(value: Any) -> None:
+    """The cost of these calls is counted over a list; anything else makes Kubernetes give up."""
+    if not isinstance(value, list):
+        missing = "Contains" if value.__class__ in (str, bytes) else "Add"
+        if value.__class__ in (int, UInt, float, Duration, Timestamp):
+            missing = "Contains"
+        raise Aborted(
+            f"internal error: interface conversion: {go_type(value)} is not traits.Lister: missing method {missing}"
+        )
+
+
+class NotStrictlyFalse(CallStep):
+    __slots__ = ()
+
+    def compute(self, run: Run, scope: Scope) -> Any:
+        value = self.args[0].eval(run, scope)
+        return value if value.__class__ is bool else True
+
+
+class Membership(Numbered):
+    """``in`` with a constant list."""
+
+    __slots__ = ("left", "values")
+
+    def __init__(self, id_: int, left: Step, values: list[Any]) -> None:
+        self.id, self.left, self.values = id_, left, values
+
+    def eval(self, run: Run, scope: Scope) -> Any:
+        value = self.left.eval(run, scope)
+        if value.__class__ is not Failure:
+            require_hashable(value)
+            value = any(equal(value, other) is True for other in self.values)
+        run.note(self.id, value)
+        return value
+
+
+class OptionalOr(Numbered):
+    """``or`` and ``orValue``: the right side is only looked at when the left is none."""
+
+    __slots__ = ("left", "right", "unwrap")
+
+    def __init__(self, id_: int, left: Step, right: Step, *, unwrap: bool) -> None:
+        self.id, self.left, self.right, self.unwrap = id_, left, right, unwrap
+
+    def eval(self, run: Run, scope: Scope) -> Any:
+        value = self.left.eval(run, scope)
+        if value.__class__ is Optional:
+            if not value.present:
+                value = self.right.eval(run, scope)
+            elif self.unwrap:
+                value = value.value
+        elif value.__class__ is not Failure and not self.unwrap:
+            value = NO_SUCH_OVERLOAD
+        run.note(self.id, value)
+        return value
+
+
+class ListStep(Numbered):
+    __slots__ = ("elements", "optional")
+
+    def __init__(self, id_: int, elements: list[Step], optional: frozenset[int]) -> None:
+        self.id, self.elements, self.optional = id_, elements, optional
+
+    def eval(self, run: Run, scope: Scope) -> Any:
+        value = self.build(run, scope)
+        run.take(tuple(element.id for element in self.elements))
+        run.cost += 10
+        run.note(self.id, value)
+        return value
+
+    def build(self, run: Run, scope: Scope) -> Any:
+        values = []
+        for position, element in enumerate(self.elements):
+            value = element.eval(run, scope)
+            if value.__class__ is Failure:
+                return value
+            if position in self.optional:
+                if value.__class__ is not Optional:
+                    return Failure(f"cannot initialize optional list element from non-optional value {text(value)}")
+                if not value.present:
+                    continue
+                value = value.value
+            values.append(value)
+        return values
+
+
+class MapStep(Numbered):
+    __slots__ = ("entries",)
+
+    def __init__(self, id_: int, entries: list[tuple[Step, Step, bool]]) -> None:
+        self.id, self.entries = id_, entries
+
+    def eval(self, run: Run, scope: Scope) -> Any:
+        value = self.build(run, scope)
+        run.take(tuple(step.id for key, item, _ in self.entries for step in (key, item)))
+        run.cost += 30
+        run.note(self.id, value)
+        return value
+
+    def build(self, run: Run, scope: Scope) -> Any:
+        made: dict[Any, Any] = {}
+        for key_step, value_step, optional in self.entries:
+            key = key_step.eval(run, scope)
+            if key.__class__ is Failure:
+                return key
+            value = value_step.eval(run, scope)
+            if value.__class__ is Failure:
+                return value
+            require_hashable(key)
+            if optional:
+                if value.__class__ is not Optional:
+                    return Failure(
+                        f"cannot initialize optional entry '{text(key)}' from non-optional value {text(value)}"
+                    )
+                if not value.present:
+                    made.pop(encode_key(key), None)
+                    continue
+                value = value.value
+            made[encode_key(key)] = value
+        return made
+
+
+class StructStep(Numbered):
+    """A message literal."""
+
+    __slots__ = ("fields", "name")
+
+    def __init__(self, id_: int, name: str, fields: list[tuple[str, Step, bool]]) -> None:
+        self.id, self.name, self.fields = id_, name, fields
+
+    def eval(self, run: Run, scope: Scope) -> Any:
+        value = self.build(run, scope)
+        run.take(tuple(step.id for _, step, _ in self.fields))
+        run.cost += 40
+        run.note(self.id, value)
+        return value
+
+    def build(self, run: Run, scope: Scope) -> Any:
+        given: dict[str, Any] = {}
+        for name, step, optional in self.fields:
+            value = step.eval(run, scope)
+            if value.__class__ is Failure:
+                return value
+            if optional:
+                if value.__class__ is not Optional:
+                    return Failure(f"cannot initialize optional entry '{name}' from non-optional value {text(value)}")
+                if not value.present:
+                    given.pop(name, None)
+                    continue
+                value = value.value
+            given[name] = value
+        return messages.build(self.name, given)
