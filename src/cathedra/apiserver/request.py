@@ -12,6 +12,7 @@ from cathedra.api.scheme import GroupResource, GroupVersionKind
 from cathedra.api.status import StatusError
 from cathedra.apiserver.authentication.user import UserInfo
 from cathedra.apiserver.authorization.authorizer import Attributes
+from cathedra.apiserver.registry.selection import single_name
 
 __all__ = ["Call", "note_problems"]
 
@@ -73,7 +74,7 @@ class Call:
         return f'{{"kind":"{self.definition.kind}","apiVersion":"{self.api_version}",'.encode()
 
     def attributes(self, *, field_selector: str = "", label_selector: str = "") -> Attributes:
-        """The question for the authorizer."""
+        """The question for the authorizer. A selector that asks for one name asks for that object."""
         return Attributes(
             user=self.user,
             verb=self.verb,
@@ -82,7 +83,7 @@ class Call:
             resource=self.definition.plural,
             subresource=self.subresource,
             namespace=self.namespace,
-            name=self.name,
+            name=self.name or single_name(field_selector),
             field_selector=field_selector,
             label_selector=label_selector,
         )

@@ -11,11 +11,11 @@ from collections.abc import Mapping
 from typing import Self
 
 from cathedra.api.gates import FeatureGates
-from cathedra.apiserver.authentication.authenticator import Authenticator, StaticTokens
+from cathedra.apiserver.authentication.authenticator import Authenticator, StaticTokens, authenticated
 from cathedra.apiserver.authentication.pki import PKI
 from cathedra.apiserver.authentication.serviceaccounts import ServiceAccountTokens
 from cathedra.apiserver.authentication.signing import SigningKey
-from cathedra.apiserver.authentication.user import AUTHENTICATED_GROUP, MASTERS_GROUP, UserInfo
+from cathedra.apiserver.authentication.user import MASTERS_GROUP, UserInfo
 from cathedra.apiserver.authorization.bootstrap.reconcile import reconcile_roles
 from cathedra.apiserver.bootstrap import create_namespaces
 from cathedra.apiserver.catalog import Catalog, served_definitions
@@ -98,9 +98,11 @@ class APIServer:
         self, user: str = "system:admin", groups: tuple[str, ...] = (MASTERS_GROUP,), *, uid: str = ""
     ) -> InProcessTransport:
         """The API in process, as that user."""
-        if AUTHENTICATED_GROUP not in groups:
-            groups = (*groups, AUTHENTICATED_GROUP)
-        return InProcessTransport(self.world, self.catalog, UserInfo(user, groups, uid))
+        return self.transport_of(UserInfo(user, groups, uid))
+
+    def transport_of(self, user: UserInfo) -> InProcessTransport:
+        """The API in process, as somebody who is more than a name."""
+        return InProcessTransport(self.world, self.catalog, authenticated(user))
 
     def beside(self, config: ServerConfig) -> Self:
         """Another server on the same objects, with other gates or versions, as during an upgrade."""

@@ -129,7 +129,14 @@ class InProcessTransport:
         self, ref: ResourceRef[T], namespace: str, list_options: ListOptions, options: DeleteOptions
     ) -> None:
         """Delete all objects that match."""
-        call = self._call("deletecollection", ref, namespace, options=WriteOptions(dry_run=bool(options.dry_run)))
+        call = self._call(
+            "deletecollection",
+            ref,
+            namespace,
+            options=WriteOptions(dry_run=bool(options.dry_run)),
+            label_selector=list_options.label_selector,
+            field_selector=list_options.field_selector,
+        )
         selection = Selection.parse(
             call.definition, namespace, list_options.label_selector, list_options.field_selector
         )

@@ -12,10 +12,10 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
 from random import Random
-from typing import Any, Final
+from typing import Any
 
 from cathedra.api.gates import FeatureGates
-from cathedra.apiserver.authentication.user import MASTERS_GROUP
+from cathedra.apiserver.authentication.user import MASTERS_GROUP, UserInfo
 from cathedra.apiserver.server import APIServer
 from cathedra.client.client import Client
 from cathedra.client.informer import SharedInformers
@@ -23,6 +23,14 @@ from cathedra.clock import Clock, SystemClock
 from cathedra.cluster.config import ClusterConfig
 from cathedra.cluster.datadir import DataDir
 from cathedra.cluster.nodes import RunningNode, driver_for
+from cathedra.cluster.permissions import (
+    CONTROLLER_MANAGER,
+    SCHEDULER,
+    controller_user,
+    driver_user,
+    install_driver_permissions,
+    node_user,
+)
 from cathedra.cluster.serving import node_token, open_server, write_kubeconfig
 from cathedra.cluster.signals import stop_event
 from cathedra.cluster.sockets import short_root
@@ -34,8 +42,6 @@ __all__ = ["Cluster", "run_cluster"]
 
 Say = Callable[[str], None]
 """Where a line of progress goes."""
-
-NODES_GROUP: Final = "system:nodes"
 
 
 async def run_cluster(config: ClusterConfig, *, say: Say, ready: Callable[[], None], merge_context: bool) -> int:
@@ -95,6 +101,7 @@ class Cluster:
         """Start every part; on the way out stop them in the opposite order."""
         self._server = await self._open_server()
         try:
+            await install_driver_permissions(self.client(), self.config.driver.name)
             async with asyncio.TaskGroup() as parts:
                 tasks = [parts.create_task(job) for job in self._control_plane()]
                 for name in self.config.node_names:
@@ -138,24 +145,31 @@ class Cluster:
         return server
 
     def _control_plane(self) -> list[Coroutine[Any, Any, None]]:
-        informers = SharedInformers(self.client("system:apiserver"), self._clock)
+        informers = SharedInformers(self._client_of(CONTROLLER_MANAGER), self._clock)
         assert self.server.pki is not None, "the server serves TLS"
         controllers = ControllerManager(
-            self.client("system:kube-controller-manager"),
+            self._client_of(CONTROLLER_MANAGER),
             clock=self._clock,
             random=self._random,
             gates=self.gates,
             informers=informers,
+            client_of=self._controller_client,
             root_ca=self.server.pki.authority_certificate.decode(),
         )
         scheduler = Scheduler(
-            self.client("system:kube-scheduler"),
+            self._client_of(SCHEDULER),
             clock=self._clock,
             random=self._random,
             gates=self.gates,
             informers=informers,
         )
         return [informers.run(), controllers.run(), scheduler.run()]
+
+    def _client_of(self, user: UserInfo) -> Client:
+        return Client(self.server.transport_of(user), clock=self._clock)
+
+    def _controller_client(self, account: str) -> Client:
+        return self._client_of(controller_user(account))
 
     def _make_node(self, name: str) -> RunningNode:
         config = self.config
@@ -169,12 +183,11 @@ class Cluster:
             api_server=("127.0.0.1", self.server.port),
             api_server_ca=self.server.pki.authority_certificate.decode(),
         )
-        driver_user = f"system:serviceaccount:kube-system:{config.driver.name}"
         return RunningNode(
             node,
             driver_for(config.driver),
-            node_client=self.client(f"system:node:{name}", (NODES_GROUP,)),
-            driver_client=self.client(driver_user),
+            node_client=self._client_of(node_user(name)),
+            driver_client=self._client_of(driver_user(config.driver.name, name)),
             clock=self._clock,
             random=self._random,
             gates=self.gates,

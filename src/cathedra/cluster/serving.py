@@ -36,7 +36,10 @@ async def open_server(config: ClusterConfig, *, gates: FeatureGates, clock: Cloc
         StorageError: the store cannot be read.
     """
     server = await APIServer.open(
-        ServerConfig(release=config.release, gates=gates), clock=clock, random=random, store=_store(config)
+        ServerConfig(release=config.release, gates=gates, authorization=True, service_accounts=True),
+        clock=clock,
+        random=random,
+        store=_store(config),
     )
     remembered = config.data_dir / "port"
     port = config.port or (int(remembered.read_text()) if remembered.exists() else 0)

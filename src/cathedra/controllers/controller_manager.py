@@ -7,6 +7,7 @@ is cancelled; with a `LeaderElector` only while this process leads (spec: contro
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import random as random_module
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
@@ -59,6 +60,18 @@ CONTROLLERS: Final[Mapping[str, Callable[[ControllerContext], Controller]]] = {
 }
 """Every controller by its name in Kubernetes."""
 
+_ACCOUNTS: Final[Mapping[str, str]] = {
+    "resourceclaim-controller": "resource-claim-controller",
+    "daemonset-controller": "daemon-set-controller",
+    "node-lifecycle-controller": "node-controller",
+    "taint-eviction-controller": "node-controller",
+    "pod-garbage-collector-controller": "pod-garbage-collector",
+    "garbage-collector-controller": "generic-garbage-collector",
+    "serviceaccount-controller": "service-account-controller",
+    "root-ca-certificate-publisher-controller": "root-ca-cert-publisher",
+}
+"""Service accounts whose names differ from their controllers'."""
+
 _GATES: Final[Mapping[str, str]] = {
     "device-taint-eviction-controller": "DRADeviceTaints",
     "resourcepoolstatusrequest-controller": "DRAResourcePoolStatus",
@@ -89,11 +102,13 @@ class ControllerManager:
         root_ca: str = "",
         served: tuple[ResourceRef[Any], ...] | None = None,
         elector: LeaderElector | None = None,
+        client_of: Callable[[str], Client] | None = None,
     ) -> None:
         """``controllers`` names those to run (default: all); ``root_ca`` is the PEM that pods may trust the server by;
         ``served`` is everything the garbage collector looks after (default: every built-in kind).
 
-        With ``informers`` of somebody else their owner runs them.
+        ``client_of`` gives each controller the client of its own service account in kube-system (default: all use
+        ``client``). With ``informers`` of somebody else their owner runs them.
 
         Raises:
             UnknownController: a name is not known.
@@ -115,7 +130,7 @@ class ControllerManager:
                 raise UnknownController(name)
         wanted = CONTROLLERS if controllers is None else controllers
         self.controllers: tuple[Controller, ...] = tuple(
-            make(context)
+            make(_as_itself(context, name, client_of))
             for name, make in CONTROLLERS.items()
             if name in wanted and (name not in _GATES or context.enabled(_GATES[name]))
         )
@@ -137,6 +152,15 @@ class ControllerManager:
                 group.create_task(self._informers.run(), name="informers")
             for controller in self.controllers:
                 group.create_task(controller.run(), name=controller.name)
+
+
+def _as_itself(
+    context: ControllerContext, name: str, client_of: Callable[[str], Client] | None
+) -> ControllerContext:
+    if client_of is None:
+        return context
+    client = client_of(_ACCOUNTS.get(name, name)).as_manager(FIELD_MANAGER)
+    return dataclasses.replace(context, client=client)
 
 
 def served_resources(gates: FeatureGates) -> tuple[ResourceRef[Any], ...]:

@@ -24,7 +24,7 @@ from cathedra.apiserver.http.streaming import WatchStream, send_error_stream
 from cathedra.apiserver.http.tables import check_include
 from cathedra.apiserver.patches.duplicates import repeated_fields, repeated_yaml_keys
 from cathedra.apiserver.registry.entry import Entry
-from cathedra.apiserver.registry.selection import Selection, parse_field_terms
+from cathedra.apiserver.registry.selection import Selection, single_name
 from cathedra.apiserver.request import Call
 from cathedra.apiserver.subresources.dispatch import connect_create
 from cathedra.apiserver.subresources.doors import DOOR_VERBS
@@ -183,7 +183,7 @@ class ResourceHandler:
         if verb in {"list", "watch", "deletecollection"}:
             field_selector, label_selector = request.parameter("fieldSelector"), request.parameter("labelSelector")
             if field_selector and not name:
-                name = _single_name(field_selector)
+                name = single_name(field_selector)
         attributes = Attributes(
             user=request.user,
             verb=verb or request.method.lower(),
@@ -386,15 +386,6 @@ def _plain(value: Any) -> dict[str, Any]:
 
     plain: dict[str, Any] = to_dict(value)
     return plain
-
-
-def _single_name(field_selector: str) -> str:
-    try:
-        terms = parse_field_terms(field_selector)
-    except StatusError:
-        return ""  # the verb itself will say what is wrong with it
-    names = [term.value for term in terms if term.field == "metadata.name" and not term.negated]
-    return names[0] if len(names) == 1 else ""
 
 
 def _patch_type(request: Request) -> PatchType:

@@ -11,9 +11,9 @@ from typing import Any
 
 from cathedra.api.definition import ResourceDefinition
 from cathedra.api.selectors import FieldTerm, SelectorError, parse_field_selector, parse_label_selector
-from cathedra.api.status import bad_request
+from cathedra.api.status import StatusError, bad_request
 
-__all__ = ["Selection", "parse_field_terms"]
+__all__ = ["Selection", "parse_field_terms", "single_name"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +65,16 @@ def parse_field_terms(text: str) -> tuple[FieldTerm, ...]:
         return parse_field_selector(text).terms
     except SelectorError as error:
         raise bad_request(str(error)) from None
+
+
+def single_name(field_selector: str) -> str:
+    """The one name that a field selector asks for, or "": such a list is authorized as reading that object."""
+    try:
+        terms = parse_field_terms(field_selector)
+    except StatusError:
+        return ""  # the verb itself will say what is wrong with it
+    names = [term.value for term in terms if term.field == "metadata.name" and not term.negated]
+    return names[0] if len(names) == 1 else ""
 
 
 def _predicate(
