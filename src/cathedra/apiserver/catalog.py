@@ -12,6 +12,7 @@ from typing import Any
 from cathedra.api.definition import ResourceDefinition, VersionDefinition
 from cathedra.api.gates import FeatureGates
 from cathedra.api.scheme import GroupResource
+from cathedra.apiserver.custom.definitions import with_custom_rules
 from cathedra.apiserver.subresources.doors import with_doors
 
 __all__ = ["Catalog", "served_definitions"]
@@ -28,7 +29,7 @@ def served_definitions(
             continue
         versions = tuple(v for v in definition.versions if _served(definition, v, runtime_config))
         if versions:
-            served.append(with_doors(replace(definition, versions=versions)))
+            served.append(with_custom_rules(with_doors(replace(definition, versions=versions))))
     return tuple(served)
 
 

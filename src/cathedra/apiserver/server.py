@@ -20,6 +20,7 @@ from cathedra.apiserver.authorization.bootstrap.reconcile import reconcile_roles
 from cathedra.apiserver.bootstrap import create_namespaces
 from cathedra.apiserver.catalog import Catalog, served_definitions
 from cathedra.apiserver.config import ServeOptions, ServerConfig
+from cathedra.apiserver.custom.serving import CustomResources
 from cathedra.apiserver.expressions import CELExpressions
 from cathedra.apiserver.gatekeepers import gatekeepers
 from cathedra.apiserver.http.app import Application
@@ -56,6 +57,7 @@ class APIServer:
         self._app: Application | None = None
         self._listener: Listener | None = None
         self._proxy: Proxy | None = None
+        self._custom = CustomResources(world, catalog)
 
     @classmethod
     async def open(
@@ -89,10 +91,12 @@ class APIServer:
             rules=keepers.rules,
             expressions=CELExpressions(gates),
         )
+        opened = cls(config, world, catalog)
+        opened._custom.start()
         await create_namespaces(world)
         if config.authorization:
             await reconcile_roles(world)
-        return cls(config, world, catalog)
+        return opened
 
     def transport(
         self, user: str = "system:admin", groups: tuple[str, ...] = (MASTERS_GROUP,), *, uid: str = ""
@@ -174,4 +178,5 @@ class APIServer:
             await self._listener.stop()
         if self._proxy is not None:
             await self._proxy.close()
+        await self._custom.close()
         await self.world.registry.close()

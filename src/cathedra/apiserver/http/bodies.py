@@ -13,6 +13,8 @@ from cathedra.api.protobuf import has_message
 from cathedra.api.scheme import GroupVersionKind, is_registered, type_of
 from cathedra.api.status import StatusError, bad_request, failure
 from cathedra.api.struct import from_dict
+from cathedra.apiserver.custom.bodies import decode_instance
+from cathedra.apiserver.custom.objects import is_custom
 from cathedra.apiserver.http.request import Request
 from cathedra.apiserver.request import Call, note_problems
 
@@ -85,6 +87,8 @@ async def decode_object(request: Request, call: Call, kind: GroupVersionKind | N
     try:
         if media == YAML:
             raw = yaml_to_json(raw)
+        if is_custom(target):
+            return decode_instance(call, raw)
         read_envelope(raw, expected.kind).check(expected, is_registered)
     except DecodeError as error:
         raise bad_request(str(error)) from None

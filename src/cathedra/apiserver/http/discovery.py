@@ -239,6 +239,8 @@ def _subresources(
     for name in definition.subresources:
         if allowed is None or name in allowed:
             found[name] = (("", "", definition.kind), ("get", "patch", "update"))
+    if getattr(version.type, "scale", None) is not None:
+        found["scale"] = (("autoscaling", "v1", "Scale"), ("get", "patch", "update"))
     for name, kind, verbs in CONNECTED.get((definition.group, definition.plural), ()):
         found[name] = (kind, verbs)
     return [(name, kind, verbs) for name, (kind, verbs) in sorted(found.items())]

@@ -11,6 +11,7 @@ from cathedra.api.core.meta_v1 import ListMeta
 from cathedra.api.protobuf import wrap
 from cathedra.api.status import StatusError
 from cathedra.api.struct import encode, from_dict
+from cathedra.apiserver.custom.objects import is_custom
 from cathedra.apiserver.http import tables
 from cathedra.apiserver.http.negotiation import JSON_TYPE, PROTOBUF_TYPE, YAML_TYPE, Form, negotiate
 from cathedra.apiserver.http.protobuf import list_to_protobuf, to_protobuf
@@ -69,7 +70,11 @@ def render_list(call: Call, listing: Listing, form: Form, *, include: str = "", 
         return _protobuf(list_to_protobuf(call.gvk, from_dict(ListMeta, metadata), messages), 200, headers)
     kind = call.definition.kind
     head = f'{{"kind":"{kind}List","apiVersion":"{call.api_version}","metadata":'.encode() + encode(metadata)
-    items_json = b",".join([entry.body(version) for entry in listing.entries])
+    if is_custom(version.type):
+        prefix = call.prefix
+        items_json = b",".join([prefix + entry.body(version)[1:] for entry in listing.entries])
+    else:
+        items_json = b",".join([entry.body(version) for entry in listing.entries])
     return formatted(b"".join((head, b',"items":[', items_json, b"]}")), form, 200, headers)
 
 

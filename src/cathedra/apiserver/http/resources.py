@@ -29,7 +29,7 @@ from cathedra.apiserver.request import Call
 from cathedra.apiserver.subresources.dispatch import connect_create
 from cathedra.apiserver.subresources.doors import DOOR_VERBS
 from cathedra.apiserver.subresources.reviews import REVIEWS, Review
-from cathedra.apiserver.subresources.scale import SCALABLE, SCALE, scale_of, set_scale
+from cathedra.apiserver.subresources.scale import SCALE, has_scale, scale_of, set_scale
 from cathedra.apiserver.verbs import create, delete, patch, read, update
 from cathedra.apiserver.verbs.world import World
 from cathedra.client.transport import PatchType
@@ -161,7 +161,7 @@ class ResourceHandler:
 
     def _has_subresource(self, call: Call) -> bool:
         if call.subresource == "scale":
-            return call.resource in SCALABLE
+            return has_scale(call)
         allowed = call.version.subresources
         if allowed is not None and call.subresource not in allowed:
             return False

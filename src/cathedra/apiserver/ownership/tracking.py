@@ -25,7 +25,7 @@ from cathedra.apiserver.ownership.managers import (
     View,
 )
 from cathedra.apiserver.ownership.resets import reset_fields
-from cathedra.apiserver.ownership.typed import check
+from cathedra.apiserver.ownership.typed import TypedError, check
 from cathedra.apiserver.patches.schema import Shape, struct_shape, without_nulls
 from cathedra.apiserver.request import Call
 
@@ -41,7 +41,10 @@ def tracked(call: Call, live: Any, new: Any, now: float) -> Any:
         return _with_entries(new, ())
     old_view, new_view = _view(call, call.version.name, live), _view(call, call.version.name, new)
     manager = Manager(call.field_manager, UPDATE, call.api_version, call.subresource)
-    books = books.update(manager, old_view, new_view, Time(now), _ignored(call), _other_versions(call, live))
+    try:
+        books = books.update(manager, old_view, new_view, Time(now), _ignored(call), _other_versions(call, live))
+    except TypedError:
+        return new  # validation will say what is wrong with the list
     return _with_entries(new, books.entries())
 
 

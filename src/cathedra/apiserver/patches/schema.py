@@ -118,9 +118,14 @@ ATOMIC_TYPES: Final = frozenset(
 _EMPTY: Final[dict[str, Any]] = {"string": "", "types.UID": "", "int32": 0, "int64": 0}
 
 
+def struct_shape(kind: type[KubeStruct]) -> Shape:
+    """The shape of a struct type; a type that was made at run time brings its own."""
+    own: Shape | None = getattr(kind, "shape", None)
+    return own if own is not None else _struct_shape(kind)
+
+
 @cache
-def struct_shape(kind: type[KubeStruct]) -> StructShape:
-    """The shape of a struct type."""
+def _struct_shape(kind: type[KubeStruct]) -> StructShape:
     return StructShape(kind, atomic=kind.__name__ in ATOMIC_TYPES)
 
 

@@ -16,9 +16,12 @@ from cathedra.api.struct import decode, encode, replace
 from cathedra.apiserver.registry.entry import Entry
 from cathedra.apiserver.registry.table import Table
 from cathedra.apiserver.registry.watching import Change
-from cathedra.apiserver.storage.protocol import Storage, StorageError, Write
+from cathedra.apiserver.storage.protocol import Record, Storage, StorageError, Write
 
 __all__ = ["Registry", "WriteConflict"]
+
+Adapt = Callable[[ResourceDefinition[Any], Any], Any]
+"""Makes an object of an earlier definition fit a new one."""
 
 
 class WriteConflict(Exception):
@@ -36,6 +39,7 @@ class Registry:
         self._assigned = 0
         self._settled = 0
         self._pending: dict[tuple[Table, str], asyncio.Future[Entry]] = {}
+        self._unclaimed: dict[GroupResource, list[Record]] = {}
 
     async def load(self) -> None:
         """Read everything the store holds.
@@ -50,10 +54,9 @@ class Registry:
             group, resource, key = _split_storage_key(record.key)
             table = self._tables.get(GroupResource(group, resource))
             if table is None:
+                self._unclaimed.setdefault(GroupResource(group, resource), []).append(record)
                 continue
-            obj = decode(table.definition.type, record.value)
-            obj = replace(obj, metadata=replace(obj.metadata, resource_version=str(record.revision)))
-            loaded.setdefault(table.definition.group_resource, {})[key] = Entry(key, obj, record.revision)
+            loaded.setdefault(table.definition.group_resource, {})[key] = _entry(table.definition, record)
         for group_resource, table in self._tables.items():
             fresh = Table(table.definition, floor=snapshot.revision)
             fresh.load(loaded.get(group_resource, {}))
@@ -88,10 +91,33 @@ class Registry:
         """All tables."""
         return iter(self._tables.values())
 
-    def add_table(self, definition: ResourceDefinition[Any]) -> Table:
-        """Serve one more resource; its history begins now."""
+    def add_table(self, definition: ResourceDefinition[Any], adapt: Adapt | None = None) -> Table:
+        """Serve one more resource; its history begins now. What the store held of it is there at once, as ``adapt``
+        makes it fit the definition."""
         table = self._tables[definition.group_resource] = Table(definition, floor=self._settled)
+        entries: dict[str, Entry] = {}
+        for record in self._unclaimed.pop(definition.group_resource, ()):
+            entry = _entry(definition, record)
+            if adapt is not None:
+                entry = Entry(entry.key, adapt(definition, entry.object), entry.revision)
+            entries[entry.key] = entry
+        table.load(entries)
         return table
+
+    def redefine_table(self, definition: ResourceDefinition[Any], adapt: Adapt) -> None:
+        """Go on with another definition of a resource: its objects are adapted, its history begins anew, its watches
+        end. No write on it may be under way."""
+        table = self._tables[definition.group_resource]
+        entries = {
+            entry.key: Entry(entry.key, adapt(definition, entry.object), entry.revision) for entry in table.entries()
+        }
+        table.redefine(definition, entries, self._settled)
+
+    async def all_quiet(self, resource: GroupResource) -> None:
+        """Wait until no write on any object of a resource is under way."""
+        table = self._tables.get(resource)
+        while pending := [future for (one, _), future in self._pending.items() if one is table]:
+            await asyncio.wait(pending)
 
     def remove_table(self, resource: GroupResource) -> None:
         """Stop serving a resource and end its watches."""
@@ -167,6 +193,13 @@ class Registry:
         self._storage.commit(Write(_storage_key(table.definition, key), change.revision, body), settled)
         # The write goes on even if the caller is cancelled: it may be durable already.
         return await asyncio.shield(done)
+
+
+def _entry(definition: ResourceDefinition[Any], record: Record) -> Entry:
+    _, _, key = _split_storage_key(record.key)
+    obj: Any = decode(definition.type, record.value)
+    obj = replace(obj, metadata=replace(obj.metadata, resource_version=str(record.revision)))
+    return Entry(key, obj, record.revision)
 
 
 def _storage_key(definition: ResourceDefinition[Any], key: str) -> str:

@@ -111,6 +111,14 @@ class Table:
         self._entries = entries
         self._keys = sorted(entries)
 
+    def redefine(self, definition: ResourceDefinition[Any], entries: dict[str, Entry], floor: int) -> None:
+        """Go on with another definition and its objects; the history begins at ``floor``, watches end."""
+        self.definition = definition
+        self.load(entries)
+        self._history.clear()
+        self._floor = floor
+        self.close_watchers()
+
     def watch(self, selection: Selection, after: int) -> Watcher:
         """A watcher of the changes after revision ``after``.
 

@@ -12,13 +12,15 @@ from cathedra.api.scheme import GroupResource, GroupVersionKind
 from cathedra.api.selectors import from_label_selector
 from cathedra.api.status import invalid
 from cathedra.api.struct import replace
+from cathedra.apiserver.custom.objects import CustomObject
+from cathedra.apiserver.custom.scale import custom_numbers, with_replicas
 from cathedra.apiserver.ownership.tracking import tracked
 from cathedra.apiserver.registry.entry import Entry
 from cathedra.apiserver.request import Call
 from cathedra.apiserver.verbs.update import change
 from cathedra.apiserver.verbs.world import World
 
-__all__ = ["SCALABLE", "SCALE", "scale_of", "set_scale"]
+__all__ = ["SCALABLE", "SCALE", "has_scale", "scale_of", "set_scale"]
 
 SCALE: Final = GroupVersionKind("autoscaling", "v1", "Scale")
 SCALABLE: Final = frozenset(
@@ -31,14 +33,25 @@ SCALABLE: Final = frozenset(
 )
 
 
+def has_scale(call: Call) -> bool:
+    """Whether the resource has this door."""
+    return call.resource in SCALABLE or getattr(call.version.type, "scale", None) is not None
+
+
 def scale_of(obj: Any) -> Scale:
-    """The scale of a workload."""
+    """The scale of a workload, or of a custom resource that says where it keeps it."""
     metadata: ObjectMeta = obj.metadata
+    if isinstance(obj, CustomObject):
+        return _scale(metadata, *custom_numbers(obj))
     selector = obj.spec.selector
     if isinstance(selector, LabelSelector):
         text = str(from_label_selector(selector))
     else:
         text = ",".join(f"{key}={value}" for key, value in sorted((selector or {}).items()))
+    return _scale(metadata, obj.spec.replicas or 0, obj.status.replicas, text)
+
+
+def _scale(metadata: ObjectMeta, wanted: int, present: int, selector: str) -> Scale:
     return Scale(
         metadata=ObjectMeta(
             name=metadata.name,
@@ -47,8 +60,8 @@ def scale_of(obj: Any) -> Scale:
             resource_version=metadata.resource_version,
             creation_timestamp=metadata.creation_timestamp,
         ),
-        spec=ScaleSpec(replicas=obj.spec.replicas or 0),
-        status=ScaleStatus(replicas=obj.status.replicas, selector=text),
+        spec=ScaleSpec(replicas=wanted),
+        status=ScaleStatus(replicas=present, selector=selector),
     )
 
 
@@ -67,9 +80,12 @@ async def set_scale(world: World, call: Call, make: Any) -> Scale:
             errors.invalid("spec.replicas", wanted.spec.replicas, "must be greater than or equal to 0")
             raise invalid("autoscaling", "Scale", call.name, errors)
         old = entry.object
-        spec = replace(old.spec, replicas=wanted.spec.replicas)
         metadata = replace(old.metadata, resource_version=wanted.metadata.resource_version)
-        return tracked(call, old, replace(old, spec=spec, metadata=metadata), world.clock.now())
+        if isinstance(old, CustomObject):
+            new = replace(with_replicas(old, wanted.spec.replicas), metadata=metadata)
+        else:
+            new = replace(old, spec=replace(old.spec, replicas=wanted.spec.replicas), metadata=metadata)
+        return tracked(call, old, new, world.clock.now())
 
     entry = await change(world, main, scaled)
     return scale_of(entry.object)

@@ -22,6 +22,10 @@ __all__ = ["Deletion", "delete", "delete_collection"]
 ORPHAN: Final = "orphan"
 FOREGROUND: Final = "foregroundDeletion"
 ORPHANED_BY_DEFAULT: Final = frozenset({GroupResource("batch", "jobs"), GroupResource("", "replicationcontrollers")})
+_ADDED: Final = {
+    GroupResource("apiextensions.k8s.io", "customresourcedefinitions"): "customresourcecleanup.apiextensions.k8s.io"
+}
+"""Finalizers that deletion itself adds: the server has something to do before such an object may go."""
 PERMANENT_NAMESPACES: Final = frozenset({"default", "kube-system", "kube-public"})
 ORPHAN_WARNING: Final = (
     "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set "
@@ -120,6 +124,8 @@ def _marked(call: Call, old: Any, options: DeleteOptions, now: float) -> Any | N
 def _finalizers(call: Call, metadata: ObjectMeta, options: DeleteOptions) -> tuple[str, ...]:
     orphan, foreground = _propagation(call, metadata, options)
     finalizers = [name for name in metadata.finalizers if name not in {ORPHAN, FOREGROUND}]
+    if metadata.deletion_timestamp is None and call.resource in _ADDED:
+        finalizers.append(_ADDED[call.resource])
     if orphan:
         finalizers.append(ORPHAN)
     if foreground:

@@ -14,6 +14,8 @@ from cathedra.api.field import ErrorList
 from cathedra.api.scheme import GroupVersionKind
 from cathedra.api.status import StatusError, bad_request, conflict, failure, invalid, not_found
 from cathedra.api.struct import KubeStruct, replace, to_dict
+from cathedra.apiserver.custom.bodies import instance_of
+from cathedra.apiserver.custom.objects import is_custom
 from cathedra.apiserver.ownership.tracking import applied, tracked
 from cathedra.apiserver.patches.json_patch import JSONPatchError, json_patch
 from cathedra.apiserver.patches.merge_patch import merge_patch
@@ -55,6 +57,10 @@ async def patch(
         raise bad_request("Invalid JSON Patch")
     if body is None and patch_type is PatchType.STRATEGIC:
         body = {}
+    if patch_type is PatchType.STRATEGIC and is_custom(call.version.type):
+        kinds = ", ".join((PatchType.JSON.value, PatchType.MERGE.value, PatchType.APPLY.value))
+        text = f"the body of the request was in an unknown format - accepted media types include: {kinds}"
+        raise failure(415, "UnsupportedMediaType", text)
     _check_shape(patch_type, body)
 
     def patched(entry: Entry) -> Any:
@@ -175,15 +181,27 @@ def _decoded(call: Call, patch_type: PatchType, before: Any, after: Any, body: A
         if problem:
             raise _undecodable(shown, problem)
     try:
-        decoded = decode_values(call.version.type, call.gvk, values, call.release)
+        obj, unknown = _read(call, values)
     except DecodeError as error:
         why = str(error)
         if patch_type is PatchType.STRATEGIC:
             why = unrestorable(values, shape_of(call.gvk, call.release)) or why
         raise _undecodable(shown, why) from None
-    if problems := (*repeated, *decoded.problems):
+    if problems := (*repeated, *unknown):
         note_problems(call, problems, lambda text: _undecodable(shown, text))
-    return call.version.to_hub(decoded.object)
+    return call.version.to_hub(obj)
+
+
+def _read(call: Call, values: dict[str, Any]) -> tuple[Any, tuple[str, ...]]:
+    """The object that patched values describe, and what was unknown in them.
+
+    Raises:
+        DecodeError: they describe none.
+    """
+    if is_custom(call.version.type):
+        return instance_of(call, values)
+    decoded = decode_values(call.version.type, call.gvk, values, call.release)
+    return decoded.object, decoded.problems
 
 
 def _kind_problem(call: Call, kind: Any, api_version: Any) -> str:

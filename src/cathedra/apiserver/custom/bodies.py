@@ -1,0 +1,72 @@
+"""Bodies of custom resources: kind and version must be said, unknown fields are named (spec: apimachinery.md,
+sections 1 and 17)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from cathedra.api.decoding import DecodeError
+from cathedra.api.status import StatusError, bad_request
+from cathedra.apiserver.custom.objects import CustomObject, decode_custom
+from cathedra.apiserver.patches.duplicates import repeated_fields
+from cathedra.apiserver.request import Call, note_problems
+
+__all__ = ["decode_instance", "instance_of"]
+
+
+def decode_instance(call: Call, raw: bytes) -> CustomObject:
+    """The instance that a JSON body describes.
+
+    Raises:
+        StatusError: 400, it cannot be understood.
+    """
+    try:
+        values: Any = msgspec.json.decode(raw)
+    except msgspec.DecodeError as error:
+        raise _unrecognized(call, f"couldn't get version/kind; json parse error: {error}") from None
+    if not isinstance(values, dict):
+        raise _unrecognized(call, "couldn't get version/kind; json parse error: the body is no object")
+    shown = raw[:1024].decode(errors="replace")
+    if not values.get("kind"):
+        raise _unrecognized(call, f"Object 'Kind' is missing in '{shown}' ({raw[:1024].hex()})")
+    if not values.get("apiVersion"):
+        raise _unrecognized(call, f"Object 'apiVersion' is missing in '{shown}' ({raw[:1024].hex()})")
+    if values["apiVersion"] != call.api_version:
+        raise bad_request(
+            f"the API version in the data ({values['apiVersion']}) does not match the expected API version "
+            f"({call.api_version})"
+        )
+    if values["kind"] != call.definition.kind:
+        raise bad_request(
+            f'{values["kind"]} in version "{call.version.name}" cannot be handled as a {call.definition.kind}: '
+            f"converting (v1.{values['kind']}) to ({call.definition.group}.{call.definition.kind}): unknown conversion"
+        )
+    try:
+        obj, problems = instance_of(call, values)
+    except DecodeError as error:
+        raise _unfit(call, str(error)) from None
+    if problems := (*repeated_fields(raw), *problems):
+        note_problems(call, problems, lambda text: _unfit(call, text))
+    return obj
+
+
+def instance_of(call: Call, values: dict[str, Any]) -> tuple[CustomObject, tuple[str, ...]]:
+    """The instance that plain values describe, and what was unknown in them.
+
+    Raises:
+        DecodeError: its metadata cannot be understood.
+    """
+    kind: Any = call.version.type
+    found: tuple[CustomObject, tuple[str, ...]] = decode_custom(kind, values, call.release)
+    return found
+
+
+def _unrecognized(call: Call, why: str) -> StatusError:
+    return bad_request(f"the object provided is unrecognized (must be of type {call.definition.kind}): {why}")
+
+
+def _unfit(call: Call, text: str) -> StatusError:
+    kind = call.definition.kind
+    return bad_request(f'{kind} in version "{call.version.name}" cannot be handled as a {kind}: {text}')

@@ -1,0 +1,122 @@
+"""Paths into custom resources: printer columns, selectable fields, the numbers behind scale.
+
+Definitions use a small part of JSONPath: fields, ``['quoted.fields']``, numbers and ``[*]`` in lists, and filters of
+the form ``[?(@.type=="Ready")]``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final
+
+from cathedra.api.definition import Column
+from cathedra.api.struct import Time, to_dict
+from cathedra.api.tables.ages import age
+
+__all__ = ["NAME", "Path", "cell", "column_of", "parse_path"]
+
+NAME: Final = Column("Name", "string", "name", "The name of the object, unique in its namespace.")
+_STEP: Final = re.compile(
+    r"""\.(?P<field>[^.\[\]]+)
+    |\[(?P<quote>['"])(?P<quoted>.*?)(?P=quote)\]
+    |\[(?P<all>\*)\]
+    |\[(?P<index>-?\d+)\]
+    |\[\?\(@\.(?P<key>[^=!<>()]+?)\s*(?P<operator>==|!=)\s*(?P<filter>"[^"]*"|'[^']*'|[^)]+)\)\]""",
+    re.VERBOSE,
+)
+Step = Callable[[Any], Iterable[Any]]
+
+
+class Path:
+    """A path, parsed once."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self._steps = tuple(_steps(text))
+
+    def all(self, value: Any) -> list[Any]:
+        """Every value that the path leads to."""
+        found = [value]
+        for step in self._steps:
+            found = [inner for one in found for inner in step(one)]
+        return found
+
+    def one(self, value: Any) -> Any:
+        """The first value that the path leads to, or None."""
+        found = self.all(value)
+        return found[0] if found else None
+
+
+def parse_path(text: str) -> Path:
+    """The path that a definition gives.
+
+    Raises:
+        ValueError: it is none.
+    """
+    return Path(text)
+
+
+def _steps(text: str) -> Iterator[Step]:
+    text = text.removeprefix("$").replace("\\.", "\0")
+    if text and not text.startswith((".", "[")):
+        raise ValueError(f"a path begins with a dot: {text}")
+    position = 0
+    while position < len(text):
+        match = _STEP.match(text, position)
+        if match is None:
+            raise ValueError(f"unexpected character at {position} in {text}")
+        position = match.end()
+        yield _step(match)
+
+
+def _step(match: re.Match[str]) -> Step:
+    if match["all"]:
+        return lambda value: value if isinstance(value, list) else value.values() if isinstance(value, dict) else ()
+    if match["index"]:
+        index = int(match["index"])
+        return lambda value: value[index:][:1] if isinstance(value, list) else ()
+    if match["key"]:
+        wanted = match["filter"].strip().strip("\"'")
+        key, equal = match["key"], match["operator"] == "=="
+        return lambda value: [
+            item
+            for item in (value if isinstance(value, list) else ())
+            if isinstance(item, dict) and (_text(item.get(key)) == wanted) is equal
+        ]
+    name = (match["field"] or match["quoted"] or "").replace("\0", ".")
+    return lambda value: (value[name],) if isinstance(value, dict) and value.get(name) is not None else ()
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)
+
+
+def column_of(given: Any) -> Column:
+    """The column that a definition describes."""
+    return Column(given.name, given.type, given.format, given.description, given.priority)
+
+
+def cell(path: Path, kind: str, obj: Any, now: float) -> Any:
+    """What a column shows of an object; None where it has nothing."""
+    value = path.one(to_dict(obj))
+    if value is None:
+        return None
+    if kind == "date":
+        try:
+            return age(Time.parse(value), now)
+        except (ValueError, TypeError):
+            return "<invalid>"
+    if kind == "string":
+        return value if isinstance(value, str) else _shown(value)
+    return value
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, list):
+        return "[" + " ".join(_shown(item) for item in value) + "]"
+    if isinstance(value, dict):
+        return "map[" + " ".join(f"{key}:{_shown(value[key])}" for key in sorted(value)) + "]"
+    return _text(value)

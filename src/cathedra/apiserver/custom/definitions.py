@@ -1,0 +1,290 @@
+"""How definitions of custom resources are written: what is filled in, and what must be right before one is served
+(spec: apimachinery.md, section 17)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from cathedra.api.core.apiextensions_v1 import (
+    CustomResourceConversion,
+    CustomResourceDefinition,
+    CustomResourceDefinitionVersion,
+)
+from cathedra.api.definition import RequestContext, ResourceDefinition, Strategy
+from cathedra.api.field import ErrorList
+from cathedra.api.scheme import GroupResource
+from cathedra.api.struct import replace
+from cathedra.api.validation.formats import dns_label, dns_subdomain
+from cathedra.apiserver.custom.columns import parse_path
+from cathedra.apiserver.custom.rules import compile_rules
+from cathedra.apiserver.custom.schema import read_schema
+
+__all__ = ["CRDS", "DefinitionStatusStrategy", "DefinitionStrategy", "with_custom_rules"]
+
+CRDS: Final = GroupResource("apiextensions.k8s.io", "customresourcedefinitions")
+APPROVED: Final = "api-approved.kubernetes.io"
+_TYPES: Final = ("array", "boolean", "integer", "number", "object", "string")
+_FORBIDDEN: Final = (
+    "$ref",
+    "definitions",
+    "dependencies",
+    "deprecated",
+    "discriminator",
+    "id",
+    "patternProperties",
+    "readOnly",
+    "writeOnly",
+    "xml",
+)
+_COLUMN_TYPES: Final = ("boolean", "date", "integer", "number", "string")
+_LABEL_1035: Final = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
+
+
+def with_custom_rules(definition: ResourceDefinition[Any]) -> ResourceDefinition[Any]:
+    """The definition of definitions with the rules of this module; every other as it is."""
+    if definition.group_resource != CRDS:
+        return definition
+    from dataclasses import replace as with_fields
+
+    return with_fields(definition, strategy=DefinitionStrategy(), subresources={"status": DefinitionStatusStrategy()})
+
+
+class DefinitionStrategy(Strategy[CustomResourceDefinition]):
+    """The main door of CustomResourceDefinitions."""
+
+    returns_deleted_object = False
+
+    def default(self, obj: CustomResourceDefinition, context: RequestContext) -> CustomResourceDefinition:
+        """Names follow from the kind; versions convert by keeping what they have in common."""
+        names = obj.spec.names
+        names = replace(
+            names,
+            singular=names.singular or names.kind.lower(),
+            list_kind=names.list_kind or (f"{names.kind}List" if names.kind else ""),
+        )
+        conversion = obj.spec.conversion or CustomResourceConversion(strategy="None")
+        return replace(obj, spec=replace(obj.spec, names=names, conversion=conversion))
+
+    def prepare_create(self, obj: CustomResourceDefinition, context: RequestContext) -> CustomResourceDefinition:
+        """Empty the status but for the version that is stored; begin to count generations."""
+        status = type(obj)().status
+        stored = tuple(version.name for version in obj.spec.versions if version.storage)
+        obj = replace(obj, status=replace(status, stored_versions=stored))
+        return replace(obj, metadata=replace(obj.metadata, generation=1))
+
+    def prepare_update(
+        self, new: CustomResourceDefinition, old: CustomResourceDefinition, context: RequestContext
+    ) -> CustomResourceDefinition:
+        """Keep the status; remember every version that was ever stored; count a change."""
+        stored = old.status.stored_versions
+        stored += tuple(v.name for v in new.spec.versions if v.storage and v.name not in stored)
+        new = replace(new, status=replace(old.status, stored_versions=stored))
+        generation = old.metadata.generation + (new.spec != old.spec)
+        return replace(new, metadata=replace(new.metadata, generation=generation))
+
+    def validate_create(self, obj: CustomResourceDefinition, context: RequestContext) -> ErrorList:
+        """Everything that keeps the kind from being served."""
+        return _errors(obj)
+
+    def validate_update(
+        self, new: CustomResourceDefinition, old: CustomResourceDefinition, context: RequestContext
+    ) -> ErrorList:
+        """The same, and what cannot change."""
+        errors = _errors(new)
+        if new.spec.group != old.spec.group:
+            errors.invalid("spec.group", new.spec.group, "field is immutable")
+        if new.spec.names.plural != old.spec.names.plural:
+            errors.invalid("spec.names.plural", new.spec.names.plural, "field is immutable")
+        if any(c.type == "Established" and c.status == "True" for c in old.status.conditions):
+            if new.spec.scope != old.spec.scope:
+                errors.invalid("spec.scope", new.spec.scope, "field is immutable")
+            if new.spec.names.kind != old.spec.names.kind:
+                errors.invalid("spec.names.kind", new.spec.names.kind, "field is immutable")
+        present = {version.name for version in new.spec.versions}
+        for position, name in enumerate(old.status.stored_versions):
+            if name not in present:
+                errors.invalid(
+                    f"status.storedVersions[{position}]",
+                    name,
+                    "missing from spec.versions; "
+                    f"{name} was previously a storage version, and must remain in spec.versions until a storage "
+                    "migration ensures no data remains persisted in "
+                    f"{name} and removes {name} from status.storedVersions",
+                )
+        return errors
+
+
+class DefinitionStatusStrategy(Strategy[CustomResourceDefinition]):
+    """The status door."""
+
+    def prepare_update(
+        self, new: CustomResourceDefinition, old: CustomResourceDefinition, context: RequestContext
+    ) -> CustomResourceDefinition:
+        """Keep everything but the status."""
+        return replace(new, spec=old.spec)
+
+
+def _errors(obj: CustomResourceDefinition) -> ErrorList:
+    errors = ErrorList()
+    spec = obj.spec
+    wanted = f"{spec.names.plural}.{spec.group}"
+    if obj.metadata.name != wanted:
+        errors.invalid("metadata.name", obj.metadata.name, 'must be spec.names.plural+"."+spec.group')
+    _group(errors, obj)
+    _names(errors, obj)
+    if not spec.scope:
+        errors.required("spec.scope")
+    elif spec.scope not in {"Cluster", "Namespaced"}:
+        errors.not_supported("spec.scope", spec.scope, ["Cluster", "Namespaced"])
+    if sum(version.storage for version in spec.versions) != 1:
+        errors.invalid("spec.versions", None, "must have exactly one version marked as storage version")
+    seen: set[str] = set()
+    for position, version in enumerate(spec.versions):
+        path = f"spec.versions[{position}]"
+        for problem in dns_label(version.name):
+            errors.invalid(f"{path}.name", version.name, problem)
+        if version.name in seen:
+            errors.invalid("spec.versions", None, "must contain unique version names")
+        seen.add(version.name)
+        _version(errors, version, path)
+    if spec.conversion is not None and spec.conversion.strategy not in {"None", "Webhook"}:
+        errors.not_supported("spec.conversion.strategy", spec.conversion.strategy, ["None", "Webhook"])
+    if spec.preserve_unknown_fields:
+        errors.invalid(
+            "spec.preserveUnknownFields",
+            True,
+            "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead",
+        )
+    return errors
+
+
+def _group(errors: ErrorList, obj: CustomResourceDefinition) -> None:
+    group = obj.spec.group
+    if not group:
+        errors.required("spec.group")
+        return
+    for problem in dns_subdomain(group):
+        errors.invalid("spec.group", group, problem)
+    if "." not in group:
+        errors.invalid("spec.group", group, "should be a domain with at least one dot")
+    if group.endswith((".k8s.io", ".kubernetes.io")) and APPROVED not in obj.metadata.annotations:
+        errors.required(
+            f"metadata.annotations[{APPROVED}]",
+            f'protected groups must have approval annotation "{APPROVED}", see '
+            "https://github.com/kubernetes/enhancements/pull/1111",
+        )
+
+
+def _names(errors: ErrorList, obj: CustomResourceDefinition) -> None:
+    names = obj.spec.names
+    for name, value in (("plural", names.plural), ("singular", names.singular)):
+        _label(errors, f"spec.names.{name}", value)
+    for name, value in (("kind", names.kind), ("listKind", names.list_kind)):
+        _label(errors, f"spec.names.{name}", value, lowered=True)
+    for position, value in enumerate(names.short_names):
+        _label(errors, f"spec.names.shortNames[{position}]", value)
+    if names.list_kind and names.kind == names.list_kind:
+        errors.invalid("spec.names.listKind", names.list_kind, "kind and listKind may not be the same")
+
+
+def _label(errors: ErrorList, path: str, value: str, *, lowered: bool = False) -> None:
+    if not value:
+        errors.required(path)
+    elif not _LABEL_1035.fullmatch(value.lower() if lowered else value):
+        words = "may have mixed case, but should otherwise match: " if lowered else ""
+        errors.invalid(
+            path,
+            value,
+            f"{words}a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an "
+            "alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used "
+            "for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')",
+        )
+
+
+def _version(errors: ErrorList, version: CustomResourceDefinitionVersion, path: str) -> None:
+    where = f"{path}.schema.openAPIV3Schema"
+    if version.schema is None or version.schema.open_apiv3_schema is None:
+        errors.required(where, "schemas are required")
+        return
+    source = version.schema.open_apiv3_schema.load()
+    if not isinstance(source, dict):
+        errors.invalid(where, None, "must be an object")
+        return
+    before = len(errors)
+    if source.get("type") != "object":
+        given = source.get("type", "")
+        if given:
+            errors.invalid(f"{where}.type", given, "must be object at the root")
+        else:
+            errors.required(f"{where}.type", "must not be empty at the root")
+    if source.get("nullable"):
+        errors.forbidden(f"{where}.nullable", "nullable cannot be true at the root")
+    _schema(errors, source, where, root=True)
+    if len(errors) == before:
+        for fault in compile_rules(read_schema(source))[1]:
+            errors.invalid(f"{where}{fault.path}", fault.rule, fault.detail)
+    for position, column in enumerate(version.additional_printer_columns):
+        _path(errors, f"{path}.additionalPrinterColumns[{position}].jsonPath", column.json_path)
+        if column.type not in _COLUMN_TYPES:
+            errors.not_supported(f"{path}.additionalPrinterColumns[{position}].type", column.type, _COLUMN_TYPES)
+    for position, selectable in enumerate(version.selectable_fields):
+        _path(errors, f"{path}.selectableFields[{position}].jsonPath", selectable.json_path)
+
+
+def _path(errors: ErrorList, where: str, text: str) -> None:
+    if not text:
+        errors.required(where)
+        return
+    try:
+        parse_path(text)
+    except ValueError as error:
+        errors.invalid(where, text, str(error))
+
+
+def _schema(errors: ErrorList, source: Mapping[str, Any], path: str, *, root: bool = False) -> None:
+    """What makes a schema structural."""
+    preserve = source.get("x-kubernetes-preserve-unknown-fields")
+    kind = source.get("type", "")
+    if not kind and not root and not preserve and not source.get("x-kubernetes-int-or-string"):
+        errors.required(f"{path}.type", "must not be empty for specified object fields")
+    elif kind and kind not in _TYPES:
+        errors.not_supported(f"{path}.type", kind, _TYPES)
+    for name in _FORBIDDEN:
+        if source.get(name):
+            errors.forbidden(f"{path}.{name}", f"{name} is not supported")
+    if source.get("uniqueItems"):
+        errors.forbidden(
+            f"{path}.uniqueItems", "uniqueItems cannot be set to true since the runtime complexity becomes quadratic"
+        )
+    if source.get("additionalProperties") is False:
+        errors.forbidden(f"{path}.additionalProperties", "additionalProperties cannot be set to false")
+    if source.get("properties") and source.get("additionalProperties"):
+        errors.forbidden(f"{path}.additionalProperties", "additionalProperties and properties are mutual exclusive")
+    _list_type(errors, source, path)
+    for name, inner in (source.get("properties") or {}).items():
+        if isinstance(inner, Mapping) and not (root and name == "metadata"):
+            _schema(errors, inner, f"{path}.properties[{name}]")
+    if isinstance(source.get("additionalProperties"), Mapping):
+        _schema(errors, source["additionalProperties"], f"{path}.additionalProperties")
+    if kind == "array":
+        items = source.get("items")
+        if isinstance(items, Mapping):
+            _schema(errors, items, f"{path}.items")
+        elif isinstance(items, list):
+            errors.forbidden(f"{path}.items", "items must be a schema object and not an array")
+        else:
+            errors.required(f"{path}.items", "must be specified")
+
+
+def _list_type(errors: ErrorList, source: Mapping[str, Any], path: str) -> None:
+    given = source.get("x-kubernetes-list-type")
+    if given is None:
+        return
+    if given not in {"atomic", "map", "set"}:
+        errors.not_supported(f"{path}.x-kubernetes-list-type", given, ["atomic", "map", "set"])
+    if source.get("type") != "array":
+        errors.invalid(f"{path}.type", source.get("type", ""), "must be array if x-kubernetes-list-type is specified")
+    if given == "map" and not source.get("x-kubernetes-list-map-keys"):
+        errors.required(f"{path}.x-kubernetes-list-map-keys", "must not be empty if x-kubernetes-list-type is map")

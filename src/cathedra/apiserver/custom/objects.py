@@ -1,0 +1,133 @@
+"""The struct types of custom resources, made at run time: metadata like everybody's, the rest plain JSON values.
+
+Everything in the server handles objects by ``metadata``, `replace` and `encode`; a struct per version lets custom
+resources pass through the same ways as built-in ones. Their values are plain dicts and lists, treated as immutable.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
+
+import msgspec
+
+from cathedra.api.core.meta_v1 import ObjectMeta
+from cathedra.api.decoding import DecodeError, decode_values
+from cathedra.api.scheme import GroupVersionKind
+from cathedra.api.struct import KubeStruct, always
+from cathedra.apiserver.custom.schema import Schema
+from cathedra.apiserver.patches.schema import DocumentShape, Shape, struct_shape
+
+__all__ = [
+    "CustomObject",
+    "ScalePaths",
+    "content",
+    "decode_custom",
+    "is_custom",
+    "make_type",
+    "normalized",
+    "with_content",
+]
+
+_PARTIAL: Final = GroupVersionKind("meta.k8s.io", "v1", "PartialObjectMetadata")
+
+
+@dataclass(frozen=True, slots=True)
+class ScalePaths:
+    """Where an instance keeps the numbers behind its scale, as ``.spec.replicas``."""
+
+    spec_replicas: str
+    status_replicas: str
+    selector: str
+
+
+class CustomObject(KubeStruct, frozen=True):
+    """An instance of some definition. Fields besides metadata are those of its schema's top level."""
+
+    schema: ClassVar[Schema]
+    shape: ClassVar[Shape]
+    openapi: ClassVar[dict[str, Any]]
+    scale: ClassVar[ScalePaths | None]
+
+    metadata: ObjectMeta = always(lambda: ObjectMeta())
+
+
+def is_custom(kind: type[KubeStruct]) -> bool:
+    """Whether a type was made at run time."""
+    return issubclass(kind, CustomObject)
+
+
+def make_type(kind: str, schema: Schema, scale: ScalePaths | None = None) -> type[CustomObject]:
+    """The struct type of one version of a definition."""
+    names = sorted(name for name in schema.properties if name not in {"apiVersion", "kind", "metadata"})
+    attributes = {name: f"value_{position}" for position, name in enumerate(names)}
+    fields: list[tuple[str, Any, Any]] = [(attributes[name], Any, None) for name in names]
+    document = DocumentShape(
+        {"metadata": struct_shape(ObjectMeta), **{name: schema.properties[name].shape for name in names}}
+    )
+    made: Any = msgspec.defstruct(
+        kind,
+        fields,
+        bases=(CustomObject,),
+        frozen=True,
+        kw_only=True,
+        omit_defaults=True,
+        rename={attribute: name for name, attribute in attributes.items()},
+        namespace={
+            "__doc__": schema.source.get("description", ""),
+            "schema": schema,
+            "shape": document,
+            "openapi": dict(schema.source),
+            "scale": scale,
+        },
+    )
+    found: type[CustomObject] = made
+    return found
+
+
+def content(obj: CustomObject) -> dict[str, Any]:
+    """The fields besides metadata, by their JSON names."""
+    pairs = zip(obj.__struct_encode_fields__, obj.__struct_fields__, strict=True)
+    values = {name: getattr(obj, attribute) for name, attribute in pairs if name != "metadata"}
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def with_content(kind: type[CustomObject], metadata: ObjectMeta, values: dict[str, Any]) -> CustomObject:
+    """An object of a type from its metadata and its other fields; fields that the type does not have are dropped."""
+    names = dict(zip(kind.__struct_encode_fields__, kind.__struct_fields__, strict=True))
+    known = {names[name]: value for name, value in values.items() if name in names and name != "metadata"}
+    return kind(metadata=metadata, **known)
+
+
+def normalized(obj: CustomObject, problems: list[str] | None = None) -> CustomObject:
+    """The object pruned and with its defaults."""
+    schema = type(obj).schema
+    values = schema.filled(schema.pruned(content(obj), "", problems))
+    return with_content(type(obj), obj.metadata, values)
+
+
+def decode_custom(
+    kind: type[CustomObject], values: dict[str, Any], release: str
+) -> tuple[CustomObject, tuple[str, ...]]:
+    """The object of plain values, kind and apiVersion left out, and what was unknown in it.
+
+    Raises:
+        DecodeError: its metadata cannot be understood.
+    """
+    metadata = values.get("metadata")
+    if metadata is not None and not isinstance(metadata, dict):
+        raise DecodeError(
+            f"Error decoding metadata: json: cannot unmarshal into Go value of type v1.ObjectMeta: {metadata}"
+        )
+    partial: type[KubeStruct] = _partial()
+    decoded: Any = decode_values(partial, _PARTIAL, {"metadata": metadata or {}}, release)
+    problems = list(decoded.problems)
+    rest = {name: value for name, value in values.items() if name not in {"metadata", "kind", "apiVersion"}}
+    pruned = kind.schema.pruned(rest, "", problems)
+    return with_content(kind, decoded.object.metadata, pruned), tuple(problems)
+
+
+def _partial() -> type[KubeStruct]:
+    from cathedra.api.core.meta_v1 import PartialObjectMetadata
+
+    return PartialObjectMetadata

@@ -1,0 +1,298 @@
+"""The CEL rules of a schema (``x-kubernetes-validations``): compiled when the definition comes, asked at each write.
+
+``self`` is the value that the rule stands beside, ``oldSelf`` what it was; a rule that mentions the latter is about
+changes, and is only asked where both can be told to be the same thing (spec: apimachinery.md, section 17).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from cathedra.api.field import ErrorList, ErrorType, FieldError
+from cathedra.apiserver.custom.schema import Schema
+
+__all__ = ["RuleFault", "Rules", "compile_rules"]
+
+CALL_LIMIT: Final = 1_000_000
+BUDGET: Final = 10_000_000
+_REASONS: Final = {
+    "": ErrorType.INVALID,
+    "FieldValueInvalid": ErrorType.INVALID,
+    "FieldValueForbidden": ErrorType.FORBIDDEN,
+    "FieldValueRequired": ErrorType.REQUIRED,
+    "FieldValueDuplicate": ErrorType.DUPLICATE,
+}
+_OLD: Final = re.compile(r"\boldSelf\b")
+
+
+@dataclass(frozen=True, slots=True)
+class BrokenRule(FieldError):
+    """A rule that failed: only its message is shown, never the value."""
+
+    @property
+    def message(self) -> str:
+        """The words of the reason, and what the rule says."""
+        return f"{self.type.words}: {self.detail}"
+
+
+@dataclass(frozen=True, slots=True)
+class RuleFault:
+    """A rule that does not compile: where it stands in the schema, and why."""
+
+    path: str
+    rule: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    source: Mapping[str, Any]
+    program: Any
+    message: Any
+    transition: bool
+
+
+@dataclass(slots=True)
+class _Node:
+    """The rules at one place of a schema, and the places below."""
+
+    schema: Schema
+    rules: list[_Rule] = field(default_factory=list)
+    properties: dict[str, _Node] = field(default_factory=dict)
+    additional: _Node | None = None
+    items: _Node | None = None
+
+    @property
+    def any(self) -> bool:
+        inner = [*self.properties.values(), self.additional, self.items]
+        return bool(self.rules) or any(node is not None and node.any for node in inner)
+
+
+class Rules:
+    """All rules of one version's schema."""
+
+    def __init__(self, root: _Node) -> None:
+        self._root = root
+        self.any = root.any
+        """Whether there are any rules at all."""
+
+    def broken(self, new: Mapping[str, Any], old: Mapping[str, Any] | None) -> ErrorList:
+        """The rules that a valid object breaks, outer ones first."""
+        run = _Run()
+        if self.any:
+            run.visit(self._root, new, old, "", has_old=old is not None)
+        return run.errors
+
+
+class _Run:
+    """One evaluation of all rules, with what it has cost."""
+
+    def __init__(self) -> None:
+        self.errors = ErrorList()
+        self._left = BUDGET
+
+    def visit(self, node: _Node, new: Any, old: Any, path: str, *, has_old: bool) -> None:
+        """Ask the rules at this place and below."""
+        for rule in node.rules:
+            if self._left <= 0:
+                return
+            if not rule.transition or has_old or rule.source.get("optionalOldSelf"):
+                self._ask(node, rule, new, old, path, has_old=has_old)
+        if isinstance(new, dict):
+            for name, item in new.items():
+                inner = node.properties.get(name) or node.additional
+                if inner is not None and inner.any:
+                    known = has_old and isinstance(old, dict) and name in old
+                    where = f"{path}.{name}" if path else name
+                    self.visit(inner, item, old[name] if known else None, where, has_old=known)
+        elif isinstance(new, list) and node.items is not None and node.items.any:
+            for position, item in enumerate(new):
+                before, known = _counterpart(node.schema, item, old) if has_old else (None, False)
+                self.visit(node.items, item, before, f"{path}[{position}]", has_old=known)
+
+    def _ask(self, node: _Node, rule: _Rule, new: Any, old: Any, path: str, *, has_old: bool) -> None:
+        from cathedra.cel.values import NONE, Optional
+
+        variables: dict[str, Any] = {"self": _celled(node.schema, new)}
+        if rule.source.get("optionalOldSelf"):
+            before = _celled(node.schema, old)
+            variables["oldSelf"] = Optional(before) if has_old else NONE
+        elif has_old:
+            variables["oldSelf"] = _celled(node.schema, old)
+        outcome = rule.program.evaluate(variables, min(CALL_LIMIT, self._left))
+        self._left -= outcome.cost
+        text = self._message(rule, variables)
+        if outcome.error is not None:
+            if self._left <= 0 or "cost limit" in outcome.error:
+                self._left = 0
+                text = "validation failed due to running out of cost budget, no further validation rules will be run"
+            else:
+                text = f"{outcome.error} evaluating rule: {text}"
+            self.errors.append(BrokenRule(ErrorType.INVALID, path or "<nil>", None, text))
+        elif outcome.value is not True:
+            where = path + _relative(rule.source.get("fieldPath", ""))
+            kind = _REASONS.get(rule.source.get("reason", ""), ErrorType.INVALID)
+            self.errors.append(BrokenRule(kind, where.lstrip(".") or "<nil>", None, text))
+
+    def _message(self, rule: _Rule, variables: dict[str, Any]) -> str:
+        if rule.message is not None:
+            outcome = rule.message.evaluate(variables, min(CALL_LIMIT, max(self._left, 1)))
+            self._left -= outcome.cost
+            if outcome.error is None and isinstance(outcome.value, str):
+                text = outcome.value.strip()
+                if text and "\n" not in text:
+                    return text
+        given: str = rule.source.get("message", "")
+        return given or f"failed rule: {rule.source['rule'].strip()}"
+
+
+def _relative(path: str) -> str:
+    return re.sub(r"\['([^']*)'\]", r"[\1]", path)
+
+
+def _counterpart(schema: Schema, item: Any, old: Any) -> tuple[Any, bool]:
+    """The element of the old list that is the same thing: only keyed lists can tell."""
+    if schema.list_type != "map" or not isinstance(old, list) or not isinstance(item, dict):
+        return None, False
+    keys = [item.get(key) for key in schema.keys]
+    for other in old:
+        if isinstance(other, dict) and [other.get(key) for key in schema.keys] == keys:
+            return other, True
+    return None, False
+
+
+def _celled(schema: Schema, value: Any) -> Any:
+    """A value as expressions see it: numbers as their schema has them, times and durations as such."""
+    if isinstance(value, dict):
+        if schema.additional is not None:
+            return {name: _celled(schema.additional, item) for name, item in value.items()}
+        return {
+            escaped(name): _celled(schema.properties[name], item) if name in schema.properties else item
+            for name, item in value.items()
+        }
+    if isinstance(value, list):
+        return [_celled(schema.items, item) for item in value] if schema.items is not None else value
+    if schema.type == "number" and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if isinstance(value, str) and schema.source.get("format") in {"date-time", "datetime", "duration"}:
+        return _moment(schema.source["format"], value)
+    return value
+
+
+def _moment(form: str, text: str) -> Any:
+    from cathedra.cel.library.times import parse_duration, parse_timestamp
+    from cathedra.cel.values import Failure
+
+    parsed: Any = parse_duration(text) if form == "duration" else parse_timestamp(text)
+    return text if parsed is None or isinstance(parsed, Failure) else parsed
+
+
+def compile_rules(schema: Schema) -> tuple[Rules, list[RuleFault]]:
+    """The rules of a schema, and those that do not compile."""
+    faults: list[RuleFault] = []
+    return Rules(_compiled(schema, "", faults)), faults
+
+
+def _compiled(schema: Schema, path: str, faults: list[RuleFault]) -> _Node:
+    node = _Node(schema)
+    for number, source in enumerate(schema.source.get("x-kubernetes-validations", ())):
+        where = f"{path}.x-kubernetes-validations[{number}]"
+        rule = _compile(schema, source, where, faults)
+        if rule is not None:
+            node.rules.append(rule)
+    for name, inner in schema.properties.items():
+        node.properties[name] = _compiled(inner, f"{path}.properties[{name}]", faults)
+    if schema.additional is not None and schema.additional.source:
+        node.additional = _compiled(schema.additional, f"{path}.additionalProperties", faults)
+    if schema.items is not None:
+        node.items = _compiled(schema.items, f"{path}.items", faults)
+    return node
+
+
+def _compile(schema: Schema, source: Mapping[str, Any], where: str, faults: list[RuleFault]) -> _Rule | None:
+    from cathedra.cel import program
+    from cathedra.cel.checking import types
+    from cathedra.cel.environment import Environment
+    from cathedra.cel.errors import CompileError
+
+    objects: dict[str, dict[str, Any]] = {}
+    own = _type_of(schema, "selfType", objects)
+    old = types.optional_of(own) if source.get("optionalOldSelf") else own
+    declared = Environment(variables={"self": own, "oldSelf": old}, objects=objects)
+    rule: str = source.get("rule", "")
+    try:
+        compiled = program.compile_expression(rule, declared)
+    except CompileError as error:
+        faults.append(
+            RuleFault(f"{where}.rule", rule, f"compilation failed: {error.text.removeprefix('compilation failed: ')}")
+        )
+        return None
+    if compiled.type not in (types.BOOL, types.DYN):
+        faults.append(RuleFault(f"{where}.rule", rule, "cel expression must evaluate to a bool"))
+        return None
+    message = None
+    if source.get("messageExpression"):
+        try:
+            message = program.compile_expression(source["messageExpression"], declared)
+        except CompileError as error:
+            faults.append(RuleFault(f"{where}.messageExpression", source["messageExpression"], error.text))
+            return None
+    return _Rule(source, compiled, message, bool(_OLD.search(rule)))
+
+
+def _type_of(schema: Schema, name: str, objects: dict[str, dict[str, Any]]) -> Any:
+    """The type that expressions know a value by."""
+    from cathedra.cel.checking import types
+
+    if schema.int_or_string or schema.preserve or not schema.type:
+        return types.DYN
+    form = schema.source.get("format")
+    if schema.type == "string":
+        if form in {"date-time", "datetime"}:
+            return types.TIMESTAMP
+        return types.DURATION if form == "duration" else types.STRING
+    scalars = {"integer": types.INT, "number": types.DOUBLE, "boolean": types.BOOL}
+    if schema.type in scalars:
+        return scalars[schema.type]
+    if schema.type == "array":
+        inner = types.DYN if schema.items is None else _type_of(schema.items, f"{name}.@idx", objects)
+        return types.list_of(inner)
+    if schema.additional is not None:
+        return types.map_of(types.STRING, _type_of(schema.additional, f"{name}.@elem", objects))
+    fields = dict(_fields(schema, name, objects))
+    if schema.embedded or (name == "selfType" and "metadata" in schema.properties):
+        fields |= {"apiVersion": types.STRING, "kind": types.STRING, "metadata": _metadata(objects)}
+    objects[name] = fields
+    return types.struct(name)
+
+
+def _fields(schema: Schema, name: str, objects: dict[str, dict[str, Any]]) -> Iterator[tuple[str, Any]]:
+    for field_name, inner in schema.properties.items():
+        yield escaped(field_name), _type_of(inner, f"{name}.{field_name}", objects)
+
+
+def _metadata(objects: dict[str, dict[str, Any]]) -> Any:
+    from cathedra.cel.checking import types
+
+    objects["kubernetes.ObjectMeta"] = {"name": types.STRING, "generateName": types.STRING}
+    return types.struct("kubernetes.ObjectMeta")
+
+
+_RESERVED: Final = frozenset(
+    (
+        *("true", "false", "null", "in", "as", "break", "const", "continue", "else", "for", "function", "if"),
+        *("import", "let", "loop", "package", "namespace", "return"),
+    )
+)
+
+
+def escaped(name: str) -> str:
+    """A field's name as expressions have to write it."""
+    if name in _RESERVED:
+        return f"__{name}__"
+    for letter, word in (("__", "__underscores__"), (".", "__dot__"), ("-", "__dash__"), ("/", "__slash__")):
+        name = name.replace(letter, word)
+    return name

@@ -1,0 +1,162 @@
+"""A structural schema, read once: what it prunes, what it fills in, how it merges.
+
+Only what every instance passes through is here; what may be wrong with a value is in `validation`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Final
+
+from cathedra.apiserver.patches.schema import ANYTHING, LEAF, DocumentShape, ListShape, MapShape, Shape
+
+__all__ = ["ANY", "Schema", "read_schema"]
+
+_ABSENT: Final = object()
+_EMBEDDED: Final = frozenset({"apiVersion", "kind", "metadata"})
+
+
+@dataclass(frozen=True, eq=False)
+class Schema:
+    """One node of a structural schema. ``source`` is what the definition says, for validation and for OpenAPI."""
+
+    source: Mapping[str, Any]
+    type: str = ""
+    properties: dict[str, Schema] = field(default_factory=dict)
+    additional: Schema | None = None
+    items: Schema | None = None
+    preserve: bool = False
+    embedded: bool = False
+    int_or_string: bool = False
+    nullable: bool = False
+    default: Any = _ABSENT
+    list_type: str = "atomic"
+    keys: tuple[str, ...] = ()
+    map_type: str = "granular"
+
+    @property
+    def has_default(self) -> bool:
+        """Whether an absent value is filled in."""
+        return self.default is not _ABSENT
+
+    def pruned(self, value: Any, path: str = "", problems: list[str] | None = None) -> Any:
+        """``value`` without what the schema does not know, maps sorted; ``problems`` collects what was dropped."""
+        if isinstance(value, dict):
+            kept = {}
+            for name in sorted(value):
+                where = f"{path}.{name}" if path else name
+                inner = self._inner(name)
+                if inner is not None:
+                    kept[name] = inner.pruned(value[name], where, problems)
+                elif problems is not None:
+                    problems.append(f'unknown field "{where}"')
+            return kept
+        if isinstance(value, list):
+            element = self.items or ANY
+            return [element.pruned(item, f"{path}[{position}]", problems) for position, item in enumerate(value)]
+        return value
+
+    def filled(self, value: Any) -> Any:
+        """``value`` with the defaults; shares whatever needs none."""
+        if isinstance(value, dict):
+            filled = dict(value)
+            for name, inner in self.properties.items():
+                present = filled.get(name, _ABSENT)
+                if present is _ABSENT or (present is None and not inner.nullable):
+                    if inner.has_default:
+                        filled[name] = inner.filled(inner.default)
+                elif isinstance(present, (dict, list)):
+                    filled[name] = inner.filled(present)
+            if self.additional is not None:
+                for name, item in filled.items():
+                    if name not in self.properties:
+                        filled[name] = self.additional.filled(item)
+            return {name: filled[name] for name in sorted(filled)}
+        if isinstance(value, list) and self.items is not None:
+            return [self.items.filled(item) for item in value]
+        return value
+
+    @cached_property
+    def shape(self) -> Shape:
+        """How values of the schema merge in patches and applies."""
+        if self.type == "object" and (self.properties or self.embedded):
+            fields = {name: inner.shape for name, inner in self.properties.items()}
+            if self.preserve:
+                return MapShape(ANYTHING, atomic=self.map_type == "atomic") if not fields else _Open(fields)
+            return DocumentShape(fields, atomic=self.map_type == "atomic")
+        if self.type == "object" and self.additional is not None:
+            return MapShape(self.additional.shape, atomic=self.map_type == "atomic")
+        if self.type == "array":
+            element = self.items or ANY
+            defaults = tuple(
+                (key, element.properties[key].default)
+                for key in self.keys
+                if key in element.properties and element.properties[key].has_default
+            )
+            return ListShape(element.shape, list_type=self.list_type, keys=self.keys, defaults=defaults)
+        if self.preserve or self.type in {"", "object"}:
+            return ANYTHING
+        return LEAF
+
+    def _inner(self, name: str) -> Schema | None:
+        found = self.properties.get(name)
+        if found is not None:
+            return found
+        if self.additional is not None:
+            return self.additional
+        if self.preserve or (self.embedded and name in _EMBEDDED):
+            return ANY
+        return None
+
+
+class _Open(DocumentShape):
+    """A struct that takes fields it does not declare."""
+
+    def __init__(self, fields: dict[str, Shape]) -> None:
+        super().__init__(_Known(fields))
+
+
+class _Known(dict[str, Shape]):
+    """Declared fields, and anything for every other name."""
+
+    def __missing__(self, name: str) -> Shape:
+        return ANYTHING
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """The declared shape, or anything."""
+        return self[name]
+
+
+ANY: Final = Schema({}, preserve=True)
+"""A value that nothing is known about: kept as it is."""
+
+
+def read_schema(source: Mapping[str, Any]) -> Schema:
+    """The schema that ``openAPIV3Schema`` spells."""
+    additional = source.get("additionalProperties")
+    inner: Schema | None = None
+    if isinstance(additional, Mapping):
+        inner = read_schema(additional)
+    elif additional is True:
+        inner = ANY
+    items = source.get("items")
+    return Schema(
+        source,
+        type=source.get("type", ""),
+        properties={name: read_schema(one) for name, one in source.get("properties", {}).items()},
+        additional=inner,
+        items=read_schema(items) if isinstance(items, Mapping) else None,
+        preserve=bool(source.get("x-kubernetes-preserve-unknown-fields")),
+        embedded=bool(source.get("x-kubernetes-embedded-resource")),
+        int_or_string=bool(source.get("x-kubernetes-int-or-string")),
+        nullable=bool(source.get("nullable")),
+        default=source.get("default", _ABSENT),
+        list_type=source.get("x-kubernetes-list-type", "atomic"),
+        keys=tuple(source.get("x-kubernetes-list-map-keys", ())),
+        map_type=source.get("x-kubernetes-map-type", "granular"),
+    )

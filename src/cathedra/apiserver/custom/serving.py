@@ -1,0 +1,253 @@
+"""Definitions put into force: each accepted one is served at once, a deleted one goes with all its instances.
+
+Watches the definitions' table and keeps catalog and registry in step; whoever waits for the condition Established
+finds the kind served, in discovery and in OpenAPI.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterator
+from typing import Any, Final
+
+from cathedra.api.core.apiextensions_v1 import (
+    CustomResourceDefinition,
+    CustomResourceDefinitionCondition,
+    CustomResourceDefinitionNames,
+)
+from cathedra.api.core.meta_v1 import DeleteOptions
+from cathedra.api.scheme import GroupResource
+from cathedra.api.status import StatusError
+from cathedra.api.struct import Time, replace
+from cathedra.apiserver.authentication.user import LOOPBACK
+from cathedra.apiserver.catalog import Catalog
+from cathedra.apiserver.custom.definitions import CRDS
+from cathedra.apiserver.custom.kinds import kind_of_definition
+from cathedra.apiserver.custom.objects import CustomObject, normalized
+from cathedra.apiserver.registry.entry import Entry
+from cathedra.apiserver.registry.registry import WriteConflict
+from cathedra.apiserver.registry.selection import Selection
+from cathedra.apiserver.registry.watching import Change
+from cathedra.apiserver.request import Call
+from cathedra.apiserver.storage.protocol import StorageError
+from cathedra.apiserver.verbs.delete import delete_collection
+from cathedra.apiserver.verbs.update import change
+from cathedra.apiserver.verbs.world import World
+
+__all__ = ["CLEANUP", "CustomResources"]
+
+LOG: Final = logging.getLogger(__name__)
+CLEANUP: Final = "customresourcecleanup.apiextensions.k8s.io"
+
+
+class CustomResources:
+    """The custom kinds of one server. Made by the server, started once, closed with it."""
+
+    def __init__(self, world: World, catalog: Catalog) -> None:
+        self._world = world
+        self._catalog = catalog
+        self._served: dict[str, tuple[int, GroupResource]] = {}
+        self._waiting: dict[str, None] = {}
+        self._leaving: set[str] = set()
+        self._worker: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Serve what is defined already, and follow what comes. Does nothing where definitions are not served."""
+        if self._catalog.definition(CRDS) is None:
+            return
+        for entry in self._world.registry.table(CRDS).entries():
+            if _is_established(entry.object):
+                self._serve(entry.object)
+            self._enqueue(entry.key)
+        self._world.registry.observe(CRDS, self._changed)
+
+    async def close(self) -> None:
+        """Stop following."""
+        if self._worker is not None:
+            self._worker.cancel()
+            await asyncio.wait([self._worker])
+
+    def _changed(self, change: Change) -> None:
+        if change.deleted:
+            self._waiting.pop(change.entry.key, None)
+            self._withdraw(change.entry.key)
+            return
+        self._enqueue(change.entry.key)
+
+    def _enqueue(self, name: str) -> None:
+        self._waiting[name] = None
+        if self._worker is None or self._worker.done():
+            self._worker = asyncio.create_task(self._work(), name="custom resources")
+
+    async def _work(self) -> None:
+        while self._waiting:
+            name = next(iter(self._waiting))
+            del self._waiting[name]
+            entry = self._world.registry.table(CRDS).get(name)
+            if entry is None:
+                continue
+            try:
+                await self._reconcile(entry.object)
+            except (StatusError, StorageError, WriteConflict) as error:
+                LOG.warning("the definition %s could not be served: %s", name, error)
+
+    async def _reconcile(self, obj: CustomResourceDefinition) -> None:
+        if obj.metadata.deletion_timestamp is not None:
+            await self._clean_up(obj)
+            return
+        problem = self._name_conflict(obj)
+        now = Time(self._world.clock.now())
+        if problem is None:
+            await self._replace_served(obj)
+            accepted = _condition("NamesAccepted", "True", "NoConflicts", "no conflicts found", now)
+            established = _condition(
+                "Established", "True", "InitialNamesAccepted", "the initial names have been accepted", now
+            )
+            names = obj.spec.names
+        else:
+            reason, message = problem
+            accepted = _condition("NamesAccepted", "False", reason, message, now)
+            established = _condition("Established", "False", "NotAccepted", "not all names are accepted", now)
+            names = obj.status.accepted_names or CustomResourceDefinitionNames()
+            if _is_established(obj):
+                established = next(one for one in obj.status.conditions if one.type == "Established")
+
+        def settled(entry: Entry) -> CustomResourceDefinition:
+            current: CustomResourceDefinition = entry.object
+            conditions = _merged(current.status.conditions, (accepted, established))
+            return replace(current, status=replace(current.status, conditions=conditions, accepted_names=names))
+
+        await change(self._world, self._call(obj, "status"), settled)
+
+    async def _replace_served(self, obj: CustomResourceDefinition) -> None:
+        known = self._served.get(obj.metadata.name)
+        if known is not None and known[0] == obj.metadata.generation:
+            return
+        if known is not None:
+            await self._world.registry.all_quiet(known[1])
+        self._serve(obj)
+
+    def _serve(self, obj: CustomResourceDefinition) -> None:
+        definition = kind_of_definition(obj)
+        resource = definition.group_resource
+        if obj.metadata.name in self._served:
+            self._world.registry.redefine_table(definition, _adapted)
+        else:
+            self._world.registry.add_table(definition, _adapted)
+        self._catalog.add(definition)
+        self._served[obj.metadata.name] = (obj.metadata.generation, resource)
+
+    def _withdraw(self, name: str) -> None:
+        served = self._served.pop(name, None)
+        if served is not None:
+            self._catalog.remove(served[1])
+            self._world.registry.remove_table(served[1])
+
+    async def _clean_up(self, obj: CustomResourceDefinition) -> None:
+        """Delete every instance, then let the definition go."""
+        if CLEANUP not in obj.metadata.finalizers:
+            return
+        served = self._served.get(obj.metadata.name)
+        if served is not None and not await self._delete_instances(served[1]):
+            self._await_the_last(obj.metadata.name, served[1])
+            return
+
+        def released(entry: Entry) -> CustomResourceDefinition:
+            current: CustomResourceDefinition = entry.object
+            left = tuple(name for name in current.metadata.finalizers if name != CLEANUP)
+            return replace(current, metadata=replace(current.metadata, finalizers=left))
+
+        await change(self._world, self._call(obj, ""), released)
+
+    async def _delete_instances(self, resource: GroupResource) -> bool:
+        """Delete what is there; whether nothing is left, held by somebody's finalizer."""
+        table = self._world.registry.table(resource)
+        definition = table.definition
+        if not definition.versions:
+            return True
+        call = Call(user=LOOPBACK, verb="deletecollection", definition=definition, version=definition.versions[0])
+        await delete_collection(self._world, call, Selection(), DeleteOptions())
+        return len(table) == 0
+
+    def _await_the_last(self, name: str, resource: GroupResource) -> None:
+        """Come back when the last instance has gone."""
+        if name in self._leaving:
+            return
+        self._leaving.add(name)
+        table = self._world.registry.table(resource)
+
+        def looked(change: Change) -> None:
+            if change.deleted and not len(table):
+                self._leaving.discard(name)
+                self._enqueue(name)
+
+        table.observe(looked)
+
+    def _call(self, obj: CustomResourceDefinition, subresource: str) -> Call:
+        definition = self._world.registry.table(CRDS).definition
+        return Call(
+            user=LOOPBACK,
+            verb="update",
+            definition=definition,
+            version=definition.versions[0],
+            name=obj.metadata.name,
+            subresource=subresource,
+        )
+
+    def _name_conflict(self, obj: CustomResourceDefinition) -> tuple[str, str] | None:
+        """Why the names cannot be accepted: reason and message; None if they can."""
+        names, own = obj.spec.names, obj.metadata.name
+        resources: set[str] = set()
+        kinds: set[str] = set()
+        for definition in self._others(obj.spec.group, own):
+            resources |= {definition.plural, definition.singular, *definition.short_names}
+            kinds |= {definition.kind, f"{definition.kind}List"}
+        checks = (
+            ("PluralConflict", (names.plural,), resources),
+            ("SingularConflict", (names.singular,), resources),
+            ("ShortNamesConflict", names.short_names, resources),
+            ("KindConflict", (names.kind,), kinds),
+            ("ListKindConflict", (names.list_kind,), kinds),
+        )
+        for reason, wanted, taken in checks:
+            for name in wanted:
+                if name in taken:
+                    return reason, f'"{name}" is already in use'
+        return None
+
+    def _others(self, group: str, own: str) -> Iterator[Any]:
+        served = self._served.get(own)
+        for definition in self._catalog:
+            if definition.group == group and (served is None or definition.group_resource != served[1]):
+                yield definition
+
+
+def _adapted(definition: Any, obj: CustomObject) -> CustomObject:
+    """An instance that was read or made under an earlier definition."""
+    from cathedra.apiserver.custom.objects import content, with_content
+
+    return normalized(with_content(definition.type, obj.metadata, content(obj)))
+
+
+def _is_established(obj: CustomResourceDefinition) -> bool:
+    return any(one.type == "Established" and one.status == "True" for one in obj.status.conditions)
+
+
+def _condition(kind: str, status: str, reason: str, message: str, now: Time) -> CustomResourceDefinitionCondition:
+    return CustomResourceDefinitionCondition(
+        type=kind, status=status, reason=reason, message=message, last_transition_time=now
+    )
+
+
+def _merged(
+    old: tuple[CustomResourceDefinitionCondition, ...], new: tuple[CustomResourceDefinitionCondition, ...]
+) -> tuple[CustomResourceDefinitionCondition, ...]:
+    """The conditions with the new ones in their places; times stay where the status does."""
+    known = {one.type: one for one in old}
+    for one in new:
+        before = known.get(one.type)
+        if before is not None and before.status == one.status:
+            one = replace(one, last_transition_time=before.last_transition_time)
+        known[one.type] = one
+    return tuple(known.values())

@@ -1,0 +1,111 @@
+"""How instances are written: pruned, filled in, validated, their generation counted (spec: apimachinery.md, section
+17)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from cathedra.api.definition import RequestContext, Strategy
+from cathedra.api.field import ErrorList, ErrorType, FieldError
+from cathedra.api.struct import replace, to_dict
+from cathedra.apiserver.custom.objects import CustomObject, content, normalized, with_content
+from cathedra.apiserver.custom.rules import Rules
+from cathedra.apiserver.custom.validation import validate
+
+__all__ = ["InstanceStatusStrategy", "InstanceStrategy"]
+
+_UNCHECKED: Final = (
+    "some validation rules were not checked because the object was invalid; correct the existing errors to complete "
+    "validation"
+)
+
+
+class InstanceStrategy(Strategy[CustomObject]):
+    """The main door. ``types`` are the struct types by API version, ``rules`` the CEL rules of each."""
+
+    allow_unconditional_update = False
+    returns_deleted_object = False
+
+    def __init__(
+        self, types: Mapping[str, type[CustomObject]], rules: Mapping[str, Rules], with_status: frozenset[str]
+    ) -> None:
+        self._types = types
+        self._rules = rules
+        self._with_status = with_status
+
+    def default(self, obj: CustomObject, context: RequestContext) -> CustomObject:
+        """Drop what is unknown, fill in the defaults."""
+        return normalized(obj)
+
+    def prepare_create(self, obj: CustomObject, context: RequestContext) -> CustomObject:
+        """Empty the status, begin to count generations."""
+        if context.api_version in self._with_status:
+            obj = _without_status(obj)
+        return replace(obj, metadata=replace(obj.metadata, generation=1))
+
+    def prepare_update(self, new: CustomObject, old: CustomObject, context: RequestContext) -> CustomObject:
+        """Keep the status, count a change of anything else."""
+        if context.api_version in self._with_status:
+            new = _with_status_of(new, old)
+        generation = old.metadata.generation
+        if content(new) != content(old):
+            generation += 1
+        return replace(new, metadata=replace(new.metadata, generation=generation))
+
+    def validate_create(self, obj: CustomObject, context: RequestContext) -> ErrorList:
+        """What the schema of the request's version and its rules say."""
+        return self._errors(obj, None, context)
+
+    def validate_update(self, new: CustomObject, old: CustomObject, context: RequestContext) -> ErrorList:
+        """The same, with the rules about changes."""
+        return self._errors(new, old, context)
+
+    def _errors(self, new: CustomObject, old: CustomObject | None, context: RequestContext) -> ErrorList:
+        kind = self._types.get(context.api_version, type(new))
+        rules = self._rules.get(context.api_version)
+        values = _plain(kind, new, context)
+        errors = validate(kind.schema, values, "")
+        if rules is None or not rules.any:
+            return errors
+        if errors:
+            errors.append(FieldError(ErrorType.INVALID, "<nil>", None, _UNCHECKED))
+            return errors
+        errors.extend(rules.broken(values, None if old is None else _plain(kind, old, context)))
+        return errors
+
+
+class InstanceStatusStrategy(InstanceStrategy):
+    """The status door: everything but the status is kept as it is."""
+
+    def prepare_update(self, new: CustomObject, old: CustomObject, context: RequestContext) -> CustomObject:
+        """Take the status alone; of the metadata only who owns which fields."""
+        kept = _with_status_of(old, new)
+        metadata = replace(
+            old.metadata,
+            managed_fields=new.metadata.managed_fields,
+            resource_version=new.metadata.resource_version,
+        )
+        return replace(kept, metadata=metadata)
+
+
+def _plain(kind: type[CustomObject], obj: CustomObject, context: RequestContext) -> dict[str, Any]:
+    values = content(with_content(kind, obj.metadata, content(obj)))
+    metadata = to_dict(obj.metadata)
+    shown = {name: metadata[name] for name in ("name", "generateName") if name in metadata}
+    return {"apiVersion": context.api_version, "kind": kind.__name__, "metadata": shown, **values}
+
+
+def _without_status(obj: CustomObject) -> CustomObject:
+    values = content(obj)
+    values.pop("status", None)
+    return with_content(type(obj), obj.metadata, values)
+
+
+def _with_status_of(obj: CustomObject, other: CustomObject) -> CustomObject:
+    values = content(obj)
+    values.pop("status", None)
+    status = content(other).get("status")
+    if status is not None:
+        values["status"] = status
+    return with_content(type(obj), obj.metadata, values)

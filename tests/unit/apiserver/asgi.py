@@ -1,0 +1,113 @@
+"""Requests straight into the server's ASGI application, without a socket."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import unquote
+
+from cathedra.apiserver.authentication.user import UserInfo
+from cathedra.apiserver.config import ServerConfig
+from cathedra.apiserver.server import APIServer
+from cathedra.apiserver.storage.protocol import Storage
+from cathedra.clock import Clock, LoopClock
+
+TOKEN = "sesame"
+
+
+@dataclass
+class Answer:
+    """What came back."""
+
+    status: int = 0
+    headers: list[tuple[str, str]] = field(default_factory=list)
+    body: bytes = b""
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+    @property
+    def warnings(self) -> list[str]:
+        return [value for key, value in self.headers if key == "warning"]
+
+    def header(self, name: str) -> str:
+        return next((value for key, value in self.headers if key == name), "")
+
+
+class Door:
+    """A server, and requests to it as one of its administrators."""
+
+    def __init__(self, server: APIServer) -> None:
+        self.server = server
+
+    async def __call__(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        content_type: str = "application/json",
+        user: str = TOKEN,
+        **headers: str,
+    ) -> Answer:
+        path, _, query = path.partition("?")
+        raw = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
+        given = {"authorization": f"Bearer {user}", "user-agent": "test/1", **headers}
+        if raw:
+            given["content-type"] = content_type
+        answer = Answer()
+        waiting = [{"type": "http.request", "body": raw, "more_body": False}]
+
+        async def receive() -> dict[str, Any]:
+            if waiting:
+                return waiting.pop()
+            await asyncio.Event().wait()
+            raise AssertionError("never set")
+
+        async def send(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                answer.status = message["status"]
+                answer.headers = [(k.decode().lower(), v.decode()) for k, v in message["headers"]]
+            else:
+                answer.body += message.get("body", b"")
+
+        scope = {
+            "type": "http",
+            "method": method,
+            "path": unquote(path),
+            "raw_path": path.encode(),
+            "query_string": query.encode(),
+            "headers": [(k.replace("_", "-").encode(), v.encode()) for k, v in given.items()],
+            "client": ("127.0.0.1", 1),
+            "server": ("127.0.0.1", 6443),
+            "scheme": "https",
+            "http_version": "1.1",
+            "extensions": {},
+        }
+        await self.server.app(scope, receive, send)
+        return answer
+
+    async def settle(self) -> None:
+        """Let everything that is ready run."""
+        for _ in range(50):
+            await asyncio.sleep(0)
+
+
+@asynccontextmanager
+async def open_door(
+    config: ServerConfig | None = None, *, store: Storage | None = None, clock: Clock | None = None
+) -> AsyncIterator[Door]:
+    """A server of every built-in kind."""
+    clock = clock or LoopClock(asyncio.get_running_loop())
+    server = await APIServer.open(config or ServerConfig(), clock=clock, random=random.Random(3), store=store)
+    server.add_tokens({TOKEN: UserInfo("admin", ("system:masters",))})
+    try:
+        yield Door(server)
+    finally:
+        await server.close()
