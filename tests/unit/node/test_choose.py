@@ -40,4 +40,4 @@ async def test_a_probe_that_was_interrupted_earlier_does_no_harm(place: Path) ->
     chosen = await choose_runtime(place / "containers", (), candidates=("crun",))
     assert (chosen.runtime.name, chosen.missing) == ("crun", "")
     assert not stale.exists()
-    assert list(place.glob("*-probe-*")) == []
+    assert [name for name in os.listdir(place) if "-probe-" in name] == []

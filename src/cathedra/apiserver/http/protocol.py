@@ -11,6 +11,9 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from websockets.datastructures import Headers
+from websockets.server import ServerProtocol
+from websockets.typing import Subprotocol
 
 __all__ = ["CertificateHTTPProtocol", "CertificateWebSocketProtocol", "peer_certificate"]
 
@@ -22,6 +25,17 @@ def peer_certificate(transport: asyncio.BaseTransport) -> bytes | None:
     ssl_object = transport.get_extra_info("ssl_object")
     certificate: bytes | None = ssl_object.getpeercert(True) if ssl_object is not None else None
     return certificate
+
+
+class _Handshake(ServerProtocol):
+    """Leaves the choice of a sub-protocol to the application, as uvicorn does anyway.
+
+    The library itself would refuse ``SPDY/3.1+portforward.k8s.io`` unseen, for the slash in it.
+    """
+
+    def process_subprotocol(self, headers: Headers) -> Subprotocol | None:
+        """None: the application decides."""
+        return None
 
 
 class CertificateHTTPProtocol(HttpToolsProtocol):
@@ -43,6 +57,12 @@ class CertificateHTTPProtocol(HttpToolsProtocol):
 
 class CertificateWebSocketProtocol(WebSocketsSansIOProtocol):
     """WebSockets carry the certificate of their connection."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.conn = _Handshake(
+            extensions=self.conn.available_extensions, max_size=self.config.ws_max_size, logger=self.logger
+        )
 
     async def run_asgi(self) -> None:
         """Put the certificate into the scope before the application sees it."""

@@ -78,10 +78,11 @@ class Proxy:
         self._authorize(request, target, "get")
         self._authorize(request, target, "create")
         pod, backend = self._pod_backend(target, request)
-        container = _container(pod, request.parameter("container"))
-        path = f"/{target.subresource}/{pod.metadata.namespace}/{pod.metadata.name}/{container}"
         if target.subresource == "portforward":
             path = f"/portForward/{pod.metadata.namespace}/{pod.metadata.name}"
+        else:
+            container = _container(pod, request.parameter("container"))
+            path = f"/{target.subresource}/{pod.metadata.namespace}/{pod.metadata.name}/{container}"
         offered = request.scope.get("subprotocols", [])
         await self._tunnel(request, send, self._url(backend, path, _stream_query(request), "ws"), offered)
 
@@ -157,7 +158,8 @@ class Proxy:
 
     def _pod_backend(self, target: Target, request: Request) -> tuple[Pod, _Backend]:
         pod = self._pod(target)
-        _container(pod, request.parameter("container"))
+        if target.subresource != "portforward":
+            _container(pod, request.parameter("container"))
         if not pod.spec or not pod.spec.node_name:
             raise bad_request(f"pod {pod.metadata.name} does not have a host assigned")
         return pod, self._backend(pod)

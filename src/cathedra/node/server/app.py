@@ -25,6 +25,8 @@ from cathedra.node.pods.logfiles import LogOptions, read_log
 from cathedra.node.pods.podmanager import PodManager
 from cathedra.node.pods.worker import PodWorker
 from cathedra.node.runtime.runtime import ExecProcess, Runtime, RuntimeFailure
+from cathedra.node.server.portforward import PROTOCOLS as FORWARDING
+from cathedra.node.server.portforward import TUNNEL, serve_channels, serve_tunnel
 from cathedra.node.server.remotecommand import choose_protocol, serve_command
 
 __all__ = ["NodeApp"]
@@ -49,6 +51,11 @@ class NodeApp:
         self._root = root
         self._token = token
         self._clock = clock
+        self._closed = False
+
+    def close(self) -> None:
+        """Logs that are followed end now."""
+        self._closed = True
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request or WebSocket."""
@@ -70,6 +77,8 @@ class NodeApp:
             await self._logs(parts[1], parts[2], parts[3], query, receive, send)
         elif parts[0] in {"exec", "attach"} and len(parts) in {4, 5} and scope["type"] == "websocket":
             await self._connect(scope, parts, query, receive, send)
+        elif parts[0] == "portForward" and len(parts) in {3, 4} and scope["type"] == "websocket":
+            await self._forward(scope, parts[1], parts[2], query, receive, send)
         elif parts == ["pods"]:
             items = [{"kind": "Pod", "apiVersion": "v1"} | to_dict(w.pod) for w in self._pods.workers()]
             body = json.dumps({"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": items})
@@ -119,7 +128,7 @@ class NodeApp:
         path = log_directory(self._root, namespace, pod, metadata.uid) / container / f"{attempt}.log"
 
         def ended() -> bool:
-            return worker.over or record.attempt != attempt or not record.running
+            return self._closed or worker.over or record.attempt != attempt or not record.running
 
         await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"text/plain")]})
         async for piece in read_log(path, options, ended=ended):
@@ -166,6 +175,25 @@ class NodeApp:
         await receive()  # the connection itself
         await send({"type": "websocket.accept", "subprotocol": protocol})
         await serve_command(process, receive, send)
+
+    async def _forward(
+        self, scope: Scope, namespace: str, pod: str, query: dict[str, list[str]], receive: Receive, send: Send
+    ) -> None:
+        worker = self._worker(namespace, pod)
+        if not any(record.running for record in worker.records):
+            raise internal_error(f'pod "{pod}" has no running container')
+        protocol = next((p for p in FORWARDING if p in scope.get("subprotocols", ())), None)
+        if protocol is None:
+            raise bad_request(f"no sub-protocol of {' and '.join(FORWARDING)} was offered")
+        ports = [int(port) for port in ",".join(query.get("port", ())).split(",") if port.isdecimal()]
+        if protocol != TUNNEL and (not ports or max(ports) > 65535):
+            raise bad_request('query parameter "port" is required')
+        await receive()  # the connection itself
+        await send({"type": "websocket.accept", "subprotocol": protocol})
+        if protocol == TUNNEL:
+            await serve_tunnel(receive, send)
+        else:
+            await serve_channels(ports, receive, send)
 
     async def _execute(self, container_id: str, query: dict[str, list[str]]) -> ExecProcess:
         command = tuple(query.get("command", ()))

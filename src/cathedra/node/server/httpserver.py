@@ -9,8 +9,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import uvicorn
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from websockets.datastructures import Headers
+from websockets.server import ServerProtocol
+from websockets.typing import Subprotocol
 
 from cathedra.node.config import NodeConfig
+from cathedra.node.server.app import NodeApp
 
 __all__ = ["HTTPServer", "listen"]
 
@@ -41,17 +46,39 @@ class _QuietServer(uvicorn.Server):
         yield
 
 
+class _Handshake(ServerProtocol):
+    """Leaves the choice of a sub-protocol to the application, as uvicorn does anyway.
+
+    The library itself would refuse ``SPDY/3.1+portforward.k8s.io`` unseen, for the slash in it.
+    """
+
+    def process_subprotocol(self, headers: Headers) -> Subprotocol | None:
+        """None: the application decides."""
+        return None
+
+
+class _WebSocketProtocol(WebSocketsSansIOProtocol):
+    """WebSockets with sub-protocols of any name."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.conn = _Handshake(
+            extensions=self.conn.available_extensions, max_size=self.config.ws_max_size, logger=self.logger
+        )
+
+
 class HTTPServer:
     """One application on one socket, until cancelled."""
 
-    def __init__(self, app: Any, listener: socket.socket, config: NodeConfig) -> None:
+    def __init__(self, app: NodeApp, listener: socket.socket, config: NodeConfig) -> None:
+        self._app = app
         self._listener = listener
         settings = uvicorn.Config(
             app,
             log_config=None,
             access_log=False,
             lifespan="off",
-            ws="websockets-sansio",
+            ws=_WebSocketProtocol,
             ssl_certfile=config.certificate,
             ssl_keyfile=config.key,
             timeout_graceful_shutdown=1,
@@ -64,6 +91,7 @@ class HTTPServer:
         try:
             await asyncio.shield(serving)
         finally:
+            self._app.close()
             self._server.should_exit = True
             await asyncio.gather(serving, return_exceptions=True)
             self._listener.close()

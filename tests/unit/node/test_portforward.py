@@ -1,0 +1,111 @@
+"""Connections to ports of a pod, forwarded over a WebSocket (spec: kubectl.md, section 6.3)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from cathedra.node.server.portforward import serve_channels, serve_tunnel
+from cathedra.node.server.spdy import Data, Reader, Writer
+
+
+class Client:
+    """A WebSocket as the application sees it, from the client's side."""
+
+    def __init__(self) -> None:
+        self.to_server: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+        self.from_server: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+
+    def send(self, data: bytes) -> None:
+        self.to_server.put_nowait({"type": "websocket.receive", "bytes": data})
+
+    async def receive(self) -> bytes:
+        message = await self.from_server.get()
+        assert message["type"] == "websocket.send"
+        return bytes(message["bytes"])
+
+
+@asynccontextmanager
+async def serving(serve: Callable[[Any, Any], Awaitable[None]]) -> AsyncIterator[Client]:
+    client = Client()
+    task = asyncio.ensure_future(serve(client.to_server.get, client.from_server.put))
+    try:
+        async with asyncio.timeout(10):
+            yield client
+            client.to_server.put_nowait({"type": "websocket.disconnect"})
+            await task
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+@asynccontextmanager
+async def shouting() -> AsyncIterator[int]:
+    """A server that repeats in capitals what it hears, until it hears nothing more; answers its port."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while data := await reader.read(1000):
+            writer.write(data.upper())
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with server:
+        yield server.sockets[0].getsockname()[1]
+
+
+def open_pair(writer: Writer, port: int, first: int, request: str) -> bytes:
+    headers = {"port": str(port), "requestID": request}
+    return writer.open(first, headers | {"streamType": "error"}) + writer.open(
+        first + 2, headers | {"streamType": "data"}
+    )
+
+
+async def read_streams(client: Client, ends: set[int]) -> dict[int, bytes]:
+    """What arrives on each stream, until all of ``ends`` have ended."""
+    reader, found = Reader(), dict[int, bytes]()
+    while ends:
+        for frame in reader.feed(await client.receive()):
+            if isinstance(frame, Data):
+                found[frame.stream] = found.get(frame.stream, b"") + frame.data
+                if frame.fin:
+                    ends = ends - {frame.stream}
+    return found
+
+
+async def test_connections_in_a_tunnel_do_not_mix() -> None:
+    async with shouting() as port, serving(serve_tunnel) as client:
+        writer = Writer()
+        client.send(open_pair(writer, port, 1, "0") + open_pair(writer, port, 5, "1"))
+        client.send(b"".join(writer.data(3, b"one")) + b"".join(writer.data(7, b"two", fin=True)))
+        client.send(b"".join(writer.data(3, b" more", fin=True)))
+        assert await read_streams(client, {1, 3, 5, 7}) == {1: b"", 3: b"ONE MORE", 5: b"", 7: b"TWO"}
+
+
+async def test_a_port_that_nobody_listens_on_is_told_on_the_error_stream() -> None:
+    async with shouting() as port:
+        pass
+    async with serving(serve_tunnel) as client:
+        client.send(open_pair(Writer(), port, 1, "0"))
+        found = await read_streams(client, {1, 3})
+        assert found[1].startswith(f"error forwarding port {port} to the pod: ".encode())
+        assert found[3] == b""
+
+
+async def test_a_client_that_goes_away_takes_its_connections_along() -> None:
+    async with shouting() as port, serving(serve_tunnel) as client:
+        writer = Writer()
+        client.send(open_pair(writer, port, 1, "0") + b"".join(writer.data(3, b"hello")))
+        reader = Reader()
+        while not any(isinstance(frame, Data) for frame in reader.feed(await client.receive())):
+            pass
+
+
+async def test_channels_begin_with_their_port_and_carry_data_after_that() -> None:
+    async with shouting() as port, serving(lambda receive, send: serve_channels([port], receive, send)) as client:
+        assert [await client.receive() for _ in range(2)] == [
+            bytes([channel]) + port.to_bytes(2, "little") for channel in (0, 1)
+        ]
+        client.send(b"\x00hello")
+        assert await client.receive() == b"\x00HELLO"
