@@ -62,8 +62,8 @@ class Kubectl:
     """The real kubectl, aimed at one cluster."""
 
     def __init__(self, cluster: RunningCluster) -> None:
-        self._program = kubectl_path()
-        self._environment = os.environ | {
+        self.program = kubectl_path()
+        self.environment = os.environ | {
             "KUBECONFIG": str(cluster.kubeconfig),
             "HOME": str(cluster.data.path),
             "KUBECTL_CACHE_DIR": str(cluster.data.path / "kubectl-cache"),
@@ -72,9 +72,9 @@ class Kubectl:
     def run(self, *words: str, stdin: str = "", timeout: float = 60) -> subprocess.CompletedProcess[str]:
         """Run and return whatever happens."""
         return subprocess.run(
-            [self._program, *words],
+            [self.program, *words],
             input=stdin,
-            env=self._environment,
+            env=self.environment,
             capture_output=True,
             text=True,
             timeout=timeout,
@@ -90,8 +90,8 @@ class Kubectl:
     def start(self, *words: str) -> subprocess.Popen[str]:
         """Start without waiting, as for ``get --watch``."""
         return subprocess.Popen(
-            [self._program, *words],
-            env=self._environment,
+            [self.program, *words],
+            env=self.environment,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

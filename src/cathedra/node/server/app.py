@@ -27,7 +27,7 @@ from cathedra.node.pods.worker import PodWorker
 from cathedra.node.runtime.runtime import ExecProcess, Runtime, RuntimeFailure
 from cathedra.node.server.portforward import PROTOCOLS as FORWARDING
 from cathedra.node.server.portforward import TUNNEL, serve_channels, serve_tunnel
-from cathedra.node.server.remotecommand import choose_protocol, serve_command
+from cathedra.node.server.remotecommand import choose_protocol, refuse_command, serve_command
 
 __all__ = ["NodeApp"]
 
@@ -159,22 +159,29 @@ class NodeApp:
         """``/exec`` and ``/attach``, each followed by namespace, pod (its UID may come next) and container."""
         action, namespace, pod, container = parts[0], parts[1], parts[2], parts[-1]
         record = self._record(self._worker(namespace, pod), container)
-        current = record.current
-        if current is None or not current.running:
-            raise internal_error(f'container not found ("{container}")')
         protocol = choose_protocol(scope.get("subprotocols", ()))
         if protocol is None:
             raise bad_request("no sub-protocol of v5.channel.k8s.io and v4.channel.k8s.io was offered")
-        try:
-            if action == "attach":
-                process = await self._runtime.attach(current.id)
-            else:
-                process = await self._execute(current.id, query)
-        except RuntimeFailure as error:
-            raise internal_error(error.message) from error
         await receive()  # the connection itself
         await send({"type": "websocket.accept", "subprotocol": protocol})
-        await serve_command(process, receive, send)
+        # From here on errors go through the WebSocket: of an answer that refuses it, clients show nothing.
+        try:
+            process = await self._process(action, record, query)
+        except StatusError as error:
+            await refuse_command(error.to_json(), send)
+        else:
+            await serve_command(process, receive, send)
+
+    async def _process(self, action: str, record: ContainerRecord, query: dict[str, list[str]]) -> ExecProcess:
+        current = record.current
+        if current is None or not current.running:
+            raise internal_error(f'container not found ("{record.name}")')
+        try:
+            if action == "attach":
+                return await self._runtime.attach(current.id)
+            return await self._execute(current.id, query)
+        except RuntimeFailure as error:
+            raise internal_error(error.message) from error
 
     async def _forward(
         self, scope: Scope, namespace: str, pod: str, query: dict[str, list[str]], receive: Receive, send: Send
@@ -224,13 +231,13 @@ async def _answer(send: Send, status: int, body: bytes, content_type: str) -> No
 
 
 async def _answer_error(scope: Scope, receive: Receive, send: Send, error: StatusError) -> None:
-    body = json.dumps(error.to_json()).encode()
+    body = error.status.message.encode()
     if scope["type"] == "http":
-        await _answer(send, error.code, body, "application/json")
+        await _answer(send, error.code, body, "text/plain; charset=utf-8")
         return
     if "websocket.http.response" not in scope.get("extensions", {}):
         await send({"type": "websocket.close", "code": 1008, "reason": error.status.message[:120]})
         return
-    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    headers = [(b"content-type", b"text/plain; charset=utf-8"), (b"content-length", str(len(body)).encode())]
     await send({"type": "websocket.http.response.start", "status": error.code, "headers": headers})
     await send({"type": "websocket.http.response.body", "body": body})

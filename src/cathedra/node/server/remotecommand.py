@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from cathedra.node.runtime.runtime import STDOUT, ExecProcess
 
-__all__ = ["PROTOCOLS", "choose_protocol", "exit_status", "serve_command"]
+__all__ = ["PROTOCOLS", "choose_protocol", "exit_status", "refuse_command", "serve_command"]
 
 PROTOCOLS: Final = ("v5.channel.k8s.io", "v4.channel.k8s.io")
 """Sub-protocols by preference."""
@@ -60,6 +60,12 @@ async def serve_command(process: ExecProcess, receive: Receive, send: Send) -> N
             task.cancel()
         await asyncio.gather(finished, listening, return_exceptions=True)
         await process.close()
+
+
+async def refuse_command(status: Mapping[str, Any], send: Send) -> None:
+    """Tell over an accepted WebSocket why there is no command to connect it with."""
+    await send({"type": "websocket.send", "bytes": bytes([_ERROR]) + json.dumps(status).encode()})
+    await send({"type": "websocket.close", "code": 1000})
 
 
 async def _send_output(process: ExecProcess, send: Send) -> None:

@@ -1,0 +1,148 @@
+"""What people do with running pods, with the real kubectl: logs, exec, attach, cp, port-forward, run."""
+
+from __future__ import annotations
+
+import os
+import pty
+import socket
+import subprocess
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.integration.conftest import Kubectl, RunningCluster
+
+POD = """
+apiVersion: v1
+kind: Pod
+metadata: {{name: p}}
+spec:
+  terminationGracePeriodSeconds: 1
+  containers:
+  - name: c
+    image: debian
+    command: [sh, -c, "trap 'exit 0' TERM; for i in 1 2 3; do echo line $i; done; echo oops >&2; sleep 600 & wait"]
+  - name: crash
+    image: debian
+    command: [sh, -c, "echo run; exit 1"]
+  - name: web
+    image: python
+    command: [python3, -m, http.server, --bind, 127.0.0.1, "{port}"]
+"""
+
+
+@pytest.fixture(scope="module")
+def port() -> int:
+    """A port that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        found: int = probe.getsockname()[1]
+        return found
+
+
+@pytest.fixture(scope="module")
+def kubectl(start_cluster: Callable[..., RunningCluster], port: int) -> Iterator[Kubectl]:
+    """A cluster with one pod that runs."""
+    found = Kubectl(start_cluster("--nodes=1", "--gpus=1"))
+    found("apply", "-f", "-", stdin=POD.format(port=port))
+    found("wait", "--for=jsonpath={.status.containerStatuses[0].ready}=true", "pod/p", "--timeout=30s")
+    yield found
+    found("delete", "pod", "p", "--now")
+
+
+def test_logs_show_what_is_asked_for(kubectl: Kubectl) -> None:
+    assert kubectl("logs", "p", "-c", "c").splitlines()[:3] == ["line 1", "line 2", "line 3"]
+    assert len(kubectl("logs", "p", "-c", "c", "--tail=2").splitlines()) == 2
+    assert kubectl("logs", "p", "-c", "c", "--limit-bytes=4") == "line"
+    stamped = kubectl("logs", "p", "-c", "c", "--timestamps").splitlines()[0]
+    assert stamped[:2] == "20"
+    assert stamped.endswith("Z line 1")
+    assert kubectl("logs", "p", "-c", "c", "--since=1h").count("line") == 3
+    assert kubectl("logs", "p", "-c", "c", "--since-time=2999-01-01T00:00:00Z") == ""
+
+
+def test_logs_are_followed(kubectl: Kubectl) -> None:
+    following = kubectl.start("logs", "-f", "p", "-c", "c")
+    assert following.stdout is not None
+    assert following.stdout.readline() == "line 1\n"
+    following.terminate()
+    following.communicate()
+
+
+def test_logs_of_a_container_that_crashed_are_kept(kubectl: Kubectl) -> None:
+    kubectl("wait", "--for=jsonpath={.status.containerStatuses[1].restartCount}=1", "pod/p", "--timeout=30s")
+    assert kubectl("logs", "p", "-c", "crash", "--previous") == "run\n"
+    failed = kubectl.run("logs", "p", "-c", "c", "--previous")
+    assert failed.returncode == 1
+    assert 'previous terminated container "c" in pod "p" not found' in failed.stderr
+
+
+def test_exec_in_a_container_that_does_not_run_says_so(kubectl: Kubectl) -> None:
+    kubectl("wait", "--for=jsonpath={.status.containerStatuses[1].restartCount}=1", "pod/p", "--timeout=30s")
+    failed = kubectl.run("exec", "p", "-c", "crash", "--", "true")
+    assert failed.returncode == 1
+    assert 'container not found ("crash")' in failed.stderr
+
+
+def test_exec_hands_on_input_output_and_exit_code(kubectl: Kubectl) -> None:
+    assert kubectl("exec", "-i", "p", "-c", "c", "--", "cat", stdin="x" * 100_000) == "x" * 100_000
+    failed = kubectl.run("exec", "p", "-c", "c", "--", "sh", "-c", "echo out; echo err >&2; exit 42")
+    assert (failed.returncode, failed.stdout) == (42, "out\n")
+    assert failed.stderr.startswith("err\n")
+
+
+def test_exec_with_a_terminal_knows_its_size(kubectl: Kubectl) -> None:
+    ours, theirs = pty.openpty()
+    subprocess.run(["stty", "rows", "27", "cols", "91"], stdin=theirs, check=True)
+    words = ("exec", "-it", "p", "-c", "c", "--", "sh", "-c", "sleep 0.5; stty size; exit 3")
+    done = subprocess.Popen(
+        [kubectl.program, *words], env=kubectl.environment, stdin=theirs, stdout=theirs, stderr=theirs
+    )
+    os.close(theirs)
+    assert done.wait(30) == 3
+    assert b"27 91" in os.read(ours, 10_000)
+    os.close(ours)
+
+
+def test_files_are_copied_in_and_out(kubectl: Kubectl, tmp_path: Path) -> None:
+    (tmp_path / "in").write_bytes(bytes(range(256)) * 1000)
+    place = f"/tmp/cathedra-{os.getpid()}"
+    kubectl("cp", str(tmp_path / "in"), f"p:{place}", "-c", "c")
+    kubectl("cp", f"p:{place}", str(tmp_path / "out"), "-c", "c")
+    assert (tmp_path / "out").read_bytes() == (tmp_path / "in").read_bytes()
+    kubectl("exec", "p", "-c", "c", "--", "rm", place)
+
+
+def test_ports_are_forwarded(kubectl: Kubectl, port: int) -> None:
+    forwarding = kubectl.start("port-forward", "p", f":{port}")
+    assert forwarding.stdout is not None
+    try:
+        ours = forwarding.stdout.readline().split("127.0.0.1:")[1].split(" ")[0]
+        for _ in range(3):
+            with urllib.request.urlopen(f"http://127.0.0.1:{ours}/usr/bin/", timeout=20) as answer:
+                assert len(answer.read()) > 1000
+    finally:
+        forwarding.terminate()
+        forwarding.communicate()
+
+
+def test_run_carries_input_to_the_first_process_and_its_exit_code_back(kubectl: Kubectl) -> None:
+    script = "read line; echo got $line; exit 3"
+    words = ("run", "-i", "--rm", "--restart=Never", "r", "--image=debian", "--command", "--", "sh", "-c", script)
+    done = kubectl.run(*words, stdin="hello\n")
+    assert done.returncode == 3
+    assert "got hello" in done.stdout
+
+
+def test_attach_shows_what_is_written_from_now_on(kubectl: Kubectl) -> None:
+    kubectl("run", "ticker", "--image=debian", "--command", "--", "sh", "-c", "while :; do echo tick; sleep 0.1; done")
+    kubectl("wait", "--for=condition=Ready", "pod/ticker", "--timeout=30s")
+    attached = kubectl.start("attach", "ticker")
+    assert attached.stdout is not None
+    seen = [attached.stdout.readline() for _ in range(3)]
+    assert "tick\n" in seen
+    attached.terminate()
+    attached.communicate()
+    kubectl("delete", "pod", "ticker", "--now")
