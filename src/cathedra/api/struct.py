@@ -145,8 +145,10 @@ def _decode_scalar(kind: type, value: Any) -> Any:
 
 
 def _encode_scalar(value: Any) -> Any:
-    if isinstance(value, (Quantity, Time)):
+    if isinstance(value, Quantity):
         return str(value)
+    if isinstance(value, Time):
+        return None if value.is_zero else str(value)
     if isinstance(value, RawJSON):
         return msgspec.Raw(value.compact())
     if isinstance(value, str):

@@ -19,6 +19,8 @@ _RFC3339: Final = re.compile(r"(\d{4})-(\d{2})-(\d{2})T(\d{2}):(\d{2}):(\d{2})([
 
 T = TypeVar("T", bound="Time")
 
+_BEGINNING: Final = (datetime(1, 1, 1, tzinfo=UTC) - _EPOCH) // timedelta(microseconds=1)
+
 
 class TimeError(ValueError):
     """A text is no RFC 3339 time."""
@@ -64,6 +66,11 @@ class Time:
     @staticmethod
     def _format(micros: int) -> str:
         return (_EPOCH + timedelta(microseconds=micros)).strftime("%Y-%m-%dT%H:%M:%SZ").rjust(20, "0")
+
+    @property
+    def is_zero(self) -> bool:
+        """Whether it is the instant that Kubernetes takes for none and writes as null: the beginning of year 1."""
+        return self.micros == _BEGINNING
 
     @property
     def timestamp(self) -> float:

@@ -10,7 +10,7 @@ import msgspec
 
 from cathedra.api.decoding.errors import DecodeError
 from cathedra.api.decoding.opaque import restore_empty_lists, restore_opaque
-from cathedra.api.decoding.reader import Reader, parse
+from cathedra.api.decoding.reader import Reader, parse, well_formed
 from cathedra.api.decoding.shapes import Form, Shape, shape_of
 from cathedra.api.gates import NEWEST
 from cathedra.api.scheme import GroupVersionKind
@@ -36,6 +36,7 @@ def decode_json(kind: type[T], gvk: GroupVersionKind, body: bytes, release: str 
     Raises:
         DecodeError: the body is no JSON, or some value has the wrong type or form.
     """
+    body = well_formed(body)
     try:
         values = msgspec.json.decode(body)
         obj = decode(kind, body)

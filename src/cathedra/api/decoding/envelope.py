@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from cathedra.api.decoding.errors import DecodeError
-from cathedra.api.decoding.reader import Number, Pairs, parse
+from cathedra.api.decoding.reader import Number, Pairs, parse, well_formed
 from cathedra.api.scheme import GroupVersionKind
 
 __all__ = ["Envelope", "read_envelope"]
@@ -61,10 +61,11 @@ def read_envelope(body: bytes, expected_kind: str) -> Envelope:
         DecodeError: the body is no JSON object, or they are no texts; the text is a whole message.
     """
     try:
-        head = _DECODER.decode(body)
-        if head.api_version.count("/") <= 1:
-            return Envelope(head.api_version, head.kind)
-        problem = f"unexpected GroupVersion string: {head.api_version}"
+        head = _DECODER.decode(well_formed(body))
+        api_version = head.api_version or ""
+        if api_version.count("/") <= 1:
+            return Envelope(api_version, head.kind or "")
+        problem = f"unexpected GroupVersion string: {api_version}"
     except (msgspec.DecodeError, RecursionError):
         problem = f"couldn't get version/kind; json parse error: {_problem(body)}"
     raise DecodeError(
@@ -73,8 +74,8 @@ def read_envelope(body: bytes, expected_kind: str) -> Envelope:
 
 
 class _Head(msgspec.Struct, rename={"api_version": "apiVersion"}):
-    api_version: str = ""
-    kind: str = ""
+    api_version: str | None = None
+    kind: str | None = None
 
 
 _DECODER: Final = msgspec.json.Decoder(_Head)

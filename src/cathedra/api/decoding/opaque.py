@@ -123,9 +123,7 @@ def restore_empty_lists(obj: Any, body: bytes) -> Any:
     restore = _RESTORERS.get(type(obj).__name__)
     if restore is None or not _EMPTY.search(body):
         return obj
-    values = msgspec.json.decode(body)
-    spec = values.get("spec") or {}
-    return restore(obj, spec) if isinstance(spec, Mapping) else obj
+    return restore(obj, msgspec.json.decode(body))
 
 
 def _marked(obj: Any, values: Any, **lists: str) -> Any:
@@ -138,10 +136,11 @@ def _marked(obj: Any, values: Any, **lists: str) -> Any:
 
 
 def _slice(obj: Any, values: Mapping[str, Any]) -> Any:
-    spec = obj.spec
+    spec, values = obj.spec, values.get("spec") or {}
     items = values.get("devices") or ()
     devices = tuple(_device(device, item) for device, item in zip(spec.devices, items, strict=True))
-    spec = replace(spec, devices=devices)
+    selector = _with_terms(spec.node_selector, values.get("nodeSelector"))
+    spec = replace(spec, devices=devices, node_selector=selector)
     return replace(obj, spec=_marked(spec, values, devices="devices", shared_counters="sharedCounters"))
 
 
@@ -153,21 +152,57 @@ def _device(device: Any, values: Any) -> Any:
     return _attributed(device, values)
 
 
+def _with_terms(selector: Any, values: Any) -> Any:
+    return selector if selector is None else _marked(selector, values, node_selector_terms="nodeSelectorTerms")
+
+
+def _with_conditions(holder: Any, values: Any) -> Any:
+    """One of the two lists of binding conditions spelled out empty beside the other, which is refused."""
+    marked = _marked(
+        holder,
+        values,
+        binding_conditions="bindingConditions",
+        binding_failure_conditions="bindingFailureConditions",
+    )
+    return marked if bool(holder.binding_conditions) != bool(holder.binding_failure_conditions) else holder
+
+
 def _attributed(holder: Any, values: Any) -> Any:
     given = (values or {}).get("attributes") or {}
     names = {name: name for name in _LISTS}
+    holder = _with_conditions(holder, values)
     return replace(
         holder,
+        node_selector=_with_terms(holder.node_selector, (values or {}).get("nodeSelector")),
         attributes={key: _marked(value, given.get(key), **names) for key, value in holder.attributes.items()},
     )
 
 
 def _claim(obj: Any, values: Mapping[str, Any]) -> Any:
-    return replace(obj, spec=_claim_spec(obj.spec, values))
+    return replace(obj, spec=_claim_spec(obj.spec, values.get("spec") or {}), status=_claim_status(obj.status, values))
+
+
+def _claim_status(status: Any, values: Mapping[str, Any]) -> Any:
+    if status.allocation is None:
+        return status
+    devices = status.allocation.devices
+    items = _inside(values, "status", "allocation", "devices", "results")
+    results = tuple(
+        _with_conditions(result, item) for result, item in zip(devices.results, items or (), strict=bool(items))
+    )
+    if not results:
+        return status
+    return replace(status, allocation=replace(status.allocation, devices=replace(devices, results=results)))
+
+
+def _inside(values: Any, *names: str) -> Any:
+    for name in names:
+        values = values.get(name) if isinstance(values, Mapping) else None
+    return values
 
 
 def _template(obj: Any, values: Mapping[str, Any]) -> Any:
-    inner = values.get("spec") or {}
+    inner = _inside(values, "spec", "spec") or {}
     return replace(obj, spec=replace(obj.spec, spec=_claim_spec(obj.spec.spec, inner)))
 
 
@@ -186,7 +221,7 @@ def _claim_spec(spec: Any, values: Mapping[str, Any]) -> Any:
 def _pod(obj: Any, values: Mapping[str, Any]) -> Any:
     if obj.spec.resources is None:
         return obj
-    marked = _marked(obj.spec.resources, values.get("resources"), claims="claims")
+    marked = _marked(obj.spec.resources, _inside(values, "spec", "resources"), claims="claims")
     return replace(obj, spec=replace(obj.spec, resources=marked))
 
 

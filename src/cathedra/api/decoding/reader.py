@@ -18,7 +18,20 @@ from cathedra.api.decoding.syntax import explain_syntax
 from cathedra.api.goform import go_quote
 from cathedra.api.quantity import Quantity, QuantityError
 
-__all__ = ["Number", "Pairs", "Reader", "parse"]
+__all__ = ["Number", "Pairs", "Reader", "parse", "well_formed"]
+
+
+_HALF: Final = re.compile(
+    rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[dD][89a-fA-F][0-9a-fA-F]{2}|\\.", re.DOTALL
+)
+_REPLACEMENT: Final = rb"\ufffd"
+
+
+def well_formed(body: bytes) -> bytes:
+    """The body with the replacement character for escapes that are half a character."""
+    if b"\\u" not in body:
+        return body
+    return _HALF.sub(lambda found: _REPLACEMENT if len(found[0]) == 6 else found[0], body)
 
 
 class Number(str):
@@ -113,10 +126,10 @@ class Reader:
         for name, value in pairs:
             where = f"{path}.{name}" if path else name
             known = shape.fields.get(name)
-            if name in seen:
-                self.problems.append(f"duplicate field {go_quote(where)}")
-            elif known is None:
+            if name not in seen and known is None:
                 self.problems.append(f"unknown field {go_quote(where)}")
+            elif name in seen and known is not None:
+                self.problems.append(f"duplicate field {go_quote(where)}")
             seen.add(name)
             if known is None:
                 continue

@@ -17,7 +17,7 @@ def _absent(obj: Any, **defaults: Any) -> dict[str, Any]:
 
 def default_job(job: batch_v1.Job) -> batch_v1.Job:
     """A job that says how often, how parallel and how stubborn it is."""
-    return _with_template_labels(replace(job, spec=default_job_spec(job.spec)), job.spec.template)
+    return with_template_labels(replace(job, spec=default_job_spec(job.spec)), job.spec.template)
 
 
 def default_job_spec(spec: batch_v1.JobSpec) -> batch_v1.JobSpec:
@@ -56,7 +56,8 @@ def _without_counts(spec: batch_v1.JobSpec) -> batch_v1.JobSpec:
     return replace(spec, template=default_pod_template(spec.template))
 
 
-def _with_template_labels(obj: T, template: core_v1.PodTemplateSpec) -> T:
+def with_template_labels(obj: T, template: core_v1.PodTemplateSpec) -> T:
+    """An object without labels gets those of its template."""
     metadata: meta_v1.ObjectMeta = obj.metadata  # type: ignore[attr-defined]  # every kind has it
     if metadata.labels or not template.metadata.labels:
         return obj
@@ -80,7 +81,7 @@ def default_replicaset(replicas: apps_v1.ReplicaSet) -> apps_v1.ReplicaSet:
     """A replica set of one."""
     spec = replicas.spec
     filled = replace(spec, template=default_pod_template(spec.template), **_absent(spec, replicas=1))
-    return _with_template_labels(replace(replicas, spec=filled), spec.template)
+    return with_template_labels(replace(replicas, spec=filled), spec.template)
 
 
 def default_replication_controller(replicas: core_v1.ReplicationController) -> core_v1.ReplicationController:
@@ -92,7 +93,7 @@ def default_replication_controller(replicas: core_v1.ReplicationController) -> c
         if not spec.selector:
             changes["selector"] = dict(spec.template.metadata.labels)
     filled = replace(replicas, spec=replace(spec, **changes))
-    return _with_template_labels(filled, spec.template) if spec.template is not None else filled
+    return with_template_labels(filled, spec.template) if spec.template is not None else filled
 
 
 def default_statefulset(stateful: apps_v1.StatefulSet) -> apps_v1.StatefulSet:
@@ -114,7 +115,7 @@ def default_statefulset(stateful: apps_v1.StatefulSet) -> apps_v1.StatefulSet:
         persistent_volume_claim_retention_policy=retention,
         **changes,
     )
-    return _with_template_labels(replace(stateful, spec=filled), spec.template)
+    return with_template_labels(replace(stateful, spec=filled), spec.template)
 
 
 def default_daemonset(daemon: apps_v1.DaemonSet) -> apps_v1.DaemonSet:
@@ -131,4 +132,4 @@ def default_daemonset(daemon: apps_v1.DaemonSet) -> apps_v1.DaemonSet:
         update_strategy=strategy,
         **_absent(spec, revision_history_limit=10),
     )
-    return _with_template_labels(replace(daemon, spec=filled), spec.template)
+    return with_template_labels(replace(daemon, spec=filled), spec.template)

@@ -24,7 +24,10 @@ class JobStrategy(GenerationStrategy[batch_v1.Job]):
     def prepare_create(self, obj: batch_v1.Job, context: RequestContext) -> batch_v1.Job:
         """Generate the selector and the template's labels, unless the author chose to do that himself."""
         job = super().prepare_create(obj, context)
-        return job if job.spec.manual_selector else with_selector(job)
+        if job.spec.manual_selector:
+            return job
+        job = with_selector(job)
+        return workloads.with_template_labels(job, job.spec.template)
 
     def validate_create(self, obj: batch_v1.Job, context: RequestContext) -> ErrorList:
         """A job's own rules and those of its template."""

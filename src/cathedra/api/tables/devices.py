@@ -96,9 +96,8 @@ def pool_status_cells(request: resource_v1alpha3.ResourcePoolStatusRequest, now:
                 continue
             state = condition.type
             completed = age(condition.last_transition_time, now)
-            if condition.type == "Complete":
-                if count > len(status.pools):
-                    state = f"Complete ({len(status.pools)}/{count} pools)"
+            if condition.type == "Complete" and count > len(status.pools):
+                state = f"Complete ({len(status.pools)}/{count} pools)"
     return [request.metadata.name, request.spec.driver, *numbers, count, state, completed]
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from cathedra.api.field import ErrorList, FieldPath
+from cathedra.api.struct import EMPTY_LIST
 from cathedra.api.validation import formats
 from cathedra.api.validation.formats import check, unique
 
@@ -31,10 +32,15 @@ def validate_binding_conditions(
             )
     if failures and not conditions:
         errors.invalid(
-            success_path, conditions or None, "bindingConditions are required to use bindingFailureConditions"
+            success_path, _shown(conditions), "bindingConditions are required to use bindingFailureConditions"
         )
     if conditions and not failures:
-        errors.invalid(failure_path, failures or None, "bindingFailureConditions are required to use bindingConditions")
+        errors.invalid(failure_path, _shown(failures), "bindingFailureConditions are required to use bindingConditions")
+
+
+def _shown(names: Sequence[str]) -> list[str] | None:
+    """No list, or an empty one that was spelled out."""
+    return [] if names is EMPTY_LIST else None
 
 
 def _names(errors: ErrorList, path: FieldPath, names: Sequence[str]) -> None:

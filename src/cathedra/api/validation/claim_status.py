@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from cathedra.api import resource
@@ -44,9 +45,10 @@ def validate_status_update(
     """What is wrong with a claim's new status."""
     errors = ErrorList()
     _admin_access(errors, new, old, context)
-    _reservations(errors, new, old)
+    _consumers(errors, new.status.reserved_for)
     allocated = {_identity(result) for result in _results(new.status)}
     _devices(errors, new.status, allocated)
+    _reservations(errors, new, old)
     before, after = old.status.allocation, new.status.allocation
     if after is not None and before is None:
         _allocation(errors, _STATUS.child("allocation"), after, request_names(new.spec), context)
@@ -82,22 +84,26 @@ def _admin_access(
             return
 
 
+def _consumers(errors: ErrorList, consumers: Sequence[resource.ResourceClaimConsumerReference]) -> None:
+    path = _STATUS.child("reservedFor")
+    if len(consumers) > MAX_RESERVED:
+        errors.too_many(path, len(consumers), MAX_RESERVED)
+        return
+    for position, consumer in enumerate(consumers):
+        where = path.index(position)
+        for name, value in (
+            ("resource", consumer.resource),
+            ("name", consumer.name),
+            ("uid", consumer.uid),
+        ):
+            if not value:
+                errors.required(where.child(name))
+    unique(errors, path, [consumer.uid for consumer in consumers])
+
+
 def _reservations(errors: ErrorList, new: resource.ResourceClaim, old: resource.ResourceClaim) -> None:
     path = _STATUS.child("reservedFor")
     reserved = new.status.reserved_for
-    if len(reserved) > MAX_RESERVED:
-        errors.too_many(path, len(reserved), MAX_RESERVED)
-    else:
-        for position, consumer in enumerate(reserved):
-            where = path.index(position)
-            for name, value in (
-                ("resource", consumer.resource),
-                ("name", consumer.name),
-                ("uid", consumer.uid),
-            ):
-                if not value:
-                    errors.required(where.child(name))
-        unique(errors, path, [consumer.uid for consumer in reserved])
     if not reserved:
         return
     if new.status.allocation is None:

@@ -8,9 +8,12 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from cathedra.api.scheme import GroupResource
-from cathedra.api.validation.formats import dns_label, dns_subdomain
+from cathedra.api.validation.formats import dns_label, dns_subdomain, in_bytes
 
-__all__ = ["generate_name", "name_rule", "path_segment_problems"]
+__all__ = ["ANY_PREFIX", "generate_name", "name_rule", "path_segment_problems"]
+
+ANY_PREFIX: Final = frozenset({GroupResource("resource.k8s.io", "deviceclasses")})
+"""Kinds whose ``generateName`` nobody checks: only the name made from it."""
 
 NameRule = Callable[[str], Iterable[str]]
 """A name in, what is wrong with it out."""
@@ -52,6 +55,7 @@ def path_segment_problems(name: str) -> Iterator[str]:
 _RULES: Final[dict[GroupResource, NameRule]] = {
     GroupResource("", "namespaces"): dns_label,
     GroupResource("", "services"): dns_1035_label_problems,
+    GroupResource("resource.k8s.io", "deviceclasses"): in_bytes(dns_subdomain),
     GroupResource("", "events"): path_segment_problems,
     GroupResource("events.k8s.io", "events"): path_segment_problems,
     GroupResource("rbac.authorization.k8s.io", "roles"): path_segment_problems,

@@ -12,7 +12,7 @@ from cathedra.api.definition import ResourceDefinition
 from cathedra.api.field import ErrorList, FieldPath
 from cathedra.api.struct import Time, replace, to_dict
 from cathedra.api.validation.formats import dns_label, label_value, masked, qualified_name
-from cathedra.apiserver.verbs.names import name_rule, path_segment_problems
+from cathedra.apiserver.verbs.names import ANY_PREFIX, name_rule, path_segment_problems
 
 __all__ = ["common_create_errors", "create_errors", "fresh", "kept", "repeated_errors", "update_errors"]
 
@@ -64,7 +64,7 @@ def create_errors(definition: ResourceDefinition[Any], metadata: ObjectMeta) -> 
     """What is wrong with a new object's metadata, by its kind's own rule for names."""
     errors = ErrorList()
     problems = name_rule(definition.group_resource)
-    if metadata.generate_name:
+    if metadata.generate_name and definition.group_resource not in ANY_PREFIX:
         for problem in problems(masked(metadata.generate_name)):
             errors.invalid(METADATA.child("generateName"), metadata.generate_name, problem)
     if not metadata.name:
