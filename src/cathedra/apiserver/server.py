@@ -31,7 +31,7 @@ from cathedra.apiserver.http.proxy import Proxy
 from cathedra.apiserver.http.serving import Listener, bind
 from cathedra.apiserver.registry.registry import Registry
 from cathedra.apiserver.storage.memory import MemoryStorage
-from cathedra.apiserver.storage.protocol import Storage
+from cathedra.apiserver.storage.protocol import SharedStorage, Storage
 from cathedra.apiserver.transport import InProcessTransport
 from cathedra.apiserver.verbs.world import World
 from cathedra.clock import Clock
@@ -61,7 +61,7 @@ class APIServer:
 
     @classmethod
     async def open(
-        cls, config: ServerConfig, *, clock: Clock, random: random.Random, store: Storage | None = None
+        cls, config: ServerConfig, *, clock: Clock, random: random.Random, store: Storage | SharedStorage | None = None
     ) -> Self:
         """Load the store and create what every cluster has; without ``store`` nothing is kept.
 
@@ -162,7 +162,8 @@ class APIServer:
         authenticator = Authenticator((self._tokens, self.world.tokens), anonymous=self._anonymous)
         openapi = OpenAPI(self.catalog, self.config.release)
         discovery = Discovery(self.catalog, openapi, lambda: f"{self._host}:{self.port}")
-        information = Information(self.config.release, {"ping": lambda: True, "log": lambda: True})
+        checks = {"ping": lambda: True, "log": lambda: True, "etcd": lambda: self.world.registry.healthy}
+        information = Information(self.config.release, checks)
         self._proxy = Proxy(self.world, self._tokens.token_of(NODE_CALLER))
         return Application(self.world, self.catalog, authenticator, discovery, information, self._proxy)
 

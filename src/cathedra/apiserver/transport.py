@@ -42,6 +42,7 @@ class InProcessTransport:
     async def get(self, ref: ResourceRef[T], namespace: str, name: str, *, subresource: str = "") -> T:
         """One object."""
         call = self._call("get", ref, namespace, name, subresource)
+        await self._world.registry.catch_up()
         found: T = self._view(call, read.get(self._world, call))
         return found
 
@@ -50,6 +51,8 @@ class InProcessTransport:
         call = self._call(
             "list", ref, namespace, label_selector=options.label_selector, field_selector=options.field_selector
         )
+        if not options.resource_version:
+            await self._world.registry.catch_up()
         page = read.list_objects(self._world, call, options)
         version = call.version
         return Page(
@@ -83,6 +86,7 @@ class InProcessTransport:
         """Create an object, or POST to a sub-resource."""
         call = self._call("create", ref, namespace, name, subresource, options=options)
         await asyncio.sleep(0)
+        await self._world.registry.catch_up()
         review = REVIEWS.get(call.resource)
         if review is not None:
             return review.answer(self._world, call, obj)
@@ -97,6 +101,7 @@ class InProcessTransport:
         metadata: Any = obj.metadata  # type: ignore[attr-defined]
         call = self._call("update", ref, namespace or metadata.namespace, metadata.name, subresource, options=options)
         await asyncio.sleep(0)
+        await self._world.registry.catch_up()
         updated: T = self._view(call, await update.update(self._world, call, self._hub(call, obj)))
         return updated
 
@@ -114,6 +119,7 @@ class InProcessTransport:
         """Patch an object."""
         call = self._call("patch", ref, namespace, name, subresource, options=options)
         await asyncio.sleep(0)
+        await self._world.registry.catch_up()
         outcome = await patch.patch(self._world, call, patch_type, body)
         patched: T = self._view(call, outcome.entry)
         return patched
@@ -122,6 +128,7 @@ class InProcessTransport:
         """Delete an object, or mark it."""
         call = self._call("delete", ref, namespace, name, options=WriteOptions(dry_run=bool(options.dry_run)))
         await asyncio.sleep(0)
+        await self._world.registry.catch_up()
         last: T = self._view(call, (await delete.delete(self._world, call, options)).entry)
         return last
 

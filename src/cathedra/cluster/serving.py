@@ -15,7 +15,7 @@ from cathedra.api.gates import FeatureGates
 from cathedra.apiserver.authentication.user import MASTERS_GROUP, UserInfo
 from cathedra.apiserver.config import ServeOptions, ServerConfig
 from cathedra.apiserver.server import NODE_CALLER, APIServer
-from cathedra.apiserver.storage.protocol import Storage
+from cathedra.apiserver.storage.protocol import SharedStorage, Storage
 from cathedra.client import kubeconfig
 from cathedra.client.kubeconfig import Target
 from cathedra.clock import Clock
@@ -39,7 +39,7 @@ async def open_server(config: ClusterConfig, *, gates: FeatureGates, clock: Cloc
         ServerConfig(release=config.release, gates=gates, authorization=True, service_accounts=True),
         clock=clock,
         random=random,
-        store=_store(config),
+        store=_store(config, clock),
     )
     remembered = config.data_dir / "port"
     port = config.port or (int(remembered.read_text()) if remembered.exists() else 0)
@@ -86,9 +86,13 @@ def write_kubeconfig(
         say(f"context {target.name!r} is now current" + (f" (backup: {backup})" if backup else ""))
 
 
-def _store(config: ClusterConfig) -> Storage | None:
+def _store(config: ClusterConfig, clock: Clock) -> Storage | SharedStorage | None:
     if config.store == "memory":
         return None
+    if config.store.startswith("etcd://"):
+        from cathedra.apiserver.storage.etcd import EtcdAddress, EtcdStorage
+
+        return EtcdStorage(EtcdAddress.parse(config.store), clock=clock)
     from cathedra.apiserver.storage.sqlite import SQLiteStorage
 
     return SQLiteStorage(config.data_dir / "objects.sqlite")

@@ -69,7 +69,7 @@ async def test_what_was_settled_is_loaded_again(tmp_path: Path) -> None:
 async def test_a_file_in_use_is_refused(tmp_path: Path) -> None:
     store = SQLiteStorage(tmp_path / "db")
     await store.load()
-    with pytest.raises(StorageError, match="cannot be opened"):
+    with pytest.raises(StorageError, match="in use by another process"):
         await SQLiteStorage(tmp_path / "db").load()
     await store.close()
 

@@ -99,6 +99,8 @@ class ResourceHandler:
         if version.deprecation_warning and self._method_exists(call):
             call.warnings.append(version.deprecation_warning)
         try:
+            if _needs_latest(request, verb, self._world.registry.revision):
+                await self._world.registry.catch_up()
             return await self._dispatch(request, call, send, audit_id)
         except StatusError as error:
             return status_response(error, render.warning_headers(call.warnings))
@@ -370,6 +372,14 @@ class ResourceHandler:
             listing=call.verb in {"list", "watch"},
             protobuf=has_message(call.version.type),
         )
+
+
+def _needs_latest(request: Request, verb: str, seen: int) -> bool:
+    """Whether the answer must know what other servers on the same store have acknowledged."""
+    if verb not in {"get", "list", "watch"}:
+        return True
+    version = request.parameter("resourceVersion")
+    return not version or (version.isascii() and version.isdigit() and int(version) > seen)
 
 
 def _addressable(target: Target, *, namespaced: bool) -> bool:

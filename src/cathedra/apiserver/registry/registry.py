@@ -12,11 +12,14 @@ from typing import Any
 
 from cathedra.api.definition import ResourceDefinition
 from cathedra.api.scheme import GroupResource
-from cathedra.api.struct import decode, encode, replace
 from cathedra.apiserver.registry.entry import Entry
+from cathedra.apiserver.registry.layout import LogLayout, SharedLayout
+from cathedra.apiserver.registry.order import LogOrder, WriteConflict
+from cathedra.apiserver.registry.shared import SharedOrder
 from cathedra.apiserver.registry.table import Table
+from cathedra.apiserver.registry.tables import Tables
 from cathedra.apiserver.registry.watching import Change
-from cathedra.apiserver.storage.protocol import Record, Storage, StorageError, Write
+from cathedra.apiserver.storage.protocol import SharedStorage, Storage
 
 __all__ = ["Registry", "WriteConflict"]
 
@@ -24,22 +27,19 @@ Adapt = Callable[[ResourceDefinition[Any], Any], Any]
 """Makes an object of an earlier definition fit a new one."""
 
 
-class WriteConflict(Exception):
-    """Somebody else wrote the object since it was read: read it again and try once more."""
-
-
 class Registry:
     """The objects, and the one way to change them."""
 
-    def __init__(self, storage: Storage, definitions: Iterable[ResourceDefinition[Any]]) -> None:
-        self._storage = storage
-        self._tables: dict[GroupResource, Table] = {
-            d.group_resource: Table(d) for d in definitions if d.stored_as is None
-        }
-        self._assigned = 0
-        self._settled = 0
+    def __init__(self, storage: Storage | SharedStorage, definitions: Iterable[ResourceDefinition[Any]]) -> None:
+        self._order: LogOrder | SharedOrder
+        if isinstance(storage, SharedStorage):
+            layout = SharedLayout()
+            self._tables = Tables(definitions, layout)
+            self._order = SharedOrder(storage, self._tables, layout)
+        else:
+            self._tables = Tables(definitions, LogLayout())
+            self._order = LogOrder(storage, self._tables)
         self._pending: dict[tuple[Table, str], asyncio.Future[Entry]] = {}
-        self._unclaimed: dict[GroupResource, list[Record]] = {}
 
     async def load(self) -> None:
         """Read everything the store holds.
@@ -47,25 +47,25 @@ class Registry:
         Raises:
             StorageError: it cannot be read.
         """
-        snapshot = await self._storage.load()
-        self._assigned = self._settled = snapshot.revision
-        loaded: dict[GroupResource, dict[str, Entry]] = {}
-        for record in snapshot.records:
-            group, resource, key = _split_storage_key(record.key)
-            table = self._tables.get(GroupResource(group, resource))
-            if table is None:
-                self._unclaimed.setdefault(GroupResource(group, resource), []).append(record)
-                continue
-            loaded.setdefault(table.definition.group_resource, {})[key] = _entry(table.definition, record)
-        for group_resource, table in self._tables.items():
-            fresh = Table(table.definition, floor=snapshot.revision)
-            fresh.load(loaded.get(group_resource, {}))
-            self._tables[group_resource] = fresh
+        await self._order.load()
 
     @property
     def revision(self) -> int:
         """The revision of the last settled write."""
-        return self._settled
+        return self._order.revision
+
+    @property
+    def healthy(self) -> bool:
+        """Whether the store does its work."""
+        return self._order.healthy
+
+    async def catch_up(self) -> None:
+        """Wait until everything that any server on the same store acknowledged before this call can be read here.
+
+        Raises:
+            StatusError: 503 or 504, a shared store does not answer.
+        """
+        await self._order.catch_up()
 
     def table(self, resource: GroupResource) -> Table:
         """The objects of a resource.
@@ -73,7 +73,10 @@ class Registry:
         Raises:
             KeyError: it is not served.
         """
-        return self._tables[resource]
+        table = self._tables.get(resource)
+        if table is None:
+            raise KeyError(resource)
+        return table
 
     def find(self, resource: GroupResource, key: str) -> Any | None:
         """The object of that key, if the resource is served and the object is there."""
@@ -89,45 +92,41 @@ class Registry:
 
     def tables(self) -> Iterator[Table]:
         """All tables."""
-        return iter(self._tables.values())
+        return iter(self._tables)
 
     def add_table(self, definition: ResourceDefinition[Any], adapt: Adapt | None = None) -> Table:
-        """Serve one more resource; its history begins now. What the store held of it is there at once, as ``adapt``
-        makes it fit the definition."""
-        table = self._tables[definition.group_resource] = Table(definition, floor=self._settled)
-        entries: dict[str, Entry] = {}
-        for record in self._unclaimed.pop(definition.group_resource, ()):
-            entry = _entry(definition, record)
-            if adapt is not None:
-                entry = Entry(entry.key, adapt(definition, entry.object), entry.revision)
-            entries[entry.key] = entry
-        table.load(entries)
+        """Serve one more resource, with what the store holds of it already, as ``adapt`` makes it fit the definition;
+        its history begins now.
+
+        Raises:
+            StorageError: an object that the store holds of it cannot be read.
+        """
+        table = self._tables.add(definition, self._order.revision)
+        if adapt is not None:
+            table.load(_adapted(table, definition, adapt))
         return table
 
     def redefine_table(self, definition: ResourceDefinition[Any], adapt: Adapt) -> None:
         """Go on with another definition of a resource: its objects are adapted, its history begins anew, its watches
         end. No write on it may be under way."""
-        table = self._tables[definition.group_resource]
-        entries = {
-            entry.key: Entry(entry.key, adapt(definition, entry.object), entry.revision) for entry in table.entries()
-        }
-        table.redefine(definition, entries, self._settled)
+        table = self.table(definition.group_resource)
+        table.redefine(definition, _adapted(table, definition, adapt), self.revision)
 
     async def all_quiet(self, resource: GroupResource) -> None:
         """Wait until no write on any object of a resource is under way."""
         table = self._tables.get(resource)
-        while pending := [future for (one, _), future in self._pending.items() if one is table]:
+        while pending := [one for (of, _), one in self._pending.items() if of is table and not one.done()]:
             await asyncio.wait(pending)
 
     def remove_table(self, resource: GroupResource) -> None:
         """Stop serving a resource and end its watches."""
-        table = self._tables.pop(resource, None)
+        table = self._tables.remove(resource)
         if table is not None:
             table.close_watchers()
 
     async def quiet(self, table: Table, key: str) -> Entry | None:
         """The object of that key once no write on it is under way."""
-        while (pending := self._pending.get((table, key))) is not None:
+        while (pending := self._pending.get((table, key))) is not None and not pending.done():
             await asyncio.wait([pending])
         return table.get(key)
 
@@ -136,76 +135,51 @@ class Registry:
 
         Raises:
             WriteConflict: ``previous`` is no longer the latest state.
-            StorageError: the store failed; nothing changed.
+            StatusError: 500, 503 or 504, the store failed.
         """
         self._check(table, key, previous)
-        self._assigned += 1
-        revision = self._assigned
-        obj = replace(obj, metadata=replace(obj.metadata, resource_version=str(revision)))
-        entry = Entry(key, obj, revision)
-        body = encode(obj)
-        entry.keep_body(table.definition.type, body)
-        return await self._commit(table, Change(revision, entry, previous), body)
+        return await self._settle(table, key, self._order.put(table, key, previous, obj))
 
     async def remove(self, table: Table, previous: Entry, last: Any) -> Entry:
         """Remove an object whose last state is ``last``; the answer carries the revision of the removal.
 
         Raises:
             WriteConflict: ``previous`` is no longer the latest state.
-            StorageError: the store failed; nothing changed.
+            StatusError: 500, 503 or 504, the store failed.
         """
         self._check(table, previous.key, previous)
-        self._assigned += 1
-        revision = self._assigned
-        last = replace(last, metadata=replace(last.metadata, resource_version=str(revision)))
-        change = Change(revision, Entry(previous.key, last, revision), previous, deleted=True)
-        return await self._commit(table, change, None)
+        return await self._settle(table, previous.key, self._order.remove(table, previous, last))
 
     def close_watchers(self) -> None:
         """End every watch."""
-        for table in self._tables.values():
+        for table in self._tables:
             table.close_watchers()
 
     async def close(self) -> None:
         """End every watch, settle what is under way, let go of the store."""
         self.close_watchers()
-        await self._storage.close()
+        await self._order.close()
 
     def _check(self, table: Table, key: str, previous: Entry | None) -> None:
-        if table.get(key) is not previous or (table, key) in self._pending:
+        pending = self._pending.get((table, key))
+        if table.get(key) is not previous or (pending is not None and not pending.done()):
             raise WriteConflict(key)
 
-    async def _commit(self, table: Table, change: Change, body: bytes | None) -> Entry:
-        key = change.entry.key
-        done: asyncio.Future[Entry] = asyncio.get_running_loop().create_future()
-        self._pending[table, key] = done
+    async def _settle(self, table: Table, key: str, writing: asyncio.Future[Entry]) -> Entry:
+        if writing.done():
+            return writing.result()
+        self._pending[table, key] = writing
 
-        def settled(error: StorageError | None) -> None:
-            del self._pending[table, key]
-            if error is not None:
-                done.set_exception(error)
+        def ended(done: asyncio.Future[Entry]) -> None:
+            if self._pending.get((table, key)) is done:
+                del self._pending[table, key]
+            if not done.cancelled():
                 done.exception()  # a caller that was cancelled meanwhile asks no more
-                return
-            self._settled = change.revision
-            table.apply(change)
-            done.set_result(change.entry)
 
-        self._storage.commit(Write(_storage_key(table.definition, key), change.revision, body), settled)
+        writing.add_done_callback(ended)
         # The write goes on even if the caller is cancelled: it may be durable already.
-        return await asyncio.shield(done)
+        return await asyncio.shield(writing)
 
 
-def _entry(definition: ResourceDefinition[Any], record: Record) -> Entry:
-    _, _, key = _split_storage_key(record.key)
-    obj: Any = decode(definition.type, record.value)
-    obj = replace(obj, metadata=replace(obj.metadata, resource_version=str(record.revision)))
-    return Entry(key, obj, record.revision)
-
-
-def _storage_key(definition: ResourceDefinition[Any], key: str) -> str:
-    return f"/{definition.group}/{definition.plural}/{key}"
-
-
-def _split_storage_key(key: str) -> tuple[str, str, str]:
-    _, group, resource, rest = key.split("/", 3)
-    return group, resource, rest
+def _adapted(table: Table, definition: ResourceDefinition[Any], adapt: Adapt) -> dict[str, Entry]:
+    return {entry.key: Entry(entry.key, adapt(definition, entry.object), entry.revision) for entry in table.entries()}

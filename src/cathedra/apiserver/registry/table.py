@@ -98,13 +98,32 @@ class Table:
         self._history.append(change)
         if len(self._history) > self._history_limit:
             self._floor = self._history.popleft().revision
-        for observer in self._observers:
-            observer(change)
+        self._observed(change)
         self._broadcast(change)
 
     def observe(self, observer: Callable[[Change], None]) -> None:
         """Call ``observer`` with every settled write, before any watcher sees it; for the server's own indexes."""
         self._observers.append(observer)
+
+    def restart(self, entries: dict[str, Entry], revision: int) -> None:
+        """Take over a whole new state, whatever led to it: observers hear of every difference, watches end."""
+        for key, entry in self._entries.items():
+            if key not in entries:
+                self._observed(Change(revision, entry.at(revision), entry, deleted=True))
+        for key, entry in entries.items():
+            previous = self._entries.get(key)
+            if previous is None or previous.revision != entry.revision:
+                self._observed(Change(entry.revision, entry, previous))
+        self._history.clear()
+        self._floor = revision
+        self.load(entries)
+        self.close_watchers()
+
+    def forget(self, revision: int) -> None:
+        """Drop the history up to a revision: what starts before it is too old from now on."""
+        while self._history and self._history[0].revision <= revision:
+            self._history.popleft()
+        self._floor = max(self._floor, revision)
 
     def load(self, entries: dict[str, Entry]) -> None:
         """Take over what a store held; no events."""
@@ -152,6 +171,10 @@ class Table:
         for bucket in buckets:
             for watcher in tuple(bucket):
                 watcher.close()
+
+    def _observed(self, change: Change) -> None:
+        for observer in self._observers:
+            observer(change)
 
     def _bucket(self, selection: Selection) -> dict[Watcher, None]:
         indexed = _indexed_term(selection)

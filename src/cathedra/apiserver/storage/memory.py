@@ -13,6 +13,8 @@ __all__ = ["MemoryStorage"]
 class MemoryStorage:
     """Keeps nothing beyond the registry's own memory."""
 
+    healthy = True
+
     async def load(self) -> Snapshot:
         """An empty snapshot at revision 0."""
         return Snapshot(0, ())

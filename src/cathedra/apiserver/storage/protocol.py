@@ -1,25 +1,61 @@
-"""What the registry asks of a store: to load everything once, and to make each write durable in order.
+"""What the registry asks of a store. There are two kinds: a log of this process' own, and one that servers share.
 
-The registry keeps all objects in memory and orders all writes; a store only remembers. A write is acknowledged and
-shown to watchers after the store has settled it, never before.
+The registry keeps all objects in memory. Over a `Storage` it orders all writes itself and the store only remembers.
+Over a `SharedStorage` the store orders the writes of all servers and numbers them; the registry follows. Either way a
+write is acknowledged and shown to watchers after the store has settled it, never before.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
-__all__ = ["Record", "Settled", "Snapshot", "Storage", "StorageError", "Write"]
+__all__ = [
+    "HistoryLost",
+    "Progress",
+    "Record",
+    "Settled",
+    "SharedStorage",
+    "Snapshot",
+    "Storage",
+    "StorageError",
+    "StoreUnavailable",
+    "Superseded",
+    "Write",
+]
 
 
 class StorageError(Exception):
     """The store could not do its work; nothing of the failed write was kept."""
 
 
+class StoreUnavailable(StorageError):
+    """A shared store does not answer now; it may later.
+
+    ``unknown`` says that a write may have been kept all the same: its answer was lost.
+    """
+
+    def __init__(self, message: str, *, unknown: bool = False) -> None:
+        self.unknown = unknown
+        super().__init__(message)
+
+
+class Superseded(Exception):
+    """The object is no longer what the writer took it for; ``revision`` is that of a later state."""
+
+    def __init__(self, revision: int) -> None:
+        self.revision = revision
+        super().__init__(f"superseded at or before revision {revision}")
+
+
+class HistoryLost(Exception):
+    """Changes were compacted before they were read: only loading everything again helps."""
+
+
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One stored object: ``/group/resource/namespace/name``, the revision of its last write, its JSON."""
+    """One stored object: its key, the revision of its last write, its form in the store."""
 
     key: str
     revision: int
@@ -43,15 +79,28 @@ class Write:
     value: bytes | None
 
 
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Writes of any server, in order, and the revision up to which nothing is missing."""
+
+    revision: int
+    writes: tuple[Write, ...] = ()
+
+
 Settled = Callable[[StorageError | None], None]
 """Called on the event loop once a write is durable, or with the error that kept it from being so."""
 
 
 class Storage(Protocol):
-    """A durable log of writes."""
+    """A durable log of writes that one process orders."""
+
+    @property
+    def healthy(self) -> bool:
+        """Whether the last attempt to write succeeded."""
+        ...
 
     async def load(self) -> Snapshot:
-        """Everything that was ever settled.
+        """Everything that was ever settled; keys are ``/group/resource/namespace/name``.
 
         Raises:
             StorageError: the store cannot be read, is of another version, or is in use by another process.
@@ -64,4 +113,62 @@ class Storage(Protocol):
 
     async def close(self) -> None:
         """Settle what is under way and let go of files and connections."""
+        ...
+
+
+@runtime_checkable
+class SharedStorage(Protocol):
+    """A store that several servers write, and that orders their writes. Keys are those of Kubernetes in etcd, without
+    the prefix: ``pods/namespace/name``."""
+
+    @property
+    def healthy(self) -> bool:
+        """Whether the store answered when it was last asked."""
+        ...
+
+    async def load(self, compacted: Callable[[int], None]) -> Snapshot:
+        """Everything that is stored now; ``compacted`` is called whenever revisions before one have been forgotten.
+
+        Raises:
+            StorageError: the store cannot be read.
+        """
+        ...
+
+    async def write(self, key: str, value: bytes | None, *, expected: int) -> int:
+        """Write (None: remove) if the last write of ``key`` has the revision ``expected`` (0: there is none); the
+        revision of this write.
+
+        Raises:
+            Superseded: it has another; nothing changed.
+            StoreUnavailable: no answer.
+            StorageError: the store refused; nothing changed.
+        """
+        ...
+
+    async def latest(self) -> int:
+        """A revision at or after every write that was acknowledged to anybody before this call.
+
+        Raises:
+            StoreUnavailable: no answer.
+        """
+        ...
+
+    async def nudge(self) -> None:
+        """Make the followers hear of a revision at or after the latest.
+
+        Raises:
+            StoreUnavailable: no answer.
+        """
+        ...
+
+    def follow(self, after: int) -> AsyncGenerator[Progress, None]:
+        """All writes after a revision, without end; lost connections are made again.
+
+        Raises:
+            HistoryLost: they are not all there any more.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Let go of connections."""
         ...

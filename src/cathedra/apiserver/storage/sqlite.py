@@ -40,6 +40,12 @@ class SQLiteStorage:
         self._queue: queue.SimpleQueue[_Item | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._healthy = True
+
+    @property
+    def healthy(self) -> bool:
+        """Whether the last transaction could be committed."""
+        return self._healthy
 
     async def load(self) -> Snapshot:
         """Open the file and read it.
@@ -50,16 +56,13 @@ class SQLiteStorage:
         self._loop = asyncio.get_running_loop()
         try:
             connection = self._open()
-            found = dict(connection.execute("select name, value from meta"))
-            if found.setdefault("format", FORMAT) != FORMAT:
-                raise StorageError(
-                    f"{self._path} has format {found['format']}, this version of Cathedra reads format {FORMAT}: "
-                    "use another data directory"
-                )
-            connection.execute("insert or ignore into meta (name, value) values ('format', ?)", (FORMAT,))
-            connection.commit()
         except sqlite3.Error as error:
-            raise StorageError(f"{self._path} cannot be opened: {error}") from error
+            raise StorageError(_why_not_opened(self._path, error)) from error
+        try:
+            found = self._check(connection)
+        except StorageError:
+            connection.close()
+            raise
         self._thread = threading.Thread(target=self._write_all, args=(connection,), name="sqlite writer", daemon=True)
         snapshot = Snapshot(found.get("revision", 0), list(_records(connection)))
         self._thread.start()
@@ -80,12 +83,30 @@ class SQLiteStorage:
     def _open(self) -> sqlite3.Connection:
         self._path.parent.mkdir(parents=True, exist_ok=True)
         connection = sqlite3.connect(self._path, check_same_thread=False, isolation_level=None, timeout=1.0)
-        connection.execute("pragma locking_mode=exclusive")
-        connection.execute("pragma journal_mode=wal")
-        connection.execute("pragma synchronous=full")
-        connection.execute("pragma wal_autocheckpoint=4000")
-        connection.executescript(_SCHEMA)
+        try:
+            connection.execute("pragma locking_mode=exclusive")
+            connection.execute("pragma journal_mode=wal")
+            connection.execute("pragma synchronous=full")
+            connection.execute("pragma wal_autocheckpoint=4000")
+            connection.executescript(_SCHEMA)
+        except sqlite3.Error:
+            connection.close()
+            raise
         return connection
+
+    def _check(self, connection: sqlite3.Connection) -> dict[str, int]:
+        """What the file says of itself, if it is one of ours."""
+        try:
+            found: dict[str, int] = dict(connection.execute("select name, value from meta"))
+            if found.setdefault("format", FORMAT) != FORMAT:
+                raise StorageError(
+                    f"{self._path} has format {found['format']}, this version of Cathedra reads format {FORMAT}: "
+                    "use another data directory, or the version that wrote it"
+                )
+            connection.execute("insert or ignore into meta (name, value) values ('format', ?)", (FORMAT,))
+        except sqlite3.Error as error:
+            raise StorageError(f"{self._path} is a database, but none of Cathedra's: {error}") from error
+        return found
 
     def _write_all(self, connection: sqlite3.Connection) -> None:
         """The writer thread: one transaction for everything that waits."""
@@ -108,12 +129,22 @@ class SQLiteStorage:
 
     def _settle(self, batch: list[_Item], error: StorageError | None) -> None:
         def on_loop() -> None:
+            self._healthy = error is None
             for _, settled in batch:
                 settled(error)
 
         assert self._loop is not None
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(on_loop)
+
+
+def _why_not_opened(path: Path, error: sqlite3.Error) -> str:
+    code = getattr(error, "sqlite_errorcode", None)
+    if code == sqlite3.SQLITE_BUSY:
+        return f"{path} is in use by another process: stop it first, or use another data directory"
+    if code == sqlite3.SQLITE_NOTADB:
+        return f"{path} is no database of Cathedra's, or is damaged: use another data directory"
+    return f"{path} cannot be opened: {error}"
 
 
 def _commit(connection: sqlite3.Connection, writes: list[Write]) -> StorageError | None:

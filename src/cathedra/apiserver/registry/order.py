@@ -1,0 +1,89 @@
+"""The order of writes when this process makes it: a counter, and a log that settles them one after the other."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from cathedra.api.status import internal_error
+from cathedra.api.struct import encode, replace
+from cathedra.apiserver.registry.entry import Entry
+from cathedra.apiserver.registry.table import Table
+from cathedra.apiserver.registry.tables import Tables
+from cathedra.apiserver.registry.watching import Change
+from cathedra.apiserver.storage.protocol import Storage, StorageError, Write
+
+__all__ = ["LogOrder", "WriteConflict"]
+
+
+class WriteConflict(Exception):
+    """Somebody else wrote the object since it was read: read it again and try once more."""
+
+
+class LogOrder:
+    """Writes of one process, numbered here. Writes that fail end with a StatusError (500) and change nothing."""
+
+    def __init__(self, storage: Storage, tables: Tables) -> None:
+        self._storage = storage
+        self._tables = tables
+        self._assigned = 0
+        self._settled = 0
+
+    @property
+    def revision(self) -> int:
+        """The revision of the last settled write."""
+        return self._settled
+
+    @property
+    def healthy(self) -> bool:
+        """Whether the store takes writes."""
+        return self._storage.healthy
+
+    async def load(self) -> None:
+        """Read everything that was settled.
+
+        Raises:
+            StorageError: it cannot be read.
+        """
+        snapshot = await self._storage.load()
+        self._assigned = self._settled = snapshot.revision
+        self._tables.load(snapshot)
+
+    async def catch_up(self) -> None:
+        """Nobody else writes: what was acknowledged is here."""
+
+    def put(self, table: Table, key: str, previous: Entry | None, obj: Any) -> asyncio.Future[Entry]:
+        """Settle a new state."""
+        self._assigned += 1
+        revision = self._assigned
+        obj = replace(obj, metadata=replace(obj.metadata, resource_version=str(revision)))
+        entry = Entry(key, obj, revision)
+        body = encode(obj)
+        entry.keep_body(table.definition.type, body)
+        return self._commit(table, Change(revision, entry, previous), body)
+
+    def remove(self, table: Table, previous: Entry, last: Any) -> asyncio.Future[Entry]:
+        """Settle a removal."""
+        self._assigned += 1
+        revision = self._assigned
+        last = replace(last, metadata=replace(last.metadata, resource_version=str(revision)))
+        return self._commit(table, Change(revision, Entry(previous.key, last, revision), previous, deleted=True), None)
+
+    async def close(self) -> None:
+        """Settle what is under way and let go of the store."""
+        await self._storage.close()
+
+    def _commit(self, table: Table, change: Change, body: bytes | None) -> asyncio.Future[Entry]:
+        done: asyncio.Future[Entry] = asyncio.get_running_loop().create_future()
+
+        def settled(error: StorageError | None) -> None:
+            if error is not None:
+                done.set_exception(internal_error(str(error)))
+                return
+            self._settled = change.revision
+            table.apply(change)
+            done.set_result(change.entry)
+
+        key = self._tables.storage_key(table, change.entry.key)
+        self._storage.commit(Write(key, change.revision, body), settled)
+        return done

@@ -1,0 +1,114 @@
+"""The tables of all resources, found by resource or by the key under which a store keeps an object.
+
+Records of resources that nobody serves (yet) are kept aside: the definition of a custom resource is itself an object,
+so its resource begins to be served after the store has been read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from cathedra.api.definition import ResourceDefinition
+from cathedra.api.scheme import GroupResource
+from cathedra.apiserver.registry.entry import Entry
+from cathedra.apiserver.registry.layout import Layout
+from cathedra.apiserver.registry.table import Table
+from cathedra.apiserver.storage.protocol import Record, Snapshot
+
+__all__ = ["Tables"]
+
+
+class Tables:
+    """Every table, and what belongs to none."""
+
+    def __init__(self, definitions: Iterable[ResourceDefinition[Any]], layout: Layout) -> None:
+        self._layout = layout
+        self._tables: dict[GroupResource, Table] = {}
+        self._by_prefix: dict[str, Table] = {}
+        self._unclaimed: dict[str, Record] = {}
+        for definition in definitions:
+            if definition.stored_as is None:
+                self._enter(Table(definition))
+
+    def __iter__(self) -> Iterator[Table]:
+        return iter(self._tables.values())
+
+    def get(self, resource: GroupResource) -> Table | None:
+        """The table of a resource, if it is served."""
+        return self._tables.get(resource)
+
+    def add(self, definition: ResourceDefinition[Any], floor: int) -> Table:
+        """Serve one more resource, with what the store already holds of it; its history begins at ``floor``.
+
+        Raises:
+            StorageError: an object that the store holds of it cannot be read.
+        """
+        table = Table(definition, floor=floor)
+        prefix = f"{self._layout.prefix(definition)}/"
+        claimed = [record for key, record in self._unclaimed.items() if key.startswith(prefix)]
+        table.load({record.key.removeprefix(prefix): self.entry(table, record) for record in claimed})
+        for record in claimed:
+            del self._unclaimed[record.key]
+        self._enter(table)
+        return table
+
+    def remove(self, resource: GroupResource) -> Table | None:
+        """Stop serving a resource."""
+        table = self._tables.pop(resource, None)
+        if table is not None:
+            del self._by_prefix[self._layout.prefix(table.definition)]
+        return table
+
+    def load(self, snapshot: Snapshot) -> None:
+        """Make the tables hold what the snapshot holds, and nothing else.
+
+        Raises:
+            StorageError: an object cannot be read; nothing changed.
+        """
+        loaded: dict[GroupResource, dict[str, Entry]] = {}
+        unclaimed: dict[str, Record] = {}
+        for record in snapshot.records:
+            found = self.locate(record.key)
+            if found is None:
+                unclaimed[record.key] = record
+                continue
+            entry = self.entry(found[0], record)
+            loaded.setdefault(found[0].definition.group_resource, {})[entry.key] = entry
+        self._unclaimed = unclaimed
+        for resource, table in self._tables.items():
+            table.restart(loaded.get(resource, {}), snapshot.revision)
+
+    def locate(self, storage_key: str) -> tuple[Table, str] | None:
+        """The table that a stored key belongs to, and the key within it."""
+        end = storage_key.find("/", 1)
+        while end > 0:
+            table = self._by_prefix.get(storage_key[:end])
+            if table is not None:
+                return table, storage_key[end + 1 :]
+            end = storage_key.find("/", end + 1)
+        return None
+
+    def storage_key(self, table: Table, key: str) -> str:
+        """Under which a store keeps an object of a table."""
+        return f"{self._layout.prefix(table.definition)}/{key}"
+
+    def entry(self, table: Table, record: Record) -> Entry:
+        """A record's object as the table holds it.
+
+        Raises:
+            StorageError: it cannot be read.
+        """
+        key = record.key.removeprefix(f"{self._layout.prefix(table.definition)}/")
+        return Entry(key, self._layout.read(table.definition, record), record.revision)
+
+    def set_aside(self, key: str, record: Record | None) -> None:
+        """Keep what no table claims, or forget it (None)."""
+        if record is None:
+            self._unclaimed.pop(key, None)
+        else:
+            self._unclaimed[key] = record
+
+    def _enter(self, table: Table) -> None:
+        self._tables[table.definition.group_resource] = table
+        self._by_prefix[self._layout.prefix(table.definition)] = table

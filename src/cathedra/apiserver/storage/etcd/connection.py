@@ -1,0 +1,140 @@
+"""Calls to etcd: one endpoint at a time, the next one when it does not answer.
+
+A call that cannot be made is tried again for a moment, so that a restart of etcd or a change of its leader passes
+unnoticed; then the caller gets to know whether it may have been carried out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, TypeVar
+
+import grpc
+import grpc.aio
+
+from cathedra._proto import etcd_pb2_grpc
+from cathedra.apiserver.storage.etcd.address import EtcdAddress
+from cathedra.apiserver.storage.protocol import StorageError, StoreUnavailable
+from cathedra.clock import Clock
+
+__all__ = ["Connection", "Stubs"]
+
+T = TypeVar("T")
+
+LOG: Final = logging.getLogger(__name__)
+CALL_SECONDS: Final = 5.0
+"""How long etcd may take for one call."""
+TRY_SECONDS: Final = 2.0
+"""How long a call that finds no endpoint is tried again."""
+_PAUSE_SECONDS: Final = 0.1
+_CHANNEL_OPTIONS: Final = (
+    ("grpc.max_receive_message_length", -1),
+    ("grpc.max_send_message_length", -1),
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.min_reconnect_backoff_ms", 3000),
+    ("grpc.max_reconnect_backoff_ms", 1000),
+    ("grpc.keepalive_time_ms", 20_000),
+    ("grpc.keepalive_timeout_ms", 10_000),
+)
+_NOT_NOW: Final = (grpc.StatusCode.UNAVAILABLE,)
+_LOST: Final = (grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.CANCELLED, grpc.StatusCode.UNKNOWN)
+
+
+class Stubs:
+    """The services of one endpoint."""
+
+    def __init__(self, channel: grpc.aio.Channel) -> None:
+        self.kv: Any = etcd_pb2_grpc.KVStub(channel)
+        self.watch: Any = etcd_pb2_grpc.WatchStub(channel)
+        self.maintenance: Any = etcd_pb2_grpc.MaintenanceStub(channel)
+
+
+class Connection:
+    """Channels to the endpoints of one etcd cluster."""
+
+    def __init__(self, address: EtcdAddress, clock: Clock) -> None:
+        self.healthy = True
+        self._address = address
+        self._clock = clock
+        self._current = 0
+        self._channels: dict[str, tuple[grpc.aio.Channel, Stubs]] = {}
+
+    @property
+    def endpoint(self) -> str:
+        """The endpoint that is asked now."""
+        return self._address.endpoints[self._current]
+
+    @property
+    def stubs(self) -> Stubs:
+        """Its services."""
+        found = self._channels.get(self.endpoint)
+        if found is None:
+            channel = self._channel(self.endpoint)
+            found = self._channels[self.endpoint] = (channel, Stubs(channel))
+        return found[1]
+
+    def failed(self, error: grpc.aio.AioRpcError) -> None:
+        """Note that the endpoint does not answer, and go on with the next."""
+        if self.healthy:
+            LOG.warning("etcd at %s does not answer: %s", self.endpoint, error.details())
+        self.healthy = False
+        self._current = (self._current + 1) % len(self._address.endpoints)
+
+    async def call(self, make: Callable[[Stubs], Awaitable[T]]) -> T:
+        """The answer to what ``make`` asks; asked again while no endpoint can be reached.
+
+        Raises:
+            StoreUnavailable: no answer; ``unknown`` if the request may have been carried out.
+            StorageError: etcd refused.
+        """
+        unknown = False
+        until = self._clock.monotonic() + TRY_SECONDS
+        while True:
+            try:
+                async with asyncio.timeout(CALL_SECONDS):
+                    answer = await make(self.stubs)
+            except TimeoutError:
+                self.healthy = False
+                raise StoreUnavailable(
+                    f"etcd at {self.endpoint} gave no answer in {CALL_SECONDS:g} s", unknown=True
+                ) from None
+            except grpc.aio.AioRpcError as error:
+                if error.code() in _LOST:
+                    raise StoreUnavailable(f"etcd at {self.endpoint}: {error.details()}", unknown=True) from error
+                if error.code() not in _NOT_NOW:
+                    raise StorageError(f"etcd at {self.endpoint}: {error.details()}") from error
+                unknown = unknown or not _never_sent(error)
+                self.failed(error)
+                if self._clock.monotonic() >= until:
+                    where = ", ".join(self._address.endpoints)
+                    raise StoreUnavailable(
+                        f"etcd at {where} cannot be reached: {error.details()}", unknown=unknown
+                    ) from error
+                await self._clock.sleep(_PAUSE_SECONDS)
+            else:
+                self.healthy = True
+                return answer
+
+    async def close(self) -> None:
+        """Close all channels."""
+        channels, self._channels = self._channels, {}
+        for channel, _ in channels.values():
+            await channel.close(None)
+
+    def _channel(self, endpoint: str) -> grpc.aio.Channel:
+        address = self._address
+        if not address.tls:
+            return grpc.aio.insecure_channel(endpoint, options=_CHANNEL_OPTIONS)
+        credentials = grpc.ssl_channel_credentials(
+            root_certificates=address.ca_file.read_bytes() if address.ca_file else None,
+            private_key=address.key_file.read_bytes() if address.key_file else None,
+            certificate_chain=address.certificate_file.read_bytes() if address.certificate_file else None,
+        )
+        return grpc.aio.secure_channel(endpoint, credentials, options=_CHANNEL_OPTIONS)
+
+
+def _never_sent(error: grpc.aio.AioRpcError) -> bool:
+    """Whether no connection could be made at all, so that nothing can have been carried out."""
+    return "failed to connect" in (error.details() or "").lower()

@@ -1,0 +1,180 @@
+"""Objects in etcd, under the keys that Kubernetes uses, written by as many API servers as there are.
+
+A write is one transaction that compares the revision of the last write. What all servers wrote comes back on one watch
+of the whole prefix. etcd numbers the writes: its revisions are the objects' resource versions.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncGenerator, Callable
+from typing import Any, Final
+
+import grpc.aio
+
+from cathedra._proto import etcd_pb2 as pb
+from cathedra.apiserver.storage.etcd.address import EtcdAddress
+from cathedra.apiserver.storage.etcd.compaction import INTERVAL_SECONDS, Compactor
+from cathedra.apiserver.storage.etcd.connection import Connection
+from cathedra.apiserver.storage.protocol import HistoryLost, Progress, Record, Snapshot, Superseded, Write
+from cathedra.clock import Clock
+
+__all__ = ["EtcdStorage"]
+
+LOG: Final = logging.getLogger(__name__)
+_PAGE: Final = 1000
+_FIRST_PAUSE: Final = 0.1
+_LONGEST_PAUSE: Final = 2.0
+_NUDGE: Final = "cathedra.dev/nudge"
+"""A key that means nothing: writing it makes every watch hear of the revision of that write."""
+
+
+class EtcdStorage:
+    """A `SharedStorage` in etcd v3."""
+
+    def __init__(self, address: EtcdAddress, *, clock: Clock, compaction_interval: float = INTERVAL_SECONDS) -> None:
+        self._prefix = f"{address.prefix}/"
+        self._clock = clock
+        self._interval = compaction_interval
+        self._connection = Connection(address, clock)
+        self._compaction: asyncio.Task[None] | None = None
+
+    @property
+    def healthy(self) -> bool:
+        """Whether etcd answered when it was last asked."""
+        return self._connection.healthy
+
+    async def load(self, compacted: Callable[[int], None]) -> Snapshot:
+        """All objects at one revision, read page by page.
+
+        Raises:
+            StorageError: etcd does not answer, or refuses.
+        """
+        if self._compaction is None:
+            compactor = Compactor(self._connection, self._clock, compacted, self._interval)
+            self._compaction = asyncio.create_task(compactor.run(), name="etcd compaction")
+        records: list[Record] = []
+        start, revision = self._prefix.encode(), 0
+        while True:
+            request = pb.RangeRequest(key=start, range_end=self._end, limit=_PAGE, revision=revision)
+            answer = await self._range(request)
+            revision = revision or answer.header.revision
+            records += [Record(self._name(kv.key), kv.mod_revision, kv.value) for kv in answer.kvs]
+            if not answer.more:
+                return Snapshot(revision, records)
+            start = answer.kvs[-1].key + b"\0"
+
+    async def write(self, key: str, value: bytes | None, *, expected: int) -> int:
+        """One transaction. If its answer was lost and it is asked again, its own effect is recognised.
+
+        Raises:
+            Superseded: somebody else wrote the object.
+            StoreUnavailable: no answer.
+            StorageError: etcd refused, as when it is full.
+        """
+        full = self._key(key)
+        change = (
+            pb.RequestOp(request_delete_range=pb.DeleteRangeRequest(key=full))
+            if value is None
+            else pb.RequestOp(request_put=pb.PutRequest(key=full, value=value))
+        )
+        request = pb.TxnRequest(
+            compare=[pb.Compare(result="EQUAL", target="MOD", key=full, mod_revision=expected)],
+            success=[change],
+            failure=[pb.RequestOp(request_range=pb.RangeRequest(key=full))],
+        )
+        asked = 0
+
+        def ask(stubs: Any) -> Any:
+            nonlocal asked
+            asked += 1
+            return stubs.kv.Txn(request)
+
+        answer = await self._connection.call(ask)
+        revision: int = answer.header.revision
+        if answer.succeeded:
+            return revision
+        found = answer.responses[0].response_range.kvs
+        if asked > 1 and (found[0].value if found else None) == value:
+            return int(found[0].mod_revision) if found else revision
+        raise Superseded(int(found[0].mod_revision) if found else revision)
+
+    async def latest(self) -> int:
+        """The revision of a linearizable read that reads nothing."""
+        request = pb.RangeRequest(key=self._key(_NUDGE), count_only=True)
+        return int((await self._range(request)).header.revision)
+
+    async def nudge(self) -> None:
+        """Write a key that means nothing.
+
+        A request for progress would do the same without a write, but up to etcd 3.4.24 and 3.5.7 its answer may
+        overtake events.
+        """
+        request = pb.TxnRequest(success=[pb.RequestOp(request_put=pb.PutRequest(key=self._key(_NUDGE)))])
+        await self._connection.call(lambda stubs: stubs.kv.Txn(request))
+
+    async def follow(self, after: int) -> AsyncGenerator[Progress, None]:
+        """The watch of the whole prefix; made again from where it broke.
+
+        Raises:
+            HistoryLost: etcd has compacted what comes next.
+        """
+        pause = _FIRST_PAUSE
+        while True:
+            stream = self._connection.stubs.watch.Watch()
+            try:
+                await stream.write(self._watch_request(after + 1))
+                async for answer in stream:
+                    self._connection.healthy = True
+                    pause = _FIRST_PAUSE
+                    if answer.canceled:
+                        if answer.compact_revision:
+                            raise HistoryLost(f"etcd has compacted the revisions up to {answer.compact_revision}")
+                        LOG.warning("etcd ended the watch: %s", answer.cancel_reason)
+                        break
+                    if answer.created:
+                        continue
+                    writes = tuple(self._written(event) for event in answer.events)
+                    after = max(after, writes[-1].revision if writes else answer.header.revision)
+                    yield Progress(after, writes)
+            except grpc.aio.AioRpcError as error:
+                self._connection.failed(error)
+            finally:
+                stream.cancel()
+            await self._clock.sleep(pause)
+            pause = min(pause * 2, _LONGEST_PAUSE)
+
+    async def close(self) -> None:
+        """End compaction and close the connections."""
+        if self._compaction is not None:
+            self._compaction.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._compaction
+            self._compaction = None
+        await self._connection.close()
+
+    async def _range(self, request: pb.RangeRequest) -> Any:
+        return await self._connection.call(lambda stubs: stubs.kv.Range(request))
+
+    @property
+    def _end(self) -> bytes:
+        """The first key after the prefix."""
+        return self._prefix[:-1].encode() + bytes((ord("/") + 1,))
+
+    def _key(self, name: str) -> bytes:
+        return f"{self._prefix}{name}".encode()
+
+    def _name(self, key: bytes) -> str:
+        return key.decode("utf-8", "replace").removeprefix(self._prefix)
+
+    def _watch_request(self, start: int) -> pb.WatchRequest:
+        create = pb.WatchCreateRequest(
+            key=self._prefix.encode(), range_end=self._end, start_revision=start, progress_notify=True
+        )
+        return pb.WatchRequest(create_request=create)
+
+    def _written(self, event: Any) -> Write:
+        removed = event.type == pb.Event.DELETE
+        return Write(self._name(event.kv.key), event.kv.mod_revision, None if removed else event.kv.value)

@@ -1,0 +1,81 @@
+"""A real etcd on free loopback ports, started, killed and started again at will."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+__all__ = ["Etcd", "running_etcd"]
+
+START_SECONDS = 15.0
+
+
+def free_port() -> int:
+    """A port that nobody listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+class Etcd:
+    """One member, alone."""
+
+    def __init__(self, data: Path, *options: str, scheme: str = "http") -> None:
+        self.port = free_port()
+        peer = f"http://127.0.0.1:{free_port()}"
+        client = f"{scheme}://127.0.0.1:{self.port}"
+        self._log = data.with_suffix(".log")
+        self._command = [
+            *("etcd", "--data-dir", str(data), "--log-level", "error", "--name", "default"),
+            *("--listen-client-urls", client, "--advertise-client-urls", client),
+            *("--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer),
+            *("--initial-cluster", f"default={peer}"),
+            *options,
+        ]
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        """What ``--store`` takes."""
+        return f"etcd://127.0.0.1:{self.port}"
+
+    def start(self) -> None:
+        """Start it and wait until it takes connections."""
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(self._command, stdout=log, stderr=log)
+        until = time.monotonic() + START_SECONDS
+        while time.monotonic() < until:
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port), 0.2):
+                return
+            assert self._process.poll() is None, self._log.read_text()
+            time.sleep(0.02)
+        raise TimeoutError("etcd does not listen")
+
+    def kill(self, number: int = signal.SIGKILL) -> None:
+        """End it, by default without a warning."""
+        if self._process is not None:
+            self._process.send_signal(number)
+            self._process.wait(10)
+            self._process = None
+
+
+@contextlib.contextmanager
+def running_etcd(data: Path, *options: str, scheme: str = "http") -> Iterator[Etcd]:
+    """An etcd that ends with the block; the test is skipped where there is none to start."""
+    if shutil.which("etcd") is None:
+        pytest.skip("needs the etcd binary")
+    etcd = Etcd(data, *options, scheme=scheme)
+    etcd.start()
+    try:
+        yield etcd
+    finally:
+        etcd.kill()
