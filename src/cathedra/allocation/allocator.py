@@ -28,8 +28,9 @@ from cathedra.allocation.search.problem import (
     Solution,
     expand,
 )
-from cathedra.allocation.search.requests import ClaimPlan, ClassLookup, plan_claims
+from cathedra.allocation.search.requests import ClaimPlan, ClassLookup, plan_claims, question_of
 from cathedra.allocation.search.result import write_results
+from cathedra.allocation.search.straight import straight
 from cathedra.allocation.search.tables import Tables, bases
 from cathedra.allocation.standings import Standing, Standings
 from cathedra.allocation.supply.inventory import InventorySnapshot
@@ -71,7 +72,9 @@ class Allocator:
 
         Problems of the claims are raised by `PreparedRequests.on`, where Kubernetes would report them.
         """
-        questions: Questions = self.inventory.memo.setdefault("questions", Questions())
+        questions: Questions | None = self.inventory.memo.get("questions")
+        if questions is None:
+            questions = self.inventory.memo["questions"] = Questions()
         return PreparedRequests(self, plan_claims(claims, self.classes, questions, self.features))
 
     def allocate(self, node: core_v1.Node, claims: Sequence[ResourceClaim]) -> Allocation | Refusal:
@@ -102,7 +105,7 @@ class PreparedRequests:
         self._tables = Tables(plans, allocator.features, allocator.inventory.interner)
         self._views = NodeViews(allocator.inventory, allocator.features)
         self._standings = Standings.of(allocator.inventory, allocator.features, self._tables.sight)
-        self._answers: dict[Standing, SharedAnswer] = {}
+        self._answers: dict[Standing, SharedAnswer] = self._standings.answers(question_of(plans))
 
     def on(self, node: core_v1.Node) -> Allocation | Refusal:
         """The answer of ``node``.
@@ -115,7 +118,7 @@ class PreparedRequests:
         view = self._views.of(node)
         standing = self._standings.standing(node, view, allocator.ledger)
         answer = self._answers.get(standing)
-        if answer is None or answer.node_error:
+        if answer is None or answer.node_error or answer.stopped is not None:
             answer = self._answers[standing] = self._solve(node, view, standing.states)
         name = node.metadata.name
         if answer.solution is None:
@@ -138,12 +141,13 @@ class PreparedRequests:
         rows = self._standings.rows(nodes, allocator.inventory, allocator.ledger)
         answers = self._answers
         for standing in dict.fromkeys(rows):
-            if standing in answers:
+            known = answers.get(standing)
+            if known is not None and known.stopped is None:
                 continue
             try:
                 answers[standing] = self._solve(standing.node, standing.view, standing.states)
             except NodeError:
-                answers[standing] = SharedAnswer([], None, node_error=True)
+                answers[standing] = SharedAnswer(None, node_error=True)
             except FatalError:
                 # The text must name a device of a node that was asked for.
                 self.on(nodes[rows.index(standing)])
@@ -154,26 +158,36 @@ class PreparedRequests:
         assert answer.solution is not None
         allocator = self.allocator
         return write_results(
-            self.plans, answer.requests, answer.solution, view.devices, name, allocator.features, allocator.new_share_id
+            self.plans,
+            self._tables.options,
+            answer.solution,
+            view.devices,
+            name,
+            allocator.features,
+            allocator.new_share_id,
         )
 
     def _solve(self, node: core_v1.Node, view: NodeView, states: tuple[PoolState, ...]) -> SharedAnswer:
-        allocator = self.allocator
-        problem = Problem(self.plans, node, view, states, allocator.features)
+        problem = Problem(self.plans, node, view, states, self.allocator.features)
         expand(problem)
-        meter = Meter(allocator.budget)
-        with _deep_enough(problem):
-            try:
-                return SharedAnswer(problem.requests, self._search(problem, meter))
-            except BudgetExceeded as stop:
-                return SharedAnswer(problem.requests, None, stop.states)
+        try:
+            return SharedAnswer(self._search(problem, Meter(self.allocator.budget)))
+        except BudgetExceeded as stop:
+            return SharedAnswer(None, stop.states)
 
     def _search(self, problem: Problem, meter: Meter) -> Solution | None:
+        meter.step()
         behaviour = problem.features.behaviour
-        if behaviour.releases_everything and not behaviour.unknown_value_may_come_first:
-            return FastSearch(problem, bases(self._tables, problem), meter).run()
-        # The faults of older releases show in the walk alone.
-        return PlainSearch(problem, meter).run()
+        if not behaviour.releases_everything or behaviour.unknown_value_may_come_first:
+            # The faults of older releases show in the walk alone.
+            with _deep_enough(problem):
+                return PlainSearch(problem, meter).run()
+        found = bases(self._tables, problem)
+        decided, solution = straight(problem, found)
+        if decided:
+            return solution
+        with _deep_enough(problem):
+            return FastSearch(problem, found, meter).run()
 
     def _explain(self, node: core_v1.Node, view: NodeView) -> Explanation:
         allocator = self.allocator

@@ -12,7 +12,7 @@ import msgspec
 
 from cathedra.allocation.errors import NodeError
 from cathedra.allocation.refusal import Refusal
-from cathedra.allocation.search.problem import RequestOnNode, Solution
+from cathedra.allocation.search.problem import Solution
 from cathedra.api.core import core_v1
 from cathedra.api.resource import AllocationResult
 
@@ -48,9 +48,8 @@ class Allocation:
 
 
 class SharedAnswer(msgspec.Struct, frozen=True, eq=False):
-    """What all nodes of one standing answer; devices are given by position."""
+    """What all nodes of one standing answer to all claims that ask for the same; devices are given by position."""
 
-    requests: list[list[RequestOnNode]]
     solution: Solution | None
     stopped: int | None = None
     node_error: bool = False

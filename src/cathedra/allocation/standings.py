@@ -38,6 +38,7 @@ class Standings:
     """The standings of the nodes in a list, as claims with one sight see them."""
 
     __slots__ = (
+        "_answers",
         "_extents",
         "_features",
         "_finders",
@@ -60,6 +61,7 @@ class Standings:
         self._inventory: InventorySnapshot | None = None
         self._ledger: LedgerSnapshot | None = None
         self._interned: dict[Any, Standing] = {}
+        self._answers: dict[object, dict[Standing, Any]] = {}
         self._rows: list[Standing] = []
         self._views: list[NodeView] = []
         self._rows_of_node: dict[str, list[int]] = {}
@@ -109,8 +111,21 @@ class Standings:
         if known is None:
             if len(self._interned) >= _STANDINGS:
                 self._interned.clear()
+                self._answers.clear()
             known = self._interned[key] = Standing(node, view, states)
         return known
+
+    def answers(self, asked: object) -> dict[Standing, Any]:
+        """A memo of answers to claims that ask for the same, whatever their names; a new one if ``asked`` is None."""
+        if asked is None:
+            return {}
+        found = self._answers.pop(asked, None)
+        if found is None:
+            if len(self._answers) >= _QUESTIONS:
+                del self._answers[next(iter(self._answers))]
+            found = {}
+        self._answers[asked] = found
+        return found
 
     # --- following
 
@@ -223,6 +238,8 @@ class Standings:
 
 _KEPT: Final = 16
 """How many different sights are kept up to date; the least recently used is dropped."""
+_QUESTIONS: Final = 64
+"""The answers to so many sorts of pods are remembered; the least recently asked is dropped."""
 _STANDINGS: Final = 50_000
 """So many standings are remembered at most."""
 _FEW: Final = 8

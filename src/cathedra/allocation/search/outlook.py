@@ -7,10 +7,10 @@ lies behind.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 from cathedra.allocation.search.candidates import Candidates
+from cathedra.allocation.search.masks import bits, mask_of
 from cathedra.allocation.search.problem import Choice, RequestOnNode
 from cathedra.allocation.search.requests import CLAIM_LIMIT, Option
 from cathedra.allocation.search.state import State
@@ -53,7 +53,7 @@ class Outlook:
                     option = self._requests[index][number].choices[0].option
                     if first & ~self._candidates.untied(option, state):
                         return False
-                    return matchable(units if option.admin else [*units, *_each(first & ~shareable)])
+                    return matchable(units if option.admin else [*units, *bits(first & ~shareable)])
                 reach, count = self._reach(self._requests[index][number], state)
                 if count < 0:
                     return False
@@ -129,7 +129,7 @@ class Outlook:
         choice = current.choices[0]
         if current.alternatives or choice.devices is None:
             return 0
-        return sum(1 << position for position in choice.devices[: self._harmless(choice)])
+        return mask_of(choice.devices[: self._harmless(choice)])
 
     def _reach(self, request: RequestOnNode, state: State) -> tuple[int | None, int]:
         """Union of candidates and the smallest count; -1 if no choice has enough, None if it does not compete."""
@@ -139,7 +139,7 @@ class Outlook:
         for choice in request.choices:
             left = self._candidates.of(choice.option, state)
             if choice.devices is not None:
-                wanted = sum(1 << position for position in choice.devices)
+                wanted = mask_of(choice.devices)
                 if not wanted or wanted & ~left:
                     continue
                 left = wanted
@@ -149,12 +149,6 @@ class Outlook:
             smallest = choice.count if smallest < 0 else min(smallest, choice.count)
             competes = competes and not choice.option.admin
         return (union if competes else None), smallest
-
-
-def _each(mask: int) -> Iterator[int]:
-    while mask:
-        yield mask & -mask
-        mask &= mask - 1
 
 
 def matchable(units: list[int]) -> bool:

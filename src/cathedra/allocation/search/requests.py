@@ -27,7 +27,17 @@ from cathedra.api.resource import (
     ResourceClaim,
 )
 
-__all__ = ["CLAIM_LIMIT", "ClaimPlan", "ClassLookup", "Constraint", "Obstacle", "Option", "RequestPlan", "plan_claims"]
+__all__ = [
+    "CLAIM_LIMIT",
+    "ClaimPlan",
+    "ClassLookup",
+    "Constraint",
+    "Obstacle",
+    "Option",
+    "RequestPlan",
+    "plan_claims",
+    "question_of",
+]
 
 CLAIM_LIMIT: Final = 32
 """Devices that one claim may get."""
@@ -109,6 +119,33 @@ class ClaimPlan(msgspec.Struct, frozen=True, eq=False):
     constraints: tuple[Constraint, ...]
     obstacle: Obstacle | None = None
     """A problem of its constraints, which come after the requests."""
+
+
+def question_of(plans: Sequence[ClaimPlan]) -> object:
+    """What ``plans`` ask, without names: equal for claims that get the same devices. None if they are faulty."""
+    asked: list[object] = []
+    for plan in plans:
+        if plan.obstacle is not None:
+            return None
+        for request in plan.requests:
+            asked.append(request.alternatives)
+            for option in request.options:
+                if isinstance(option, Obstacle):
+                    return None
+                asked.append(
+                    (
+                        option.question,
+                        option.all_devices,
+                        option.count,
+                        option.admin,
+                        option.tolerations,
+                        option.capacity_key,
+                        option.derived,
+                        *[one.concerns(option) for one in plan.constraints],
+                    )
+                )
+        asked.append(tuple([(one.attribute, one.distinct) for one in plan.constraints]))
+    return tuple(asked)
 
 
 def plan_claims(

@@ -4,13 +4,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
 from cathedra.allocation.errors import FatalError
 from cathedra.allocation.features import Features
-from cathedra.allocation.search.problem import Placement, RequestOnNode, Solution
+from cathedra.allocation.search.problem import Placement, Solution
 from cathedra.allocation.search.requests import ClaimPlan, Option
 from cathedra.allocation.supply.devices import DeviceRecord
 from cathedra.api.core import core_v1
@@ -27,14 +27,14 @@ __all__ = ["write_results"]
 
 def write_results(
     plans: tuple[ClaimPlan, ...],
-    requests: list[list[RequestOnNode]],
+    options: Sequence[Option],
     solution: Solution,
     devices: list[DeviceRecord],
     node_name: str,
     features: Features,
     new_share_id: Callable[[], str],
 ) -> tuple[AllocationResult, ...]:
-    """One AllocationResult per claim.
+    """One AllocationResult per claim. The solution may have been found for other claims that ask for the same.
 
     Raises:
         FatalError: a slice's node selector has several terms.
@@ -42,13 +42,20 @@ def write_results(
     results = []
     for index, plan in enumerate(plans):
         placements = solution.placements[index]
-        chosen = [
-            request.choices[solution.chosen[index][number]].option for number, request in enumerate(requests[index])
-        ]
+        chosen: list[Option] = []
+        for request, sub in zip(plan.requests, solution.chosen[index], strict=True):
+            option = request.options[sub]
+            assert isinstance(option, Option)
+            chosen.append(option)
         results.append(
             AllocationResult(
                 devices=DeviceAllocationResult(
-                    results=tuple(_device(placement, devices, features, new_share_id) for placement in placements),
+                    results=tuple(
+                        [
+                            _device(options[one.choice.option.number], one, devices, features, new_share_id)
+                            for one in placements
+                        ]
+                    ),
                     config=tuple(_config(plan, chosen, features)),
                 ),
                 node_selector=_node_selector(plan, [devices[one.position] for one in placements], node_name),
@@ -58,10 +65,13 @@ def write_results(
 
 
 def _device(
-    placement: Placement, devices: list[DeviceRecord], features: Features, new_share_id: Callable[[], str]
+    option: Option,
+    placement: Placement,
+    devices: list[DeviceRecord],
+    features: Features,
+    new_share_id: Callable[[], str],
 ) -> DeviceRequestAllocationResult:
     record = devices[placement.position]
-    option = placement.choice.option
     device = record.device
     usage = placement.usage
     bound = features.device_binding_and_status

@@ -11,6 +11,7 @@ from typing import Any
 
 from cathedra.allocation.checks.values import Value
 from cathedra.allocation.errors import FatalError
+from cathedra.allocation.search.masks import positions
 from cathedra.allocation.search.problem import Problem
 from cathedra.allocation.search.requests import Constraint, Option
 
@@ -30,19 +31,15 @@ class _Values:
         self.failing = 0
         """Devices on which the derived attribute cannot be computed: who reaches one fails."""
         self.admitted: dict[Any, int] = {}
-        rest = candidates
-        while rest:
-            bit = rest & -rest
-            rest ^= bit
-            position = bit.bit_length() - 1
+        for position in positions(candidates):
             try:
                 value = problem.value(option, problem.devices[position], constraint)
             except FatalError:
-                self.failing |= bit
+                self.failing |= 1 << position
                 continue
             if value is not None:
                 self.of[position] = value
-                self.masks[value] = self.masks.get(value, 0) | bit
+                self.masks[value] = self.masks.get(value, 0) | 1 << position
         self.everything = sum(self.masks.values())
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from cathedra.allocation.search.candidates import Candidates
+from cathedra.allocation.search.masks import positions
 from cathedra.allocation.search.requests import Option
 from cathedra.allocation.search.state import State
 
@@ -52,13 +53,9 @@ class Symmetry:
             return alike
         mine = state.capacity.get(position)
         shared = state.sharing >> position & 1
-        rest = alike
-        while rest:
-            bit = rest & -rest
-            rest ^= bit
-            other = bit.bit_length() - 1
+        for other in positions(alike):
             if state.capacity.get(other) != mine or (state.sharing >> other & 1) != shared:
-                alike ^= bit
+                alike ^= 1 << other
         return alike
 
     def is_twin(self, claim: int, request: int) -> bool:
