@@ -7,8 +7,9 @@ around errors, and multiplies scores by weights (spec: scheduling.md, sections 1
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from cathedra.scheduler.framework.diagnosis import Diagnosis
 from cathedra.scheduler.framework.events import Registration
@@ -31,7 +32,7 @@ from cathedra.scheduler.state.node_info import NodeInfo
 from cathedra.scheduler.state.pod_info import PodInfo
 from cathedra.scheduler.state.snapshot import Snapshot
 
-__all__ = ["Profile", "Scope"]
+__all__ = ["Ask", "Profile", "Scope"]
 
 _LOG = logging.getLogger(__name__)
 
@@ -42,6 +43,14 @@ class Scope:
 
     nodes: frozenset[str] | None = None
     narrowed_by: tuple[str, ...] = ()
+
+
+class Ask(NamedTuple):
+    """A filter, and the nodes about which it need not be asked."""
+
+    plugin: FilterPlugin
+    passing: Container[str]
+    refused: Mapping[str, Status]
 
 
 class Profile:
@@ -89,15 +98,27 @@ class Profile:
                 return error(f'running PreFilter plugin "{plugin.name}": {answer.message}').of(plugin.name)
         return Scope(nodes, tuple(narrowed_by))
 
-    def filters(self, state: CycleState) -> Sequence[FilterPlugin]:
+    def filters(self, state: CycleState) -> Sequence[Ask]:
         """The filters that have something to say in this cycle."""
         skipped = state.skipped_filters
-        return [plugin for plugin in self._filter if plugin.name not in skipped]
+        return [Ask(plugin, (), {}) for plugin in self._filter if plugin.name not in skipped]
 
-    def filter(self, filters: Sequence[FilterPlugin], state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
+    def filters_ahead(self, state: CycleState, pod: PodInfo) -> Sequence[Ask]:
+        """The same for a look at all nodes, with what each can tell without being asked."""
+        asks = []
+        for plugin, *_ in self.filters(state):
+            foreseen = plugin.look_ahead(state, pod)
+            refused = {node: status.of(plugin.name) for node, status in foreseen.refused.items()}
+            asks.append(Ask(plugin, foreseen.passing, refused))
+        return asks
+
+    def filter(self, filters: Sequence[Ask], state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
         """The first refusal of ``node``; an error is worded for people."""
-        for plugin in filters:
-            status = plugin.filter(state, pod, node)
+        name = node.name
+        for plugin, passing, refused in filters:
+            if name in passing:
+                continue
+            status = refused.get(name) or plugin.filter(state, pod, node)
             if status is None:
                 continue
             if status.rejected:

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from random import Random
 
 from cathedra.scheduler.framework.diagnosis import Diagnosis
-from cathedra.scheduler.framework.plugin import CycleState, FilterPlugin
+from cathedra.scheduler.framework.plugin import CycleState
 from cathedra.scheduler.framework.status import Status, unresolvable
-from cathedra.scheduler.profile import Profile
+from cathedra.scheduler.profile import Ask, Profile
 from cathedra.scheduler.state.node_info import NodeInfo
 from cathedra.scheduler.state.nominations import Nominations
 from cathedra.scheduler.state.pod_info import PodInfo
@@ -103,7 +103,8 @@ class Search:
         self, nodes: Sequence[NodeInfo], wanted: int, state: CycleState, pod: PodInfo, diagnosis: Diagnosis
     ) -> Sequence[NodeInfo] | Status:
         """Nodes that pass every filter, until ``wanted`` are found."""
-        filters = self._profile.filters(state)
+        whole = len(nodes) == len(state.snapshot.nodes) > 1
+        filters = self._profile.filters_ahead(state, pod) if whole else self._profile.filters(state)
         judge = self._profile.filter if not self._nominations else self._judge_with_nominated
         feasible: list[NodeInfo] = []
         for node in nodes:
@@ -119,7 +120,7 @@ class Search:
         return feasible
 
     def _judge_with_nominated(
-        self, filters: Sequence[FilterPlugin], state: CycleState, pod: PodInfo, node: NodeInfo
+        self, filters: Sequence[Ask], state: CycleState, pod: PodInfo, node: NodeInfo
     ) -> Status | None:
         """The node must do both with and without the pods that room is being made for."""
         others = self._nominations.ahead_of(pod, node.name)

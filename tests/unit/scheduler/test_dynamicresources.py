@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 from cathedra.api.core.core_v1 import Pod
@@ -9,6 +12,7 @@ from cathedra.api.resource import DeviceTaintRule, ResourceClaim, ResourceClaimS
 from cathedra.api.scheme import GroupResource
 from cathedra.api.status import StatusError, conflict
 from cathedra.api.struct import from_dict, replace
+from cathedra.client.transport import EventType
 from tests.unit.scheduler.objects import claim, device_class, exactly, node, pod, slice_
 from tests.unit.scheduler.world import World, play
 
@@ -232,6 +236,41 @@ def test_too_many_conflicts_send_the_pod_back_and_free_its_device() -> None:
         assert await world.node_of("p2") == "n1"
 
     play(body, transport=lambda inner: Meddler(inner, conflicts(5)))
+
+
+class LostAnswer(Meddler):
+    """The first status update of a claim is carried out, but not answered; and news of claims come late."""
+
+    async def update(self, ref: Any, namespace: str, obj: Any, options: Any, *, subresource: str = "") -> Any:
+        answer = await self._inner.update(ref, namespace, obj, options, subresource=subresource)
+        if ref.resource == "resourceclaims" and subresource == "status" and self._failures:
+            raise self._failures.pop(0)
+        return answer
+
+    @asynccontextmanager
+    async def watch(self, ref: Any, *args: Any, **more: Any) -> AsyncIterator[Any]:
+        async with self._inner.watch(ref, *args, **more) as events:
+            yield self._late(events) if ref.resource == "resourceclaims" else events
+
+    async def _late(self, events: AsyncIterator[Any]) -> AsyncIterator[Any]:
+        async for event in events:
+            if event.type is EventType.MODIFIED:
+                await asyncio.sleep(20)
+            yield event
+
+
+def test_a_device_is_not_free_because_an_answer_was_lost() -> None:
+    async def body(world: World) -> None:
+        await gpus(world, "n1")
+        await world.create(claim("c1"), claim("c2"))
+        await world.create(user("p1", "c1"), user("p2", "c2"))
+        await world.settle(10)
+        held = await world.devices("c1") + await world.devices("c2")
+        assert held == [("n1", "gpu-0")]
+        assert await world.node_of("p1") == "n1"
+        assert await world.node_of("p2") == ""
+
+    play(body, transport=lambda inner: LostAnswer(inner, [ConnectionError("the answer was lost")]))
 
 
 def test_all_claims_of_a_pod_are_allocated_or_none() -> None:

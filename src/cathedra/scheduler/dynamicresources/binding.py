@@ -7,11 +7,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import TypeVar
 
 from cathedra.api.core.core_v1 import Pod
 from cathedra.api.resource import ResourceClaim
 from cathedra.api.status import StatusError
 from cathedra.api.struct import replace, to_dict
+from cathedra.client.backoff import ExponentialBackoff
 from cathedra.client.client import Client
 from cathedra.client.events import EventRecorder
 from cathedra.client.resources import PODS
@@ -36,6 +40,8 @@ __all__ = ["ClaimBinding"]
 
 APPEARANCE_SECONDS = 120.0
 """So long a created claim may take to come back from the informer."""
+
+T = TypeVar("T")
 
 _LOG = logging.getLogger(__name__)
 
@@ -69,7 +75,10 @@ class ClaimBinding:
                     self._claims.assume(cycle.claims[index])
             if cycle.special is not None:
                 await self._write_special(cycle, cycle.special, pod)
-        except (WriteFailed, StatusError, ConnectionError) as failure:
+        except ConnectionError as lost:
+            cycle.uncertain = True
+            return error(str(lost))
+        except (WriteFailed, StatusError) as failure:
             return error(str(failure))
         for claim in cycle.all_claims:
             self._devices.settle(claim)
@@ -78,9 +87,12 @@ class ClaimBinding:
     async def withdraw(self, cycle: ClaimCycle, pod: Pod) -> None:
         """Let go of everything that the cycle holds. Can be called again and again.
 
-        What the server has answered stays in the claim cache: it is the truth, and the informer will catch up.
+        What the server has answered stays in the claim cache: it is the truth, and the informer will catch up. Where an
+        answer was lost the server is asked first: a device that may have been given away is not free.
         """
-        for index, claim in enumerate(cycle.claims):
+        if cycle.uncertain:
+            await self._find_out(cycle)
+        for index, claim in enumerate(tuple(cycle.claims)):
             self._devices.settle(claim)
             if claim.status.allocation is not None and is_reserved_for(pod, claim):
                 cycle.claims[index] = await self._release(claim, pod)
@@ -90,6 +102,29 @@ class ClaimBinding:
             if cycle.special_created:
                 await self._delete(special)
             self._devices.settle(special)
+
+    async def _find_out(self, cycle: ClaimCycle) -> None:
+        """Take over what became of writes that were not answered, however long it takes to hear."""
+        for index, claim in enumerate(cycle.claims):
+            try:
+                latest = await self._insist(partial(self._writer.latest, claim))
+            except StatusError as refusal:
+                # Then the informer has the last word.
+                _LOG.warning("what became of claim %s is not known: %s", claim.metadata.name, refusal)
+                continue
+            if latest is not None and latest.metadata.uid == claim.metadata.uid:
+                cycle.claims[index] = latest
+                self._claims.assume(latest)
+        cycle.uncertain = False
+
+    async def _insist(self, ask: Callable[[], Awaitable[T]]) -> T:
+        """What the server answers, as soon as it does."""
+        backoff = ExponentialBackoff(self._clock, base=0.1, factor=2.0, maximum=30.0, reset_after=120.0)
+        while True:
+            try:
+                return await ask()
+            except ConnectionError:
+                await self._clock.sleep(backoff.delay())
 
     async def wait_for_conditions(self, cycle: ClaimCycle, pod: Pod, node: str) -> Status | None:
         """Wait until every device with binding conditions is ready."""
@@ -167,7 +202,7 @@ class ClaimBinding:
 
     async def _delete(self, claim: ResourceClaim) -> None:
         try:
-            await self._writer.delete(claim)
-        except (StatusError, ConnectionError) as failure:
+            await self._insist(partial(self._writer.delete, claim))
+        except StatusError as failure:
             # PostFilter of the next cycle finds the claim and deletes it.
             _LOG.warning("claim %s for extended resources not deleted: %s", claim.metadata.name, failure)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Container
 from dataclasses import dataclass, field
+from functools import partial
 
-from cathedra.allocation import PreparedRequests
+from cathedra.allocation import Allocation, Answers, FatalError, NodeError, PreparedRequests, Refusal
 from cathedra.api.core.core_v1 import Node, NodeSelector
 from cathedra.api.resource import AllocationResult, ResourceClaim
 from cathedra.api.selectors import node_selector_matches
 from cathedra.scheduler.dynamicresources.extended_resources import Demand
+from cathedra.scheduler.framework.status import Status
+from cathedra.scheduler.state.snapshot import Snapshot
 
-__all__ = ["ClaimCycle", "Found", "Placement"]
+__all__ = ["Batch", "ClaimCycle", "Found", "Placement"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,13 +35,85 @@ class Placement:
         return not self.needs_optional_operations or "DRAOptionalNodeOperations" in node.status.declared_features
 
 
+Write = Callable[[], tuple[AllocationResult, ...]]
+
+
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What the allocator gave on one node: allocations for the unallocated claims in order, the special one last."""
+    """What the allocator gave on one node."""
 
-    allocations: tuple[AllocationResult, ...]
+    write: Write
+    """Allocations for the unallocated claims in order, the special one last; written out only where somebody looks.
+
+    Raises `AllocationError` if they cannot be.
+    """
     resources: frozenset[str] = frozenset()
     """The extended resources that the special claim would provide there."""
+
+
+class Batch:
+    """The answers of all nodes to one set of requests."""
+
+    __slots__ = ("_answers", "_refusals", "_snapshot", "fitting")
+
+    def __init__(self, answers: Answers, snapshot: Snapshot) -> None:
+        self._answers = answers
+        self._snapshot = snapshot
+        self._refusals: dict[int, Refusal] = {}
+        self.fitting: Container[str] = {snapshot.nodes[place].name for place in answers.fitting()}
+        """The nodes that the claims fit."""
+
+    def write(self, node: str) -> tuple[AllocationResult, ...]:
+        """What the claims get on ``node``, where they fit.
+
+        Raises:
+            AllocationError: it cannot be written out.
+        """
+        answer = self._answers[self._snapshot.places[node]]
+        if isinstance(answer, Allocation):
+            return answer.results
+        raise answer if isinstance(answer, NodeError) else FatalError(str(answer))
+
+    def refusal(self, node: str) -> Refusal:
+        """Why the claims do not fit ``node``.
+
+        Raises:
+            NodeError: the node is out.
+        """
+        answer = self._look(self._snapshot.places[node])
+        if isinstance(answer, Refusal):
+            return answer
+        raise answer
+
+    def refused(self, status_of: Callable[[Refusal], Status | None]) -> dict[str, Status]:
+        """The nodes that the claims do not fit, as far as ``status_of`` has a word for it."""
+        statuses: dict[int, Status | None] = {}
+        refused: dict[str, Status] = {}
+        fitting, kind_of = self.fitting, self._answers.kind
+        for place, info in enumerate(self._snapshot.nodes):
+            if info.name in fitting:
+                continue
+            kind = kind_of(place)
+            if kind not in statuses:
+                answer = self._look(place)
+                statuses[kind] = status_of(answer) if isinstance(answer, Refusal) else None
+            status = statuses[kind]
+            if status is not None:
+                refused[info.name] = status
+        return refused
+
+    def _look(self, place: int) -> Refusal | NodeError:
+        """Nodes that look alike share a refusal; an error is each node's own."""
+        kind = self._answers.kind(place)
+        known = self._refusals.get(kind)
+        if known is not None:
+            return known
+        answer = self._answers[place]
+        if isinstance(answer, NodeError):
+            return answer
+        assert isinstance(answer, Refusal), "asked about nodes that do not fit"
+        self._refusals[kind] = answer
+        return answer
 
 
 @dataclass(slots=True)
@@ -54,6 +130,10 @@ class ClaimCycle:
     """Claims that were unusable on some node."""
     prepared: dict[frozenset[str], PreparedRequests] = field(default_factory=dict)
     """Extended resources to be had from devices → the allocator's work for them and the unallocated claims."""
+    ahead: Snapshot | None = None
+    """The nodes, if all of them are going to be asked."""
+    batches: dict[frozenset[str], Batch] = field(default_factory=dict)
+    """Extended resources to be had from devices → the answers of all nodes."""
     results: dict[str, Found] = field(default_factory=dict)
     """Node → what was found there."""
     chosen: dict[str, AllocationResult] = field(default_factory=dict)
@@ -64,6 +144,17 @@ class ClaimCycle:
     """The extended resources that the special claim provides."""
     special_created: bool = False
     """Whether the special claim exists in the API."""
+    uncertain: bool = False
+    """Whether something may have been written although no answer came."""
+
+    def found(self, node: str) -> Found | None:
+        """What was found on ``node``: by its own filter, or for all nodes ahead of it."""
+        found = self.results.get(node)
+        if found is None:
+            batch = self.batches.get(frozenset())
+            if batch is not None and self.demand is None and node in batch.fitting:
+                return Found(partial(batch.write, node))
+        return found
 
     @property
     def unallocated(self) -> list[ResourceClaim]:

@@ -8,9 +8,10 @@ scheduling.md, sections 3 to 9).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from random import Random
 
-from cathedra.allocation import Allocation, AllocationError, NodeError, PreparedRequests
+from cathedra.allocation import Allocation, AllocationError, FatalError, NodeError, PreparedRequests
 from cathedra.api.core.core_v1 import Pod
 from cathedra.api.gates import FeatureGates
 from cathedra.api.resource import AllocationResult, DeviceRequest, ResourceClaim
@@ -23,7 +24,7 @@ from cathedra.clock import Clock
 from cathedra.scheduler.dynamicresources import binding
 from cathedra.scheduler.dynamicresources.binding_conditions import BindingFailed, progress
 from cathedra.scheduler.dynamicresources.claim_cache import ClaimCache
-from cathedra.scheduler.dynamicresources.cycle import ClaimCycle, Found, Placement
+from cathedra.scheduler.dynamicresources.cycle import Batch, ClaimCycle, Found, Placement
 from cathedra.scheduler.dynamicresources.devices import Devices
 from cathedra.scheduler.dynamicresources.extended_resources import (
     Demand,
@@ -39,8 +40,10 @@ from cathedra.scheduler.dynamicresources.writing import ClaimWriter
 from cathedra.scheduler.framework.diagnosis import Diagnosis
 from cathedra.scheduler.framework.events import Registration
 from cathedra.scheduler.framework.plugin import (
+    NOTHING_FORESEEN,
     CycleState,
     FilterPlugin,
+    Foreseen,
     Nomination,
     PostFilterPlugin,
     PreBindPlugin,
@@ -145,6 +148,18 @@ class DynamicResources(
 
     # --- for every node
 
+    def look_ahead(self, state: CycleState, pod: PodInfo) -> Foreseen:
+        """The allocator answers for all nodes at once; those that stand alike cost one search."""
+        cycle: ClaimCycle = state.data[self.name]
+        cycle.ahead = state.snapshot
+        if cycle.placements or cycle.demand is not None:
+            # What is allocated already, and what a device plugin may provide, is each node's own affair.
+            return NOTHING_FORESEEN
+        batch = self._batch(cycle, frozenset(), cycle.prepared[frozenset()])
+        if batch is None:
+            return NOTHING_FORESEEN
+        return Foreseen(batch.fitting, batch.refused(lambda refusal: None if refusal.stopped else _NO_FIT))
+
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
         """Whether existing allocations can be used on the node, and the others found there."""
         cycle: ClaimCycle = state.data[self.name]
@@ -168,20 +183,42 @@ class DynamicResources(
         return None
 
     def _allocate(self, cycle: ClaimCycle, resources: frozenset[str], node: NodeInfo) -> Status | None:
+        name = node.name
         try:
             prepared = self._prepared(cycle, resources)
             if prepared is None:
-                cycle.results[node.name] = Found(())
+                cycle.results[name] = Found(tuple)
                 return None
-            answer = prepared.on(node.node)
+            batch = self._batch(cycle, resources, prepared)
+            if batch is not None and name in batch.fitting:
+                cycle.results[name] = Found(partial(batch.write, name), resources)
+                return None
+            answer = prepared.on(node.node) if batch is None else batch.refusal(name)
         except NodeError as problem:
             return unresolvable(str(problem))
         except AllocationError as broken:
             return error(str(broken))
-        if not isinstance(answer, Allocation):
-            return self._timed_out(node.name) if answer.stopped else _NO_FIT
-        cycle.results[node.name] = Found(answer.results, resources)
-        return None
+        if isinstance(answer, Allocation):
+            cycle.results[name] = Found(partial(getattr, answer, "results"), resources)
+            return None
+        return self._timed_out(name) if answer.stopped else _NO_FIT
+
+    @staticmethod
+    def _batch(cycle: ClaimCycle, resources: frozenset[str], prepared: PreparedRequests) -> Batch | None:
+        """The answers of all nodes; None if they are asked for one by one."""
+        if cycle.ahead is None:
+            return None
+        batch = cycle.batches.get(resources)
+        if batch is None:
+            snapshot = cycle.ahead
+            try:
+                answers = prepared.on_each([info.node for info in snapshot.nodes])
+            except FatalError:
+                # One node breaks it. Whether that node comes to be asked at all, the search will show.
+                cycle.ahead = None
+                return None
+            batch = cycle.batches[resources] = Batch(answers, snapshot)
+        return batch
 
     def _timed_out(self, node: str) -> Status:
         text = "timed out trying to allocate devices"
@@ -226,8 +263,8 @@ class DynamicResources(
         unallocated = cycle.unallocated
         totals = []
         for node in nodes:
-            found = cycle.results.get(node.name)
-            allocations = found.allocations if found is not None else ()
+            found = cycle.found(node.name)
+            allocations = found.write() if found is not None else ()
             totals.append(stored + sum(map(preference, unallocated, allocations)))
         return normalized(totals)
 
@@ -239,7 +276,7 @@ class DynamicResources(
         if cycle is None:
             return None
         unallocated = cycle.unallocated
-        found = cycle.results.get(node)
+        found = cycle.found(node)
         if found is None:
             return error("claim allocation not found for node") if unallocated else None
         if found.resources and cycle.demand is not None:
@@ -248,10 +285,14 @@ class DynamicResources(
             cycle.special = special_claim(pod.pod, temporary, requests)
             cycle.special_resources = found.resources
             unallocated = [*unallocated, cycle.special]
-        if len(found.allocations) != len(unallocated):
-            have, need = len(found.allocations), len(unallocated)
+        try:
+            allocations = found.write()
+        except AllocationError as broken:
+            return error(str(broken))
+        if len(allocations) != len(unallocated):
+            have, need = len(allocations), len(unallocated)
             return error(f"internal error, have {have} allocations, {need} claims to allocate")
-        for claim, allocation in zip(unallocated, found.allocations, strict=True):
+        for claim, allocation in zip(unallocated, allocations, strict=True):
             cycle.chosen[claim.metadata.uid] = allocation
             self._devices.take(claim, allocation)
         return None

@@ -105,6 +105,19 @@ class ClaimWriter:
         """
         return await self._of(claim).create(claim)
 
+    async def latest(self, claim: ResourceClaim) -> ResourceClaim | None:
+        """The claim as the server has it; None if it is gone.
+
+        Raises:
+            StatusError, ConnectionError: the server refused or cannot be reached.
+        """
+        try:
+            return await self._of(claim).get(claim.metadata.name)
+        except StatusError as error:
+            if error.is_not_found:
+                return None
+            raise
+
     async def _refreshed(self, claim: ResourceClaim) -> ResourceClaim:
         metadata = claim.metadata
         try:

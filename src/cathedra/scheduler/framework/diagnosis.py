@@ -29,11 +29,15 @@ class Diagnosis:
     postfilter_message: str = ""
     unschedulable_plugins: set[str] = field(default_factory=set)
     pending_plugins: set[str] = field(default_factory=set)
+    _blamed: Status | None = None
+    """The last one that was blamed: many nodes in a row give the same refusal."""
 
     def refuse(self, node: str, status: Status) -> None:
         """Enter the refusal of one node."""
         self.refusals[node] = status
-        self.blame(status)
+        if status is not self._blamed:
+            self._blamed = status
+            self.blame(status)
 
     def blame(self, status: Status) -> None:
         """Remember whose events may wake the pod."""

@@ -43,14 +43,11 @@ class Status:
     @property
     def rejected(self) -> bool:
         """Whether the pod was refused, as opposed to something having broken."""
-        return self.code in _REJECTIONS
+        return self.code is not Code.ERROR and self.code is not Code.SKIP
 
     def of(self, plugin: str) -> Status:
         """The same answer, signed by ``plugin`` unless somebody has signed it already."""
         return self if self.plugin else replace(self, plugin=plugin)
-
-
-_REJECTIONS = frozenset({Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, Code.PENDING})
 
 
 def unschedulable(*reasons: str) -> Status:

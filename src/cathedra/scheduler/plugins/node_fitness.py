@@ -7,7 +7,14 @@ from collections.abc import Sequence
 from cathedra.api.core.core_v1 import Node, NodeSelector, NodeSelectorTerm, Pod
 from cathedra.api.selectors import node_selector_matches
 from cathedra.scheduler.framework.events import Action, Change, Registration, Resource
-from cathedra.scheduler.framework.plugin import CycleState, FilterPlugin, Narrowed, PreFilterPlugin, ScorePlugin
+from cathedra.scheduler.framework.plugin import (
+    CycleState,
+    FilterPlugin,
+    Foreseen,
+    Narrowed,
+    PreFilterPlugin,
+    ScorePlugin,
+)
 from cathedra.scheduler.framework.status import Code, Status, unresolvable
 from cathedra.scheduler.plugins.normalize import normalized
 from cathedra.scheduler.state.node_info import NodeInfo, tolerates
@@ -53,9 +60,13 @@ class NodeUnschedulable(FilterPlugin):
             Registration(Resource.TARGET_POD, Action.UPDATE_POD_TOLERATION),
         )
 
+    def look_ahead(self, state: CycleState, pod: PodInfo) -> Foreseen:
+        """All nodes that are not cordoned pass."""
+        return Foreseen({info.name for info in state.snapshot.nodes if not info.unschedulable})
+
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
         """Refuses a cordoned node."""
-        if not node.node.spec.unschedulable or tolerates(pod.pod.spec.tolerations, _UNSCHEDULABLE_TAINT):
+        if not node.unschedulable or tolerates(pod.pod.spec.tolerations, _UNSCHEDULABLE_TAINT):
             return None
         return self._refusal
 
@@ -77,6 +88,10 @@ class TaintToleration(FilterPlugin, ScorePlugin):
             Registration(Resource.NODE, Action.ADD | Action.UPDATE_NODE_TAINT, self._tolerable),
             Registration(Resource.TARGET_POD, Action.UPDATE_POD_TOLERATION),
         )
+
+    def look_ahead(self, state: CycleState, pod: PodInfo) -> Foreseen:
+        """All nodes without taints pass."""
+        return Foreseen({info.name for info in state.snapshot.nodes if not info.hard_taints})
 
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
         """Refuses at the first taint that the pod does not tolerate."""

@@ -6,7 +6,14 @@ from collections.abc import Callable, Sequence
 
 from cathedra.api.core.core_v1 import Pod
 from cathedra.scheduler.framework.events import Action, Change, Registration, Resource
-from cathedra.scheduler.framework.plugin import MAX_SCORE, CycleState, FilterPlugin, ScorePlugin
+from cathedra.scheduler.framework.plugin import (
+    MAX_SCORE,
+    NOTHING_FORESEEN,
+    CycleState,
+    FilterPlugin,
+    Foreseen,
+    ScorePlugin,
+)
 from cathedra.scheduler.framework.status import Code, Status
 from cathedra.scheduler.state.node_info import NodeInfo
 from cathedra.scheduler.state.pod_info import PodInfo
@@ -34,6 +41,12 @@ class NodeResourcesFit(FilterPlugin, ScorePlugin):
             Registration(Resource.NODE, Action.ADD | Action.UPDATE_NODE_ALLOCATABLE, self._fits_empty_node),
             Registration(Resource.TARGET_POD, Action.UPDATE_POD_SCALE_DOWN),
         )
+
+    def look_ahead(self, state: CycleState, pod: PodInfo) -> Foreseen:
+        """Nodes with room for one more pod pass, if the pod asks for nothing else."""
+        if pod.requests:
+            return NOTHING_FORESEEN
+        return Foreseen({info.name for info in state.snapshot.nodes if len(info.pods) < info.allocatable.get(PODS, 0)})
 
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
         """Refuses with every resource of which there is not enough."""

@@ -103,7 +103,7 @@ class Cache:
         """The nodes as they are now, for one cycle."""
         if self._snapshot is None:
             nodes = zone_by_zone(self._nodes[name] for name in self._known)
-            self._snapshot = Snapshot(nodes, {info.name: info for info in nodes}, self._with_affinity)
+            self._snapshot = Snapshot.of(nodes, self._with_affinity)
         return self._snapshot
 
     def _put(self, pod: PodInfo) -> None:

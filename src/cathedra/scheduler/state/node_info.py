@@ -34,6 +34,7 @@ class NodeInfo:
         "scoring_cpu",
         "scoring_memory",
         "soft_taints",
+        "unschedulable",
     )
 
     def __init__(self, node: Node | None = None, name: str = "") -> None:
@@ -47,6 +48,7 @@ class NodeInfo:
         self.allocatable: Amounts = {}
         self.hard_taints: tuple[tuple[str, str, str], ...] = ()
         self.soft_taints: tuple[tuple[str, str, str], ...] = ()
+        self.unschedulable = False
         self.image_sizes: dict[str, int] = {}
         self.generation = 0
         """Grows with every change; equal generations mean an equal node with equal pods."""
@@ -58,6 +60,7 @@ class NodeInfo:
         self.name = node.metadata.name
         self.node = node
         self.allocatable = amounts(node.status.allocatable)
+        self.unschedulable = bool(node.spec.unschedulable)
         taints = tuple((taint.key, taint.value, taint.effect) for taint in node.spec.taints)
         self.hard_taints = tuple(taint for taint in taints if taint[2] in _HARD_EFFECTS)
         self.soft_taints = tuple(taint for taint in taints if taint[2] == "PreferNoSchedule")

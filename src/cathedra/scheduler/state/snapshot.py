@@ -24,13 +24,21 @@ class Snapshot:
     by_name: Mapping[str, NodeInfo]
     with_affinity: Mapping[str, int]
     """Nodes that have pods with pod affinity or anti-affinity, and how many."""
+    places: Mapping[str, int]
+    """Node → where it stands in ``nodes``."""
+
+    @classmethod
+    def of(cls, nodes: Sequence[NodeInfo], with_affinity: Mapping[str, int]) -> Snapshot:
+        """A snapshot of ``nodes``, which are in the order of search already."""
+        by_name = {info.name: info for info in nodes}
+        return cls(nodes, by_name, with_affinity, {info.name: place for place, info in enumerate(nodes)})
 
     def with_node(self, node: NodeInfo) -> Snapshot:
         """The same with another state of one node."""
         nodes = [node if known.name == node.name else known for known in self.nodes]
         with_affinity = dict(self.with_affinity)
         with_affinity[node.name] = sum(pod.has_affinity for pod in node.pods.values())
-        return Snapshot(nodes, {info.name: info for info in nodes}, {k: v for k, v in with_affinity.items() if v})
+        return Snapshot.of(nodes, {k: v for k, v in with_affinity.items() if v})
 
     def nodes_with_affinity(self) -> Iterable[NodeInfo]:
         """Nodes on which some pod says something about other pods."""
