@@ -19,6 +19,8 @@ from cathedra.client.informer import SharedInformers
 from cathedra.client.leaderelection import LeaderElector
 from cathedra.client.transport import ResourceRef
 from cathedra.clock import Clock
+from cathedra.controllers.administration.clusterroles import ClusterRoleAggregationController
+from cathedra.controllers.administration.quotas import ResourceQuotaController
 from cathedra.controllers.controller import Controller, ControllerContext
 from cathedra.controllers.devicetaints.controller import DeviceTaintEvictionController
 from cathedra.controllers.garbagecollector.controller import GarbageCollector
@@ -57,6 +59,8 @@ CONTROLLERS: Final[Mapping[str, Callable[[ControllerContext], Controller]]] = {
     "namespace-controller": NamespaceController,
     "serviceaccount-controller": ServiceAccountController,
     "root-ca-certificate-publisher-controller": RootCAPublisher,
+    "clusterrole-aggregation-controller": ClusterRoleAggregationController,
+    "resourcequota-controller": ResourceQuotaController,
 }
 """Every controller by its name in Kubernetes."""
 

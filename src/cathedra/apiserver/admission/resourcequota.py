@@ -20,6 +20,7 @@ from cathedra.api.status import StatusError, conflict, forbidden
 from cathedra.api.struct import replace
 from cathedra.api.usage import claims, pods
 from cathedra.api.usage.objects import object_usage
+from cathedra.api.usage.special import beyond_pod, paying_pod
 from cathedra.apiserver.admission.plugin import AdmissionRequest
 from cathedra.apiserver.registry.entry import Entry
 from cathedra.apiserver.registry.registry import Registry, WriteConflict
@@ -166,42 +167,16 @@ class ResourceQuotaCheck:
             return pods.pod_usage(obj, extended=self._extended)
         if resource == _CLAIMS:
             usage = claims.claim_usage(obj, self._classes(), extended=self._extended)
-            return self._beyond_pod(obj, usage) if self._extended else usage
+            return beyond_pod(usage, self._paying_pod(obj)) if self._extended else usage
         return object_usage(resource, obj)
 
-    def _beyond_pod(self, claim: ResourceClaim, usage: dict[str, Quantity]) -> dict[str, Quantity]:
-        """What a claim made for a pod's extended resources is charged: only what its pod does not pay already."""
-        pod = self._paying_pod(claim)
-        if pod is None:
-            return usage
-        paid = pods.pod_usage(pod, extended=True)
-        rest = {name: amount - paid[name] if name in paid else amount for name, amount in usage.items()}
-        zero = Quantity.of_value(0)
-        return {name: max(amount, zero) for name, amount in rest.items()}
-
     def _paying_pod(self, claim: ResourceClaim) -> Pod | None:
-        if claim.metadata.annotations.get(claims.SPECIAL_CLAIM) != "true":
-            return None
-        owner = next((one for one in claim.metadata.owner_references if one.controller), None)
-        if owner is None or (owner.kind, owner.api_version) != ("Pod", "v1"):
-            return None
-        pod: Pod | None = self._registry.find(_PODS, f"{claim.metadata.namespace}/{owner.name}")
-        if pod is None or pod.metadata.uid != owner.uid:
-            return None
-        status = pod.status.extended_resource_claim_status
-        if status is not None:
-            return pod if status.resource_claim_name == claim.metadata.name else None
-        return pod if self._is_first(claim, owner.uid) else None
-
-    def _is_first(self, claim: ResourceClaim, owner: str) -> bool:
-        """Whether no older claim (of equal age: none before it by name) was made for the same pod."""
-        rivals = (
-            entry.object.metadata
-            for entry in self._registry.table(_CLAIMS).select(Selection(claim.metadata.namespace))
-            if entry.object.metadata.annotations.get(claims.SPECIAL_CLAIM) == "true"
-            and any(one.controller and one.uid == owner for one in entry.object.metadata.owner_references)
+        namespace = claim.metadata.namespace
+        return paying_pod(
+            claim,
+            lambda name: self._registry.find(_PODS, f"{namespace}/{name}"),
+            lambda: (entry.object for entry in self._registry.table(_CLAIMS).select(Selection(namespace))),
         )
-        return all(_age(claim.metadata) <= _age(rival) for rival in rivals)
 
     def _classes(self) -> list[DeviceClass]:
         return [entry.object for entry in self._registry.table(_CLASSES).entries()]
@@ -209,11 +184,6 @@ class ResourceQuotaCheck:
     @staticmethod
     def _refused(request: AdmissionRequest, why: str) -> StatusError:
         return forbidden(request.definition.group_resource, request.object.metadata.name, why)
-
-
-def _age(metadata: Any) -> tuple[float, str]:
-    created = metadata.creation_timestamp
-    return (created.micros if created is not None else float("inf"), metadata.name)
 
 
 def _shown(amounts: Usage, names: Iterable[str]) -> str:

@@ -1,0 +1,1 @@
+"""What keeps an administrator's settings true: `clusterroles` fills aggregated roles, `quotas` counts what is used."""

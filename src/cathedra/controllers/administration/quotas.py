@@ -1,0 +1,159 @@
+"""What namespaces use of their quotas, counted anew: when a quota changes, when something is given back, and every
+five minutes (spec: controllers.md, section 11; api.md, B.4).
+
+Admission charges new objects at once; only this controller takes charges back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from cathedra.api.core.core_v1 import Pod, ResourceQuota
+from cathedra.api.core.meta_v1 import ObjectMeta
+from cathedra.api.quantity import Quantity
+from cathedra.api.resource import ResourceClaim
+from cathedra.api.scheme import GroupResource
+from cathedra.api.status import StatusError
+from cathedra.api.struct import replace
+from cathedra.api.usage import claims, pods
+from cathedra.api.usage.objects import count_name, object_usage
+from cathedra.api.usage.special import beyond_pod, paying_pod
+from cathedra.client.resources import DEVICECLASSES, PODS, RESOURCECLAIMS, RESOURCEQUOTAS
+from cathedra.client.transport import ResourceRef
+from cathedra.client.workqueue import WorkQueue, run_workers
+from cathedra.controllers.controller import ControllerContext
+
+__all__ = ["ResourceQuotaController"]
+
+RESYNC_SECONDS: Final = 300.0
+_CORE_NAMES: Final[Mapping[str, str]] = {
+    "services.loadbalancers": "services",
+    "services.nodeports": "services",
+    "requests.storage": "persistentvolumeclaims",
+}
+"""Quota names that are counted from objects of another name."""
+
+Key = tuple[str, str]
+"""Namespace and name of a quota."""
+
+
+class ResourceQuotaController:
+    """Keeps ``status.hard`` and ``status.used`` of every quota."""
+
+    name = "resourcequota-controller"
+
+    def __init__(self, context: ControllerContext) -> None:
+        self._client = context.client
+        self._clock = context.clock
+        self._extended = context.enabled("DRAExtendedResource")
+        self._queue: WorkQueue[Key] = WorkQueue(context.clock)
+        self._quotas = context.informers.of(RESOURCEQUOTAS)
+        self._pods = context.informers.of(PODS)
+        self._claims = context.informers.of(RESOURCECLAIMS)
+        self._classes = context.informers.of(DEVICECLASSES)
+        self._counted = {
+            count_name(GroupResource(ref.group, ref.resource)): ref for ref in context.served if ref.namespaced
+        }
+        self._quotas.add_handler(on_add=self._enqueue, on_update=self._quota_changed)
+        self._pods.add_handler(on_update=self._pod_changed, on_delete=self._given_back)
+        self._claims.add_handler(on_delete=self._given_back)
+        for ref in self._counted.values():
+            if ref not in (PODS, RESOURCECLAIMS, RESOURCEQUOTAS):
+                context.informers.of(ref).add_handler(on_delete=self._given_back)
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        for informer in (self._quotas, self._pods, self._claims, self._classes):
+            await informer.wait_synced()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(run_workers(self._queue, self._reconcile))
+            group.create_task(self._resync())
+
+    async def _resync(self) -> None:
+        while True:
+            await self._clock.sleep(RESYNC_SECONDS)
+            for quota in self._quotas.store.list():
+                self._enqueue(quota)
+
+    def _enqueue(self, quota: ResourceQuota) -> None:
+        self._queue.add((quota.metadata.namespace, quota.metadata.name))
+
+    def _quota_changed(self, old: ResourceQuota, new: ResourceQuota) -> None:
+        if old.spec != new.spec or new.spec.hard != new.status.hard:
+            self._enqueue(new)
+
+    def _pod_changed(self, old: Pod, new: Pod) -> None:
+        ended = {"Succeeded", "Failed"}
+        if new.status.phase in ended and old.status.phase not in ended:
+            self._given_back(new)
+
+    def _given_back(self, obj: Any) -> None:
+        metadata: ObjectMeta = obj.metadata
+        for quota in self._quotas.store.list():
+            if quota.metadata.namespace == metadata.namespace:
+                self._enqueue(quota)
+
+    async def _reconcile(self, key: Key) -> None:
+        quota = self._quotas.store.get(*key)
+        if quota is None or quota.metadata.deletion_timestamp is not None:
+            return
+        used = await self._used(quota)
+        if (quota.status.hard, quota.status.used) == (quota.spec.hard, used):
+            return
+        status = replace(quota.status, hard=quota.spec.hard, used=used)
+        try:
+            await self._client.resource(RESOURCEQUOTAS, key[0]).update_status(replace(quota, status=status))
+        except StatusError as error:
+            if not error.is_not_found:
+                raise
+
+    async def _used(self, quota: ResourceQuota) -> dict[str, Quantity]:
+        """What the quota's namespace uses of what it limits; resources that nothing is known to use are left out."""
+        hard, namespace = quota.spec.hard, quota.metadata.namespace
+        known = pods.tracks(hard, extended=self._extended)
+        known |= claims.tracks(hard, self._classes.store.list(), extended=self._extended)
+        charges: list[Mapping[str, Quantity]] = [*self._pod_charges(quota), *self._claim_charges(quota)]
+        for ref, names in self._others(hard).items():
+            known |= names
+            if not quota.spec.scopes and quota.spec.scope_selector is None:
+                page = await self._client.resource(ref, namespace).list()
+                charges += [object_usage(GroupResource(ref.group, ref.resource), one) for one in page.items]
+        used = dict.fromkeys(sorted(known & hard.keys()), Quantity.of_value(0))
+        for charge in charges:
+            for name, amount in charge.items():
+                if name in used:
+                    used[name] += amount
+        return used
+
+    def _pod_charges(self, quota: ResourceQuota) -> Iterator[Mapping[str, Quantity]]:
+        for pod in self._pods.store.list():
+            if pod.metadata.namespace == quota.metadata.namespace and pods.pod_in_scopes(quota, pod):
+                yield pods.pod_usage(pod, extended=self._extended)
+
+    def _claim_charges(self, quota: ResourceQuota) -> Iterator[Mapping[str, Quantity]]:
+        if quota.spec.scopes or quota.spec.scope_selector is not None:
+            return
+        classes = list(self._classes.store.list())
+        namespace = quota.metadata.namespace
+        found = [claim for claim in self._claims.store.list() if claim.metadata.namespace == namespace]
+        for claim in found:
+            usage = claims.claim_usage(claim, classes, extended=self._extended)
+            yield beyond_pod(usage, self._paying_pod(claim, found)) if self._extended else usage
+
+    def _paying_pod(self, claim: ResourceClaim, all_claims: list[ResourceClaim]) -> Pod | None:
+        namespace = claim.metadata.namespace
+        return paying_pod(claim, lambda name: self._pods.store.get(namespace, name), lambda: all_claims)
+
+    def _others(self, hard: Iterable[str]) -> dict[ResourceRef[Any], set[str]]:
+        """The other resources whose objects must be counted, each with the names that it is counted for."""
+        found: dict[ResourceRef[Any], set[str]] = {}
+        for name in hard:
+            plain = _CORE_NAMES.get(name, name)
+            if ".storageclass.storage.k8s.io/" in name:
+                plain = "persistentvolumeclaims"
+            ref = self._counted.get(name) or self._counted.get(f"count/{plain}")
+            if ref is not None and ref not in (PODS, RESOURCECLAIMS):
+                found.setdefault(ref, set()).add(name)
+        return found
