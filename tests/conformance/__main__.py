@@ -17,6 +17,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -71,6 +72,12 @@ def score_area(area: str, folder: Path) -> dict[str, Score]:
     return scores
 
 
+def scored(areas: list[str], vectors: Path) -> Iterator[dict[str, Score]]:
+    """The scores of each area in turn; every processor takes one area at a time."""
+    with ProcessPoolExecutor() as pool:
+        yield from pool.map(score_area, areas, [vectors / area for area in areas])
+
+
 def show(scores: dict[str, Score], wanted: str) -> int:
     """Print the differences of failures whose id contains ``wanted``; how many there were."""
     shown = 0
@@ -110,11 +117,8 @@ def main() -> int:
 
     counts: dict[str, int] = {}
     passed = total = 0
-    for area in arguments.area or AREAS:
-        folder = arguments.vectors / area
-        if not folder.is_dir():
-            continue
-        scores = score_area(area, folder)
+    asked = [area for area in arguments.area or AREAS if (arguments.vectors / area).is_dir()]
+    for area, scores in zip(asked, scored(asked, arguments.vectors), strict=True):
         for file, score in scores.items():
             counts[f"{area}/{file}"] = score.passed
             print(f"  {area + '/' + file:<44} {score.passed:>6}/{score.total}")

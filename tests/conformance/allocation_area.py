@@ -53,7 +53,10 @@ def run(folder: Path) -> Iterator[tuple[str, str, bool, str]]:
             for line in lines:
                 if line.strip():
                     case = json.loads(line)
-                    difference = judge(case)
+                    try:
+                        difference = judge(case)
+                    except Exception as error:  # one broken case must not hide the others
+                        difference = f"crashed: {error!r}"
                     yield path.name, case["id"], not difference, difference
 
 
