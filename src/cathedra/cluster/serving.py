@@ -19,7 +19,7 @@ from cathedra.apiserver.storage.protocol import SharedStorage, Storage
 from cathedra.client import kubeconfig
 from cathedra.client.kubeconfig import Target
 from cathedra.clock import Clock
-from cathedra.cluster.config import ClusterConfig
+from cathedra.cluster.config import ClusterConfig, ConfigError
 
 __all__ = ["node_token", "open_server", "write_kubeconfig"]
 
@@ -32,6 +32,7 @@ async def open_server(config: ClusterConfig, *, gates: FeatureGates, clock: Cloc
     The port of the first start is remembered, so that kubeconfigs stay true over restarts.
 
     Raises:
+        ConfigError: the store's address makes no sense.
         OSError: the port is taken.
         StorageError: the store cannot be read.
     """
@@ -92,7 +93,11 @@ def _store(config: ClusterConfig, clock: Clock) -> Storage | SharedStorage | Non
     if config.store.startswith("etcd://"):
         from cathedra.apiserver.storage.etcd import EtcdAddress, EtcdStorage
 
-        return EtcdStorage(EtcdAddress.parse(config.store), clock=clock)
+        try:
+            address = EtcdAddress.parse(config.store)
+        except ValueError as error:
+            raise ConfigError(f"--store: {error}") from error
+        return EtcdStorage(address, clock=clock)
     from cathedra.apiserver.storage.sqlite import SQLiteStorage
 
     return SQLiteStorage(config.data_dir / "objects.sqlite")
