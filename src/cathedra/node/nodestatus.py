@@ -135,13 +135,14 @@ class NodeReporter:
     async def _on_fresh(self, node: Node, write: Callable[[Node], Awaitable[Node]]) -> Node:
         """Write on top of ``node``; if somebody else was faster, on top of what they wrote.
 
-        The node lifecycle controller adds taints at the very moment a node appears, so that is no news to log.
+        The node lifecycle controller adds taints at the very moment a node appears, so that is no news to log. To the
+        API server a stale copy then looks as if the node took a taint away: forbidden, not a conflict.
         """
         for _ in range(_CONFLICTS):
             try:
                 return await write(node)
             except StatusError as error:
-                if not error.is_conflict:
+                if not error.is_conflict and error.code != 403:
                     raise
             node = await self._nodes.get(self._config.name)
         return await write(node)
