@@ -88,15 +88,26 @@ async def _delete_entry(world: World, call: Call, entry: Entry, options: DeleteO
     now = world.clock.now()
     new = _marked(call, old, options, now)
     if new is None:
-        last = old
+        last = _ended(old, now) if call.resource == PODS else old
         if call.dry_run:
             return Deletion(Entry(entry.key, last, entry.revision), True)
-        return Deletion(await world.registry.remove(table, entry, last), True)
+        if last is not old:
+            # Pods are told of their end before they go, even if they are given no time.
+            entry = await world.registry.put(table, call.key, entry, last)
+        return Deletion(await world.registry.remove(table, entry, entry.object), True)
     if new == old:
         return Deletion(entry, False)
     if call.dry_run:
         return Deletion(Entry(entry.key, new, entry.revision), False)
     return Deletion(await world.registry.put(table, call.key, entry, new), False)
+
+
+def _ended(old: Any, now: float) -> Any:
+    """The object as being deleted, with no time left."""
+    metadata: ObjectMeta = old.metadata
+    if metadata.deletion_timestamp is None:
+        metadata = replace(metadata, deletion_timestamp=Time(now), generation=metadata.generation + 1)
+    return replace(old, metadata=replace(metadata, deletion_grace_period_seconds=0))
 
 
 def _marked(call: Call, old: Any, options: DeleteOptions, now: float) -> Any | None:
