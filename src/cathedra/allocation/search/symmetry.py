@@ -129,7 +129,7 @@ class Symmetry:
                     (
                         candidates.base(option) >> position & 1,
                         candidates.risky(option) >> position & 1,
-                        devices is not None and position in devices,
+                        self._part_in(option, devices, position),
                         tuple(
                             [
                                 (rule.value(option, position), rule.failing(option) >> position & 1)
@@ -144,3 +144,9 @@ class Symmetry:
             None if consumption is None else (self._problem.pool_of[position], consumption),
             share,
         )
+
+    def _part_in(self, option: Option, devices: tuple[int, ...] | None, position: int) -> int:
+        """What the device is to All: nothing, one of many, or, where a constraint may end the walk, this very one."""
+        if devices is None or position not in devices:
+            return -1
+        return position if option.checks_room_last else len(devices)
