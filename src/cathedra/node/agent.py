@@ -30,8 +30,8 @@ from cathedra.node.plugins.client import PluginClient
 from cathedra.node.plugins.health import HealthCache, HealthFollower
 from cathedra.node.plugins.registry import PluginInstance, PluginRegistry, RegistryListener
 from cathedra.node.plugins.wiping import SliceWiper
-from cathedra.node.pods.amounts import NodeAmounts
 from cathedra.node.pods.context import PodContext
+from cathedra.node.pods.nodefacts import NodeFacts
 from cathedra.node.pods.podmanager import InformerPods, PodManager, PodSource
 from cathedra.node.runtime.runtime import ContainerState, Runtime
 from cathedra.node.runtime.simulated import SimulatedRuntime
@@ -151,7 +151,9 @@ class NodeAgent:
             claims=self.claims,
             recorder=recorder,
             health=self.health,
-            amounts=NodeAmounts(self._gates, Quantity(node_capacity(config)["memory"]).value()),
+            facts=NodeFacts(
+                config.address, {name: Quantity(value) for name, value in node_capacity(config).items()}, self._gates
+            ),
             inherited_environment=_service_environment(config),
         )
         source = self._source

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
@@ -18,12 +19,13 @@ from cathedra.api.core.core_v1 import (
 )
 from cathedra.api.gates import FeatureGates
 from cathedra.api.quantity import Quantity
-from cathedra.node.pods.amounts import NodeAmounts, container_limits, oom_score, pod_requests
+from cathedra.node.pods.amounts import container_limits, oom_score, pod_requests
+from cathedra.node.pods.nodefacts import NodeFacts
 
 ON = FeatureGates.for_release("1.37", {"DRANodeAllocatableResources": True})
 OFF = FeatureGates.for_release("1.37")
 GI, MI = 2**30, 2**20
-NODE = NodeAmounts(ON, 8 * GI)
+NODE = NodeFacts("127.0.0.1", {"memory": Quantity("8Gi")}, ON)
 
 
 def amounts(**values: str) -> dict[str, Quantity]:
@@ -78,7 +80,7 @@ def test_overhead_counts_once_in_the_pod_and_in_full_in_each_container() -> None
 def test_without_the_gate_claims_add_nothing() -> None:
     pod = burstable(MAPPED, OVERHEAD)
     assert pod_requests(pod, OFF) == {"cpu": 2 * 10**9, "memory": 2 * GI * 10**9}
-    assert container_limits(pod, pod.spec.containers[0], NodeAmounts(OFF, 8 * GI)).memory == 2 * GI
+    assert container_limits(pod, pod.spec.containers[0], dataclasses.replace(NODE, gates=OFF)).memory == 2 * GI
 
 
 def test_a_container_without_limits_stays_unlimited() -> None:

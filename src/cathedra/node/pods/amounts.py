@@ -13,9 +13,10 @@ from typing import Final
 from cathedra.api.core.core_v1 import Container, NodeAllocatableResourceClaimStatus, Pod
 from cathedra.api.gates import FeatureGates
 from cathedra.api.quantity import Quantity
+from cathedra.node.pods.nodefacts import NodeFacts
 from cathedra.node.runtime.runtime import ResourceLimits
 
-__all__ = ["NodeAmounts", "container_limits", "oom_score", "pod_requests"]
+__all__ = ["container_limits", "oom_score", "pod_requests"]
 
 _NANO: Final = 10**9
 _HUGE: Final = "hugepages-"
@@ -23,14 +24,6 @@ _PAGE_UNITS: Final = {"Ki": "KB", "Mi": "MB", "Gi": "GB"}
 _GUARANTEED_SCORE: Final = -997
 _LEAST_SCORE: Final = 2
 _MOST_SCORE: Final = 1000
-
-
-@dataclass(frozen=True, slots=True)
-class NodeAmounts:
-    """What a node has to know to size its pods; ``memory`` in bytes."""
-
-    gates: FeatureGates
-    memory: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +108,7 @@ def _add(total: dict[str, int], part: Mapping[str, int]) -> None:
         total[name] = total.get(name, 0) + amount
 
 
-def container_limits(pod: Pod, container: Container, node: NodeAmounts) -> ResourceLimits:
+def container_limits(pod: Pod, container: Container, node: NodeFacts) -> ResourceLimits:
     """The limits that the kernel is to hold the container to.
 
     Without a limit of its own a container has the pod's, to which claims add nothing; without either it has none. Huge
@@ -157,7 +150,7 @@ def _page_size(resource: str) -> str:
     return size[:-2] + _PAGE_UNITS.get(size[-2:], size[-2:])
 
 
-def oom_score(pod: Pod, container: Container, node: NodeAmounts) -> int:
+def oom_score(pod: Pod, container: Container, node: NodeFacts) -> int:
     """How readily the kernel kills the container when memory runs out: −997 hardly, 1000 first."""
     if pod.status.qos_class == "Guaranteed" or pod.spec.priority_class_name == "system-node-critical":
         return _GUARANTEED_SCORE

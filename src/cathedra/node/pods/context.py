@@ -13,8 +13,8 @@ from cathedra.clock import Clock
 from cathedra.node.claims.manager import ClaimManager
 from cathedra.node.config import NodeConfig
 from cathedra.node.plugins.health import HealthCache
-from cathedra.node.pods.amounts import NodeAmounts
 from cathedra.node.pods.directories import PodDirectories
+from cathedra.node.pods.nodefacts import NodeFacts
 from cathedra.node.runtime.runtime import Runtime
 
 __all__ = ["PodContext"]
@@ -33,7 +33,7 @@ class PodContext:
     claims: ClaimManager
     recorder: EventRecorder
     health: HealthCache
-    amounts: NodeAmounts
+    facts: NodeFacts
     inherited_environment: dict[str, str] = field(default_factory=dict)
 
     def directories(self, pod: Pod) -> PodDirectories | None:

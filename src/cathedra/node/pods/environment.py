@@ -11,6 +11,7 @@ from typing import Final
 
 from cathedra.api.core.core_v1 import Container, EnvVar, Pod
 from cathedra.node.pods.errors import ConfigError
+from cathedra.node.pods.nodefacts import NodeFacts
 from cathedra.node.pods.references import References, field_value, resource_value
 
 __all__ = ["container_environment", "expand"]
@@ -31,7 +32,12 @@ def expand(text: str, values: Mapping[str, str]) -> str:
 
 
 async def container_environment(
-    pod: Pod, container: Container, references: References, *, node_ip: str, inherited: Iterable[tuple[str, str]] = ()
+    pod: Pod,
+    container: Container,
+    references: References,
+    node: NodeFacts,
+    *,
+    inherited: Iterable[tuple[str, str]] = (),
 ) -> dict[str, str]:
     """Name → value, in order of definition.
 
@@ -50,22 +56,22 @@ async def container_environment(
         for key, value in (found or {}).items():
             values[source.prefix + key] = value.decode(errors="surrogateescape")
     for variable in container.env:
-        value_or_none = await _value(pod, container, variable, references, values, node_ip)
+        value_or_none = await _value(pod, container, variable, references, values, node)
         if value_or_none is not None:
             values[variable.name] = value_or_none
     return values
 
 
 async def _value(
-    pod: Pod, container: Container, variable: EnvVar, references: References, values: Mapping[str, str], node_ip: str
+    pod: Pod, container: Container, variable: EnvVar, references: References, values: Mapping[str, str], node: NodeFacts
 ) -> str | None:
     source = variable.value_from
     if source is None:
         return expand(variable.value, values)
     if source.field_ref is not None:
-        return field_value(pod, source.field_ref.field_path, node_ip)
+        return field_value(pod, source.field_ref.field_path, node.address)
     if source.resource_field_ref is not None:
-        return resource_value(pod, container, source.resource_field_ref)
+        return resource_value(pod, container, source.resource_field_ref, node.allocatable)
     if source.config_map_key_ref is not None:
         key = source.config_map_key_ref
         content = await references.config_map(key.name, optional=bool(key.optional))

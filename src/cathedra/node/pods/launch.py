@@ -12,9 +12,10 @@ from collections.abc import Mapping
 from typing import Final
 
 from cathedra.api.core.core_v1 import Container, Pod
-from cathedra.node.pods.amounts import NodeAmounts, container_limits
+from cathedra.node.pods.amounts import container_limits
 from cathedra.node.pods.directories import PodDirectories
 from cathedra.node.pods.environment import expand
+from cathedra.node.pods.nodefacts import NodeFacts
 from cathedra.node.pods.volumes import container_mounts
 from cathedra.node.runtime.runtime import ContainerSpec, PodIdentity
 
@@ -59,7 +60,7 @@ def container_spec(
     volumes: Mapping[str, str],
     cdi_devices: tuple[str, ...],
     directories: PodDirectories | None,
-    node: NodeAmounts,
+    node: NodeFacts,
 ) -> ContainerSpec:
     """What the runtime is asked to start.
 

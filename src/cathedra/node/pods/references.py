@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 from cathedra.api.core.core_v1 import ConfigMap, Container, Pod, ResourceFieldSelector, Secret
+from cathedra.api.quantity import Quantity
 from cathedra.api.status import StatusError
 from cathedra.client.client import Client
 from cathedra.client.resources import CONFIGMAPS, SECRETS
 from cathedra.node.pods.errors import ConfigError
 
 __all__ = ["References", "field_value", "resource_value"]
+
+_LIMITED_BY_NODE: Final = frozenset({"cpu", "memory", "ephemeral-storage"})
 
 
 class References:
@@ -105,8 +109,12 @@ def _quoted(value: str) -> str:
     return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 
-def resource_value(pod: Pod, container: Container, selector: ResourceFieldSelector) -> str:
+def resource_value(
+    pod: Pod, container: Container, selector: ResourceFieldSelector, allocatable: Mapping[str, Quantity]
+) -> str:
     """A request or limit of a container, in units of the selector's divisor, rounded up.
+
+    Where there is no limit, the limit is what the node has (``allocatable``).
 
     Raises:
         ConfigError: no such container or resource can be asked for.
@@ -119,6 +127,8 @@ def resource_value(pod: Pod, container: Container, selector: ResourceFieldSelect
         raise ConfigError(f"unsupported container resource: {selector.resource}")
     values = found.resources.limits if kind == "limits" else found.resources.requests
     quantity = values.get(resource)
+    if quantity is None and kind == "limits" and resource in _LIMITED_BY_NODE:
+        quantity = allocatable.get(resource)
     if quantity is None:
         return "0"
     divisor = selector.divisor

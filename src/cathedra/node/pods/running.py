@@ -84,7 +84,7 @@ class ContainerRunner:
             state.pod,
             record.container,
             References(context.client, state.pod.metadata.namespace),
-            node_ip=context.config.address,
+            context.facts,
             inherited=context.inherited_environment.items(),
         )
         return container_spec(
@@ -96,7 +96,7 @@ class ContainerRunner:
             volumes=state.volumes,
             cdi_devices=context.claims.cdi_devices(state.pod, record.container),
             directories=state.directories,
-            node=context.amounts,
+            node=context.facts,
         )
 
     def _delay(self, record: ContainerRecord, reason: str, message: str) -> None:

@@ -30,6 +30,8 @@ from cathedra.client.resources import SERVICEACCOUNTS
 from cathedra.node.pods.directories import PodDirectories
 from cathedra.node.pods.environment import expand
 from cathedra.node.pods.errors import ConfigError, VolumeError
+from cathedra.node.pods.nodefacts import NodeFacts
+from cathedra.node.pods.ownership import Owner, give_to_group, give_to_user, owner_of
 from cathedra.node.pods.references import References, field_value, resource_value
 from cathedra.node.runtime.runtime import Mount
 
@@ -45,16 +47,19 @@ class _File:
     path: str
     content: bytes
     mode: int
+    private: bool = False
+    """Only for the user that the pod's containers run as."""
 
 
 class VolumeMaker:
     """Makes the volumes of one pod."""
 
-    def __init__(self, client: Client, pod: Pod, directories: PodDirectories, *, node_ip: str) -> None:
+    def __init__(self, client: Client, pod: Pod, directories: PodDirectories, node: NodeFacts) -> None:
         self._client = client
         self._pod = pod
         self._directories = directories
-        self._node_ip = node_ip
+        self._node = node
+        self._owner = owner_of(pod)
         self._references = References(client, pod.metadata.namespace)
 
     async def make(self) -> dict[str, str]:
@@ -78,6 +83,7 @@ class VolumeMaker:
         if volume.empty_dir is not None:
             directory = self._directory("empty-dir", volume.name)
             directory.chmod(0o777)
+            give_to_group(directory, self._owner, writable=True)
             return str(directory)
         if volume.config_map is not None:
             source = volume.config_map
@@ -111,6 +117,9 @@ class VolumeMaker:
             with os.fdopen(fd, "wb") as out:
                 out.write(file.content)
             path.chmod(file.mode)
+            if file.private:
+                give_to_user(path, self._owner)
+        give_to_group(directory, self._owner, writable=False)
         return str(directory)
 
     def _downward(self, items: Sequence[DownwardAPIVolumeFile], mode: int | None) -> list[_File]:
@@ -118,9 +127,9 @@ class VolumeMaker:
 
     def _downward_value(self, item: DownwardAPIVolumeFile) -> str:
         if item.field_ref is not None:
-            return field_value(self._pod, item.field_ref.field_path, self._node_ip)
+            return field_value(self._pod, item.field_ref.field_path, self._node.address)
         if item.resource_field_ref is not None:
-            return resource_value(self._pod, Container(), item.resource_field_ref)
+            return resource_value(self._pod, Container(), item.resource_field_ref, self._node.allocatable)
         return ""
 
     async def _projected(self, source: ProjectedVolumeSource) -> list[_File]:
@@ -138,10 +147,10 @@ class VolumeMaker:
             if part.downward_api is not None:
                 files += self._downward(part.downward_api.items, source.default_mode)
             if part.service_account_token is not None:
-                files += await self._token(part.service_account_token)
+                files += await self._token(part.service_account_token, source.default_mode)
         return files
 
-    async def _token(self, wanted: ServiceAccountTokenProjection) -> list[_File]:
+    async def _token(self, wanted: ServiceAccountTokenProjection, mode: int | None) -> list[_File]:
         """A token bound to the pod; none where the API server issues none."""
         metadata = self._pod.metadata
         request = TokenRequest(
@@ -161,7 +170,10 @@ class VolumeMaker:
             if error.code in {404, 405}:
                 return []
             raise
-        return [_File(wanted.path, issued.status.token.encode(), _TOKEN_MODE)]
+        content = issued.status.token.encode()
+        if self._owner == Owner():
+            return [_File(wanted.path, content, _mode(None, mode))]
+        return [_File(wanted.path, content, _TOKEN_MODE, private=True)]
 
 
 def _mode(own: int | None, default: int | None) -> int:

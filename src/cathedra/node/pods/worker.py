@@ -213,7 +213,7 @@ class PodWorker:
             return
         pause = _VOLUME_RETRY[0]
         while True:
-            maker = VolumeMaker(self._context.client, self.pod, directories, node_ip=self._context.config.address)
+            maker = VolumeMaker(self._context.client, self.pod, directories, self._context.facts)
             try:
                 self._state.volumes = await maker.make()
             except VolumeError as error:

@@ -1,0 +1,26 @@
+"""What a pod may want to know of the node it is on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from cathedra.api.gates import FeatureGates
+from cathedra.api.quantity import Quantity
+
+__all__ = ["NodeFacts"]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFacts:
+    """The node's address, and what pods may have of it."""
+
+    address: str
+    allocatable: Mapping[str, Quantity]
+    gates: FeatureGates
+
+    @property
+    def memory(self) -> int:
+        """Bytes of memory."""
+        found = self.allocatable.get("memory")
+        return found.value() if found is not None else 0
