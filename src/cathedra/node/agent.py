@@ -31,10 +31,10 @@ from cathedra.node.plugins.health import HealthCache, HealthFollower
 from cathedra.node.plugins.registry import PluginInstance, PluginRegistry, RegistryListener
 from cathedra.node.plugins.wiping import SliceWiper
 from cathedra.node.pods.context import PodContext
-from cathedra.node.pods.nodefacts import NodeFacts
 from cathedra.node.pods.podmanager import InformerPods, PodManager, PodSource
 from cathedra.node.runtime.runtime import ContainerState, Runtime
 from cathedra.node.runtime.simulated import SimulatedRuntime
+from cathedra.node.setup.nodefacts import NodeFacts
 
 __all__ = ["NodeAgent"]
 

@@ -13,9 +13,9 @@ from cathedra.clock import Clock
 from cathedra.node.claims.manager import ClaimManager
 from cathedra.node.config import NodeConfig
 from cathedra.node.plugins.health import HealthCache
-from cathedra.node.pods.directories import PodDirectories
-from cathedra.node.pods.nodefacts import NodeFacts
 from cathedra.node.runtime.runtime import Runtime
+from cathedra.node.setup.directories import PodDirectories
+from cathedra.node.setup.nodefacts import NodeFacts
 
 __all__ = ["PodContext"]
 

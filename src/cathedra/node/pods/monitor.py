@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
-from cathedra.node.pods.containers import ContainerRecord
+from cathedra.node.containers.probes import ProbeTarget, run_probe
+from cathedra.node.containers.records import ContainerRecord
 from cathedra.node.pods.context import PodContext
 from cathedra.node.pods.podstate import PodState
-from cathedra.node.pods.probes import ProbeTarget, run_probe
 
 __all__ = ["ProbeMonitor", "Tell"]
 

@@ -6,9 +6,9 @@ import asyncio
 from dataclasses import dataclass, field
 
 from cathedra.api.core.core_v1 import Pod
-from cathedra.node.pods.containers import ContainerRecord, records_for
+from cathedra.node.containers.records import ContainerRecord, records_for
 from cathedra.node.pods.context import PodContext
-from cathedra.node.pods.directories import PodDirectories
+from cathedra.node.setup.directories import PodDirectories
 
 __all__ = ["PodState"]
 

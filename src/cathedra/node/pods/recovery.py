@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from cathedra.api.core.core_v1 import ContainerStateTerminated, ContainerStatus, Pod
-from cathedra.node.pods.containers import ContainerRecord
-from cathedra.node.pods.launch import identity_of
-from cathedra.node.pods.plan import make_plan
+from cathedra.node.containers.plan import make_plan
+from cathedra.node.containers.records import ContainerRecord
 from cathedra.node.runtime.runtime import ContainerState
+from cathedra.node.setup.launch import identity_of
 
 __all__ = ["recover_records"]
 

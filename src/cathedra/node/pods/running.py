@@ -10,17 +10,17 @@ from typing import Any, Final
 
 from cathedra.client.objects import reference_to
 from cathedra.node.claims.errors import ClaimError
-from cathedra.node.pods.containers import ContainerRecord, Waiting, will_restart
+from cathedra.node.containers.lastwords import last_words
+from cathedra.node.containers.records import ContainerRecord, Waiting, will_restart
+from cathedra.node.containers.termination import GracePeriod, Terminator, run_hook
 from cathedra.node.pods.context import PodContext
-from cathedra.node.pods.environment import container_environment
-from cathedra.node.pods.errors import ConfigError
-from cathedra.node.pods.lastwords import last_words
-from cathedra.node.pods.launch import container_spec, identity_of
 from cathedra.node.pods.monitor import ProbeMonitor
 from cathedra.node.pods.podstate import PodState
-from cathedra.node.pods.references import References
-from cathedra.node.pods.termination import GracePeriod, Terminator, run_hook
 from cathedra.node.runtime.runtime import ContainerSpec, ContainerState, RuntimeFailure
+from cathedra.node.setup.environment import container_environment
+from cathedra.node.setup.errors import ConfigError
+from cathedra.node.setup.launch import container_spec, identity_of
+from cathedra.node.setup.references import References
 
 __all__ = ["ContainerRunner"]
 

@@ -26,9 +26,9 @@ from cathedra.api.core.core_v1 import (
     ResourceStatus,
 )
 from cathedra.api.struct import Time, replace
+from cathedra.node.containers.plan import initialized
+from cathedra.node.containers.records import ContainerRecord, of_kind, will_restart
 from cathedra.node.pods.admission import Refusal
-from cathedra.node.pods.containers import ContainerRecord, of_kind, will_restart
-from cathedra.node.pods.plan import initialized
 from cathedra.node.runtime.runtime import ContainerState
 
 __all__ = ["PodView", "pod_status", "refused_status"]

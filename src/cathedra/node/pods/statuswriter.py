@@ -16,9 +16,9 @@ from cathedra.api.struct import replace
 from cathedra.client.resources import PODS
 from cathedra.node.pods.admission import Refusal
 from cathedra.node.pods.context import PodContext
-from cathedra.node.pods.launch import identity_of
 from cathedra.node.pods.podstate import PodState
 from cathedra.node.pods.status import PodView, pod_status, refused_status
+from cathedra.node.setup.launch import identity_of
 
 __all__ = ["TERMINAL", "StatusWriter", "newer"]
 

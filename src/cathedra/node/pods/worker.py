@@ -17,19 +17,19 @@ from cathedra.api.core.core_v1 import Pod
 from cathedra.api.status import StatusError
 from cathedra.client.resources import PODS
 from cathedra.node.claims.errors import PrepareError, UnprepareError
+from cathedra.node.containers.plan import make_plan
+from cathedra.node.containers.records import ContainerRecord
+from cathedra.node.containers.termination import GracePeriod
 from cathedra.node.pods.admission import Refusal
-from cathedra.node.pods.containers import ContainerRecord
 from cathedra.node.pods.context import PodContext
-from cathedra.node.pods.errors import VolumeError
-from cathedra.node.pods.launch import identity_of
-from cathedra.node.pods.plan import make_plan
 from cathedra.node.pods.podstate import PodState
 from cathedra.node.pods.recovery import recover_records
 from cathedra.node.pods.running import ContainerRunner
 from cathedra.node.pods.statuswriter import TERMINAL, StatusWriter, newer
-from cathedra.node.pods.termination import GracePeriod
-from cathedra.node.pods.volumes import VolumeMaker
 from cathedra.node.runtime.runtime import ContainerState
+from cathedra.node.setup.errors import VolumeError
+from cathedra.node.setup.launch import identity_of
+from cathedra.node.setup.volumes import VolumeMaker
 
 __all__ = ["Admit", "PodWorker"]
 

@@ -18,16 +18,16 @@ from cathedra.api.status import StatusError, bad_request, internal_error, not_fo
 from cathedra.api.struct import Time, to_dict
 from cathedra.api.timestamp import TimeError
 from cathedra.clock import Clock
+from cathedra.node.containers.logfiles import LogOptions, read_log
+from cathedra.node.containers.records import ContainerRecord
 from cathedra.node.metrics import NodeMetrics
-from cathedra.node.pods.containers import ContainerRecord
-from cathedra.node.pods.directories import log_directory
-from cathedra.node.pods.logfiles import LogOptions, read_log
 from cathedra.node.pods.podmanager import PodManager
 from cathedra.node.pods.worker import PodWorker
 from cathedra.node.runtime.runtime import ExecProcess, Runtime, RuntimeFailure
 from cathedra.node.server.portforward import PROTOCOLS as FORWARDING
 from cathedra.node.server.portforward import TUNNEL, serve_channels, serve_tunnel
 from cathedra.node.server.remotecommand import choose_protocol, refuse_command, serve_command
+from cathedra.node.setup.directories import log_directory
 
 __all__ = ["NodeApp"]
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Final
 
 from cathedra.api.core.core_v1 import Container
-from cathedra.node.pods.directories import PodDirectories
 from cathedra.node.runtime.runtime import ContainerState
+from cathedra.node.setup.directories import PodDirectories
 
 __all__ = ["last_words"]
 

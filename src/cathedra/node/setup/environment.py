@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from cathedra.api.core.core_v1 import Container, EnvVar, Pod
-from cathedra.node.pods.errors import ConfigError
-from cathedra.node.pods.nodefacts import NodeFacts
-from cathedra.node.pods.references import References, field_value, resource_value
+from cathedra.node.setup.errors import ConfigError
+from cathedra.node.setup.nodefacts import NodeFacts
+from cathedra.node.setup.references import References, field_value, resource_value
 
 __all__ = ["container_environment", "expand"]
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cathedra.api.core.core_v1 import Pod
-from cathedra.node.pods.containers import ContainerRecord, of_kind, will_restart
+from cathedra.node.containers.records import ContainerRecord, of_kind, will_restart
 
 __all__ = ["Plan", "initialized", "make_plan"]
 

@@ -13,8 +13,8 @@ from typing import Final
 from cathedra.api.core.core_v1 import Container, NodeAllocatableResourceClaimStatus, Pod
 from cathedra.api.gates import FeatureGates
 from cathedra.api.quantity import Quantity
-from cathedra.node.pods.nodefacts import NodeFacts
 from cathedra.node.runtime.runtime import ResourceLimits
+from cathedra.node.setup.nodefacts import NodeFacts
 
 __all__ = ["container_limits", "oom_score", "pod_requests"]
 

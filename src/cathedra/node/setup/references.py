@@ -10,7 +10,7 @@ from cathedra.api.quantity import Quantity
 from cathedra.api.status import StatusError
 from cathedra.client.client import Client
 from cathedra.client.resources import CONFIGMAPS, SECRETS
-from cathedra.node.pods.errors import ConfigError
+from cathedra.node.setup.errors import ConfigError
 
 __all__ = ["References", "field_value", "resource_value"]
 

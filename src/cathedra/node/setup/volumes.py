@@ -27,13 +27,13 @@ from cathedra.api.core.core_v1 import (
 from cathedra.api.status import StatusError
 from cathedra.client.client import Client
 from cathedra.client.resources import SERVICEACCOUNTS
-from cathedra.node.pods.directories import PodDirectories
-from cathedra.node.pods.environment import expand
-from cathedra.node.pods.errors import ConfigError, VolumeError
-from cathedra.node.pods.nodefacts import NodeFacts
-from cathedra.node.pods.ownership import Owner, give_to_group, give_to_user, owner_of
-from cathedra.node.pods.references import References, field_value, resource_value
 from cathedra.node.runtime.runtime import Mount
+from cathedra.node.setup.directories import PodDirectories
+from cathedra.node.setup.environment import expand
+from cathedra.node.setup.errors import ConfigError, VolumeError
+from cathedra.node.setup.nodefacts import NodeFacts
+from cathedra.node.setup.ownership import Owner, give_to_group, give_to_user, owner_of
+from cathedra.node.setup.references import References, field_value, resource_value
 
 __all__ = ["VolumeMaker", "container_mounts"]
 

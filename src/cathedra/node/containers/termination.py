@@ -12,8 +12,8 @@ from typing import Final
 
 from cathedra.api.core.core_v1 import LifecycleHandler, Pod, Probe
 from cathedra.clock import Clock
-from cathedra.node.pods.containers import ContainerRecord, of_kind
-from cathedra.node.pods.probes import ProbeTarget, run_action
+from cathedra.node.containers.probes import ProbeTarget, run_action
+from cathedra.node.containers.records import ContainerRecord, of_kind
 from cathedra.node.runtime.runtime import Runtime
 
 __all__ = ["GracePeriod", "Terminator", "run_hook"]

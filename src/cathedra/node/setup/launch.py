@@ -12,12 +12,12 @@ from collections.abc import Mapping
 from typing import Final
 
 from cathedra.api.core.core_v1 import Container, Pod
-from cathedra.node.pods.amounts import container_limits
-from cathedra.node.pods.directories import PodDirectories
-from cathedra.node.pods.environment import expand
-from cathedra.node.pods.nodefacts import NodeFacts
-from cathedra.node.pods.volumes import container_mounts
 from cathedra.node.runtime.runtime import ContainerSpec, PodIdentity
+from cathedra.node.setup.amounts import container_limits
+from cathedra.node.setup.directories import PodDirectories
+from cathedra.node.setup.environment import expand
+from cathedra.node.setup.nodefacts import NodeFacts
+from cathedra.node.setup.volumes import container_mounts
 
 __all__ = ["IDLE_SCRIPT", "container_argv", "container_id", "container_spec", "identity_of"]
 
