@@ -50,7 +50,8 @@ def start(arguments: Sequence[str], log: Path, progress: Callable[[str], None]) 
             progress(line.rstrip("\n"))
     code = child.wait()
     last = log.read_text(errors="replace").strip().splitlines()[-1:] or ["it printed nothing"]
-    raise StartError(f"the cluster ended with code {code} before it was ready: {last[0]} (all of it: {log})")
+    why = last[0].removeprefix("cathedra: ")
+    raise StartError(f"the cluster ended with code {code} before it was ready: {why} (all of it: {log})")
 
 
 def stop(data_dir: DataDir, seconds: float = 30.0) -> int | None:

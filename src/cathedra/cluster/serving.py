@@ -5,6 +5,7 @@ Used by the whole cluster in one process and by the API server alone, so that a 
 
 from __future__ import annotations
 
+import errno
 import secrets
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -32,8 +33,8 @@ async def open_server(config: ClusterConfig, *, gates: FeatureGates, clock: Cloc
     The port of the first start is remembered, so that kubeconfigs stay true over restarts.
 
     Raises:
-        ConfigError: the store's address makes no sense.
-        OSError: the port is taken.
+        ConfigError: the store's address makes no sense, or the port is taken.
+        OSError: the port cannot be opened for another reason.
         StorageError: the store cannot be read.
     """
     server = await APIServer.open(
@@ -47,6 +48,13 @@ async def open_server(config: ClusterConfig, *, gates: FeatureGates, clock: Cloc
     tokens: Mapping[str, UserInfo] = {node_token(config.data_dir): UserInfo(NODE_CALLER, (MASTERS_GROUP,))}
     try:
         await server.serve(ServeOptions(port=port, pki=config.data_dir / "pki", anonymous=False, tokens=tokens))
+    except OSError as error:
+        await server.close()
+        if error.errno != errno.EADDRINUSE:
+            raise
+        raise ConfigError(
+            f"port {port} of 127.0.0.1 is in use by another program; stop that, or choose another one with --port"
+        ) from error
     except BaseException:
         await server.close()
         raise
