@@ -158,9 +158,7 @@ class ControllerManager:
                 group.create_task(controller.run(), name=controller.name)
 
 
-def _as_itself(
-    context: ControllerContext, name: str, client_of: Callable[[str], Client] | None
-) -> ControllerContext:
+def _as_itself(context: ControllerContext, name: str, client_of: Callable[[str], Client] | None) -> ControllerContext:
     if client_of is None:
         return context
     client = client_of(_ACCOUNTS.get(name, name)).as_manager(FIELD_MANAGER)

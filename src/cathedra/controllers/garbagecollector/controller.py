@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any, Final
 
+from cathedra.api.core.core_v1 import ObjectReference
 from cathedra.api.core.meta_v1 import OwnerReference
 from cathedra.api.status import StatusError
 from cathedra.api.struct import KubeStruct, replace, to_dict
@@ -12,6 +13,7 @@ from cathedra.client.objects import metadata_of
 from cathedra.client.transport import PatchType, ResourceRef
 from cathedra.client.workqueue import RetryLater, WorkQueue, run_workers
 from cathedra.controllers.controller import ControllerContext
+from cathedra.controllers.customkinds import CustomKinds
 from cathedra.controllers.finalizers import remove_finalizer
 from cathedra.controllers.garbagecollector.ownership import (
     FOREGROUND,
@@ -41,16 +43,22 @@ class GarbageCollector:
         self._graph = Ownership(context.informers, context.served)
         for informer in self._graph.informers.values():
             self._listen(informer.ref)
+        self._custom = CustomKinds(context.informers, self._look_after)
 
     async def run(self) -> None:
         """Work until cancelled; nothing is deleted before every resource was listed."""
-        for informer in self._graph.informers.values():
+        await self._custom.wait_synced()
+        for informer in tuple(self._graph.informers.values()):
             await informer.wait_synced()
         async with asyncio.TaskGroup() as group:
             group.create_task(self._recorder.run())
             group.create_task(run_workers(self._queue, self._reconcile, workers=WORKERS))
 
     # What is enqueued.
+
+    def _look_after(self, ref: ResourceRef[Any]) -> None:
+        self._graph.add(ref)
+        self._listen(ref)
 
     def _listen(self, ref: ResourceRef[Any]) -> None:
         self._graph.informers[ref.group, ref.resource].add_handler(
@@ -147,7 +155,7 @@ class GarbageCollector:
         if ref.namespaced and not namespace:
             shown = f"[{owner.api_version}/{owner.kind}, namespace: , name: {owner.name}, uid: {owner.uid}]"
             message = f'ownerRef {shown} does not exist in namespace ""'
-            self._recorder.record(owned.obj, "Warning", "OwnerRefInvalidNamespace", message)
+            self._recorder.record(_about(owned), "Warning", "OwnerRefInvalidNamespace", message)
             # Such a reference can never be resolved, and nothing is deleted on a guess.
             return OwnerState.SOLID
         try:
@@ -216,6 +224,19 @@ class GarbageCollector:
         except StatusError as error:
             if not error.is_not_found:
                 raise
+
+
+def _about(owned: Owned) -> ObjectReference:
+    """What an event about the object refers to; a custom resource does not know its own kind."""
+    metadata, ref = metadata_of(owned.obj), owned.ref
+    return ObjectReference(
+        kind=ref.kind,
+        namespace=metadata.namespace,
+        name=metadata.name,
+        uid=metadata.uid,
+        api_version=f"{ref.group}/{ref.version}" if ref.group else ref.version,
+        resource_version=metadata.resource_version,
+    )
 
 
 def _blocks(obj: KubeStruct, uid: str) -> bool:

@@ -76,14 +76,19 @@ class Ownership:
     """The owner graph of all served resources."""
 
     def __init__(self, informers: SharedInformers, refs: Iterable[ResourceRef[Any]]) -> None:
+        self._shared = informers
         self.informers: dict[tuple[str, str], Informer[Any]] = {}
         self._by_kind: dict[tuple[str, str], ResourceRef[Any]] = {}
         self._gone: OrderedDict[str, None] = OrderedDict()
         for ref in refs:
-            informer = informers.of(ref)
-            informer.store.add_index(_BY_OWNER, _owner_uids)
-            self.informers[ref.group, ref.resource] = informer
-            self._by_kind[ref.group, ref.kind] = ref
+            self.add(ref)
+
+    def add(self, ref: ResourceRef[Any]) -> None:
+        """Look after one more resource."""
+        informer = self._shared.of(ref)
+        informer.store.add_index(_BY_OWNER, _owner_uids)
+        self.informers[ref.group, ref.resource] = informer
+        self._by_kind[ref.group, ref.kind] = ref
 
     def get(self, item: Item) -> Owned | None:
         """The object at that address, if the informers know it."""
@@ -93,7 +98,7 @@ class Ownership:
 
     def dependents(self, uid: str) -> Iterator[Owned]:
         """Every object that names ``uid`` as an owner."""
-        for informer in self.informers.values():
+        for informer in tuple(self.informers.values()):
             for obj in informer.store.by_index(_BY_OWNER, uid):
                 yield Owned(informer.ref, obj)
 

@@ -18,6 +18,7 @@ from cathedra.client.resources import NAMESPACES
 from cathedra.client.transport import ResourceRef
 from cathedra.client.workqueue import WorkQueue, run_workers
 from cathedra.controllers.controller import ControllerContext
+from cathedra.controllers.customkinds import CustomKinds
 
 __all__ = ["NamespaceController"]
 
@@ -58,14 +59,20 @@ class NamespaceController:
         self._refs = sorted(
             (ref for ref in context.served if ref.namespaced), key=lambda ref: (ref.resource != "pods", ref.group)
         )
+        self._custom = CustomKinds(context.informers, self._look_after)
         self._queue: WorkQueue[str] = WorkQueue(context.clock)
         self._namespaces = context.informers.of(NAMESPACES)
         self._namespaces.add_handler(on_add=self._changed, on_update=lambda _, namespace: self._changed(namespace))
 
     async def run(self) -> None:
         """Work until cancelled."""
+        await self._custom.wait_synced()
         await self._namespaces.wait_synced()
         await run_workers(self._queue, self._reconcile, workers=WORKERS)
+
+    def _look_after(self, ref: ResourceRef[Any]) -> None:
+        if ref.namespaced:
+            self._refs.append(ref)
 
     def _changed(self, namespace: Namespace) -> None:
         if namespace.metadata.deletion_timestamp is not None:
@@ -91,12 +98,15 @@ class NamespaceController:
 
     async def _empty(self, namespace: str) -> _Remains:
         remains = _Remains()
-        for ref in self._refs:
+        for ref in tuple(self._refs):
             if ref.resource != "pods" and "pods." in remains.instances:
                 break
             try:
                 await self._empty_resource(ref, namespace, remains)
             except StatusError as error:
+                if error.is_not_found:
+                    # The kind itself is gone, and its objects with it.
+                    continue
                 shown = GroupResource(ref.group, ref.resource)
                 remains.errors.append(f"failed to delete all {shown}: {error}")
         return remains

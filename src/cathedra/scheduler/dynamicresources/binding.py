@@ -170,14 +170,19 @@ class ClaimBinding:
         self._claims.assume(written)
         mappings = cycle.demand.requests(cycle.special_resources).mappings
         if not mappings:
-            raise WriteFailed("extended resource claim has no request mappings")
+            where = f"{pod.metadata.namespace}/{pod.metadata.name}"
+            raise WriteFailed(f"nil or empty request mappings, no update of pod {where} ExtendedResourceClaimStatus")
         status = {
             "resourceClaimName": written.metadata.name,
             "requestMappings": [to_dict(mapping) for mapping in mappings],
         }
         patch = {"metadata": {"uid": pod.metadata.uid}, "status": {"extendedResourceClaimStatus": status}}
         pods = self._client.resource(PODS, pod.metadata.namespace)
-        await pods.patch(pod.metadata.name, PatchType.STRATEGIC, patch, "status")
+        try:
+            await pods.patch(pod.metadata.name, PatchType.STRATEGIC, patch, "status")
+        except StatusError as refusal:
+            where = f"{pod.metadata.namespace}/{pod.metadata.name}"
+            raise WriteFailed(f"update pod {where} ExtendedResourceClaimStatus: {refusal}") from refusal
 
     async def _appears(self, claim: ResourceClaim) -> None:
         """Wait until the claim cache knows the claim, or its answers could not be kept there."""

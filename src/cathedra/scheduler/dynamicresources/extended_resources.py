@@ -20,6 +20,7 @@ from cathedra.api.resource import (
     ResourceClaim,
     ResourceClaimSpec,
 )
+from cathedra.api.struct import replace
 from cathedra.client.objects import controller_of
 from cathedra.scheduler.state.node_info import NodeInfo
 from cathedra.scheduler.state.resources import is_extended_resource
@@ -129,66 +130,53 @@ class _Use:
 
 def requests_for(pod: Pod, classes: Mapping[str, str]) -> Requests:
     """One request per long-lived container and resource; init containers use those again where they suffice."""
-    found: dict[str, DeviceRequest] = {}
+    requests: list[DeviceRequest] = []
     mappings: list[ContainerExtendedResourceRequest] = []
     for resource in sorted(classes):
-        for request, served in _of_resource(pod, resource, classes[resource]):
-            if request is not None:
-                found[request.name] = request
-            mappings += served
-    return Requests(tuple(found[name] for name in sorted(found)), tuple(mappings))
+        wanted, served = _of_resource(pod, resource, classes[resource])
+        requests += wanted
+        mappings += served
+    return Requests(tuple(sorted(requests, key=lambda request: request.name)), tuple(mappings))
 
 
 def _of_resource(
     pod: Pod, resource: str, class_name: str
-) -> list[tuple[DeviceRequest | None, list[ContainerExtendedResourceRequest]]]:
-    containers = list(enumerate((*pod.spec.init_containers, *pod.spec.containers)))
-    inits = len(pod.spec.init_containers)
-    uses = [
-        _Use(i, c, c.resources.requests[resource].value()) for i, c in containers if resource in c.resources.requests
-    ]
-    uses = [use for use in uses if use.quantity > 0]
-    long_lived = [use for use in uses if use.index >= inits or use.container.restart_policy == "Always"]
-    short_lived = [use for use in uses if use not in long_lived]
-    made: list[tuple[DeviceRequest | None, list[ContainerExtendedResourceRequest]]] = []
-    lasting: list[tuple[_Use, str]] = []
-    for use in long_lived:
-        name = _request_name(use, resource)
-        lasting.append((use, name))
-        made.append((_request(name, class_name, use.quantity), [_mapping(use, resource, name)]))
-    extras: list[tuple[int, str, list[ContainerExtendedResourceRequest]]] = []
+) -> tuple[list[DeviceRequest], list[ContainerExtendedResourceRequest]]:
+    long_lived, short_lived = _uses(pod, resource)
+    lasting = [(use, _request_name(use, resource)) for use in long_lived]
+    requests = [_request(name, class_name, use.quantity) for use, name in lasting]
+    mappings = [_mapping(use, resource, name) for use, name in lasting]
+    brief: list[ContainerExtendedResourceRequest] = []
+    extras: dict[str, int] = {}
     for use in short_lived:
         left = use.quantity
-        served: list[ContainerExtendedResourceRequest] = []
         for other, name in lasting:
-            if left <= 0:
-                break
-            if other.index >= use.index:
-                served.append(_mapping(use, resource, name))
+            if left > 0 and other.index >= use.index:
+                brief.append(_mapping(use, resource, name))
                 left -= other.quantity
         if left > 0:
-            extras.append((left, _request_name(use, resource), served))
-        else:
-            made.append((None, served))
-    return made + _largest_extra(extras, class_name, resource, short_lived)
+            extras[_request_name(use, resource)] = left
+            brief.append(_mapping(use, resource, _request_name(use, resource)))
+    if extras:
+        # Init containers run one after another: the largest remainder serves them all.
+        largest = max(extras, key=extras.__getitem__)
+        requests.append(_request(largest, class_name, extras[largest]))
+        brief = [replace(one, request_name=largest) if one.request_name in extras else one for one in brief]
+    return requests, mappings + brief
 
 
-def _largest_extra(
-    extras: Sequence[tuple[int, str, list[ContainerExtendedResourceRequest]]],
-    class_name: str,
-    resource: str,
-    short_lived: Sequence[_Use],
-) -> list[tuple[DeviceRequest | None, list[ContainerExtendedResourceRequest]]]:
-    """Init containers run one after another: the largest remainder serves them all."""
-    if not extras:
-        return []
-    by_name = {_request_name(use, resource): use for use in short_lived}
-    quantity, chosen, _ = max(extras, key=lambda extra: extra[0])
-    made: list[tuple[DeviceRequest | None, list[ContainerExtendedResourceRequest]]] = []
-    for _, name, served in extras:
-        request = _request(chosen, class_name, quantity) if name == chosen else None
-        made.append((request, [*served, _mapping(by_name[name], resource, chosen)]))
-    return made
+def _uses(pod: Pod, resource: str) -> tuple[list[_Use], list[_Use]]:
+    """The containers that ask for ``resource``: those that stay (sidecars are among them), and those that end."""
+    inits = len(pod.spec.init_containers)
+    long_lived: list[_Use] = []
+    short_lived: list[_Use] = []
+    for index, container in enumerate((*pod.spec.init_containers, *pod.spec.containers)):
+        quantity = container.resources.requests.get(resource)
+        if quantity is None or quantity.value() <= 0:
+            continue
+        stays = index >= inits or container.restart_policy == "Always"
+        (long_lived if stays else short_lived).append(_Use(index, container, quantity.value()))
+    return long_lived, short_lived
 
 
 def _request_name(use: _Use, resource: str) -> str:

@@ -101,9 +101,13 @@ class ClaimWriter:
         """Create a claim of the scheduler's own making.
 
         Raises:
-            StatusError, ConnectionError: the server refused or cannot be reached.
+            WriteFailed, ConnectionError: the server refused or cannot be reached.
         """
-        return await self._of(claim).create(claim)
+        try:
+            return await self._of(claim).create(claim)
+        except StatusError as error:
+            where = f"{claim.metadata.namespace}/{claim.metadata.name}"
+            raise WriteFailed(f"create claim for extended resources {where}: {error}") from error
 
     async def latest(self, claim: ResourceClaim) -> ResourceClaim | None:
         """The claim as the server has it; None if it is gone.

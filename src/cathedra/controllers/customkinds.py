@@ -1,0 +1,46 @@
+"""Kinds that come while the cluster runs: custom resources, as far as anybody needs to know them who knows no kind.
+
+The garbage collector and the namespace controller care about metadata alone, and about every kind that is served. So
+they follow the definitions, and look at custom resources as metadata (spec: controllers.md, sections 5 and 6).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from cathedra.api.core.apiextensions_v1 import CustomResourceDefinition
+from cathedra.api.core.meta_v1 import PartialObjectMetadata
+from cathedra.client.informer import SharedInformers
+from cathedra.client.resources import resource_ref
+from cathedra.client.transport import ResourceRef
+
+__all__ = ["CustomKinds"]
+
+_DEFINITIONS = resource_ref(CustomResourceDefinition, "customresourcedefinitions", namespaced=False)
+
+
+class CustomKinds:
+    """Tells of every custom kind once it is served."""
+
+    def __init__(self, informers: SharedInformers, on_served: Callable[[ResourceRef[Any]], None]) -> None:
+        """``on_served`` is called once per kind, also for one whose definition goes and comes again."""
+        self._on_served = on_served
+        self._known: set[tuple[str, str]] = set()
+        self._definitions = informers.of(_DEFINITIONS)
+        self._definitions.add_handler(on_add=self._changed, on_update=lambda _, new: self._changed(new))
+
+    async def wait_synced(self) -> None:
+        """Wait until all definitions that were there at the start are known."""
+        await self._definitions.wait_synced()
+
+    def _changed(self, definition: CustomResourceDefinition) -> None:
+        spec = definition.spec
+        served = next((version.name for version in spec.versions if version.served), None)
+        established = any(c.type == "Established" and c.status == "True" for c in definition.status.conditions)
+        key = (spec.group, spec.names.plural)
+        if served is None or not established or key in self._known:
+            return
+        self._known.add(key)
+        names = (spec.group, served, spec.names.plural, spec.names.kind)
+        self._on_served(ResourceRef(*names, spec.scope == "Namespaced", PartialObjectMetadata))

@@ -1,0 +1,102 @@
+"""Custom resources go with their owners and their namespaces, like everything else."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from cathedra.api.core.apiextensions_v1 import CustomResourceDefinition
+from cathedra.api.core.core_v1 import ConfigMap, Namespace
+from cathedra.api.core.meta_v1 import ObjectMeta, PartialObjectMetadata
+from cathedra.api.struct import from_dict
+from cathedra.client.objects import metadata_of
+from cathedra.client.resources import CONFIGMAPS, NAMESPACES, resource_ref
+from cathedra.client.transport import ResourceRef
+from cathedra.controllers.controller import ControllerContext
+from cathedra.controllers.garbagecollector.controller import GarbageCollector
+from cathedra.controllers.namespaces.deletion import NamespaceController
+from tests.unit.controllers.world import World, play, settle
+
+
+def collector(context: ControllerContext) -> GarbageCollector:
+    return GarbageCollector(dataclasses.replace(context, served=(CONFIGMAPS,)))
+
+
+DEFINITIONS = resource_ref(CustomResourceDefinition, "customresourcedefinitions", namespaced=False)
+CARTS: ResourceRef[Any] = ResourceRef("shop.example.com", "v1", "carts", "Cart", True, PartialObjectMetadata)
+
+
+async def define(world: World) -> None:
+    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+    body = {
+        "metadata": {"name": "carts.shop.example.com"},
+        "spec": {
+            "group": "shop.example.com",
+            "scope": "Namespaced",
+            "names": {"plural": "carts", "kind": "Cart"},
+            "versions": [{"name": "v1", "served": True, "storage": True, "schema": schema}],
+        },
+    }
+    await world.of(DEFINITIONS, "").create(from_dict(CustomResourceDefinition, body))
+    await settle()
+
+
+async def cart(world: World, name: str, *owners: dict[str, Any], namespace: str = "default") -> None:
+    await world.of(CARTS, namespace).apply(name, {"metadata": {"ownerReferences": list(owners)}} if owners else {})
+
+
+def test_a_custom_resource_goes_with_its_owner() -> None:
+    async def story(world: World) -> None:
+        await define(world)
+        metadata = ObjectMeta(name="owner", namespace="default")
+        owner = await world.create(CONFIGMAPS, ConfigMap(metadata=metadata))
+        uid = metadata_of(owner).uid
+        await cart(world, "owned", {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": uid})
+        await cart(world, "free")
+        await settle()
+        await world.of(CONFIGMAPS).delete("owner", propagation_policy="Background")
+        await settle()
+        assert await world.names(CARTS) == ["free"]
+
+    play(collector, story)
+
+
+def test_an_object_goes_with_the_custom_resource_that_owns_it() -> None:
+    async def story(world: World) -> None:
+        await define(world)
+        await cart(world, "owner")
+        [owner] = await world.list(CARTS)
+        reference = {
+            "apiVersion": "shop.example.com/v1",
+            "kind": "Cart",
+            "name": "owner",
+            "uid": metadata_of(owner).uid,
+        }
+        metadata = from_dict(ObjectMeta, {"name": "child", "namespace": "default", "ownerReferences": [reference]})
+        await world.create(CONFIGMAPS, ConfigMap(metadata=metadata))
+        await settle()
+        assert "child" in await world.names(CONFIGMAPS)
+        await world.of(CARTS).delete("owner", propagation_policy="Background")
+        await settle()
+        assert "child" not in await world.names(CONFIGMAPS)
+
+    play(collector, story)
+
+
+def test_a_namespace_is_emptied_of_custom_resources_and_their_kind_may_vanish() -> None:
+    async def story(world: World) -> None:
+        await define(world)
+        await world.of(NAMESPACES, "").create(Namespace(metadata=ObjectMeta(name="team")))
+        await cart(world, "c", namespace="team")
+        await settle()
+        await world.of(NAMESPACES, "").delete("team")
+        await settle(10)
+        assert "team" not in await world.names(NAMESPACES, "")
+        await world.of(DEFINITIONS, "").delete("carts.shop.example.com")
+        await world.of(NAMESPACES, "").create(Namespace(metadata=ObjectMeta(name="next")))
+        await settle()
+        await world.of(NAMESPACES, "").delete("next")
+        await settle(10)
+        assert "next" not in await world.names(NAMESPACES, "")
+
+    play(NamespaceController, story)
