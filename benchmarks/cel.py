@@ -96,8 +96,10 @@ def best(work: Callable[[], object], operations: int) -> float:
 
 
 def compiled(expression: str) -> DeviceSelector:
-    """A selector, compiled from scratch."""
-    return compile_selector(expression, mode="new")
+    """A selector, compiled from scratch, down to Python code."""
+    selector = compile_selector(expression, mode="new")
+    selector.prepare()
+    return selector
 
 
 def rows() -> Iterator[Row]:

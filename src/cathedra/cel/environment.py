@@ -6,7 +6,7 @@ of them. `Environment.extend` makes a larger one. It holds declarations only; va
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -39,6 +39,7 @@ BASE_LIBRARIES = (
     "format",
     "authorizer",
 )
+_MAX_RESOLUTIONS = 4096
 _LIBRARY_MACROS: Mapping[str, MacroTable] = {
     "standard": macros.STANDARD,
     "optional": macros.OPTIONALS,
@@ -82,6 +83,18 @@ class Environment:
             for name, overloads in source.items():
                 table[name] = table.get(name, ()) + tuple(overloads)
         return table
+
+    @cached_property
+    def resolutions(self) -> dict[Hashable, tuple[Type, tuple[str, ...], int]]:
+        """What the checker has found out about calls: function and types of arguments → result type, overloads, and how
+        many type variables it took."""
+        return {}
+
+    def remember(self, call: Hashable, result: Type, overloads: tuple[str, ...], variables: int) -> None:
+        """Enter a call; types are the users', so there is a limit to how many are kept."""
+        if len(self.resolutions) >= _MAX_RESOLUTIONS:
+            self.resolutions.clear()
+        self.resolutions[call] = (result, overloads, variables)
 
     @cached_property
     def type_names(self) -> Mapping[str, Type]:

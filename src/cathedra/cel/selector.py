@@ -33,14 +33,26 @@ _CERTAIN: Final = COST_LIMIT // 100
 class DeviceSelector:
     """A compiled selector. Shareable; its memory holds one answer per device view."""
 
-    __slots__ = ("_fast", "_memory", "cost_limit", "list_attributes", "program")
+    __slots__ = ("_code", "_memory", "_prepared", "cost_limit", "list_attributes", "program")
+
+    MEMORY: Final = 100_000
+    """So many answers are remembered at most."""
 
     def __init__(self, compiled: Program, cost_limit: int, *, list_attributes: bool) -> None:
         self.program, self.cost_limit, self.list_attributes = compiled, cost_limit, list_attributes
         self._memory: dict[DeviceView, bool] = {}
-        self._fast: Callable[[DeviceView], bool] | None = None
-        if compiled.max_cost <= _CERTAIN and cost_limit >= COST_LIMIT:
-            self._fast = compiler.selector_code(compiled)
+        self._code: Callable[[DeviceView], bool] | None = None
+        self._prepared = False
+
+    def prepare(self) -> None:
+        """Make the code of the hot path now, and not with the first question. Validation never needs it."""
+        if self._prepared:
+            return
+        self._prepared = True
+        if self.cost_limit < COST_LIMIT:
+            return
+        if compiler.is_cheap(self.program.root) or self.program.max_cost <= _CERTAIN:
+            self._code = compiler.selector_code(self.program)
 
     @property
     def expression(self) -> str:
@@ -61,15 +73,20 @@ class DeviceSelector:
         try:
             return self._memory[view]
         except KeyError:
-            answer = self._memory[view] = self.decide(view)
-            return answer
+            answer = self.decide(view)
+        if len(self._memory) >= self.MEMORY:
+            self._memory.clear()
+        self._memory[view] = answer
+        return answer
 
     def decide(self, view: DeviceView) -> bool:
         """The same without memory."""
-        fast = self._fast
-        if fast is not None and not view.failure and (self.list_attributes or not view.first_list):
+        if not self._prepared:
+            self.prepare()
+        code = self._code
+        if code is not None and not view.failure and (self.list_attributes or not view.first_list):
             try:
-                return fast(view)
+                return code(view)
             except compiler.UNUSUAL:
                 pass
         outcome = self.outcome(view)

@@ -195,6 +195,18 @@ class _Checker:
         if node.function in ("_&&_", "_||_"):
             self.logic(node, given)
             return
+        key = (node.function, member, *given)
+        known = self.environment.resolutions.get(key)
+        if known is not None:
+            node.type, node.overloads, used = known
+            self.variables += used  # their numbers show in reports
+            return
+        before = self.variables
+        self.resolve_overload(node, overloads, given, member=member)
+        if node.type is not types.ERROR and not any(one.generic or one.nullable for one in (node.type, *given)):
+            self.environment.remember(key, node.type, node.overloads, self.variables - before)
+
+    def resolve_overload(self, node: Call, overloads: tuple[Overload, ...], given: list[Type], *, member: bool) -> None:
         result: Type | None = None
         ids = []
         count = len(given)

@@ -50,12 +50,13 @@ class Kind(enum.IntEnum):
 class Type:
     """A type; equal when kind, name and parameters are. ``nullable`` marks a wrapper, which accepts null as well."""
 
-    __slots__ = ("generic", "kind", "name", "nullable", "params")
+    __slots__ = ("_hash", "generic", "kind", "name", "nullable", "params")
     generic: bool
 
     def __init__(self, kind: Kind, name: str, params: tuple[Type, ...] = (), *, nullable: bool = False) -> None:
         self.kind, self.name, self.params, self.nullable = kind, name, params, nullable
         self.generic = kind is Kind.PARAM or any(p.generic for p in params)
+        self._hash = hash((kind, name, params))
 
     def __eq__(self, other: object) -> bool:
         if self is other:
@@ -68,7 +69,7 @@ class Type:
         )
 
     def __hash__(self) -> int:
-        return hash((self.kind, self.name, self.params))
+        return self._hash
 
     def __repr__(self) -> str:
         return self.text

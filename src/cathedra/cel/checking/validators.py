@@ -12,7 +12,7 @@ from cathedra.cel.checking.types import Kind, Type
 from cathedra.cel.errors import Issue
 from cathedra.cel.library import formatting, regex
 from cathedra.cel.library.conversions import to_duration, to_timestamp
-from cathedra.cel.syntax.tree import Call, Const, Expr, ListLit, MapLit
+from cathedra.cel.syntax.tree import Call, Const, Expr, Ident, ListLit, MapLit
 from cathedra.cel.values import Failure
 
 __all__ = ["validate"]
@@ -24,15 +24,23 @@ def validate(root: Expr) -> list[Issue]:
     pending = [(root, False)]
     while pending:
         node, formatted = pending.pop()
+        kind = node.__class__
+        if kind is Const or kind is Ident:
+            continue
         if isinstance(node, Call):
-            _validate_call(node, issues)
-            formatted = formatted or node.function == "format"
+            if node.function in _CHECKED:
+                _validate_call(node, issues)
+                formatted = formatted or node.function == "format"
         elif isinstance(node, ListLit) and not formatted:
             _validate_list(node, issues)
         elif isinstance(node, MapLit) and not formatted:
             _validate_map(node, issues)
-        pending.extend((child, formatted) for child in reversed(node.children()))
+        for child in reversed(node.children()):
+            pending.append((child, formatted))
     return issues
+
+
+_CHECKED: Final = frozenset(("duration", "timestamp", "matches", "format"))
 
 
 def _validate_call(node: Call, issues: list[Issue]) -> None:

@@ -20,7 +20,7 @@ from cathedra.cel.library import registry
 from cathedra.cel.library.quantity import QuantityValue
 from cathedra.cel.library.semver import Semver
 from cathedra.cel.program import Program
-from cathedra.cel.syntax.tree import Call, Comprehension, Const, Expr, Ident, ListLit, MapLit, Select
+from cathedra.cel.syntax.tree import Call, Comprehension, Const, Expr, Ident, ListLit, MapLit, Select, walk
 from cathedra.cel.values import (
     MAX_INT,
     MIN_INT,
@@ -37,7 +37,7 @@ from cathedra.cel.values import (
     find,
 )
 
-__all__ = ["UNUSUAL", "Unsupported", "selector_code"]
+__all__ = ["UNUSUAL", "Unsupported", "is_cheap", "selector_code"]
 
 
 class Unusual(Exception):
@@ -52,6 +52,29 @@ UNUSUAL: Final = (Unusual, LookupError, TypeError, ValueError, AttributeError, A
 """What compiled code raises when the counting evaluator has to decide."""
 
 _MAX_CODE: Final = 20_000
+
+
+_CHEAP: Final = frozenset(
+    (
+        "_&&_", "_||_", "_?_:_", "!_", "_==_", "_!=_", "_<_", "_<=_", "_>_", "_>=_", "_[_]", "_[?_]", "_?._", "@in",
+        "size", "startsWith", "endsWith", "lowerAscii", "upperAscii", "orValue", "hasValue", "value",
+        "optional.of", "optional.none", "quantity", "semver", "compareTo", "isGreaterThan", "isLessThan", "sign",
+        "major", "minor", "patch", "includes", "int", "string", "double", "bool",
+    )
+)  # fmt: skip
+_FEW: Final = 2_000
+
+
+def is_cheap(root: Expr) -> bool:
+    """Whether the limit is out of reach for certain, without estimating: nothing is repeated, and every function costs
+    a fraction of the sizes of its arguments at most."""
+    for count, node in enumerate(walk(root)):
+        if node.__class__ is Call:
+            if node.function not in _CHEAP:
+                return False
+        elif (node.__class__ is Comprehension and node.macro != "bind") or count > _FEW:
+            return False
+    return True
 
 
 def selector_code(program: Program) -> Callable[[DeviceView], bool] | None:
@@ -160,9 +183,7 @@ def _count(items: Any) -> bool:
     return sum(map(_bool, items)) == 1
 
 
-def _member(value: Any, texts: frozenset[str], values: list[Any]) -> bool:
-    if value.__class__ is str:
-        return value in texts
+def _member(value: Any, values: list[Any]) -> bool:
     if isinstance(value, (Opaque, bytes)):
         raise Unusual
     return contains(values, value)
@@ -190,7 +211,7 @@ def _present(optional: Any) -> bool:
 
 
 _RUNTIME: Final[dict[str, Any]] = {
-    "__builtins__": {"all": all, "any": any, "len": len},
+    "__builtins__": {"all": all, "any": any, "bool": bool, "int": int, "len": len, "str": str},
     "_bool": _bool,
     "_call": _call,
     "_compare": _compare,
@@ -207,8 +228,9 @@ _RUNTIME: Final[dict[str, Any]] = {
     "_present": _present,
     "_range": _range,
     "_value_of": _value_of,
-    "Optional": Optional,
+    "ABSENT": object(),
     "NONE": NONE,
+    "Optional": Optional,
     "TRUE": True,
 }
 
@@ -249,7 +271,12 @@ class _Writer:
         code = self.write(node)
         if node.type.kind is Kind.BOOL:
             return code
-        return f"_bool({code})"
+        name = self.temporary()
+        return f"({name} if ({name} := {code}).__class__ is bool else _bool({name}))"
+
+    def temporary(self) -> str:
+        self.count += 1
+        return f"v{self.count}"
 
     def write(self, node: Expr) -> str:
         match node:
@@ -302,7 +329,7 @@ class _Writer:
         if operand.type.kind is Kind.OPAQUE or _maybe_optional(operand.type):
             raise Unsupported
         if node.test_only:
-            return f"_has({code}, {node.field!r})"
+            return f"({node.field!r} in {code})" if _plain_map(operand.type) else f"_has({code}, {node.field!r})"
         if operand.type.kind is Kind.MAP and operand.type.params[0].kind is Kind.STRING:
             return f"{code}[{node.field!r}]"
         return f"_field({code}, {node.field!r})"
@@ -337,6 +364,10 @@ class _Writer:
         left_code, right_code = self.write(left), self.write(right)
         if one.kind is other.kind and one.kind in _SAFE_EQUALITY:
             return f"({left_code} == {right_code})"
+        if _unknown(one) and isinstance(right, Const) and right.value.__class__ is bool:
+            name = self.temporary()
+            usual = f"{name} is {right.value} if ({name} := {left_code}).__class__ is bool"
+            return f"({usual} else _equal({name}, {right.value}))"
         for first, second in ((left, right), (right, left)):
             literal = second.value if isinstance(second, Const) else None
             if _unknown(first.type) and _compares_plainly(literal):
@@ -350,7 +381,12 @@ class _Writer:
             return shortcut
         if left.type.kind is right.type.kind and left.type.kind in _SAME_ORDER and left.type.kind is not Kind.DOUBLE:
             return f"({self.write(left)} {operator} {self.write(right)})"
-        return f"(_compare({self.write(left)}, {self.write(right)}) {operator} 0)"
+        code, other = self.write(left), self.write(right)
+        if isinstance(right, Const) and right.value.__class__ in (int, str):
+            name, kind = self.temporary(), right.value.__class__.__name__
+            usual = f"{name} {operator} {other} if ({name} := {code}).__class__ is {kind}"
+            return f"({usual} else _compare({name}, {other}) {operator} 0)"
+        return f"(_compare({code}, {other}) {operator} 0)"
 
     def compared(self, left: Expr, operator: str, right: Expr) -> str | None:
         """``a.compareTo(b) >= 0`` without computing the sign."""
@@ -391,14 +427,19 @@ class _Writer:
             if all(isinstance(e, Const) and e.value.__class__ in (str, int, bool, float, UInt) for e in elements):
                 values = [e.value for e in elements if isinstance(e, Const)]
                 texts = self.constant(frozenset(v for v in values if v.__class__ is str))
-                return f"_member({self.write(operands[0])}, {texts}, {self.constant(values)})"
+                name, code = self.temporary(), self.write(operands[0])
+                rest = f"_member({name}, {self.constant(values)})"
+                return f"({name} in {texts} if ({name} := {code}).__class__ is str else {rest})"
+        if node.function == "orValue":
+            guarded = self.guarded(operands[0], operands[1])
+            if guarded is not None:
+                return guarded
         codes = [self.write(operand) for operand in operands]
         direct = _DIRECT.get(overload)
         if direct is not None:
             return direct.format(*codes)
         if node.function == "orValue":
-            self.count += 1
-            name = f"v{self.count}"
+            name = self.temporary()
             return f"({name}.value if ({name} := {codes[0]}).present else {codes[1]})"
         if node.function == "hasValue":
             return f"_present({codes[0]})"
@@ -415,6 +456,17 @@ class _Writer:
         if overload == "in_map" and _all_strings(operands[:1]) and _has_string_keys(operands[1].type):
             return f"({codes[0]} in {codes[1]})"
         return f"_call({node.function!r}, {overload!r}, {', '.join(codes)})"
+
+    def guarded(self, optional: Expr, otherwise: Expr) -> str | None:
+        """``map.?key.orValue(x)`` without making an optional, where the map is known to be one."""
+        if not isinstance(optional, Call) or optional.function not in ("_?._", "_[?_]"):
+            return None
+        operand, key = optional.args
+        if not _plain_map(operand.type) or not isinstance(key, Const) or key.value.__class__ is not str:
+            return None
+        name = self.temporary()
+        look = f"{self.write(operand)}.get({key.value!r}, ABSENT)"
+        return f"({name} if ({name} := {look}) is not ABSENT else {self.write(otherwise)})"
 
     def comprehension(self, node: Comprehension) -> str:
         if node.macro in ("bind", "optMap", "optFlatMap", "sortBy"):
@@ -480,6 +532,11 @@ def _compares_plainly(literal: Any) -> bool:
 
 def _has_string_keys(one: Type) -> bool:
     return bool(one.params) and one.params[0].kind is Kind.STRING
+
+
+def _plain_map(one: Type) -> bool:
+    """A map of texts to anything but maps: so it is not one of the device's maps of domains, which have a default."""
+    return one.kind is Kind.MAP and one.params[0].kind is Kind.STRING and one.params[1].kind is not Kind.MAP
 
 
 def _unknown(one: Type) -> bool:
