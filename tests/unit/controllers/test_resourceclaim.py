@@ -10,7 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cathedra.api.core.core_v1 import (
+    Binding,
     Container,
+    ObjectReference,
     Pod,
     PodResourceClaim,
     PodResourceClaimStatus,
@@ -176,7 +178,7 @@ def test_a_finished_pod_frees_its_claim_and_a_generated_one_is_deleted(phase: st
         await settle()
         (name,) = await world.names(RESOURCECLAIMS)
         await allocate(world, name, made)
-        await world.change(PODS, "p", lambda p: replace(p, spec=replace(p.spec, node_name="n1")))
+        await world.of(PODS).create_subresource("p", "binding", Binding(target=ObjectReference(kind="Node", name="n1")))
         await settle()
         assert (await world.of(RESOURCECLAIMS).get(name)).status.allocation is not None
         await world.finish("p", phase)

@@ -9,13 +9,14 @@ from cathedra.api.core import coordination_v1, core_v1, discovery_v1, events_v1
 from cathedra.api.defaulting import machinery, workloads
 from cathedra.api.definition import RequestContext, ResourceDefinition, Strategy, VersionDefinition
 from cathedra.api.definitions.names import builtin
-from cathedra.api.definitions.strategies import SpecStrategy
+from cathedra.api.definitions.strategies import Rules, SpecStrategy
 from cathedra.api.field import ErrorList
 from cathedra.api.scheme import GroupResource
 from cathedra.api.struct import replace, reshape
 from cathedra.api.tables import core as tables
 from cathedra.api.tables import devices as plain
 from cathedra.api.tables import machinery as machinery_tables
+from cathedra.api.validation import core as rules
 
 __all__ = ["core_definitions"]
 
@@ -109,6 +110,7 @@ def core_definitions() -> tuple[ResourceDefinition[Any], ...]:
             core_v1.ConfigMap,
             "configmaps",
             namespaced=True,
+            rules=Rules(rules.validate_config_map, rules.validate_config_map_update),
             table=(tables.CONFIGMAP_COLUMNS, tables.configmap_cells),
             short_names=("cm",),
         ),
@@ -117,6 +119,7 @@ def core_definitions() -> tuple[ResourceDefinition[Any], ...]:
             "secrets",
             namespaced=True,
             default=machinery.default_secret,
+            rules=Rules(rules.validate_secret, rules.validate_secret_update),
             table=(tables.SECRET_COLUMNS, tables.secret_cells),
             field_selectors={"type": lambda secret: secret.type},
         ),
@@ -178,6 +181,7 @@ def core_definitions() -> tuple[ResourceDefinition[Any], ...]:
             coordination_v1.Lease,
             "leases",
             namespaced=True,
+            rules=Rules(rules.validate_lease, lambda new, old: rules.validate_lease(new)),
             table=(machinery_tables.LEASE_COLUMNS, machinery_tables.lease_cells),
         ),
         builtin(discovery_v1.EndpointSlice, "endpointslices", namespaced=True),

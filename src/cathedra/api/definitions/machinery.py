@@ -19,9 +19,11 @@ from cathedra.api.core import (
 from cathedra.api.defaulting import machinery
 from cathedra.api.definition import RequestContext, ResourceDefinition
 from cathedra.api.definitions.names import builtin
-from cathedra.api.definitions.strategies import DefaultedStrategy, first_generation, next_generation
+from cathedra.api.definitions.strategies import DefaultedStrategy, Rules, first_generation, next_generation
 from cathedra.api.struct import replace
 from cathedra.api.tables import machinery as tables
+from cathedra.api.validation import rbac
+from cathedra.api.validation.core import validate_priority_class, validate_priority_class_update
 
 __all__ = ["machinery_definitions"]
 
@@ -45,16 +47,32 @@ def machinery_definitions() -> tuple[ResourceDefinition[Any], ...]:
     """Roles and bindings, admission policies and webhooks, custom resources, priorities, budgets and the like."""
     bindings = (tables.BINDING_COLUMNS, tables.binding_cells)
     return (
-        builtin(rbac_v1.Role, "roles", namespaced=True),
-        builtin(rbac_v1.ClusterRole, "clusterroles", namespaced=False),
         builtin(
-            rbac_v1.RoleBinding, "rolebindings", namespaced=True, default=machinery.default_role_binding, table=bindings
+            rbac_v1.Role,
+            "roles",
+            namespaced=True,
+            rules=Rules(rbac.validate_role, lambda new, old: rbac.validate_role(new)),
+        ),
+        builtin(
+            rbac_v1.ClusterRole,
+            "clusterroles",
+            namespaced=False,
+            rules=Rules(rbac.validate_cluster_role, lambda new, old: rbac.validate_cluster_role(new)),
+        ),
+        builtin(
+            rbac_v1.RoleBinding,
+            "rolebindings",
+            namespaced=True,
+            default=machinery.default_role_binding,
+            rules=Rules(rbac.validate_binding, rbac.validate_binding_update),
+            table=bindings,
         ),
         builtin(
             rbac_v1.ClusterRoleBinding,
             "clusterrolebindings",
             namespaced=False,
             default=machinery.default_cluster_role_binding,
+            rules=Rules(rbac.validate_binding, rbac.validate_binding_update),
             table=bindings,
         ),
         builtin(
@@ -103,7 +121,9 @@ def machinery_definitions() -> tuple[ResourceDefinition[Any], ...]:
             scheduling_v1.PriorityClass,
             "priorityclasses",
             namespaced=False,
-            strategy=CountedPriority(machinery.default_priority_class),
+            strategy=CountedPriority(
+                machinery.default_priority_class, Rules(validate_priority_class, validate_priority_class_update)
+            ),
             table=(tables.PRIORITY_COLUMNS, tables.priority_cells),
             short_names=("pc",),
         ),

@@ -7,8 +7,10 @@ from typing import Any, TypeVar
 
 from cathedra.api.definition import Column, ResourceDefinition, Strategy, VersionDefinition
 from cathedra.api.definitions.strategies import (
+    NO_RULES,
     DefaultedStrategy,
     GenerationStrategy,
+    Rules,
     SpecStrategy,
     StatusStrategy,
 )
@@ -29,6 +31,7 @@ def builtin(
     namespaced: bool,
     strategy: Strategy[T] | None = None,
     default: Callable[[Any], Any] = lambda obj: obj,
+    rules: Rules = NO_RULES,
     status: Strategy[T] | None = None,
     doors: Mapping[str, Strategy[T]] = {},
     table: tuple[tuple[Column, ...], Cells] = (GENERIC_COLUMNS, generic_cells),
@@ -48,9 +51,9 @@ def builtin(
     has_status = "status" in kind.__struct_fields__ and "spec" in kind.__struct_fields__
     if has_status:
         subresources["status"] = status or StatusStrategy(default)
-        chosen = strategy or (GenerationStrategy(default) if counts_generation else SpecStrategy(default))
+        chosen = strategy or (GenerationStrategy(default, rules) if counts_generation else SpecStrategy(default, rules))
     else:
-        chosen = strategy or DefaultedStrategy(default)
+        chosen = strategy or DefaultedStrategy(default, rules)
     subresources |= doors
     columns, cells = table
     return ResourceDefinition(

@@ -6,27 +6,66 @@ Most kinds need nothing but these; the others inherit and add their rules.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
 
 from cathedra.api.definition import RequestContext, Strategy
 from cathedra.api.field import ErrorList
 from cathedra.api.struct import KubeStruct, replace
 
-__all__ = ["DefaultedStrategy", "GenerationStrategy", "SpecStrategy", "StatusStrategy", "without_generation"]
+__all__ = [
+    "NO_RULES",
+    "DefaultedStrategy",
+    "GenerationStrategy",
+    "Rules",
+    "SpecStrategy",
+    "StatusStrategy",
+    "without_generation",
+]
 
 T = TypeVar("T", bound=KubeStruct)
+
+
+def _any_object(_: Any) -> ErrorList:
+    return ErrorList()
+
+
+def _any_change(_: Any, __: Any) -> ErrorList:
+    return ErrorList()
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """Validation that looks at the objects alone."""
+
+    create: Callable[[Any], ErrorList] = _any_object
+    update: Callable[[Any, Any], ErrorList] = _any_change
+    """The new object and the old one."""
+
+
+NO_RULES: Final = Rules()
+"""Whatever decodes is accepted."""
 
 
 class DefaultedStrategy(Strategy[T]):
     """A kind without status: what is written is what is kept, once defaults are in."""
 
-    def __init__(self, default: Callable[[Any], Any] = lambda obj: obj) -> None:
+    def __init__(self, default: Callable[[Any], Any] = lambda obj: obj, rules: Rules = NO_RULES) -> None:
         self._default = default
+        self._rules = rules
 
     def default(self, obj: T, context: RequestContext) -> T:
         """Fill in what was left out."""
         filled: T = self._default(obj)
         return filled
+
+    def validate_create(self, obj: T, context: RequestContext) -> ErrorList:
+        """The rules of a new object."""
+        return self._rules.create(obj)
+
+    def validate_update(self, new: T, old: T, context: RequestContext) -> ErrorList:
+        """The rules of a change."""
+        return self._rules.update(new, old)
 
 
 class SpecStrategy(DefaultedStrategy[T]):

@@ -9,10 +9,11 @@ from cathedra.api.core.meta_v1 import LabelSelector
 from cathedra.api.defaulting import workloads
 from cathedra.api.definition import RequestContext, ResourceDefinition
 from cathedra.api.definitions.names import builtin
-from cathedra.api.definitions.strategies import GenerationStrategy
+from cathedra.api.definitions.strategies import GenerationStrategy, Rules
 from cathedra.api.field import ErrorList
 from cathedra.api.struct import replace
 from cathedra.api.tables import workloads as tables
+from cathedra.api.validation import apps
 from cathedra.api.validation.workloads import validate_job, validate_job_update
 
 __all__ = ["workload_definitions"]
@@ -83,6 +84,7 @@ def workload_definitions() -> tuple[ResourceDefinition[Any], ...]:
             "deployments",
             namespaced=True,
             default=workloads.default_deployment,
+            rules=Rules(apps.validate_deployment, apps.validate_deployment_update),
             counts_generation=True,
             table=(tables.DEPLOYMENT_COLUMNS, tables.deployment_cells),
             short_names=("deploy",),
@@ -93,6 +95,7 @@ def workload_definitions() -> tuple[ResourceDefinition[Any], ...]:
             "replicasets",
             namespaced=True,
             default=workloads.default_replicaset,
+            rules=Rules(apps.validate_replicaset, apps.validate_replicaset_update),
             counts_generation=True,
             table=(tables.REPLICASET_COLUMNS, tables.replicaset_cells),
             short_names=("rs",),
@@ -104,6 +107,7 @@ def workload_definitions() -> tuple[ResourceDefinition[Any], ...]:
             "statefulsets",
             namespaced=True,
             default=workloads.default_statefulset,
+            rules=Rules(apps.validate_statefulset, apps.validate_statefulset_update),
             counts_generation=True,
             table=(tables.STATEFULSET_COLUMNS, tables.statefulset_cells),
             short_names=("sts",),
@@ -114,6 +118,7 @@ def workload_definitions() -> tuple[ResourceDefinition[Any], ...]:
             "daemonsets",
             namespaced=True,
             default=workloads.default_daemonset,
+            rules=Rules(apps.validate_daemonset, apps.validate_daemonset_update),
             counts_generation=True,
             table=(tables.DAEMONSET_COLUMNS, tables.daemonset_cells),
             short_names=("ds",),
