@@ -43,7 +43,19 @@ class Signature:
     ``answers`` is a memo for whoever computes something from a signature alone.
     """
 
-    __slots__ = ("__weakref__", "allow_multiple", "answers", "attributes", "capacity", "driver", "frame", "number")
+    __slots__ = (
+        "__weakref__",
+        "_contents",
+        "_seen",
+        "_sight",
+        "allow_multiple",
+        "answers",
+        "attributes",
+        "capacity",
+        "driver",
+        "frame",
+        "number",
+    )
 
     def __init__(self, number: int, driver: str, device: Device, frame: int) -> None:
         self.number = number
@@ -55,6 +67,9 @@ class Signature:
         self.frame = frame
         """A number for everything but the attributes; -1 if the attributes can disturb selectors that do not look at
         them, so that nobody can do without seeing them all."""
+        self._contents: dict[str, Any] | None = None
+        self._sight: Sight | None = None
+        self._seen: Any = None
 
     def attribute(self, name: str) -> DeviceAttribute | None:
         """The attribute with the qualified ``name``; a bare one counts as the driver's (spec: allocation.md, 10.2)."""
@@ -70,16 +85,24 @@ class Signature:
         Two devices of which the same is left are the same to him. A device with an attribute that fails every selector,
         or that may be read in two ways, stays itself.
         """
+        if self._sight is sight:
+            return self._seen
+        self._sight = sight
+        self._seen = self._look(sight)
+        return self._seen
+
+    def _look(self, sight: Sight) -> Any:
         if self.frame < 0:
             return self.number
-        if not sight:
-            return (self.frame,)
-        return (self.frame, *[_content(self.attribute(name)) for name in sight])
+        if self._contents is None:
+            driver = self.driver
+            self._contents = {
+                name if "/" in name else f"{driver}/{name}": _content(value) for name, value in self.attributes.items()
+            }
+        return (self.frame, *map(self._contents.get, sight))
 
 
-def _content(value: DeviceAttribute | None) -> Any:
-    if value is None:
-        return None
+def _content(value: DeviceAttribute) -> Any:
     if value.string is not None:
         return value.string
     # Told apart from strings, and True from 1, by their places.
@@ -141,14 +164,17 @@ class SliceRecord:
     """One slice, taken apart."""
 
     __slots__ = (
+        "consumers",
         "count",
         "counter_sets",
         "devices",
         "generation",
         "has_binding",
         "has_groups",
+        "kinds",
         "label_keys",
         "name",
+        "names_differ",
         "node_name",
         "per_device",
         "pool",
@@ -176,10 +202,17 @@ class SliceRecord:
         self.counter_sets: tuple[CounterSet, ...] = spec.shared_counters or ()
         devices = spec.devices or ()
         self.has_binding = any(device.binding_conditions for device in devices)
-        self.has_groups = any(groups_of(entry) for device in devices for entry in device.consumes_counters)
-        self.devices = tuple(self._record(device, rules, interner) for device in devices)
-        own = (record.own_target.label_keys for record in self.devices if record.own_target is not None)
-        self.label_keys = self.target.label_keys.union(*own)
+        self.devices = tuple([self._record(device, rules, interner) for device in devices])
+        self.kinds = tuple([record.kind for record in self.devices])
+        self.names_differ = len({record.name for record in self.devices}) == len(devices)
+        self.consumers = tuple([record for record in self.devices if record.device.consumes_counters])
+        self.has_groups = any(
+            groups_of(entry) for record in self.consumers for entry in record.device.consumes_counters
+        )
+        self.label_keys = self.target.label_keys
+        if self.per_device:
+            own = (record.own_target.label_keys for record in self.devices if record.own_target is not None)
+            self.label_keys = self.label_keys.union(*own)
         self.serial = interner.next_number()
 
     def _record(self, device: Device, rules: Sequence[DeviceTaintRule], interner: Interner) -> DeviceRecord:

@@ -276,10 +276,7 @@ class _WholePool:
         self.generation = max((record.generation for record in records), default=-1)
         self.records = [record for record in records if record.generation == self.generation]
         # Slices for other nodes matter for counters only.
-        self.has_counters = any(
-            record.counter_sets or any(one.device.consumes_counters for one in record.devices)
-            for record in self.records
-        )
+        self.has_counters = any(record.counter_sets or record.consumers for record in self.records)
 
 
 def _whole(snapshot: InventorySnapshot, pool: PoolID, *, groups: bool) -> _WholePool:
@@ -405,32 +402,40 @@ class _Gathering:
         return view
 
     def _build(self, pool: PoolID, records: list[SliceRecord], rest: list[SliceRecord], *, complete: bool) -> PoolView:
+        interner = self.snapshot.interner
+        if not complete:
+            shape = interner.shape(("incomplete",))
+            return PoolView(pool, PoolStatus.INCOMPLETE, (), (), {}, has_binding=False, shape=shape)
         partitions = self.features.partitionable_devices
         targeting = [record for record in records if not (partitions and record.counter_sets)]
-        devices = tuple(device for record in targeting for device in record.devices)
-        if not complete:
-            shape = self.snapshot.interner.shape(("incomplete",))
-            return PoolView(pool, PoolStatus.INCOMPLETE, (), (), {}, has_binding=False, shape=shape)
-        others = tuple(
-            device for record in rest if not (partitions and record.counter_sets) for device in record.devices
-        )
+        elsewhere = [record for record in rest if not (partitions and record.counter_sets)]
+        if len(targeting) == 1:
+            devices, kinds, valid = targeting[0].devices, targeting[0].kinds, targeting[0].names_differ
+        else:
+            devices = tuple([device for record in targeting for device in record.devices])
+            kinds = tuple([kind for record in targeting for kind in record.kinds])
+            valid = len({device.name for device in devices}) == len(devices)
         counters: dict[tuple[str, str], int] = {}
-        valid = len({device.name for device in devices}) == len(devices)
         if partitions:
             sets = [one for record in (*records, *rest) for one in record.counter_sets]
-            valid = valid and len({one.name for one in sets}) == len(sets)
+            names = {one.name for one in sets}
+            valid = valid and len(names) == len(sets)
             for one in sets:
                 counters.update({(one.name, name): counter.value.nanos for name, counter in one.counters.items()})
-            names = {one.name for one in sets}
-            checked = (*devices, *others)
+            checked = [*targeting, *elsewhere]
             if self.features.behaviour.counter_slices_reach_every_node:
-                checked += tuple(one for record in (*records, *rest) if record.counter_sets for one in record.devices)
-            valid = valid and all(_refers(device, names, counters) for device in checked)
+                checked = [*records, *rest]
+            valid = valid and all(_refers(one, names, counters) for record in checked for one in record.consumers)
         status = PoolStatus.COMPLETE if valid else PoolStatus.INVALID
-        has_binding = any(record.has_binding for record in targeting)
-        kinds = tuple(device.kind for device in devices)
-        shape = self.snapshot.interner.shape((status, pool[0], kinds, tuple(sorted(counters.items()))))
-        return PoolView(pool, status, devices, others, counters, has_binding=has_binding, shape=shape)
+        return PoolView(
+            pool,
+            status,
+            devices,
+            tuple([device for record in elsewhere for device in record.devices]),
+            counters,
+            has_binding=any(record.has_binding for record in targeting),
+            shape=interner.shape((status, pool[0], kinds, tuple(sorted(counters.items())))),
+        )
 
 
 def _refers(record: DeviceRecord, sets: set[str], counters: Mapping[tuple[str, str], int]) -> bool:
