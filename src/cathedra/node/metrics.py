@@ -6,6 +6,7 @@ do not mix.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
@@ -57,20 +58,54 @@ class NodeMetrics:
             ["driver_name"],
             registry=self.registry,
         )
-        self.plugins = Gauge(
+        self._plugins = Gauge(
             "plugin_manager_total_plugins",
             "Plugin sockets, as found and as registered.",
             ["socket_path", "state"],
             registry=self.registry,
         )
-        self.pod_resources_requests = Counter(
+        self._pod_resources_all = Counter(
             "kubelet_pod_resources_endpoint_requests",
             "Calls to the pod resources service.",
             ["server_api_version"],
             registry=self.registry,
         )
+        self._pod_resources = self._by_method("requests", "Calls to the pod resources service")
+        self._pod_resources_errors = self._by_method("errors", "Failed calls to the pod resources service")
         self._claims_in_use.labels(ANY_DRIVER).set(0)
         self._drivers: set[str] = set()
+
+    def _by_method(self, what: str, help_: str) -> dict[str, Gauge]:
+        """A count per method of the pod resources service.
+
+        They are gauges, because the library puts ``_total`` behind the name of every counter, and Kubernetes does not.
+        """
+        return {
+            method: Gauge(
+                f"kubelet_pod_resources_endpoint_{what}_{method}",
+                f"{help_}: {method}.",
+                ["server_api_version"],
+                registry=self.registry,
+            )
+            for method in ("list", "get", "get_allocatable")
+        }
+
+    def pod_resources(self, method: str, version: str) -> None:
+        """Note a call to the pod resources service: ``list``, ``get`` or ``get_allocatable``."""
+        self._pod_resources_all.labels(version).inc()
+        self._pod_resources[method].labels(version).inc()
+
+    def pod_resources_failed(self, method: str, version: str) -> None:
+        """Note that such a call has failed."""
+        self._pod_resources_errors[method].labels(version).inc()
+
+    def plugin(self, socket_path: str, state: str, *, present: bool) -> None:
+        """Note that a plugin socket is there, or is not any more, in what is found or in what is registered."""
+        if present:
+            self._plugins.labels(socket_path, state).set(1)
+            return
+        with contextlib.suppress(KeyError):
+            self._plugins.remove(socket_path, state)
 
     @contextmanager
     def operation(self, name: str) -> Iterator[None]:

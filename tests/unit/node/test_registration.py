@@ -53,7 +53,7 @@ async def test_a_driver_that_appears_is_registered_called_and_forgotten_when_it_
     driver = DriverServer(tmp_path, NAME)
     async with node(tmp_path, registry):
         await driver.start()
-        await until(connected(registry))
+        await until(lambda: connected(registry)() and bool(driver.told))
         assert driver.told == [(True, "")]
         client = registry.get(NAME).client
         prepared = await client.prepare([CLAIM])

@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 from urllib.parse import urlunsplit
 
-from cathedra.api.core.core_v1 import Container, Probe
+from cathedra.api.core.core_v1 import Container, GRPCAction, Probe
 from cathedra.clock import Clock
 from cathedra.node.runtime.runtime import Runtime, RuntimeFailure
 
 __all__ = ["ProbeTarget", "run_action", "run_probe"]
 
 _MAX_OUTPUT: Final = 10 * 1024
+_SERVING: Final = 1
+_HEALTH: Final = {0: "UNKNOWN", 2: "NOT_SERVING", 3: "SERVICE_UNKNOWN"}
 
 
 class ProbeTarget(NamedTuple):
@@ -58,9 +60,9 @@ async def run_action(probe: Probe, target: ProbeTarget, timeout: float) -> tuple
                 return await _exec(probe.exec.command, target)
             if probe.http_get is not None:
                 return await _http(probe, target)
-            port = probe.tcp_socket.port if probe.tcp_socket is not None else None
             if probe.grpc is not None:
-                port = probe.grpc.port
+                return await _grpc(probe.grpc, target, timeout)
+            port = probe.tcp_socket.port if probe.tcp_socket is not None else None
             return await _tcp(target, _port(port, target.container))
     except TimeoutError:
         return False, f"command timed out after {timeout:g}s" if probe.exec is not None else "context deadline exceeded"
@@ -96,6 +98,29 @@ async def _http(probe: Probe, target: ProbeTarget) -> tuple[bool, str]:
             return good, "" if good else f"HTTP probe failed with statuscode: {response.status}"
     except aiohttp.ClientError as error:
         return False, f'Get "{url}": {error}'
+
+
+async def _grpc(action: GRPCAction, target: ProbeTarget, timeout: float) -> tuple[bool, str]:
+    """Ask the standard health service; its two messages are small enough to be written out here."""
+    import grpc.aio  # only pods with gRPC probes pay for it
+
+    service = (action.service or "").encode()
+    where = f"{target.address}:{action.port}"
+    async with grpc.aio.insecure_channel(where) as channel:
+        check: Any = channel.unary_unary("/grpc.health.v1.Health/Check", bytes, bytes)
+        try:
+            answer: bytes = await check(b"\x0a" + bytes([len(service)]) + service if service else b"", timeout=timeout)
+        except grpc.aio.AioRpcError as error:
+            if error.code() is grpc.StatusCode.UNIMPLEMENTED:
+                text = "error: this server does not implement the grpc health protocol (grpc.health.v1.Health)"
+                return False, f"{text}: {error.details()}"
+            if error.code() in {grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.UNAVAILABLE}:
+                return False, f'timeout: failed to connect service "{where}" within {timeout:g}s: {error.details()}'
+            return False, f"error: health rpc probe failed: {error.details()}"
+    status = answer[1] if answer[:1] == b"\x08" and len(answer) > 1 else 0
+    if status == _SERVING:
+        return True, ""
+    return False, f'service unhealthy (responded with "{_HEALTH.get(status, str(status))}")'
 
 
 async def _tcp(target: ProbeTarget, port: int) -> tuple[bool, str]:

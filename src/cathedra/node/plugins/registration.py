@@ -83,7 +83,7 @@ class PluginRegistrar:
 
     def _on_socket(self, path: Path, number: int | None) -> None:
         known = self._sockets.get(path)
-        self._metrics.plugins.labels(str(path), "desired_state_of_world").set(0 if number is None else 1)
+        self._metrics.plugin(str(path), "desired_state_of_world", present=number is not None)
         if known is not None:
             known.number = number
             known.changed.set()
@@ -101,7 +101,7 @@ class PluginRegistrar:
             try:
                 await registration.begin()
                 pause = _FIRST_PAUSE
-                self._metrics.plugins.labels(str(path), "actual_state_of_world").set(1)
+                self._metrics.plugin(str(path), "actual_state_of_world", present=True)
                 await socket.changed.wait()
             except PluginError as error:
                 _LOG.warning("plugin at socket %s: %s", path, error)
@@ -111,7 +111,7 @@ class PluginRegistrar:
                             await socket.changed.wait()
                 pause = min(pause * 2, _LONGEST_PAUSE)
             finally:
-                self._metrics.plugins.labels(str(path), "actual_state_of_world").set(0)
+                self._metrics.plugin(str(path), "actual_state_of_world", present=False)
                 await registration.end()
         del self._sockets[path]
 

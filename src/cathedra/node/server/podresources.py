@@ -63,7 +63,7 @@ class PodResourcesServer:
         path.unlink(missing_ok=True)
         server = grpc.aio.server(interceptors=[_RateLimit(self._limit)])
         podresources_v1_pb2_grpc.add_PodResourcesListerServicer_to_server(self, server)
-        podresources_v1alpha1_pb2_grpc.add_PodResourcesListerServicer_to_server(_Alpha(self), server)
+        podresources_v1alpha1_pb2_grpc.add_PodResourcesListerServicer_to_server(_Alpha(self, self._metrics), server)
         folder = os.open(self._directory, os.O_RDONLY | os.O_DIRECTORY)
         try:
             # The real path may be longer than a socket's address can be.
@@ -78,25 +78,30 @@ class PodResourcesServer:
 
     async def List(self, request: Any, context: Any) -> podresources_v1_pb2.ListPodResourcesResponse:  # noqa: N802
         """All pods that are not over."""
-        self._metrics.pod_resources_requests.labels("v1").inc()
+        self._metrics.pod_resources("list", "v1")
         pods = [self.of_pod(worker) for worker in self.listed()]
         return podresources_v1_pb2.ListPodResourcesResponse(pod_resources=pods)
 
     async def Get(self, request: Any, context: Any) -> podresources_v1_pb2.GetPodResourcesResponse:  # noqa: N802
         """One pod."""
-        self._metrics.pod_resources_requests.labels("v1").inc()
+        self._metrics.pod_resources("get", "v1")
         worker = self._pods.find(request.pod_namespace, request.pod_name)
-        if worker is None or worker.over:
-            text = f"pod {request.pod_name} in namespace {request.pod_namespace} not found"
-            await context.abort(grpc.StatusCode.UNKNOWN, text)
-        assert worker is not None
+        complaint = ""
+        if not self._gates["KubeletPodResourcesGet"]:
+            complaint = "PodResources API Get method disabled"
+        elif worker is None or worker.over:
+            complaint = f"pod {request.pod_name} in namespace {request.pod_namespace} not found"
+        if worker is None or complaint:
+            self._metrics.pod_resources_failed("get", "v1")
+            await context.abort(grpc.StatusCode.UNKNOWN, complaint)
+        assert worker is not None, "abort does not return"
         return podresources_v1_pb2.GetPodResourcesResponse(pod_resources=self.of_pod(worker))
 
     async def GetAllocatableResources(  # noqa: N802
         self, request: Any, context: Any
     ) -> podresources_v1_pb2.AllocatableResourcesResponse:
         """Nothing: devices of claims never appear here, and there are no device plugins."""
-        self._metrics.pod_resources_requests.labels("v1").inc()
+        self._metrics.pod_resources("get_allocatable", "v1")
         return podresources_v1_pb2.AllocatableResourcesResponse()
 
     def listed(self) -> list[PodWorker]:
@@ -152,12 +157,14 @@ class PodResourcesServer:
 class _Alpha:
     """The first version: names only."""
 
-    def __init__(self, server: PodResourcesServer) -> None:
+    def __init__(self, server: PodResourcesServer, metrics: NodeMetrics) -> None:
         self._server = server
+        self._metrics = metrics
 
     async def List(  # noqa: N802
         self, request: Any, context: Any
     ) -> podresources_v1alpha1_pb2.ListPodResourcesResponse:
+        self._metrics.pod_resources("list", "v1alpha1")
         pods = [
             podresources_v1alpha1_pb2.PodResources(
                 name=pod.name,
