@@ -20,6 +20,7 @@ from cathedra.client.leaderelection import LeaderElector
 from cathedra.client.transport import ResourceRef
 from cathedra.clock import Clock
 from cathedra.controllers.administration.clusterroles import ClusterRoleAggregationController
+from cathedra.controllers.administration.disruptions import DisruptionController
 from cathedra.controllers.administration.quotas import ResourceQuotaController
 from cathedra.controllers.controller import Controller, ControllerContext
 from cathedra.controllers.devicetaints.controller import DeviceTaintEvictionController
@@ -61,6 +62,7 @@ CONTROLLERS: Final[Mapping[str, Callable[[ControllerContext], Controller]]] = {
     "root-ca-certificate-publisher-controller": RootCAPublisher,
     "clusterrole-aggregation-controller": ClusterRoleAggregationController,
     "resourcequota-controller": ResourceQuotaController,
+    "disruption-controller": DisruptionController,
 }
 """Every controller by its name in Kubernetes."""
 

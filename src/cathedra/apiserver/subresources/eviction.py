@@ -10,7 +10,7 @@ from cathedra.api.core.policy_v1 import Eviction, PodDisruptionBudget
 from cathedra.api.scheme import GroupResource
 from cathedra.api.selectors import from_label_selector
 from cathedra.api.status import StatusError, bad_request, failure, internal_error
-from cathedra.api.struct import replace
+from cathedra.api.struct import Time, replace
 from cathedra.apiserver.registry.entry import Entry
 from cathedra.apiserver.registry.selection import Selection
 from cathedra.apiserver.request import Call
@@ -81,7 +81,7 @@ async def _charge(world: World, call: Call, pod: Pod) -> None:
                 budget,
                 0,
             )
-        disrupted = {**status.disrupted_pods}
+        disrupted = {**status.disrupted_pods, pod.metadata.name: Time(world.clock.now())}
         return replace(
             budget,
             status=replace(status, disruptions_allowed=status.disruptions_allowed - 1, disrupted_pods=disrupted),

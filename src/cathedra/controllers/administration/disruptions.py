@@ -1,0 +1,228 @@
+"""The disruption controller: how many pods of a budget may be evicted now (spec: controllers.md, section 11).
+
+The eviction sub-resource of the API server takes from ``status.disruptionsAllowed``; only this controller gives back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from cathedra.api.core.apps_v1 import ReplicaSet
+from cathedra.api.core.core_v1 import Pod
+from cathedra.api.core.meta_v1 import Condition, OwnerReference
+from cathedra.api.core.policy_v1 import PodDisruptionBudget, PodDisruptionBudgetStatus
+from cathedra.api.selectors import from_label_selector
+from cathedra.api.status import StatusError
+from cathedra.api.struct import Time, replace
+from cathedra.client.informer import Informer
+from cathedra.client.objects import ObjectKey, controller_of, key_of, metadata_of
+from cathedra.client.resources import (
+    DEPLOYMENTS,
+    PODDISRUPTIONBUDGETS,
+    PODS,
+    REPLICASETS,
+    REPLICATIONCONTROLLERS,
+    STATEFULSETS,
+)
+from cathedra.client.workqueue import WorkQueue, run_workers
+from cathedra.controllers.controller import ControllerContext
+from cathedra.controllers.podstates import is_ready
+from cathedra.controllers.workloads.rollout import resolve
+
+__all__ = ["DisruptionController"]
+
+DELETION_TIMEOUT: Final = 120.0
+"""So long an evicted pod counts as gone although its deletion was not seen."""
+
+
+class UnknownScale(Exception):
+    """How many pods there should be cannot be told."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Expectation:
+    """How many pods there should be, and how many of them healthy."""
+
+    pods: int
+    healthy: int
+
+
+class DisruptionController:
+    """Keeps the status of every PodDisruptionBudget."""
+
+    name = "disruption-controller"
+
+    def __init__(self, context: ControllerContext) -> None:
+        self._client = context.client
+        self._clock = context.clock
+        self._recorder = context.recorder("controllermanager")
+        self._queue: WorkQueue[ObjectKey] = WorkQueue(context.clock)
+        self._budgets = context.informers.of(PODDISRUPTIONBUDGETS)
+        self._pods = context.informers.of(PODS)
+        self._deployments = context.informers.of(DEPLOYMENTS)
+        self._scaled: dict[tuple[str, str], Informer[Any]] = {
+            ("apps", "ReplicaSet"): context.informers.of(REPLICASETS),
+            ("apps", "StatefulSet"): context.informers.of(STATEFULSETS),
+            ("", "ReplicationController"): context.informers.of(REPLICATIONCONTROLLERS),
+        }
+        self._budgets.add_handler(on_add=self._enqueue, on_update=lambda _, new: self._enqueue(new))
+        self._pods.add_handler(on_add=self._pod_changed, on_update=self._pod_updated, on_delete=self._pod_changed)
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        informers: tuple[Informer[Any], ...] = (self._budgets, self._pods, self._deployments)
+        for informer in (*informers, *self._scaled.values()):
+            await informer.wait_synced()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._recorder.run())
+            group.create_task(run_workers(self._queue, self._reconcile))
+
+    def _enqueue(self, budget: PodDisruptionBudget) -> None:
+        self._queue.add(key_of(budget))
+
+    def _pod_changed(self, pod: Pod) -> None:
+        for budget in self._budgets.store:
+            if _selects(budget, pod):
+                self._enqueue(budget)
+
+    def _pod_updated(self, old: Pod, new: Pod) -> None:
+        self._pod_changed(new)
+        if old.metadata.labels != new.metadata.labels:
+            self._pod_changed(old)
+
+    async def _reconcile(self, key: ObjectKey) -> float | None:
+        budget = self._budgets.store.get(*key)
+        if budget is None:
+            return None
+        pods = [pod for pod in self._pods.store if _selects(budget, pod)]
+        if not pods:
+            self._recorder.record(budget, "Normal", "NoPods", "No matching pods found")
+        disrupted, again = self._still_disrupted(budget, pods)
+        try:
+            expected = self._expected(budget, pods)
+        except UnknownScale as error:
+            text = f"Failed to calculate the number of expected pods: {error}"
+            self._recorder.record(budget, "Warning", "CalculateExpectedPodCountFailed", text)
+            await self._write(budget, self._failed(budget, str(error)))
+            return None
+        healthy = sum(
+            pod.metadata.deletion_timestamp is None and pod.metadata.name not in disrupted and is_ready(pod)
+            for pod in pods
+        )
+        allowed = max(0, healthy - expected.healthy) if expected.pods > 0 else 0
+        reason = "SufficientPods" if allowed > 0 else "InsufficientPods"
+        status = PodDisruptionBudgetStatus(
+            observed_generation=budget.metadata.generation,
+            disrupted_pods=disrupted,
+            disruptions_allowed=allowed,
+            current_healthy=healthy,
+            desired_healthy=expected.healthy,
+            expected_pods=expected.pods,
+            conditions=self._conditions(budget, "True" if allowed > 0 else "False", reason, ""),
+        )
+        await self._write(budget, status)
+        return again
+
+    def _still_disrupted(
+        self, budget: PodDisruptionBudget, pods: Iterable[Pod]
+    ) -> tuple[dict[str, Time], float | None]:
+        """The evicted pods whose deletion is still to be seen, and when the first of them is given up."""
+        now = self._clock.now()
+        by_name = {pod.metadata.name: pod for pod in pods}
+        found: dict[str, Time] = {}
+        for name, since in budget.status.disrupted_pods.items():
+            pod = by_name.get(name)
+            if pod is None or pod.metadata.deletion_timestamp is not None:
+                continue
+            if since.timestamp + DELETION_TIMEOUT > now:
+                found[name] = since
+                continue
+            where = f"{budget.metadata.namespace}/{budget.metadata.name}"
+            text = f"Pod was expected by PDB {where} to be deleted but it wasn't"
+            self._recorder.record(pod, "Warning", "NotDeleted", text)
+        ends = [since.timestamp + DELETION_TIMEOUT - now for since in found.values()]
+        return found, min(ends, default=None)
+
+    def _expected(self, budget: PodDisruptionBudget, pods: list[Pod]) -> _Expectation:
+        spec = budget.spec
+        if spec.max_unavailable is not None:
+            total = self._scale_of(pods)
+            lost = resolve(spec.max_unavailable, total, round_up=True, default=0)
+            return _Expectation(total, max(0, total - lost))
+        if isinstance(spec.min_available, str):
+            total = self._scale_of(pods)
+            return _Expectation(total, resolve(spec.min_available, total, round_up=True, default=0))
+        return _Expectation(len(pods), spec.min_available if spec.min_available is not None else 1)
+
+    def _scale_of(self, pods: Iterable[Pod]) -> int:
+        """How many pods the controllers of ``pods`` are to keep, all together; pods without one do not count."""
+        scales: dict[str, int] = {}
+        for pod in pods:
+            owner = controller_of(pod)
+            if owner is None or owner.uid in scales:
+                continue
+            scale = self._scale(pod.metadata.namespace, owner)
+            if scale is None:
+                raise UnknownScale(f'found no controllers for pod "{pod.metadata.name}"')
+            uid, replicas = scale
+            scales[uid] = replicas
+        return sum(scales.values())
+
+    def _scale(self, namespace: str, owner: OwnerReference) -> tuple[str, int] | None:
+        """The uid of what decides the number of pods, and that number."""
+        group = owner.api_version.rpartition("/")[0]
+        informer = self._scaled.get((group, owner.kind))
+        found = informer.store.get(namespace, owner.name) if informer is not None else None
+        if found is None or metadata_of(found).uid != owner.uid:
+            return None
+        if isinstance(found, ReplicaSet):
+            above = controller_of(found)
+            if above is not None and above.kind == "Deployment":
+                deployment = self._deployments.store.get(namespace, above.name)
+                if deployment is None or deployment.metadata.uid != above.uid:
+                    return None
+                return above.uid, 1 if deployment.spec.replicas is None else deployment.spec.replicas
+        replicas = found.spec.replicas
+        return owner.uid, 1 if replicas is None else replicas
+
+    def _failed(self, budget: PodDisruptionBudget, message: str) -> PodDisruptionBudgetStatus:
+        conditions = self._conditions(budget, "False", "SyncFailed", message)
+        return replace(
+            budget.status,
+            disruptions_allowed=0,
+            observed_generation=budget.metadata.generation,
+            conditions=conditions,
+        )
+
+    def _conditions(self, budget: PodDisruptionBudget, status: str, reason: str, message: str) -> tuple[Condition, ...]:
+        old = next((c for c in budget.status.conditions if c.type == "DisruptionAllowed"), None)
+        moved = old is None or old.status != status
+        new = Condition(
+            type="DisruptionAllowed",
+            status=status,
+            observed_generation=budget.metadata.generation,
+            last_transition_time=Time(self._clock.now()) if moved or old is None else old.last_transition_time,
+            reason=reason,
+            message=message,
+        )
+        return (*(c for c in budget.status.conditions if c.type != "DisruptionAllowed"), new)
+
+    async def _write(self, budget: PodDisruptionBudget, status: PodDisruptionBudgetStatus) -> None:
+        if status == budget.status:
+            return
+        budgets = self._client.resource(PODDISRUPTIONBUDGETS, budget.metadata.namespace)
+        try:
+            await budgets.update_status(replace(budget, status=status))
+        except StatusError as error:
+            if not error.is_not_found:
+                raise
+
+
+def _selects(budget: PodDisruptionBudget, pod: Pod) -> bool:
+    """Whether the budget is about ``pod``; an empty selector means every pod of the namespace, none means none."""
+    if budget.metadata.namespace != pod.metadata.namespace or budget.spec.selector is None:
+        return False
+    return bool(from_label_selector(budget.spec.selector).matches(pod.metadata.labels))

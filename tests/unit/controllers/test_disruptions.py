@@ -1,0 +1,137 @@
+"""How many pods of a budget may go."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cathedra.api.core.core_v1 import Pod, PodCondition
+from cathedra.api.core.policy_v1 import PodDisruptionBudget
+from cathedra.api.struct import Time, from_dict, replace
+from cathedra.client.resources import PODDISRUPTIONBUDGETS, PODS, REPLICASETS
+from cathedra.controllers.administration.disruptions import DisruptionController
+from tests.unit.controllers.world import World, play, settle
+
+
+async def make_budget(world: World, **spec: Any) -> None:
+    body = {
+        "metadata": {"name": "b", "namespace": "default"},
+        "spec": {"selector": {"matchLabels": {"a": "b"}}, **spec},
+    }
+    await world.create(PODDISRUPTIONBUDGETS, from_dict(PodDisruptionBudget, body))
+
+
+async def make_pod(world: World, name: str, owner: dict[str, Any] | None = None) -> None:
+    metadata: dict[str, Any] = {"name": name, "namespace": "default", "labels": {"a": "b"}}
+    if owner is not None:
+        metadata["ownerReferences"] = [owner]
+    made = from_dict(Pod, {"metadata": metadata, "spec": {"containers": [{"name": "c", "image": "i"}]}})
+    await world.create(PODS, made)
+    await ready(world, name, "True")
+
+
+async def ready(world: World, name: str, status: str) -> None:
+    condition = PodCondition(type="Ready", status=status)
+
+    def change(pod: Pod) -> Pod:
+        return replace(pod, status=replace(pod.status, phase="Running", conditions=(condition,)))
+
+    await world.change(PODS, name, change, status=True)
+
+
+async def numbers(world: World) -> tuple[int, int, int, int, str]:
+    status = (await world.of(PODDISRUPTIONBUDGETS).get("b")).status
+    [condition] = status.conditions
+    return (
+        status.expected_pods,
+        status.desired_healthy,
+        status.current_healthy,
+        status.disruptions_allowed,
+        condition.reason,
+    )
+
+
+def test_healthy_pods_above_the_minimum_may_go() -> None:
+    async def story(world: World) -> None:
+        await make_budget(world, minAvailable=2)
+        for name in ("p1", "p2", "p3"):
+            await make_pod(world, name)
+        await settle()
+        assert await numbers(world) == (3, 2, 3, 1, "SufficientPods")
+        await ready(world, "p1", "False")
+        await settle()
+        assert await numbers(world) == (3, 2, 2, 0, "InsufficientPods")
+
+    play(DisruptionController, story)
+
+
+def test_a_share_is_counted_of_what_the_controller_is_to_keep() -> None:
+    async def story(world: World) -> None:
+        body = {
+            "metadata": {"name": "r", "namespace": "default"},
+            "spec": {
+                "replicas": 5,
+                "selector": {"matchLabels": {"a": "b"}},
+                "template": {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}},
+            },
+        }
+        made = await world.of(REPLICASETS).create(from_dict(REPLICASETS.type, body))
+        owner = {
+            "apiVersion": "apps/v1",
+            "kind": "ReplicaSet",
+            "name": "r",
+            "uid": made.metadata.uid,
+            "controller": True,
+        }
+        await make_budget(world, maxUnavailable="30%")
+        for number in range(4):
+            await make_pod(world, f"p{number}", owner)
+        await settle()
+        assert await numbers(world) == (5, 3, 4, 1, "SufficientPods")
+
+    play(DisruptionController, story)
+
+
+def test_a_pod_whose_controller_is_unknown_stops_all_evictions() -> None:
+    async def story(world: World) -> None:
+        await make_budget(world, minAvailable="50%")
+        owner = {"apiVersion": "x.y/v1", "kind": "Z", "name": "z", "uid": "u", "controller": True}
+        await make_pod(world, "p", owner)
+        await settle()
+        status = (await world.of(PODDISRUPTIONBUDGETS).get("b")).status
+        assert [(c.reason, c.message) for c in status.conditions] == [
+            ("SyncFailed", 'found no controllers for pod "p"')
+        ]
+        assert status.disruptions_allowed == 0
+
+    play(DisruptionController, story)
+
+
+def test_an_evicted_pod_counts_as_gone_for_two_minutes() -> None:
+    async def story(world: World) -> None:
+        await make_budget(world, minAvailable=1)
+        for name in ("p1", "p2"):
+            await make_pod(world, name)
+        await settle()
+
+        def evicted(budget: PodDisruptionBudget) -> PodDisruptionBudget:
+            gone = {"p1": Time(world.clock.now())}
+            return replace(budget, status=replace(budget.status, disruptions_allowed=0, disrupted_pods=gone))
+
+        await world.change(PODDISRUPTIONBUDGETS, "b", evicted, status=True)
+        await settle()
+        assert await numbers(world) == (2, 1, 1, 0, "InsufficientPods")
+        await settle(130)
+        assert await numbers(world) == (2, 1, 2, 1, "SufficientPods")
+        assert any(reason == "NotDeleted" for _, reason, _ in await world.events())
+
+    play(DisruptionController, story)
+
+
+def test_without_pods_nothing_is_allowed() -> None:
+    async def story(world: World) -> None:
+        await make_budget(world, minAvailable=0)
+        await settle()
+        assert await numbers(world) == (0, 0, 0, 0, "InsufficientPods")
+        assert ("Normal", "NoPods", "No matching pods found") in await world.events()
+
+    play(DisruptionController, story)
