@@ -1,5 +1,13 @@
 """CEL as Kubernetes speaks it: parse, check, estimate, compile, evaluate, explain.
 
+    environment = Environment(variables={"x": types.INT})
+    cel.check("x > 1", environment)                the checked tree, or `CompileError` with its `issues`
+    cel.compile("x > 1", environment)              a `Program`, to be evaluated often
+    cel.evaluate("x > 1", environment, {"x": 2})   the value, or `EvaluationError`
+    cel.explain("x > 1", environment, {"x": 2})    the value or error of every part of it
+
+`docs/cel.md` shows these at work.
+
 For the allocator and the API server (stable signatures):
 
 * `compile_selector(expression, *, consumable_capacity, list_attributes, mode) -> DeviceSelector`, raises `CompileError`
@@ -7,9 +15,8 @@ For the allocator and the API server (stable signatures):
 * `DeviceView.of(driver, allow_multiple_allocations, attributes, capacity) -> DeviceView`
 * `validate_selector(expression, …) -> Admission | None`
 
-For everybody else: `compile(expression, environment) -> Program`, `check`, `evaluate`.
 Data flow: `syntax` → `checking` → `evaluation`; `library` holds the functions, `device` and `admission` the
-environments.
+environments, `selector` and `explanation` what is asked of them.
 """
 
 from __future__ import annotations
@@ -19,7 +26,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from cathedra.cel.device import DeviceView
     from cathedra.cel.environment import Environment
-    from cathedra.cel.errors import CELError, CompileError, EvaluationError
+    from cathedra.cel.errors import CELError, CompileError, EvaluationError, Issue
+    from cathedra.cel.explanation import Explanation, Finding, explain
     from cathedra.cel.program import Outcome, Program, check
     from cathedra.cel.program import compile_expression as compile  # noqa: A004 - the name users expect
     from cathedra.cel.selector import Admission, DeviceSelector, compile_selector, validate_selector
@@ -32,12 +40,16 @@ __all__ = [
     "DeviceView",
     "Environment",
     "EvaluationError",
+    "Explanation",
+    "Finding",
+    "Issue",
     "Outcome",
     "Program",
     "check",
     "compile",
     "compile_selector",
     "evaluate",
+    "explain",
     "validate_selector",
 ]
 
@@ -49,10 +61,14 @@ _HOMES = {
     "DeviceView": ("device", "DeviceView"),
     "Environment": ("environment", "Environment"),
     "EvaluationError": ("errors", "EvaluationError"),
+    "Explanation": ("explanation", "Explanation"),
+    "Finding": ("explanation", "Finding"),
+    "Issue": ("errors", "Issue"),
     "Outcome": ("program", "Outcome"),
     "Program": ("program", "Program"),
     "check": ("program", "check"),
     "compile": ("program", "compile_expression"),
+    "explain": ("explanation", "explain"),
     "compile_selector": ("selector", "compile_selector"),
     "validate_selector": ("selector", "validate_selector"),
 }

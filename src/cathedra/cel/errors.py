@@ -37,6 +37,13 @@ class Issue:
     offset: int
     message: str
 
+    def position(self, source: str) -> tuple[int, int]:
+        """Line and column in ``source``, both counted from 1; (-1, 0) for the expression as a whole."""
+        if self.offset < 0:
+            return -1, 0
+        before = source[: self.offset]
+        return before.count("\n") + 1, self.offset - (before.rfind("\n") + 1) + 1
+
 
 class CompileError(CELError):
     """The expression is refused.

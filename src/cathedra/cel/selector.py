@@ -17,6 +17,7 @@ from cathedra.cel.checking import types
 from cathedra.cel.device import DeviceView, Mode
 from cathedra.cel.errors import CompileError, EvaluationError
 from cathedra.cel.evaluation import compiler
+from cathedra.cel.explanation import Explanation, explain_program
 from cathedra.cel.program import Outcome, Program
 from cathedra.cel.values import type_name
 
@@ -104,6 +105,11 @@ class DeviceSelector:
         if found.error is None and found.value.__class__ is not bool:
             return Outcome(None, _not_bool(found.value), found.cost)
         return found
+
+    def explain(self, view: DeviceView) -> Explanation:
+        """The answer and the value or error of every part of the selector, for one device."""
+        trace: dict[int, Any] = {}
+        return explain_program(self.program, self.outcome(view, trace), trace)
 
 
 def _not_bool(value: Any) -> str:

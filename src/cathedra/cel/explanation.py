@@ -1,0 +1,115 @@
+"""Why an expression gave what it gave: the value or error of every part of it, with its place in the text.
+
+People who read «no device matched» ask which half of the ``&&`` said no. The counting evaluator leaves the value of
+every node behind (`cathedra.cel.program.Program.trace`); this module puts them beside the stretches of source they
+belong to. `cathedra.insight` and the command line draw them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from cathedra.cel.environment import Environment
+from cathedra.cel.program import Outcome, Program, compile_expression
+from cathedra.cel.syntax.tree import Comprehension, Const, Expr, ListLit, MapLit, walk
+from cathedra.cel.values import Failure, text
+
+__all__ = ["Explanation", "Finding", "explain", "explain_program"]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What one part of the expression gave.
+
+    ``start`` and ``end`` count code points of the source. ``reached`` is false for parts that were not needed, as the
+    right of ``false && …``. ``error`` is the text of the failure, None if there is a value. ``repeated`` marks parts
+    inside of a loop, of which the last turn is shown. ``depth`` is the nesting of parts within parts.
+    """
+
+    start: int
+    end: int
+    source: str
+    depth: int
+    reached: bool
+    value: Any = None
+    error: str | None = None
+    repeated: bool = False
+
+    @property
+    def shown(self) -> str:
+        """The value or error as people read it."""
+        if not self.reached:
+            return "not evaluated"
+        return f"error: {self.error}" if self.error is not None else text(self.value)
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """The whole answer, and the findings in the order of the text, outer parts before inner ones."""
+
+    source: str
+    value: Any
+    error: str | None
+    cost: int
+    findings: tuple[Finding, ...]
+
+
+def explain(
+    expression: str, environment: Environment, variables: Mapping[str, Any], limit: int | None = None
+) -> Explanation:
+    """Evaluate once, and tell the value or error of every part.
+
+    Raises:
+        CompileError: the expression is refused.
+    """
+    program = compile_expression(expression, environment)
+    trace: dict[int, Any] = {}
+    return explain_program(program, program.trace(variables, trace, limit), trace)
+
+
+def explain_program(program: Program, outcome: Outcome, trace: dict[int, Any]) -> Explanation:
+    """Put what ``trace`` holds beside the source. Literals explain themselves and are left out."""
+    findings: list[Finding] = []
+    _collect(program, program.root, trace, 0, findings)
+    return Explanation(program.source, outcome.value, outcome.error, outcome.cost, tuple(findings))
+
+
+def _collect(program: Program, root: Expr, trace: dict[int, Any], depth: int, into: list[Finding]) -> None:
+    seen: set[tuple[int, int]] = set()
+    looped = {inner.id for node in walk(root) if isinstance(node, Comprehension) for inner in _body(node)}
+    pending = [(root, depth)]
+    while pending:
+        node, level = pending.pop()
+        place = (node.start, node.end)
+        shown = node.end > node.start and place not in seen and not _is_literal(node)
+        if shown:
+            seen.add(place)
+            into.append(_finding(program, node, trace, level, repeated=node.id in looped))
+        pending.extend((child, level + shown) for child in reversed(node.children()))
+    into.sort(key=lambda finding: (finding.start, -finding.end))
+
+
+def _is_literal(node: Expr) -> bool:
+    """A constant, or a list or map of nothing else."""
+    if isinstance(node, (ListLit, MapLit)):
+        return all(_is_literal(child) for child in node.children())
+    return isinstance(node, Const)
+
+
+def _body(node: Comprehension) -> list[Expr]:
+    """The nodes that a loop repeats; what only binds a name repeats nothing."""
+    if node.macro in ("bind", "optMap", "optFlatMap", "sortBy"):
+        return []
+    return [*walk(node.condition), *walk(node.step)]
+
+
+def _finding(program: Program, node: Expr, trace: dict[int, Any], depth: int, *, repeated: bool) -> Finding:
+    source = program.source[node.start : node.end]
+    if node.id not in trace:
+        return Finding(node.start, node.end, source, depth, reached=False, repeated=repeated)
+    value = trace[node.id]
+    if value.__class__ is Failure:
+        return Finding(node.start, node.end, source, depth, reached=True, error=value.text, repeated=repeated)
+    return Finding(node.start, node.end, source, depth, reached=True, value=value, repeated=repeated)
