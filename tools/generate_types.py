@@ -87,6 +87,14 @@ DECLARED = {
     "EphemeralContainer": _CONTAINER,
     "EphemeralContainerCommon": _CONTAINER,
     "Volume": ("name",),
+    "AllocatedDeviceStatus": words("driver pool device shareID conditions data networkData"),
+    "DeviceAllocationConfiguration": words("source requests"),
+    "DeviceClaimConfiguration": ("requests",),
+    "PoolStatus": words(
+        "driver poolName generation resourceSliceCount totalDevices allocatedDevices availableDevices "
+        "unavailableDevices nodeName validationError"
+    ),
+    "ResourcePoolStatusRequestStatus": words("poolCount pools conditions"),
     "PodSpec": words(
         "volumes initContainers containers ephemeralContainers restartPolicy terminationGracePeriodSeconds "
         "activeDeadlineSeconds dnsPolicy nodeSelector serviceAccountName serviceAccount automountServiceAccountToken "

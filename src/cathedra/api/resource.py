@@ -1,4 +1,8 @@
-"""The kinds of resource.k8s.io/v1: devices as drivers publish them, and claims on them."""
+"""The kinds of resource.k8s.io/v1: devices as drivers publish them, and claims on them.
+
+Inside Cathedra there is only this version; the older ones convert at the edge (spec: api.md, sections 2 and 5). What each
+field means is told by the API itself: ``kubectl explain resourceclaim.spec``.
+"""
 
 from __future__ import annotations
 
@@ -63,21 +67,21 @@ __all__ = [
 
 
 class AllocatedDeviceStatus(KubeStruct, frozen=True, rename={"network_data": "networkData", "share_id": "shareID"}):
-    """resource/v1 AllocatedDeviceStatus."""
+    """What a driver reports about a device."""
 
     driver: str = always(str)
     pool: str = always(str)
     device: str = always(str)
+    share_id: str | None = None
     conditions: tuple[meta_v1.Condition, ...] | None = UNSET_LIST
     data: RawJSON | None = None
     network_data: NetworkDeviceData | None = None
-    share_id: str | None = None
 
 
 class AllocationResult(
     KubeStruct, frozen=True, rename={"node_selector": "nodeSelector", "allocation_timestamp": "allocationTimestamp"}
 ):
-    """resource/v1 AllocationResult."""
+    """What an allocated claim has."""
 
     devices: DeviceAllocationResult = always(lambda: DeviceAllocationResult())
     node_selector: core_v1.NodeSelector | None = None
@@ -85,7 +89,7 @@ class AllocationResult(
 
 
 class CELDeviceSelector(KubeStruct, frozen=True):
-    """resource/v1 CELDeviceSelector."""
+    """Holds a CEL expression about one device."""
 
     expression: str = always(str)
 
@@ -93,7 +97,7 @@ class CELDeviceSelector(KubeStruct, frozen=True):
 class CapacityRequestPolicy(
     KubeStruct, frozen=True, rename={"valid_values": "validValues", "valid_range": "validRange"}
 ):
-    """resource/v1 CapacityRequestPolicy."""
+    """Says how much of a capacity claims may take."""
 
     default: Quantity | None = UNSET_LIST
     valid_values: tuple[Quantity, ...] = ()
@@ -101,7 +105,7 @@ class CapacityRequestPolicy(
 
 
 class CapacityRequestPolicyRange(KubeStruct, frozen=True):
-    """resource/v1 CapacityRequestPolicyRange."""
+    """A range of amounts."""
 
     min: Quantity | None = None
     max: Quantity | None = None
@@ -109,19 +113,19 @@ class CapacityRequestPolicyRange(KubeStruct, frozen=True):
 
 
 class CapacityRequirements(KubeStruct, frozen=True):
-    """resource/v1 CapacityRequirements."""
+    """Says how much of a shared device is asked for."""
 
     requests: dict[str, Quantity] = {}
 
 
 class Counter(KubeStruct, frozen=True):
-    """resource/v1 Counter."""
+    """A quantity that devices draw from."""
 
     value: Quantity = always(lambda: Quantity("0"))
 
 
 class CounterSet(KubeStruct, frozen=True):
-    """resource/v1 CounterSet."""
+    """A named set of counters that devices share."""
 
     name: str = always(str)
     counters: dict[str, Counter] = {}
@@ -143,7 +147,7 @@ class Device(
         "node_allocatable_resources": "nodeAllocatableResources",
     },
 ):
-    """resource/v1 Device."""
+    """One thing that can be allocated."""
 
     name: str = always(str)
     attributes: dict[str, DeviceAttribute] = {}
@@ -162,22 +166,22 @@ class Device(
 
 
 class DeviceAllocationConfiguration(KubeStruct, frozen=True):
-    """resource/v1 DeviceAllocationConfiguration."""
+    """Configuration of an allocated claim."""
 
-    opaque: OpaqueDeviceConfiguration | None = None
     source: str = always(str)
     requests: tuple[str, ...] = ()
+    opaque: OpaqueDeviceConfiguration | None = None
 
 
 class DeviceAllocationResult(KubeStruct, frozen=True):
-    """resource/v1 DeviceAllocationResult."""
+    """Lists allocated devices and their configuration."""
 
     results: tuple[DeviceRequestAllocationResult, ...] = ()
     config: tuple[DeviceAllocationConfiguration, ...] = ()
 
 
 class DeviceAttribute(KubeStruct, frozen=True, rename={"int_": "int", "bool_": "bool"}):
-    """resource/v1 DeviceAttribute."""
+    """A typed value. Exactly one field is set."""
 
     int_: Int64 | None = None
     bool_: bool | None = None
@@ -190,14 +194,14 @@ class DeviceAttribute(KubeStruct, frozen=True, rename={"int_": "int", "bool_": "
 
 
 class DeviceCapacity(KubeStruct, frozen=True, rename={"request_policy": "requestPolicy"}):
-    """resource/v1 DeviceCapacity."""
+    """A quantity and how it can be shared."""
 
     value: Quantity = always(lambda: Quantity("0"))
     request_policy: CapacityRequestPolicy | None = None
 
 
 class DeviceClaim(KubeStruct, frozen=True):
-    """resource/v1 DeviceClaim."""
+    """Asks for devices with requests, constraints among them, and configuration."""
 
     requests: tuple[DeviceRequest, ...] | None = UNSET_LIST
     constraints: tuple[DeviceConstraint, ...] = ()
@@ -205,14 +209,14 @@ class DeviceClaim(KubeStruct, frozen=True):
 
 
 class DeviceClaimConfiguration(KubeStruct, frozen=True):
-    """resource/v1 DeviceClaimConfiguration."""
+    """Configuration in a claim."""
 
-    opaque: OpaqueDeviceConfiguration | None = None
     requests: tuple[str, ...] = ()
+    opaque: OpaqueDeviceConfiguration | None = None
 
 
 class DeviceClass(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
-    """resource/v1 DeviceClass."""
+    """A kind of device that administrators offer: which devices belong to it, and how they are set up."""
 
     kind: str = ""
     api_version: str = ""
@@ -221,13 +225,13 @@ class DeviceClass(KubeStruct, frozen=True, rename={"api_version": "apiVersion"})
 
 
 class DeviceClassConfiguration(KubeStruct, frozen=True):
-    """resource/v1 DeviceClassConfiguration."""
+    """Configuration in a class."""
 
     opaque: OpaqueDeviceConfiguration | None = None
 
 
 class DeviceClassList(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
-    """resource/v1 DeviceClassList."""
+    """A list of DeviceClass objects."""
 
     kind: str = ""
     api_version: str = ""
@@ -236,7 +240,7 @@ class DeviceClassList(KubeStruct, frozen=True, rename={"api_version": "apiVersio
 
 
 class DeviceClassSpec(KubeStruct, frozen=True, rename={"extended_resource_name": "extendedResourceName"}):
-    """resource/v1 DeviceClassSpec."""
+    """Says which devices belong to a class."""
 
     selectors: tuple[DeviceSelector, ...] = ()
     config: tuple[DeviceClassConfiguration, ...] = ()
@@ -244,7 +248,7 @@ class DeviceClassSpec(KubeStruct, frozen=True, rename={"extended_resource_name":
 
 
 class DeviceConfiguration(KubeStruct, frozen=True):
-    """resource/v1 DeviceConfiguration."""
+    """Configuration for a driver."""
 
     opaque: OpaqueDeviceConfiguration | None = None
 
@@ -252,7 +256,7 @@ class DeviceConfiguration(KubeStruct, frozen=True):
 class DeviceConstraint(
     KubeStruct, frozen=True, rename={"match_attribute": "matchAttribute", "distinct_attribute": "distinctAttribute"}
 ):
-    """resource/v1 DeviceConstraint."""
+    """Relates the devices of several requests."""
 
     requests: tuple[str, ...] = ()
     match_attribute: str | None = None
@@ -264,7 +268,7 @@ class DeviceCounterConsumption(
     frozen=True,
     rename={"counter_set": "counterSet", "compatibility_groups": "compatibilityGroups"},
 ):
-    """resource/v1 DeviceCounterConsumption."""
+    """What a device takes from a set of counters."""
 
     counter_set: str = always(str)
     counters: dict[str, Counter] = {}
@@ -279,7 +283,7 @@ class DeviceDerivedAttribute(KubeStruct, frozen=True):
 
 
 class DeviceRequest(KubeStruct, frozen=True, rename={"first_available": "firstAvailable"}):
-    """resource/v1 DeviceRequest."""
+    """Asks for one kind of device: either exactly one way, or the first of several that can be had."""
 
     name: str = always(str)
     exactly: ExactDeviceRequest | None = None
@@ -298,7 +302,7 @@ class DeviceRequestAllocationResult(
         "skip_node_operations": "skipNodeOperations",
     },
 ):
-    """resource/v1 DeviceRequestAllocationResult."""
+    """One allocated device."""
 
     request: str = always(str)
     driver: str = always(str)
@@ -314,7 +318,7 @@ class DeviceRequestAllocationResult(
 
 
 class DeviceSelector(KubeStruct, frozen=True):
-    """resource/v1 DeviceSelector."""
+    """Says by an expression which devices match."""
 
     cel: CELDeviceSelector | None = None
 
@@ -328,7 +332,7 @@ class DeviceSubRequest(
         "derived_attributes": "derivedAttributes",
     },
 ):
-    """resource/v1 DeviceSubRequest."""
+    """One way to satisfy a request; it knows no administrative access."""
 
     name: str = always(str)
     device_class_name: str = always(str)
@@ -341,7 +345,7 @@ class DeviceSubRequest(
 
 
 class DeviceTaint(KubeStruct, frozen=True, rename={"time_added": "timeAdded"}):
-    """resource/v1 DeviceTaint."""
+    """Keeps claims without a toleration away from a device."""
 
     key: str = always(str)
     value: str = ""
@@ -350,7 +354,7 @@ class DeviceTaint(KubeStruct, frozen=True, rename={"time_added": "timeAdded"}):
 
 
 class DeviceTaintRule(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
-    """resource/v1 DeviceTaintRule."""
+    """Adds a taint to all devices that it selects."""
 
     kind: str = ""
     api_version: str = ""
@@ -360,7 +364,7 @@ class DeviceTaintRule(KubeStruct, frozen=True, rename={"api_version": "apiVersio
 
 
 class DeviceTaintRuleList(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
-    """resource/v1 DeviceTaintRuleList."""
+    """A list of DeviceTaintRule objects."""
 
     kind: str = ""
     api_version: str = ""
@@ -369,20 +373,20 @@ class DeviceTaintRuleList(KubeStruct, frozen=True, rename={"api_version": "apiVe
 
 
 class DeviceTaintRuleSpec(KubeStruct, frozen=True, rename={"device_selector": "deviceSelector"}):
-    """resource/v1 DeviceTaintRuleSpec."""
+    """Says which devices get which taint."""
 
     device_selector: DeviceTaintSelector | None = None
     taint: DeviceTaint = always(lambda: DeviceTaint())
 
 
 class DeviceTaintRuleStatus(KubeStruct, frozen=True):
-    """resource/v1 DeviceTaintRuleStatus."""
+    """Says what a rule has done."""
 
     conditions: tuple[meta_v1.Condition, ...] = ()
 
 
 class DeviceTaintSelector(KubeStruct, frozen=True):
-    """resource/v1 DeviceTaintSelector."""
+    """Selects devices; what is left out matches everything."""
 
     driver: str | None = None
     pool: str | None = None
@@ -390,7 +394,7 @@ class DeviceTaintSelector(KubeStruct, frozen=True):
 
 
 class DeviceToleration(KubeStruct, frozen=True, rename={"toleration_seconds": "tolerationSeconds"}):
-    """resource/v1 DeviceToleration."""
+    """Lets a request have devices in spite of a taint."""
 
     key: str = ""
     operator: str = ""
@@ -409,7 +413,7 @@ class ExactDeviceRequest(
         "derived_attributes": "derivedAttributes",
     },
 ):
-    """resource/v1 ExactDeviceRequest."""
+    """Asks for devices of one class."""
 
     device_class_name: str = always(str)
     selectors: tuple[DeviceSelector, ...] = ()
@@ -424,7 +428,7 @@ class ExactDeviceRequest(
 class NetworkDeviceData(
     KubeStruct, frozen=True, rename={"interface_name": "interfaceName", "hardware_address": "hardwareAddress"}
 ):
-    """resource/v1 NetworkDeviceData."""
+    """Says how a device appears in the network."""
 
     interface_name: str = ""
     ips: tuple[str, ...] = ()
@@ -440,7 +444,7 @@ class NodeAllocatableMapping(
         "device_multiplier": "deviceMultiplier",
     },
 ):
-    """resource/v1 NodeAllocatableMapping."""
+    """Says how much of a node's resource an allocated device is."""
 
     capacity_key: str | None = None
     capacity_multiplier: Quantity | None = None
@@ -457,28 +461,28 @@ class NodeAllocatableResourceMapping(
 
 
 class NodeAllocatableOverhead(KubeStruct, frozen=True, rename={"per_pod": "perPod", "per_container": "perContainer"}):
-    """resource/v1 NodeAllocatableOverhead."""
+    """What using a device costs of a node's resource."""
 
     per_pod: Quantity | None = None
     per_container: Quantity | None = None
 
 
 class NodeAllocatableResource(KubeStruct, frozen=True):
-    """resource/v1 NodeAllocatableResource."""
+    """Says what a device takes from its node's own resources, such as cpu and memory."""
 
     mapping: NodeAllocatableMapping | None = None
     overhead: NodeAllocatableOverhead | None = None
 
 
 class OpaqueDeviceConfiguration(KubeStruct, frozen=True):
-    """resource/v1 OpaqueDeviceConfiguration."""
+    """Holds parameters that only their driver understands."""
 
     driver: str = always(str)
     parameters: RawJSON | None = UNSET_LIST
 
 
 class ResourceClaim(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
-    """resource/v1 ResourceClaim."""
+    """Asks for devices."""
 
     kind: str = ""
     api_version: str = ""
@@ -488,7 +492,7 @@ class ResourceClaim(KubeStruct, frozen=True, rename={"api_version": "apiVersion"
 
 
 class ResourceClaimConsumerReference(KubeStruct, frozen=True, rename={"api_group": "apiGroup"}):
-    """resource/v1 ResourceClaimConsumerReference."""
+    """Names somebody who uses a claim, in its namespace."""
 
     api_group: str = ""
     resource: str = always(str)
@@ -497,7 +501,7 @@ class ResourceClaimConsumerReference(KubeStruct, frozen=True, rename={"api_group
 
 
 class ResourceClaimList(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
-    """resource/v1 ResourceClaimList."""
+    """A list of ResourceClaim objects."""
 
     kind: str = ""
     api_version: str = ""
@@ -506,13 +510,13 @@ class ResourceClaimList(KubeStruct, frozen=True, rename={"api_version": "apiVers
 
 
 class ResourceClaimSpec(KubeStruct, frozen=True):
-    """resource/v1 ResourceClaimSpec."""
+    """Says what is asked for and how to set it up."""
 
     devices: DeviceClaim = always(lambda: DeviceClaim())
 
 
 class ResourceClaimStatus(KubeStruct, frozen=True, rename={"reserved_for": "reservedFor"}):
-    """resource/v1 ResourceClaimStatus."""
+    """Says what became of a claim."""
 
     allocation: AllocationResult | None = None
     reserved_for: tuple[ResourceClaimConsumerReference, ...] = ()
@@ -520,7 +524,7 @@ class ResourceClaimStatus(KubeStruct, frozen=True, rename={"reserved_for": "rese
 
 
 class ResourceClaimTemplate(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
-    """resource/v1 ResourceClaimTemplate."""
+    """Makes a claim for each pod that names it; the claim goes with its pod."""
 
     kind: str = ""
     api_version: str = ""
@@ -529,7 +533,7 @@ class ResourceClaimTemplate(KubeStruct, frozen=True, rename={"api_version": "api
 
 
 class ResourceClaimTemplateList(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
-    """resource/v1 ResourceClaimTemplateList."""
+    """A list of ResourceClaimTemplate objects."""
 
     kind: str = ""
     api_version: str = ""
@@ -538,14 +542,14 @@ class ResourceClaimTemplateList(KubeStruct, frozen=True, rename={"api_version": 
 
 
 class ResourceClaimTemplateSpec(KubeStruct, frozen=True):
-    """resource/v1 ResourceClaimTemplateSpec."""
+    """What claims are made from."""
 
     metadata: meta_v1.ObjectMeta = always(lambda: meta_v1.ObjectMeta())
     spec: ResourceClaimSpec = always(lambda: ResourceClaimSpec())
 
 
 class ResourcePool(KubeStruct, frozen=True, rename={"resource_slice_count": "resourceSliceCount"}):
-    """resource/v1 ResourcePool."""
+    """Says which pool a slice belongs to."""
 
     name: str = always(str)
     generation: Int64 = always(int)
@@ -553,7 +557,7 @@ class ResourcePool(KubeStruct, frozen=True, rename={"resource_slice_count": "res
 
 
 class ResourceSlice(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
-    """resource/v1 ResourceSlice."""
+    """A part of a pool of devices that a driver publishes."""
 
     kind: str = ""
     api_version: str = ""
@@ -562,7 +566,7 @@ class ResourceSlice(KubeStruct, frozen=True, rename={"api_version": "apiVersion"
 
 
 class ResourceSliceList(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
-    """resource/v1 ResourceSliceList."""
+    """A list of ResourceSlice objects."""
 
     kind: str = ""
     api_version: str = ""
@@ -583,7 +587,7 @@ class ResourceSliceSpec(
         "skip_node_operations": "skipNodeOperations",
     },
 ):
-    """resource/v1 ResourceSliceSpec."""
+    """Holds devices and where they can be used."""
 
     driver: str = always(str)
     pool: ResourcePool = always(lambda: ResourcePool())

@@ -257,7 +257,7 @@ class _Parser:
             raise SelectorError(f"found '{opening}' expected: '('")
         if self._peek() == ")":
             self._next()
-            return []
+            return [""]
         if self._peek() == _END or (self._peek() != "," and self._peek() in self._symbols):
             raise SelectorError(f"found '{self._peek()}', expected: ',', ')' or identifier")
         values = self._identifiers()

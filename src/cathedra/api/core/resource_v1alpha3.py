@@ -79,18 +79,18 @@ class PartitionTypeStatus(KubeStruct, frozen=True):
     attribute: str = ""
 
 
-class PoolStatus(KubeStruct, frozen=True, rename={"pool_name": "poolName", "node_name": "nodeName", "total_devices": "totalDevices", "allocated_devices": "allocatedDevices", "available_devices": "availableDevices", "unavailable_devices": "unavailableDevices", "resource_slice_count": "resourceSliceCount", "validation_error": "validationError", "partition_summary": "partitionSummary", "shareable_summary": "shareableSummary"}):
+class PoolStatus(KubeStruct, frozen=True, rename={"pool_name": "poolName", "resource_slice_count": "resourceSliceCount", "total_devices": "totalDevices", "allocated_devices": "allocatedDevices", "available_devices": "availableDevices", "unavailable_devices": "unavailableDevices", "node_name": "nodeName", "validation_error": "validationError", "partition_summary": "partitionSummary", "shareable_summary": "shareableSummary"}):
     """resource/v1alpha3 PoolStatus."""
 
     driver: str = ""
     pool_name: str = ""
-    node_name: str | None = None
+    generation: Int64 = always(int)
+    resource_slice_count: Int32 | None = None
     total_devices: Int32 | None = None
     allocated_devices: Int32 | None = None
     available_devices: Int32 | None = None
     unavailable_devices: Int32 | None = None
-    resource_slice_count: Int32 | None = None
-    generation: Int64 = always(int)
+    node_name: str | None = None
     validation_error: str | None = None
     partition_summary: tuple[PartitionTypeStatus, ...] = ()
     shareable_summary: ShareableSummaryStatus | None = None
@@ -127,9 +127,9 @@ class ResourcePoolStatusRequestSpec(KubeStruct, frozen=True, rename={"pool_name"
 class ResourcePoolStatusRequestStatus(KubeStruct, frozen=True, rename={"pool_count": "poolCount"}):
     """resource/v1alpha3 ResourcePoolStatusRequestStatus."""
 
+    pool_count: Int32 | None = None
     pools: tuple[PoolStatus, ...] = ()
     conditions: tuple[meta_v1.Condition, ...] = ()
-    pool_count: Int32 | None = None
 
 
 class ShareableCapacityStatus(KubeStruct, frozen=True):

@@ -10,16 +10,16 @@ from cathedra.api.struct import Int64, KubeStruct, Quantity, RawJSON, Time, UNSE
 __all__ = ["AllocatedDeviceStatus", "AllocationResult", "BasicDevice", "CELDeviceSelector", "CapacityRequestPolicy", "CapacityRequestPolicyRange", "CapacityRequirements", "Counter", "CounterSet", "Device", "DeviceAllocationConfiguration", "DeviceAllocationResult", "DeviceAttribute", "DeviceCapacity", "DeviceClaim", "DeviceClaimConfiguration", "DeviceClass", "DeviceClassConfiguration", "DeviceClassList", "DeviceClassSpec", "DeviceConfiguration", "DeviceConstraint", "DeviceCounterConsumption", "DeviceDerivedAttribute", "DeviceRequest", "DeviceRequestAllocationResult", "DeviceSelector", "DeviceSubRequest", "DeviceTaint", "DeviceToleration", "NetworkDeviceData", "NodeAllocatableMapping", "NodeAllocatableOverhead", "NodeAllocatableResource", "NodeAllocatableResourceMapping", "OpaqueDeviceConfiguration", "ResourceClaim", "ResourceClaimConsumerReference", "ResourceClaimList", "ResourceClaimSpec", "ResourceClaimStatus", "ResourceClaimTemplate", "ResourceClaimTemplateList", "ResourceClaimTemplateSpec", "ResourcePool", "ResourceSlice", "ResourceSliceList", "ResourceSliceSpec"]
 
 
-class AllocatedDeviceStatus(KubeStruct, frozen=True, rename={"network_data": "networkData", "share_id": "shareID"}):
+class AllocatedDeviceStatus(KubeStruct, frozen=True, rename={"share_id": "shareID", "network_data": "networkData"}):
     """resource/v1beta1 AllocatedDeviceStatus."""
 
     driver: str = always(str)
     pool: str = always(str)
     device: str = always(str)
+    share_id: str | None = None
     conditions: tuple[meta_v1.Condition, ...] | None = UNSET_LIST
     data: RawJSON | None = None
     network_data: NetworkDeviceData | None = None
-    share_id: str | None = None
 
 
 class AllocationResult(KubeStruct, frozen=True, rename={"node_selector": "nodeSelector", "allocation_timestamp": "allocationTimestamp"}):
@@ -99,9 +99,9 @@ class Device(KubeStruct, frozen=True):
 class DeviceAllocationConfiguration(KubeStruct, frozen=True):
     """resource/v1beta1 DeviceAllocationConfiguration."""
 
-    opaque: OpaqueDeviceConfiguration | None = None
     source: str = always(str)
     requests: tuple[str, ...] = ()
+    opaque: OpaqueDeviceConfiguration | None = None
 
 
 class DeviceAllocationResult(KubeStruct, frozen=True):
@@ -142,8 +142,8 @@ class DeviceClaim(KubeStruct, frozen=True):
 class DeviceClaimConfiguration(KubeStruct, frozen=True):
     """resource/v1beta1 DeviceClaimConfiguration."""
 
-    opaque: OpaqueDeviceConfiguration | None = None
     requests: tuple[str, ...] = ()
+    opaque: OpaqueDeviceConfiguration | None = None
 
 
 class DeviceClass(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):

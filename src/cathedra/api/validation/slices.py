@@ -37,6 +37,8 @@ def validate_slice(
     """What is wrong with a slice; ``old`` is what it replaces."""
     errors = ErrorList()
     spec = new.spec
+    validate_driver_name(errors, _SPEC.child("driver"), spec.driver)
+    _pool(errors, _SPEC.child("pool"), spec.pool)
     if old is not None:
         for path, after, stored in (
             (_SPEC.child("driver"), spec.driver, old.spec.driver),
@@ -45,8 +47,6 @@ def validate_slice(
         ):
             if after != stored:
                 errors.invalid(path, after, IMMUTABLE)
-    validate_driver_name(errors, _SPEC.child("driver"), spec.driver)
-    _pool(errors, _SPEC.child("pool"), spec.pool)
     _nodes(errors, spec)
     if _written(spec.devices) and _written(spec.shared_counters):
         errors.invalid(_SPEC, "", "only one of `sharedCounters` or `devices` is allowed")
