@@ -1,7 +1,6 @@
 """The kinds of resource.k8s.io/v1: devices as drivers publish them, and claims on them.
 
-Inside Cathedra there is only this version; the older ones convert at the edge (spec: api.md, sections 2 and 5). What each
-field means is told by the API itself: ``kubectl explain resourceclaim.spec``.
+Inside there is only this version; older ones convert at the edge (spec: api.md, sections 2 and 5).
 """
 
 from __future__ import annotations
