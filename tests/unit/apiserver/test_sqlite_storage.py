@@ -1,49 +1,15 @@
-"""The durable store: what was settled survives, also a kill in the middle of a storm of writes."""
+"""The durable store: what was settled is there again, and files that are not ours to use are refused."""
 
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
-import subprocess
-import sys
-import textwrap
+import sqlite3
 from pathlib import Path
 
 import pytest
 
 from cathedra.apiserver.storage.protocol import StorageError, Write
 from cathedra.apiserver.storage.sqlite import SQLiteStorage
-
-STORM = textwrap.dedent(
-    """
-    import asyncio, sys
-    from pathlib import Path
-    from cathedra.apiserver.storage.protocol import Write
-    from cathedra.apiserver.storage.sqlite import SQLiteStorage
-
-    async def main():
-        store = SQLiteStorage(Path(sys.argv[1]))
-        start = (await store.load()).revision
-        loop = asyncio.get_running_loop()
-
-        async def writer(number):
-            revision = start
-            while True:
-                nonlocal_revision[0] += 1
-                revision = nonlocal_revision[0]
-                done = loop.create_future()
-                store.commit(Write(f"/g/r/{number}/{revision}", revision, b"x" * 500), done.set_result)
-                assert await done is None
-                sys.stdout.write(f"{number}/{revision}\\n")
-                sys.stdout.flush()
-
-        nonlocal_revision = [start]
-        await asyncio.gather(*(writer(n) for n in range(16)))
-
-    asyncio.run(main())
-    """
-)
 
 
 async def settled(store: SQLiteStorage, write: Write) -> StorageError | None:
@@ -75,8 +41,6 @@ async def test_a_file_in_use_is_refused(tmp_path: Path) -> None:
 
 
 async def test_a_file_of_another_format_is_refused(tmp_path: Path) -> None:
-    import sqlite3
-
     store = SQLiteStorage(tmp_path / "db")
     await store.load()
     await store.close()
@@ -88,21 +52,34 @@ async def test_a_file_of_another_format_is_refused(tmp_path: Path) -> None:
         await SQLiteStorage(tmp_path / "db").load()
 
 
-async def test_nothing_acknowledged_is_lost_when_the_process_is_killed(tmp_path: Path) -> None:
-    acknowledged: set[str] = set()
-    for _ in range(3):
-        with subprocess.Popen(
-            [sys.executable, "-c", STORM, str(tmp_path / "db")], stdout=subprocess.PIPE, text=True
-        ) as process:
-            assert process.stdout is not None
-            for count, line in enumerate(process.stdout):
-                if line.endswith("\n"):
-                    acknowledged.add(line.strip())
-                if count == 400:
-                    os.kill(process.pid, signal.SIGKILL)
-        store = SQLiteStorage(tmp_path / "db")
-        snapshot = await store.load()
-        await store.close()
-        stored = {record.key.removeprefix("/g/r/") for record in snapshot.records}
-        assert acknowledged <= stored
-        assert snapshot.revision >= max(int(key.rpartition("/")[2]) for key in acknowledged)
+async def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "db").write_text("some notes of somebody's, long enough to have a header" * 20)
+    with pytest.raises(StorageError, match="no database of Cathedra's, or is damaged"):
+        await SQLiteStorage(tmp_path / "db").load()
+
+
+async def test_somebody_else_s_database_is_refused(tmp_path: Path) -> None:
+    connection = sqlite3.connect(tmp_path / "db")
+    connection.execute("create table meta (text)")
+    connection.close()
+    with pytest.raises(StorageError, match="is a database, but none of Cathedra's"):
+        await SQLiteStorage(tmp_path / "db").load()
+
+
+async def test_a_full_disk_fails_the_write_and_the_next_may_succeed(tmp_path: Path) -> None:
+    store = SQLiteStorage(tmp_path / "db")
+    await store.load()
+    assert store.healthy
+    connection = store._connection
+    assert connection is not None
+    connection.execute("pragma max_page_count=1")
+    error = await settled(store, Write("/g/r/big", 1, b"x" * 100_000))
+    assert "the store could not commit: database or disk is full" in str(error)
+    assert not store.healthy
+    connection.execute("pragma max_page_count=100000")
+    assert await settled(store, Write("/g/r/small", 2, b"x")) is None
+    assert store.healthy
+    await store.close()
+    again = SQLiteStorage(tmp_path / "db")
+    assert [record.key for record in (await again.load()).records] == ["/g/r/small"]
+    await again.close()

@@ -40,6 +40,7 @@ NUDGE_SECONDS: Final = 0.02
 WAIT_SECONDS: Final = 5.0
 """How long a request waits for this server to catch up."""
 RELOAD_SECONDS: Final = 1.0
+CLOSE_SECONDS: Final = 2.0
 RETRY_AFTER: Final = 1
 
 
@@ -108,7 +109,9 @@ class SharedOrder:
         return self._spawn(self._write(table, previous.key, previous, last, None))
 
     async def close(self) -> None:
-        """End what is under way and let go of the store."""
+        """Give what is under way a moment to settle, and let go of the store."""
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=CLOSE_SECONDS)
         tasks = [*self._tasks, *((self._following,) if self._following else ())]
         for task in tasks:
             task.cancel()
@@ -123,7 +126,9 @@ class SharedOrder:
         try:
             expected = previous.revision if previous else 0
             revision = await self._storage.write(storage_key, value, expected=expected)
-            await self._reached(revision)
+            # It is durable now. That it comes back is only for the comfort of whoever writes the object next.
+            with contextlib.suppress(StatusError):
+                await self._reached(revision)
         except Superseded as newer:
             await self._reached(newer.revision)
             raise WriteConflict(key) from None

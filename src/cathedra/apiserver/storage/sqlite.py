@@ -41,6 +41,7 @@ class SQLiteStorage:
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._healthy = True
+        self._connection: sqlite3.Connection | None = None
 
     @property
     def healthy(self) -> bool:
@@ -63,6 +64,7 @@ class SQLiteStorage:
         except StorageError:
             connection.close()
             raise
+        self._connection = connection
         self._thread = threading.Thread(target=self._write_all, args=(connection,), name="sqlite writer", daemon=True)
         snapshot = Snapshot(found.get("revision", 0), list(_records(connection)))
         self._thread.start()
