@@ -3,6 +3,7 @@ and 16)."""
 
 from __future__ import annotations
 
+import random as random_module
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +17,11 @@ from cathedra.apiserver.admission.plugin import AdmissionChain, AdmissionPlugin
 from cathedra.apiserver.admission.pods import DefaultTolerations, PodPriority, PodServiceAccount
 from cathedra.apiserver.admission.policies import PolicyCheck
 from cathedra.apiserver.admission.resourcequota import ResourceQuotaCheck
+from cathedra.apiserver.admission.webhooks.caller import Caller
+from cathedra.apiserver.admission.webhooks.calling import Asker
+from cathedra.apiserver.admission.webhooks.hooks import MUTATING, VALIDATING, Hooks
+from cathedra.apiserver.admission.webhooks.mutating import MutatingWebhooks
+from cathedra.apiserver.admission.webhooks.validating import ValidatingWebhooks
 from cathedra.apiserver.authentication.user import UserInfo
 from cathedra.apiserver.authorization.authorizer import AlwaysAllow, Authorizer, HeldRules, MastersOnly, Union
 from cathedra.apiserver.authorization.bootstrap.defaults import node_rules
@@ -25,6 +31,7 @@ from cathedra.apiserver.authorization.rbac import RBAC
 from cathedra.apiserver.authorization.rules import EVERYTHING
 from cathedra.apiserver.config import ServerConfig
 from cathedra.apiserver.registry.registry import Registry
+from cathedra.clock import Clock
 
 __all__ = ["Gatekeepers", "gatekeepers"]
 
@@ -37,6 +44,8 @@ class Gatekeepers:
     admission: AdmissionChain
     rules: Callable[[UserInfo, str], HeldRules]
     """What a user may do in a namespace."""
+    caller: Caller
+    """Calls webhooks; whoever made the gatekeepers closes it."""
 
 
 def gatekeepers(
@@ -44,6 +53,9 @@ def gatekeepers(
     config: ServerConfig,
     gates: FeatureGates,
     kinds: Callable[[], Iterator[ResourceDefinition[Any]]],
+    *,
+    clock: Clock,
+    random: random_module.Random,
 ) -> Gatekeepers:
     """The gatekeepers that a server's configuration asks for, over objects that are loaded; ``kinds`` lists what is
     served."""
@@ -60,12 +72,18 @@ def gatekeepers(
         )
         authorizer = Union((MastersOnly(), nodes, rbac))
         plugins.append(NodeRestriction(registry))
-    plugins += [PodPriority(registry), DefaultTolerations()]
+    caller = Caller(registry)
+    asker = Asker(caller, random)
+    outside = MutatingWebhooks(Hooks(registry, MUTATING, authorizer), asker, gates, clock)
+    plugins += [PodPriority(registry), DefaultTolerations(), outside]
     if rbac is not None:
         plugins.append(EscalationCheck(rbac, authorizer))
-    plugins.append(PolicyCheck(registry, authorizer, kinds))
-    plugins.append(ResourceQuotaCheck(registry, gates))
-    return Gatekeepers(authorizer, AdmissionChain(plugins), _rules_of(rbac))
+    plugins += [
+        PolicyCheck(registry, authorizer, kinds),
+        ValidatingWebhooks(Hooks(registry, VALIDATING, authorizer), asker),
+        ResourceQuotaCheck(registry, gates),
+    ]
+    return Gatekeepers(authorizer, AdmissionChain(plugins, outside=outside), _rules_of(rbac), caller)
 
 
 def _rules_of(rbac: RBAC | None) -> Callable[[UserInfo, str], HeldRules]:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Self
 
 from cathedra.api.gates import FeatureGates
+from cathedra.apiserver.admission.webhooks.caller import Caller
 from cathedra.apiserver.authentication.authenticator import Authenticator, StaticTokens, authenticated
 from cathedra.apiserver.authentication.pki import PKI
 from cathedra.apiserver.authentication.serviceaccounts import ServiceAccountTokens
@@ -57,6 +58,7 @@ class APIServer:
         self._app: Application | None = None
         self._listener: Listener | None = None
         self._proxy: Proxy | None = None
+        self._webhooks: Caller | None = None
         self._custom = CustomResources(world, catalog)
 
     @classmethod
@@ -78,7 +80,7 @@ class APIServer:
         registry = Registry(store or MemoryStorage(), served)
         await registry.load()
         catalog = Catalog(served)
-        keepers = gatekeepers(registry, config, gates, lambda: iter(catalog))
+        keepers = gatekeepers(registry, config, gates, lambda: iter(catalog), clock=clock, random=random)
         world = World(
             registry=registry,
             admission=keepers.admission,
@@ -92,6 +94,7 @@ class APIServer:
             expressions=CELExpressions(gates),
         )
         opened = cls(config, world, catalog)
+        opened._webhooks = keepers.caller
         opened._custom.start()
         await create_namespaces(world)
         if config.authorization:
@@ -179,5 +182,7 @@ class APIServer:
             await self._listener.stop()
         if self._proxy is not None:
             await self._proxy.close()
+        if self._webhooks is not None:
+            await self._webhooks.close()
         await self._custom.close()
         await self.world.registry.close()

@@ -7,6 +7,8 @@ import random
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
+import pytest
+
 from cathedra.api.core.core_v1 import Container, Node, Pod, PodSpec, ServiceAccount
 from cathedra.api.core.meta_v1 import ObjectMeta
 from cathedra.api.core.rbac_v1 import (
@@ -93,12 +95,10 @@ def guarded(body: Callable[[Guarded], Awaitable[Any]], *, gates: Mapping[str, bo
 
 async def refused(attempt: Awaitable[Any], code: int = 403) -> str:
     """The message with which an attempt was refused."""
-    try:
+    with pytest.raises(StatusError) as caught:
         await attempt
-    except StatusError as error:
-        assert error.code == code, error
-        return error.status.message
-    raise AssertionError("it was not refused")
+    assert caught.value.code == code, caught.value
+    return caught.value.status.message
 
 
 def rule(verbs: str, resources_: str, group: str = "", names: str = "") -> PolicyRule:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from cathedra.api.definition import ResourceDefinition, VersionDefinition
@@ -31,6 +31,10 @@ class AdmissionRequest:
     warnings: list[str]
     """Texts for ``Warning`` headers; plugins append."""
     field_manager: str = ""
+    again: bool = False
+    """Whether this is the second pass over the request, because a webhook changed the object in the first."""
+    memory: dict[str, Any] = field(default_factory=dict)
+    """What plugins remember from one pass to the next, by plugin."""
 
 
 class AdmissionPlugin(Protocol):
@@ -48,16 +52,26 @@ class AdmissionPlugin(Protocol):
 class AdmissionChain:
     """Plugins in order: all may change, then all may refuse."""
 
-    def __init__(self, plugins: Sequence[AdmissionPlugin]) -> None:
+    def __init__(self, plugins: Sequence[AdmissionPlugin], *, outside: AdmissionPlugin | None = None) -> None:
+        """``outside`` is the plugin among them that lets programs outside change objects."""
         self._plugins = tuple(plugins)
+        self._outside = outside
 
     async def admit(self, request: AdmissionRequest) -> Any:
-        """The object after every plugin changed it."""
+        """The object after every plugin changed it; if somebody outside did, all are asked once more."""
+        obj, again = await self._pass(request)
+        if again:
+            obj, _ = await self._pass(replace(request, object=obj, again=True))
+        return obj
+
+    async def _pass(self, request: AdmissionRequest) -> tuple[Any, bool]:
+        again = False
         for plugin in self._plugins:
             changed = await plugin.admit(request)
             if changed is not request.object:
+                again = again or (plugin is self._outside and changed != request.object)
                 request = replace(request, object=changed)
-        return request.object
+        return request.object, again
 
     async def validate(self, request: AdmissionRequest) -> None:
         """Ask every plugin for its refusal."""

@@ -1,0 +1,70 @@
+"""One webhook asked about one request, with its failure policy."""
+
+from __future__ import annotations
+
+import json
+import logging
+import random as random_module
+import uuid
+from typing import Final
+
+from cathedra.api.definition import VersionDefinition
+from cathedra.api.status import internal_error
+from cathedra.apiserver.admission.attributes import RequestView
+from cathedra.apiserver.admission.plugin import AdmissionRequest
+from cathedra.apiserver.admission.webhooks.caller import Caller
+from cathedra.apiserver.admission.webhooks.hooks import Hook
+from cathedra.apiserver.admission.webhooks.review import (
+    VERSIONS,
+    Answer,
+    CallFailed,
+    rejection,
+    review_of,
+    verdict_of,
+)
+
+__all__ = ["Asker"]
+
+_LOG: Final = logging.getLogger(__name__)
+_AUDIT: Final = logging.getLogger("cathedra.audit")
+
+
+class Asker:
+    """Asks webhooks."""
+
+    def __init__(self, caller: Caller, random: random_module.Random) -> None:
+        self._caller = caller
+        self._random = random
+
+    async def ask(
+        self, hook: Hook, request: AdmissionRequest, view: RequestView, shown: VersionDefinition, *, may_patch: bool
+    ) -> Answer | None:
+        """What the webhook says; None if it could not be asked and that is to be ignored.
+
+        Raises:
+            StatusError: it refused; or 500, it could not be asked and that is to refuse.
+        """
+        name = hook.webhook.name
+        try:
+            answer = await self._answer(hook, view, shown, may_patch=may_patch)
+        except CallFailed as error:
+            if hook.fails:
+                raise internal_error(f"failed calling webhook {json.dumps(name)}: {error}") from None
+            _LOG.warning("failed calling webhook, failing open %s: %s", name, error)
+            return None
+        request.warnings.extend(answer.warnings)
+        if answer.annotations:
+            _AUDIT.info("%s", json.dumps({f"{name}/{key}": value for key, value in answer.annotations.items()}))
+        if not answer.allowed:
+            raise rejection(name, answer.status)
+        return answer
+
+    async def _answer(self, hook: Hook, view: RequestView, shown: VersionDefinition, *, may_patch: bool) -> Answer:
+        webhook = hook.webhook
+        version = next((one for one in webhook.admission_review_versions if one in VERSIONS), None)
+        if version is None:
+            raise CallFailed("could not find a supported AdmissionReview version")
+        uid = str(uuid.UUID(int=self._random.getrandbits(128), version=4))
+        review = review_of(view, shown, version, uid)
+        body = await self._caller.post(webhook.client_config, review, hook.timeout_seconds)
+        return verdict_of(body, version, uid, may_patch=may_patch)

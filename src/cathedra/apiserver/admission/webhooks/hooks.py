@@ -1,0 +1,154 @@
+"""Which webhooks there are, and which of them a request concerns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from cathedra.api.core.admissionregistration_v1 import MutatingWebhook, ValidatingWebhook
+from cathedra.api.definition import VersionDefinition
+from cathedra.api.scheme import GroupResource
+from cathedra.api.status import bad_request, forbidden
+from cathedra.api.struct import to_dict
+from cathedra.apiserver.admission.attributes import RequestView
+from cathedra.apiserver.admission.matching import Matcher
+from cathedra.apiserver.admission.plugin import AdmissionRequest
+from cathedra.apiserver.authorization.authorizer import Authorizer
+from cathedra.apiserver.registry.registry import Registry
+from cathedra.apiserver.registry.selection import Selection
+
+if TYPE_CHECKING:
+    from cathedra.cel.admission import CompiledPolicy
+
+__all__ = ["MUTATING", "VALIDATING", "Hook", "Hooks"]
+
+_GROUP: Final = "admissionregistration.k8s.io"
+MUTATING: Final = GroupResource(_GROUP, "mutatingwebhookconfigurations")
+VALIDATING: Final = GroupResource(_GROUP, "validatingwebhookconfigurations")
+_HARMLESS: Final = frozenset({"None", "NoneOnDryRun"})
+"""Side effects of webhooks that may be asked in a dry run."""
+
+Webhook = MutatingWebhook | ValidatingWebhook
+
+
+@dataclass(frozen=True, slots=True)
+class Hook:
+    """One webhook of a configuration."""
+
+    configuration: str
+    webhook: Webhook
+    conditions: CompiledPolicy | None
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """What tells it from others."""
+        return self.configuration, self.webhook.name
+
+    @property
+    def fails(self) -> bool:
+        """Whether a request is refused when the webhook cannot be asked."""
+        return self.webhook.failure_policy != "Ignore"
+
+    @property
+    def timeout_seconds(self) -> float:
+        """How long it may think."""
+        return float(self.webhook.timeout_seconds or 10)
+
+
+class Hooks:
+    """The webhooks of one kind of configuration, by name of configuration and then in their order."""
+
+    def __init__(self, registry: Registry, resource: GroupResource, authorizer: Authorizer) -> None:
+        self._registry = registry
+        self._resource = resource
+        self._authorizer = authorizer
+        self._matcher = Matcher(registry)
+        self._known: tuple[Hook, ...] | None = None
+        registry.observe(resource, lambda _: self._forget())
+
+    def __bool__(self) -> bool:
+        return bool(self._hooks())
+
+    def concerned(self, request: AdmissionRequest, view: RequestView) -> Iterator[tuple[Hook, VersionDefinition]]:
+        """The webhooks to ask, each with the version that it wants to see.
+
+        Raises:
+            StatusError: 403, a match condition cannot be evaluated; 400, a webhook cannot be asked in a dry run.
+        """
+        if request.definition.group == _GROUP:
+            return  # nobody can lock himself out
+        for hook in self._hooks():
+            version = self.version_for(hook, request, view)
+            if version is not None:
+                yield hook, version
+
+    def version_for(self, hook: Hook, request: AdmissionRequest, view: RequestView) -> VersionDefinition | None:
+        """The version in which the webhook wants to see the request; None if it does not concern it.
+
+        Raises:
+            StatusError: as `concerned` does.
+        """
+        webhook = hook.webhook
+        version = self._matcher.rules(webhook.rules, webhook.match_policy, request)
+        if version is None:
+            return None
+        if not self._matcher.selectors(webhook.namespace_selector, webhook.object_selector, request):
+            return None
+        if hook.conditions is not None and not self._conditions_met(hook.conditions, request, view, version):
+            return None
+        if request.dry_run and webhook.side_effects not in _HARMLESS:
+            raise bad_request(f'admission webhook "{webhook.name}" does not support dry run')
+        return version
+
+    def _conditions_met(
+        self, conditions: CompiledPolicy, request: AdmissionRequest, view: RequestView, version: VersionDefinition
+    ) -> bool:
+        from cathedra.apiserver.authorization.asked import decider
+        from cathedra.cel.admission import Input
+
+        given = Input(
+            request=view.attributes(version),
+            object=view.object(version),
+            old_object=view.old_object(version),
+            decide=decider(self._authorizer),
+        )
+        decisions = conditions.evaluate(given).decisions
+        for decision in decisions:
+            if decision.evaluation == "error" and decision.action == "deny":
+                name = request.name or (request.object.metadata.name if request.object is not None else "")
+                raise forbidden(request.definition.group_resource, name, decision.message)
+        return any(decision.evaluation == "deny" for decision in decisions)
+
+    def _hooks(self) -> tuple[Hook, ...]:
+        if self._known is None:
+            self._known = tuple(self._load())
+        return self._known
+
+    def _load(self) -> Iterator[Hook]:
+        try:
+            table = self._registry.table(self._resource)
+        except KeyError:
+            return
+        for entry in table.select(Selection("")):
+            for webhook in entry.object.webhooks:
+                yield Hook(entry.object.metadata.name, webhook, _compiled(webhook))
+
+    def _forget(self) -> None:
+        self._known = None
+
+
+def _compiled(webhook: Webhook) -> CompiledPolicy | None:
+    """The match conditions as a policy that denies whatever they let through."""
+    if not webhook.match_conditions:
+        return None
+    from cathedra.cel.admission import compile_policy
+
+    conditions: list[Any] = [to_dict(condition) for condition in webhook.match_conditions]
+    return compile_policy(
+        {
+            "failurePolicy": webhook.failure_policy,
+            "matchConditions": conditions,
+            "validations": [{"expression": "false"}],
+        }
+    )

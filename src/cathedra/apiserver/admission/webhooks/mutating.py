@@ -1,0 +1,89 @@
+"""Webhooks that may change an object: one after the other, and again if others changed it after them (plugin
+MutatingAdmissionWebhook)."""
+
+from __future__ import annotations
+
+from dataclasses import replace as with_fields
+from typing import Any, Final
+
+from cathedra.api.core.admissionregistration_v1 import MutatingWebhook
+from cathedra.api.decoding import DecodeError, decode_values
+from cathedra.api.definition import RequestContext, VersionDefinition
+from cathedra.api.gates import FeatureGates
+from cathedra.api.status import internal_error
+from cathedra.apiserver.admission.attributes import RequestView
+from cathedra.apiserver.admission.plugin import AdmissionRequest
+from cathedra.apiserver.admission.webhooks.calling import Asker
+from cathedra.apiserver.admission.webhooks.hooks import Hook, Hooks
+from cathedra.apiserver.patches.json_patch import JSONPatchError, json_patch
+from cathedra.clock import Clock
+
+__all__ = ["MutatingWebhooks"]
+
+_AGAIN: Final = "IfNeeded"
+
+
+class MutatingWebhooks:
+    """Lets every mutating webhook that a request concerns change the object.
+
+    In the second pass over a request only those are asked again that want it (``reinvocationPolicy: IfNeeded``), were
+    asked before, and now see something else than what they left.
+    """
+
+    def __init__(self, hooks: Hooks, asker: Asker, gates: FeatureGates, clock: Clock) -> None:
+        self._hooks = hooks
+        self._asker = asker
+        self._gates = gates
+        self._clock = clock
+
+    async def admit(self, request: AdmissionRequest) -> Any:
+        """The object as the webhooks want it.
+
+        Raises:
+            StatusError: one of them refused, or could not be asked, or its patch makes no sense.
+        """
+        if not self._hooks:
+            return request.object
+        left = request.memory.setdefault(type(self).__name__, {})
+        for hook, _ in list(self._hooks.concerned(request, RequestView(request))):
+            if request.again and not _wants_again(hook, left, request.object):
+                continue
+            view = RequestView(request)
+            version = self._hooks.version_for(hook, request, view)
+            if version is None:
+                continue  # another webhook changed what it looks at
+            answer = await self._asker.ask(hook, request, view, version, may_patch=True)
+            if answer is not None and answer.patch is not None and request.object is not None:
+                changed = self._patched(hook, request, view, version, answer.patch)
+                request = with_fields(request, object=changed)
+            left[hook.key] = request.object
+        return request.object
+
+    async def validate(self, request: AdmissionRequest) -> None:
+        """Nothing more to ask."""
+
+    def _patched(
+        self, hook: Hook, request: AdmissionRequest, view: RequestView, version: VersionDefinition, patch: Any
+    ) -> Any:
+        shown = view.object(version) or {}
+        definition = request.definition
+        try:
+            values = dict(json_patch(shown, patch))
+        except (JSONPatchError, TypeError) as error:
+            raise internal_error(f'admission webhook "{hook.webhook.name}": {error}') from None
+        for key in ("kind", "apiVersion"):
+            values.pop(key, None)
+        try:
+            decoded = decode_values(version.type, definition.gvk(version.name), values, self._gates.release)
+        except DecodeError as error:
+            raise internal_error(f'admission webhook "{hook.webhook.name}": {error}') from None
+        door = definition.subresources.get(request.subresource, definition.strategy)
+        context = RequestContext(self._gates, self._clock.now(), definition.gvk(version.name).api_version)
+        return door.default(version.to_hub(decoded.object), context)
+
+
+def _wants_again(hook: Hook, left: dict[tuple[str, str], Any], now: Any) -> bool:
+    webhook = hook.webhook
+    if not isinstance(webhook, MutatingWebhook) or webhook.reinvocation_policy != _AGAIN:
+        return False
+    return hook.key in left and left[hook.key] != now

@@ -1,0 +1,113 @@
+"""AdmissionReviews: what a webhook is asked, what it answers, and what is wrong with an answer."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from cathedra.api.core.meta_v1 import Status
+from cathedra.api.definition import VersionDefinition
+from cathedra.api.status import StatusError
+from cathedra.api.struct import from_dict, replace
+from cathedra.apiserver.admission.attributes import RequestView
+
+__all__ = ["VERSIONS", "Answer", "CallFailed", "rejection", "review_of", "verdict_of"]
+
+GROUP: Final = "admission.k8s.io"
+KIND: Final = "AdmissionReview"
+VERSIONS: Final = ("v1", "v1beta1")
+"""Versions of the review that are spoken, the preferred one first."""
+_BAD_REQUEST: Final = 400
+
+
+class CallFailed(Exception):
+    """A webhook could not be asked, or its answer makes no sense; the failure policy decides what follows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a webhook says."""
+
+    allowed: bool
+    status: Mapping[str, Any]
+    patch: Any = None
+    """JSON patch operations; None leaves the object as it is."""
+    warnings: tuple[str, ...] = ()
+    annotations: Mapping[str, str] | None = None
+
+
+def review_of(view: RequestView, shown: VersionDefinition, version: str, uid: str) -> dict[str, Any]:
+    """The question about a request, with its objects in the version that the webhook asked for."""
+    request = {"uid": uid, **view.attributes(shown)}
+    request["object"] = view.object(shown)
+    request["oldObject"] = view.old_object(shown)
+    return {"kind": KIND, "apiVersion": f"{GROUP}/{version}", "request": request}
+
+
+def verdict_of(body: bytes, version: str, uid: str, *, may_patch: bool) -> Answer:
+    """The answer in a body.
+
+    Raises:
+        CallFailed: it is none.
+    """
+    try:
+        review = msgspec.json.decode(body)
+    except msgspec.DecodeError as error:
+        raise CallFailed(f"failed to call webhook: {error}") from None
+    wanted = (f"{GROUP}/{version}", KIND)
+    found = (review.get("apiVersion"), review.get("kind")) if isinstance(review, dict) else (None, None)
+    if found != wanted:
+        raise _invalid(f"expected webhook response of {wanted[0]}, Kind={wanted[1]}, got {found[0]}, Kind={found[1]}")
+    response = review.get("response")
+    if not isinstance(response, dict):
+        raise _invalid("webhook response was absent")
+    if response.get("uid", "") != uid:
+        raise _invalid(f"expected response.uid={json.dumps(uid)}, got {json.dumps(response.get('uid', ''))}")
+    return Answer(
+        allowed=response.get("allowed") is True,
+        status=response.get("status") or {},
+        patch=_patch(response) if may_patch else None,
+        warnings=tuple(response.get("warnings") or ()),
+        annotations=response.get("auditAnnotations"),
+    )
+
+
+def rejection(webhook: str, status: Mapping[str, Any]) -> StatusError:
+    """The refusal that a webhook's "no" becomes."""
+    said = from_dict(Status, status)
+    denied = f"admission webhook {json.dumps(webhook)} denied the request"
+    why = said.message or said.reason
+    return StatusError(
+        replace(
+            said,
+            status="Failure",
+            code=said.code if said.code >= _BAD_REQUEST else _BAD_REQUEST,
+            message=f"{denied}: {why}" if why else f"{denied} without explanation",
+        )
+    )
+
+
+def _patch(response: Mapping[str, Any]) -> Any:
+    encoded, kind = response.get("patch"), response.get("patchType")
+    if not encoded and kind is None:
+        return None
+    if not encoded:
+        raise _invalid("webhook returned response.patchType but not response.patch")
+    if kind is None:
+        raise _invalid("webhook returned response.patch but not response.patchType")
+    if kind != "JSONPatch":
+        raise _invalid(f'invalid value of response.patchType "{kind}"')
+    try:
+        return msgspec.json.decode(base64.b64decode(encoded))
+    except (binascii.Error, ValueError, msgspec.DecodeError) as error:
+        raise _invalid(f"response.patch cannot be decoded: {error}") from None
+
+
+def _invalid(why: str) -> CallFailed:
+    return CallFailed(f"received invalid webhook response: {why}")

@@ -1,0 +1,42 @@
+"""Webhooks that may refuse: all at once, and the first refusal counts (plugin ValidatingAdmissionWebhook)."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from cathedra.apiserver.admission.attributes import RequestView
+from cathedra.apiserver.admission.plugin import AdmissionRequest
+from cathedra.apiserver.admission.webhooks.calling import Asker
+from cathedra.apiserver.admission.webhooks.hooks import Hooks
+
+__all__ = ["ValidatingWebhooks"]
+
+
+class ValidatingWebhooks:
+    """Asks every validating webhook that a request concerns."""
+
+    def __init__(self, hooks: Hooks, asker: Asker) -> None:
+        self._hooks = hooks
+        self._asker = asker
+
+    async def admit(self, request: AdmissionRequest) -> Any:
+        """Changes nothing."""
+        return request.object
+
+    async def validate(self, request: AdmissionRequest) -> None:
+        """Ask them.
+
+        Raises:
+            StatusError: one of them refused, or could not be asked.
+        """
+        if not self._hooks:
+            return
+        view = RequestView(request)
+        asked = [
+            self._asker.ask(hook, request, view, version, may_patch=False)
+            for hook, version in self._hooks.concerned(request, view)
+        ]
+        for outcome in await asyncio.gather(*asked, return_exceptions=True):
+            if isinstance(outcome, BaseException):
+                raise outcome
