@@ -135,24 +135,40 @@ def validate_pool_status(
 ) -> ErrorList:
     """What is wrong with an answer; one that was given stays."""
     errors = ErrorList()
-    status = new.status
-    if old.status is not None:
-        if status != old.status:
-            errors.invalid(_STATUS, status, IMMUTABLE)
+    status, before = new.status, old.status
+    if status == before:
         return errors
+    if before is not None:
+        errors.invalid(_STATUS, status, IMMUTABLE)
     if status is None:
         return errors
+    if before is None or status.pool_count != before.pool_count:
+        _pool_count(errors, status)
+    if before is None or status.pools != before.pools:
+        _pools(errors, status)
+    if before is None or status.conditions != before.conditions:
+        _pool_conditions(errors, status)
+    return errors
+
+
+def _pool_count(errors: ErrorList, status: resource_v1alpha3.ResourcePoolStatusRequestStatus) -> None:
     count = _STATUS.child("poolCount")
     if status.pool_count is None:
         errors.required(count)
     elif status.pool_count < 0:
         errors.invalid(count, status.pool_count, "must be greater than or equal to 0")
+
+
+def _pools(errors: ErrorList, status: resource_v1alpha3.ResourcePoolStatusRequestStatus) -> None:
     pools = _STATUS.child("pools")
     if len(status.pools) > MAX_POOLS:
         errors.too_many(pools, len(status.pools), MAX_POOLS)
     else:
         for position, pool in enumerate(status.pools):
             _pool_status(errors, pools.index(position), pool)
+
+
+def _pool_conditions(errors: ErrorList, status: resource_v1alpha3.ResourcePoolStatusRequestStatus) -> None:
     conditions = _STATUS.child("conditions")
     if len(status.conditions) > MAX_POOL_CONDITIONS:
         errors.too_many(conditions, len(status.conditions), MAX_POOL_CONDITIONS)
@@ -162,7 +178,6 @@ def validate_pool_status(
         if condition.type in seen:
             errors.duplicate(conditions.index(position), condition)
         seen.add(condition.type)
-    return errors
 
 
 def _pool_status(errors: ErrorList, path: FieldPath, pool: resource_v1alpha3.PoolStatus) -> None:
