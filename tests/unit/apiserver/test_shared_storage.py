@@ -38,7 +38,7 @@ MAPS = GroupResource("", "configmaps")
 
 
 class FakeStore:
-    """A shared store in memory; followers hear of a write ``delay`` seconds later, and ``away`` answers instead of it."""
+    """A shared store in memory; followers hear of writes ``delay`` seconds later, and ``away`` is its answer if set."""
 
     def __init__(self) -> None:
         self.healthy = True
