@@ -1,0 +1,142 @@
+"""As much of an API server as a driver meets: objects in memory, versions, watches. It checks nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from cathedra.api.scheme import GroupResource
+from cathedra.api.status import already_exists, bad_request, conflict, not_found
+from cathedra.api.struct import KubeStruct, replace
+from cathedra.client.objects import metadata_of, with_metadata
+from cathedra.client.transport import (
+    EventType,
+    ListOptions,
+    Page,
+    PatchType,
+    ResourceRef,
+    WatchEvent,
+    WriteOptions,
+)
+
+__all__ = ["MemoryAPI"]
+
+
+class MemoryAPI:
+    """A `Transport` whose server is itself. Selectors of lists are ignored: everything here belongs to one driver."""
+
+    def __init__(self) -> None:
+        self._objects: dict[tuple[str, str, str], KubeStruct] = {}
+        self._history: list[tuple[int, str, WatchEvent[Any]]] = []
+        self._revision = 0
+        self._changed = asyncio.Event()
+
+    def _find(self, ref: ResourceRef[Any], namespace: str, name: str) -> Any:
+        found = self._objects.get((ref.resource, namespace, name))
+        if found is None:
+            raise not_found(GroupResource(ref.group, ref.resource), name)
+        return found
+
+    def _record(self, ref: ResourceRef[Any], kind: EventType, obj: Any) -> Any:
+        self._revision += 1
+        stored = with_metadata(obj, resource_version=str(self._revision))
+        metadata = metadata_of(stored)
+        key = (ref.resource, metadata.namespace, metadata.name)
+        if kind is EventType.DELETED:
+            self._objects.pop(key, None)
+        else:
+            self._objects[key] = stored
+        self._history.append((self._revision, ref.resource, WatchEvent(kind, stored)))
+        changed, self._changed = self._changed, asyncio.Event()
+        changed.set()
+        return stored
+
+    async def get(self, ref: ResourceRef[Any], namespace: str, name: str, *, subresource: str = "") -> Any:
+        """An object."""
+        return self._find(ref, namespace, name)
+
+    async def list(self, ref: ResourceRef[Any], namespace: str, options: ListOptions) -> Page[Any]:
+        """All objects of a resource."""
+        keys = sorted(key for key in self._objects if key[0] == ref.resource and namespace in ("", key[1]))
+        return Page(tuple(self._objects[key] for key in keys), str(self._revision))
+
+    @asynccontextmanager
+    async def watch(
+        self, ref: ResourceRef[Any], namespace: str, options: ListOptions, *, bookmarks: bool = True
+    ) -> AsyncIterator[AsyncIterator[WatchEvent[Any]]]:
+        """What changes after a version."""
+        yield self._events(ref.resource, namespace, int(options.resource_version or 0))
+
+    async def _events(self, resource: str, namespace: str, position: int) -> AsyncIterator[WatchEvent[Any]]:
+        while True:
+            changed = self._changed
+            for revision, of, event in self._history[:]:
+                if revision > position and of == resource and namespace in ("", metadata_of(event.object).namespace):
+                    yield event
+            position = self._history[-1][0] if self._history else position
+            if changed is self._changed:
+                await changed.wait()
+
+    async def create(
+        self,
+        ref: ResourceRef[Any],
+        namespace: str,
+        obj: KubeStruct,
+        options: WriteOptions,
+        *,
+        name: str = "",
+        subresource: str = "",
+    ) -> Any:
+        """A new object, with a UID."""
+        if subresource:
+            raise bad_request(f"{ref.resource}/{subresource} is not served here")
+        metadata = metadata_of(obj)
+        name = metadata.name or f"{metadata.generate_name}{self._revision + 1:05d}"
+        if (ref.resource, namespace, name) in self._objects:
+            raise already_exists(GroupResource(ref.group, ref.resource), name)
+        uid = metadata.uid or f"00000000-0000-4000-8000-{self._revision + 1:012d}"
+        return self._record(ref, EventType.ADDED, with_metadata(obj, name=name, namespace=namespace, uid=uid))
+
+    async def update(
+        self, ref: ResourceRef[Any], namespace: str, obj: Any, options: WriteOptions, *, subresource: str = ""
+    ) -> Any:
+        """A changed object; without sub-resource the status stays, with ``status`` everything else."""
+        name = metadata_of(obj).name
+        old = self._find(ref, namespace, name)
+        if metadata_of(obj).resource_version not in ("", metadata_of(old).resource_version):
+            raise conflict(GroupResource(ref.group, ref.resource), name, "the object has been modified")
+        if subresource == "status":
+            obj = replace(old, status=obj.status)
+        elif hasattr(old, "status"):
+            obj = replace(obj, status=old.status)
+        return self._record(ref, EventType.MODIFIED, obj)
+
+    async def patch(
+        self,
+        ref: ResourceRef[Any],
+        namespace: str,
+        name: str,
+        patch_type: PatchType,
+        body: Any,
+        options: WriteOptions,
+        *,
+        subresource: str = "",
+    ) -> Any:
+        """Not served: a driver that patches needs a real API server to be tried with."""
+        raise bad_request("this API server in memory knows no patches")
+
+    async def delete(self, ref: ResourceRef[Any], namespace: str, name: str, options: Any) -> Any:
+        """Remove an object at once."""
+        return self._record(ref, EventType.DELETED, self._find(ref, namespace, name))
+
+    async def delete_collection(
+        self, ref: ResourceRef[Any], namespace: str, list_options: ListOptions, options: Any
+    ) -> None:
+        """Remove all objects of a resource."""
+        for found in (await self.list(ref, namespace, list_options)).items:
+            self._record(ref, EventType.DELETED, found)
+
+    async def close(self) -> None:
+        """Nothing to close."""
