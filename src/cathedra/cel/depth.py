@@ -12,7 +12,7 @@ from typing import Final
 __all__ = ["make_room"]
 
 _ROOM: Final = 30_000
-_LONG: Final = 150
+_LONG: Final = 16
 
 
 def make_room(source: str) -> None:

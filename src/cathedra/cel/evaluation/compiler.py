@@ -37,7 +37,11 @@ from cathedra.cel.values import (
     find,
 )
 
-__all__ = ["UNUSUAL", "Unsupported", "is_cheap", "selector_code"]
+__all__ = ["UNUSUAL", "Code", "Unsupported", "is_cheap", "selector_code"]
+
+
+Code = Callable[[DeviceView], bool]
+"""A compiled selector."""
 
 
 class Unusual(Exception):
@@ -77,7 +81,7 @@ def is_cheap(root: Expr) -> bool:
     return True
 
 
-def selector_code(program: Program) -> Callable[[DeviceView], bool] | None:
+def selector_code(program: Program) -> Code | None:
     """A function from a device view to the answer, or None if the expression is not compiled."""
     writer = _Writer()
     try:
@@ -90,7 +94,7 @@ def selector_code(program: Program) -> Callable[[DeviceView], bool] | None:
         return None
     space: dict[str, Any] = {**_RUNTIME, **writer.constants}
     exec(code, space)
-    made: Callable[[DeviceView], bool] = space["select"]
+    made: Code = space["select"]
     return made
 
 
@@ -434,6 +438,8 @@ class _Writer:
             guarded = self.guarded(operands[0], operands[1])
             if guarded is not None:
                 return guarded
+        if node.function == "@in" and isinstance(operands[1], ListLit):
+            return f"_member({self.write(operands[0])}, {self.write(operands[1])})"
         codes = [self.write(operand) for operand in operands]
         direct = _DIRECT.get(overload)
         if direct is not None:
