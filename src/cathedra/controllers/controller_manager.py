@@ -26,6 +26,7 @@ from cathedra.controllers.controller import Controller, ControllerContext
 from cathedra.controllers.devicetaints.controller import DeviceTaintEvictionController
 from cathedra.controllers.garbagecollector.controller import GarbageCollector
 from cathedra.controllers.job.controller import JobController
+from cathedra.controllers.job.cronjob import CronJobController
 from cathedra.controllers.job.ttl import TTLAfterFinishedController
 from cathedra.controllers.namespaces.defaults import RootCAPublisher, ServiceAccountController
 from cathedra.controllers.namespaces.deletion import NamespaceController
@@ -48,6 +49,7 @@ CONTROLLERS: Final[Mapping[str, Callable[[ControllerContext], Controller]]] = {
     "device-taint-eviction-controller": DeviceTaintEvictionController,
     "resourcepoolstatusrequest-controller": ResourcePoolStatusRequestController,
     "job-controller": JobController,
+    "cronjob-controller": CronJobController,
     "ttl-after-finished-controller": TTLAfterFinishedController,
     "replicaset-controller": ReplicaSetController,
     "deployment-controller": DeploymentController,

@@ -1,6 +1,6 @@
-"""Jobs: pods that run until enough of them have succeeded.
+"""Jobs: pods that run until enough of them have succeeded; and cron jobs, which make jobs by the clock.
 
 `indexes` knows the short form of completed indexes, `pods` makes the pods, `failurepolicy` judges failed ones,
-`tally` counts them, `outcome` decides when a job is over, `controller` does the work, `ttl` deletes finished jobs
-(spec: controllers.md, section 7).
+`tally` counts them, `outcome` decides when a job is over, `controller` does the work, `ttl` deletes finished jobs;
+`cronschedule` says when a cron job is due, `cronjob` makes its jobs (spec: controllers.md, section 7).
 """
