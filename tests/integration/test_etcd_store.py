@@ -28,7 +28,7 @@ from cathedra.apiserver.server import APIServer
 from cathedra.apiserver.storage.etcd import EtcdAddress, EtcdStorage
 from cathedra.apiserver.storage.protocol import StoreUnavailable, Superseded
 from cathedra.client.client import Client
-from cathedra.client.resources import CONFIGMAPS, NODES
+from cathedra.client.resources import CONFIGMAPS, NAMESPACES, NODES
 from cathedra.client.transport import ListOptions
 from cathedra.clock import SystemClock
 from tests.integration.etcd import Etcd, running_etcd
@@ -323,3 +323,17 @@ async def _until(holds: Callable[[], bool]) -> None:
     async with asyncio.timeout(15):
         while not holds():  # noqa: ASYNC110 – what is waited for happens in another process
             await asyncio.sleep(0.02)
+
+
+async def test_servers_that_start_together_agree_on_what_every_cluster_has(etcd: Etcd) -> None:
+    """Namespaces and roles are made by whoever comes first; the others find them."""
+
+    async def start() -> APIServer:
+        config = ServerConfig(gates=FeatureGates.for_release())
+        return await APIServer.open(config, clock=SystemClock(), random=random.Random(1), store=storage(etcd))
+
+    servers = await asyncio.gather(*(start() for _ in range(3)))
+    listed = [await Client(of.transport(), clock=SystemClock()).resource(NAMESPACES).list() for of in servers]
+    assert listed[0].items == listed[1].items == listed[2].items
+    for of in servers:
+        await of.close()
