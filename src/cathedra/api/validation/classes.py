@@ -70,7 +70,7 @@ def validate_taint_rule(
         if selector.device is not None:
             check(errors, path.child("device"), selector.device, formats.dns_label)
     before = old.spec.taint if old is not None else None
-    validate_taint(errors, _SPEC.child("taint"), new.spec.taint, old=before)
+    validate_taint(errors, _SPEC.child("taint"), new.spec.taint, context.gates, old=before)
     return errors
 
 

@@ -71,13 +71,20 @@ def validate_qualified_name(errors: ErrorList, path: FieldPath, name: str, gates
         return
     domain, identifier = parts
     if not domain:
-        errors.invalid(path, "", "the domain must not be empty")
+        _empty(errors, path, "the domain must not be empty", gates)
     else:
         validate_driver_name(errors, path, domain)
     if not identifier:
-        errors.invalid(path, "", "the name must not be empty")
+        _empty(errors, path, "the name must not be empty", gates)
     else:
         _identifier(errors, path, identifier)
+
+
+def _empty(errors: ErrorList, path: FieldPath, text: str, gates: FeatureGates) -> None:
+    if gates.at_least("1.35"):
+        errors.invalid(path, "", text)
+    else:
+        errors.required(path, text)
 
 
 def _identifier(errors: ErrorList, path: FieldPath, name: str) -> None:

@@ -8,29 +8,28 @@ from typing import Any, Final
 from cathedra.api import resource
 from cathedra.api.definition import RequestContext
 from cathedra.api.field import ErrorList, FieldPath
+from cathedra.api.gates import FeatureGates
 from cathedra.api.struct import EMPTY_LIST
 from cathedra.api.validation import formats
 from cathedra.api.validation.binding import validate_binding_conditions
 from cathedra.api.validation.capacity import validate_policy
 from cathedra.api.validation.conditions import validate_node_selector
+from cathedra.api.validation.counters import validate_consumptions
 from cathedra.api.validation.device_names import validate_qualified_name
-from cathedra.api.validation.formats import check, longer_than, unique
+from cathedra.api.validation.formats import check, longer_than
 from cathedra.api.validation.node_resources import validate_mappings, validate_node_resources
 
-__all__ = ["DeviceRules", "validate_counters", "validate_taint"]
+__all__ = ["DeviceRules", "validate_taint"]
 
 MAX_PROPERTIES: Final = 32
 MAX_VALUES: Final = 48
 MAX_VALUE: Final = 64
 MAX_TAINTS: Final = 16
-MAX_CONSUMPTIONS: Final = 2
-MAX_GROUPS: Final = 2
-MAX_COUNTERS: Final = 32
+MAX_TAINTS_BEFORE_135: Final = 4
 EFFECTS: Final = ("NoExecute", "NoSchedule", "None")
 SCALARS: Final = ("int", "bool", "string", "version")
 LISTS: Final = ("ints", "bools", "strings", "versions")
 _ATTRIBUTE_KEY: Final = 96
-_COUNTER_KEY: Final = 63
 
 
 def shortened(key: str, limit: int) -> str:
@@ -58,7 +57,7 @@ class DeviceRules:
         self._capacity(errors, path.child("capacity"), device, old)
         if not (old is not None and self._context.gates.at_least("1.35") and old.taints == device.taints):
             self._taints(errors, path.child("taints"), device.taints)
-        self._consumptions(errors, path.child("consumesCounters"), device.consumes_counters)
+        validate_consumptions(errors, path.child("consumesCounters"), device.consumes_counters, self._context.gates)
         self._nodes(errors, path, device)
         validate_binding_conditions(errors, path, device.binding_conditions, device.binding_failure_conditions)
         validate_mappings(errors, path.child("nodeAllocatableResourceMappings"), device)
@@ -82,7 +81,7 @@ class DeviceRules:
     ) -> None:
         for name, attribute in sorted(attributes.items()):
             validate_qualified_name(errors, path, name, self._context.gates)
-            validate_attribute(errors, path.key(shortened(name, _ATTRIBUTE_KEY)), attribute)
+            validate_attribute(errors, path.key(shortened(name, _ATTRIBUTE_KEY)), attribute, self._context.gates)
 
     def _capacity(
         self, errors: ErrorList, path: FieldPath, device: resource.Device, old: resource.Device | None
@@ -100,30 +99,13 @@ class DeviceRules:
             else:
                 validate_policy(errors, where, policy, capacity.value, self._context.gates)
 
-    @staticmethod
-    def _taints(errors: ErrorList, path: FieldPath, taints: tuple[resource.DeviceTaint, ...]) -> None:
-        if len(taints) > MAX_TAINTS:
-            errors.too_many(path, len(taints), MAX_TAINTS)
+    def _taints(self, errors: ErrorList, path: FieldPath, taints: tuple[resource.DeviceTaint, ...]) -> None:
+        limit = MAX_TAINTS if self._context.gates.at_least("1.35") else MAX_TAINTS_BEFORE_135
+        if len(taints) > limit:
+            errors.too_many(path, len(taints), limit)
             return
         for position, taint in enumerate(taints):
-            validate_taint(errors, path.index(position), taint)
-
-    @staticmethod
-    def _consumptions(
-        errors: ErrorList, path: FieldPath, consumptions: tuple[resource.DeviceCounterConsumption, ...]
-    ) -> None:
-        if len(consumptions) > MAX_CONSUMPTIONS:
-            errors.too_many(path, len(consumptions), MAX_CONSUMPTIONS)
-            return
-        for position, consumption in enumerate(consumptions):
-            where = path.index(position)
-            if not consumption.counter_set:
-                errors.required(where.child("counterSet"))
-            else:
-                check(errors, where.child("counterSet"), consumption.counter_set, formats.dns_label)
-            validate_counters(errors, where.child("counters"), consumption.counters)
-            _groups(errors, where.child("compatibilityGroups"), consumption.compatibility_groups)
-        unique(errors, path, [consumption.counter_set for consumption in consumptions])
+            validate_taint(errors, path.index(position), taint, self._context.gates)
 
     def _nodes(self, errors: ErrorList, path: FieldPath, device: resource.Device) -> None:
         written = (device.node_name, device.node_selector, device.all_nodes)
@@ -169,7 +151,9 @@ def _lists(attribute: resource.DeviceAttribute) -> tuple[tuple[Any, ...], ...]:
     return attribute.ints, attribute.bools, attribute.strings, attribute.versions
 
 
-def validate_attribute(errors: ErrorList, path: FieldPath, attribute: resource.DeviceAttribute) -> None:
+def validate_attribute(
+    errors: ErrorList, path: FieldPath, attribute: resource.DeviceAttribute, gates: FeatureGates
+) -> None:
     """An attribute: one value, of the form its type demands."""
     given = sum(value is not None for value in (attribute.int_, attribute.bool_, attribute.string, attribute.version))
     if attribute.string is not None and longer_than(attribute.string, MAX_VALUE):
@@ -185,7 +169,9 @@ def validate_attribute(errors: ErrorList, path: FieldPath, attribute: resource.D
             errors.too_long(path.child("strings").index(position), MAX_VALUE)
     for position, text in enumerate(attribute.versions):
         _version(errors, path.child("versions").index(position), text)
-    if given == 0:
+    if given == 0 and not gates.at_least("1.35"):
+        errors.required(path, "exactly one value must be specified")
+    elif given == 0:
         errors.invalid(path, "", "exactly one value must be specified")
     elif given > 1:
         errors.invalid(path, attribute, "exactly one value must be specified")
@@ -198,35 +184,20 @@ def _version(errors: ErrorList, path: FieldPath, version: str) -> None:
 
 
 def validate_taint(
-    errors: ErrorList, path: FieldPath, taint: resource.DeviceTaint, *, old: resource.DeviceTaint | None = None
+    errors: ErrorList,
+    path: FieldPath,
+    taint: resource.DeviceTaint,
+    gates: FeatureGates,
+    *,
+    old: resource.DeviceTaint | None = None,
 ) -> None:
     """A taint; an effect that is stored already is left alone."""
+    effects = EFFECTS if gates.at_least("1.35") else EFFECTS[:2]
     check(errors, path.child("key"), taint.key, formats.label_key)
     check(errors, path.child("value"), taint.value, formats.label_value)
     if old is not None and old.effect == taint.effect:
         return
     if not taint.effect:
         errors.required(path.child("effect"))
-    elif taint.effect not in EFFECTS:
-        errors.not_supported(path.child("effect"), taint.effect, EFFECTS)
-
-
-def _groups(errors: ErrorList, path: FieldPath, groups: tuple[str, ...]) -> None:
-    if len(groups) > MAX_GROUPS:
-        errors.too_many(path, len(groups), MAX_GROUPS)
-        return
-    for position, group in enumerate(groups):
-        check(errors, path.index(position), group, formats.dns_label)
-    unique(errors, path, groups)
-
-
-def validate_counters(errors: ErrorList, path: FieldPath, counters: Mapping[str, resource.Counter]) -> None:
-    """Named counters: at least one, at most 32."""
-    if not counters:
-        errors.required(path)
-        return
-    if len(counters) > MAX_COUNTERS:
-        errors.too_many(path, len(counters), MAX_COUNTERS)
-        return
-    for name in sorted(counters):
-        check(errors, path, name, formats.dns_label)
+    elif taint.effect not in effects:
+        errors.not_supported(path.child("effect"), taint.effect, effects)

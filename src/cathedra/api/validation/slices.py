@@ -13,19 +13,19 @@ from cathedra.api.struct import EMPTY_LIST
 from cathedra.api.validation import formats
 from cathedra.api.validation.binding import validate_skipped_operations
 from cathedra.api.validation.conditions import validate_node_selector
+from cathedra.api.validation.counters import validate_counter_sets, validate_references
 from cathedra.api.validation.device_names import (
     validate_driver_name,
     validate_fully_qualified_name,
     validate_pool_name,
 )
-from cathedra.api.validation.devices import DeviceRules, validate_counters
+from cathedra.api.validation.devices import DeviceRules
 from cathedra.api.validation.formats import check, unique
 
 __all__ = ["validate_slice"]
 
 MAX_DEVICES: Final = 128
 MAX_RICH_DEVICES: Final = 64
-MAX_COUNTER_SETS: Final = 8
 IMMUTABLE: Final = "field is immutable"
 _SPEC: Final = FieldPath("spec")
 _NODES: Final = "exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` is required"
@@ -48,11 +48,13 @@ def validate_slice(
             if after != stored:
                 errors.invalid(path, after, IMMUTABLE)
     _nodes(errors, spec)
-    if _written(spec.devices) and _written(spec.shared_counters):
+    if context.gates.at_least("1.35") and _written(spec.devices) and _written(spec.shared_counters):
         errors.invalid(_SPEC, "", "only one of `sharedCounters` or `devices` is allowed")
     before = {device.name: device for device in old.spec.devices} if old is not None else {}
     _devices(errors, spec, before, context)
-    _counter_sets(errors, spec)
+    validate_counter_sets(errors, _SPEC.child("sharedCounters"), spec.shared_counters, context.gates)
+    if not context.gates.at_least("1.35"):
+        validate_references(errors, _SPEC.child("devices"), spec)
     _partition_type(errors, spec, old, context)
     validate_skipped_operations(errors, _SPEC.child("skipNodeOperations"), spec.skip_node_operations)
     return errors
@@ -125,21 +127,6 @@ def _is_rich(device: resource.Device) -> bool:
         for attribute in device.attributes.values()
         for items in (attribute.ints, attribute.bools, attribute.strings, attribute.versions)
     )
-
-
-def _counter_sets(errors: ErrorList, spec: resource.ResourceSliceSpec) -> None:
-    path = _SPEC.child("sharedCounters")
-    if len(spec.shared_counters) > MAX_COUNTER_SETS:
-        errors.too_many(path, len(spec.shared_counters), MAX_COUNTER_SETS)
-        return
-    for position, counters in enumerate(spec.shared_counters):
-        where = path.index(position)
-        if not counters.name:
-            errors.required(where.child("name"))
-        else:
-            check(errors, where.child("name"), counters.name, formats.dns_label)
-        validate_counters(errors, where.child("counters"), counters.counters)
-    unique(errors, path, [counters.name for counters in spec.shared_counters])
 
 
 def _partition_type(
