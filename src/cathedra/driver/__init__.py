@@ -17,7 +17,7 @@
 In the order of a claim's way: `device` (what there is), `publishing` (ResourceSlices), `serving` (the sockets on
 which the node agent calls), `claim` (what was allocated), `preparing` (checkpoint, CDI files, metadata files),
 `edits` (what changes in a container), `health`; `driver` is the class to derive from, and `run` puts everything to
-work.
+work. `attributes` says where a device sits in the machine, as all drivers say it; `kit` is a bench to try a driver on.
 """
 
 from __future__ import annotations

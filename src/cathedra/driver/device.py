@@ -50,6 +50,8 @@ class Device:
     binds_to_node: bool | None = None
     binding_conditions: Sequence[str] = ()
     binding_failure_conditions: Sequence[str] = ()
+    node_resources: Mapping[str, resource.NodeAllocatableResource] = field(default_factory=dict)
+    """Resource of the node (as ``cpu``) → how much of it the device stands for, or needs."""
 
     def to_api(self) -> resource.Device:
         """The device as it stands in a ResourceSlice.
@@ -74,6 +76,7 @@ class Device:
             binds_to_node=self.binds_to_node,
             binding_conditions=tuple(self.binding_conditions),
             binding_failure_conditions=tuple(self.binding_failure_conditions),
+            node_allocatable_resources=dict(self.node_resources),
         )
 
 
@@ -93,6 +96,11 @@ class Pool:
     node_selector: core_v1.NodeSelector | None = None
     generation: int = 0
     """A generation that consumers must see at least; usually left to the SDK."""
+    skip_node_operations: Sequence[str] = ()
+    """Calls that the node agent need not make for these devices: ``NodePrepareResources``, ``NodeUnprepareResources``
+    or ``*`` (spec: node.md, section 12)."""
+    partition_type_attribute: str | None = None
+    """The attribute that tells kinds of partitions apart, for those who ask how much of a pool is left."""
 
     def counter_sets(self) -> tuple[resource.CounterSet, ...]:
         """The counter sets as they stand in a ResourceSlice."""

@@ -18,6 +18,7 @@ from cathedra.driver.device import Device, Pool
 from cathedra.driver.edits import Edits
 from cathedra.driver.errors import DroppedFieldsError
 from cathedra.driver.health import DeviceHealth
+from cathedra.driver.serving.registration import SERVICES
 
 __all__ = ["Driver", "Preparation", "PreparedClaim", "PreparedDeviceRecord", "collect", "resolve"]
 
@@ -70,6 +71,9 @@ class Driver:
 
     serialize: bool = True
     """Whether one call runs at a time. Switch it off only if one claim's preparation must wait for another's."""
+
+    services: Sequence[str] = SERVICES
+    """The gRPC services to serve and announce, in order of preference; those of health only if it is reported."""
 
     cdi_vendor: str = ""
     """Vendor of the CDI names; by default the driver's name."""

@@ -106,7 +106,7 @@ class DriverRunner:
         if registry_dir is not None:
             sockets = socket_paths(driver.name, plugin_dir.absolute(), registry_dir.absolute(), pod_uid)
             self._registration_socket = sockets.registration
-            services = supported_services(health=self.health is not None)
+            services = supported_services(driver.services, health=self.health is not None)
             self.registration = Registration(PluginInfo(driver.name, str(sockets.service), services))
 
     async def run(self) -> None:

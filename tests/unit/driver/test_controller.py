@@ -225,6 +225,40 @@ def test_fields_that_the_api_server_drops_are_reported_once_and_not_sent_again()
     in_virtual_time(test, DRADeviceTaints=False)
 
 
+class Effortless(Lamps):
+    """Has nothing to do on the node."""
+
+    dropped: tuple[str, ...] = ()
+
+    def resources(self) -> Pool:
+        return Pool(devices=self.devices(), skip_node_operations=("*",))
+
+    def on_dropped(self, error: DroppedFieldsError) -> None:
+        self.dropped = error.features
+
+
+def test_a_driver_may_ask_to_be_spared_the_calls_of_the_node_agent() -> None:
+    async def test(world: World) -> None:
+        driver = Effortless()
+        async with running(world.runner(driver)):
+            (found,) = await world.slices()
+        assert found.spec.skip_node_operations == ("*",)
+        assert driver.dropped == ()
+
+    in_virtual_time(test, DRAOptionalNodeOperations=True)
+
+
+def test_a_cluster_that_spares_nobody_is_asked_once() -> None:
+    async def test(world: World) -> None:
+        driver = Effortless()
+        async with running(world.runner(driver)) as runner:
+            await world.clock.sleep(200)
+            assert (runner.slices.statistics.creates, runner.slices.statistics.updates) == (1, 0)
+        assert driver.dropped == ("DRAOptionalNodeOperations",)
+
+    in_virtual_time(test)
+
+
 def test_time_of_a_taint_does_not_move_when_other_devices_change() -> None:
     class Tainted(Lamps):
         def devices(self) -> list[Device]:

@@ -25,7 +25,8 @@ from cathedra._proto import (
     pluginregistration_v1_pb2,
     pluginregistration_v1_pb2_grpc,
 )
-from cathedra.driver import DeviceHealth, DiskFiles, Driver, DriverRunner, Health, RegistrationFailed
+from cathedra.driver import DeviceHealth, DiskFiles, Driver, DriverRunner, Health, OptionError, RegistrationFailed
+from cathedra.driver.serving.registration import supported_services
 from tests.unit.driver.world import NODE, SHARES, Lamps, World, in_real_time, result, running
 
 
@@ -48,6 +49,36 @@ def sockets_in(directory: Path) -> list[str]:
 async def calling(socket: str | Path) -> AsyncIterator[grpc.aio.Channel]:
     async with grpc.aio.insecure_channel(f"unix:{socket}") as channel:
         yield channel
+
+
+async def test_a_driver_may_serve_fewer_versions(sockets: Path) -> None:
+    class Old(Lamps):
+        services = ("v1beta1.DRAPlugin",)
+
+    world = await in_real_time()
+    async with running(served(world, Old(), sockets)) as runner:
+        assert runner.registration is not None
+        info = runner.registration.info
+        assert info.supported_versions == ("v1beta1.DRAPlugin",)
+        async with grpc.aio.insecure_channel(f"unix:{info.endpoint}") as channel:
+            old: Any = dra_v1beta1_pb2_grpc.DRAPluginStub(channel)
+            assert not (await old.NodePrepareResources(dra_v1beta1_pb2.NodePrepareResourcesRequest())).claims
+            new: Any = dra_v1_pb2_grpc.DRAPluginStub(channel)
+            with pytest.raises(grpc.aio.AioRpcError) as refused:
+                await new.NodePrepareResources(dra_v1_pb2.NodePrepareResourcesRequest())
+            assert refused.value.code() is grpc.StatusCode.UNIMPLEMENTED
+
+
+@pytest.mark.parametrize(
+    ("services", "complaint"),
+    [
+        ((), "no supported DRA gRPC API is implemented and enabled"),
+        (("v1.DRAPlugin", "v9.DRAPlugin"), "unknown gRPC services \\['v9.DRAPlugin'\\]"),
+    ],
+)
+def test_services_that_make_no_sense_are_refused(services: tuple[str, ...], complaint: str) -> None:
+    with pytest.raises(OptionError, match=complaint):
+        supported_services(services, health=False)
 
 
 async def test_handshake_names_the_driver_its_socket_and_its_services(sockets: Path) -> None:

@@ -224,9 +224,15 @@ class ResourceSliceController:
         """Report fields that the API server dropped; its answer is the desired state then, or this would never end."""
         devices = adopt_taint_times(sent.spec.devices, stored.spec.devices)
         got = DesiredSlice(stored.spec.devices, stored.spec.shared_counters, stored.spec.per_device_node_selection)
-        if DesiredSlice(devices, sent.spec.shared_counters, sent.spec.per_device_node_selection) == got:
+        wanted = DesiredSlice(devices, sent.spec.shared_counters, sent.spec.per_device_node_selection)
+        accepted = dataclasses.replace(
+            pool,
+            slices=pool.slices if wanted == got else (*pool.slices[:index], got, *pool.slices[index + 1 :]),
+            skip_node_operations=stored.spec.skip_node_operations,
+            partition_type_attribute=stored.spec.partition_type_attribute,
+        )
+        if accepted == pool:
             return pool
-        accepted = dataclasses.replace(pool, slices=(*pool.slices[:index], got, *pool.slices[index + 1 :]))
         if self._desired.get(pool.name) is pool:
             self._desired[pool.name] = accepted
         features = _dropped_features(replace(sent.spec, devices=devices), stored.spec)
@@ -257,6 +263,7 @@ def _dropped_features(sent: resource.ResourceSliceSpec, got: resource.ResourceSl
         or bool(sent.per_device_node_selection and not got.per_device_node_selection)
         or lost(lambda d: d.consumes_counters),
         "DRADeviceBindingConditions": lost(lambda d: d.binding_conditions or d.binding_failure_conditions),
+        "DRAOptionalNodeOperations": bool(sent.skip_node_operations and not got.skip_node_operations),
         "DRAConsumableCapacity": lost(lambda d: d.allow_multiple_allocations)
         or lost(lambda d: any(capacity.request_policy for capacity in d.capacity.values())),
     }

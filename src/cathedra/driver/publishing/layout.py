@@ -49,6 +49,8 @@ class DesiredPool:
     node_selector: core_v1.NodeSelector | None = None
     all_nodes: bool = False
     generation: int = 0
+    skip_node_operations: tuple[str, ...] = ()
+    partition_type_attribute: str | None = None
 
 
 def lay_out(pools: Iterable[Pool], node_name: str) -> dict[str, DesiredPool]:
@@ -69,6 +71,8 @@ def lay_out(pools: Iterable[Pool], node_name: str) -> dict[str, DesiredPool]:
             node_selector=pool.node_selector,
             all_nodes=pool.all_nodes,
             generation=pool.generation,
+            skip_node_operations=tuple(pool.skip_node_operations),
+            partition_type_attribute=pool.partition_type_attribute,
         )
     return desired
 

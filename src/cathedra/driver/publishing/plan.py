@@ -111,6 +111,8 @@ def _spec(
         devices=devices,
         per_device_node_selection=desired.per_device_node_selection,
         shared_counters=desired.shared_counters,
+        skip_node_operations=pool.skip_node_operations,
+        partition_type_attribute=pool.partition_type_attribute,
     )
 
 

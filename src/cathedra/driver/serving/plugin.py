@@ -32,7 +32,7 @@ from cathedra.driver.errors import CallFailed, RegistrationFailed
 from cathedra.driver.health import DeviceHealth, HealthBoard
 from cathedra.driver.preparing.journal import DeviceAnswer
 from cathedra.driver.preparing.service import CALL_TIMEOUT, ClaimService, PrepareResult
-from cathedra.driver.serving.registration import Registration
+from cathedra.driver.serving.registration import DRA_V1, DRA_V1BETA1, HEALTH_V1, HEALTH_V1ALPHA1, Registration
 
 __all__ = ["PluginServers"]
 
@@ -89,15 +89,24 @@ class PluginServers:
                     self._health.close()
 
     def _add_service(self, server: grpc.aio.Server) -> None:
-        dra_v1_pb2_grpc.add_DRAPluginServicer_to_server(_DRA(self._service, dra_v1_pb2, shares=True), server)
-        dra_v1beta1_pb2_grpc.add_DRAPluginServicer_to_server(_DRA(self._service, dra_v1beta1_pb2, shares=False), server)
+        served = self._registration.info.supported_versions
+        if DRA_V1 in served:
+            dra_v1_pb2_grpc.add_DRAPluginServicer_to_server(_DRA(self._service, dra_v1_pb2, shares=True), server)
+        if DRA_V1BETA1 in served:
+            older = _DRA(self._service, dra_v1beta1_pb2, shares=False)
+            dra_v1beta1_pb2_grpc.add_DRAPluginServicer_to_server(older, server)
         if self._health is None:
             return
-        for module, add in (
-            (dra_health_v1_pb2, dra_health_v1_pb2_grpc.add_DRAResourceHealthServicer_to_server),
-            (dra_health_v1alpha1_pb2, dra_health_v1alpha1_pb2_grpc.add_DRAResourceHealthServicer_to_server),
+        for name, module, add in (
+            (HEALTH_V1, dra_health_v1_pb2, dra_health_v1_pb2_grpc.add_DRAResourceHealthServicer_to_server),
+            (
+                HEALTH_V1ALPHA1,
+                dra_health_v1alpha1_pb2,
+                dra_health_v1alpha1_pb2_grpc.add_DRAResourceHealthServicer_to_server,
+            ),
         ):
-            add(_Health(self._health, module, self._clock, self._node_name), server)
+            if name in served:
+                add(_Health(self._health, module, self._clock, self._node_name), server)
 
     def _add_registration(self, server: grpc.aio.Server) -> None:
         pluginregistration_v1_pb2_grpc.add_RegistrationServicer_to_server(_Registrar(self._registration), server)

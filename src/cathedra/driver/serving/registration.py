@@ -7,9 +7,10 @@ nothing here ends the driver (spec: driver-sdk.md, section 4).
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cathedra.driver.errors import RegistrationFailed
+from cathedra.driver.errors import OptionError, RegistrationFailed
 
 __all__ = [
     "DRA_V1",
@@ -17,6 +18,7 @@ __all__ = [
     "HEALTH_V1",
     "HEALTH_V1ALPHA1",
     "PLUGIN_TYPE",
+    "SERVICES",
     "PluginInfo",
     "Registration",
     "supported_services",
@@ -29,10 +31,22 @@ HEALTH_V1 = "v1.DRAResourceHealth"
 HEALTH_V1ALPHA1 = "v1alpha1.DRAResourceHealth"
 
 
-def supported_services(*, health: bool) -> tuple[str, ...]:
-    """The services that are announced, most preferred first."""
-    services = (DRA_V1, DRA_V1BETA1)
-    return (*services, HEALTH_V1, HEALTH_V1ALPHA1) if health else services
+SERVICES = (DRA_V1, DRA_V1BETA1, HEALTH_V1, HEALTH_V1ALPHA1)
+"""All that can be served, most preferred first."""
+
+
+def supported_services(wanted: Sequence[str], *, health: bool) -> tuple[str, ...]:
+    """The services that are announced, most preferred first.
+
+    Raises:
+        OptionError: one is unknown, or there is none for claims.
+    """
+    unknown = [service for service in wanted if service not in SERVICES]
+    if unknown:
+        raise OptionError(f"unknown gRPC services {unknown}; known are {list(SERVICES)}")
+    if not {DRA_V1, DRA_V1BETA1} & set(wanted):
+        raise OptionError("no supported DRA gRPC API is implemented and enabled")
+    return tuple(service for service in wanted if health or service in {DRA_V1, DRA_V1BETA1})
 
 
 @dataclass(frozen=True, slots=True)

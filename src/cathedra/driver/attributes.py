@@ -1,0 +1,86 @@
+"""Attributes that mean the same for every driver: where a device sits in the machine.
+
+Two drivers that both say on which PCIe root their devices are let a claim ask for a GPU and a network card that are
+close to each other; so the values must be made alike (spec: driver-sdk.md, section 13). All that is read is below
+``sysfs``, which tests may put elsewhere.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from pathlib import Path
+from typing import Final
+
+from cathedra.driver.errors import DriverError
+
+__all__ = ["AttributeUnknown", "mdev_uuid", "numa_node", "pci_bus_id", "pcie_root"]
+
+SYSFS: Final = Path("/sys")
+_BUS_ID: Final = re.compile(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-9a-f]")
+_ROOT: Final = re.compile(r"pci[0-9a-f]{4}:[0-9a-f]{2}")
+
+
+class AttributeUnknown(DriverError):
+    """The machine does not say; the text says what was looked for."""
+
+
+def pci_bus_id(address: str) -> dict[str, str]:
+    """``resource.kubernetes.io/pciBusID`` of a PCI device, as in ``0000:3b:00.0``.
+
+    Raises:
+        AttributeUnknown: that is no PCI address with domain, bus, device and function.
+    """
+    return {"resource.kubernetes.io/pciBusID": _bus_id(address)}
+
+
+def _bus_id(address: str) -> str:
+    found = address.strip().lower()
+    if not _BUS_ID.fullmatch(found):
+        raise AttributeUnknown(f"invalid PCI bus ID {address!r}: must be like 0000:3b:00.0")
+    return found
+
+
+def pcie_root(address: str, *, sysfs: Path = SYSFS) -> dict[str, str]:
+    """``resource.kubernetes.io/pcieRoot`` of a PCI device: the root complex that it hangs on, as in ``pci0000:3a``.
+
+    Raises:
+        AttributeUnknown: there is no such device, or it hangs on none.
+    """
+    link = sysfs / "bus/pci/devices" / _bus_id(address)
+    try:
+        parts = link.resolve(strict=True).parts
+    except OSError as error:
+        raise AttributeUnknown(f"PCIe root of {address}: {error.strerror}: {link}") from error
+    root = next((part for part in parts if _ROOT.fullmatch(part)), None)
+    if root is None:
+        raise AttributeUnknown(f"PCIe root of {address}: {link} leads to no root complex")
+    return {"resource.kubernetes.io/pcieRoot": root}
+
+
+def numa_node(address: str, *, sysfs: Path = SYSFS) -> dict[str, int]:
+    """``resource.kubernetes.io/numaNode`` of a PCI device.
+
+    Raises:
+        AttributeUnknown: there is no such device, or it belongs to no node in particular.
+    """
+    path = sysfs / "bus/pci/devices" / _bus_id(address) / "numa_node"
+    try:
+        node = int(path.read_text())
+    except (OSError, ValueError) as error:
+        raise AttributeUnknown(f"NUMA node of {address}: {error}") from error
+    if node < 0:
+        raise AttributeUnknown(f"NUMA node of {address}: the machine says {node}, which means none")
+    return {"resource.kubernetes.io/numaNode": node}
+
+
+def mdev_uuid(text: str) -> dict[str, str]:
+    """``resource.kubernetes.io/mdevUUID`` of a mediated device, in lower case.
+
+    Raises:
+        AttributeUnknown: that is no UUID.
+    """
+    try:
+        return {"resource.kubernetes.io/mdevUUID": str(uuid.UUID(text))}
+    except ValueError as error:
+        raise AttributeUnknown(f"invalid mdev UUID {text!r}") from error
