@@ -7,11 +7,12 @@ messages of their own on the wire while their attributes stand directly in our s
 
 from __future__ import annotations
 
+import operator
 import types
 import typing
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from functools import cache
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from cathedra.api import facts
 from cathedra.api.gates import NEWEST
@@ -27,7 +28,7 @@ S = TypeVar("S", bound=KubeStruct)
 
 Values = dict[str, Any]
 Writer = Callable[[Any], bytes]
-"""Object → one of its fields, tag and all; empty if it is absent."""
+"""Value of a field → what stands for it, tag and all; empty if it is absent."""
 Taker = Callable[[Values, Any], None]
 """Enters one occurrence of a field."""
 
@@ -49,6 +50,7 @@ _EMPTY: Final = Scalar(LENGTH, lambda value: b"\0", lambda data: RawJSON(b"{}"),
 _OPAQUE: Final = {"JSONSchemaProps": SCHEMA, "CustomResourceSubresourceStatus": _EMPTY}
 """What our structs keep as opaque JSON although it is a message."""
 _KEYS_AND_VALUES: Final = "map entry"
+_NEVER: Final = object()
 
 
 def encode_message(obj: KubeStruct) -> bytes:
@@ -71,6 +73,18 @@ def has_message(kind: type[KubeStruct]) -> bool:
     return kind.__name__ in facts.load().get(_package(kind), {})
 
 
+class _Part(NamedTuple):
+    """How one field is written. Most fields of most objects are empty, so that case is looked up, not computed."""
+
+    attribute: str
+    """Empty: the part is made of the object's own fields."""
+    empty: Any
+    """The very value (by identity) that stands for emptiness; anything equal goes through ``write``."""
+    spelled: bytes
+    """What is written then."""
+    write: Writer
+
+
 class _Codec:
     """How one struct is written and read."""
 
@@ -78,7 +92,8 @@ class _Codec:
         self._kind = kind
         self._name: str = kind.__name__
         self._release = release
-        self._writers: tuple[Writer, ...] = ()
+        self._rows: tuple[tuple[Any, bytes, Writer], ...] = ()
+        self._values: Callable[[Any], tuple[Any, ...]] = _nothing
         self._takers: dict[int, Taker] = {}
         self._finishers: dict[str, Callable[[Any], Any]] = {}
         self._names: dict[int, str] = {}
@@ -90,13 +105,20 @@ class _Codec:
         self._add(_package(self._kind), self._name, attributes, hints)
 
     def encode(self, obj: Any) -> bytes:
-        return b"".join([write(obj) for write in self._writers])
+        return b"".join(
+            [
+                spelled if value is empty else write(value)
+                for value, (empty, spelled, write) in zip(self._values(obj), self._rows, strict=True)
+            ]
+        )
 
     def decode(self, data: bytes) -> Any:
         values: Values = {}
         self.scan(data, values)
-        for name, finish in self._finishers.items():
-            if name in values:
+        finishers = self._finishers
+        for name in values:
+            finish = finishers.get(name)
+            if finish is not None:
                 values[name] = finish(values[name])
         return self._kind(**values)
 
@@ -112,23 +134,24 @@ class _Codec:
 
     def _add(self, package: str, name: str, attributes: dict[str, str], hints: dict[str, Any]) -> None:
         described = _described(package, name)
-        writers: list[Writer] = []
+        parts: list[_Part] = []
         for json_name, fact in sorted(described.items(), key=lambda item: item[1].get("pb", 0)):
             number = fact.get("pb")
             if not number:
                 continue
             if fact.get("inline"):
-                writers.append(self._embed(package, number, fact["type"], attributes, hints))
+                parts.append(self._embed(package, number, fact["type"], attributes, hints))
                 continue
             attribute = attributes[json_name]
-            writers.append(self._field(number, attribute, fact["type"], hints[attribute]))
+            parts.append(self._field(number, attribute, fact["type"], hints[attribute]))
             if facts.is_known(name, json_name, self._release):
                 self._names[number] = _go_name(json_name)
             else:
                 self._takers = {key: take for key, take in self._takers.items() if key >> 3 != number}
-        self._writers = tuple(writers)
+        self._rows = tuple((part.empty, part.spelled, part.write) for part in parts)
+        self._values = _getter([part.attribute for part in parts])
 
-    def _embed(self, package: str, number: int, name: str, attributes: dict[str, str], hints: dict[str, Any]) -> Writer:
+    def _embed(self, package: str, number: int, name: str, attributes: dict[str, str], hints: dict[str, Any]) -> _Part:
         """A message on the wire whose fields are the outer struct's own."""
         inner = _Codec(self._kind, self._release)
         inner._add(package, name, attributes, hints)
@@ -136,9 +159,9 @@ class _Codec:
         self._takers[number << 3 | LENGTH] = lambda values, data: inner.scan(data, values)
         self._finishers |= inner._finishers
         start = tag(number, LENGTH)
-        return lambda obj: start + delimited(inner.encode(obj))
+        return _Part("", _NEVER, b"", lambda obj: start + delimited(inner.encode(obj)))
 
-    def _field(self, number: int, attribute: str, go: str, hint: Any) -> Writer:
+    def _field(self, number: int, attribute: str, go: str, hint: Any) -> _Part:
         hint = _without_none(hint)
         origin = typing.get_origin(hint)
         if origin is tuple and go.lstrip("*").startswith("[]"):
@@ -163,27 +186,15 @@ class _Codec:
         codec = _codec(hint, self._release)
         return Scalar(LENGTH, lambda value: delimited(codec.encode(value)), codec.decode, hint())
 
-    def _single(self, number: int, attribute: str, scalar: Scalar, *, optional: bool) -> Writer:
+    def _single(self, number: int, attribute: str, scalar: Scalar, *, optional: bool) -> _Part:
         start, write, read = tag(number, scalar.wire_type), scalar.write, scalar.read
         self._takers[number << 3 | scalar.wire_type] = lambda values, value: values.__setitem__(attribute, read(value))
         if optional:
+            # Bytes have no pointers in Go, but nil is told from empty; here both are empty, and absent.
+            return _Part(attribute, b"" if scalar is scalars.BYTES else None, b"", lambda value: start + write(value))
+        return _Part(attribute, scalar.zero, start + write(scalar.zero), lambda value: start + write(value))
 
-            def write_present(obj: Any) -> bytes:
-                value = getattr(obj, attribute)
-                return start + write(value) if value is not None and value != b"" else b""
-
-            return write_present
-        if scalar is not scalars.STRING:
-            return lambda obj: start + write(getattr(obj, attribute))
-        empty = start + b"\0"
-
-        def write_text(obj: Any) -> bytes:
-            value = getattr(obj, attribute)
-            return start + write(value) if value else empty
-
-        return write_text
-
-    def _message(self, number: int, attribute: str, kind: Any, *, optional: bool) -> Writer:
+    def _message(self, number: int, attribute: str, kind: Any, *, optional: bool) -> _Part:
         codec = _codec(kind, self._release)
         start = tag(number, LENGTH)
 
@@ -194,15 +205,10 @@ class _Codec:
         self._takers[number << 3 | LENGTH] = take
         self._finishers[attribute] = codec.decode
 
-        def write(obj: Any) -> bytes:
-            value = getattr(obj, attribute)
-            if value is None:
-                return b"" if optional else start + b"\0"
-            return start + delimited(codec.encode(value))
+        absent = b"" if optional else start + b"\0"
+        return _Part(attribute, None, absent, lambda value: start + delimited(codec.encode(value)))
 
-        return write
-
-    def _repeated(self, number: int, attribute: str, scalar: Scalar) -> Writer:
+    def _repeated(self, number: int, attribute: str, scalar: Scalar) -> _Part:
         start, write, read = tag(number, scalar.wire_type), scalar.write, scalar.read
         self._takers[number << 3 | scalar.wire_type] = lambda values, value: values.setdefault(attribute, []).append(
             read(value)
@@ -213,13 +219,12 @@ class _Codec:
             )
         self._finishers[attribute] = tuple
 
-        def write_all(obj: Any) -> bytes:
-            value = getattr(obj, attribute)
-            return b"".join([start + write(element) for element in value]) if value else b""
+        def write_all(elements: tuple[Any, ...] | None) -> bytes:
+            return b"".join([start + write(element) for element in elements or ()])
 
-        return write_all
+        return _Part(attribute, (), b"", write_all)
 
-    def _map(self, number: int, attribute: str, scalar: Scalar) -> Writer:
+    def _map(self, number: int, attribute: str, scalar: Scalar) -> _Part:
         start = tag(number, LENGTH)
         key_start, value_start = tag(1, LENGTH), tag(2, scalar.wire_type)
         key_tag, value_tag = 1 << 3 | LENGTH, 2 << 3 | scalar.wire_type
@@ -235,8 +240,7 @@ class _Codec:
                     value = read(content)
             values.setdefault(attribute, {})[key] = value
 
-        def write_all(obj: Any) -> bytes:
-            entries = getattr(obj, attribute)
+        def write_all(entries: dict[str, Any]) -> bytes:
             if not entries:
                 return b""
             return b"".join(
@@ -247,7 +251,20 @@ class _Codec:
             )
 
         self._takers[number << 3 | LENGTH] = take
-        return write_all
+        return _Part(attribute, None, b"", write_all)
+
+
+def _nothing(obj: Any) -> tuple[Any, ...]:
+    return ()
+
+
+def _getter(attributes: Sequence[str]) -> Callable[[Any], tuple[Any, ...]]:
+    """The values of those attributes; of the empty one the object itself."""
+    if "" in attributes:
+        return lambda obj: tuple([getattr(obj, name) if name else obj for name in attributes])
+    if len(attributes) > 1:
+        return operator.attrgetter(*attributes)
+    return lambda obj: tuple([getattr(obj, name) for name in attributes])
 
 
 def _codec(kind: Any, release: str) -> _Codec:
