@@ -188,7 +188,11 @@ class _Codec:
 
     def _single(self, number: int, attribute: str, scalar: Scalar, *, optional: bool) -> _Part:
         start, write, read = tag(number, scalar.wire_type), scalar.write, scalar.read
-        self._takers[number << 3 | scalar.wire_type] = lambda values, value: values.__setitem__(attribute, read(value))
+
+        def take(values: Values, value: Any) -> None:
+            values[attribute] = read(value)
+
+        self._takers[number << 3 | scalar.wire_type] = take
         if optional:
             # Bytes have no pointers in Go, but nil is told from empty; here both are empty, and absent.
             return _Part(attribute, b"" if scalar is scalars.BYTES else None, b"", lambda value: start + write(value))
