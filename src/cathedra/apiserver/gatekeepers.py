@@ -16,6 +16,7 @@ from cathedra.apiserver.admission.noderestriction import NodeRestriction
 from cathedra.apiserver.admission.plugin import AdmissionChain, AdmissionPlugin
 from cathedra.apiserver.admission.pods import DefaultTolerations, PodPriority, PodServiceAccount
 from cathedra.apiserver.admission.policies import PolicyCheck
+from cathedra.apiserver.admission.protection import PodGroupProtection
 from cathedra.apiserver.admission.resourcequota import ResourceQuotaCheck
 from cathedra.apiserver.admission.webhooks.caller import Caller
 from cathedra.apiserver.admission.webhooks.calling import Asker
@@ -61,7 +62,7 @@ def gatekeepers(
     served."""
     plugins: list[AdmissionPlugin] = [
         NamespaceLifecycle(registry),
-        PodServiceAccount(registry, required=config.service_accounts),
+        PodServiceAccount(registry, required=config.service_accounts, random=random),
     ]
     authorizer: Authorizer = AlwaysAllow()
     rbac: RBAC | None = None
@@ -75,7 +76,7 @@ def gatekeepers(
     caller = Caller(registry)
     asker = Asker(caller, random)
     outside = MutatingWebhooks(Hooks(registry, MUTATING, authorizer), asker, gates, clock)
-    plugins += [PodPriority(registry), DefaultTolerations(), outside]
+    plugins += [PodPriority(registry), DefaultTolerations(), PodGroupProtection(), outside]
     if rbac is not None:
         plugins.append(EscalationCheck(rbac, authorizer))
     plugins += [

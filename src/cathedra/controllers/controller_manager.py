@@ -21,6 +21,7 @@ from cathedra.client.transport import ResourceRef
 from cathedra.clock import Clock
 from cathedra.controllers.administration.clusterroles import ClusterRoleAggregationController
 from cathedra.controllers.administration.disruptions import DisruptionController
+from cathedra.controllers.administration.podgroups import PodGroupProtectionController
 from cathedra.controllers.administration.quotas import ResourceQuotaController
 from cathedra.controllers.controller import Controller, ControllerContext
 from cathedra.controllers.devicetaints.controller import DeviceTaintEvictionController
@@ -64,6 +65,7 @@ CONTROLLERS: Final[Mapping[str, Callable[[ControllerContext], Controller]]] = {
     "root-ca-certificate-publisher-controller": RootCAPublisher,
     "clusterrole-aggregation-controller": ClusterRoleAggregationController,
     "resourcequota-controller": ResourceQuotaController,
+    "podgroup-protection-controller": PodGroupProtectionController,
     "disruption-controller": DisruptionController,
 }
 """Every controller by its name in Kubernetes."""
@@ -83,6 +85,7 @@ _ACCOUNTS: Final[Mapping[str, str]] = {
 _GATES: Final[Mapping[str, str]] = {
     "device-taint-eviction-controller": "DRADeviceTaints",
     "resourcepoolstatusrequest-controller": "DRAResourcePoolStatus",
+    "podgroup-protection-controller": "GenericWorkload",
 }
 """The feature gates without which a controller does not start."""
 

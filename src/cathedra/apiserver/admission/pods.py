@@ -6,6 +6,7 @@ objects, or are an operator's choice in Kubernetes.
 
 from __future__ import annotations
 
+import random as random_module
 from typing import Any, Final
 
 from cathedra.api.core.core_v1 import Pod, ServiceAccount, Toleration
@@ -14,6 +15,7 @@ from cathedra.api.scheme import GroupResource
 from cathedra.api.status import forbidden, not_found
 from cathedra.api.struct import replace
 from cathedra.apiserver.admission.plugin import AdmissionRequest
+from cathedra.apiserver.admission.podtoken import with_credentials
 from cathedra.apiserver.registry.registry import Registry
 from cathedra.apiserver.registry.selection import Selection
 from cathedra.apiserver.verbs.world import PODS
@@ -41,12 +43,13 @@ def _new_pod(request: AdmissionRequest) -> Pod | None:
 class PodServiceAccount:
     """Kubernetes' plugin ServiceAccount: every pod acts as somebody who exists."""
 
-    def __init__(self, registry: Registry, *, required: bool) -> None:
+    def __init__(self, registry: Registry, *, required: bool, random: random_module.Random) -> None:
         self._registry = registry
         self._required = required
+        self._random = random
 
     async def admit(self, request: AdmissionRequest) -> Any:
-        """Fill in the account and its pull secrets.
+        """Fill in the account, its pull secrets, and the volume with its token.
 
         Raises:
             StatusError: 403, there is no such account, where one is required; or a mirror pod asks for one.
@@ -65,10 +68,9 @@ class PodServiceAccount:
         secrets = pod.spec.image_pull_secrets
         if account is not None and not secrets:
             secrets = account.image_pull_secrets
-        return replace(
-            pod,
-            spec=replace(pod.spec, service_account_name=name, service_account=name, image_pull_secrets=secrets),
-        )
+        spec = replace(pod.spec, service_account_name=name, service_account=name, image_pull_secrets=secrets)
+        pod = replace(pod, spec=spec)
+        return with_credentials(pod, account, self._random) if account is not None else pod
 
     async def validate(self, request: AdmissionRequest) -> None:
         """Nothing more to ask."""

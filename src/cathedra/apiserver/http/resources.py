@@ -76,6 +76,8 @@ class ResourceHandler:
         review = REVIEWS.get(GroupResource(target.group, target.resource))
         if review is not None and target.version == review.definition.versions[0].name:
             return await self._review(request, target, review)
+        if (target.group, target.version, target.resource) == ("", "v1", "bindings"):
+            return await self._bind(request, target)
         found = self._catalog.find(target.group, target.version, target.resource)
         if found is None:
             if target.group and not self._catalog.has_group(target.group):
@@ -104,6 +106,32 @@ class ResourceHandler:
             return await self._dispatch(request, call, send, audit_id)
         except StatusError as error:
             return status_response(error, render.warning_headers(call.warnings))
+
+    async def _bind(self, request: Request, target: Target) -> Response:
+        """A binding posted to the collection: as if posted to the pod that it names."""
+        found = self._catalog.find("", "v1", "pods")
+        if request.method != "POST" or target.name or not target.namespace or found is None:
+            raise wrong_method()
+        definition, version = found
+        query = write_query(request, "CreateOptions")
+        call = Call(
+            user=request.user,
+            verb="create",
+            definition=definition,
+            version=version,
+            namespace=target.namespace,
+            subresource="binding",
+            dry_run=query.dry_run,
+            field_manager=query.field_manager,
+            field_validation=query.field_validation,
+            release=self._world.gates.release,
+        )
+        form = self._form(request, call)
+        binding = await decode_object(request, call, _BINDING)
+        call = dataclasses.replace(call, name=binding.metadata.name)
+        status = _plain(await connect_create(self._world, call, binding))
+        shown = {"kind": _STATUS.kind, "apiVersion": _STATUS.api_version} | status
+        return render.render_plain(shown, dataclasses.replace(form, transform=""), status=201, warnings=call.warnings)
 
     async def _review(self, request: Request, target: Target, review: Review) -> Response:
         if request.method != "POST" or target.name:
@@ -264,9 +292,10 @@ class ResourceHandler:
             field_manager=query.field_manager,
             field_validation=query.field_validation,
         )
-        if call.subresource or call.resource == GroupResource("", "bindings"):
-            kind = _POSTED.get(call.subresource, _BINDING)
-            outcome = await connect_create(self._world, call, await decode_object(request, call, kind))
+        if call.subresource:
+            outcome = await connect_create(
+                self._world, call, await decode_object(request, call, _POSTED[call.subresource])
+            )
             answered = _TOKEN if call.subresource == "token" else _STATUS
             shown = {"kind": answered.kind, "apiVersion": answered.api_version} | _plain(outcome)
             return render.render_plain(shown, dataclasses.replace(form, transform=""), status=201)

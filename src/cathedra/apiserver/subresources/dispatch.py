@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, Final
 
-from cathedra.api.core.core_v1 import Binding
 from cathedra.api.scheme import GroupResource
 from cathedra.api.status import failure
 from cathedra.apiserver.admission.plugin import AdmissionChain
@@ -22,7 +21,6 @@ from cathedra.apiserver.verbs.world import PODS, World
 __all__ = ["connect_create"]
 
 _SERVICE_ACCOUNTS: Final = GroupResource("", "serviceaccounts")
-_BINDINGS: Final = GroupResource("", "bindings")
 
 
 async def connect_create(world: World, call: Call, obj: Any) -> Any:
@@ -31,9 +29,6 @@ async def connect_create(world: World, call: Call, obj: Any) -> Any:
     Raises:
         StatusError: 404, there is no such sub-resource; or it was refused.
     """
-    if call.resource == _BINDINGS and isinstance(obj, Binding):
-        definition = world.registry.table(PODS).definition
-        call = dataclasses.replace(call, definition=definition, name=obj.metadata.name, subresource="binding")
     where = (call.resource, call.subresource)
     if where == (PODS, "binding"):
         obj = await _admitted(world, call, obj)

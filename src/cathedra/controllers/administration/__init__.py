@@ -1,2 +1,2 @@
 """What keeps an administrator's settings true: `clusterroles` fills aggregated roles, `quotas` counts what is used,
-`disruptions` says how many pods may be evicted."""
+`disruptions` says how many pods may be evicted, `podgroups` lets deleted groups go."""

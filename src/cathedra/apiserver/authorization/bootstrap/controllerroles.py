@@ -266,6 +266,13 @@ CONTROLLER_ROLES: Final = (
         rule("read", "core", "pods"),
         EVENTS,
     ),
+    _controller(
+        "podgroup-protection-controller",
+        rule("read update", "scheduling.k8s.io", "podgroups"),
+        rule("read", "core", "pods"),
+        EVENTS,
+        gates="GenericWorkload",
+    ),
     _controller("pv-protection-controller", rule("read update", "core", "persistentvolumes"), EVENTS),
     _controller("ttl-after-finished-controller", rule("read delete", "batch", "jobs"), EVENTS),
     _controller("root-ca-cert-publisher", rule("create update", "core", "configmaps"), EVENTS),

@@ -1,0 +1,80 @@
+"""Deleted pod groups go when their last pod has gone (spec: controllers.md, section 11).
+
+Admission protects every new group by a finalizer; here it is taken away again.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from cathedra.api.core.core_v1 import Pod
+from cathedra.api.status import StatusError
+from cathedra.api.struct import replace
+from cathedra.client.resources import PODGROUPS, PODS
+from cathedra.client.workqueue import WorkQueue, run_workers
+from cathedra.controllers.controller import ControllerContext
+
+__all__ = ["PodGroupProtectionController"]
+
+FINALIZER: Final = "scheduling.k8s.io/podgroup-protection"
+_ENDED: Final = frozenset({"Succeeded", "Failed"})
+
+Key = tuple[str, str]
+"""Namespace and name of a pod group."""
+
+
+class PodGroupProtectionController:
+    """Takes the finalizer from deleted groups that no running pod belongs to."""
+
+    name = "podgroup-protection-controller"
+
+    def __init__(self, context: ControllerContext) -> None:
+        self._client = context.client
+        self._queue: WorkQueue[Key] = WorkQueue(context.clock)
+        self._groups = context.informers.of(PODGROUPS)
+        self._pods = context.informers.of(PODS)
+        self._pods.store.add_index("podgroup", _group_keys)
+        self._groups.add_handler(on_add=self._enqueue, on_update=lambda _, group: self._enqueue(group))
+        self._pods.add_handler(on_update=lambda _, pod: self._pod_changed(pod), on_delete=self._pod_changed)
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        await self._groups.wait_synced()
+        await self._pods.wait_synced()
+        await run_workers(self._queue, self._reconcile)
+
+    def _enqueue(self, group: Any) -> None:
+        if group.metadata.deletion_timestamp is not None:
+            self._queue.add((group.metadata.namespace, group.metadata.name))
+
+    def _pod_changed(self, pod: Pod) -> None:
+        key = _group_key(pod)
+        if key and (pod.status.phase in _ENDED or pod.metadata.deletion_timestamp is not None):
+            namespace, _, name = key.partition("/")
+            self._queue.add((namespace, name))
+
+    async def _reconcile(self, key: Key) -> None:
+        group = self._groups.store.get(*key)
+        if group is None or group.metadata.deletion_timestamp is None or FINALIZER not in group.metadata.finalizers:
+            return
+        members = self._pods.store.by_index("podgroup", "/".join(key))
+        if any(pod.status.phase not in _ENDED for pod in members):
+            return
+        finalizers = tuple(one for one in group.metadata.finalizers if one != FINALIZER)
+        freed = replace(group, metadata=replace(group.metadata, finalizers=finalizers))
+        try:
+            await self._client.resource(PODGROUPS, key[0]).update(freed)
+        except StatusError as error:
+            if not error.is_not_found:
+                raise
+
+
+def _group_keys(pod: Pod) -> tuple[str, ...]:
+    key = _group_key(pod)
+    return (key,) if key else ()
+
+
+def _group_key(pod: Pod) -> str:
+    group = pod.spec.scheduling_group if pod.spec is not None else None
+    name = group.pod_group_name if group is not None else None
+    return f"{pod.metadata.namespace}/{name}" if name else ""
