@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import subprocess
 import sys
@@ -68,6 +69,12 @@ class Kubectl:
             "HOME": str(cluster.data.path),
             "KUBECTL_CACHE_DIR": str(cluster.data.path / "kubectl-cache"),
         }
+
+    def with_variables(self, **variables: str) -> Kubectl:
+        """The same with more environment variables."""
+        made = copy.copy(self)
+        made._environment = self._environment | variables
+        return made
 
     def run(self, *words: str, stdin: str = "", timeout: float = 60) -> subprocess.CompletedProcess[str]:
         """Run and return whatever happens."""
