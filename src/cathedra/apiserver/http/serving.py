@@ -66,6 +66,7 @@ class Listener:
             log_config=None,
             access_log=False,
             server_header=False,
+            proxy_headers=False,
             date_header=True,
             backlog=BACKLOG,
             ws_max_size=32 * 1024 * 1024,

@@ -7,7 +7,10 @@ for an element of a set. A node is either a member itself, or has members below,
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from typing import Any
+
+from cathedra.api.struct import RawJSON
 
 __all__ = ["FieldSet"]
 
@@ -15,11 +18,12 @@ __all__ = ["FieldSet"]
 class FieldSet:
     """A set of paths as a tree. ``member`` says whether the path to this node itself belongs to the set."""
 
-    __slots__ = ("children", "member")
+    __slots__ = ("_spelled", "children", "member")
 
     def __init__(self, member: bool = False, children: dict[str, FieldSet] | None = None) -> None:
         self.member = member
         self.children: dict[str, FieldSet] = children if children is not None else {}
+        self._spelled: RawJSON | None = None
 
     @staticmethod
     def from_json(value: Any) -> FieldSet:
@@ -27,6 +31,23 @@ class FieldSet:
         root = FieldSet()
         root._read(value)
         return root
+
+    @staticmethod
+    def from_raw(raw: RawJSON) -> FieldSet:
+        """The set that ``fieldsV1`` spells, as stored; remembered, since every write of an object reads it again.
+
+        Raises:
+            msgspec.DecodeError: it is no JSON.
+            AttributeError: it is no tree.
+        """
+        return _remembered(raw.data)
+
+    @property
+    def raw(self) -> RawJSON:
+        """The set as ``fieldsV1``, in bytes; made once, so nothing may be inserted afterwards."""
+        if self._spelled is None:
+            self._spelled = RawJSON.of(self.to_json())
+        return self._spelled
 
     def to_json(self) -> dict[str, Any]:
         """The set as ``fieldsV1``; keys sorted as Kubernetes sorts them."""
@@ -66,6 +87,8 @@ class FieldSet:
 
     def union(self, other: FieldSet) -> FieldSet:
         """The paths of both."""
+        if not other.children and not other.member:
+            return self
         children = dict(self.children)
         for element, child in other.children.items():
             mine = children.get(element)
@@ -88,19 +111,27 @@ class FieldSet:
         children = {}
         for element, child in self.children.items():
             theirs = other.children.get(element)
-            rest = child if theirs is None else child.difference(theirs)
+            if theirs is None:
+                children[element] = child
+                continue
+            rest = child.difference(theirs)
             if not rest.empty:
                 children[element] = rest
         return FieldSet(self.member and not other.member, children)
 
     def without_subtrees(self, other: FieldSet) -> FieldSet:
         """The paths that lie neither at nor below a path of the other."""
+        if not other.children or not self.children:
+            return self
         children = {}
         for element, child in self.children.items():
             theirs = other.children.get(element)
-            if theirs is not None and theirs.member:
+            if theirs is None:
+                children[element] = child
                 continue
-            rest = child if theirs is None else child.without_subtrees(theirs)
+            if theirs.member:
+                continue
+            rest = child.without_subtrees(theirs)
             if not rest.empty:
                 children[element] = rest
         return FieldSet(self.member, children)
@@ -128,3 +159,11 @@ class FieldSet:
 
     def __repr__(self) -> str:
         return f"FieldSet({self.to_json()})"
+
+
+@lru_cache(maxsize=2048)
+def _remembered(data: bytes) -> FieldSet:
+    raw = RawJSON(data)
+    made = FieldSet.from_json(raw.load())
+    made._spelled = raw
+    return made

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from cathedra.api.core.meta_v1 import ManagedFieldsEntry
-from cathedra.api.struct import RawJSON, Time
+from cathedra.api.struct import Time
 from cathedra.apiserver.ownership.fieldset import FieldSet
 from cathedra.apiserver.ownership.typed import Comparison, compare, field_set, merge, remove, shown_element
 from cathedra.apiserver.patches.schema import Shape
@@ -141,7 +141,7 @@ class Books:
             if entry.fields_v1 is None or entry.fields_type != "FieldsV1":
                 continue
             try:
-                fields = FieldSet.from_json(entry.fields_v1.load())
+                fields = FieldSet.from_raw(entry.fields_v1)
             except (msgspec.DecodeError, AttributeError):
                 continue
             key = Manager(entry.manager, entry.operation, entry.api_version, entry.subresource)
@@ -158,7 +158,7 @@ class Books:
                 api_version=manager.api_version,
                 time=versioned.time,
                 fields_type="FieldsV1",
-                fields_v1=RawJSON.of(versioned.fields.to_json()),
+                fields_v1=versioned.fields.raw,
                 subresource=manager.subresource,
             )
             for manager, versioned in self.managers.items()
@@ -239,6 +239,8 @@ class Books:
             lost = versioned.fields.intersection(seen.modified.union(seen.added))
             if not lost.empty:
                 conflicts[manager] = lost
+            if lost.empty and versioned.fields.intersection(seen.removed).empty:
+                continue
             rest = versioned.fields.difference(lost).difference(seen.removed)
             if rest.empty:
                 del managers[manager]
@@ -268,6 +270,10 @@ class Books:
 def _stripped(managers: Mapping[Manager, Versioned]) -> dict[Manager, Versioned]:
     stripped = {}
     for manager, versioned in managers.items():
+        if versioned.fields.intersection(_NEVER_TRACKED).empty:
+            if versioned.fields.children:
+                stripped[manager] = versioned
+            continue
         fields = versioned.fields.difference(_NEVER_TRACKED)
         if not fields.empty:
             stripped[manager] = replace(versioned, fields=fields)

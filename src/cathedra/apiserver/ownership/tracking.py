@@ -6,7 +6,8 @@ more than the write itself. Over HTTP there always is one.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
+from weakref import WeakKeyDictionary
 
 import msgspec
 
@@ -103,8 +104,17 @@ def _shape(call: Call) -> Shape:
 
 def _view(call: Call, version_name: str, obj: Any) -> View:
     version = call.definition.version(version_name)
-    value = to_dict(version.type() if obj is None else version.from_hub(obj))
-    return View(value, struct_shape(version.type))
+    if obj is None:
+        return View(_empty(version.type), struct_shape(version.type))
+    return View(to_dict(version.from_hub(obj)), struct_shape(version.type))
+
+
+def _empty(kind: type[Any]) -> dict[str, Any]:
+    """What an object without anything spells; nobody changes it."""
+    return _EMPTY.get(kind) or _EMPTY.setdefault(kind, to_dict(kind()))
+
+
+_EMPTY: Final[WeakKeyDictionary[type[Any], dict[str, Any]]] = WeakKeyDictionary()
 
 
 def _other_versions(call: Call, live: Any) -> OtherViews:

@@ -81,6 +81,8 @@ def _collect(value: Any, shape: Shape, node: FieldSet) -> None:
             _collect(item, _field_shape(shape, key), child)
             if item is None or item == {} or not declared:
                 child.member = True
+            elif not child.member and not child.children:
+                del node.children[f"f:{key}"]  # an empty keyed list: no node of a set is without members
     else:
         node.member = True
 
@@ -96,7 +98,10 @@ def compare(old: Any, new: Any, shape: Shape) -> Comparison:
 
 
 def _compare(old: Any, new: Any, shape: Shape, path: tuple[str, ...], outcome: Comparison) -> None:
-    if old is new:
+    if old is new or (old is not MISSING and old == new and _alike(old, new)):
+        return
+    if old is MISSING:
+        _mark(new, shape, outcome.added.at(path))
         return
     pairs = None if _is_leaf(shape) else _pairs(old, new, shape)
     if pairs is None:
@@ -104,16 +109,32 @@ def _compare(old: Any, new: Any, shape: Shape, path: tuple[str, ...], outcome: C
         return
     for element, below, before, after in pairs:
         _compare(before, after, below, (*path, element), outcome)
-    if old is MISSING:
-        outcome.added.insert(path)
-    elif new is MISSING:
+    if new is MISSING:
         outcome.removed.insert(path)
 
 
+def _mark(value: Any, shape: Shape, node: FieldSet) -> None:
+    """Enter a value that was not there before, with everything below. Most of what a new object costs is this."""
+    node.member = True
+    if _is_leaf(shape):
+        return
+    if isinstance(shape, ListShape):
+        if isinstance(value, list):
+            for element, below, _, item in _list_pairs([], value, shape):
+                _mark(item, below, node.children.setdefault(element, FieldSet()))
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            child = node.children[f"f:{key}"] = FieldSet()
+            _mark(item, _field_shape(shape, key), child)
+
+
+def _alike(old: Any, new: Any) -> bool:
+    """Whether equal values are of one type: a number and a truth can be equal and differ."""
+    return type(old) is type(new)
+
+
 def _compare_leaf(old: Any, new: Any, path: tuple[str, ...], outcome: Comparison) -> None:
-    if old is MISSING:
-        outcome.added.insert(path)
-    elif new is MISSING:
+    if new is MISSING:
         outcome.removed.insert(path)
     elif old != new:
         outcome.modified.insert(path)

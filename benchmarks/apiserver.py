@@ -1,0 +1,423 @@
+"""The API server over TLS, as other processes meet it: requests a second, latencies, watch fan-out, memory, start.
+
+The server is ``cathedra apiserver`` on its SQLite store, in a process of its own; the load comes from another one, over
+64 connections that each send a request when the answer to the last is complete. Kubernetes' figures are those of
+kube-apiserver with etcd on a machine of this kind, measured with the same load.
+
+    python -m benchmarks apiserver
+    python benchmarks/apiserver.py [SECONDS]
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import itertools
+import json
+import os
+import signal
+import ssl
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+__all__ = ["rows"]
+
+Row = tuple[str, float, str, str | float | None, str | float | None]
+
+CONNECTIONS = 64
+SECONDS = 5.0
+WATCHERS = 100
+PODS = 10_000
+CLAIMS = 5_000
+LISTED = 500
+NAMESPACE = "bench"
+
+
+def rows(seconds: float = SECONDS) -> Iterator[Row]:
+    """The measurements, one by one."""
+    with tempfile.TemporaryDirectory() as folder:
+        server = Server(Path(folder))
+        try:
+            yield from _measured(server, seconds)
+        finally:
+            server.stop()
+
+
+def _measured(server: Server, seconds: float) -> Iterator[Row]:
+    yield "API server, cold start to ready", server.start(), "s", 2.9, 1.0
+    load = Load(server, seconds)
+    load.run("fill", what="namespace", count=1)
+    load.run("fill", what="pod", count=LISTED)
+    found = load.run("get")
+    yield "GET a pod", found["rate"], "req/s", 4395, 8000
+    yield from _latencies("GET a pod", found)
+    found = load.run("list")
+    yield f"LIST {LISTED} pods", found["rate"], "req/s", 70, 300
+    yield from _latencies(f"LIST {LISTED} pods", found)
+    found = load.run("patch")
+    yield "PATCH a config map (merge), durable", found["rate"], "req/s", 746, 2000
+    yield from _latencies("PATCH a config map", found)
+    found = load.run("post")
+    yield "POST a config map, durable", found["rate"], "req/s", 989, 2500
+    yield from _latencies("POST a config map", found)
+    found = load.run("watch")
+    yield f"events delivered to {WATCHERS} watchers", found["rate"], "events/s", 22667, 100_000
+    load.run("fill", what="pod", count=PODS - LISTED)
+    load.run("fill", what="claim", count=CLAIMS)
+    yield f"memory with {PODS:,} pods and {CLAIMS:,} claims", server.resident(), "MiB", 643, 300
+
+
+def _latencies(name: str, found: dict[str, float]) -> Iterator[Row]:
+    yield f"{name}, median", found["p50"], "ms", None, None
+    yield f"{name}, 99th percentile", found["p99"], "ms", None, None
+
+
+class Server:
+    """``cathedra apiserver`` in a process of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> float:
+        """Start it; seconds until it accepts requests."""
+        began = time.perf_counter()
+        command = [sys.executable, "-m", "cathedra.cli.main", "apiserver", f"--data-dir={self.folder}"]
+        log = (self.folder / "bench.log").open("wb")
+        self._process = subprocess.Popen(command, stdout=log, stderr=log, env=os.environ)
+        while not self._answers():
+            if self._process.poll() is not None:
+                raise RuntimeError((self.folder / "bench.log").read_text())
+            time.sleep(0.005)
+        return time.perf_counter() - began
+
+    def _answers(self) -> bool:
+        try:
+            return b" 200 " in asyncio.run(_once(self.target, _request("GET", "/readyz")))
+        except (OSError, KeyError, ValueError):
+            return False
+
+    @property
+    def target(self) -> Target:
+        """Where it is, and how to be let in.
+
+        Raises:
+            OSError: it has not come so far.
+        """
+        import yaml
+
+        config = yaml.safe_load((self.folder / "kubeconfig").read_text())
+        cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
+        host, port = cluster["server"].removeprefix("https://").split(":")
+        files = {}
+        for name, data in (
+            ("authority", cluster["certificate-authority-data"]),
+            ("certificate", user["client-certificate-data"]),
+            ("key", user["client-key-data"]),
+        ):
+            files[name] = str(self.folder / f"bench-{name}.pem")
+            Path(files[name]).write_bytes(base64.b64decode(data))
+        return Target(host, int(port), **files)
+
+    def resident(self) -> float:
+        """Its memory in MiB."""
+        assert self._process is not None
+        for line in Path(f"/proc/{self._process.pid}/status").read_text().splitlines():
+            if line.startswith("VmRSS"):
+                return int(line.split()[1]) / 1024
+        return float("nan")
+
+    def stop(self) -> None:
+        """End it."""
+        if self._process is not None:
+            self._process.send_signal(signal.SIGTERM)
+            self._process.wait(30)
+
+
+@dataclass(frozen=True)
+class Target:
+    """An address with the files that open it."""
+
+    host: str
+    port: int
+    authority: str
+    certificate: str
+    key: str
+
+    def context(self) -> ssl.SSLContext:
+        context = ssl.create_default_context(cafile=self.authority)
+        context.load_cert_chain(self.certificate, self.key)
+        return context
+
+
+class Load:
+    """Load from a process of its own."""
+
+    def __init__(self, server: Server, seconds: float) -> None:
+        self._server = server
+        self._seconds = seconds
+
+    def run(self, kind: str, **more: Any) -> dict[str, float]:
+        """Put one kind of load on the server and return what was measured."""
+        order = {"kind": kind, "seconds": self._seconds, "target": vars(self._server.target)} | more
+        done = subprocess.run(
+            [sys.executable, __file__, "--load", json.dumps(order)], stdout=subprocess.PIPE, check=True, timeout=600
+        )
+        found: dict[str, float] = json.loads(done.stdout)
+        return found
+
+
+# --- in the process of the load ---------------------------------------------------------------------------------
+
+
+def _request(method: str, path: str, body: bytes = b"", kind: str = "application/json") -> bytes:
+    head = f"{method} {path} HTTP/1.1\r\nHost: bench\r\nUser-Agent: bench/1\r\n"
+    if body:
+        head += f"Content-Type: {kind}\r\nContent-Length: {len(body)}\r\n"
+    return head.encode() + b"\r\n" + body
+
+
+class Connection(asyncio.Protocol):
+    """Sends one request after the other and notes how long each takes."""
+
+    def __init__(self, requests: Iterator[bytes], done: asyncio.Future[None]) -> None:
+        self._requests = requests
+        self._done = done
+        self._buffer = b""
+        self._began = 0.0
+        self.times: list[float] = []
+        self.failures = 0
+        self._transport: Any = None
+        self.last = b""
+
+    def connection_made(self, transport: Any) -> None:
+        self._transport = transport
+        self._next()
+
+    def data_received(self, data: bytes) -> None:
+        self._buffer += data
+        end = self._buffer.find(b"\r\n\r\n")
+        if end < 0:
+            return
+        mark = self._buffer.find(b"content-length: ", 0, end)
+        length = int(self._buffer[mark + 16 : self._buffer.find(b"\r", mark)])
+        if len(self._buffer) < end + 4 + length:
+            return
+        self.times.append(time.perf_counter() - self._began)
+        if self._buffer[9:10] != b"2":
+            self.failures += 1
+            self.last = self._buffer[:600]
+        self._buffer = b""
+        self._next()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        if not self._done.done():
+            self._done.set_result(None)
+
+    def _next(self) -> None:
+        request = next(self._requests, None)
+        if request is None:
+            self._transport.close()
+            return
+        self._began = time.perf_counter()
+        self._transport.write(request)
+
+
+async def _once(target: Target, request: bytes) -> bytes:
+    reader, writer = await asyncio.open_connection(
+        target.host, target.port, ssl=target.context(), server_hostname=target.host
+    )
+    writer.write(request)
+    answer = await reader.readuntil(b"\r\n\r\n")
+    writer.close()
+    return answer
+
+
+async def _load(target: Target, requests: Iterator[bytes], seconds: float | None) -> dict[str, float]:
+    loop = asyncio.get_running_loop()
+    context = target.context()
+    connections: list[Connection] = []
+    ends: list[asyncio.Future[None]] = []
+    stop = time.perf_counter() + seconds if seconds else None
+
+    def until() -> Iterator[bytes]:
+        while stop is None or time.perf_counter() < stop:
+            request = next(requests, None)
+            if request is None:
+                return
+            yield request
+
+    began = time.perf_counter()
+    for _ in range(CONNECTIONS):
+        end = loop.create_future()
+        ends.append(end)
+        _, made = await loop.create_connection(
+            lambda end=end: Connection(until(), end),  # type: ignore[misc]  # mypy knows no defaults of lambdas
+            target.host,
+            target.port,
+            ssl=context,
+            server_hostname=target.host,
+        )
+        connections.append(made)
+    await asyncio.wait(ends)
+    took = time.perf_counter() - began
+    times = sorted(itertools.chain.from_iterable(one.times for one in connections))
+    failures = sum(one.failures for one in connections)
+    if failures:
+        sys.stderr.write(f"{failures} requests failed: {next(c.last for c in connections if c.failures)!r}\n")
+    return {
+        "rate": (len(times) - failures) / took,
+        "p50": times[len(times) // 2] * 1000,
+        "p99": times[len(times) * 99 // 100] * 1000,
+    }
+
+
+async def _watch(target: Target, seconds: float) -> dict[str, float]:
+    """Many watchers and a few writers: events that arrive at watchers, a second."""
+    context = target.context()
+    received = 0
+    base = f"/api/v1/namespaces/{NAMESPACE}/configmaps"
+
+    async def watcher() -> None:
+        nonlocal received
+        reader, writer = await asyncio.open_connection(
+            target.host, target.port, ssl=context, server_hostname=target.host, limit=2**20
+        )
+        writer.write(_request("GET", f"{base}?watch=true&labelSelector=watched"))
+        await reader.readuntil(b"\r\n\r\n")
+        try:
+            while data := await reader.read(2**18):
+                received += data.count(b"}\n")
+        finally:
+            writer.close()
+
+    watchers = [asyncio.create_task(watcher()) for _ in range(WATCHERS)]
+    await asyncio.sleep(1.0)
+    writes = iter(_writes("watched"))
+    began, before = time.perf_counter(), received
+    await _load(target, writes, seconds)
+    rate = (received - before) / (time.perf_counter() - began)
+    for task in watchers:
+        task.cancel()
+    await asyncio.gather(*watchers, return_exceptions=True)
+    return {"rate": rate}
+
+
+def _writes(label: str) -> Iterator[bytes]:
+    stamp = os.getpid()
+    for number in itertools.count():
+        metadata = {"name": f"{label}-{stamp}-{number}", "labels": {label: "yes"}}
+        body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"key": "x" * 200}}
+        yield _request("POST", f"/api/v1/namespaces/{NAMESPACE}/configmaps", json.dumps(body).encode())
+
+
+def _patches() -> Iterator[bytes]:
+    path = f"/api/v1/namespaces/{NAMESPACE}/configmaps/patched-"
+    for number in itertools.count():
+        body = json.dumps({"data": {"key": str(number)}}).encode()
+        yield _request("PATCH", f"{path}{number % (CONNECTIONS * 2)}", body, "application/merge-patch+json")
+
+
+def _objects(what: str, count: int) -> Iterator[bytes]:
+    stamp = os.getpid()
+    for number in range(count):
+        name = f"{what}-{stamp}-{number}"
+        if what == "namespace":
+            yield _request("POST", "/api/v1/namespaces", json.dumps({"metadata": {"name": NAMESPACE}}).encode())
+        elif what == "pod":
+            path = f"/api/v1/namespaces/{NAMESPACE}/pods"
+            yield _request("POST", path, json.dumps(_pod(name)).encode())
+        else:
+            path = f"/apis/resource.k8s.io/v1/namespaces/{NAMESPACE}/resourceclaims"
+            yield _request("POST", path, json.dumps(_claim(name)).encode())
+
+
+def _pod(name: str) -> dict[str, Any]:
+    container = {
+        "name": "main",
+        "image": "registry.example.com/team/app:1.2.3",
+        "env": [{"name": f"VARIABLE_{n}", "value": f"value {n}"} for n in range(5)],
+        "resources": {"requests": {"cpu": "100m", "memory": "128Mi"}, "claims": [{"name": "gpu"}]},
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "labels": {"app": "bench", "tier": "test"}},
+        "spec": {
+            "containers": [container],
+            "resourceClaims": [{"name": "gpu", "resourceClaimName": name}],
+            "automountServiceAccountToken": False,
+        },
+    }
+
+
+def _claim(name: str) -> dict[str, Any]:
+    selector = {"cel": {"expression": 'device.driver == "gpu.example.com"'}}
+    exactly = {"deviceClassName": "gpu.example.com", "selectors": [selector], "count": 1}
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaim",
+        "metadata": {"name": name},
+        "spec": {"devices": {"requests": [{"name": "gpu", "exactly": exactly}]}},
+    }
+
+
+def _play(order: dict[str, Any]) -> dict[str, float]:
+    target = Target(**order["target"])
+    kind, seconds = order["kind"], order["seconds"]
+    if kind == "watch":
+        return _run(_watch(target, seconds))
+    if kind == "fill":
+        if order["what"] == "pod":
+            account = json.dumps({"metadata": {"name": "default"}}).encode()
+            path = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts"
+            _run(_once(target, _request("POST", path, account)))
+        return _run(_load(target, _objects(order["what"], order["count"]), None))
+    if kind == "patch":
+        made = (
+            _request(
+                "POST",
+                f"/api/v1/namespaces/{NAMESPACE}/configmaps",
+                json.dumps({"metadata": {"name": f"patched-{n}"}, "data": {"key": "", "more": "x" * 200}}).encode(),
+            )
+            for n in range(CONNECTIONS * 2)
+        )
+        _run(_load(target, made, None))
+        return _run(_load(target, _patches(), seconds))
+    if kind == "post":
+        return _run(_load(target, _writes("posted"), seconds))
+    if kind == "list":
+        path = f"/api/v1/namespaces/{NAMESPACE}/pods?limit={LISTED}"
+        return _run(_load(target, itertools.repeat(_request("GET", path)), seconds))
+    name = "pod-" + _first_pod(target)
+    path = f"/api/v1/namespaces/{NAMESPACE}/pods/{name}"
+    return _run(_load(target, itertools.repeat(_request("GET", path)), seconds))
+
+
+def _first_pod(target: Target) -> str:
+    import urllib.request
+
+    url = f"https://{target.host}:{target.port}/api/v1/namespaces/{NAMESPACE}/pods?limit=1"
+    with urllib.request.urlopen(url, context=target.context()) as answer:
+        name: str = json.load(answer)["items"][0]["metadata"]["name"]
+    return name.removeprefix("pod-")
+
+
+def _run(work: Any) -> Any:
+    import uvloop
+
+    return uvloop.run(work)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--load"]:
+        sys.stdout.write(json.dumps(_play(json.loads(sys.argv[2]))))
+    else:
+        for row in rows(float(sys.argv[1]) if len(sys.argv) > 1 else SECONDS):
+            print(f"{row[0]:<60} {row[1]:>12,.2f} {row[2]:<10} Kubernetes {row[3]}, goal {row[4]}", flush=True)
