@@ -20,7 +20,7 @@ from cathedra.apiserver.registry.entry import Entry
 from cathedra.apiserver.request import Call
 from cathedra.apiserver.verbs.read import Listing
 
-__all__ = ["formatted", "in_form_of", "render_list", "render_object", "render_plain", "warning_headers"]
+__all__ = ["formatted", "in_form_of", "items_of", "render_list", "render_object", "render_plain", "warning_headers"]
 
 
 def render_object(
@@ -41,8 +41,10 @@ def render_object(
     return formatted(encode(tables.partial(entry, call, form.version)), form, status, headers)
 
 
-def render_list(call: Call, listing: Listing, form: Form, *, include: str = "", now: float = 0.0) -> Response:
-    """A page of objects."""
+def render_list(
+    call: Call, listing: Listing, form: Form, *, include: str = "", now: float = 0.0, items: bytes = b""
+) -> Response:
+    """A page of objects. ``items`` are their JSON from `items_of`, where it is known already."""
     headers = warning_headers(call.warnings)
     metadata: dict[str, Any] = {"resourceVersion": str(listing.revision)}
     if listing.continue_:
@@ -54,13 +56,13 @@ def render_list(call: Call, listing: Listing, form: Form, *, include: str = "", 
         rows = [tables.row(call, entry, wanted, now, form.version) for entry in listing.entries]
         return formatted(tables.table(call, rows, metadata, version=form.version), form, 200, headers)
     if form.transform:
-        items = [tables.partial(entry, call, form.version) for entry in listing.entries]
+        partials = [tables.partial(entry, call, form.version) for entry in listing.entries]
         body = encode(
             {
                 "kind": "PartialObjectMetadataList",
                 "apiVersion": f"meta.k8s.io/{form.version}",
                 "metadata": metadata,
-                "items": items or None,
+                "items": partials or None,
             }
         )
         return formatted(body, form, 200, headers)
@@ -70,12 +72,23 @@ def render_list(call: Call, listing: Listing, form: Form, *, include: str = "", 
         return _protobuf(list_to_protobuf(call.gvk, from_dict(ListMeta, metadata), messages), 200, headers)
     kind = call.definition.kind
     head = f'{{"kind":"{kind}List","apiVersion":"{call.api_version}","metadata":'.encode() + encode(metadata)
+    if form.media_type == JSON_TYPE:
+        return Response(200, head, JSON, headers, tail=items or items_of(call, listing))
+    return formatted(head + items_of(call, listing), form, 200, headers)
+
+
+def items_of(call: Call, listing: Listing) -> bytes:
+    """The items of a list and what closes it."""
+    version = call.version
+    bodies = [entry.body(version) for entry in listing.entries]
     if is_custom(version.type):
         prefix = call.prefix
-        items_json = b",".join([prefix + entry.body(version)[1:] for entry in listing.entries])
-    else:
-        items_json = b",".join([entry.body(version) for entry in listing.entries])
-    return formatted(b"".join((head, b',"items":[', items_json, b"]}")), form, 200, headers)
+        bodies = [prefix + body[1:] for body in bodies]
+    if not bodies:
+        return b',"items":[]}'
+    bodies[0] = b',"items":[' + bodies[0]
+    bodies[-1] += b"]}"
+    return b",".join(bodies)
 
 
 def render_plain(value: Any, form: Form, *, status: int = 200, warnings: Sequence[str] = ()) -> Response:

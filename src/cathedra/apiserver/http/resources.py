@@ -14,7 +14,8 @@ from cathedra.apiserver.authorization.authorizer import Attributes, refusal
 from cathedra.apiserver.catalog import Catalog
 from cathedra.apiserver.http import render
 from cathedra.apiserver.http.bodies import decode_delete_options, decode_object, integer, load_values
-from cathedra.apiserver.http.negotiation import PROTOBUF_TYPE, Form, fit_for_object, negotiate
+from cathedra.apiserver.http.listcache import ListCache
+from cathedra.apiserver.http.negotiation import JSON_FORM, PROTOBUF_TYPE, Form, fit_for_object, negotiate
 from cathedra.apiserver.http.options import check_dry_run, list_options, write_query
 from cathedra.apiserver.http.path import Target
 from cathedra.apiserver.http.protobuf import not_marshalable
@@ -64,6 +65,7 @@ class ResourceHandler:
     def __init__(self, world: World, catalog: Catalog) -> None:
         self._world = world
         self._catalog = catalog
+        self._lists = ListCache()
 
     async def handle(self, request: Request, target: Target, send: Send, audit_id: bytes) -> Response | None:
         """The answer, or None if it went out as a stream already.
@@ -248,7 +250,17 @@ class ResourceHandler:
             errors = ErrorList()
             errors.forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list")
             raise invalid("meta.k8s.io", "ListOptions", "", errors)
+        plain = form == JSON_FORM and not (
+            options.resource_version or options.resource_version_match or options.continue_
+        )
+        table = self._world.table(call)
+        if plain and (items := self._lists.get(table, call, options)) is not None:
+            return render.render_list(call, read.Listing([], self._world.registry.revision), form, items=items)
         listing = read.list_objects(self._world, call, options)
+        if plain and not listing.continue_:
+            items = render.items_of(call, listing)
+            self._lists.keep(table, call, options, items)
+            return render.render_list(call, listing, form, items=items)
         return render.render_list(
             call, listing, form, include=request.parameter("includeObject"), now=self._world.clock.now()
         )

@@ -23,6 +23,8 @@ class Response:
     body: bytes
     content_type: bytes = JSON
     headers: Headers = ()
+    tail: bytes = b""
+    """The rest of the body, where joining it would mean to copy much."""
 
 
 def json_response(value: Any, status: int = 200, headers: Headers = ()) -> Response:
@@ -56,9 +58,13 @@ async def send_response(send: Send, response: Response, *, audit_id: bytes, head
                 (b"audit-id", audit_id),
                 (b"cache-control", b"no-cache, private"),
                 (b"content-type", response.content_type),
-                (b"content-length", str(len(response.body)).encode()),
+                (b"content-length", str(len(response.body) + len(response.tail)).encode()),
                 *response.headers,
             ],
         }
     )
+    if response.tail and not head:
+        await send({"type": "http.response.body", "body": response.body, "more_body": True})
+        await send({"type": "http.response.body", "body": response.tail})
+        return
     await send({"type": "http.response.body", "body": b"" if head else response.body})

@@ -50,6 +50,11 @@ class Table:
         """The oldest revision from which a watch can start."""
         return self._floor
 
+    @property
+    def latest(self) -> int:
+        """The revision of the last change."""
+        return self._history[-1].revision if self._history else self._floor
+
     def get(self, key: str) -> Entry | None:
         """The object of that key."""
         return self._entries.get(key)
