@@ -1,0 +1,145 @@
+"""When a node removes the slices of drivers that are gone (spec: node.md, section 5)."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+from cathedra.api.status import internal_error
+from cathedra.client.client import Client
+from cathedra.clock import run_virtual
+from cathedra.node.plugins.registry import PluginInstance, PluginRegistry
+from cathedra.node.plugins.wiping import SliceWiper
+from tests.unit.node.fakes import DRIVER, FakeDriver, NodeTransport
+
+
+class Bench:
+    def __init__(self) -> None:
+        self.server = NodeTransport()
+        self.registry = PluginRegistry()
+        self.node_known = asyncio.Event()
+
+    def wiped(self) -> list[str]:
+        return [selector for verb, _, selector in self.server.requests if verb == "deletecollection"]
+
+    def instance(self, endpoint: str, *, connected: bool = True) -> PluginInstance:
+        made = PluginInstance(DRIVER, endpoint, FakeDriver(), connected=connected)
+        self.registry.add(made)
+        return made
+
+
+@asynccontextmanager
+async def wiping() -> AsyncIterator[Bench]:
+    bench = Bench()
+    clock = bench.server.clock()
+    wiper = SliceWiper(
+        Client(bench.server, clock=clock),
+        "n1",
+        clock=clock,
+        random=random.Random(1),
+        wait_for_node=bench.node_known.wait,
+    )
+    wiper.follow(bench.registry)
+    task = asyncio.ensure_future(wiper.run())
+    await asyncio.sleep(0.01)
+    try:
+        yield bench
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+def play(body: Callable[[Bench], Awaitable[None]]) -> None:
+    async def main() -> None:
+        async with wiping() as bench:
+            await body(bench)
+
+    run_virtual(main())
+
+
+ALL = "spec.nodeName=n1"
+OF_DRIVER = f"spec.nodeName=n1,spec.driver={DRIVER}"
+
+
+def test_all_slices_go_at_the_start_once_the_node_is_known() -> None:
+    async def body(bench: Bench) -> None:
+        assert bench.wiped() == []
+        bench.node_known.set()
+        await asyncio.sleep(1)
+        assert bench.wiped() == [ALL]
+
+    play(body)
+
+
+def test_a_driver_that_stays_away_loses_its_slices_after_half_a_minute() -> None:
+    async def body(bench: Bench) -> None:
+        bench.node_known.set()
+        bench.instance("a")
+        await asyncio.sleep(100)
+        assert bench.wiped() == [ALL]
+        bench.registry.remove(DRIVER, "a")
+        await asyncio.sleep(29)
+        assert bench.wiped() == [ALL]
+        await asyncio.sleep(2)
+        assert bench.wiped() == [ALL, OF_DRIVER]
+
+    play(body)
+
+
+def test_a_driver_that_comes_back_in_time_keeps_its_slices() -> None:
+    async def body(bench: Bench) -> None:
+        bench.node_known.set()
+        instance = bench.instance("a")
+        bench.registry.set_connected(instance, False)
+        await asyncio.sleep(25)
+        bench.registry.set_connected(instance, True)
+        await asyncio.sleep(100)
+        assert bench.wiped() == [ALL]
+
+    play(body)
+
+
+def test_a_driver_that_is_registered_and_never_connects_counts_as_away() -> None:
+    async def body(bench: Bench) -> None:
+        bench.node_known.set()
+        bench.instance("a", connected=False)
+        await asyncio.sleep(31)
+        assert bench.wiped() == [ALL, OF_DRIVER]
+
+    play(body)
+
+
+def test_one_instance_of_two_is_enough() -> None:
+    async def body(bench: Bench) -> None:
+        bench.node_known.set()
+        bench.instance("old")
+        bench.instance("new")
+        bench.registry.remove(DRIVER, "old")
+        await asyncio.sleep(100)
+        assert bench.wiped() == [ALL]
+
+    play(body)
+
+
+def test_what_fails_is_tried_again() -> None:
+    async def body(bench: Bench) -> None:
+        calls = 0
+        delete = bench.server.delete_collection
+
+        async def fail(*arguments: object) -> None:
+            nonlocal calls
+            calls += 1
+            if calls < 4:
+                raise internal_error("not now")
+            await delete(*arguments)
+
+        bench.server.delete_collection = fail  # type: ignore[method-assign,assignment]  # three failures, then not
+        bench.node_known.set()
+        await asyncio.sleep(6)
+        assert calls < 4
+        await asyncio.sleep(4)
+        assert bench.wiped() == [ALL]
+
+    play(body)
