@@ -1,0 +1,137 @@
+"""The pieces of the process that holds containers: streams, children, and that it needs nothing but Python."""
+
+from __future__ import annotations
+
+import os
+import selectors
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import cathedra
+from cathedra.node.keeper.children import Children, Streams, start_process
+from cathedra.node.keeper.logfile import LogFile
+from cathedra.node.keeper.streams import ContainerStreams
+
+
+class Bench:
+    """A container's streams, and the loop that the keeper would run."""
+
+    def __init__(self, log: Path) -> None:
+        self.selector = selectors.DefaultSelector()
+        self.streams = ContainerStreams(self.selector, LogFile(str(log)))
+        self.heard: dict[str, bytes] = {}
+        self.ended = False
+        self.streams.listen("me", self.hear)
+
+    def hear(self, stream: str, data: bytes) -> None:
+        self.heard[stream] = self.heard.get(stream, b"") + data
+        self.ended = self.ended or not data
+
+    def until(self, condition: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + 10
+        while not condition():
+            assert time.monotonic() < deadline
+            for key, _ in self.selector.select(timeout=0.05):
+                key.data(key.fileobj)
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    found = Bench(tmp_path / "0.log")
+    # `listen` says at once that nothing can come where no stream is open yet.
+    found.ended, found.heard = False, {}
+    return found
+
+
+def run(bench: Bench, ends: Streams, *argv: str) -> int:
+    pid, complaint = start_process(argv, dict(os.environ), "/", ends)
+    ends.close()
+    assert complaint == ""
+    return pid
+
+
+def test_input_of_any_length_arrives_and_its_end_too(bench: Bench, tmp_path: Path) -> None:
+    pid = run(bench, bench.streams.open_pipes(stdin=True), "sh", "-c", "sleep 0.1; cat; echo end >&2")
+    written: list[int] = []
+    data = bytes(range(1, 10)) * 50_000
+    bench.streams.write(data, lambda: written.append(1))
+    bench.streams.close_input()
+    assert written == [], "the pipe is full, so whoever writes has to wait"
+    bench.until(lambda: bench.ended)
+    assert written == [1]
+    assert bench.heard["stdout"] == data
+    assert bench.heard["stderr"] == b"end\n"
+    os.waitpid(pid, 0)
+    assert " stderr F end" in (tmp_path / "0.log").read_text()
+
+
+def test_input_that_nobody_reads_is_dropped_and_troubles_nobody(bench: Bench) -> None:
+    pid = run(bench, bench.streams.open_pipes(stdin=True), "sh", "-c", "exec <&-; sleep 0.2; echo still here")
+    time.sleep(0.1)
+    written: list[int] = []
+    bench.streams.write(b"x" * 500_000, lambda: written.append(1))
+    bench.until(lambda: bench.ended)
+    assert written == [1]
+    assert bench.heard["stdout"] == b"still here\n"
+    os.waitpid(pid, 0)
+
+
+def test_a_terminal_has_a_size_and_carries_everything_on_one_stream(bench: Bench) -> None:
+    ends = bench.streams.open_terminal()
+    bench.streams.resize(91, 27)
+    pid = run(bench, ends, "sh", "-c", "stty -echo; stty size; read x; echo got $x >&2")
+    bench.until(lambda: b"27 91" in bench.heard.get("stdout", b""))
+    bench.streams.write(b"word\n", lambda: None)
+    bench.until(lambda: bench.ended)
+    assert b"got word\r\n" in bench.heard["stdout"]
+    os.waitpid(pid, 0)
+
+
+def test_who_listens_too_late_is_told_that_nothing_will_come(bench: Bench) -> None:
+    pid = run(bench, bench.streams.open_pipes(stdin=False), "true")
+    bench.until(lambda: bench.ended)
+    heard: list[tuple[str, bytes]] = []
+    bench.streams.listen("late", lambda stream, data: heard.append((stream, data)))
+    assert heard == [("", b"")]
+    bench.streams.close()
+    os.waitpid(pid, 0)
+
+
+def test_a_command_that_cannot_be_executed_says_why() -> None:
+    for command, why in (
+        ("no-such-command", "executable file not found in $PATH"),
+        ("/etc/passwd", "Permission denied"),
+    ):
+        pid, complaint = start_process([command], dict(os.environ), "/", Streams())
+        assert complaint == f'exec: "{command}": {why}'
+        os.waitpid(pid, 0)
+
+
+def test_whoever_waits_for_a_child_hears_of_its_end_even_if_it_came_first() -> None:
+    children = Children()
+    ended: list[int] = []
+    children.run(["sh", "-c", "exit 3"], ended.append)
+    pid, _ = start_process(["sh", "-c", "exit 4"], dict(os.environ), "/", Streams())
+    deadline = time.monotonic() + 10
+    early = None
+    while early is None:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+        children.reap()
+        early = children.claim(pid, ended.append)
+    assert (ended, early) == ([3], 4)
+
+
+def test_the_keeper_stands_on_the_standard_library_alone() -> None:
+    program = (
+        f"import sys; sys.path.append({str(Path(cathedra.__file__).parents[1])!r}); "
+        "import cathedra.node.keeper.main; "
+        "print([n for n in sys.modules if n.startswith('cathedra.') and not n.startswith('cathedra.node')])"
+    )
+    done = subprocess.run([sys.executable, "-I", "-S", "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,124 @@
+"""What containers wrote, written by the keeper and read for people (spec: node.md, section 17.10)."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cathedra.node.containers.logfiles import LogOptions, read_log
+from cathedra.node.keeper import logfile
+from cathedra.node.keeper.logfile import LogFile
+
+LINES = (
+    b"2026-01-01T00:00:01.5Z stdout F one\n"
+    b"2026-01-01T00:00:02Z stderr F two\n"
+    b"2026-01-01T00:00:03Z stdout P thr\n"
+    b"2026-01-01T00:00:03Z stdout F ee\n"
+    b"2026-01-01T00:00:04Z stdout F four\n"
+)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    while not condition():  # noqa: ASYNC110 - files do not set events
+        await asyncio.sleep(0.01)
+
+
+async def read(path: Path, **options: object) -> str:
+    pieces = [piece async for piece in read_log(path, LogOptions(**options), ended=lambda: True)]  # type: ignore[arg-type]
+    return b"".join(pieces).decode()
+
+
+@pytest.mark.parametrize(
+    ("options", "shown"),
+    [
+        ({}, "one\ntwo\nthree\nfour\n"),
+        ({"tail_lines": 2}, "three\nfour\n"),
+        ({"tail_lines": 0}, ""),
+        ({"tail_lines": 99}, "one\ntwo\nthree\nfour\n"),
+        ({"since": 1767225603.0}, "three\nfour\n"),
+        ({"stream": "Stderr"}, "two\n"),
+        ({"stream": "Stdout", "limit_bytes": 6}, "one\nth"),
+        ({"timestamps": True, "tail_lines": 2}, "2026-01-01T00:00:03Z three\n2026-01-01T00:00:04Z four\n"),
+    ],
+)
+async def test_only_what_is_asked_for_is_shown(tmp_path: Path, options: dict[str, object], shown: str) -> None:
+    path = tmp_path / "0.log"
+    path.write_bytes(LINES)
+    assert await read(path, **options) == shown
+
+
+async def test_a_log_that_is_not_there_is_empty(tmp_path: Path) -> None:
+    assert await read(tmp_path / "0.log") == ""
+
+
+async def test_a_log_is_followed_over_its_rotation_to_the_end(tmp_path: Path) -> None:
+    path = tmp_path / "0.log"
+    path.write_bytes(LINES)
+    over = False
+    shown: list[bytes] = []
+
+    async def follow() -> None:
+        async for piece in read_log(path, LogOptions(follow=True, tail_lines=1), ended=lambda: over):
+            shown.append(piece)
+
+    following = asyncio.ensure_future(follow())
+    async with asyncio.timeout(10):
+        await until(lambda: bool(shown))
+        path.rename(tmp_path / "old")
+        path.write_bytes(b"2026-01-01T00:00:05Z stdout F five\n")
+        await until(lambda: len(shown) == 2)
+        over = True
+        await following
+    assert b"".join(shown) == b"four\nfive\n"
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.binary(min_size=1, max_size=300).filter(lambda data: b"\r" not in data), max_size=20))
+def test_what_is_written_in_any_pieces_is_read_as_it_was(
+    tmp_path_factory: pytest.TempPathFactory, pieces: list[bytes]
+) -> None:
+    path = tmp_path_factory.mktemp("log") / "0.log"
+    log = LogFile(str(path))
+    for piece in pieces:
+        log.write("stdout", piece)
+    log.finish("stdout")
+    log.close()
+
+    async def body() -> bytes:
+        return b"".join([piece async for piece in read_log(path, LogOptions(), ended=lambda: True)])
+
+    assert asyncio.run(body()) == b"".join(pieces)
+
+
+def test_every_line_says_when_it_was_written_on_which_stream_and_whether_it_is_whole(tmp_path: Path) -> None:
+    path = tmp_path / "c" / "0.log"
+    log = LogFile(str(path))
+    log.write("stdout", b"a\nb")
+    log.write("stderr", b"x" * 20_000 + b"\n")
+    log.finish("stdout")
+    log.close()
+    found = [line.split(" ", 3) for line in path.read_text().splitlines()]
+    assert [(stream, tag, len(text)) for _, stream, tag, text in found] == [
+        ("stdout", "F", 1),
+        ("stderr", "P", 16384),
+        ("stderr", "F", 3616),
+        ("stdout", "P", 1),
+    ]
+    assert all(re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}Z", line[0]) for line in found)
+
+
+def test_a_log_that_grows_too_long_is_put_aside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logfile, "_ROTATE_BYTES", 100)
+    path = tmp_path / "0.log"
+    log = LogFile(str(path))
+    for _ in range(3):
+        log.write("stdout", b"x" * 50 + b"\n")
+    log.close()
+    assert len(list(tmp_path.glob("0.log.*"))) == 1
+    assert path.stat().st_size < 100
