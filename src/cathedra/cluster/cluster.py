@@ -33,7 +33,7 @@ from cathedra.cluster.permissions import (
 )
 from cathedra.cluster.serving import node_token, open_server, write_kubeconfig
 from cathedra.cluster.signals import stop_event
-from cathedra.cluster.sockets import short_root
+from cathedra.cluster.sockets import forget_short_root, short_root
 from cathedra.controllers.controller_manager import ControllerManager
 from cathedra.node.config import NodeConfig
 from cathedra.scheduler.scheduler import Scheduler
@@ -115,6 +115,7 @@ class Cluster:
                         task.cancel()
         finally:
             await self._server.close()
+            forget_short_root(self.config.data_dir)
 
     async def wait_ready(self) -> None:
         """Wait until every node is Ready and its driver's slices are published."""

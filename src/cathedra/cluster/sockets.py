@@ -15,7 +15,7 @@ from typing import Final
 
 from cathedra.cluster.config import ConfigError
 
-__all__ = ["short_root"]
+__all__ = ["forget_short_root", "short_root"]
 
 LONGEST_ROOT: Final = 40
 """Bytes of a root below which every socket of a node fits, also for drivers with long names."""
@@ -29,9 +29,7 @@ def short_root(data_dir: Path, environment: Mapping[str, str] | None = None) -> 
     """
     if len(str(data_dir).encode()) <= LONGEST_ROOT:
         return data_dir
-    environment = os.environ if environment is None else environment
-    folder = Path(environment.get("XDG_RUNTIME_DIR") or tempfile.gettempdir())
-    link = folder / f"cathedra-{hashlib.sha256(str(data_dir).encode()).hexdigest()[:12]}"
+    link = _link(data_dir, environment)
     try:
         link.symlink_to(data_dir, target_is_directory=True)
     except FileExistsError as error:
@@ -40,3 +38,16 @@ def short_root(data_dir: Path, environment: Mapping[str, str] | None = None) -> 
                 f"{link} is in the way of a short name for {data_dir}; choose another --data-dir"
             ) from error
     return link
+
+
+def forget_short_root(data_dir: Path, environment: Mapping[str, str] | None = None) -> None:
+    """Remove the link that `short_root` made, if it made one; nothing may be using it any more."""
+    link = _link(data_dir, environment)
+    if link.is_symlink() and link.readlink() == data_dir:
+        link.unlink()
+
+
+def _link(data_dir: Path, environment: Mapping[str, str] | None) -> Path:
+    environment = os.environ if environment is None else environment
+    folder = Path(environment.get("XDG_RUNTIME_DIR") or tempfile.gettempdir())
+    return folder / f"cathedra-{hashlib.sha256(str(data_dir).encode()).hexdigest()[:12]}"
