@@ -48,8 +48,9 @@ _RBAC: Final = "rbac.authorization.k8s.io"
 _DRA: Final = "resource.k8s.io"
 _NODE_NAME: Final = "authentication.kubernetes.io/node-name"
 _WRONG_NODE: Final = (
-    "'this user running on node ' + variables.userNodeName + ' may not modify ' + (variables.objectNodeName == '' ? "
-    "'cluster resourceslices' : 'resourceslices on node ' + variables.objectNodeName)"
+    """"this user running on node '" + variables.userNodeName + "' may not modify " + """
+    """(variables.objectNodeName == '' ? 'cluster resourceslices' : """
+    """"resourceslices on node '" + variables.objectNodeName + "'")"""
 )
 
 

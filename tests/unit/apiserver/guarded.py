@@ -78,12 +78,18 @@ class Guarded:
             await self.admin.resource(resources.CLUSTERROLEBINDINGS).create(whole)
 
 
-def guarded(body: Callable[[Guarded], Awaitable[Any]], *, gates: Mapping[str, bool] | None = None) -> Any:
-    """Run ``body`` with a server of its own."""
+def guarded(
+    body: Callable[[Guarded], Awaitable[Any]], *, gates: Mapping[str, bool] | None = None, serve: tuple[str, ...] = ()
+) -> Any:
+    """Run ``body`` with a server of its own; ``serve`` are versions served besides the usual."""
 
     async def main() -> Any:
         clock = LoopClock(asyncio.get_running_loop())
-        config = ServerConfig(gates=FeatureGates.for_release("1.37", gates or {}), authorization=True)
+        config = ServerConfig(
+            gates=FeatureGates.for_release("1.37", gates or {}),
+            authorization=True,
+            runtime_config=dict.fromkeys(serve, True),
+        )
         server = await APIServer.open(config, clock=clock, random=random.Random(1))
         try:
             return await body(Guarded(server, clock))

@@ -19,13 +19,15 @@ from cathedra.api.core.admissionregistration_v1 import (
 )
 from cathedra.api.core.meta_v1 import StatusCause, StatusDetails
 from cathedra.api.definition import ResourceDefinition, VersionDefinition
+from cathedra.api.field import ErrorList
 from cathedra.api.scheme import GroupResource
 from cathedra.api.selectors import from_label_selector
-from cathedra.api.status import StatusError, failure, forbidden
+from cathedra.api.status import StatusError, failure, forbidden, invalid
 from cathedra.api.struct import replace, to_dict
 from cathedra.apiserver.admission.attributes import RequestView
 from cathedra.apiserver.admission.matching import Matcher
 from cathedra.apiserver.admission.plugin import AdmissionRequest
+from cathedra.apiserver.admission.policyrules import binding_errors, policy_errors
 from cathedra.apiserver.authorization.authorizer import Authorizer
 from cathedra.apiserver.registry.registry import Registry
 from cathedra.apiserver.registry.selection import Selection
@@ -102,10 +104,12 @@ class PolicyCheck:
         """Ask the policies.
 
         Raises:
-            StatusError: the first denial, with the code that its reason stands for.
+            StatusError: the first denial, with the code that its reason stands for; 422, a policy or binding that is
+                written breaks the rules.
         """
         if request.definition.group == _GROUP:
-            return  # nobody can lock himself out
+            _check_rules(request)
+            return  # no policy about policies: nobody can lock himself out
         view = RequestView(request)
         denials: list[_Denial] = []
         for policy in self._known():
@@ -254,6 +258,19 @@ class PolicyCheck:
         names: Mapping[str, Any] = {policy.metadata.name: policy for policy in self._objects(POLICIES)}
         for gone in self._compiled.keys() - names.keys():
             del self._compiled[gone]
+
+
+def _check_rules(request: AdmissionRequest) -> None:
+    if request.operation not in {"CREATE", "UPDATE"} or request.subresource:
+        return
+    obj, definition = request.object, request.definition
+    errors: ErrorList = ErrorList()
+    if definition.group_resource == POLICIES:
+        errors = policy_errors(obj)
+    elif definition.group_resource == BINDINGS:
+        errors = binding_errors(obj)
+    if errors:
+        raise invalid(definition.group, definition.kind, obj.metadata.name, errors)
 
 
 def _refusal(request: AdmissionRequest, denial: _Denial) -> StatusError:

@@ -1,0 +1,119 @@
+"""What is wrong with a ValidatingAdmissionPolicy or its binding when it is written (spec: apimachinery.md, 16.6)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any, Final
+
+from cathedra.api.core.admissionregistration_v1 import (
+    ValidatingAdmissionPolicy,
+    ValidatingAdmissionPolicyBinding,
+)
+from cathedra.api.field import ErrorList, ErrorType, FieldError
+from cathedra.api.struct import to_dict
+
+__all__ = ["binding_errors", "policy_errors"]
+
+_ACTIONS: Final = ("Audit", "Deny", "Warn")
+_POLICIES: Final = ("Fail", "Ignore")
+_MOST_CONDITIONS: Final = 64
+_BOTH: Final = (
+    "must not contain both Deny and Warn (repeating the same validation failure information in the API response and "
+    "headers serves no purpose)"
+)
+_TYPES: Final = {"FieldValueInvalid": ErrorType.INVALID, "InternalError": ErrorType.INTERNAL}
+
+
+def policy_errors(policy: ValidatingAdmissionPolicy) -> ErrorList:
+    """Everything that is wrong with a policy, what the compiler says of its expressions last."""
+    errors, spec = ErrorList(), policy.spec
+    if spec.failure_policy not in {None, *_POLICIES}:
+        errors.not_supported("spec.failurePolicy", spec.failure_policy, list(_POLICIES))
+    if spec.param_kind is not None:
+        for name, value in (("apiVersion", spec.param_kind.api_version), ("kind", spec.param_kind.kind)):
+            if not value:
+                errors.required(f"spec.paramKind.{name}")
+    if spec.match_constraints is None:
+        errors.required("spec.matchConstraints")
+    elif not spec.match_constraints.resource_rules:
+        errors.required("spec.matchConstraints.resourceRules")
+    if len(spec.match_conditions) > _MOST_CONDITIONS:
+        errors.too_many("spec.matchConditions", len(spec.match_conditions), _MOST_CONDITIONS)
+    _names(errors, "spec.matchConditions", [one.name for one in spec.match_conditions])
+    _names(errors, "spec.variables", [one.name for one in spec.variables])
+    if not spec.validations and not spec.audit_annotations:
+        for name in ("validations", "auditAnnotations"):
+            errors.required(f"spec.{name}", "validations or auditAnnotations must contain at least one item")
+    for position, validation in enumerate(spec.validations):
+        if not validation.expression.strip():
+            errors.required(f"spec.validations[{position}].expression", "expression is not specified")
+    if not errors:
+        _expressions(errors, to_dict(spec))
+    return errors
+
+
+def binding_errors(binding: ValidatingAdmissionPolicyBinding) -> ErrorList:
+    """Everything that is wrong with a binding."""
+    errors, spec = ErrorList(), binding.spec
+    if not spec.policy_name:
+        errors.required("spec.policyName")
+    if spec.param_ref is not None:
+        _param_ref(errors, spec.param_ref)
+    actions = spec.validation_actions
+    if not actions:
+        errors.required("spec.validationActions", "at least one validation action is required")
+    seen: set[str] = set()
+    for position, action in enumerate(actions):
+        if action not in _ACTIONS:
+            errors.not_supported(f"spec.validationActions[{position}]", action, list(_ACTIONS))
+        elif action in seen:
+            errors.duplicate(f"spec.validationActions[{position}]", action)
+        seen.add(action)
+    if {"Deny", "Warn"} <= seen:
+        errors.invalid("spec.validationActions", list(actions), _BOTH)
+    return errors
+
+
+def _param_ref(errors: ErrorList, ref: Any) -> None:
+    if ref.name and ref.selector is not None:
+        for name in ("name", "selector"):
+            errors.forbidden(f"spec.paramRef.{name}", "name and selector are mutually exclusive")
+    if not ref.name and ref.selector is None:
+        errors.required("spec.paramRef", "one of name or selector must be specified")
+    action = ref.parameter_not_found_action
+    if not action:
+        errors.required("spec.paramRef.parameterNotFoundAction")
+    elif action not in {"Allow", "Deny"}:
+        errors.not_supported("spec.paramRef.parameterNotFoundAction", action, ["Deny", "Allow"])
+
+
+def _names(errors: ErrorList, path: str, names: list[str]) -> None:
+    counted: Counter[str] = Counter()
+    for position, name in enumerate(names):
+        if not name:
+            errors.required(f"{path}[{position}].name")
+        elif counted[name]:
+            errors.duplicate(f"{path}[{position}].name", name)
+        counted[name] += 1
+
+
+def _expressions(errors: ErrorList, spec: dict[str, Any]) -> None:
+    from cathedra.cel.admission import compile_policy
+
+    for found in compile_policy(spec).errors:
+        if found.reason == "FieldValueNotSupported":
+            errors.not_supported(found.field, _at(spec, found.field), ["Forbidden", "Invalid", "RequestEntityTooLarge"])
+            continue
+        kind = _TYPES.get(found.reason, ErrorType.INVALID)
+        errors.append(FieldError(kind, found.field, _at(spec, found.field), found.text))
+
+
+def _at(spec: dict[str, Any], path: str) -> Any:
+    """The value at a path like ``spec.validations[0].expression``."""
+    value: Any = spec
+    for part in path.removeprefix("spec.").split("."):
+        name, _, rest = part.partition("[")
+        value = value.get(name)
+        if rest:
+            value = value[int(rest.rstrip("]"))]
+    return value
