@@ -5,8 +5,6 @@ from __future__ import annotations
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.unit.api.protobuf.objects import objects
-from tests.unit.api.protobuf.recorded import RECORDED
 
 from cathedra.api.core import apiextensions_v1, batch_v1, core_v1, meta_v1, rbac_v1
 from cathedra.api.core.index import KINDS
@@ -14,6 +12,8 @@ from cathedra.api.protobuf import ProtobufError, decode_message, encode_message,
 from cathedra.api.resource import Device, NodeAllocatableResource, ResourceClaim, ResourceSlice
 from cathedra.api.scheme import GroupVersionKind, type_of
 from cathedra.api.struct import Quantity, RawJSON, Time
+from tests.unit.api.protobuf.objects import objects
+from tests.unit.api.protobuf.recorded import RECORDED
 
 ALL_KINDS = [type_of(GroupVersionKind.parse(version, kind)) for version, kinds in KINDS.items() for kind in kinds]
 OPTIONS = [meta_v1.DeleteOptions, meta_v1.CreateOptions, meta_v1.UpdateOptions, meta_v1.PatchOptions, meta_v1.Status]

@@ -1,0 +1,108 @@
+"""Bodies become objects; what is wrong with them is told in Kubernetes' words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from cathedra.api import resource
+from cathedra.api.core import core_v1
+from cathedra.api.decoding import Decoded, DecodeError, decode_json
+from cathedra.api.decoding.bodies import yaml_to_json
+from cathedra.api.decoding.envelope import read_envelope
+from cathedra.api.scheme import GroupVersionKind, kind_of
+from cathedra.api.struct import EMPTY_LIST, to_dict
+
+CLAIM = GroupVersionKind("resource.k8s.io", "v1", "ResourceClaim")
+
+
+def read(values: Any, release: str = "1.37") -> Decoded[resource.ResourceClaim]:
+    body = values if isinstance(values, bytes) else msgspec.json.encode(values)
+    return decode_json(resource.ResourceClaim, CLAIM, body, release)
+
+
+def spec(**devices: Any) -> dict[str, Any]:
+    return {"metadata": {"name": "c"}, "spec": {"devices": devices}}
+
+
+def test_a_right_body_has_no_problems() -> None:
+    decoded = read(spec(requests=[{"name": "r", "exactly": {"deviceClassName": "c"}}]))
+    assert decoded.problems == ()
+    assert to_dict(decoded.object)["spec"]["devices"]["requests"][0]["name"] == "r"
+
+
+def test_unknown_and_repeated_fields_are_named_in_order_and_once() -> None:
+    body = b'{"metadata":{"name":"x"},"foo":1,"foo":2,"spec":{"devices":{"requests":[{"name":"r","name":"s"}]}}}'
+    assert read(body).problems == ('unknown field "foo"', 'duplicate field "spec.devices.requests[0].name"')
+
+
+def test_names_of_unknown_fields_are_quoted() -> None:
+    assert read(b'{"a\\nb":1}').problems == ('unknown field "a\\nb"',)
+
+
+def test_a_field_of_a_newer_release_is_unknown_to_an_older_one() -> None:
+    body = spec(requests=[{"name": "r", "exactly": {"derivedAttributes": [{"name": "a/b", "expression": "1"}]}}])
+    assert read(body).problems == ()
+    assert read(body, "1.36").problems == ('unknown field "spec.devices.requests[0].exactly.derivedAttributes"',)
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        (spec(requests="x"), "ResourceClaim.spec.devices.requests of type []v1.DeviceRequest"),
+        (spec(requests=[{"name": 1}]), "DeviceRequest.spec.devices.requests.name of type string"),
+        (
+            spec(config=[{"opaque": []}]),
+            "DeviceClaimConfiguration.spec.devices.config.DeviceConfiguration.opaque of type "
+            "v1.OpaqueDeviceConfiguration",
+        ),
+    ],
+)
+def test_wrong_types_are_told_with_the_path_and_the_type(body: Any, text: str) -> None:
+    with pytest.raises(DecodeError) as caught:
+        read(body)
+    assert text.rpartition(" of type ")[2] in str(caught.value)
+    assert text.partition(" of type ")[0].rpartition(".")[2] in str(caught.value)
+
+
+def test_half_a_character_becomes_the_replacement_character() -> None:
+    body = rb'{"metadata":{"annotations":{"a":"\ud800","b":"\ud83d\ude00","c":"\\ud800"}}}'
+    found = read(body).object.metadata.annotations
+    assert found == {"a": "\ufffd", "b": "😀", "c": "\\ud800"}
+
+
+def test_a_null_kind_counts_as_none() -> None:
+    envelope = read_envelope(b'{"apiVersion":null,"kind":null}', "ResourceClaim")
+    assert (envelope.api_version, envelope.kind) == ("", "")
+    with pytest.raises(DecodeError, match=r"cannot unmarshal number into Go struct field \.kind of type string"):
+        read_envelope(b'{"kind":1}', "ResourceClaim")
+
+
+def test_opaque_parameters_keep_their_bytes() -> None:
+    body = b'{"spec":{"devices":{"config":[{"opaque":{"driver":"d","parameters":{ "a" : 1.0 }}}]}}}'
+    parameters = read(body).object.spec.devices.config[0].opaque
+    assert parameters is not None
+    assert parameters.parameters is not None
+    assert parameters.parameters.data == b'{ "a" : 1.0 }'
+
+
+def test_an_empty_list_is_told_from_none_where_kubernetes_does() -> None:
+    gvk = kind_of(resource.ResourceSlice)
+    body = b'{"spec":{"devices":[{"name":"d","bindingConditions":[],"bindingFailureConditions":["a"]}]}}'
+    device = decode_json(resource.ResourceSlice, gvk, body).object.spec.devices[0]
+    assert device.binding_conditions is EMPTY_LIST
+    both = b'{"spec":{"devices":[{"name":"d","bindingConditions":[],"bindingFailureConditions":[]}]}}'
+    device = decode_json(resource.ResourceSlice, gvk, both).object.spec.devices[0]
+    assert device.binding_conditions is not EMPTY_LIST
+    pod = b'{"spec":{"containers":[],"resources":{"claims":[]}}}'
+    resources = decode_json(core_v1.Pod, kind_of(core_v1.Pod), pod).object.spec.resources
+    assert resources is not None
+    assert resources.claims is EMPTY_LIST
+
+
+def test_yaml_is_read_with_dates_as_texts() -> None:
+    assert yaml_to_json(b"a: 2024-01-01\nb: [1, x]\n") == b'{"a":"2024-01-01","b":[1,"x"]}'
+    with pytest.raises(DecodeError, match="yaml: line"):
+        yaml_to_json(b"a: [1")

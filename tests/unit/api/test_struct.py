@@ -1,0 +1,44 @@
+"""The wire form of objects: what is left out, what is always there, what keeps its bytes."""
+
+from __future__ import annotations
+
+import pytest
+
+from cathedra.api import resource
+from cathedra.api.core import core_v1, meta_v1
+from cathedra.api.struct import RawJSON, Time, decode, encode, from_dict, replace, to_dict
+
+
+def test_empty_fields_are_left_out_but_for_those_that_are_always_written() -> None:
+    assert to_dict(core_v1.Container(name="c")) == {"name": "c", "resources": {}}
+    assert to_dict(resource.ResourceClaim()) == {"metadata": {}, "spec": {"devices": {"requests": None}}, "status": {}}
+
+
+def test_an_object_reads_as_it_was_written() -> None:
+    body = b'{"metadata":{"name":"x"},"spec":{"devices":{"requests":[{"name":"r"}]}},"status":{}}'
+    assert encode(decode(resource.ResourceClaim, body)) == body
+
+
+def test_opaque_json_keeps_its_spelling_without_the_blanks() -> None:
+    raw = RawJSON(b'{ "a" : 1.0 , "b" : "x y" }')
+    assert raw.compact() == b'{"a":1.0,"b":"x y"}'
+    assert raw != RawJSON(b'{"a":1.0,"b":"x y"}')
+    assert raw.load() == {"a": 1.0, "b": "x y"}
+
+
+def test_a_time_without_meaning_is_null() -> None:
+    taint = resource.DeviceTaint(key="k", effect="None", time_added=Time.parse("0001-01-01T00:00:00Z"))
+    assert to_dict(taint)["timeAdded"] is None
+
+
+def test_fields_come_in_the_order_of_kubernetes() -> None:
+    names = list(to_dict(from_dict(core_v1.PodSpec, {"containers": [], "initContainers": [{"name": "i"}]})))
+    assert names == ["initContainers", "containers"]
+
+
+def test_a_change_makes_another_object() -> None:
+    pod = core_v1.Pod(metadata=meta_v1.ObjectMeta(name="a"))
+    other = replace(pod, metadata=replace(pod.metadata, name="b"))
+    assert (pod.metadata.name, other.metadata.name) == ("a", "b")
+    with pytest.raises(AttributeError):
+        pod.kind = "x"  # type: ignore[misc]

@@ -1,0 +1,39 @@
+"""Times: instants of a second or a microsecond, as RFC 3339 texts."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cathedra.api.timestamp import MicroTime, Time, TimeError
+
+
+def test_a_time_is_read_in_any_zone_and_shown_in_utc() -> None:
+    assert str(Time.parse("2024-01-01T01:00:00+01:00")) == "2024-01-01T00:00:00Z"
+    assert str(Time.parse("2024-01-01T00:00:00.999Z")) == "2024-01-01T00:00:00Z"
+    assert str(MicroTime.parse("2024-01-01T00:00:00.5Z")) == "2024-01-01T00:00:00.500000Z"
+
+
+@settings(max_examples=50)
+@given(st.integers(min_value=-(10**9), max_value=4 * 10**9))
+def test_a_shown_time_reads_as_itself(seconds: int) -> None:
+    moment = Time(seconds)
+    assert Time.parse(str(moment)) == moment
+    assert moment.timestamp == seconds
+
+
+def test_times_are_ordered() -> None:
+    assert Time(1) < Time(2) <= Time(2)
+    assert Time(3) > Time(2)
+
+
+def test_the_beginning_of_time_is_none() -> None:
+    assert Time.parse("0001-01-01T00:00:00Z").is_zero
+    assert not Time(0).is_zero
+
+
+@pytest.mark.parametrize("text", ["2024", "2024-02-30T00:00:00Z", "2024-01-01 00:00:00Z", "2024-01-01T00:00:00"])
+def test_what_names_no_instant_is_refused(text: str) -> None:
+    with pytest.raises(TimeError):
+        Time.parse(text)
