@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import shutil
 import signal
 import socket
 import subprocess
@@ -11,7 +10,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
+from tests.requirements import program
 
 __all__ = ["Etcd", "running_etcd"]
 
@@ -71,8 +70,7 @@ class Etcd:
 @contextlib.contextmanager
 def running_etcd(data: Path, *options: str, scheme: str = "http") -> Iterator[Etcd]:
     """An etcd that ends with the block; the test is skipped where there is none to start."""
-    if shutil.which("etcd") is None:
-        pytest.skip("needs the etcd binary")
+    program("etcd")
     etcd = Etcd(data, *options, scheme=scheme)
     etcd.start()
     try:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+import socket
+import uuid
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -19,6 +21,7 @@ from cathedra.apiserver.authentication.user import MASTERS_GROUP, UserInfo
 from cathedra.apiserver.server import APIServer
 from cathedra.client.client import Client
 from cathedra.client.informer import SharedInformers
+from cathedra.client.leaderelection import LeaderElector
 from cathedra.clock import Clock, SystemClock
 from cathedra.cluster.config import ClusterConfig
 from cathedra.cluster.datadir import DataDir
@@ -156,6 +159,7 @@ class Cluster:
             informers=informers,
             client_of=self._controller_client,
             root_ca=self.server.pki.authority_certificate.decode(),
+            elector=self._elector(CONTROLLER_MANAGER, "kube-controller-manager"),
         )
         scheduler = Scheduler(
             self._client_of(SCHEDULER),
@@ -164,7 +168,16 @@ class Cluster:
             gates=self.gates,
             informers=informers,
         )
-        return [informers.run(), controllers.run(), scheduler.run()]
+        elector = self._elector(SCHEDULER, "kube-scheduler")
+        scheduling = scheduler.run() if elector is None else elector.run(scheduler.run)
+        return [informers.run(), controllers.run(), scheduling]
+
+    def _elector(self, user: UserInfo, lease: str) -> LeaderElector | None:
+        """On a store of its own a cluster need not ask who leads; on a shared one there may be others."""
+        if not self.config.shares_store:
+            return None
+        identity = f"{socket.gethostname()}_{uuid.UUID(int=self._random.getrandbits(128), version=4)}"
+        return LeaderElector(self._client_of(user), lease, identity, clock=self._clock)
 
     def _client_of(self, user: UserInfo) -> Client:
         return Client(self.server.transport_of(user), clock=self._clock)

@@ -77,6 +77,11 @@ class ClusterConfig:
             raise ConfigError(f"--kubernetes-version must be one of {', '.join(RELEASES)}, got {self.release!r}")
 
     @property
+    def shares_store(self) -> bool:
+        """Whether other clusters' processes may work on the same objects."""
+        return self.store.startswith("etcd://")
+
+    @property
     def node_names(self) -> tuple[str, ...]:
         """``node-0``, ``node-1`` …"""
         return tuple(f"node-{number}" for number in range(self.nodes))
