@@ -59,7 +59,10 @@ class Program:
         Raises:
             CompileError: `InternalError`, a constant conversion or pattern fails.
         """
-        return evaluator.plan(self.root)
+        try:
+            return evaluator.plan(self.root)
+        except Aborted as error:
+            raise CompileError("InternalError", f"program instantiation failed: {error.text}") from error
 
     def evaluate(self, variables: Mapping[str, Any], limit: int | None = None) -> Outcome:
         """Evaluate and count. Never raises for what the expression does."""
@@ -70,7 +73,7 @@ class Program:
         run = Run(limit, trace)
         try:
             value = self.plan.eval(run, Variables(variables))
-        except Aborted as error:
+        except (Aborted, CompileError) as error:
             return Outcome(None, error.text, run.cost)
         if value.__class__ is Failure:
             return Outcome(None, value.text, run.cost)

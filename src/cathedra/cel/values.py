@@ -17,6 +17,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
+from cathedra.cel.errors import CostLimitExceeded
+
 __all__ = [
     "MAX_INT",
     "MAX_UINT",
@@ -37,9 +39,11 @@ __all__ = [
     "encode_key",
     "equal",
     "find",
+    "holdable",
     "keys",
     "text",
     "type_name",
+    "walkable",
 ]
 
 MAX_INT: Final = 2**63 - 1
@@ -276,6 +280,44 @@ def type_name(value: Any) -> str:
     return "map" if isinstance(value, dict) else "list" if isinstance(value, list) else "unknown"
 
 
+_WALKED: Final = 1_000_000
+_HELD: Final = 1 << 22
+_LONGEST: Final = 1 << 24
+
+
+def walkable(value: Any) -> Any:
+    """``value``, unless walking through it would take forever: a list may hold one list many times over, and that
+    another one.
+
+    Raises:
+        CostLimitExceeded: it would.
+    """
+    pending, count = [value], 0
+    while pending:
+        one = pending.pop()
+        if one.__class__ is Optional:
+            pending.append(one.value)
+            continue
+        if not isinstance(one, (list, dict)):
+            continue
+        count += len(one)
+        if count > _WALKED:
+            raise CostLimitExceeded
+        inner = one if isinstance(one, list) else one.values()
+        pending.extend(item for item in inner if isinstance(item, (list, dict, Optional)))
+    return value
+
+
+def holdable(amount: int, kind: type) -> None:
+    """Refuse to build a list or text that no machine has room for; Kubernetes shares the parts, and counts.
+
+    Raises:
+        CostLimitExceeded: it is too large.
+    """
+    if amount > (_HELD if issubclass(kind, list) else _LONGEST):
+        raise CostLimitExceeded
+
+
 _NUMBERS: Final = frozenset((int, UInt, float))
 
 
@@ -304,6 +346,7 @@ def _equal_values(left: Any, right: Any) -> bool | Failure:
     if isinstance(left, list):
         if not isinstance(right, list) or len(left) != len(right):
             return False
+        walkable(left)
         return all(equal(a, b) is not False for a, b in zip(left, right, strict=True))
     if isinstance(left, dict):
         return _equal_maps(left, right)
@@ -317,6 +360,7 @@ def _equal_values(left: Any, right: Any) -> bool | Failure:
 def _equal_maps(left: dict[Any, Any], right: Any) -> bool:
     if not isinstance(right, dict) or len(left) != len(right):
         return False
+    walkable(left)
     for key, value in left.items():
         other, found = find(right, decode_key(key))
         if not found or equal(value, other) is False:
@@ -374,8 +418,9 @@ def text(value: Any) -> str:
     if kind is bytes:
         return "[" + " ".join(map(str, value)) + "]"
     if isinstance(value, list):
-        return "[" + ", ".join(map(text, value)) + "]"
+        return "[" + ", ".join(map(text, walkable(value))) + "]"
     if isinstance(value, dict):
+        walkable(value)
         return "{" + ", ".join(f"{text(decode_key(k))}: {text(v)}" for k, v in value.items()) + "}"
     if kind is Optional:
         return f"optional({text(value.value)})" if value.present else "optional.none()"

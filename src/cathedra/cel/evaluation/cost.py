@@ -12,7 +12,7 @@ from cathedra.cel.library.network import CIDR, IP
 from cathedra.cel.library.quantity import QuantityValue
 from cathedra.cel.library.semver import Semver
 from cathedra.cel.library.urls import URL
-from cathedra.cel.values import Failure, Opaque, Optional, decode_key
+from cathedra.cel.values import Failure, Opaque, Optional, decode_key, walkable
 
 __all__ = ["call_cost"]
 
@@ -120,8 +120,9 @@ def traversal(value: Any) -> int:
     if isinstance(value, bytes):
         return int(len(value) * _STRING)
     if isinstance(value, list):
-        return sum(map(traversal, value))
+        return sum(map(traversal, walkable(value)))
     if isinstance(value, dict):
+        walkable(value)
         return sum(traversal(decode_key(k)) + traversal(v) for k, v in value.items())
     return 1
 
@@ -147,7 +148,7 @@ def _list_cost(overload: str, args: Sequence[Any], result: Any) -> int | None:
     if overload in ("list_slice", "lists_range", "list_reverse"):
         return size(result) + 1 + _LIST_BASE
     if overload in ("list_flatten", "list_flatten_int"):
-        depth = float(args[1]) if len(args) == 2 else 1.0
+        depth = float(args[1]) if len(args) == 2 and args[1].__class__ is int else 1.0
         return int(size(args[0]) * depth) + 1 + _LIST_BASE
     if overload == "list_distinct" or overload.endswith("_sort"):
         return _self_compare(args[0])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from cathedra.cel.errors import Aborted
+from cathedra.cel.errors import Aborted, CostLimitExceeded
 from cathedra.cel.evaluation.cost import call_cost
 from cathedra.cel.evaluation.run import Numbered, Run, Scope, Step, go_type, require_hashable
 from cathedra.cel.library import messages, registry
@@ -102,6 +102,12 @@ class CallStep(Numbered):
         run.note(self.id, value)
         return value
 
+    def charge(self, args: list[Any]) -> int:
+        """What the call will cost, for calls whose result does not matter to it."""
+        if self.overload in _LIST_COSTS:
+            _require_list(args[1 if self.overload.endswith("Keys") else 0])
+        return call_cost(self.function, self.overload, args, None)
+
     def compute(self, run: Run, scope: Scope) -> Any:
         args, failed = [], None
         for arg in self.args:
@@ -115,8 +121,16 @@ class CallStep(Numbered):
             return failed
         if self.fn is not None:
             return self.fn(args)
+        if self.overload in _QUADRATIC and run.cost + self.charge(args) > (run.limit or _NO_LIMIT):
+            raise CostLimitExceeded
         return registry.call(self.function, self.overload, args)
 
+
+_QUADRATIC: Final = frozenset(
+    ("list_distinct", "list_sets_contains_list", "list_sets_intersects_list", "list_sets_equivalent_list")
+)
+"""Calls that take as long as they cost; so they are refused before, and not after, they have taken it."""
+_NO_LIMIT: Final = 20_000_000
 
 _LIST_COSTS: Final = frozenset(
     {"list_distinct"}

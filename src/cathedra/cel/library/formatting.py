@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from cathedra.cel.library import times
-from cathedra.cel.values import Duration, Failure, Timestamp, TypeValue, UInt, decode_key, type_name
+from cathedra.cel.values import Duration, Failure, Timestamp, TypeValue, UInt, decode_key, type_name, walkable
 
 __all__ = ["FormatError", "format_text", "go_quote", "render", "wrong_type"]
 
@@ -198,11 +198,12 @@ def _string(value: Any) -> str:
 
 
 def _list(values: list[Any]) -> str:
-    return "[" + ", ".join(map(_member, values)) + "]"
+    return "[" + ", ".join(map(_member, walkable(values))) + "]"
 
 
 def _map(mapping: dict[Any, Any]) -> str:
     pairs = []
+    walkable(mapping)
     for raw, value in mapping.items():
         key = decode_key(raw)
         if key.__class__ not in (str, bool, int, UInt):

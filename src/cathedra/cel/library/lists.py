@@ -22,6 +22,7 @@ from cathedra.cel.values import (
     find,
     text,
     type_name,
+    walkable,
 )
 from cathedra.cel.values import _equal_values as equal_values
 
@@ -120,6 +121,7 @@ def flatten(values: Any, depth: Any = 1) -> Any:
         return Failure(f"no such overload: {type_name(values)}.flatten({type_name(depth)})")
     if depth < 0:
         return Failure("level must be non-negative")
+    walkable(values)
     flat: list[Any] = []
     for value in values:
         if isinstance(value, list) and depth > 0:

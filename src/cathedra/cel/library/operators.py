@@ -19,6 +19,7 @@ from cathedra.cel.values import (
     compare,
     contains,
     find,
+    holdable,
 )
 
 __all__ = ["add", "divide", "is_in", "modulo", "multiply", "negate", "ordered", "subtract"]
@@ -60,7 +61,10 @@ def add(left: Any, right: Any) -> Any:
         left.extend(right)
         return left
     if isinstance(left, list):
-        return [*left, *right] if isinstance(right, list) else NO_SUCH_OVERLOAD
+        if not isinstance(right, list):
+            return NO_SUCH_OVERLOAD
+        holdable(len(left) + len(right), list)
+        return [*left, *right]
     if kind is Duration and right.__class__ is Timestamp:
         return timestamp_of(left.nanos + right.nanos, right.offset)
     if kind is Timestamp and right.__class__ is Duration:
@@ -75,6 +79,8 @@ def add(left: Any, right: Any) -> Any:
         return duration_of(left.nanos + right.nanos)
     if kind is Timestamp:
         return NO_SUCH_OVERLOAD
+    if kind is str or kind is bytes:
+        holdable(len(left) + len(right), kind)
     return left + right
 
 

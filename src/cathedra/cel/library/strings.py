@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from cathedra.cel.library.formatting import format_text
-from cathedra.cel.values import NO_SUCH_OVERLOAD, Failure, text
+from cathedra.cel.values import NO_SUCH_OVERLOAD, Failure, holdable, text
 
 __all__ = ["FUNCTIONS"]
 
@@ -68,6 +68,8 @@ def last_index_of_from(value: Any, wanted: Any, start: Any) -> Any:
 
 def replace(value: Any, old: Any, new: Any, limit: Any = -1) -> str:
     """replace; an empty text to be replaced stands between all code points."""
+    count = value.count(old)
+    holdable(len(value) + (count if limit < 0 else min(count, limit)) * len(new), str)
     return str(value.replace(old, new, limit if limit >= 0 else -1))
 
 
@@ -101,6 +103,7 @@ def join(values: Any, separator: Any = "") -> Any:
     for value in values:
         if value.__class__ is not str:
             return Failure(f"join: invalid input: {text(value)}")
+    holdable(sum(map(len, values)) + len(values) * len(separator), str)
     return separator.join(values)
 
 
