@@ -11,13 +11,12 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from importlib import resources
 from random import Random
-from typing import Any
+from typing import Any, Protocol
 
 from cathedra.api.gates import FeatureGates
 from cathedra.apiserver.config import ServerConfig
 from cathedra.apiserver.server import APIServer
 from cathedra.client.client import Client
-from cathedra.client.informer import SharedInformers
 from cathedra.client.transport import ResourceRef, Transport
 from cathedra.clock import Clock, LoopClock
 from cathedra.cluster.manifests import Manifest, read_manifests
@@ -31,6 +30,15 @@ from tests.simulation.history import WATCHED, History
 __all__ = ["Disturb", "World", "demo", "running"]
 
 GATES = FeatureGates.for_release()
+
+
+class Part(Protocol):
+    """Something that runs until it is cancelled."""
+
+    async def run(self) -> None:
+        """Run."""
+        ...
+
 
 Disturb = Callable[[Transport, Random], Transport]
 
@@ -75,15 +83,30 @@ class World:
         transport = self.server.transport(user, groups)
         return Client(self._disturb(transport, Random(self.random.getrandbits(64))), clock=self.clock)
 
-    def control_plane(self) -> list[Any]:
-        """Scheduler and controllers, each with eyes of its own."""
-        controllers = ControllerManager(
-            self.part("system:kube-controller-manager"), clock=self.clock, random=self.random, gates=GATES
-        )
-        client = self.part("system:kube-scheduler")
-        informers = SharedInformers(client, self.clock)
-        scheduler = Scheduler(client, clock=self.clock, random=self.random, gates=GATES, informers=informers)
-        return [controllers.run(), informers.run(), scheduler.run()]
+    def controllers(self) -> ControllerManager:
+        """All controllers, with eyes of their own."""
+        client = self.part("system:kube-controller-manager")
+        return ControllerManager(client, clock=self.clock, random=self.random, gates=GATES)
+
+    def scheduler(self) -> Scheduler:
+        """The scheduler, with eyes of its own."""
+        return Scheduler(self.part("system:kube-scheduler"), clock=self.clock, random=self.random, gates=GATES)
+
+    async def keep(self, make: Callable[[], Part], life: float | None) -> None:
+        """Run a part; if it has a ``life``, kill it after so many seconds on average and start another one."""
+        while True:
+            part = asyncio.ensure_future(make().run())
+            try:
+                if life is None:
+                    await part
+                    return
+                done, _ = await asyncio.wait({part}, timeout=self.random.expovariate(1 / life))
+                if done:
+                    part.result()
+            finally:
+                part.cancel()
+                await asyncio.gather(part, return_exceptions=True)
+            await self.clock.sleep(self.random.uniform(0, 10))
 
     def node(self, name: str, gpus: int) -> RunningNode:
         """A simulated node with the example driver beside it."""
@@ -101,9 +124,14 @@ class World:
 
 @asynccontextmanager
 async def running(
-    seed: int, *, nodes: int = 2, gpus: int = 4, disturb: Disturb = lambda inner, _: inner
+    seed: int,
+    *,
+    nodes: int = 2,
+    gpus: int = 4,
+    disturb: Disturb = lambda inner, _: inner,
+    life: float | None = None,
 ) -> AsyncIterator[World]:
-    """A cluster whose nodes are ready."""
+    """A cluster whose nodes are ready; with a ``life``, scheduler and controllers are killed again and again."""
     random = Random(seed)
     clock = LoopClock(asyncio.get_running_loop())
     server = await APIServer.open(ServerConfig(gates=GATES), clock=clock, random=random)
@@ -112,7 +140,7 @@ async def running(
     try:
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(world.history.follow(world.client, ref)) for ref in WATCHED]
-            tasks += [group.create_task(part) for part in world.control_plane()]
+            tasks += [group.create_task(world.keep(make, life)) for make in (world.controllers, world.scheduler)]
             tasks += [group.create_task(node.run()) for node in made]
             try:
                 for node in made:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cathedra.api.struct import replace
@@ -18,6 +18,8 @@ def placed(name: str, where: str) -> PodInfo:
     return PodInfo(pod(name, requests={"cpu": f"{int(name[1:]) + 1}"})).on(where)
 
 
+# Ten thousand small choices are slow to make on a busy machine; that says nothing about the cache.
+@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(
     st.lists(
         st.tuples(

@@ -32,7 +32,7 @@ from cathedra.scheduler.dynamicresources.binding_conditions import (
 from cathedra.scheduler.dynamicresources.claim_cache import ClaimCache
 from cathedra.scheduler.dynamicresources.cycle import ClaimCycle
 from cathedra.scheduler.dynamicresources.devices import Devices
-from cathedra.scheduler.dynamicresources.resolving import is_reserved_for
+from cathedra.scheduler.dynamicresources.resolving import Resolver
 from cathedra.scheduler.dynamicresources.writing import ClaimWriter, WriteFailed
 from cathedra.scheduler.framework.status import Status, error
 
@@ -55,6 +55,7 @@ class ClaimBinding:
         writer: ClaimWriter,
         claims: ClaimCache,
         devices: Devices,
+        resolver: Resolver,
         recorder: EventRecorder,
         clock: Clock,
     ) -> None:
@@ -62,6 +63,7 @@ class ClaimBinding:
         self._writer = writer
         self._claims = claims
         self._devices = devices
+        self._resolver = resolver
         self._recorder = recorder
         self._clock = clock
 
@@ -69,9 +71,11 @@ class ClaimBinding:
         """Write every claim that is not reserved for the pod yet, and then the pod's status."""
         try:
             for index, claim in enumerate(cycle.claims):
-                if not is_reserved_for(pod, claim):
+                if not self._resolver.is_reserved(pod, claim):
                     allocation = cycle.chosen.get(claim.metadata.uid)
-                    cycle.claims[index] = await self._writer.bind(claim, allocation, pod)
+                    cycle.claims[index] = await self._writer.bind(
+                        claim, allocation, self._resolver.consumer(pod, claim)
+                    )
                     self._claims.assume(cycle.claims[index])
             if cycle.special is not None:
                 await self._write_special(cycle, cycle.special, pod)
@@ -85,7 +89,7 @@ class ClaimBinding:
         return None
 
     async def withdraw(self, cycle: ClaimCycle, pod: Pod) -> None:
-        """Let go of everything that the cycle holds. Can be called again and again.
+        """Let go of everything that the cycle holds. Can be called again and again. A PodGroup keeps its reservations.
 
         What the server has answered stays in the claim cache: it is the truth, and the informer will catch up. Where an
         answer was lost the server is asked first: a device that may have been given away is not free.
@@ -94,7 +98,8 @@ class ClaimBinding:
             await self._find_out(cycle)
         for index, claim in enumerate(tuple(cycle.claims)):
             self._devices.settle(claim)
-            if claim.status.allocation is not None and is_reserved_for(pod, claim):
+            own = any(consumer.uid == pod.metadata.uid for consumer in claim.status.reserved_for)
+            if claim.status.allocation is not None and own:
                 cycle.claims[index] = await self._release(claim, pod)
         if cycle.special is not None:
             special, cycle.special = cycle.special, None
@@ -165,7 +170,7 @@ class ClaimBinding:
         self._devices.take(created, allocation)
         self._devices.settle(special)
         await self._appears(created)
-        written = await self._writer.bind(created, allocation, pod)
+        written = await self._writer.bind(created, allocation, self._resolver.consumer(pod, created))
         cycle.special = written
         self._claims.assume(written)
         mappings = cycle.demand.requests(cycle.special_resources).mappings

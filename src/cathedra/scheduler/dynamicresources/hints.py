@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from cathedra.api.core.core_v1 import Pod
 from cathedra.api.resource import ResourceClaim
 from cathedra.client.store import Store
-from cathedra.scheduler.dynamicresources.resolving import FindClaim, Unresolved, claim_names, resolve
+from cathedra.scheduler.dynamicresources.resolving import Resolver, Unresolved, claim_names
 from cathedra.scheduler.framework.events import Action, Change, Registration, Resource
 
 __all__ = ["Hints"]
@@ -22,8 +22,8 @@ _INDEX = "cathedra.scheduler/claims"
 class Hints:
     """The plugin's registrations."""
 
-    def __init__(self, find: FindClaim, pods: Store[Pod]) -> None:
-        self._find = find
+    def __init__(self, resolver: Resolver, pods: Store[Pod]) -> None:
+        self._resolver = resolver
         self._pods = pods
         pods.add_index(_INDEX, _waiting_for)
 
@@ -35,6 +35,7 @@ class Hints:
             Registration(Resource.NODE, node),
             Registration(Resource.RESOURCE_CLAIM, claim, self._claim_helps, self._affected),
             Registration(Resource.TARGET_POD, Action.UPDATE_POD_GENERATED_CLAIM, self._pod_helps),
+            Registration(Resource.POD_GROUP, Action.ADD | Action.UPDATE, self._group_helps),
             Registration(Resource.DEVICE_CLASS, Action.ADD | Action.UPDATE),
             Registration(Resource.RESOURCE_SLICE, Action.ADD | Action.UPDATE),
         )
@@ -57,7 +58,7 @@ class Hints:
         if new is None:
             return old is None or old.status.allocation is not None
         try:
-            claims = resolve(pod, self._find)
+            claims = self._resolver.claims(pod)
         except Unresolved:
             return False
         if _freed(old, new):
@@ -70,7 +71,19 @@ class Hints:
         if pod.metadata.uid != change.new.metadata.uid:
             return False
         try:
-            resolve(change.new, self._find)
+            self._resolver.claims(change.new)
+        except Unresolved:
+            return False
+        return True
+
+    def _group_helps(self, pod: Pod, change: Change) -> bool:
+        """The PodGroup's claims have been made, so the pod's may all be there now."""
+        group = pod.spec.scheduling_group
+        metadata = change.new.metadata
+        if group is None or (pod.metadata.namespace, group.pod_group_name) != (metadata.namespace, metadata.name):
+            return False
+        try:
+            self._resolver.claims(pod)
         except Unresolved:
             return False
         return True

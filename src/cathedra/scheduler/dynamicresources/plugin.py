@@ -19,7 +19,7 @@ from cathedra.api.status import StatusError
 from cathedra.client.client import Client
 from cathedra.client.events import EventRecorder
 from cathedra.client.informer import SharedInformers
-from cathedra.client.resources import PODS, RESOURCECLAIMS
+from cathedra.client.resources import PODGROUPS, PODS, RESOURCECLAIMS
 from cathedra.clock import Clock
 from cathedra.scheduler.dynamicresources import binding
 from cathedra.scheduler.dynamicresources.binding_conditions import BindingFailed, progress
@@ -34,11 +34,11 @@ from cathedra.scheduler.dynamicresources.extended_resources import (
     special_claim,
 )
 from cathedra.scheduler.dynamicresources.hints import Hints
-from cathedra.scheduler.dynamicresources.resolving import Unresolved, resolve
+from cathedra.scheduler.dynamicresources.resolving import Resolver, Unresolved
 from cathedra.scheduler.dynamicresources.scoring import preference
 from cathedra.scheduler.dynamicresources.writing import ClaimWriter
 from cathedra.scheduler.framework.diagnosis import Diagnosis
-from cathedra.scheduler.framework.events import Registration
+from cathedra.scheduler.framework.events import Action, Change, Registration, Resource
 from cathedra.scheduler.framework.plugin import (
     NOTHING_FORESEEN,
     CycleState,
@@ -91,15 +91,25 @@ class DynamicResources(
         self._gates = gates
         self._claims = ClaimCache(informers.of(RESOURCECLAIMS))
         self._devices = Devices(self._claims, clock=clock, random=random, gates=gates)
-        self._hints = Hints(self._claims.get, informers.of(PODS).store)
+        shared = gates["GenericWorkload"] and gates["DRAWorkloadResourceClaims"]
+        self._groups = informers.of(PODGROUPS) if shared else None
+        self._resolver = Resolver(self._claims.get, self._groups.store if self._groups is not None else None)
+        self._hints = Hints(self._resolver, informers.of(PODS).store)
         self._binding_conditions = gates["DRADeviceBindingConditions"] and gates["DRAResourceClaimDeviceStatus"]
         writer = ClaimWriter(client, clock, stamps=self._binding_conditions)
         self._writer = writer
-        self._binding = binding.ClaimBinding(client, writer, self._claims, self._devices, recorder, clock)
+        self._binding = binding.ClaimBinding(
+            client, writer, self._claims, self._devices, self._resolver, recorder, clock
+        )
 
     def listen(self, informers: SharedInformers, wake: Wake) -> None:
         """Follow slices, classes, rules and claims."""
         self._devices.listen(informers, wake)
+        if self._groups is not None:
+            self._groups.add_handler(
+                lambda new: wake(Change(Resource.POD_GROUP, Action.ADD, None, new)),
+                lambda old, new: wake(Change(Resource.POD_GROUP, Action.UPDATE, old, new)),
+            )
 
     def events(self) -> Sequence[Registration]:
         """See `Hints`."""
@@ -116,7 +126,7 @@ class DynamicResources(
         if not pod.pod.spec.resource_claims:
             return None
         try:
-            resolve(pod.pod, self._claims.get)
+            self._resolver.claims(pod.pod)
         except Unresolved as why:
             return unresolvable(str(why))
         return None
@@ -124,7 +134,7 @@ class DynamicResources(
     def pre_filter(self, state: CycleState, pod: PodInfo, snapshot: Snapshot) -> Status | None:
         """Looks at everything that is the same on all nodes."""
         try:
-            claims = resolve(pod.pod, self._claims.get)
+            claims = self._resolver.claims(pod.pod)
         except Unresolved as why:
             return unresolvable(str(why))
         demand = self._demand(pod)

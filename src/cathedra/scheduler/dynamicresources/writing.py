@@ -41,8 +41,10 @@ class ClaimWriter:
         self._clock = clock
         self._stamps = stamps
 
-    async def bind(self, claim: ResourceClaim, allocation: AllocationResult | None, pod: Pod) -> ResourceClaim:
-        """Reserve ``claim`` for ``pod``, storing ``allocation`` if it is given; answers the claim as written.
+    async def bind(
+        self, claim: ResourceClaim, allocation: AllocationResult | None, consumer: ResourceClaimConsumerReference
+    ) -> ResourceClaim:
+        """Reserve ``claim`` for ``consumer``, storing ``allocation`` if it is given; answers the claim as written.
 
         Raises:
             WriteFailed: the claim was deleted, allocated or deallocated meanwhile, or the server refused.
@@ -56,7 +58,7 @@ class ClaimWriter:
         async def attempt() -> ResourceClaim:
             nonlocal latest
             latest = await self._protected(latest, allocation)
-            return await self._reserved(latest, allocation, pod)
+            return await self._reserved(latest, allocation, consumer)
 
         return await retry_on_conflict(self._clock, attempt, refresh)
 
@@ -147,15 +149,19 @@ class ClaimWriter:
         except StatusError as error:
             raise _worded(f"add finalizer to claim {name}", error) from error
 
-    async def _reserved(self, claim: ResourceClaim, allocation: AllocationResult | None, pod: Pod) -> ResourceClaim:
+    async def _reserved(
+        self, claim: ResourceClaim, allocation: AllocationResult | None, consumer: ResourceClaimConsumerReference
+    ) -> ResourceClaim:
         name = f"{claim.metadata.namespace}/{claim.metadata.name}"
+        if allocation is None and consumer in claim.status.reserved_for:
+            # Another pod of the same PodGroup was faster.
+            return claim
         stored = allocation or claim.status.allocation
         if self._stamps:
             if stored is None:
                 raise WriteFailed(f"claim {name} got deallocated elsewhere in the meantime")
             if stored.allocation_timestamp is None:
                 stored = replace(stored, allocation_timestamp=Time(self._clock.now()))
-        consumer = ResourceClaimConsumerReference(resource="pods", name=pod.metadata.name, uid=pod.metadata.uid)
         status = replace(claim.status, allocation=stored, reserved_for=(*claim.status.reserved_for, consumer))
         try:
             return await self._of(claim).update_status(replace(claim, status=status))

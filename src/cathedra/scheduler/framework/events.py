@@ -28,6 +28,7 @@ class Resource(enum.Enum):
     RESOURCE_SLICE = "ResourceSlice"
     DEVICE_CLASS = "DeviceClass"
     NAMESPACE = "Namespace"
+    POD_GROUP = "PodGroup"
     ANY = "*"
 
 

@@ -1,0 +1,31 @@
+"""The same walk while scheduler and controllers are killed in the middle of whatever they do."""
+
+from __future__ import annotations
+
+import pytest
+
+from cathedra.clock import run_virtual
+from tests.simulation.history import History
+from tests.simulation.test_weather import check_end
+from tests.simulation.test_whole_cluster import train
+from tests.simulation.weather import Storm
+from tests.simulation.world import running
+
+
+def survive(seed: int, life: float, storm: Storm) -> History:
+    async def main() -> History:
+        async with running(seed, life=life, disturb=storm.over) as world:
+            await train(world, hours=1)
+            await world.clock.sleep(120)
+            await check_end(world)
+            return world.history
+
+    return run_virtual(main())
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_job_survives_the_death_of_everybody_who_looks_after_it(seed: int) -> None:
+    slow = Storm(lost_requests=0.0, lost_answers=0.0, longest_delay=0.5)
+    history = survive(seed, 60.0, slow)
+    history.check_running_pods()
+    assert history.holders == {}
