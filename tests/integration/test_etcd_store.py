@@ -85,6 +85,11 @@ class Peek:
         found: bytes = self._kv.Range(pb.RangeRequest(key=key.encode(), revision=revision)).kvs[0].value
         return found
 
+    def put(self, key: str, value: bytes) -> int:
+        put = pb.RequestOp(request_put=pb.PutRequest(key=key.encode(), value=value))
+        revision: int = self._kv.Txn(pb.TxnRequest(success=[put])).header.revision
+        return revision
+
     def compact(self, revision: int) -> None:
         self._kv.Compact(pb.CompactionRequest(revision=revision))
 
@@ -337,3 +342,12 @@ async def test_servers_that_start_together_agree_on_what_every_cluster_has(etcd:
     assert listed[0].items == listed[1].items == listed[2].items
     for of in servers:
         await of.close()
+
+
+async def test_a_quiet_server_hears_from_time_to_time_how_far_the_store_is(tmp_path: Path) -> None:
+    """etcd's progress notifications; bookmarks carry that revision to quiet watchers."""
+    options = ("--experimental-watch-progress-notify-interval", "100ms")
+    with running_etcd(tmp_path / "etcd", *options) as etcd:
+        async with server(etcd) as made:
+            revision = Peek(etcd).put("/somebody/else", b"x")
+            await _until(lambda: made.revision >= revision)
