@@ -59,6 +59,22 @@ def test_two_pods_share_a_claim_and_its_node() -> None:
     play(body)
 
 
+def test_a_pod_whose_claim_is_just_being_allocated_for_another_says_so_and_follows_at_once() -> None:
+    async def body(world: World) -> None:
+        await gpus(world, "n1", "n2", devices=1)
+        await world.create(claim("c"), user("p1", "c"), user("p2", "c"))
+        await world.settle(1)
+        told = await world.events("p1") + await world.events("p2")
+        why = (
+            "0/2 nodes are available: resource claim default/c is in the process of being allocated. "
+            + NOT_HELPFUL.format(n=2)
+        )
+        assert [message for reason, message in told if reason == "FailedScheduling"] == [why]
+        assert await world.node_of("p1") == await world.node_of("p2") != ""
+
+    play(body)
+
+
 def test_no_device_is_given_twice_and_who_got_none_says_why() -> None:
     async def body(world: World) -> None:
         await gpus(world, "n1", "n2")
