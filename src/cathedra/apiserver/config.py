@@ -10,6 +10,8 @@ from typing import Any
 from cathedra.api.definition import ResourceDefinition
 from cathedra.api.gates import FeatureGates
 from cathedra.apiserver.authentication.user import UserInfo
+from cathedra.apiserver.traffic.audit import AuditPolicy
+from cathedra.apiserver.traffic.flow import SEATS
 
 __all__ = ["ServeOptions", "ServerConfig"]
 
@@ -31,6 +33,13 @@ class ServerConfig:
     service_accounts: bool = False
     """Whether pods are refused whose service account does not exist (plugin ServiceAccount). For servers whose
     controllers give every namespace its account ``default``."""
+
+    max_requests_inflight: int = SEATS
+    """Requests that are worked on at the same time; more wait their turn, a queue per user."""
+    audit_log: Path | None = None
+    """Where requests are written down, a JSON line each; None: nowhere."""
+    audit_policy: AuditPolicy = field(default_factory=AuditPolicy)
+    """Which requests, and how much of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -33,6 +33,8 @@ from cathedra.apiserver.http.serving import Listener, bind
 from cathedra.apiserver.registry.registry import Registry
 from cathedra.apiserver.storage.memory import MemoryStorage
 from cathedra.apiserver.storage.protocol import SharedStorage, Storage
+from cathedra.apiserver.traffic.audit import AuditLog
+from cathedra.apiserver.traffic.flow import Flow
 from cathedra.apiserver.transport import InProcessTransport
 from cathedra.apiserver.verbs.world import World
 from cathedra.clock import Clock
@@ -60,6 +62,7 @@ class APIServer:
         self._proxy: Proxy | None = None
         self._webhooks: Caller | None = None
         self._custom = CustomResources(world, catalog)
+        self._audit = AuditLog(config.audit_log, config.audit_policy) if config.audit_log is not None else None
 
     @classmethod
     async def open(
@@ -168,7 +171,16 @@ class APIServer:
         checks = {"ping": lambda: True, "log": lambda: True, "etcd": lambda: self.world.registry.healthy}
         information = Information(self.config.release, checks)
         self._proxy = Proxy(self.world, self._tokens.token_of(NODE_CALLER))
-        return Application(self.world, self.catalog, authenticator, discovery, information, self._proxy)
+        return Application(
+            self.world,
+            self.catalog,
+            authenticator,
+            discovery,
+            information,
+            self._proxy,
+            flow=Flow(seats=self.config.max_requests_inflight),
+            audit=self._audit,
+        )
 
     @property
     def revision(self) -> int:
@@ -185,4 +197,6 @@ class APIServer:
         if self._webhooks is not None:
             await self._webhooks.close()
         await self._custom.close()
+        if self._audit is not None:
+            self._audit.close()
         await self.world.registry.close()

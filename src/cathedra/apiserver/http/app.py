@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import uuid
 from collections.abc import Awaitable, Callable
@@ -9,6 +10,7 @@ from typing import Final
 
 from cathedra.api.status import StatusError, internal_error
 from cathedra.apiserver.authentication.authenticator import Authenticator
+from cathedra.apiserver.authentication.user import ANONYMOUS
 from cathedra.apiserver.authorization.authorizer import Attributes, refusal
 from cathedra.apiserver.catalog import Catalog
 from cathedra.apiserver.http.discovery import Discovery
@@ -21,10 +23,18 @@ from cathedra.apiserver.http.request import ClientGone, Receive, Request, Scope,
 from cathedra.apiserver.http.resources import ResourceHandler, wrong_method
 from cathedra.apiserver.http.response import JSON, Response, send_response, status_response, text_response
 from cathedra.apiserver.storage.protocol import StorageError
+from cathedra.apiserver.traffic.audit import AuditLog
+from cathedra.apiserver.traffic.compression import compressed, worth_compressing
+from cathedra.apiserver.traffic.deadlines import deadline_of, timed_out
+from cathedra.apiserver.traffic.exchange import Exchange
+from cathedra.apiserver.traffic.flow import Flow
+from cathedra.apiserver.traffic.metrics import CONTENT_TYPE, Metrics
 from cathedra.apiserver.verbs.world import World
 
 __all__ = ["Application"]
 
+CLIENT_GONE: Final = 499
+"""What is written down for a client that left before its answer."""
 LOG: Final = logging.getLogger(__name__)
 _CONNECTED: Final = frozenset({"log", "exec", "attach", "portforward", "proxy"})
 Open = Callable[[Request], Awaitable[Response | None]]
@@ -41,12 +51,20 @@ class Application:
         discovery: Discovery,
         information: Information,
         proxy: Proxy,
+        *,
+        flow: Flow,
+        audit: AuditLog | None = None,
     ) -> None:
         self._world = world
         self._authenticator = authenticator
         self._discovery = discovery
         self._information = information
         self._proxy = proxy
+        self._flow = flow
+        self._audit = audit
+        self._metrics = Metrics(world.registry, flow)
+        if audit is not None:
+            self._metrics.audit_events = lambda: audit.written
         self._resources = ResourceHandler(world, catalog)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -57,40 +75,97 @@ class Application:
             await self._websocket(scope, receive, send)
 
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
-        audit_id = str(uuid.UUID(int=self._world.random.getrandbits(128), version=4)).encode()
+        now = self._world.clock.monotonic
+        audit_id = str(uuid.UUID(int=self._world.random.getrandbits(128), version=4))
+        exchange = Exchange(scope["method"], scope["path"], scope["query_string"], audit_id, now())
+        request = Request(scope, receive, ANONYMOUS)
+        self._metrics.begin(exchange)
         try:
-            response = await self._answer(scope, receive, send, audit_id)
-        except StatusError as error:
-            response = status_response(error)
+            response = await self._respond(request, exchange, send)
+            if response is not None:
+                exchange.status = response.status
+                await self._send(request, response, exchange, send)
         except ClientGone:
-            return
+            exchange.status = exchange.status or CLIENT_GONE
+        finally:
+            exchange.status = exchange.status or 200
+            self._metrics.end(exchange, now() - exchange.began)
+            self._written_down(request, exchange)
+
+    async def _respond(self, request: Request, exchange: Exchange, send: Send) -> Response | None:
+        """The answer, failures included; None if it went out as a stream."""
+        try:
+            return await self._answer(request, exchange, send)
+        except StatusError as error:
+            return status_response(error)
         except StorageError as error:
             LOG.error("the store failed: %s", error)
-            response = status_response(internal_error(str(error)))
-        if response is not None:
-            if response.status >= 400 and response.content_type == JSON:
-                response = in_form_of(response, dict(scope["headers"]).get(b"accept", b"").decode("latin-1"))
-            await send_response(send, response, audit_id=audit_id, head=scope["method"] == "HEAD")
+            return status_response(internal_error(str(error)))
 
-    async def _answer(self, scope: Scope, receive: Receive, send: Send, audit_id: bytes) -> Response | None:
-        user = self._authenticator.authenticate(scope)
-        request = Request(scope, receive, user)
-        if b"impersonate-user" in dict(scope["headers"]):
-            request.user = self._authenticator.impersonate(request, self._world.authorizer)
+    async def _send(self, request: Request, response: Response, exchange: Exchange, send: Send) -> None:
+        if response.status >= 400 and response.content_type == JSON:
+            response = in_form_of(response, request.header(b"accept"))
+        if self._audit is not None:
+            exchange.response_body = response.body + response.tail
+        if worth_compressing(response, request.header(b"accept-encoding").encode()):
+            response = await compressed(response)
+        await send_response(send, response, audit_id=exchange.audit_id.encode(), head=exchange.method == "HEAD")
+
+    async def _answer(self, request: Request, exchange: Exchange, send: Send) -> Response | None:
+        request.user = exchange.user = self._authenticator.authenticate(request.scope)
+        if request.header(b"impersonate-user"):
+            request.user = exchange.impersonated = self._authenticator.impersonate(request, self._world.authorizer)
+        if exchange.long_running:
+            return await self._handled(request, exchange, send)
+        seconds = deadline_of(request.parameter("timeout"))
+        if self._flow.exempt(request.user):
+            return await self._in_time(request, exchange, send, seconds)
+        if not self._flow.sit_down():
+            await self._flow.queue_up(request.user)
+        try:
+            return await self._in_time(request, exchange, send, seconds)
+        finally:
+            self._flow.stand_up()
+
+    async def _in_time(self, request: Request, exchange: Exchange, send: Send, seconds: float) -> Response | None:
+        if exchange.method in {"GET", "HEAD"}:
+            return await self._handled(request, exchange, send)  # served from memory, at once
+        try:
+            async with asyncio.timeout(seconds):
+                return await self._handled(request, exchange, send)
+        except TimeoutError:
+            raise timed_out() from None
+
+    async def _handled(self, request: Request, exchange: Exchange, send: Send) -> Response | None:
         target = parse_path(request.path)
         if target is not None:
+            audit_id = exchange.audit_id.encode()
             if target.subresource in _CONNECTED and target.resource in {"pods", "nodes", "services"}:
                 return await self._proxy.http(request, target, send, audit_id)
             return await self._resources.handle(request, target, send, audit_id)
         self._authorize_path(request)
         if request.method not in {"GET", "HEAD"} and _read_only(request.path):
             raise wrong_method()
+        if request.path == "/metrics":
+            return Response(200, self._metrics.text(), CONTENT_TYPE)
         response = (
             self._information.answer(request)
             or issuer_document(request, self._world.tokens)
             or self._discovery.answer(request)
         )
         return response or text_response("404 page not found\n", 404)
+
+    def _written_down(self, request: Request, exchange: Exchange) -> None:
+        """Tell the audit log, if there is one."""
+        if self._audit is None:
+            return
+        exchange.user_agent = request.header(b"user-agent")
+        exchange.source = (request.scope.get("client") or ("",))[0]
+        exchange.request_body = request.read_body
+        exchange.allowed = exchange.status != 403
+        now = self._world.clock.now()
+        received = now - (self._world.clock.monotonic() - exchange.began)
+        self._audit.write(exchange, "ResponseComplete", received, now)
 
     def _authorize_path(self, request: Request) -> None:
         if self._information.is_public(request.path):

@@ -20,6 +20,9 @@ __all__ = ["CertificateHTTPProtocol", "CertificateWebSocketProtocol", "peer_cert
 EXTENSION: Final = "cathedra.peer_certificate"
 LARGE: Final = 65_536
 """Bytes from which on joining costs more than another record."""
+HEAD_SECONDS: Final = 30.0
+HEAD_BYTES: Final = 1024 * 1024
+"""Of a request line and its headers; the limit of Kubernetes' own server."""
 
 
 def peer_certificate(transport: asyncio.BaseTransport) -> bytes | None:
@@ -89,21 +92,69 @@ class GatheringTransport:
 
 
 class CertificateHTTPProtocol(HttpToolsProtocol):
-    """HTTP requests carry the certificate of their connection; answers go out in one piece."""
+    """HTTP requests carry the certificate of their connection; answers go out in one piece.
+
+    A client that does not get done with its head of the request is sent away: after `HEAD_SECONDS`, or at once when it
+    is longer than `HEAD_BYTES`.
+    """
 
     _certificate: bytes | None = None
+    _in_head = False
+    _head_bytes = 0
+    _head_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: Any) -> None:
         """Remember the certificate."""
         gathering: Any = GatheringTransport(transport, self.loop)
         super().connection_made(gathering)
         self._certificate = peer_certificate(transport)
+        self._head_timer = self.loop.call_later(HEAD_SECONDS, self._too_slow)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget about time."""
+        self._stop_timer()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Look at the time and the length of heads that do not come at once."""
+        super().data_received(data)
+        if not self._in_head:
+            return
+        self._head_bytes += len(data)
+        if self._head_bytes > HEAD_BYTES:
+            self._refuse(b"431 Request Header Fields Too Large")
+        elif self._head_timer is None:
+            self._head_timer = self.loop.call_later(HEAD_SECONDS, self._too_slow)
+
+    def on_message_begin(self) -> None:
+        """A head begins."""
+        self._in_head = True
+        self._head_bytes = 0
+        super().on_message_begin()
 
     def on_headers_complete(self) -> None:
         """Put the certificate into the scope before the application sees it."""
+        self._in_head = False
+        self._stop_timer()
         extensions: dict[str, Any] = {EXTENSION: self._certificate}
         self.scope["extensions"] = extensions
         super().on_headers_complete()
+
+    def _stop_timer(self) -> None:
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
+
+    def _too_slow(self) -> None:
+        self._head_timer = None
+        if self._in_head:
+            self._refuse(b"408 Request Timeout")
+        elif self.cycle is None:
+            self.transport.close()
+
+    def _refuse(self, status: bytes) -> None:
+        self.transport.write(b"HTTP/1.1 " + status + b"\r\nconnection: close\r\ncontent-length: 0\r\n\r\n")
+        self.transport.close()
 
 
 class CertificateWebSocketProtocol(WebSocketsSansIOProtocol):

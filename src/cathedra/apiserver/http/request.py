@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, Final
 from urllib.parse import parse_qs
 
 from cathedra.api.status import failure
 from cathedra.apiserver.authentication.user import UserInfo
+from cathedra.apiserver.traffic.deadlines import BODY_SECONDS
 
 __all__ = ["BODY_LIMIT", "ClientGone", "Receive", "Request", "Scope", "Send"]
 
@@ -66,15 +68,24 @@ class Request:
         """All values of a header."""
         return [value.decode("latin-1") for key, value in self.scope["headers"] if key == name]
 
+    @property
+    def read_body(self) -> bytes:
+        """The body as far as somebody has read it."""
+        return self._body or b""
+
     async def body(self) -> bytes:
         """The whole body.
 
         Raises:
-            StatusError: 413, it is longer than 3 MiB.
+            StatusError: 413, it is longer than 3 MiB; 408, it does not come.
             ClientGone: the client went away.
         """
         if self._body is None:
-            self._body = await self._read()
+            try:
+                async with asyncio.timeout(BODY_SECONDS):
+                    self._body = await self._read()
+            except TimeoutError:
+                raise failure(408, "Timeout", "the body of the request did not come in time") from None
         return self._body
 
     async def _read(self) -> bytes:

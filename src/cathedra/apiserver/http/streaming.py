@@ -13,7 +13,7 @@ from cathedra.api.struct import encode
 from cathedra.apiserver.http import tables
 from cathedra.apiserver.http.negotiation import PROTOBUF_TYPE, Form
 from cathedra.apiserver.http.protobuf import to_protobuf
-from cathedra.apiserver.http.request import Receive, Send
+from cathedra.apiserver.http.request import ClientGone, Receive, Send
 from cathedra.apiserver.registry.watching import Seen
 from cathedra.apiserver.request import Call
 from cathedra.apiserver.verbs.read import WatchStart
@@ -21,6 +21,8 @@ from cathedra.apiserver.verbs.read import WatchStart
 __all__ = ["WatchStream", "send_error_stream"]
 
 BOOKMARK_SECONDS: Final = 60.0
+SLOW_SECONDS: Final = 60.0
+"""For which a client may leave events lying in its connection; then it is cut."""
 _STREAMED_PROTOBUF: Final = f"{PROTOBUF_TYPE};stream=watch".encode()
 INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
 
@@ -61,13 +63,17 @@ class WatchStream:
         gone = asyncio.create_task(_disconnected(receive, watcher.close), name="watch disconnect")
         try:
             await send({"type": "http.response.start", "status": 200, "headers": _headers(self._form, audit_id)})
-            await self._send_initial(send)
+            async with asyncio.timeout(SLOW_SECONDS):
+                await self._send_initial(send)
             while True:
                 batch = await self._next_batch()
                 if not batch:
                     break
-                await self._send_events(send, batch)
+                async with asyncio.timeout(SLOW_SECONDS):
+                    await self._send_events(send, batch)
             await send({"type": "http.response.body", "body": b"", "more_body": False})
+        except TimeoutError:
+            raise ClientGone("a watcher takes nothing off its connection") from None
         finally:
             timer.cancel()
             gone.cancel()

@@ -1,0 +1,212 @@
+"""Who did what: one JSON line per request, as much of it as the policy says (spec: apimachinery.md, section 19).
+
+A policy is the ``audit.k8s.io/v1 Policy`` that Kubernetes reads: rules in order, the first that fits decides. Lines are
+written at the end of the loop's turn, all that have gathered at once; a log that cannot be written never keeps a
+request from being answered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, TextIO
+
+import msgspec
+
+from cathedra.api.struct import MicroTime, encode
+from cathedra.apiserver.authentication.user import UserInfo
+from cathedra.apiserver.traffic.exchange import Exchange
+
+__all__ = ["LEVELS", "AuditLog", "AuditPolicy", "AuditRule", "PolicyError", "load_policy"]
+
+LOG: Final = logging.getLogger(__name__)
+LEVELS: Final = ("None", "Metadata", "Request", "RequestResponse")
+_REVIEWS: Final = frozenset({"authentication.k8s.io", "authorization.k8s.io"})
+
+
+class PolicyError(ValueError):
+    """The policy cannot be understood."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditRule:
+    """Which requests are written down at which level; what is left out fits everything."""
+
+    level: str
+    users: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
+    verbs: tuple[str, ...] = ()
+    resources: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """API group and resources (``pods``, ``pods/log``, ``*``); no resources mean all of the group."""
+    namespaces: tuple[str, ...] = ()
+    paths: tuple[str, ...] = ()
+    """Paths outside resources; a trailing ``*`` stands for anything."""
+
+    def fits(self, exchange: Exchange) -> bool:
+        """Whether the rule is about such requests."""
+        user = exchange.user
+        if self.users and (user is None or user.name not in self.users):
+            return False
+        if self.groups and (user is None or not set(self.groups) & set(user.groups)):
+            return False
+        if self.verbs and exchange.verb not in self.verbs:
+            return False
+        target = exchange.target
+        if target is None:
+            return not (self.resources or self.namespaces) and self._fits_path(exchange.path)
+        if self.paths or (self.namespaces and target.namespace not in self.namespaces):
+            return False
+        name = f"{target.resource}/{target.subresource}" if target.subresource else target.resource
+        return not self.resources or any(
+            group == target.group and (not names or name in names or "*" in names) for group, names in self.resources
+        )
+
+    def _fits_path(self, path: str) -> bool:
+        return not self.paths or any(
+            path == one or (one.endswith("*") and path.startswith(one[:-1])) for one in self.paths
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class AuditPolicy:
+    """Rules in order; what none fits is not written down."""
+
+    rules: tuple[AuditRule, ...] = (AuditRule(level="Metadata"),)
+
+    def level(self, exchange: Exchange) -> str:
+        """At which level a request is written down."""
+        return next((rule.level for rule in self.rules if rule.fits(exchange)), "None")
+
+
+def load_policy(text: str) -> AuditPolicy:
+    """The policy that a YAML document spells.
+
+    Raises:
+        PolicyError: it is no policy.
+    """
+    import yaml
+
+    try:
+        document = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise PolicyError(f"the audit policy is no YAML: {error}") from error
+    if not isinstance(document, Mapping) or document.get("kind") != "Policy":
+        raise PolicyError("an audit policy has kind: Policy and apiVersion: audit.k8s.io/v1")
+    return AuditPolicy(tuple(_rule(rule, position) for position, rule in enumerate(document.get("rules") or ())))
+
+
+def _rule(given: Any, position: int) -> AuditRule:
+    if not isinstance(given, Mapping) or given.get("level") not in LEVELS:
+        raise PolicyError(f"rules[{position}].level: must be one of {', '.join(LEVELS)}")
+    return AuditRule(
+        level=given["level"],
+        users=_texts(given.get("users")),
+        groups=_texts(given.get("userGroups")),
+        verbs=_texts(given.get("verbs")),
+        resources=tuple(
+            (str(one.get("group", "")), _texts(one.get("resources"))) for one in given.get("resources") or ()
+        ),
+        namespaces=_texts(given.get("namespaces")),
+        paths=_texts(given.get("nonResourceURLs")),
+    )
+
+
+def _texts(given: Any) -> tuple[str, ...]:
+    return tuple(str(one) for one in given or ()) if isinstance(given or (), Sequence) else ()
+
+
+class AuditLog:
+    """The log of one server."""
+
+    def __init__(self, path: Path, policy: AuditPolicy) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._file: TextIO = path.open("a", encoding="utf-8")
+        self._policy = policy
+        self._lines: list[str] = []
+        self.written = 0
+
+    def level(self, exchange: Exchange) -> str:
+        """At which level the request is written down."""
+        return self._policy.level(exchange)
+
+    def write(self, exchange: Exchange, stage: str, received: float, now: float) -> None:
+        """Write one stage of a request down; times in epoch seconds."""
+        level = self._policy.level(exchange)
+        if level == "None":
+            return
+        event = _event(exchange, level, stage, received, now)
+        if not self._lines:
+            asyncio.get_running_loop().call_soon(self._flush)
+        self._lines.append(encode(event).decode())
+
+    def close(self) -> None:
+        """Write what waits and close the file."""
+        self._flush()
+        self._file.close()
+
+    def _flush(self) -> None:
+        lines, self._lines = self._lines, []
+        if not lines or self._file.closed:
+            return
+        try:
+            self._file.write("\n".join(lines) + "\n")
+            self._file.flush()
+            self.written += len(lines)
+        except OSError as error:
+            LOG.error("%d audit events could not be written: %s", len(lines), error)
+
+
+def _event(exchange: Exchange, level: str, stage: str, received: float, now: float) -> dict[str, Any]:
+    query = f"?{exchange.query.decode('latin-1')}" if exchange.query else ""
+    event: dict[str, Any] = {
+        "kind": "Event",
+        "apiVersion": "audit.k8s.io/v1",
+        "level": level,
+        "auditID": exchange.audit_id,
+        "stage": stage,
+        "requestURI": f"{exchange.path}{query}",
+        "verb": exchange.verb,
+        "user": _user(exchange.user),
+        "sourceIPs": [exchange.source] if exchange.source else [],
+        "userAgent": exchange.user_agent,
+        "requestReceivedTimestamp": MicroTime(received),
+        "stageTimestamp": MicroTime(now),
+    }
+    if exchange.impersonated is not None:
+        event["impersonatedUser"] = _user(exchange.impersonated)
+    if reference := exchange.object_ref():
+        event["objectRef"] = reference
+    if exchange.status:
+        event["responseStatus"] = {"metadata": {}, "code": exchange.status}
+    if exchange.allowed is not None:
+        event["annotations"] = {
+            "authorization.k8s.io/decision": "allow" if exchange.allowed else "forbid",
+            "authorization.k8s.io/reason": "",
+        }
+    if level in {"Request", "RequestResponse"} and (body := _body(exchange.request_body)) is not None:
+        event["requestObject"] = body
+    if level == "RequestResponse" and (body := _body(exchange.response_body)) is not None:
+        event["responseObject"] = body
+    return event
+
+
+def _user(user: UserInfo | None) -> dict[str, Any]:
+    if user is None:
+        return {}
+    shown: dict[str, Any] = {"username": user.name, "groups": list(user.groups)}
+    if user.uid:
+        shown["uid"] = user.uid
+    return shown
+
+
+def _body(raw: bytes) -> Any:
+    """A JSON body as it is; none of any other form."""
+    if not raw:
+        return None
+    try:
+        return msgspec.json.decode(raw)
+    except msgspec.DecodeError:
+        return None

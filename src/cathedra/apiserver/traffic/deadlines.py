@@ -1,0 +1,51 @@
+"""How long a request may take: what its ``timeout`` says, a minute at most (spec: kubectl.md, section 1)."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from cathedra.api.status import StatusError, bad_request, failure
+
+__all__ = ["BODY_SECONDS", "REQUEST_SECONDS", "deadline_of", "timed_out"]
+
+REQUEST_SECONDS: Final = 60.0
+BODY_SECONDS: Final = 30.0
+"""In which a body must be there: a client that sends byte by byte holds nothing up for longer."""
+
+_PART: Final = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h)")
+_UNITS: Final = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+def deadline_of(text: str) -> float:
+    """Seconds that a request has; "" and zero mean the server's own limit.
+
+    Raises:
+        StatusError: 400, the text is no duration.
+    """
+    if not text:
+        return REQUEST_SECONDS
+    seconds = _seconds(text)
+    if seconds is None:
+        raise bad_request(f'invalid timeout specified in the request URL - time: invalid duration "{text}"')
+    return min(seconds, REQUEST_SECONDS) if seconds > 0 else REQUEST_SECONDS
+
+
+def _seconds(text: str) -> float | None:
+    sign = -1.0 if text.startswith("-") else 1.0
+    rest = text.lstrip("+-")
+    if rest == "0":
+        return 0.0
+    parts = list(_PART.finditer(rest))
+    if not parts or "".join(part[0] for part in parts) != rest:
+        return None
+    return sign * sum(float(part[1]) * _UNITS[part[2]] for part in parts)
+
+
+def timed_out() -> StatusError:
+    """504: the work was not done in time."""
+    return failure(
+        504,
+        "Timeout",
+        "Timeout: request did not complete within requested timeout - context deadline exceeded",
+    )

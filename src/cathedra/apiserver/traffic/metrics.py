@@ -1,0 +1,169 @@
+"""Figures about requests and objects, under Kubernetes' names (spec: apimachinery.md, section 19).
+
+Counting must cost next to nothing on the way of a request, so figures are kept in plain dictionaries and turned into
+Prometheus' form when somebody asks for them.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final
+
+from cathedra.apiserver.registry.registry import Registry
+from cathedra.apiserver.traffic.exchange import Exchange
+from cathedra.apiserver.traffic.flow import Flow
+
+__all__ = ["Metrics"]
+
+BUCKETS: Final = (0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0)
+CONTENT_TYPE: Final = b"text/plain; version=0.0.4; charset=utf-8"
+_LABELS: Final = ("verb", "group", "version", "resource", "subresource", "scope")
+
+
+class _Duration:
+    """How long requests of one sort took."""
+
+    __slots__ = ("buckets", "total")
+
+    def __init__(self) -> None:
+        self.buckets = [0] * (len(BUCKETS) + 1)
+        self.total = 0.0
+
+    def add(self, seconds: float) -> None:
+        self.buckets[bisect_left(BUCKETS, seconds)] += 1
+        self.total += seconds
+
+
+class Metrics:
+    """The figures of one server."""
+
+    def __init__(self, registry: Registry, flow: Flow) -> None:
+        self._registry = registry
+        self._flow = flow
+        self._requests: dict[tuple[Any, ...], int] = {}
+        self._durations: dict[tuple[str, ...], _Duration] = {}
+        self._long_running: dict[tuple[str, ...], int] = {}
+        self._reading = 0
+        self._writing = 0
+        self.audit_events: Callable[[], int] = lambda: 0
+
+    def begin(self, exchange: Exchange) -> None:
+        """A request has come."""
+        if exchange.long_running:
+            labels = exchange.labels()
+            self._long_running[labels] = self._long_running.get(labels, 0) + 1
+        elif exchange.method in {"GET", "HEAD"}:
+            self._reading += 1
+        else:
+            self._writing += 1
+
+    def end(self, exchange: Exchange, seconds: float) -> None:
+        """It has been answered."""
+        labels = exchange.labels()
+        dry_run = "All" if b"dryRun=All" in exchange.query else ""
+        key = (*labels, exchange.status, dry_run)
+        self._requests[key] = self._requests.get(key, 0) + 1
+        if exchange.long_running:
+            self._long_running[labels] = self._long_running.get(labels, 1) - 1
+            return
+        if exchange.method in {"GET", "HEAD"}:
+            self._reading -= 1
+        else:
+            self._writing -= 1
+        duration = self._durations.get(labels)
+        if duration is None:
+            duration = self._durations[labels] = _Duration()
+        duration.add(seconds)
+
+    def text(self) -> bytes:
+        """Everything in the exposition format."""
+        from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
+
+        registry = CollectorRegistry()
+        registry.register(_Collected(self._families))
+        ProcessCollector(registry=registry)
+        return generate_latest(registry)
+
+    def _families(self) -> Iterator[Any]:
+        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+
+        requests = CounterMetricFamily(
+            "apiserver_request",
+            "Requests, by verb, group, version, resource, scope, component and HTTP code.",
+            labels=(*_LABELS, "component", "code", "dry_run"),
+        )
+        for (*named, code, dry_run), count in self._requests.items():
+            requests.add_metric([*named, "apiserver", str(code), dry_run], count)
+        yield requests
+        durations = HistogramMetricFamily(
+            "apiserver_request_duration_seconds",
+            "How long requests took, watches and connections left out.",
+            labels=(*_LABELS, "component", "dry_run"),
+        )
+        for labels, duration in self._durations.items():
+            durations.add_metric([*labels, "apiserver", ""], list(_cumulative(duration)), duration.total)
+        yield durations
+        inflight = GaugeMetricFamily(
+            "apiserver_current_inflight_requests", "Requests being worked on.", labels=("request_kind",)
+        )
+        inflight.add_metric(["mutating"], self._writing)
+        inflight.add_metric(["readOnly"], self._reading)
+        yield inflight
+        running = GaugeMetricFamily(
+            "apiserver_longrunning_requests", "Watches and connections that are open.", labels=(*_LABELS, "component")
+        )
+        for labels, count in self._long_running.items():
+            running.add_metric([*labels, "apiserver"], count)
+        yield running
+        yield from self._objects()
+        seats = GaugeMetricFamily("apiserver_flowcontrol_current_executing_seats", "Seats that are taken.")
+        seats.add_metric([], self._flow.taken)
+        yield seats
+        waiting = GaugeMetricFamily("apiserver_flowcontrol_current_inqueue_requests", "Requests that wait for a seat.")
+        waiting.add_metric([], self._flow.waiting)
+        yield waiting
+        rejected = CounterMetricFamily(
+            "apiserver_flowcontrol_rejected_requests", "Requests that were told to come again."
+        )
+        rejected.add_metric([], self._flow.rejected)
+        yield rejected
+        audited = CounterMetricFamily("apiserver_audit_event", "Audit events that were written.")
+        audited.add_metric([], self.audit_events())
+        yield audited
+
+    def _objects(self) -> Iterable[Any]:
+        from prometheus_client.core import GaugeMetricFamily
+
+        older = GaugeMetricFamily("apiserver_storage_objects", "Objects that are stored.", labels=("resource",))
+        newer = GaugeMetricFamily(
+            "apiserver_resource_objects", "Objects that are stored.", labels=("group", "resource")
+        )
+        for table in self._registry.tables():
+            resource = table.definition.group_resource
+            name = f"{resource.resource}.{resource.group}" if resource.group else resource.resource
+            older.add_metric([name], len(table))
+            newer.add_metric([resource.group, resource.resource], len(table))
+        return older, newer
+
+
+class _Collected:
+    """What prometheus_client asks for figures."""
+
+    def __init__(self, families: Callable[[], Iterator[Any]]) -> None:
+        self._families = families
+
+    def collect(self) -> Iterator[Any]:
+        """The figures now."""
+        return self._families()
+
+    def describe(self) -> list[Any]:
+        """Nothing: names are found when asked for."""
+        return []
+
+
+def _cumulative(duration: _Duration) -> Iterator[tuple[str, float]]:
+    total = 0
+    for bound, count in zip((*BUCKETS, float("inf")), duration.buckets, strict=True):
+        total += count
+        yield ("+Inf" if bound == float("inf") else str(bound)), total

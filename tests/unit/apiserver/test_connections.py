@@ -1,0 +1,53 @@
+"""Connections that misbehave: heads that are too long, or never come to an end."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator
+
+import pytest
+
+from cathedra.apiserver.config import ServeOptions, ServerConfig
+from cathedra.apiserver.http import protocol
+from cathedra.apiserver.server import APIServer
+from cathedra.clock import SystemClock
+from tests.unit.apiserver.plain_definitions import plain_definitions
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[APIServer]:
+    config = ServerConfig(definitions=plain_definitions())
+    made = await APIServer.open(config, clock=SystemClock(), random=random.Random(1))
+    await made.serve(ServeOptions())
+    yield made
+    await made.close()
+
+
+async def answer(server: APIServer, data: bytes) -> bytes:
+    """Everything that comes back before the server closes the connection."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+    try:
+        writer.write(data)
+        async with asyncio.timeout(10):
+            return await reader.read()
+    finally:
+        writer.close()
+
+
+async def test_a_head_without_end_is_refused(server: APIServer) -> None:
+    endless = b"GET /readyz HTTP/1.1\r\nhost: x\r\n" + b"a: b\r\n" * (protocol.HEAD_BYTES // 6 + 1)
+    assert (await answer(server, endless)).startswith(b"HTTP/1.1 431 ")
+
+
+async def test_a_head_that_does_not_come_is_not_waited_for(server: APIServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(protocol, "HEAD_SECONDS", 0.05)
+    assert (await answer(server, b"GET /readyz HTTP/1.1\r\nhost: ")).startswith(b"HTTP/1.1 408 ")
+    assert await answer(server, b"") == b""
+
+
+async def test_a_connection_serves_many_requests(server: APIServer) -> None:
+    request = b"GET /readyz HTTP/1.1\r\nhost: x\r\n\r\n"
+    both = await answer(server, request + request.replace(b"\r\n\r\n", b"\r\nconnection: close\r\n\r\n"))
+    assert both.count(b"HTTP/1.1 200 OK") == 2
+    assert both.endswith(b"ok")
