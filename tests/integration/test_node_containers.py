@@ -26,8 +26,12 @@ from cathedra.api.core.core_v1 import (
     EmptyDirVolumeSource,
     EnvVar,
     EnvVarSource,
+    ExecAction,
+    Lifecycle,
+    LifecycleHandler,
     ObjectFieldSelector,
     Pod,
+    Probe,
     Volume,
     VolumeMount,
 )
@@ -358,6 +362,83 @@ async def test_an_agent_that_comes_back_finds_its_containers_and_their_exit_code
         assert node.pod("long").status.container_statuses[0].container_id == before
         assert node.pod("long").status.container_statuses[0].restart_count == 0
     assert not (node.root / "containers" / "keeper.sock").exists()
+
+
+def shell(script: str) -> LifecycleHandler:
+    return LifecycleHandler(exec=ExecAction(command=("sh", "-c", script)))
+
+
+async def test_hooks_run_in_the_container_after_its_start_and_before_its_end(node: RealNode) -> None:
+    data = "$CATHEDRA_MOUNTS/data"
+    script = (
+        f"trap 'cat {data}/pre; exit 0' TERM; "
+        f"until [ -e {data}/post ]; do sleep 0.02; done; cat {data}/post; sleep 999 & wait"
+    )
+    container = Container(
+        name="c",
+        command=("sh", "-c", script),
+        volume_mounts=(VolumeMount(name="data", mount_path="/data"),),
+        lifecycle=Lifecycle(post_start=shell(f"echo post > {data}/post"), pre_stop=shell(f"echo pre > {data}/pre")),
+    )
+    await node.run_pod(make_pod("p", container, volumes=(Volume(name="data", empty_dir=EmptyDirVolumeSource()),)))
+    await node.until_phase("Running")
+    await node.until(lambda: b"post" in b"".join(p.read_bytes() for p in node.root.glob("pods/*/c/0.log")))
+    following = asyncio.ensure_future(node.logs(follow="true"))
+    await asyncio.sleep(0.1)
+    await node.client.resource(PODS, "default").delete("p")
+    await node.until(lambda: ("pods", "default", "p") not in node.server.objects)
+    assert await following == (200, "post\npre\n")
+
+
+async def test_probes_decide_who_is_ready_and_who_is_started_again(node: RealNode) -> None:
+    data = "$CATHEDRA_MOUNTS/data"
+    script = (
+        f"trap 'exit 0' TERM; echo run >> {data}/runs; "
+        f"[ $(wc -l < {data}/runs) = 1 ] && touch {data}/sick; sleep 999 & wait"
+    )
+    container = Container(
+        name="c",
+        command=("sh", "-c", script),
+        volume_mounts=(VolumeMount(name="data", mount_path="/data"),),
+        liveness_probe=Probe(
+            exec=ExecAction(command=("sh", "-c", f"! rm {data}/sick")), period_seconds=1, failure_threshold=1
+        ),
+        readiness_probe=Probe(exec=ExecAction(command=("sh", "-c", f"[ ! -e {data}/sick ]")), period_seconds=1),
+    )
+    volumes = (Volume(name="data", empty_dir=EmptyDirVolumeSource()),)
+    await node.run_pod(make_pod("p", container, volumes=volumes, restart_policy="Always"))
+    await node.until_phase("Running")
+    await node.until(lambda: node.pod().status.container_statuses[0].restart_count == 1)
+    await node.until(lambda: node.pod().status.container_statuses[0].ready)
+    unhealthy = [event.message for event in node.server.events("Unhealthy")]
+    assert any(message.startswith("Liveness probe failed") for message in unhealthy)
+    assert "Container c failed liveness probe, will be restarted" in {
+        event.message for event in node.server.events("Killing")
+    }
+    await node.client.resource(PODS, "default").delete("p")
+
+
+async def test_the_health_of_a_device_appears_in_the_status_of_its_pod(place: Path) -> None:
+    from cathedra._proto import dra_health_v1_pb2 as health
+
+    node = RealNode(place / "node", "process")
+    driver = DriverServer(node.root, DRIVER, versions=("v1.DRAPlugin", "v1.DRAResourceHealth"))
+    device = health.DeviceIdentifier(pool_name="n1", device_name="gpu-0")
+    report = health.DeviceHealth(device=device, health=health.UNHEALTHY, message="hot")
+    driver.reports.append(health.NodeWatchResourcesResponse(devices=[report]))
+
+    def shown() -> list[tuple[str, str, str | None]]:
+        statuses = node.pod().status.container_statuses[0].allocated_resources_status
+        return [(s.name, r.health or "", r.message) for s in statuses for r in s.resources]
+
+    async with running(node.agent):
+        await driver.start()
+        await node.client.resource(RESOURCECLAIMS, "default").create(make_claim("c1", "p"))
+        await node.run_pod(make_pod("p", Container(name="c", command=FOREVER), claims=["c1"]))
+        await node.until_phase("Running")
+        await node.until(lambda: shown() == [("claim:c1", "Unhealthy", "hot")])
+        await driver.stop()
+        await node.until(lambda: shown() == [("claim:c1", "Unknown", None)])
 
 
 async def test_pod_resources_tell_who_holds_what(place: Path) -> None:
