@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tests.requirements import program
 
-__all__ = ["Etcd", "running_etcd"]
+__all__ = ["Etcd", "free_port", "running_etcd"]
 
 START_SECONDS = 15.0
 

@@ -31,7 +31,7 @@ from cathedra.client.client import Client
 from cathedra.client.resources import CONFIGMAPS, NAMESPACES, NODES
 from cathedra.client.transport import ListOptions
 from cathedra.clock import SystemClock
-from tests.integration.etcd import Etcd, running_etcd
+from tests.integration.etcd import Etcd, free_port, running_etcd
 from tests.unit.apiserver.plain_definitions import plain_definitions
 
 NEW = b'{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"new","namespace":"default"}}'
@@ -302,6 +302,16 @@ async def test_nodes_stand_under_their_old_name(etcd: Etcd) -> None:
         await client.resource(NODES).delete("n1", grace_period_seconds=0)
         await client.resource(NODES).create(Node(metadata=ObjectMeta(name="n2")))
     assert Peek(etcd).keys() >= {"/registry/minions/n2"}
+
+
+async def test_members_that_do_not_answer_are_passed_over(etcd: Etcd) -> None:
+    address = EtcdAddress.parse(etcd.url.replace("etcd://", f"etcd://127.0.0.1:{free_port()},127.0.0.1:{free_port()},"))
+    config = ServerConfig(gates=FeatureGates.for_release(), definitions=plain_definitions())
+    store = EtcdStorage(address, clock=SystemClock())
+    made = await APIServer.open(config, clock=SystemClock(), random=random.Random(1), store=store)
+    await maps(made).create(named("a"))
+    assert (await maps(made).get("a")).metadata.name == "a"
+    await made.close()
 
 
 async def test_tls_with_client_certificates(tmp_path: Path) -> None:

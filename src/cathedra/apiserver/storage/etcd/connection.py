@@ -75,12 +75,9 @@ class Connection:
             found = self._channels[self.endpoint] = (channel, Stubs(channel))
         return found[1]
 
-    def failed(self, error: grpc.aio.AioRpcError) -> None:
-        """Note that the endpoint does not answer, and go on with the next."""
-        if self.healthy:
-            LOG.warning("etcd at %s does not answer: %s", self.endpoint, error.details())
-        self.healthy = False
-        self._current = (self._current + 1) % len(self._address.endpoints)
+    def failed(self, endpoint: str, error: grpc.aio.AioRpcError) -> None:
+        """Note that an endpoint does not answer, and go on with the next, unless that was done already."""
+        self._leave(endpoint, error.details() or "")
 
     async def call(self, make: Callable[[Stubs], Awaitable[T]]) -> T:
         """The answer to what ``make`` asks; asked again while no endpoint can be reached.
@@ -92,21 +89,21 @@ class Connection:
         unknown = False
         until = self._clock.monotonic() + TRY_SECONDS
         while True:
+            endpoint = self.endpoint
             try:
                 async with asyncio.timeout(CALL_SECONDS):
                     answer = await make(self.stubs)
             except TimeoutError:
-                self.healthy = False
-                raise StoreUnavailable(
-                    f"etcd at {self.endpoint} gave no answer in {CALL_SECONDS:g} s", unknown=True
-                ) from None
+                why = f"gave no answer in {CALL_SECONDS:g} s"
+                self._leave(endpoint, why)
+                raise StoreUnavailable(f"etcd at {endpoint} {why}", unknown=True) from None
             except grpc.aio.AioRpcError as error:
                 if error.code() in _LOST:
-                    raise StoreUnavailable(f"etcd at {self.endpoint}: {error.details()}", unknown=True) from error
+                    raise StoreUnavailable(f"etcd at {endpoint}: {error.details()}", unknown=True) from error
                 if error.code() not in _NOT_NOW:
-                    raise StorageError(f"etcd at {self.endpoint}: {error.details()}") from error
+                    raise StorageError(f"etcd at {endpoint}: {error.details()}") from error
                 unknown = unknown or not _never_sent(error)
-                self.failed(error)
+                self.failed(endpoint, error)
                 if self._clock.monotonic() >= until:
                     where = ", ".join(self._address.endpoints)
                     raise StoreUnavailable(
@@ -122,6 +119,13 @@ class Connection:
         channels, self._channels = self._channels, {}
         for channel, _ in channels.values():
             await channel.close(None)
+
+    def _leave(self, endpoint: str, why: str) -> None:
+        if self.healthy:
+            LOG.warning("etcd at %s does not answer: %s", endpoint, why)
+        self.healthy = False
+        if endpoint == self.endpoint:
+            self._current = (self._current + 1) % len(self._address.endpoints)
 
     def _channel(self, endpoint: str) -> grpc.aio.Channel:
         address = self._address

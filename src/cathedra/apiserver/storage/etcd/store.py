@@ -27,6 +27,8 @@ LOG: Final = logging.getLogger(__name__)
 _PAGE: Final = 1000
 _FIRST_PAUSE: Final = 0.1
 _LONGEST_PAUSE: Final = 2.0
+_REQUIRE_LEADER: Final = (("hasleader", "true"),)
+"""A member that has lost its cluster shall end the watch instead of being silent."""
 _NUDGE: Final = "cathedra.dev/nudge"
 """A key that means nothing: writing it makes every watch hear of the revision of that write."""
 
@@ -123,7 +125,8 @@ class EtcdStorage:
         """
         pause = _FIRST_PAUSE
         while True:
-            stream = self._connection.stubs.watch.Watch()
+            endpoint = self._connection.endpoint
+            stream = self._connection.stubs.watch.Watch(metadata=_REQUIRE_LEADER)
             try:
                 await stream.write(self._watch_request(after + 1))
                 async for answer in stream:
@@ -140,7 +143,7 @@ class EtcdStorage:
                     after = max(after, writes[-1].revision if writes else answer.header.revision)
                     yield Progress(after, writes)
             except grpc.aio.AioRpcError as error:
-                self._connection.failed(error)
+                self._connection.failed(endpoint, error)
             finally:
                 stream.cancel()
             await self._clock.sleep(pause)
