@@ -95,7 +95,10 @@ class NodeAgent:
         self.health = HealthCache(clock, gates, root / "dra_health_state" if root is not None else None)
 
     async def wait_ready(self) -> None:
-        """Wait until the Node object exists with a Ready status, and pods are run."""
+        """Wait until the Node object exists with a Ready status, pods are run, and drivers may publish.
+
+        Slices of an earlier life are gone then; what a driver publishes before would be removed with them.
+        """
         await self._ready.wait()
 
     async def run(self) -> None:
@@ -186,12 +189,14 @@ class NodeAgent:
             group.create_task(follower.run())
             await asyncio.sleep(0)
             self._register_plugins(group)
-            group.create_task(self._become_ready(reporter))
+            group.create_task(self._become_ready(reporter, wiper))
             group.create_task(self._reconcile(source, manager))
             await manager.run(found)
 
-    async def _become_ready(self, reporter: NodeReporter) -> None:
+    async def _become_ready(self, reporter: NodeReporter, wiper: SliceWiper) -> None:
         await reporter.wait_registered()
+        if self.config.root is not None:
+            await wiper.wait_wiped()
         self._ready.set()
 
     async def _reconcile(self, source: PodSource, manager: PodManager) -> None:

@@ -20,6 +20,7 @@ class Bench:
         self.server = NodeTransport()
         self.registry = PluginRegistry()
         self.node_known = asyncio.Event()
+        self.wiper: SliceWiper | None = None
 
     def wiped(self) -> list[str]:
         return [selector for verb, _, selector in self.server.requests if verb == "deletecollection"]
@@ -41,6 +42,7 @@ async def wiping() -> AsyncIterator[Bench]:
         random=random.Random(1),
         wait_for_node=bench.node_known.wait,
     )
+    bench.wiper = wiper
     wiper.follow(bench.registry)
     task = asyncio.ensure_future(wiper.run())
     await asyncio.sleep(0.01)
@@ -65,9 +67,10 @@ OF_DRIVER = f"spec.nodeName=n1,spec.driver={DRIVER}"
 
 def test_all_slices_go_at_the_start_once_the_node_is_known() -> None:
     async def body(bench: Bench) -> None:
+        assert bench.wiper is not None
         assert bench.wiped() == []
         bench.node_known.set()
-        await asyncio.sleep(1)
+        await bench.wiper.wait_wiped()
         assert bench.wiped() == [ALL]
 
     play(body)

@@ -51,6 +51,11 @@ class SliceWiper:
         self._delay = delay
         self._group: asyncio.TaskGroup | None = None
         self._timers: dict[str, asyncio.Task[None]] = {}
+        self._wiped = asyncio.Event()
+
+    async def wait_wiped(self) -> None:
+        """Wait until the slices of earlier drivers are gone; those that are published from then on stay."""
+        await self._wiped.wait()
 
     def follow(self, registry: PluginRegistry) -> None:
         """Start and stop timers as drivers of ``registry`` go and come."""
@@ -62,6 +67,7 @@ class SliceWiper:
             self._group = group
             try:
                 await self._wipe(f"spec.nodeName={self._node_name}")
+                self._wiped.set()
                 await asyncio.get_running_loop().create_future()
             finally:
                 self._group = None
