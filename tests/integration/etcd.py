@@ -8,11 +8,12 @@ import socket
 import subprocess
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from tests.requirements import program
 
-__all__ = ["Etcd", "free_port", "running_etcd"]
+__all__ = ["Etcd", "free_port", "running_etcd", "running_members"]
 
 START_SECONDS = 15.0
 
@@ -26,18 +27,21 @@ def free_port() -> int:
 
 
 class Etcd:
-    """One member, alone."""
+    """One member; alone, or of the cluster ``name=peer,…``."""
 
-    def __init__(self, data: Path, *options: str, scheme: str = "http") -> None:
+    def __init__(
+        self, data: Path, *options: str, scheme: str = "http", name: str = "default", cluster: str = ""
+    ) -> None:
         self.port = free_port()
-        peer = f"http://127.0.0.1:{free_port()}"
+        cluster = cluster or f"{name}=http://127.0.0.1:{free_port()}"
+        peer = dict(member.split("=") for member in cluster.split(","))[name]
         client = f"{scheme}://127.0.0.1:{self.port}"
         self._log = data.with_suffix(".log")
         self._command = [
-            *("etcd", "--data-dir", str(data), "--log-level", "error", "--name", "default"),
+            *("etcd", "--data-dir", str(data), "--log-level", "error", "--name", name),
             *("--listen-client-urls", client, "--advertise-client-urls", client),
             *("--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer),
-            *("--initial-cluster", f"default={peer}"),
+            *("--initial-cluster", cluster),
             *options,
         ]
         self._process: subprocess.Popen[bytes] | None = None
@@ -65,6 +69,22 @@ class Etcd:
             self._process.send_signal(number)
             self._process.wait(10)
             self._process = None
+
+
+@contextlib.contextmanager
+def running_members(data: Path, count: int) -> Iterator[list[Etcd]]:
+    """A cluster of several members that ends with the block."""
+    program("etcd")
+    cluster = ",".join(f"m{number}=http://127.0.0.1:{free_port()}" for number in range(count))
+    members = [Etcd(data / f"m{number}", name=f"m{number}", cluster=cluster) for number in range(count)]
+    try:
+        # A member takes connections once it has found the others.
+        with ThreadPoolExecutor(count) as pool:
+            list(pool.map(Etcd.start, members))
+        yield members
+    finally:
+        for member in members:
+            member.kill()
 
 
 @contextlib.contextmanager

@@ -31,7 +31,7 @@ from cathedra.client.client import Client
 from cathedra.client.resources import CONFIGMAPS, NAMESPACES, NODES
 from cathedra.client.transport import ListOptions
 from cathedra.clock import SystemClock
-from tests.integration.etcd import Etcd, free_port, running_etcd
+from tests.integration.etcd import Etcd, free_port, running_etcd, running_members
 from tests.unit.apiserver.plain_definitions import plain_definitions
 
 NEW = b'{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"new","namespace":"default"}}'
@@ -312,6 +312,33 @@ async def test_members_that_do_not_answer_are_passed_over(etcd: Etcd) -> None:
     await maps(made).create(named("a"))
     assert (await maps(made).get("a")).metadata.name == "a"
     await made.close()
+
+
+async def test_writes_go_on_when_the_member_in_use_dies(tmp_path: Path) -> None:
+    with running_members(tmp_path, 3) as members:
+        url = "etcd://" + ",".join(f"127.0.0.1:{member.port}" for member in members)
+        config = ServerConfig(gates=FeatureGates.for_release(), definitions=plain_definitions())
+        store = EtcdStorage(EtcdAddress.parse(url), clock=SystemClock())
+        made = await APIServer.open(config, clock=SystemClock(), random=random.Random(1), store=store)
+        kept = []
+        for number, member in enumerate((None, members[0])):
+            if member is not None:
+                member.kill()
+            async with asyncio.timeout(30):
+                for name in (f"{number}-{index}" for index in range(5)):
+                    while True:
+                        try:
+                            await maps(made).create(named(name))
+                        except StatusError as error:
+                            if error.is_already_exists:
+                                break  # an answer was lost, not the write
+                            if error.code not in (503, 504):
+                                raise
+                        else:
+                            break
+                    kept.append(name)
+        assert [item.metadata.name for item in (await maps(made).list()).items] == kept
+        await made.close()
 
 
 async def test_tls_with_client_certificates(tmp_path: Path) -> None:
