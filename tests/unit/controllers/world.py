@@ -119,5 +119,6 @@ def play(
 async def open_server(gates: FeatureGates) -> APIServer:
     """An API server with a memory store, in this event loop's time."""
     clock = LoopClock(asyncio.get_running_loop())
-    config = ServerConfig(gates=gates, runtime_config={"resource.k8s.io/v1alpha3": True})
+    more = dict.fromkeys(("resource.k8s.io/v1alpha3", "scheduling.k8s.io/v1beta1"), True)
+    config = ServerConfig(gates=gates, runtime_config=more)
     return await APIServer.open(config, clock=clock, random=random.Random(2))
