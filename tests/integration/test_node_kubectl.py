@@ -146,3 +146,13 @@ def test_attach_shows_what_is_written_from_now_on(kubectl: Kubectl) -> None:
     attached.terminate()
     attached.communicate()
     kubectl("delete", "pod", "ticker", "--now")
+
+
+def test_debug_puts_a_container_into_the_running_pod(kubectl: Kubectl) -> None:
+    script = "read line; echo got $line"
+    done = kubectl.run(
+        "debug", "-i", "p", "--image=debian", "--container=dbg", "--", "sh", "-c", script, stdin="a bug\n"
+    )
+    assert done.returncode == 0, done.stderr
+    kubectl("wait", "--for=jsonpath={.status.ephemeralContainerStatuses[0].state.terminated.exitCode}=0", "pod/p")
+    assert kubectl("logs", "p", "-c", "dbg") == "got a bug\n"

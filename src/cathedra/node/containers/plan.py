@@ -40,7 +40,7 @@ def _done(record: ContainerRecord) -> bool:
 def make_plan(pod: Pod, records: Sequence[ContainerRecord], now: float) -> Plan:
     """What to do at ``now`` (monotonic seconds)."""
     begun = initialized(records)
-    candidates: list[ContainerRecord] = []
+    candidates = [record for record in records if record.ephemeral and record.current is None]
     for record in of_kind(records, init=True):
         if record.sidecar and not record.running:
             candidates.append(record)

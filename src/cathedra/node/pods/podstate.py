@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import dataclass, field
 
 from cathedra.api.core.core_v1 import Pod
-from cathedra.node.containers.records import ContainerRecord, records_for
+from cathedra.node.containers.records import ContainerRecord, as_container, records_for
 from cathedra.node.pods.context import PodContext
 from cathedra.node.setup.directories import PodDirectories
 
@@ -41,6 +41,12 @@ class PodState:
     def of(pod: Pod, context: PodContext) -> PodState:
         """A pod that the node has just heard of."""
         return PodState(pod, context.directories(pod), records_for(pod))
+
+    def look_for_new_containers(self) -> None:
+        """Ephemeral containers are put into a pod while it runs."""
+        for ephemeral in self.pod.spec.ephemeral_containers:
+            if ephemeral.name not in self.records:
+                self.records[ephemeral.name] = ContainerRecord(as_container(ephemeral), ephemeral=True)
 
     @property
     def containers(self) -> tuple[ContainerRecord, ...]:

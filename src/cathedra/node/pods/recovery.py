@@ -26,7 +26,9 @@ def recover_records(
     If not, restart counts and last states are kept, and everything else is as new.
     """
     latest = {state.name: state for state in sorted(found, key=lambda state: state.attempt)}
-    for status in (*pod.status.init_container_statuses, *pod.status.container_statuses):
+    known = pod.status
+    every = (*known.init_container_statuses, *known.container_statuses, *known.ephemeral_container_statuses)
+    for status in every:
         record = records.get(status.name)
         if record is not None:
             _recover(pod, record, status, latest.get(status.name))

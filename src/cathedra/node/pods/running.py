@@ -40,7 +40,8 @@ class ContainerRunner:
 
     def tell(self, record: ContainerRecord, type_: Any, reason: str, message: str) -> None:
         """Write an event about a container."""
-        field = f"spec.{'initContainers' if record.init else 'containers'}{{{record.name}}}"
+        kind = "initContainers" if record.init else "ephemeralContainers" if record.ephemeral else "containers"
+        field = f"spec.{kind}{{{record.name}}}"
         self._context.recorder.record(reference_to(self._state.pod, field), type_, reason, message)
 
     # The beginning

@@ -62,6 +62,7 @@ def pod_status(pod: Pod, records: Sequence[ContainerRecord], view: PodView) -> P
     old = pod.status
     init = tuple(_container_status(pod, record, view, records) for record in of_kind(records, init=True))
     regular = tuple(_container_status(pod, record, view, records) for record in of_kind(records, init=False))
+    ephemeral = tuple(_container_status(pod, record, view, records) for record in records if record.ephemeral)
     phase = _phase(pod, records, view)
     addresses = view.sandbox and view.pod_ip
     started = old.start_time or (Time(view.started_at) if view.started_at is not None else None)
@@ -79,6 +80,7 @@ def pod_status(pod: Pod, records: Sequence[ContainerRecord], view: PodView) -> P
         start_time=started,
         init_container_statuses=init,
         container_statuses=regular,
+        ephemeral_container_statuses=ephemeral,
         observed_generation=pod.metadata.generation,
     )
 
@@ -114,7 +116,7 @@ def _container_status(
 ) -> ContainerStatus:
     state, last = _states(pod, record, view, records)
     ended = record.ended
-    ready = record.running and record.started and record.ready and not view.stopping
+    ready = record.running and record.started and record.ready and not view.stopping and not record.ephemeral
     if record.init and not record.sidecar:
         ready = ended is not None and ended.exit_code == 0
     current = record.current or record.previous

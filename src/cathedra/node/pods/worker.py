@@ -76,6 +76,7 @@ class PodWorker:
         if not newer(pod, state.pod):
             return
         state.pod = pod
+        state.look_for_new_containers()
         if pod.metadata.deletion_timestamp is not None:
             self._ask_to_stop()
         state.changed.set()
