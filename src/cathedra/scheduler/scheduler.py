@@ -136,7 +136,7 @@ class Scheduler:
 
     async def _take(self, entry: Entry, state: CycleState, node: str) -> None:
         """Hold the node in memory, then bind in the background."""
-        assumed = entry.info.on(node)
+        assumed = entry.info.on(node, state.taken.get(node, ()))
         self._cache.assume(assumed)
         self._nominations.remove(assumed.uid)
         status = self._profile.reserve(state, assumed, node)

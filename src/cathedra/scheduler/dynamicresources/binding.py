@@ -32,6 +32,7 @@ from cathedra.scheduler.dynamicresources.binding_conditions import (
 from cathedra.scheduler.dynamicresources.claim_cache import ClaimCache
 from cathedra.scheduler.dynamicresources.cycle import ClaimCycle
 from cathedra.scheduler.dynamicresources.devices import Devices
+from cathedra.scheduler.dynamicresources.extended_resources import IN_MEMORY_NAME
 from cathedra.scheduler.dynamicresources.resolving import Resolver
 from cathedra.scheduler.dynamicresources.writing import ClaimWriter, WriteFailed
 from cathedra.scheduler.framework.status import Status, error
@@ -42,6 +43,8 @@ APPEARANCE_SECONDS = 120.0
 """So long a created claim may take to come back from the informer."""
 
 T = TypeVar("T")
+
+_TAKEN = "nodeAllocatableResourceClaimStatuses"
 
 _LOG = logging.getLogger(__name__)
 
@@ -79,6 +82,8 @@ class ClaimBinding:
                     self._claims.assume(cycle.claims[index])
             if cycle.special is not None:
                 await self._write_special(cycle, cycle.special, pod)
+            if pod.status.node_allocatable_resource_claim_statuses:
+                await self._write_taken(cycle, pod)
         except ConnectionError as lost:
             cycle.uncertain = True
             return error(str(lost))
@@ -107,6 +112,9 @@ class ClaimBinding:
             if cycle.special_created:
                 await self._delete(special)
             self._devices.settle(special)
+        if cycle.counted:
+            cycle.counted = False
+            await self._clear_taken(pod)
 
     async def _find_out(self, cycle: ClaimCycle) -> None:
         """Take over what became of writes that were not answered, however long it takes to hear."""
@@ -188,6 +196,31 @@ class ClaimBinding:
         except StatusError as refusal:
             where = f"{pod.metadata.namespace}/{pod.metadata.name}"
             raise WriteFailed(f"update pod {where} ExtendedResourceClaimStatus: {refusal}") from refusal
+
+    async def _write_taken(self, cycle: ClaimCycle, pod: Pod) -> None:
+        """Tell the node agent what the pod's devices take of the node."""
+        name = cycle.special.metadata.name if cycle.special is not None else ""
+        statuses = [
+            to_dict(replace(one, resource_claim_name=name) if one.resource_claim_name == IN_MEMORY_NAME else one)
+            for one in pod.status.node_allocatable_resource_claim_statuses
+        ]
+        patch = {"metadata": {"uid": pod.metadata.uid}, "status": {_TAKEN: statuses}}
+        pods = self._client.resource(PODS, pod.metadata.namespace)
+        cycle.counted = True
+        try:
+            await pods.patch(pod.metadata.name, PatchType.STRATEGIC, patch, "status")
+        except StatusError as refusal:
+            where = f"{pod.metadata.namespace}/{pod.metadata.name}"
+            raise WriteFailed(f"updating pod {where} NodeAllocatableResourceClaimStatuses: {refusal}") from refusal
+
+    async def _clear_taken(self, pod: Pod) -> None:
+        # An empty list says that this is meant; a client that does not know the field would leave it out.
+        patch = {"metadata": {"uid": pod.metadata.uid}, "status": {_TAKEN: []}}
+        pods = self._client.resource(PODS, pod.metadata.namespace)
+        try:
+            await pods.patch(pod.metadata.name, PatchType.MERGE, patch, "status")
+        except (StatusError, ConnectionError) as failure:
+            _LOG.warning("%s: %s not cleared: %s", pod.metadata.name, _TAKEN, failure)
 
     async def _appears(self, claim: ResourceClaim) -> None:
         """Wait until the claim cache knows the claim, or its answers could not be kept there."""

@@ -144,6 +144,8 @@ class ClaimCycle:
     """The extended resources that the special claim provides."""
     special_created: bool = False
     """Whether the special claim exists in the API."""
+    counted: bool = False
+    """Whether the pod's status may say what its devices take of the node."""
     uncertain: bool = False
     """Whether something may have been written although no answer came."""
 

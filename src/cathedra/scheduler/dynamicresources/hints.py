@@ -22,7 +22,9 @@ _INDEX = "cathedra.scheduler/claims"
 class Hints:
     """The plugin's registrations."""
 
-    def __init__(self, resolver: Resolver, pods: Store[Pod]) -> None:
+    def __init__(self, resolver: Resolver, pods: Store[Pod], *, counts_pods: bool) -> None:
+        """``counts_pods``: devices are counted against their nodes, so pods that go make room."""
+        self._counts_pods = counts_pods
         self._resolver = resolver
         self._pods = pods
         pods.add_index(_INDEX, _waiting_for)
@@ -31,7 +33,9 @@ class Hints:
         """Nodes, claims, the pod's own claim names, classes, slices."""
         node = Action.ADD | Action.UPDATE_NODE_LABEL | Action.UPDATE_NODE_ALLOCATABLE
         claim = Action.ADD | Action.UPDATE | Action.DELETE
+        room = Registration(Resource.ASSIGNED_POD, Action.DELETE | Action.UPDATE_POD_SCALE_DOWN)
         return (
+            *((room,) if self._counts_pods else ()),
             Registration(Resource.NODE, node),
             Registration(Resource.RESOURCE_CLAIM, claim, self._claim_helps, self._affected),
             Registration(Resource.TARGET_POD, Action.UPDATE_POD_GENERATED_CLAIM, self._pod_helps),

@@ -7,7 +7,7 @@ scheduling.md, sections 3 to 9).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from random import Random
 
@@ -19,9 +19,9 @@ from cathedra.api.status import StatusError
 from cathedra.client.client import Client
 from cathedra.client.events import EventRecorder
 from cathedra.client.informer import SharedInformers
-from cathedra.client.resources import PODGROUPS, PODS, RESOURCECLAIMS
+from cathedra.client.resources import PODGROUPS, PODS, RESOURCECLAIMS, RESOURCESLICES
 from cathedra.clock import Clock
-from cathedra.scheduler.dynamicresources import binding
+from cathedra.scheduler.dynamicresources import binding, node_allocatable
 from cathedra.scheduler.dynamicresources.binding_conditions import BindingFailed, progress
 from cathedra.scheduler.dynamicresources.claim_cache import ClaimCache
 from cathedra.scheduler.dynamicresources.cycle import Batch, ClaimCycle, Found, Placement
@@ -34,6 +34,7 @@ from cathedra.scheduler.dynamicresources.extended_resources import (
     special_claim,
 )
 from cathedra.scheduler.dynamicresources.hints import Hints
+from cathedra.scheduler.dynamicresources.node_allocatable import ClaimUse, NodeAllocatable, Unaccountable
 from cathedra.scheduler.dynamicresources.resolving import Resolver, Unresolved
 from cathedra.scheduler.dynamicresources.scoring import preference
 from cathedra.scheduler.dynamicresources.writing import ClaimWriter
@@ -94,8 +95,12 @@ class DynamicResources(
         shared = gates["GenericWorkload"] and gates["DRAWorkloadResourceClaims"]
         self._groups = informers.of(PODGROUPS) if shared else None
         self._resolver = Resolver(self._claims.get, self._groups.store if self._groups is not None else None)
-        self._hints = Hints(self._resolver, informers.of(PODS).store)
         self._binding_conditions = gates["DRADeviceBindingConditions"] and gates["DRAResourceClaimDeviceStatus"]
+        self._node_allocatable: NodeAllocatable | None = None
+        if gates["DRANodeAllocatableResources"] and gates.at_least("1.37"):
+            self._node_allocatable = NodeAllocatable(informers.of(RESOURCESLICES).store)
+        counts_pods = self._node_allocatable is not None
+        self._hints = Hints(self._resolver, informers.of(PODS).store, counts_pods=counts_pods)
         writer = ClaimWriter(client, clock, stamps=self._binding_conditions)
         self._writer = writer
         self._binding = binding.ClaimBinding(
@@ -168,7 +173,9 @@ class DynamicResources(
         batch = self._batch(cycle, frozenset(), cycle.prepared[frozenset()])
         if batch is None:
             return NOTHING_FORESEEN
-        return Foreseen(batch.fitting, batch.refused(lambda refusal: None if refusal.stopped else _NO_FIT))
+        # What devices take of a node is counted node by node.
+        passing = batch.fitting if self._node_allocatable is None else ()
+        return Foreseen(passing, batch.refused(lambda refusal: None if refusal.stopped else _NO_FIT))
 
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
         """Whether existing allocations can be used on the node, and the others found there."""
@@ -183,8 +190,14 @@ class DynamicResources(
             if not wanted and not cycle.claims:
                 return None
             resources = wanted
+        for index in cycle.placements:
+            if self._is_not_shareable(cycle.claims[index], pod.pod):
+                name = cycle.claims[index].metadata.name
+                return unresolvable(
+                    f"node allocatable resource claim {name} has a mapped device and cannot be shared across pods"
+                )
         unavailable = [index for index, place in cycle.placements.items() if not place.allows(node.node)]
-        refusal = self._allocate(cycle, resources, node)
+        refusal = self._allocate(cycle, resources, node) or self._count(state, cycle, pod, node)
         if refusal is not None:
             return refusal
         if unavailable:
@@ -212,6 +225,41 @@ class DynamicResources(
             cycle.results[name] = Found(partial(getattr, answer, "results"), resources)
             return None
         return self._timed_out(name) if answer.stopped else _NO_FIT
+
+    def _is_not_shareable(self, claim: ResourceClaim, pod: Pod) -> bool:
+        """Whether somebody else uses the claim, and one of its devices is part of the node."""
+        allocation = claim.status.allocation
+        if self._node_allocatable is None or allocation is None or not claim.status.reserved_for:
+            return False
+        return not self._resolver.is_reserved(pod, claim) and self._node_allocatable.is_mapped(allocation)
+
+    def _count(self, state: CycleState, cycle: ClaimCycle, pod: PodInfo, node: NodeInfo) -> Status | None:
+        """Whether the node has room for what the devices found on it take of it."""
+        if self._node_allocatable is None:
+            return None
+        try:
+            statuses = self._node_allocatable.statuses(self._uses(cycle, pod.pod, node.name), node.node)
+        except (Unaccountable, AllocationError) as broken:
+            return error(str(broken))
+        if not statuses:
+            return None
+        state.taken[node.name] = statuses
+        return node_allocatable.refusal(node_allocatable.with_statuses(pod.pod, statuses), node)
+
+    def _uses(self, cycle: ClaimCycle, pod: Pod, node: str) -> Iterator[ClaimUse]:
+        """The pod's claims with their allocations on ``node``."""
+        found = cycle.found(node)
+        fresh = iter(found.write() if found is not None else ())
+        entries = self._resolver.entries(pod)
+        for claim in cycle.claims:
+            allocation = claim.status.allocation or next(fresh, None)
+            if allocation is not None:
+                names = [entry for entry, uid in entries.items() if uid == claim.metadata.uid]
+                containers = tuple(name for entry in names for name in node_allocatable.containers_of(pod, entry))
+                yield ClaimUse(claim, allocation, containers)
+        special = next(fresh, None)
+        if special is not None:
+            yield ClaimUse(special_claim(pod, ""), special, ())
 
     @staticmethod
     def _batch(cycle: ClaimCycle, resources: frozenset[str], prepared: PreparedRequests) -> Batch | None:

@@ -42,6 +42,16 @@ class Resolver:
         group = self._group_of(pod)
         return [claim for entry in pod.spec.resource_claims if (claim := self._claim(pod, entry, group)) is not None]
 
+    def entries(self, pod: Pod) -> dict[str, str]:
+        """The pod's entries, and the UIDs of their claims.
+
+        Raises:
+            Unresolved: as `claims`.
+        """
+        group = self._group_of(pod)
+        found = ((entry.name, self._claim(pod, entry, group)) for entry in pod.spec.resource_claims)
+        return {name: claim.metadata.uid for name, claim in found if claim is not None}
+
     def is_reserved(self, pod: Pod, claim: ResourceClaim) -> bool:
         """Whether the pod, or its PodGroup, is entered among the claim's consumers."""
         group = self._group_of(pod)

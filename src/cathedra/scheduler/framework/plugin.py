@@ -13,6 +13,7 @@ from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from cathedra.api.core.core_v1 import NodeAllocatableResourceClaimStatus
 from cathedra.scheduler.framework.diagnosis import Diagnosis
 from cathedra.scheduler.framework.events import Registration
 from cathedra.scheduler.framework.status import Status
@@ -44,13 +45,15 @@ MAX_SCORE = 100
 class CycleState:
     """What plugins remember between the extension points of one cycle of one pod, by plugin name."""
 
-    __slots__ = ("data", "skipped_filters", "skipped_scores", "snapshot")
+    __slots__ = ("data", "skipped_filters", "skipped_scores", "snapshot", "taken")
 
     def __init__(self, snapshot: Snapshot) -> None:
         self.snapshot = snapshot
         self.data: dict[str, Any] = {}
         self.skipped_filters: set[str] = set()
         self.skipped_scores: set[str] = set()
+        self.taken: dict[str, tuple[NodeAllocatableResourceClaimStatus, ...]] = {}
+        """Node → what the pod's devices would take of its own resources: the pod is counted with it there."""
 
 
 class Plugin(ABC):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 
-from cathedra.api.core.core_v1 import ContainerPort, Pod, PodAffinityTerm
+from cathedra.api.core.core_v1 import ContainerPort, NodeAllocatableResourceClaimStatus, Pod, PodAffinityTerm
 from cathedra.api.core.meta_v1 import LabelSelector, LabelSelectorRequirement
 from cathedra.api.quantity import Quantity
 from cathedra.api.selectors import Selector, from_label_selector
@@ -84,13 +84,17 @@ class PodInfo:
         """The same for another version of the pod; what was derived from an equal spec is kept."""
         made = PodInfo(pod)
         same_spec = pod.spec is self.pod.spec or pod.spec == self.pod.spec
-        if same_spec and pod.metadata.labels == self.pod.metadata.labels:
+        if same_spec and pod.metadata.labels == self.pod.metadata.labels and _taken(pod) == _taken(self.pod):
             made.__dict__.update({k: v for k, v in self.__dict__.items() if k in _DERIVED})
         return made
 
-    def on(self, node: str) -> PodInfo:
-        """The pod as it will be when it is bound to ``node``."""
-        made = PodInfo(replace(self.pod, spec=replace(self.pod.spec, node_name=node)))
+    def on(self, node: str, taken: tuple[NodeAllocatableResourceClaimStatus, ...] = ()) -> PodInfo:
+        """The pod as it will be when it is bound to ``node``, where its devices take so much of the node."""
+        bound = replace(self.pod, spec=replace(self.pod.spec, node_name=node))
+        if taken or _taken(bound):
+            status = replace(bound.status, node_allocatable_resource_claim_statuses=taken)
+            return PodInfo(replace(bound, status=status))
+        made = PodInfo(bound)
         made.__dict__.update({k: v for k, v in self.__dict__.items() if k in _DERIVED})
         return made
 
@@ -161,6 +165,10 @@ def selector_with_keys(
     if added:
         selector = replace(selector, match_expressions=(*selector.match_expressions, *added))
     return from_label_selector(selector)
+
+
+def _taken(pod: Pod) -> tuple[NodeAllocatableResourceClaimStatus, ...]:
+    return pod.status.node_allocatable_resource_claim_statuses
 
 
 def _ports(pod: Pod) -> Iterator[ContainerPort]:

@@ -1,0 +1,277 @@
+"""Devices that are part of their node: what a pod's devices take of cpu, memory and the like.
+
+A device may stand for some of the node's own resources, or cost some of them to use. The scheduler works out how much,
+counts it against the node as if the pod had asked for it, and records it in the pod's status, from which the node agent
+takes it (alpha; spec: scheduling.md, section 13).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from cathedra.api.core.core_v1 import (
+    Container,
+    Node,
+    NodeAllocatableMappedResources,
+    NodeAllocatableOverheadResources,
+    NodeAllocatableResourceClaimStatus,
+    Pod,
+)
+from cathedra.api.quantity import Quantity
+from cathedra.api.resource import (
+    AllocationResult,
+    Device,
+    DeviceRequestAllocationResult,
+    NodeAllocatableMapping,
+    NodeAllocatableOverhead,
+    ResourceClaim,
+    ResourceSlice,
+)
+from cathedra.api.selectors import node_selector_matches
+from cathedra.api.struct import replace
+from cathedra.client.store import Store
+from cathedra.scheduler.framework.status import Code, Status, unresolvable
+from cathedra.scheduler.state.node_info import NodeInfo
+from cathedra.scheduler.state.resources import (
+    CPU,
+    EPHEMERAL_STORAGE,
+    HUGE_PAGES,
+    MEMORY,
+    claim_amounts,
+    container_amounts,
+    pod_requests,
+)
+
+__all__ = ["ClaimUse", "NodeAllocatable", "Unaccountable", "containers_of", "refusal", "with_statuses"]
+
+_POOL = "cathedra.scheduler/pool"
+_ONE = 10**9
+
+
+class Unaccountable(Exception):
+    """What a device takes of its node cannot be told."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimUse:
+    """A claim of the pod with its allocation, stored or found, and the containers that refer to it."""
+
+    claim: ResourceClaim
+    allocation: AllocationResult
+    containers: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class _Total:
+    """What the devices of one claim take, by resource."""
+
+    mapped: dict[str, Quantity] = field(default_factory=dict)
+    per_pod: dict[str, Quantity] = field(default_factory=dict)
+    per_container: dict[str, Quantity] = field(default_factory=dict)
+
+    def status(self, use: ClaimUse) -> NodeAllocatableResourceClaimStatus:
+        """The entry of the pod's status."""
+        overhead = sorted(self.per_pod.keys() | self.per_container.keys())
+        return NodeAllocatableResourceClaimStatus(
+            resource_claim_name=use.claim.metadata.name,
+            containers=use.containers,
+            mapping=tuple(
+                NodeAllocatableMappedResources(name=name, quantity=self.mapped[name]) for name in sorted(self.mapped)
+            ),
+            overhead=tuple(
+                NodeAllocatableOverheadResources(
+                    name=name, per_pod=self.per_pod.get(name), per_container=self.per_container.get(name)
+                )
+                for name in overhead
+            ),
+        )
+
+
+class NodeAllocatable:
+    """Adds up what devices take of their nodes."""
+
+    def __init__(self, slices: Store[ResourceSlice]) -> None:
+        self._slices = slices
+        slices.add_index(_POOL, _pool)
+
+    def is_mapped(self, allocation: AllocationResult) -> bool:
+        """Whether some device of an allocation stands for resources of its node, so that it cannot be shared."""
+        return any(
+            taken.mapping is not None
+            for result in allocation.devices.results
+            if (device := self._device(result, None)) is not None
+            for taken in device.node_allocatable_resources.values()
+        )
+
+    def statuses(self, uses: Iterable[ClaimUse], node: Node) -> tuple[NodeAllocatableResourceClaimStatus, ...]:
+        """What the pod's claims take on ``node``, sorted by claim; claims that take nothing are left out.
+
+        Raises:
+            Unaccountable: a device is mapped by a capacity that was not recorded, or has vanished.
+        """
+        found = [
+            total.status(use)
+            for use in uses
+            if self._takes_anything(use, node) and _is_something(total := self._total(use, node))
+        ]
+        return tuple(sorted(found, key=lambda status: status.resource_claim_name))
+
+    def _takes_anything(self, use: ClaimUse, node: Node) -> bool:
+        devices = (self._device(result, node) for result in use.allocation.devices.results)
+        return any(device is not None and device.node_allocatable_resources for device in devices)
+
+    def _total(self, use: ClaimUse, node: Node) -> _Total:
+        where = f"claim {use.claim.metadata.namespace}/{use.claim.metadata.name}"
+        total = _Total()
+        for result in use.allocation.devices.results:
+            device = self._device(result, node)
+            if device is None:
+                raise Unaccountable(
+                    f"{where}, device {result.device}, driver {result.driver}: device {result.device} not found in "
+                    f"pool {result.pool} for driver {result.driver}"
+                )
+            for name, taken in device.node_allocatable_resources.items():
+                if taken.mapping is not None:
+                    _add(total.mapped, name, _mapped(where, name, taken.mapping, result))
+                if taken.overhead is not None:
+                    _add_overhead(total, name, taken.overhead)
+        return total
+
+    def _device(self, result: DeviceRequestAllocationResult, node: Node | None) -> Device | None:
+        for slice_ in self._slices.by_index(_POOL, f"{result.driver}/{result.pool}"):
+            if node is not None and not _is_visible(slice_, node):
+                continue
+            for device in slice_.spec.devices:
+                if device.name == result.device:
+                    hidden = slice_.spec.per_device_node_selection and node is not None
+                    return None if hidden and node is not None and not _is_on(device, node) else device
+        return None
+
+
+def refusal(pod: Pod, node: NodeInfo) -> Status | None:
+    """Why ``pod``, whose status says what its devices take, does not fit ``node``; None if it does."""
+    uncovered = _uncovered(pod)
+    if uncovered:
+        return unresolvable(uncovered)
+    demand = pod_requests(pod)
+    counted = (CPU, MEMORY, EPHEMERAL_STORAGE, *sorted(name for name in demand if name.startswith(HUGE_PAGES)))
+    short = [
+        name
+        for name in counted
+        if demand.get(name, 0) > max(0, node.allocatable.get(name, 0) - node.requested.get(name, 0))
+    ]
+    if not short:
+        return None
+    hopeless = any(demand[name] > node.allocatable.get(name, 0) for name in short)
+    reasons = tuple(f"Insufficient {name}" for name in short)
+    return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE if hopeless else Code.UNSCHEDULABLE, reasons)
+
+
+def containers_of(pod: Pod, entry: str) -> tuple[str, ...]:
+    """The containers that refer to an entry of the pod's claims, init containers first; once per reference."""
+    containers: Sequence[Container] = (*pod.spec.init_containers, *pod.spec.containers)
+    return tuple(c.name for c in containers for reference in c.resources.claims if reference.name == entry)
+
+
+def with_statuses(pod: Pod, statuses: tuple[NodeAllocatableResourceClaimStatus, ...]) -> Pod:
+    """The pod as it is counted on its node."""
+    return replace(pod, status=replace(pod.status, node_allocatable_resource_claim_statuses=statuses))
+
+
+def _uncovered(pod: Pod) -> str:
+    """What pod-level resources do not cover once the devices' share is added; "" if they cover all."""
+    given = pod.spec.resources
+    if given is None or not pod.status.node_allocatable_resource_claim_statuses:
+        return ""
+    for name, amount in container_amounts(pod, lambda container: container.resources.requests).items():
+        asked = given.requests.get(name)
+        if asked is not None and _is_pod_level(name) and amount > asked.nanos:
+            return (
+                f"pod level request for {name} is insufficient to cover the aggregated container and "
+                "node-allocatable DRA requests"
+            )
+    for name, amount in container_amounts(pod, lambda container: container.resources.limits).items():
+        limit = given.limits.get(name)
+        if limit is not None and name.startswith(HUGE_PAGES) and amount > limit.nanos:
+            return (
+                f"pod level limit for {name} is insufficient to cover the aggregated container and "
+                "node-allocatable DRA limits"
+            )
+    return next(_uncovered_containers(pod, given.limits), "")
+
+
+def _uncovered_containers(pod: Pod, limits: Mapping[str, Quantity]) -> Iterator[str]:
+    for container in pod.spec.containers:
+        added = claim_amounts(pod, container.name)
+        for name, own in container.resources.limits.items():
+            limit = limits.get(name)
+            if limit is None or name.startswith(HUGE_PAGES):
+                continue
+            if own.nanos + added.get(name, 0) > limit.nanos:
+                yield (
+                    f"pod level limit for {name} is insufficient to cover the limit and DRA overhead for container "
+                    f"{container.name}"
+                )
+
+
+def _is_pod_level(name: str) -> bool:
+    return name in (CPU, MEMORY) or name.startswith(HUGE_PAGES)
+
+
+def _pool(slice_: ResourceSlice) -> tuple[str, ...]:
+    return (f"{slice_.spec.driver}/{slice_.spec.pool.name}",)
+
+
+def _is_visible(slice_: ResourceSlice, node: Node) -> bool:
+    spec = slice_.spec
+    if spec.node_name == node.metadata.name or spec.all_nodes or spec.per_device_node_selection:
+        return True
+    return spec.node_selector is not None and node_selector_matches(spec.node_selector, node)
+
+
+def _is_on(device: Device, node: Node) -> bool:
+    if device.node_name == node.metadata.name or device.all_nodes:
+        return True
+    return device.node_selector is not None and node_selector_matches(device.node_selector, node)
+
+
+def _mapped(
+    where: str, name: str, mapping: NodeAllocatableMapping, result: DeviceRequestAllocationResult
+) -> Quantity | None:
+    if not mapping.capacity_key:
+        return mapping.device_multiplier
+    key = mapping.capacity_key
+    if not result.consumed_capacity:
+        raise Unaccountable(
+            f"{where}, device {result.device}: ConsumedCapacity is nil, but Capacity key '{key}' is set in "
+            f"NodeAllocatableResources for resource {name}"
+        )
+    consumed = _by_qualified_name(result.consumed_capacity, key, result.driver)
+    if consumed is None or mapping.capacity_multiplier is None:
+        return consumed
+    return Quantity.of_nanos(consumed.nanos * mapping.capacity_multiplier.nanos // _ONE, consumed.format)
+
+
+def _by_qualified_name(capacities: Mapping[str, Quantity], key: str, driver: str) -> Quantity | None:
+    """A capacity by its name, which may stand with or without the driver's domain."""
+    found = capacities.get(key)
+    if found is None and "/" not in key:
+        return capacities.get(f"{driver}/{key}")
+    if found is None and key.startswith(f"{driver}/"):
+        return capacities.get(key.removeprefix(f"{driver}/"))
+    return found
+
+
+def _add(totals: dict[str, Quantity], name: str, amount: Quantity | None) -> None:
+    if amount is not None:
+        totals[name] = totals[name] + amount if name in totals else amount
+
+
+def _add_overhead(total: _Total, name: str, overhead: NodeAllocatableOverhead) -> None:
+    _add(total.per_pod, name, overhead.per_pod)
+    _add(total.per_container, name, overhead.per_container)
+
+
+def _is_something(total: _Total) -> bool:
+    return bool(total.mapped or total.per_pod or total.per_container)
