@@ -25,6 +25,7 @@ __all__ = [
 
 ACCUMULATOR: Final = "@result"
 _OLD_ACCUMULATOR: Final = "__result__"
+_MAX_NODES: Final = 25_000
 _OVERWRITES: Final = "iteration variable overwrites accumulator variable"
 
 
@@ -79,7 +80,13 @@ class Builder:
         return Comprehension(self.next_id(), self.offset, range_, variables, accu, init, condition, step, result, macro)
 
     def copy(self, node: Expr) -> Expr:
-        """The same tree with fresh ids."""
+        """The same tree with fresh ids.
+
+        Raises:
+            MacroError: copies of copies have become too many; Kubernetes has no such limit, and runs out of memory.
+        """
+        if self.last_id > _MAX_NODES:
+            raise MacroError(self.offset, f"expression has more than {_MAX_NODES} parts once its macros are expanded")
         new = _copy_node(self, node)
         new.start, new.end, new.depth = node.start, node.end, node.depth
         return new
