@@ -110,9 +110,12 @@ class PolicyCheck:
         if request.definition.group == _GROUP:
             _check_rules(request)
             return  # no policy about policies: nobody can lock himself out
+        policies = self._known()
+        if not policies:
+            return
         view = RequestView(request)
         denials: list[_Denial] = []
-        for policy in self._known():
+        for policy in policies:
             denials.extend(self._ask(policy, request, view))
         if denials:
             raise _refusal(request, denials[0])

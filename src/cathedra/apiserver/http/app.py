@@ -182,7 +182,10 @@ class Application:
             if target is None or target.subresource not in _CONNECTED:
                 await _refuse_websocket(send, text_response("404 page not found\n", 404))
                 return
-            await self._proxy.websocket(Request(scope, receive, user), target, send)
+            request = Request(scope, receive, user)
+            if any(key == b"impersonate-user" for key, _ in scope["headers"]):
+                request.user = self._authenticator.impersonate(request, self._world.authorizer)
+            await self._proxy.websocket(request, target, send)
         except StatusError as error:
             await _refuse_websocket(send, status_response(error))
 

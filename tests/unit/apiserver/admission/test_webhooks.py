@@ -28,12 +28,14 @@ from cathedra.api.core.core_v1 import ConfigMap
 from cathedra.api.core.meta_v1 import DeleteOptions, LabelSelector, ObjectMeta
 from cathedra.api.gates import FeatureGates
 from cathedra.api.status import StatusError
+from cathedra.api.struct import replace
 from cathedra.apiserver.authentication.certificates import Authority
 from cathedra.apiserver.config import ServerConfig
 from cathedra.apiserver.server import APIServer
 from cathedra.client.resources import CONFIGMAPS, resource_ref
 from cathedra.client.transport import WriteOptions
 from cathedra.clock import SystemClock
+from tests.unit.apiserver.guarded import Guarded, guarded
 
 MUTATING = resource_ref(MutatingWebhookConfiguration, "mutatingwebhookconfigurations", namespaced=False)
 VALIDATING = resource_ref(ValidatingWebhookConfiguration, "validatingwebhookconfigurations", namespaced=False)
@@ -244,14 +246,11 @@ async def test_a_condition_that_cannot_be_evaluated_refuses(tmp_path: Path) -> N
         assert hooks.asked == []
 
 
-async def test_a_dry_run_asks_no_webhook_with_side_effects(tmp_path: Path) -> None:
+async def test_a_webhook_is_told_of_a_dry_run(tmp_path: Path) -> None:
     async with webhooks(tmp_path) as hooks:
         await hooks.validating("harmless", allow, side_effects="NoneOnDryRun")
         await hooks.create("a", dry_run=True)
         assert hooks.asked[0][1]["dryRun"] is True
-        await hooks.validating("harmful", allow, side_effects="Some")
-        with pytest.raises(StatusError, match=r'"harmful.example.com" does not support dry run'):
-            await hooks.create("a", dry_run=True)
 
 
 async def test_webhooks_are_not_asked_about_webhooks(tmp_path: Path) -> None:
@@ -260,3 +259,37 @@ async def test_webhooks_are_not_asked_about_webhooks(tmp_path: Path) -> None:
         await hooks.validating("no", deny(), rules=(everything,))
         await hooks.api.delete(VALIDATING, "", "no", DeleteOptions())
         await hooks.create()
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"name": "short"}, "webhooks[0].name"),
+        ({"side_effects": None}, "webhooks[0].sideEffects"),
+        ({"side_effects": "Some"}, "webhooks[0].sideEffects"),
+        ({"admission_review_versions": ()}, "webhooks[0].admissionReviewVersions"),
+        ({"admission_review_versions": ("v9",)}, "webhooks[0].admissionReviewVersions"),
+        ({"timeout_seconds": 31}, "webhooks[0].timeoutSeconds"),
+        ({"failure_policy": "Maybe"}, "webhooks[0].failurePolicy"),
+        ({"client_config": WebhookClientConfig()}, "webhooks[0].clientConfig"),
+        ({"client_config": WebhookClientConfig(url="http://host/path")}, "webhooks[0].clientConfig.url"),
+        ({"client_config": WebhookClientConfig(url="https://host/?a=b")}, "webhooks[0].clientConfig.url"),
+        ({"rules": (RuleWithOperations(),)}, "webhooks[0].rules[0].operations"),
+    ],
+)
+def test_a_configuration_that_breaks_the_rules_is_refused(changes: dict[str, Any], field: str) -> None:
+    async def body(api: Guarded) -> None:
+        good = ValidatingWebhook(
+            name="a.example.com",
+            client_config=WebhookClientConfig(url="https://127.0.0.1/a"),
+            rules=(MAPS,),
+            side_effects="None",
+            admission_review_versions=("v1",),
+        )
+        bad = ValidatingWebhookConfiguration(metadata=ObjectMeta(name="a"), webhooks=(replace(good, **changes),))
+        with pytest.raises(StatusError) as caught:
+            await api.admin.resource(VALIDATING).create(bad)
+        assert caught.value.code == 422
+        assert caught.value.causes[0].field == field
+
+    guarded(body)

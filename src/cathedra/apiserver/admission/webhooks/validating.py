@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from cathedra.api.status import invalid
 from cathedra.apiserver.admission.attributes import RequestView
 from cathedra.apiserver.admission.plugin import AdmissionRequest
 from cathedra.apiserver.admission.webhooks.calling import Asker
-from cathedra.apiserver.admission.webhooks.hooks import Hooks
+from cathedra.apiserver.admission.webhooks.hooks import MUTATING, VALIDATING, Hooks
+from cathedra.apiserver.admission.webhooks.rules import configuration_errors
 
 __all__ = ["ValidatingWebhooks"]
 
@@ -28,8 +30,10 @@ class ValidatingWebhooks:
         """Ask them.
 
         Raises:
-            StatusError: one of them refused, or could not be asked.
+            StatusError: one of them refused, or could not be asked; 422, a configuration that is written breaks the
+                rules.
         """
+        _check_rules(request)
         if not self._hooks:
             return
         view = RequestView(request)
@@ -40,3 +44,12 @@ class ValidatingWebhooks:
         for outcome in await asyncio.gather(*asked, return_exceptions=True):
             if isinstance(outcome, BaseException):
                 raise outcome
+
+
+def _check_rules(request: AdmissionRequest) -> None:
+    definition = request.definition
+    if definition.group_resource not in {MUTATING, VALIDATING} or request.operation not in {"CREATE", "UPDATE"}:
+        return
+    errors = configuration_errors(request.object)
+    if errors:
+        raise invalid(definition.group, definition.kind, request.object.metadata.name, errors)

@@ -1,0 +1,126 @@
+"""What is wrong with a webhook configuration when it is written."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from cathedra.api.core.admissionregistration_v1 import (
+    MutatingWebhookConfiguration,
+    ValidatingWebhookConfiguration,
+    WebhookClientConfig,
+)
+from cathedra.api.field import ErrorList, FieldPath
+from cathedra.api.validation.formats import dns_subdomain
+from cathedra.apiserver.admission.webhooks.review import VERSIONS
+
+__all__ = ["configuration_errors"]
+
+_SIDE_EFFECTS: Final = ("None", "NoneOnDryRun")
+_CHOICES: Final = {
+    "failure_policy": ("failurePolicy", ("Fail", "Ignore")),
+    "match_policy": ("matchPolicy", ("Equivalent", "Exact")),
+    "reinvocation_policy": ("reinvocationPolicy", ("IfNeeded", "Never")),
+}
+_OPERATIONS: Final = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
+_URL_FORM: Final = "; desired format: https://host[/path]"
+_LONGEST_SECONDS: Final = 30
+_MOST_CONDITIONS: Final = 64
+
+
+def configuration_errors(
+    configuration: MutatingWebhookConfiguration | ValidatingWebhookConfiguration,
+) -> ErrorList:
+    """Everything that is wrong with a configuration."""
+    errors = ErrorList()
+    seen: set[str] = set()
+    webhooks: tuple[Any, ...] = configuration.webhooks
+    for position, webhook in enumerate(webhooks):
+        path = FieldPath("webhooks").index(position)
+        _check(errors, path, webhook)
+        if webhook.name in seen:
+            errors.duplicate(path.child("name"), webhook.name)
+        seen.add(webhook.name)
+    return errors
+
+
+def _check(errors: ErrorList, path: FieldPath, webhook: Any) -> None:
+    _check_name(errors, path.child("name"), webhook.name)
+    for position, rule in enumerate(webhook.rules):
+        _check_rule(errors, path.child("rules").index(position), rule)
+    for field, (name, choices) in _CHOICES.items():
+        value = getattr(webhook, field, None)
+        if value is not None and value not in choices:
+            errors.not_supported(path.child(name), value, list(choices))
+    if webhook.side_effects is None:
+        errors.required(path.child("sideEffects"), f"must specify one of {', '.join(_SIDE_EFFECTS)}")
+    elif webhook.side_effects not in _SIDE_EFFECTS:
+        errors.not_supported(path.child("sideEffects"), webhook.side_effects, list(_SIDE_EFFECTS))
+    seconds = webhook.timeout_seconds
+    if seconds is not None and not 1 <= seconds <= _LONGEST_SECONDS:
+        errors.invalid(path.child("timeoutSeconds"), seconds, "the timeout value must be between 1 and 30 seconds")
+    _check_versions(errors, path.child("admissionReviewVersions"), webhook.admission_review_versions)
+    if len(webhook.match_conditions) > _MOST_CONDITIONS:
+        errors.too_many(path.child("matchConditions"), len(webhook.match_conditions), _MOST_CONDITIONS)
+    _check_client(errors, path.child("clientConfig"), webhook.client_config)
+
+
+def _check_name(errors: ErrorList, path: FieldPath, name: str) -> None:
+    if not name:
+        errors.required(path)
+        return
+    for problem in dns_subdomain(name):
+        errors.invalid(path, name, problem)
+    if len(name.split(".")) < 3:
+        errors.invalid(path, name, "should be a domain with at least three segments separated by dots")
+
+
+def _check_rule(errors: ErrorList, path: FieldPath, rule: Any) -> None:
+    if not rule.operations:
+        errors.required(path.child("operations"))
+    if len(rule.operations) > 1 and "*" in rule.operations:
+        errors.invalid(
+            path.child("operations"), list(rule.operations), "if '*' is present, must not specify other operations"
+        )
+    for position, operation in enumerate(rule.operations):
+        if operation not in _OPERATIONS:
+            errors.not_supported(path.child("operations").index(position), operation, list(_OPERATIONS))
+    for field, name in (("api_groups", "apiGroups"), ("api_versions", "apiVersions"), ("resources", "resources")):
+        values = getattr(rule, field)
+        if not values:
+            errors.required(path.child(name))
+        elif len(values) > 1 and "*" in values and field != "resources":
+            kinds = "API groups" if field == "api_groups" else "API versions"
+            errors.invalid(path.child(name), list(values), f"if '*' is present, must not specify other {kinds}")
+
+
+def _check_versions(errors: ErrorList, path: FieldPath, versions: tuple[str, ...]) -> None:
+    known = ", ".join(VERSIONS)
+    if not versions:
+        errors.required(path, f"must specify one of {known}")
+    elif not set(versions) & set(VERSIONS):
+        errors.invalid(path, list(versions), f"must include at least one of {known}")
+
+
+def _check_client(errors: ErrorList, path: FieldPath, client: WebhookClientConfig) -> None:
+    if (client.url is None) == (client.service is None):
+        errors.required(path, "exactly one of url or service is required")
+        return
+    if client.service is not None:
+        for name in ("name", "namespace"):
+            if not getattr(client.service, name):
+                errors.required(path.child("service", name), f"service {name} is required")
+        return
+    url = client.url or ""
+    parts = urlsplit(url)
+    at = path.child("url")
+    if parts.scheme != "https":
+        errors.invalid(at, parts.scheme, f"'https' is the only allowed URL scheme{_URL_FORM}")
+    if not parts.hostname:
+        errors.invalid(at, parts.netloc, f"host must be specified{_URL_FORM}")
+    if parts.username is not None:
+        errors.invalid(at, parts.username, "user information is not permitted in the URL")
+    if parts.fragment:
+        errors.invalid(at, parts.fragment, "fragments are not permitted in the URL")
+    if parts.query:
+        errors.invalid(at, parts.query, "query parameters are not permitted in the URL")
