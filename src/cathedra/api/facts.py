@@ -6,6 +6,7 @@ decoder, protobuf codec, apply and OpenAPI all read the same facts. They are loa
 
 from __future__ import annotations
 
+import copy
 import json
 from functools import cache
 from pathlib import Path
@@ -121,6 +122,76 @@ _NEW_FIELDS: Final[dict[str, dict[str, dict[str, Any]]]] = {
     },
 }
 
+_SCHEDULING_1ALPHA2: Final = (
+    "BasicSchedulingPolicy",
+    "GangSchedulingPolicy",
+    "PodGroup",
+    "PodGroupList",
+    "PodGroupResourceClaim",
+    "PodGroupResourceClaimStatus",
+    "PodGroupSchedulingConstraints",
+    "PodGroupSchedulingPolicy",
+    "PodGroupSpec",
+    "PodGroupStatus",
+    "PodGroupTemplate",
+    "TopologyConstraint",
+    "TypedLocalObjectReference",
+    "Workload",
+    "WorkloadList",
+    "WorkloadSpec",
+)
+"""Types of scheduling.k8s.io/v1alpha2 (release 1.36) that have the shape of v1alpha3, but for what follows."""
+_SCHEDULING_1ALPHA2_GONE: Final = {
+    "PodGroupSpec": ("parentCompositePodGroupName", "preemptionPolicy", "workloadRef"),
+    "PodGroupTemplate": ("preemptionPolicy",),
+    "WorkloadSpec": ("compositePodGroupTemplates",),
+}
+_SCHEDULING_1ALPHA2_NUMBERS: Final = {
+    "PodGroupSpec": (
+        "podGroupTemplateRef",
+        "schedulingPolicy",
+        "schedulingConstraints",
+        "resourceClaims",
+        "disruptionMode",
+        "priorityClassName",
+        "priority",
+    ),
+}
+_SCHEDULING_1ALPHA2_NEW: Final[dict[str, Any]] = {
+    "DisruptionMode": {"alias": "string"},
+    "PodGroupTemplateReference": {
+        "fields": {
+            "workload": {
+                "omitempty": True,
+                "optional": True,
+                "pb": 1,
+                "pbtype": "bytes",
+                "type": "*WorkloadPodGroupTemplateReference",
+            }
+        }
+    },
+    "WorkloadPodGroupTemplateReference": {
+        "fields": {
+            "workloadName": {"pb": 1, "required": True, **_TEXT},
+            "podGroupTemplateName": {"pb": 2, "required": True, **_TEXT},
+        }
+    },
+}
+
+
+def _scheduling_v1alpha2(newer: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    types = {name: copy.deepcopy(newer[name]) for name in _SCHEDULING_1ALPHA2}
+    for name, gone in _SCHEDULING_1ALPHA2_GONE.items():
+        for field in gone:
+            del types[name]["fields"][field]
+    reference = {"optional": True, "pb": 1, "pbtype": "bytes", "type": "*PodGroupTemplateReference"}
+    types["PodGroupSpec"]["fields"]["podGroupTemplateRef"] = reference
+    for name, fields in _SCHEDULING_1ALPHA2_NUMBERS.items():
+        for number, field in enumerate(fields, 1):
+            types[name]["fields"][field]["pb"] = number
+    return types | _SCHEDULING_1ALPHA2_NEW
+
+
 ONLY_IN: Final[dict[tuple[str, str], tuple[str, str]]] = {
     ("DeviceDerivedAttribute", ""): ("1.37", ""),
     ("ExactDeviceRequest", "derivedAttributes"): ("1.37", ""),
@@ -162,6 +233,7 @@ def load() -> dict[str, dict[str, dict[str, Any]]]:
             facts[package][name]["fields"] |= fields
         if package.startswith("resource/"):
             facts[package] |= _NEW_TYPES
+    facts["scheduling/v1alpha2"] = _scheduling_v1alpha2(facts["scheduling/v1alpha3"])
     for name, names in {
         "GroupVersionKind": ("group", "version", "kind"),
         "GroupVersionResource": ("group", "version", "resource"),

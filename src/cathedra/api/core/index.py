@@ -377,6 +377,12 @@ KINDS: Final[dict[str, dict[str, str]]] = {
         "PriorityClass": "cathedra.api.core.scheduling_v1:PriorityClass",
         "PriorityClassList": "cathedra.api.core.scheduling_v1:PriorityClassList"
     },
+    "scheduling.k8s.io/v1alpha2": {
+        "PodGroup": "cathedra.api.core.scheduling_v1alpha2:PodGroup",
+        "PodGroupList": "cathedra.api.core.scheduling_v1alpha2:PodGroupList",
+        "Workload": "cathedra.api.core.scheduling_v1alpha2:Workload",
+        "WorkloadList": "cathedra.api.core.scheduling_v1alpha2:WorkloadList"
+    },
     "scheduling.k8s.io/v1alpha3": {
         "CompositePodGroup": "cathedra.api.core.scheduling_v1alpha3:CompositePodGroup",
         "CompositePodGroupList": "cathedra.api.core.scheduling_v1alpha3:CompositePodGroupList",

@@ -97,8 +97,6 @@ _PACKAGES: Final[Mapping[str, tuple[str, ...]]] = {
     "schedulingv1alpha3": ("scheduling/v1alpha3",),
     "v1": ("core/v1", "meta/v1", "authentication/v1", "coordination/v1"),
 }
-_STAND_INS: Final = {"scheduling/v1alpha2": "scheduling/v1alpha3"}
-"""Versions without facts of their own that have the shape of another."""
 
 
 def package_of(api_version: str) -> str:
@@ -110,7 +108,7 @@ def package_of(api_version: str) -> str:
     group, _, version = api_version.rpartition("/")
     known = facts.load()
     for name, full in facts.GROUP_NAMES.items():
-        if full == group and f"{name}/{version}" in {*known, *_STAND_INS}:
+        if full == group and f"{name}/{version}" in known:
             return f"{name}/{version}"
     package = f"{group}/{version}"
     if package in known:
@@ -138,7 +136,7 @@ class _Shapes:
     def __init__(self, package: str, release: str) -> None:
         self._package = package
         self._release = release
-        self._types = facts.load()[_STAND_INS.get(package, package)]
+        self._types = facts.load()[package]
         self._version = package.partition("/")[2]
         self._made: dict[str, Shape] = {}
 

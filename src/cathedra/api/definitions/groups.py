@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from cathedra.api.core import scheduling_v1alpha3
+from cathedra.api.conversion import scheduling_v1alpha2 as conversion
+from cathedra.api.core import scheduling_v1alpha2, scheduling_v1alpha3
 from cathedra.api.definition import RequestContext, ResourceDefinition, Strategy, VersionDefinition
 from cathedra.api.field import ErrorList
 from cathedra.api.gates import FeatureGates
@@ -42,6 +43,13 @@ class WorkloadStrategy(Strategy[scheduling_v1alpha3.Workload]):
 
 class PodGroupStrategy(Strategy[scheduling_v1alpha3.PodGroup]):
     """A pod group: its spec never changes, its status comes through another door."""
+
+    def default(self, obj: scheduling_v1alpha3.PodGroup, context: RequestContext) -> scheduling_v1alpha3.PodGroup:
+        """Pods of a group are disrupted one by one, unless its author says otherwise."""
+        if obj.spec.disruption_mode is not None:
+            return obj
+        single = scheduling_v1alpha3.DisruptionMode(single=scheduling_v1alpha3.SingleDisruptionMode())
+        return replace(obj, spec=replace(obj.spec, disruption_mode=single))
 
     def prepare_create(
         self, obj: scheduling_v1alpha3.PodGroup, context: RequestContext
@@ -91,11 +99,45 @@ class PodGroupStatusStrategy(Strategy[scheduling_v1alpha3.PodGroup]):
         return groups.validate_pod_group_status(new)
 
 
+Versions = tuple[VersionDefinition, ...]
+
+
+def _newest() -> tuple[Versions, Versions]:
+    names = ("v1beta1", "v1alpha3")
+    return (
+        tuple(VersionDefinition(name, scheduling_v1alpha3.Workload, served_by_default=False) for name in names),
+        tuple(VersionDefinition(name, scheduling_v1alpha3.PodGroup, served_by_default=False) for name in names),
+    )
+
+
+def _of_136() -> tuple[Versions, Versions]:
+    return (
+        (
+            VersionDefinition(
+                "v1alpha2",
+                scheduling_v1alpha2.Workload,
+                conversion.workload_to_hub,
+                conversion.workload_from_hub,
+                served_by_default=False,
+            ),
+        ),
+        (
+            VersionDefinition(
+                "v1alpha2",
+                scheduling_v1alpha2.PodGroup,
+                conversion.group_to_hub,
+                conversion.group_from_hub,
+                served_by_default=False,
+            ),
+        ),
+    )
+
+
 def group_definitions(gates: FeatureGates) -> tuple[ResourceDefinition[Any], ...]:
     """Workload and PodGroup, from 1.36 on."""
     if not gates.at_least("1.36"):
         return ()
-    names = ("v1beta1", "v1alpha3") if gates.at_least("1.37") else ("v1alpha2",)
+    workloads, groups = _newest() if gates.at_least("1.37") else _of_136()
     return (
         ResourceDefinition(
             group=GROUP,
@@ -104,9 +146,7 @@ def group_definitions(gates: FeatureGates) -> tuple[ResourceDefinition[Any], ...
             singular="workload",
             namespaced=True,
             type=scheduling_v1alpha3.Workload,
-            versions=tuple(
-                VersionDefinition(name, scheduling_v1alpha3.Workload, served_by_default=False) for name in names
-            ),
+            versions=workloads,
             strategy=WorkloadStrategy(),
             columns=tables.NAME_AND_AGE,
             cells=tables.name_and_age,
@@ -119,9 +159,7 @@ def group_definitions(gates: FeatureGates) -> tuple[ResourceDefinition[Any], ...
             singular="podgroup",
             namespaced=True,
             type=scheduling_v1alpha3.PodGroup,
-            versions=tuple(
-                VersionDefinition(name, scheduling_v1alpha3.PodGroup, served_by_default=False) for name in names
-            ),
+            versions=groups,
             strategy=PodGroupStrategy(),
             subresources={"status": PodGroupStatusStrategy()},
             columns=tables.POD_GROUP_COLUMNS,
