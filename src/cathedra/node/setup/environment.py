@@ -72,6 +72,8 @@ async def _value(
         return field_value(pod, source.field_ref.field_path, node.address)
     if source.resource_field_ref is not None:
         return resource_value(pod, container, source.resource_field_ref, node.allocatable)
+    if source.file_key_ref is not None:
+        raise ConfigError(f"variable {variable.name}: this node agent reads no variables from files of volumes")
     if source.config_map_key_ref is not None:
         key = source.config_map_key_ref
         content = await references.config_map(key.name, optional=bool(key.optional))
