@@ -39,6 +39,8 @@ class Call:
     """The release whose fields are known."""
     warnings: list[str] = field(default_factory=list)
     """Texts for ``Warning`` headers, in order; whoever handles the call appends."""
+    annotations: dict[str, str] = field(default_factory=dict)
+    """What the audit log is to say of it; whoever handles the call adds."""
 
     @property
     def resource(self) -> GroupResource:

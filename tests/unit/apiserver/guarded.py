@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -79,7 +80,11 @@ class Guarded:
 
 
 def guarded(
-    body: Callable[[Guarded], Awaitable[Any]], *, gates: Mapping[str, bool] | None = None, serve: tuple[str, ...] = ()
+    body: Callable[[Guarded], Awaitable[Any]],
+    *,
+    gates: Mapping[str, bool] | None = None,
+    serve: tuple[str, ...] = (),
+    audit_log: Path | None = None,
 ) -> Any:
     """Run ``body`` with a server of its own; ``serve`` are versions served besides the usual."""
 
@@ -89,6 +94,7 @@ def guarded(
             gates=FeatureGates.for_release("1.37", gates or {}),
             authorization=True,
             runtime_config=dict.fromkeys(serve, True),
+            audit_log=audit_log,
         )
         server = await APIServer.open(config, clock=clock, random=random.Random(1))
         try:

@@ -31,6 +31,8 @@ class AdmissionRequest:
     warnings: list[str]
     """Texts for ``Warning`` headers; plugins append."""
     field_manager: str = ""
+    annotations: dict[str, str] = field(default_factory=dict)
+    """What the audit log is to say of it; plugins add."""
     again: bool = False
     """Whether this is the second pass over the request, because a webhook changed the object in the first."""
     memory: dict[str, Any] = field(default_factory=dict)

@@ -8,7 +8,6 @@ CEL is imported with the first policy: a server without any starts faster.
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -36,9 +35,6 @@ if TYPE_CHECKING:
     from cathedra.cel.admission import CompiledPolicy, Decision
 
 __all__ = ["BINDINGS", "POLICIES", "PolicyCheck"]
-
-AUDIT: Final = logging.getLogger("cathedra.audit")
-"""Audit annotations go here, one JSON object a line."""
 
 _GROUP: Final = "admissionregistration.k8s.io"
 POLICIES: Final = GroupResource(_GROUP, "validatingadmissionpolicies")
@@ -166,12 +162,13 @@ class PolicyCheck:
         )
         result = policy.compiled.evaluate(given)
         name, bound = policy.object.metadata.name, binding.metadata.name
+        failures = json.loads(request.annotations.get(_FAILURE_ANNOTATION, "[]"))
         for position, decision in enumerate(result.decisions):
             if decision.action != "deny":
                 continue
             actions = binding.spec.validation_actions
             if "Audit" in actions:
-                _audit_failure(name, bound, position, decision, actions)
+                failures.append(_failure(name, bound, position, decision, actions))
             if "Warn" in actions:
                 request.warnings.append(
                     f"Validation failed for ValidatingAdmissionPolicy '{name}' with binding '{bound}': "
@@ -179,9 +176,11 @@ class PolicyCheck:
                 )
             if "Deny" in actions:
                 yield _Denial(name, bound, decision.message, decision.reason)
+        if failures:
+            request.annotations[_FAILURE_ANNOTATION] = json.dumps(failures)
         for annotation in result.annotations:
             if annotation.action == "publish":
-                AUDIT.info("%s", json.dumps({f"{name}/{annotation.key}": annotation.value}))
+                request.annotations[f"{name}/{annotation.key}"] = annotation.value
             elif annotation.action == "error" and "Deny" in binding.spec.validation_actions:
                 yield _Denial(name, bound, annotation.error)
 
@@ -284,12 +283,12 @@ def _refusal(request: AdmissionRequest, denial: _Denial) -> StatusError:
     return failure(_CODES.get(reason, 422), reason, error.status.message, details)
 
 
-def _audit_failure(policy: str, binding: str, position: int, decision: Decision, actions: tuple[str, ...]) -> None:
-    entry = {
+def _failure(policy: str, binding: str, position: int, decision: Decision, actions: tuple[str, ...]) -> dict[str, Any]:
+    """A violation as the audit log shows it."""
+    return {
         "message": decision.message,
         "policy": policy,
         "binding": binding,
         "expressionIndex": position,
         "validationActions": list(actions),
     }
-    AUDIT.info("%s", json.dumps({_FAILURE_ANNOTATION: json.dumps([entry])}))

@@ -14,6 +14,7 @@ from cathedra.api.status import StatusError, failure, forbidden
 from cathedra.apiserver.authentication.user import UserInfo
 
 __all__ = [
+    "REASON",
     "AlwaysAllow",
     "Attributes",
     "Authorizer",
@@ -24,6 +25,9 @@ __all__ = [
     "Verdict",
     "refusal",
 ]
+
+REASON: Final = "authorization.k8s.io/reason"
+"""Audit annotation: why a request was allowed or not."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -163,6 +163,7 @@ class Application:
         exchange.source = (request.scope.get("client") or ("",))[0]
         exchange.request_body = request.read_body
         exchange.allowed = exchange.status != 403
+        exchange.annotations = request.annotations
         now = self._world.clock.now()
         received = now - (self._world.clock.monotonic() - exchange.began)
         self._audit.write(exchange, "ResponseComplete", received, now)

@@ -10,7 +10,7 @@ from cathedra.api.field import ErrorList
 from cathedra.api.protobuf import has_message
 from cathedra.api.scheme import GroupResource, GroupVersionKind
 from cathedra.api.status import StatusError, bad_request, failure, invalid
-from cathedra.apiserver.authorization.authorizer import Attributes, refusal
+from cathedra.apiserver.authorization.authorizer import REASON, Attributes, refusal
 from cathedra.apiserver.catalog import Catalog
 from cathedra.apiserver.http import render
 from cathedra.apiserver.http.bodies import decode_delete_options, decode_object, integer, load_values
@@ -99,6 +99,7 @@ class ResourceHandler:
             name=target.name,
             subresource=target.subresource,
             release=self._world.gates.release,
+            annotations=request.annotations,
         )
         if version.deprecation_warning and self._method_exists(call):
             call.warnings.append(version.deprecation_warning)
@@ -127,6 +128,7 @@ class ResourceHandler:
             field_manager=query.field_manager,
             field_validation=query.field_validation,
             release=self._world.gates.release,
+            annotations=request.annotations,
         )
         form = self._form(request, call)
         binding = await decode_object(request, call, _BINDING)
@@ -148,6 +150,7 @@ class ResourceHandler:
             namespace=target.namespace,
             field_validation=query.field_validation,
             release=self._world.gates.release,
+            annotations=request.annotations,
         )
         form = self._form(request, call)
         answer = review.answer(self._world, call, await decode_object(request, call))
@@ -229,6 +232,7 @@ class ResourceHandler:
             label_selector=label_selector,
         )
         decision = self._world.authorizer.authorize(attributes)
+        request.annotations[REASON] = decision.reason
         if not decision.allowed:
             raise refusal(attributes, decision)
 

@@ -185,6 +185,7 @@ def _event(exchange: Exchange, level: str, stage: str, received: float, now: flo
         event["annotations"] = {
             "authorization.k8s.io/decision": "allow" if exchange.allowed else "forbid",
             "authorization.k8s.io/reason": "",
+            **exchange.annotations,
         }
     if level in {"Request", "RequestResponse"} and (body := _body(exchange.request_body)) is not None:
         event["requestObject"] = body

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from cathedra.apiserver.authentication.user import UserInfo
@@ -33,6 +33,8 @@ class Exchange:
     request_body: bytes = b""
     response_body: bytes = b""
     allowed: bool | None = None
+    annotations: dict[str, str] = field(default_factory=dict)
+    """What authorization and admission say of it."""
 
     @property
     def target(self) -> Target | None:

@@ -94,4 +94,5 @@ class World:
             options=options,
             warnings=call.warnings,
             field_manager=call.field_manager,
+            annotations=call.annotations,
         )

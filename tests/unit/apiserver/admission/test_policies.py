@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import logging
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,7 +25,9 @@ from cathedra.api.core.core_v1 import ConfigMap
 from cathedra.api.core.meta_v1 import LabelSelector, ObjectMeta
 from cathedra.api.status import StatusError
 from cathedra.api.struct import replace
+from cathedra.apiserver.authentication.user import UserInfo
 from cathedra.client.resources import CONFIGMAPS, RESOURCECLAIMS, RESOURCESLICES, resource_ref
+from tests.unit.apiserver.asgi import Door
 from tests.unit.apiserver.guarded import Guarded, claim, guarded, refused, resource_slice, rule, user
 
 POLICIES = resource_ref(ValidatingAdmissionPolicy, "validatingadmissionpolicies", namespaced=False)
@@ -178,17 +181,22 @@ def test_what_goes_wrong_follows_the_failure_policy() -> None:
     guarded(body)
 
 
-def test_audit_annotations_are_published(caplog: pytest.LogCaptureFixture) -> None:
+def test_audit_annotations_are_published(tmp_path: Path) -> None:
+    """Writes over HTTP are what the audit log sees."""
+
     async def body(api: Guarded) -> None:
         annotation = AuditAnnotation(key="size", value_expression="string(size(object.data))")
         await install(api, policy("false", audit_annotations=(annotation,)), "Audit")
-        await api.admin.resource(CONFIGMAPS, "default").create(config_map("a", x="1"))
+        api.server.add_tokens({"sesame": UserInfo("admin", ("system:masters",))})
+        made = {"metadata": {"name": "a"}, "data": {"x": "1"}}
+        answer = await Door(api.server)("POST", "/api/v1/namespaces/default/configmaps", made)
+        assert answer.status == 201
 
-    with caplog.at_level(logging.INFO, "cathedra.audit"):
-        guarded(body)
-    published = [record.getMessage() for record in caplog.records if record.name == "cathedra.audit"]
-    assert any("validation_failure" in line for line in published)
-    assert '{"p/size": "1"}' in published
+    guarded(body, audit_log=tmp_path / "audit.log")
+    (event,) = [json.loads(line) for line in (tmp_path / "audit.log").read_text().splitlines()]
+    assert event["annotations"]["p/size"] == "1"
+    (failure,) = json.loads(event["annotations"]["validation.policy.admission.k8s.io/validation_failure"])
+    assert (failure["policy"], failure["binding"], failure["validationActions"]) == ("p", "b", ["Audit"])
 
 
 def test_a_policy_in_another_version_sees_the_object_in_that_version() -> None:

@@ -26,7 +26,6 @@ from cathedra.apiserver.admission.webhooks.review import (
 __all__ = ["Asker"]
 
 _LOG: Final = logging.getLogger(__name__)
-_AUDIT: Final = logging.getLogger("cathedra.audit")
 
 
 class Asker:
@@ -54,7 +53,7 @@ class Asker:
             return None
         request.warnings.extend(answer.warnings)
         if answer.annotations:
-            _AUDIT.info("%s", json.dumps({f"{name}/{key}": value for key, value in answer.annotations.items()}))
+            request.annotations.update({f"{name}/{key}": value for key, value in answer.annotations.items()})
         if not answer.allowed:
             raise rejection(name, answer.status)
         return answer
