@@ -32,12 +32,15 @@ from cathedra.api.core.core_v1 import (
     ObjectFieldSelector,
     Pod,
     Probe,
+    ResourceRequirements,
+    SecurityContext,
     Volume,
     VolumeMount,
 )
 from cathedra.api.core.meta_v1 import ObjectMeta
+from cathedra.api.quantity import Quantity
 from cathedra.cdi.files import write_spec
-from cathedra.cdi.spec import ContainerEdits, Device, DeviceNode, Mount, Spec
+from cathedra.cdi.spec import ContainerEdits, Device, DeviceNode, Hook, Mount, Spec
 from cathedra.client.client import Client
 from cathedra.client.resources import CONFIGMAPS, PODS, RESOURCECLAIMS
 from cathedra.clock import SystemClock
@@ -332,6 +335,44 @@ async def test_a_claim_reaches_the_container_through_a_real_driver(node: RealNod
         assert text == "gpu-0\n{}\n/dev/gpu0\n"
     assert driver.calls == [("prepare v1", ["c1"]), ("unprepare v1", ["c1"])]
     await driver.stop()
+
+
+async def test_hooks_groups_and_limits_of_devices_and_containers_reach_the_kernel(node: RealNode) -> None:
+    if node.runtime == "process":
+        pytest.skip("processes have no hooks, groups and limits of their own")
+    hooked = node.root / "hooked"
+    hook = Hook(hook_name="createRuntime", path="/bin/sh", args=("sh", "-c", f"cat > {hooked}"))
+    edits = ContainerEdits(env=("A=1",), hooks=(hook,), additional_gids=(4242,))
+    spec = Spec(cdi_version="0.7.0", kind=f"{DRIVER}/gpu", devices=(Device(name="gpu-0", container_edits=edits),))
+    write_spec(node.root / "cdi", "gpu", spec)
+    driver = DriverServer(node.root, DRIVER, cdi=f"{DRIVER}/gpu=gpu-0")
+    await driver.start()
+    await node.client.resource(RESOURCECLAIMS, "default").create(make_claim("c1", "p"))
+    container = Container(
+        name="c",
+        command=("sh", "-c", "id -G; cat /proc/self/oom_score_adj; touch /written && ls /written; hostname"),
+        security_context=SecurityContext(run_as_user=0),
+    )
+    await node.run_pod(make_pod("p", container, claims=["c1"]))
+    await node.until_phase("Succeeded")
+    groups, score, written, name = (await node.logs())[1].splitlines()
+    assert groups.split() == ["0", "4242"]
+    assert (score, written, name) == ("1000", "/written", "p")
+    assert json.loads(await asyncio.to_thread(hooked.read_text))["bundle"].startswith(str(node.root))
+    assert not await asyncio.to_thread(Path("/written").exists), "the host's root file system is left alone"
+    await driver.stop()
+
+
+async def test_a_container_that_takes_more_memory_than_it_may_is_killed_for_it(node: RealNode) -> None:
+    if node.runtime == "process":
+        pytest.skip("processes have no limits of their own")
+    limits = ResourceRequirements(limits={"memory": Quantity("32Mi")}, requests={"memory": Quantity("32Mi")})
+    greedy = Container(name="c", command=("python3", "-c", "print(len(bytearray(300_000_000)))"), resources=limits)
+    await node.run_pod(make_pod("p", greedy))
+    await node.until_phase("Failed")
+    ended = node.pod().status.container_statuses[0].state.terminated
+    assert ended is not None
+    assert (ended.exit_code, ended.reason) == (137, "OOMKilled")
 
 
 @pytest.mark.parametrize("runtime", RUNTIMES)
