@@ -1,4 +1,4 @@
-"""An operator written with kopf, unchanged: it watches a custom resource, keeps its finalizer, patches, adopts children."""
+"""An operator written with kopf, unchanged: it watches custom resources, keeps its finalizer, patches, adopts."""
 
 from __future__ import annotations
 

@@ -43,8 +43,7 @@ class PlainSearch:
         self.mends = problem.features.behaviour.releases_everything
         self.allocating: dict[int, set[int]] = {}
         self.sharing: dict[int, int] = {}
-        self.accounts: set[int] = set()
-        """Devices that older releases think are shared in this call."""
+        self.lingering: set[int] = set()
         self.capacity: dict[int, dict[str, int]] = {}
         self.consumed: dict[object, dict[tuple[str, str], int]] = {}
         self.first_pool: dict[object, int] = {}
@@ -150,7 +149,7 @@ class PlainSearch:
         state, place = self.problem.state_of(position)
         if self.mends:
             return bool(state.shared >> place & 1) or bool(self.sharing.get(position))
-        return place in state.capacity or position in self.accounts
+        return place in state.capacity or bool(self.sharing.get(position)) or position in self.lingering
 
     def _place(self, choice: Choice, position: int, *, must: bool) -> _Undo | None:
         option = choice.option
@@ -216,7 +215,6 @@ class PlainSearch:
         for name, amount in zip(needed.full_names, needed.amounts, strict=True):
             used[name] = used.get(name, 0) + amount.nanos
         self.sharing[position] = self.sharing.get(position, 0) + 1
-        self.accounts.add(position)
         return needed
 
     # --- counters and compatibility groups, section 11
@@ -318,10 +316,8 @@ class _Undo:
         for name, amount in zip(share.full_names, share.amounts, strict=True):
             used[name] -= amount.nanos
         search.sharing[position] -= 1
-        # Older releases close an account when nothing is left on it: too early if a share of nothing is left, and
-        # never if the device has no capacity (section 14, fault 8).
-        if share.names and not any(used.values()):
-            search.accounts.discard(position)
+        if not share.names:
+            search.lingering.add(position)
 
 
 class RunningConstraint:

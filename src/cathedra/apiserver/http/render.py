@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -21,6 +21,13 @@ from cathedra.apiserver.request import Call
 from cathedra.apiserver.verbs.read import Listing
 
 __all__ = ["formatted", "in_form_of", "items_of", "render_list", "render_object", "render_plain", "warning_headers"]
+
+
+WARNINGS: Final = 80
+"""Headers that an answer warns with at most: some clients give up at a hundred."""
+WARNING_LETTERS: Final = 4096
+"""Of all warnings together; beyond that each is cut to `WARNING_LENGTH`, and the rest is left out."""
+WARNING_LENGTH: Final = 256
 
 
 def render_object(
@@ -124,10 +131,25 @@ def _protobuf(encoded: bytes, status: int, headers: tuple[tuple[bytes, bytes], .
 
 
 def warning_headers(warnings: Sequence[str]) -> tuple[tuple[bytes, bytes], ...]:
-    """``Warning`` headers, each text once."""
+    """``Warning`` headers, each text once; no more of them than clients can take."""
     if not warnings:
         return ()
-    return tuple((b"warning", b"299 - " + _quoted(text)) for text in dict.fromkeys(warnings))
+    texts = list(dict.fromkeys(warnings))[:WARNINGS]
+    if sum(map(len, texts)) > WARNING_LETTERS:
+        texts = _shortened(texts)
+    return tuple((b"warning", b"299 - " + _quoted(text)) for text in texts)
+
+
+def _shortened(texts: list[str]) -> list[str]:
+    left = WARNING_LETTERS
+    kept = []
+    for text in texts:
+        short = text[:WARNING_LENGTH]
+        left -= len(short)
+        if left < 0:
+            break
+        kept.append(short)
+    return kept
 
 
 def _quoted(text: str) -> bytes:

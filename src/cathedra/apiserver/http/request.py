@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, Final
 from urllib.parse import parse_qs
 
 from cathedra.api.status import failure
 from cathedra.apiserver.authentication.user import UserInfo
-from cathedra.apiserver.traffic.deadlines import BODY_SECONDS
 
 __all__ = ["BODY_LIMIT", "ClientGone", "Receive", "Request", "Scope", "Send"]
 
@@ -79,15 +77,11 @@ class Request:
         """The whole body.
 
         Raises:
-            StatusError: 413, it is longer than 3 MiB; 408, it does not come.
+            StatusError: 413, it is longer than 3 MiB.
             ClientGone: the client went away.
         """
         if self._body is None:
-            try:
-                async with asyncio.timeout(BODY_SECONDS):
-                    self._body = await self._read()
-            except TimeoutError:
-                raise failure(408, "Timeout", "the body of the request did not come in time") from None
+            self._body = await self._read()
         return self._body
 
     async def _read(self) -> bytes:

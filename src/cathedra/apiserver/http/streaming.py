@@ -105,15 +105,19 @@ class WatchStream:
     def _line(self, seen: Seen) -> bytes:
         call, entry = self._call, seen.entry
         if not self._form.transform:
-            if self._protobuf:
-                return watch_frame(seen.type.value, wrap(call.gvk, entry.message(call.version)))
-            body = entry.body(call.version)
-            return b"".join((b'{"type":"', seen.type.value.encode(), b'","object":', call.prefix, body[1:], b"}\n"))
+            return seen.line((call.version.type, self._protobuf), lambda: self._whole(seen))
         if self._form.transform == "Table":
             row = tables.row(call, entry, self._include, self._now(), self._form.version)
             return self._table_line(seen.type.value, row, entry.object.metadata.resource_version)
         shown = tables.partial(entry, call, self._form.version)
         return _event(self._form, seen.type.value, encode(shown))
+
+    def _whole(self, seen: Seen) -> bytes:
+        call, entry = self._call, seen.entry
+        if self._protobuf:
+            return watch_frame(seen.type.value, wrap(call.gvk, entry.message(call.version)))
+        body = entry.body(call.version)
+        return b"".join((b'{"type":"', seen.type.value.encode(), b'","object":', call.prefix, body[1:], b"}\n"))
 
     def _table_line(self, kind: str, row: dict[str, Any], revision: str) -> bytes:
         from msgspec import Raw

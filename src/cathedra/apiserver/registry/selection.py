@@ -24,6 +24,8 @@ class Selection:
     terms: tuple[FieldTerm, ...] = ()
     matches: Callable[[Any], bool] | None = None
     """None if every object of the namespace matches."""
+    text: tuple[str, ...] = ()
+    """What it was made from: in one table equal texts select the same."""
 
     @staticmethod
     def parse(
@@ -37,7 +39,8 @@ class Selection:
         terms = parse_field_terms(field_selector)
         if name:
             terms = (*terms, FieldTerm("metadata.name", name))
-        return Selection(namespace, terms, _predicate(definition, label_selector, terms))
+        text = (namespace, label_selector, field_selector, name)
+        return Selection(namespace, terms, _predicate(definition, label_selector, terms), text)
 
     @property
     def filtered(self) -> bool:

@@ -151,7 +151,7 @@ class Table:
         """
         if after < self._floor:
             raise TooOld(after)
-        watcher = Watcher(selection, after)
+        watcher = Watcher(selection)
         start = bisect.bisect_right(self._history, after, key=lambda change: change.revision)
         for position in range(start, len(self._history)):
             if _in_namespace(self._history[position].entry.key, selection.namespace):
@@ -188,19 +188,14 @@ class Table:
         return self._by_field.setdefault(indexed[0], {}).setdefault(indexed[1], {})
 
     def _broadcast(self, change: Change) -> None:
-        key = change.entry.key
-        for watcher in self._watchers:
-            if _in_namespace(key, watcher.selection.namespace):
-                watcher.offer(change)
+        change.broadcast(self._watchers)
         for field, values in self._by_field.items():
             get = getter(self.definition, field)
             touched = {get(change.entry.object)}
             if change.previous is not None:
                 touched.add(get(change.previous.object))
             for value in touched:
-                for watcher in values.get(value, ()):
-                    if _in_namespace(key, watcher.selection.namespace):
-                        watcher.offer(change)
+                change.broadcast(values.get(value, ()))
 
     def _walk(self, entries: dict[str, Entry], keys: list[str], selection: Selection, start: str) -> Iterator[Entry]:
         name, namespace = selection.name, selection.namespace

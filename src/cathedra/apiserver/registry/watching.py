@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterable
 from typing import Final
 
 from cathedra.apiserver.registry.entry import Entry
@@ -24,7 +24,7 @@ class Change:
     """One write: the state before (None if new) and after. For a removal ``entry`` is the last state, marked with the
     revision of the removal."""
 
-    __slots__ = ("_departed", "deleted", "entry", "previous", "revision")
+    __slots__ = ("_departed", "_seen", "deleted", "entry", "previous", "revision")
 
     def __init__(self, revision: int, entry: Entry, previous: Entry | None, *, deleted: bool = False) -> None:
         self.revision = revision
@@ -32,6 +32,17 @@ class Change:
         self.previous = previous
         self.deleted = deleted
         self._departed: Entry | None = None
+        self._seen: dict[Hashable, Seen | None] | None = None
+
+    def broadcast(self, watchers: Iterable[Watcher]) -> None:
+        """Offer the change to watchers; those with the same selection get the same event, whose line is made once."""
+        key = self.entry.key
+        self._seen = {}
+        for watcher in watchers:
+            namespace = watcher.selection.namespace
+            if not namespace or key.startswith(f"{namespace}/"):
+                watcher.offer(self)
+        self._seen = None
 
     @property
     def departed(self) -> Entry:
@@ -43,6 +54,15 @@ class Change:
 
     def seen_by(self, selection: Selection) -> Seen | None:
         """The event that this change is to a watcher with that selection, if any."""
+        known = self._seen
+        if known is None:
+            return self._shown(selection)
+        key: Hashable = selection.text or selection
+        if key not in known:
+            known[key] = self._shown(selection)
+        return known[key]
+
+    def _shown(self, selection: Selection) -> Seen | None:
         matches = selection.matches
         if matches is None:
             if self.deleted:
@@ -57,30 +77,37 @@ class Change:
         return None
 
 
-@dataclass(frozen=True, slots=True)
 class Seen:
-    """What a watcher gets: the kind of event and the state to show."""
+    """What a watcher gets: the kind of event and the state to show, with its line in each version made once."""
 
-    type: EventType
-    entry: Entry
+    __slots__ = ("_lines", "entry", "type")
+
+    def __init__(self, type_: EventType, entry: Entry) -> None:
+        self.type = type_
+        self.entry = entry
+        self._lines: dict[Hashable, bytes] = {}
+
+    def line(self, form: Hashable, make: Callable[[], bytes]) -> bytes:
+        """The event in one form, as it goes out; ``make`` makes it the first time."""
+        found = self._lines.get(form)
+        if found is None:
+            found = self._lines[form] = make()
+        return found
 
 
 class Watcher:
-    """The events that wait for one client, which has seen everything up to the revision ``after``."""
+    """The events that wait for one client."""
 
-    __slots__ = ("_after", "_queue", "_waiter", "closed", "selection")
+    __slots__ = ("_queue", "_waiter", "closed", "selection")
 
-    def __init__(self, selection: Selection, after: int = 0) -> None:
+    def __init__(self, selection: Selection) -> None:
         self.selection = selection
-        self._after = after
         self.closed = False
         self._queue: deque[Seen] = deque()
         self._waiter: asyncio.Future[None] | None = None
 
     def offer(self, change: Change) -> None:
         """Queue what this watcher sees of the change; cut it when too much waits already."""
-        if change.revision <= self._after:
-            return  # seen on another server, which was further
         seen = change.seen_by(self.selection)
         if seen is not None:
             self.push(seen)

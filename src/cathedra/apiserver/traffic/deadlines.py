@@ -7,11 +7,10 @@ from typing import Final
 
 from cathedra.api.status import StatusError, bad_request, failure
 
-__all__ = ["BODY_SECONDS", "REQUEST_SECONDS", "deadline_of", "timed_out"]
+__all__ = ["REQUEST_SECONDS", "deadline_of", "timed_out"]
 
 REQUEST_SECONDS: Final = 60.0
-BODY_SECONDS: Final = 30.0
-"""In which a body must be there: a client that sends byte by byte holds nothing up for longer."""
+"""Of everything, the coming of the body included: a client that sends byte by byte holds nothing up for longer."""
 
 _PART: Final = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h)")
 _UNITS: Final = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}

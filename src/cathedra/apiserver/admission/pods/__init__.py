@@ -1,1 +1,0 @@
-"""What new pods are given: `defaults` by their surroundings, `credentials` by their service account."""

@@ -1,1 +1,0 @@
-"""ValidatingAdmissionPolicies: `check` asks them, `rules` says what is wrong with one when it is written."""
