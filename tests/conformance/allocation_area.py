@@ -1,5 +1,8 @@
 """Allocation: Kubernetes' own answers to recorded instances, asked again of `cathedra.allocation`.
 
+Besides the allocator itself its walk is asked, which older releases are imitated with and which must give the same
+answer after exactly as many steps as Kubernetes took; and where that is feasible the exhaustive search of the tests.
+
 A line is judged in every behaviour that it speaks about. The newest one must give it unless the line is marked as
 superseded; then the newest one must give the outcome that the mark names, and the release that the line was recorded
 from is imitated for the rest. Lines that differ between releases are asked of each release's own behaviour.
@@ -10,6 +13,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,12 +33,21 @@ from cathedra.allocation import (
     NodeError,
     Refusal,
 )
+from cathedra.allocation.search.budget import BudgetExceeded, Meter
+from cathedra.allocation.search.plain import PlainSearch
+from cathedra.allocation.search.problem import Problem, Solution, expand
+from cathedra.allocation.supply.pools import NodeViews
 from cathedra.api.core import core_v1
 from cathedra.api.resource import DeviceClass, ResourceClaim, ResourceSlice
 from cathedra.api.struct import encode, from_dict
+from tests.unit.allocation import reference
 
 HARD_BUDGET = Budget(states=2_000_000)
-"""More than the walk of any recorded instance needs."""
+"""More than the search of any recorded instance needs."""
+WALK_BUDGET = Budget(states=4_000)
+"""A longer walk is not compared."""
+EXHAUSTIVE_STEPS = 400
+"""Nor an exhaustive search that must judge more placements than that."""
 
 
 @dataclass
@@ -73,9 +86,56 @@ def judge(case: dict[str, Any]) -> str:
             difference = "" if answer.outcome == newest_outcome else f"outcome {answer.outcome}, not {newest_outcome}"
         else:
             difference = compare(answer, expected)
+        difference = difference or compare_walk(case, behaviour, answer)
         if difference:
             return f"[{behaviour.name}] {difference}"
     return ""
+
+
+def compare_walk(case: dict[str, Any], behaviour: Behaviour, answer: Answer) -> str:
+    """The first difference between the allocator and its walk, or in the number of steps, or nothing."""
+    allocator, node, claims = prepare(case["instance"], behaviour, WALK_BUDGET)
+    features = allocator.features
+    prepared = allocator.prepare(claims)
+    walk: PlainSearch | None = None
+    try:
+        view = NodeViews(allocator.inventory, features).of(node)
+        states = view.states(allocator.ledger, shares=features.consumable_capacity)
+        problem = Problem(prepared.plans, node, view, states, features)
+        expand(problem)
+        walk = PlainSearch(problem, Meter(WALK_BUDGET))
+        placed = named(problem, walk.run())
+    except BudgetExceeded:
+        return ""
+    except (FatalError, NodeError) as error:
+        placed = None
+        if answer.outcome not in ("fatal", "node-error") or answer.error != str(error):
+            return f"walk raised {error}, allocator said {answer.outcome} {answer.error}"
+    calls = walk.calls if walk is not None else 0
+    recorded = case["answer"].get("solveCalls")
+    newer = behaviour is NEWEST and "superseded" in case
+    if recorded not in (None, calls) and case["answer"]["allocator"] != "stable" and not newer:
+        return f"{calls} steps, not {recorded}"
+    if answer.outcome == "fatal":
+        return ""
+    found = answer.results and [
+        (one["request"], one["device"]) for of in answer.results for one in of["devices"].get("results", ())
+    ]
+    if (found or None) != (placed or None):
+        return f"walk gave {placed}, allocator {found}"
+    if behaviour is NEWEST and walk is not None:
+        with suppress(FatalError, reference.TooLong):
+            exhaustive = reference.search(problem, EXHAUSTIVE_STEPS)
+            if (exhaustive or None) != (placed or None):
+                return f"exhaustive search gave {exhaustive}, walk {placed}"
+    return ""
+
+
+def named(problem: Problem, solution: Solution | None) -> list[tuple[str, str]] | None:
+    """«request» and device of each placement."""
+    if solution is None:
+        return None
+    return [(one.choice.option.name, problem.devices[one.position].name) for of in solution.placements for one in of]
 
 
 def behaviours(case: dict[str, Any]) -> tuple[Behaviour, ...]:
@@ -109,18 +169,26 @@ def judge_timeout(case: dict[str, Any]) -> str:
     return ""
 
 
-def ask(instance: dict[str, Any], behaviour: Behaviour) -> Answer:
-    """Put an instance to the allocator."""
+def prepare(
+    instance: dict[str, Any], behaviour: Behaviour, budget: Budget
+) -> tuple[Allocator, core_v1.Node, list[ResourceClaim]]:
+    """An instance as objects."""
     features = Features.from_names(instance["features"], behaviour)
     inventory = Inventory(from_dict(ResourceSlice, one) for one in instance["resourceSlices"])
     ledger = Ledger()
     for one in instance["allocatedClaims"]:
         ledger.add(from_dict(ResourceClaim, one))
     classes = {one["metadata"]["name"]: from_dict(DeviceClass, one) for one in instance["deviceClasses"]}
-    allocator = Allocator(features, classes, inventory.snapshot(), ledger.snapshot(), budget=HARD_BUDGET)
+    allocator = Allocator(features, classes, inventory.snapshot(), ledger.snapshot(), budget=budget)
     claims = [from_dict(ResourceClaim, one) for one in instance["claims"]]
+    return allocator, from_dict(core_v1.Node, instance["node"]), claims
+
+
+def ask(instance: dict[str, Any], behaviour: Behaviour) -> Answer:
+    """Put an instance to the allocator."""
+    allocator, node, claims = prepare(instance, behaviour, HARD_BUDGET)
     try:
-        outcome = allocator.allocate(from_dict(core_v1.Node, instance["node"]), claims)
+        outcome = allocator.allocate(node, claims)
     except NodeError as error:
         return Answer("node-error", str(error))
     except FatalError as error:

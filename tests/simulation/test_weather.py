@@ -15,7 +15,7 @@ from tests.simulation.world import World, running
 def survive(seed: int, storm: Storm) -> History:
     async def main() -> History:
         async with running(seed, disturb=storm.over) as world:
-            await train(world, hours=1)
+            await train(world, longest=1800)
             await check_end(world)
             return world.history
 

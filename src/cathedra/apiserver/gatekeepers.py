@@ -14,8 +14,8 @@ from cathedra.apiserver.admission.escalation import EscalationCheck
 from cathedra.apiserver.admission.lifecycle import NamespaceLifecycle
 from cathedra.apiserver.admission.noderestriction import NodeRestriction
 from cathedra.apiserver.admission.plugin import AdmissionChain, AdmissionPlugin
-from cathedra.apiserver.admission.pods import DefaultTolerations, PodPriority, PodServiceAccount
-from cathedra.apiserver.admission.policies import PolicyCheck
+from cathedra.apiserver.admission.pods.defaults import DefaultTolerations, PodPriority, PodServiceAccount
+from cathedra.apiserver.admission.policies.check import PolicyCheck
 from cathedra.apiserver.admission.protection import PodGroupProtection
 from cathedra.apiserver.admission.resourcequota import ResourceQuotaCheck
 from cathedra.apiserver.admission.webhooks.caller import Caller

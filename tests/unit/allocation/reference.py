@@ -18,29 +18,41 @@ from cathedra.api.resource import DeviceTaint, DeviceToleration
 Step = tuple[Choice, int]
 
 
-def search(problem: Problem) -> list[tuple[str, str]] | None:
-    """«request» and device of the first solution, or None."""
-    for steps in solutions(problem, 0, 0, []):
+class TooLong(Exception):
+    """There are too many assignments."""
+
+
+def search(problem: Problem, limit: int = 1_000_000) -> list[tuple[str, str]] | None:
+    """«request» and device of the first solution, or None.
+
+    Raises:
+        TooLong: more than ``limit`` placements would have to be judged.
+    """
+    for steps in solutions(problem, 0, 0, [], iter(range(limit))):
         return [(choice.option.name, problem.devices[at].name) for choice, at in steps]
     return None
 
 
-def solutions(problem: Problem, claim: int, request: int, before: list[Step]) -> Iterator[list[Step]]:
+def solutions(
+    problem: Problem, claim: int, request: int, before: list[Step], left: Iterator[int]
+) -> Iterator[list[Step]]:
     """All solutions in order."""
     if claim == len(problem.requests):
         yield before
         return
     if request == len(problem.requests[claim]):
-        yield from solutions(problem, claim + 1, 0, before)
+        yield from solutions(problem, claim + 1, 0, before, left)
         return
     for choice in problem.requests[claim][request].choices:
         if choice.devices is not None and not choice.devices:
             continue
-        for steps in placements(problem, choice, choice.count, -1, before):
-            yield from solutions(problem, claim, request + 1, steps)
+        for steps in placements(problem, choice, choice.count, -1, before, left):
+            yield from solutions(problem, claim, request + 1, steps, left)
 
 
-def placements(problem: Problem, choice: Choice, needed: int, last: int, before: list[Step]) -> Iterator[list[Step]]:
+def placements(
+    problem: Problem, choice: Choice, needed: int, last: int, before: list[Step], left: Iterator[int]
+) -> Iterator[list[Step]]:
     """All ways to place ``needed`` more devices after position ``last``."""
     if sum(step[0].option.claim == choice.option.claim for step in before) + needed > 32:
         return
@@ -51,9 +63,11 @@ def placements(problem: Problem, choice: Choice, needed: int, last: int, before:
     for position in candidates:
         if choice.devices is None and not problem.selectable(choice.option, position):
             continue
+        if next(left, None) is None:
+            raise TooLong
         steps = [*before, (choice, position)]
         if legal(problem, steps):
-            yield from placements(problem, choice, needed - 1, position, steps)
+            yield from placements(problem, choice, needed - 1, position, steps, left)
 
 
 def legal(problem: Problem, steps: list[Step]) -> bool:
@@ -71,7 +85,9 @@ def legal(problem: Problem, steps: list[Step]) -> bool:
         return False
     if record.slice.skip_operations and not problem.operations_optional:
         return False
-    if not tolerated(record.taints, option.tolerations):
+    if record.device.consumes_counters and not problem.features.partitionable_devices:
+        return False
+    if problem.features.device_taints and not tolerated(record.taints, option.tolerations):
         return False
     return capacity_fits(problem, steps) and counters_fit(problem, steps) and constraints_hold(problem, steps)
 
@@ -128,7 +144,20 @@ def counters_fit(problem: Problem, steps: list[Step]) -> bool:
             for consumption in problem.devices[at].device.consumes_counters:
                 for name, counter in consumption.counters.items():
                     room[consumption.counter_set, name] -= counter.value.nanos
-    return all(amount >= 0 for amount in room.values())
+    return all(amount >= 0 for amount in room.values()) and groups_agree(problem, steps, pool)
+
+
+def groups_agree(problem: Problem, steps: list[Step], pool: int) -> bool:
+    """Section 11.2: all devices on a counter set have a group in common, or none has groups."""
+    if not problem.features.compatibility_groups:
+        return True
+    present = {name: [groups] for name, groups in problem.states[pool].groups.items()}
+    for index, (_, at) in enumerate(steps):
+        if problem.pool_of[at] == pool and charged(problem, steps, index):
+            for consumption in problem.devices[at].device.consumes_counters:
+                groups = frozenset(consumption.compatibility_groups or ())
+                present.setdefault(consumption.counter_set, []).append(groups)
+    return all(not any(of) or bool(frozenset.intersection(*of)) for of in present.values())
 
 
 def charged(problem: Problem, steps: list[Step], index: int) -> bool:

@@ -134,7 +134,7 @@ def alone(allocator: Allocator, asked: list[ResourceClaim]) -> list[object]:
     return found
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.lists(EVENTS, max_size=25))
 def test_any_order_of_events_gives_what_a_rebuild_gives(events: list[tuple[object, ...]]) -> None:
     """Incremental state, shared answers and memos must not show."""

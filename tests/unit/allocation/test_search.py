@@ -172,7 +172,7 @@ def named(problem: Problem, solution: Solution | None) -> list[tuple[str, str]] 
     ]
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(worlds())
 def test_both_searches_give_the_first_assignment_of_the_exhaustive_one(made: tuple[World, list[ResourceClaim]]) -> None:
     world, asked = made

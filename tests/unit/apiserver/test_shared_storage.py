@@ -177,6 +177,20 @@ def test_writes_of_others_are_seen_by_readers_watchers_and_observers() -> None:
     virtual(test)
 
 
+def test_a_watch_from_a_revision_that_is_not_here_yet_is_silent_until_it_has_passed() -> None:
+    """A client may come from another server that was further."""
+
+    async def test(store: FakeStore) -> None:
+        registry, table = await opened(store)
+        watcher = table.watch(Selection.parse(table.definition, "d", "", ""), 12)
+        for name in ("a", "b", "c"):
+            await registry.put(table, f"d/{name}", None, config_map(name))
+        assert [event.entry.revision for event in await watcher.take()] == [13]
+        await registry.close()
+
+    virtual(test)
+
+
 def test_who_loses_a_race_sees_the_winner_before_trying_again() -> None:
     async def test(store: FakeStore) -> None:
         registry, table = await opened(store)

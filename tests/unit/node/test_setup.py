@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -45,14 +46,15 @@ from cathedra.api.quantity import Quantity
 from cathedra.api.struct import replace
 from cathedra.client.client import Client
 from cathedra.client.resources import CONFIGMAPS, SECRETS
-from cathedra.clock import run_virtual
+from cathedra.clock import LoopClock, run_virtual
 from cathedra.node.setup.directories import PodDirectories
 from cathedra.node.setup.environment import container_environment, expand
 from cathedra.node.setup.errors import ConfigError, VolumeError
+from cathedra.node.setup.mounts import container_mounts
 from cathedra.node.setup.nodefacts import NodeFacts
 from cathedra.node.setup.ownership import Owner, owner_of
 from cathedra.node.setup.references import References, field_value
-from cathedra.node.setup.volumes import VolumeMaker, container_mounts
+from cathedra.node.setup.volumes import VolumeMaker
 from tests.unit.node.fakes import GATES, NodeTransport, make_pod
 
 FACTS = NodeFacts("10.0.0.7", {"cpu": Quantity("4"), "memory": Quantity("8Gi")}, GATES)
@@ -61,10 +63,16 @@ FACTS = NodeFacts("10.0.0.7", {"cpu": Quantity("4"), "memory": Quantity("8Gi")},
 class Tokens(NodeTransport):
     """Issues tokens."""
 
+    issued = 0
+
     async def create(self, ref: Any, namespace: str, obj: Any, options: Any, **place: Any) -> Any:
         if place.get("subresource") == "token":
             audience = ",".join(obj.spec.audiences)
-            return replace(obj, status=TokenRequestStatus(token=f"token of {place['name']} for {audience or 'all'}"))
+            which = ", the second" if self.issued else ""
+            self.issued += 1
+            return replace(
+                obj, status=TokenRequestStatus(token=f"token of {place['name']} for {audience or 'all'}{which}")
+            )
         return await super().create(ref, namespace, obj, options, **place)
 
 
@@ -161,8 +169,12 @@ def with_volumes(*volumes: Volume, **spec: Any) -> Pod:
 
 
 async def make(client: Client, pod: Pod, root: Path) -> dict[str, Path]:
-    made = await VolumeMaker(client, pod, PodDirectories(root, pod), FACTS).make()
+    made = await maker_for(client, pod, root).make()
     return {name: Path(path) for name, path in made.items()}
+
+
+def maker_for(client: Client, pod: Pod, root: Path) -> VolumeMaker:
+    return VolumeMaker(client, pod, PodDirectories(root, pod), FACTS, LoopClock(asyncio.get_running_loop()))
 
 
 def test_files_of_volumes_have_the_content_and_modes_that_were_asked_for(tmp_path: Path) -> None:
@@ -260,7 +272,7 @@ def test_the_owner_is_the_user_only_if_all_containers_agree() -> None:
 def test_a_part_of_a_volume_is_mounted_and_never_what_is_outside(tmp_path: Path) -> None:
     def mounts(**mount: Any) -> list[str]:
         container = Container(name="c", volume_mounts=(VolumeMount(name="v", mount_path="/v", **mount),))
-        return [m.host_path for m in container_mounts(container, {"v": str(tmp_path)}, {"POD": "p"})]
+        return [m.host_path for m in container_mounts(make_pod(), container, {"v": str(tmp_path)}, {"POD": "p"})]
 
     assert mounts() == [str(tmp_path)]
     assert mounts(sub_path="a/b") == [f"{tmp_path}/a/b"]
@@ -269,5 +281,56 @@ def test_a_part_of_a_volume_is_mounted_and_never_what_is_outside(tmp_path: Path)
     for wrong in ("../x", "/etc", "out/ssl"):
         with pytest.raises(ConfigError):
             mounts(sub_path=wrong)
+    bare = Container(name="c", volume_mounts=(VolumeMount(name="v", mount_path="/v"),))
     with pytest.raises(ConfigError, match='cannot find volume "v"'):
-        list(container_mounts(Container(name="c", volume_mounts=(VolumeMount(name="v", mount_path="/v"),)), {}, {}))
+        list(container_mounts(make_pod(), bare, {}, {}))
+
+
+def test_what_the_node_keeps_up_to_date_can_only_be_read() -> None:
+    pod = with_volumes(
+        Volume(name="cm", config_map=ConfigMapVolumeSource(name="cm")),
+        Volume(name="e", empty_dir=EmptyDirVolumeSource()),
+    )
+    mounts = tuple(VolumeMount(name=name, mount_path=f"/{name}") for name in ("cm", "e"))
+    found = container_mounts(pod, Container(name="c", volume_mounts=mounts), {"cm": "/x", "e": "/y"}, {})
+    assert [mount.read_only for mount in found] == [True, False]
+
+
+def test_changes_reach_the_volumes_of_a_running_pod(tmp_path: Path) -> None:
+    async def body(client: Client) -> None:
+        item = DownwardAPIVolumeFile(path="labels", field_ref=ObjectFieldSelector(field_path="metadata.labels"))
+        pod = with_volumes(
+            Volume(name="cm", config_map=ConfigMapVolumeSource(name="cm")),
+            Volume(name="d", downward_api=DownwardAPIVolumeSource(items=(item,))),
+        )
+        maker = maker_for(client, pod, tmp_path)
+        made = {name: Path(path) for name, path in (await maker.make()).items()}
+        untouched = (made["cm"] / "a").stat().st_ino
+        maps = client.resource(CONFIGMAPS, "default")
+        await maps.update(replace(await maps.get("cm"), data={"a": "1", "c": "3"}, binary_data={}))
+        await maker.refresh(replace(pod, metadata=replace(pod.metadata, labels={"x": "y"})))
+        assert {path.name: path.read_text() for path in made["cm"].iterdir()} == {"a": "1", "c": "3"}
+        assert (made["cm"] / "a").stat().st_ino == untouched
+        assert (made["d"] / "labels").read_text() == 'x="y"'
+        await maps.delete("cm")
+        with pytest.raises(VolumeError):
+            await maker.refresh(pod)
+        assert (made["cm"] / "c").read_text() == "3", "what cannot be read stays as it is"
+
+    play(body)
+
+
+def test_a_token_is_renewed_before_it_expires(tmp_path: Path) -> None:
+    async def body(client: Client) -> None:
+        pod = token_volume()
+        maker = maker_for(client, pod, tmp_path)
+        file = Path((await maker.make())["t"]) / "token"
+        first = file.stat().st_ino
+        await asyncio.sleep(2800)
+        await maker.refresh(pod)
+        assert file.stat().st_ino == first
+        await asyncio.sleep(100)
+        await maker.refresh(pod)
+        assert file.read_text() == "token of robot for vault, the second"
+
+    play(body)

@@ -43,7 +43,8 @@ class PlainSearch:
         self.mends = problem.features.behaviour.releases_everything
         self.allocating: dict[int, set[int]] = {}
         self.sharing: dict[int, int] = {}
-        self.lingering: set[int] = set()
+        self.accounts: set[int] = set()
+        """Devices that older releases think are shared in this call."""
         self.capacity: dict[int, dict[str, int]] = {}
         self.consumed: dict[object, dict[tuple[str, str], int]] = {}
         self.first_pool: dict[object, int] = {}
@@ -149,7 +150,7 @@ class PlainSearch:
         state, place = self.problem.state_of(position)
         if self.mends:
             return bool(state.shared >> place & 1) or bool(self.sharing.get(position))
-        return place in state.capacity or bool(self.sharing.get(position)) or position in self.lingering
+        return place in state.capacity or position in self.accounts
 
     def _place(self, choice: Choice, position: int, *, must: bool) -> _Undo | None:
         option = choice.option
@@ -215,6 +216,7 @@ class PlainSearch:
         for name, amount in zip(needed.full_names, needed.amounts, strict=True):
             used[name] = used.get(name, 0) + amount.nanos
         self.sharing[position] = self.sharing.get(position, 0) + 1
+        self.accounts.add(position)
         return needed
 
     # --- counters and compatibility groups, section 11
@@ -316,8 +318,10 @@ class _Undo:
         for name, amount in zip(share.full_names, share.amounts, strict=True):
             used[name] -= amount.nanos
         search.sharing[position] -= 1
-        if not share.names:
-            search.lingering.add(position)
+        # Older releases close an account when nothing is left on it: too early if a share of nothing is left, and
+        # never if the device has no capacity (section 14, fault 8).
+        if share.names and not any(used.values()):
+            search.accounts.discard(position)
 
 
 class RunningConstraint:

@@ -151,7 +151,7 @@ class Table:
         """
         if after < self._floor:
             raise TooOld(after)
-        watcher = Watcher(selection)
+        watcher = Watcher(selection, after)
         start = bisect.bisect_right(self._history, after, key=lambda change: change.revision)
         for position in range(start, len(self._history)):
             if _in_namespace(self._history[position].entry.key, selection.namespace):

@@ -96,18 +96,21 @@ class Seen:
 
 
 class Watcher:
-    """The events that wait for one client."""
+    """The events that wait for one client, which has seen everything up to the revision ``after``."""
 
-    __slots__ = ("_queue", "_waiter", "closed", "selection")
+    __slots__ = ("_after", "_queue", "_waiter", "closed", "selection")
 
-    def __init__(self, selection: Selection) -> None:
+    def __init__(self, selection: Selection, after: int = 0) -> None:
         self.selection = selection
+        self._after = after
         self.closed = False
         self._queue: deque[Seen] = deque()
         self._waiter: asyncio.Future[None] | None = None
 
     def offer(self, change: Change) -> None:
         """Queue what this watcher sees of the change; cut it when too much waits already."""
+        if change.revision <= self._after:
+            return  # seen on another server, which was further
         seen = change.seen_by(self.selection)
         if seen is not None:
             self.push(seen)

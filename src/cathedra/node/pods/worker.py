@@ -29,7 +29,7 @@ from cathedra.node.pods.statuswriter import TERMINAL, StatusWriter, newer
 from cathedra.node.runtime.runtime import ContainerState
 from cathedra.node.setup.errors import VolumeError
 from cathedra.node.setup.launch import identity_of
-from cathedra.node.setup.volumes import VolumeMaker
+from cathedra.node.setup.volumes import VolumeMaker, is_payload
 
 __all__ = ["Admit", "PodWorker"]
 
@@ -38,6 +38,8 @@ Admit = Callable[[Pod], Awaitable[Refusal | None]]
 
 _STATUS_RETRY: Final = (1.0, 30.0)
 _VOLUME_RETRY: Final = (2.0, 120.0)
+_VOLUME_REFRESH: Final = 60.0
+"""Seconds, up to half as many more, after which volumes are brought up to date."""
 _LOG = logging.getLogger(__name__)
 
 
@@ -168,24 +170,26 @@ class PodWorker:
         state.started_at = self._clock.now()
         if state.directories is not None:
             state.generation = max(state.directories.generation(), 1)
-        deadline = asyncio.ensure_future(self._deadline())
+        beside = [asyncio.ensure_future(self._deadline())]
         try:
             if not recovered and self._stop.is_set():
                 return
             await self._status.publish()
             if not recovered:
                 await self._forget_leftovers()
-            await self._set_up_volumes()
+            maker = await self._set_up_volumes()
             if not recovered:
                 await self._prepare_claims()
             state.sandbox = True
             for record in state.containers:
                 if record.running:
                     self._containers.monitor.begin(record)
+            beside.append(asyncio.ensure_future(self._refresh_volumes(maker)))
             await self._run_containers()
         finally:
-            deadline.cancel()
-            await asyncio.gather(deadline, return_exceptions=True)
+            for task in beside:
+                task.cancel()
+            await asyncio.gather(*beside, return_exceptions=True)
 
     async def _deadline(self) -> None:
         seconds = self.pod.spec.active_deadline_seconds
@@ -208,13 +212,14 @@ class PodWorker:
                 state.generation += 1
             state.directories.set_generation(state.generation)
 
-    async def _set_up_volumes(self) -> None:
+    async def _set_up_volumes(self) -> VolumeMaker | None:
+        """Answers who can bring them up to date later; None on a node without a disk."""
         directories = self._state.directories
         if directories is None:
-            return
+            return None
         pause = _VOLUME_RETRY[0]
         while True:
-            maker = VolumeMaker(self._context.client, self.pod, directories, self._context.facts)
+            maker = VolumeMaker(self._context.client, self.pod, directories, self._context.facts, self._clock)
             try:
                 self._state.volumes = await maker.make()
             except VolumeError as error:
@@ -222,7 +227,18 @@ class PodWorker:
                 await self._pause(pause)
                 pause = min(pause * 2, _VOLUME_RETRY[1])
             else:
-                return
+                return maker
+
+    async def _refresh_volumes(self, maker: VolumeMaker | None) -> None:
+        """Config maps and secrets change, and tokens expire, while the pod runs."""
+        if maker is None or not any(is_payload(volume) for volume in self.pod.spec.volumes):
+            return
+        while True:
+            await self._clock.sleep(_VOLUME_REFRESH * (1 + 0.5 * self._context.random.random()))
+            try:
+                await maker.refresh(self.pod)
+            except VolumeError as error:
+                self._record("Warning", "FailedMount", str(error))
 
     async def _prepare_claims(self) -> None:
         pause, longest = self._context.config.prepare_retry

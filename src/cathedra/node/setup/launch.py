@@ -16,8 +16,8 @@ from cathedra.node.runtime.runtime import ContainerSpec, PodIdentity
 from cathedra.node.setup.amounts import container_limits
 from cathedra.node.setup.directories import PodDirectories
 from cathedra.node.setup.environment import expand
+from cathedra.node.setup.mounts import container_mounts
 from cathedra.node.setup.nodefacts import NodeFacts
-from cathedra.node.setup.volumes import container_mounts
 
 __all__ = ["IDLE_SCRIPT", "container_argv", "container_id", "container_spec", "identity_of"]
 
@@ -95,7 +95,7 @@ def container_spec(
         environment=tuple(environment.items()),
         working_directory=container.working_dir,
         hostname=pod.spec.hostname or metadata.name[:63].rstrip("-."),
-        mounts=tuple(container_mounts(container, volumes, environment)) if directories is not None else (),
+        mounts=tuple(container_mounts(pod, container, volumes, environment)) if directories is not None else (),
         cdi_devices=cdi_devices,
         limits=container_limits(pod, container, node),
         uid=user or 0,

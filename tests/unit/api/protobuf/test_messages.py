@@ -20,7 +20,7 @@ OPTIONS = [meta_v1.DeleteOptions, meta_v1.CreateOptions, meta_v1.UpdateOptions, 
 EMPTY_METADATA = bytes.fromhex("0a10 0a00 1200 1a00 2200 2a00 3200 3800 4200")
 
 
-@settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.sampled_from(ALL_KINDS + OPTIONS).flatmap(objects))
 def test_every_object_comes_back_as_it_was(obj: core_v1.Pod) -> None:
     assert decode_message(type(obj), encode_message(obj)) == obj

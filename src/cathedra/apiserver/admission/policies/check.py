@@ -26,7 +26,7 @@ from cathedra.api.struct import replace, to_dict
 from cathedra.apiserver.admission.attributes import RequestView
 from cathedra.apiserver.admission.matching import Matcher
 from cathedra.apiserver.admission.plugin import AdmissionRequest
-from cathedra.apiserver.admission.policyrules import binding_errors, policy_errors
+from cathedra.apiserver.admission.policies.rules import binding_errors, policy_errors
 from cathedra.apiserver.authorization.authorizer import Authorizer
 from cathedra.apiserver.registry.registry import Registry
 from cathedra.apiserver.registry.selection import Selection

@@ -15,7 +15,7 @@ from cathedra.api.scheme import GroupResource
 from cathedra.api.status import forbidden, not_found
 from cathedra.api.struct import replace
 from cathedra.apiserver.admission.plugin import AdmissionRequest
-from cathedra.apiserver.admission.podtoken import with_credentials
+from cathedra.apiserver.admission.pods.credentials import with_credentials
 from cathedra.apiserver.registry.registry import Registry
 from cathedra.apiserver.registry.selection import Selection
 from cathedra.apiserver.verbs.world import PODS

@@ -1,0 +1,1 @@
+"""What new pods are given: `defaults` by their surroundings, `credentials` by their service account."""

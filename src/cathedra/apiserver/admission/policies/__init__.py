@@ -1,0 +1,1 @@
+"""ValidatingAdmissionPolicies: `check` asks them, `rules` says what is wrong with one when it is written."""

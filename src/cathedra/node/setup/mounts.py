@@ -1,0 +1,50 @@
+"""Which of a pod's volumes a container sees, and where."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from cathedra.api.core.core_v1 import Container, Pod, VolumeMount
+from cathedra.node.runtime.runtime import Mount
+from cathedra.node.setup.environment import expand
+from cathedra.node.setup.errors import ConfigError
+from cathedra.node.setup.volumes import is_payload
+
+__all__ = ["container_mounts"]
+
+
+def container_mounts(
+    pod: Pod, container: Container, volumes: Mapping[str, str], environment: Mapping[str, str]
+) -> Iterator[Mount]:
+    """The mounts of a container. What the node itself keeps up to date can only be read.
+
+    Raises:
+        ConfigError: a volume is unknown, or a path leads out of it.
+    """
+    kept = {volume.name for volume in pod.spec.volumes if is_payload(volume)}
+    for mount in container.volume_mounts:
+        if mount.name not in volumes:
+            raise ConfigError(f'cannot find volume "{mount.name}" to mount into container "{container.name}"')
+        yield Mount(
+            host_path=_below(volumes[mount.name], mount, environment),
+            container_path=mount.mount_path if mount.mount_path.startswith("/") else f"/{mount.mount_path}",
+            read_only=mount.read_only or mount.name in kept,
+            propagation={"HostToContainer": "rslave", "Bidirectional": "rshared"}.get(
+                mount.mount_propagation or "", "rprivate"
+            ),
+        )
+
+
+def _below(volume: str, mount: VolumeMount, environment: Mapping[str, str]) -> str:
+    part = expand(mount.sub_path_expr, environment) if mount.sub_path_expr else mount.sub_path
+    if not part:
+        return volume
+    path = Path(volume, part)
+    if Path(part).is_absolute() or ".." in Path(part).parts:
+        raise ConfigError(f'subPath "{part}" must be a relative path without ..')
+    if not path.exists():
+        path.mkdir(mode=0o755, parents=True)
+    if not path.resolve().is_relative_to(Path(volume).resolve()):
+        raise ConfigError(f'subPath "{part}" leads out of the volume')
+    return str(path)
