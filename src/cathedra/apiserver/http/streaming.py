@@ -1,4 +1,5 @@
-"""Watches over HTTP: one JSON document per line, bookmarks, time limits (spec: apimachinery.md, section 9)."""
+"""Watches over HTTP: one JSON document per line or one protobuf frame each, bookmarks, time limits (spec:
+apimachinery.md, section 9)."""
 
 from __future__ import annotations
 

@@ -73,7 +73,8 @@ class SharedOrder:
     @property
     def healthy(self) -> bool:
         """Whether the store answers and this server follows it."""
-        return self._storage.healthy and not self._lost
+        following = self._following is not None and not self._following.done()
+        return following and self._storage.healthy and not self._lost
 
     async def load(self) -> None:
         """Read everything and begin to follow.
@@ -115,10 +116,12 @@ class SharedOrder:
         tasks = [*self._tasks, *((self._following,) if self._following else ())]
         for task in tasks:
             task.cancel()
-        for task in tasks:
-            with contextlib.suppress(asyncio.CancelledError, StatusError, StorageError, WriteConflict):
-                await task
-        await self._storage.close()
+        try:
+            for task in tasks:
+                with contextlib.suppress(asyncio.CancelledError, StatusError, StorageError, WriteConflict):
+                    await task
+        finally:
+            await self._storage.close()
 
     async def _write(self, table: Table, key: str, previous: Entry | None, obj: Any, value: bytes | None) -> Entry:
         storage_key = self._tables.storage_key(table, key)
