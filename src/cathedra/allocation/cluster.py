@@ -62,7 +62,7 @@ _KINDS: Mapping[str, type[KubeStruct]] = {
 class Cluster(msgspec.Struct, eq=False):
     """What allocation must know of a cluster: nodes, classes, slices with taint rules, and allocated claims.
 
-    Change it by the methods of ``inventory`` and ``ledger``, or by `add`.
+    Change it by `add` and `remove`, or by the methods of ``inventory`` and ``ledger``.
     """
 
     features: Features = msgspec.field(default_factory=Features)
@@ -81,24 +81,44 @@ class Cluster(msgspec.Struct, eq=False):
             yaml.YAMLError: the text is no YAML.
         """
         cluster = Cluster(features or Features())
-        for one in _objects(objects):
-            cluster.add(one)
+        cluster.add(objects)
         return cluster
 
-    def add(self, one: Object) -> None:
-        """Enter one object, or its new state."""
-        typed = _typed(one)
-        match typed:
-            case core_v1.Node():
-                self.nodes[typed.metadata.name] = typed
-            case DeviceClass():
-                self.classes[typed.metadata.name] = typed
-            case ResourceSlice():
-                self.inventory.add_slice(typed)
-            case DeviceTaintRule():
-                self.inventory.add_taint_rule(typed)
-            case ResourceClaim():
-                self.ledger.add(typed)
+    def add(self, objects: Objects) -> None:
+        """Enter objects, or their new state.
+
+        Raises:
+            msgspec.ValidationError: an object has a field of the wrong type; those before it are entered.
+        """
+        for one in _objects(objects):
+            typed = _typed(one)
+            match typed:
+                case core_v1.Node():
+                    self.nodes[typed.metadata.name] = typed
+                case DeviceClass():
+                    self.classes[typed.metadata.name] = typed
+                case ResourceSlice():
+                    self.inventory.add_slice(typed)
+                case DeviceTaintRule():
+                    self.inventory.add_taint_rule(typed)
+                case ResourceClaim():
+                    self.ledger.add(typed)
+
+    def remove(self, objects: Objects) -> None:
+        """Forget objects; those that are not there are ignored."""
+        for one in _objects(objects):
+            typed = _typed(one)
+            match typed:
+                case core_v1.Node():
+                    self.nodes.pop(typed.metadata.name, None)
+                case DeviceClass():
+                    self.classes.pop(typed.metadata.name, None)
+                case ResourceSlice():
+                    self.inventory.remove_slice(typed)
+                case DeviceTaintRule():
+                    self.inventory.remove_taint_rule(typed)
+                case ResourceClaim():
+                    self.ledger.remove(typed)
 
     def allocator(self) -> Allocator:
         """An allocator for this moment."""
