@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -30,6 +31,8 @@ _PARTS: Final = {
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; its exit code."""
+    # gRPC would prepare to be used on both sides of a fork, and complain in vain: here every fork is followed by exec.
+    os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
     arguments = _parser().parse_args(argv)
     module = importlib.import_module(f"cathedra.cli.{arguments.module}")
     try:
