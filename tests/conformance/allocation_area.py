@@ -33,9 +33,9 @@ from cathedra.allocation import (
     NodeError,
     Refusal,
 )
+from cathedra.allocation.claims.problem import Problem, Solution, expand
 from cathedra.allocation.search.budget import BudgetExceeded, Meter
 from cathedra.allocation.search.plain import PlainSearch
-from cathedra.allocation.search.problem import Problem, Solution, expand
 from cathedra.allocation.supply.pools import NodeViews
 from cathedra.api.core import core_v1
 from cathedra.api.resource import DeviceClass, ResourceClaim, ResourceSlice

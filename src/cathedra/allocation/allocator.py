@@ -16,6 +16,14 @@ import msgspec
 
 from cathedra.allocation.answers import Allocation, Answers, SharedAnswer
 from cathedra.allocation.checks.selectors import Questions
+from cathedra.allocation.claims.problem import (
+    Problem,
+    Solution,
+    expand,
+)
+from cathedra.allocation.claims.requests import ClaimPlan, ClassLookup, plan_claims, question_of
+from cathedra.allocation.claims.result import write_results
+from cathedra.allocation.claims.tables import Tables, bases
 from cathedra.allocation.errors import Aborted, AllocationError, FatalError, NodeError
 from cathedra.allocation.features import Features
 from cathedra.allocation.reasons import Explanation, explain
@@ -23,15 +31,7 @@ from cathedra.allocation.refusal import Refusal
 from cathedra.allocation.search.budget import Budget, BudgetExceeded, Meter
 from cathedra.allocation.search.fast import FastSearch
 from cathedra.allocation.search.plain import PlainSearch
-from cathedra.allocation.search.problem import (
-    Problem,
-    Solution,
-    expand,
-)
-from cathedra.allocation.search.requests import ClaimPlan, ClassLookup, plan_claims, question_of
-from cathedra.allocation.search.result import write_results
 from cathedra.allocation.search.straight import straight
-from cathedra.allocation.search.tables import Tables, bases
 from cathedra.allocation.standings import Standing, Standings
 from cathedra.allocation.supply.inventory import InventorySnapshot
 from cathedra.allocation.supply.ledger import Ledger, LedgerSnapshot

@@ -10,9 +10,9 @@ from typing import overload
 
 import msgspec
 
+from cathedra.allocation.claims.problem import Solution
 from cathedra.allocation.errors import NodeError
 from cathedra.allocation.refusal import Refusal
-from cathedra.allocation.search.problem import Solution
 from cathedra.api.core import core_v1
 from cathedra.api.resource import AllocationResult
 

@@ -16,9 +16,9 @@ from cathedra.allocation.checks.capacity import Unusable
 from cathedra.allocation.checks.selectors import Failure
 from cathedra.allocation.checks.taints import first_untolerated
 from cathedra.allocation.checks.values import Value
+from cathedra.allocation.claims.problem import Choice, Problem
+from cathedra.allocation.claims.requests import Constraint, Option
 from cathedra.allocation.errors import FatalError
-from cathedra.allocation.search.problem import Choice, Problem
-from cathedra.allocation.search.requests import Constraint, Option
 from cathedra.allocation.supply.ledger import LedgerSnapshot
 from cathedra.api.resource import ResourceClaim
 from cathedra.api.struct import replace

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from cathedra.allocation.claims.problem import declares_optional_operations
 from cathedra.allocation.features import Features
-from cathedra.allocation.search.problem import declares_optional_operations
 from cathedra.allocation.supply.devices import DeviceID, PoolID, Sight
 from cathedra.allocation.supply.inventory import EVERYWHERE, InventorySnapshot
 from cathedra.allocation.supply.ledger import LedgerSnapshot

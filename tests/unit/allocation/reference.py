@@ -11,8 +11,8 @@ from collections.abc import Iterator
 
 from cathedra.allocation.checks.capacity import Unusable
 from cathedra.allocation.checks.values import Value
+from cathedra.allocation.claims.problem import Choice, Problem
 from cathedra.allocation.errors import FatalError
-from cathedra.allocation.search.problem import Choice, Problem
 from cathedra.api.resource import DeviceTaint, DeviceToleration
 
 Step = tuple[Choice, int]

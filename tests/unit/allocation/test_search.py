@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from cathedra.allocation import Budget, FatalError, Features, NodeError, Refusal
 from cathedra.allocation.allocator import PreparedRequests
+from cathedra.allocation.claims.problem import Problem, Solution, expand
 from cathedra.allocation.search.budget import UNLIMITED, Meter
 from cathedra.allocation.search.plain import PlainSearch
-from cathedra.allocation.search.problem import Problem, Solution, expand
 from cathedra.allocation.supply.pools import NodeViews
 from cathedra.api.resource import ResourceClaim
 from tests.unit.allocation import reference

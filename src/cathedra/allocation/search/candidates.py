@@ -7,12 +7,12 @@ change: devices in use, constraints, counters, capacity.
 from __future__ import annotations
 
 from cathedra.allocation.checks.capacity import Usage
+from cathedra.allocation.claims.problem import Choice, Placement, Problem
+from cathedra.allocation.claims.requests import Option
+from cathedra.allocation.claims.tables import Bases
 from cathedra.allocation.search.meters import Counters
-from cathedra.allocation.search.problem import Choice, Placement, Problem
-from cathedra.allocation.search.requests import Option
 from cathedra.allocation.search.rules import Rule
 from cathedra.allocation.search.state import State
-from cathedra.allocation.search.tables import Bases
 
 __all__ = ["Candidates"]
 

@@ -23,15 +23,15 @@ from __future__ import annotations
 from typing import Any, Final
 
 from cathedra.allocation.checks.capacity import Unusable
+from cathedra.allocation.claims.problem import Choice, Placement, Problem, Solution
+from cathedra.allocation.claims.requests import CLAIM_LIMIT, Option
+from cathedra.allocation.claims.tables import Bases
 from cathedra.allocation.errors import FatalError
 from cathedra.allocation.search.budget import Meter
 from cathedra.allocation.search.candidates import Candidates
 from cathedra.allocation.search.outlook import Outlook
-from cathedra.allocation.search.problem import Choice, Placement, Problem, Solution
-from cathedra.allocation.search.requests import CLAIM_LIMIT, Option
 from cathedra.allocation.search.state import State
 from cathedra.allocation.search.symmetry import Symmetry
-from cathedra.allocation.search.tables import Bases
 
 __all__ = ["FastSearch"]
 

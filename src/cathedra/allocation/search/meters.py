@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias
 
-from cathedra.allocation.search.problem import Problem
+from cathedra.allocation.claims.problem import Problem
 from cathedra.allocation.supply.devices import groups_of
 
 __all__ = ["Counters"]

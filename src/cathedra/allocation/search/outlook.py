@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from cathedra.allocation.claims.problem import Choice, RequestOnNode
+from cathedra.allocation.claims.requests import CLAIM_LIMIT, Option
 from cathedra.allocation.search.candidates import Candidates
 from cathedra.allocation.search.masks import bits, mask_of
-from cathedra.allocation.search.problem import Choice, RequestOnNode
-from cathedra.allocation.search.requests import CLAIM_LIMIT, Option
 from cathedra.allocation.search.state import State
 
 __all__ = ["Outlook", "matchable"]

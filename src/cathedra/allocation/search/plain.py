@@ -13,11 +13,11 @@ from collections.abc import Mapping
 from cathedra.allocation.checks.capacity import Unusable, Usage
 from cathedra.allocation.checks.taints import first_untolerated
 from cathedra.allocation.checks.values import Value
+from cathedra.allocation.claims.problem import Choice, Placement, Problem, Solution
+from cathedra.allocation.claims.requests import CLAIM_LIMIT, Constraint, Option
 from cathedra.allocation.errors import FatalError
 from cathedra.allocation.features import Features
 from cathedra.allocation.search.budget import Meter
-from cathedra.allocation.search.problem import Choice, Placement, Problem, Solution
-from cathedra.allocation.search.requests import CLAIM_LIMIT, Constraint, Option
 from cathedra.allocation.supply.devices import DeviceRecord, groups_of
 
 __all__ = ["PlainSearch"]

@@ -10,10 +10,10 @@ from collections.abc import Iterable
 from typing import Any
 
 from cathedra.allocation.checks.values import Value
+from cathedra.allocation.claims.problem import Problem
+from cathedra.allocation.claims.requests import Constraint, Option
 from cathedra.allocation.errors import FatalError
 from cathedra.allocation.search.masks import positions
-from cathedra.allocation.search.problem import Problem
-from cathedra.allocation.search.requests import Constraint, Option
 
 __all__ = ["Rule"]
 

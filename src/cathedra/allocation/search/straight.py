@@ -6,10 +6,10 @@ bookkeeping, and leaves everything else to the search.
 
 from __future__ import annotations
 
+from cathedra.allocation.claims.problem import Choice, Placement, Problem, Solution
+from cathedra.allocation.claims.requests import CLAIM_LIMIT
+from cathedra.allocation.claims.tables import Bases
 from cathedra.allocation.search.masks import mask_of, positions
-from cathedra.allocation.search.problem import Choice, Placement, Problem, Solution
-from cathedra.allocation.search.requests import CLAIM_LIMIT
-from cathedra.allocation.search.tables import Bases
 
 __all__ = ["straight"]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from cathedra.allocation.claims.requests import Option
 from cathedra.allocation.search.candidates import Candidates
 from cathedra.allocation.search.masks import positions
-from cathedra.allocation.search.requests import Option
 from cathedra.allocation.search.state import State
 
 __all__ = ["Symmetry"]

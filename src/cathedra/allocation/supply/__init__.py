@@ -1,2 +1,3 @@
-"""What exists and what is taken: `devices` (records of slices and devices), `nodes` (who may use them), `inventory`
-(all slices, incrementally), `ledger` (all allocations, incrementally), `pools` (what one node sees of both)."""
+"""What there is: `inventory` (slices and taint rules) and `ledger` (what is held) follow events, with `shared_map` and
+`journal` for cheap snapshots; `devices` are what slices are taken apart into, `nodes` says where they can be used, and
+`pools` puts together what one node sees."""

@@ -15,9 +15,9 @@ import msgspec
 from cathedra.allocation.checks.capacity import Unusable, usage
 from cathedra.allocation.checks.selectors import Failure
 from cathedra.allocation.checks.taints import first_untolerated
+from cathedra.allocation.claims.problem import Problem
+from cathedra.allocation.claims.requests import ClaimPlan, Obstacle, Option
 from cathedra.allocation.features import Features
-from cathedra.allocation.search.problem import Problem
-from cathedra.allocation.search.requests import ClaimPlan, Obstacle, Option
 from cathedra.allocation.supply.devices import DeviceRecord, Interner, Sight
 from cathedra.allocation.supply.pools import PoolState, PoolView
 

@@ -12,9 +12,9 @@ import msgspec
 from cathedra.allocation.checks.capacity import Unusable, Usage, usage
 from cathedra.allocation.checks.selectors import Failure, selector_error
 from cathedra.allocation.checks.values import Value, constraint_value, scalar_or_set
+from cathedra.allocation.claims.requests import CLAIM_LIMIT, ClaimPlan, Constraint, Obstacle, Option
 from cathedra.allocation.errors import FatalError, NodeError
 from cathedra.allocation.features import Features
-from cathedra.allocation.search.requests import CLAIM_LIMIT, ClaimPlan, Constraint, Obstacle, Option
 from cathedra.allocation.supply.devices import DeviceRecord
 from cathedra.allocation.supply.pools import NodeView, PoolState, PoolStatus, PoolView
 from cathedra.api.core import core_v1

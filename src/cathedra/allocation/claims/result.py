@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
+from cathedra.allocation.claims.problem import Placement, Solution
+from cathedra.allocation.claims.requests import ClaimPlan, Option
 from cathedra.allocation.errors import FatalError
 from cathedra.allocation.features import Features
-from cathedra.allocation.search.problem import Placement, Solution
-from cathedra.allocation.search.requests import ClaimPlan, Option
 from cathedra.allocation.supply.devices import DeviceRecord
 from cathedra.api.core import core_v1
 from cathedra.api.resource import (
