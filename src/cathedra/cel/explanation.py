@@ -83,7 +83,7 @@ def _collect(program: Program, root: Expr, trace: dict[int, Any], depth: int, in
     while pending:
         node, level = pending.pop()
         place = (node.start, node.end)
-        shown = node.end > node.start and place not in seen and not _is_literal(node)
+        shown = node.end > node.start and place not in seen and (node is root or not _is_literal(node))
         if shown:
             seen.add(place)
             into.append(_finding(program, node, trace, level, repeated=node.id in looped))

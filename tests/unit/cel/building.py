@@ -142,9 +142,11 @@ devices = st.builds(
 # --- anything
 
 _tokens = st.sampled_from(
-    ["a", "b", "1", "2.5", "3u", "'s'", "b'q'", "true", "null", "in", "if", "(", ")", "[", "]", "{", "}", ".", ",", "-",
+    ["a", "b", "1", "2.5", "3u", "'s'", "b'q'", "true", "null", "in", "if",
+     "(", ")", "[", "]", "{", "}", ".", ",", "-",
      "!", "?", ":", "+", "*", "==", "<", "&&", "||", "`e`", "@", "'", '"', "&", "f(", "has(", ".?b", "[?0]", "--", "\n",
-     "device", ".attributes", "['d']", ".all(x,", ".map(", "cel.bind(", "m{f:", "//", "\x00", "é", "9" * 30, "r'", "'''"]
+     "device", ".attributes", "['d']", ".all(x,", ".map(", "cel.bind(", "m{f:", "//", "\x00", "é", "9" * 30, "r'",
+     "'''"]
 )  # fmt: skip
 nonsense = st.lists(_tokens, max_size=12).map(" ".join) | st.lists(_tokens, max_size=12).map("".join) | st.text()
 """Texts that are hardly ever correct."""

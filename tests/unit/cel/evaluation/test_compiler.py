@@ -30,7 +30,7 @@ def agree(selector: DeviceSelector, device: DeviceView) -> None:
     assert (answer, None) == (counted.value, counted.error)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(expression=selectors, device=devices)
 def test_code_answers_as_the_counting_evaluator_or_hands_over(expression: str, device: DeviceView) -> None:
     try:
