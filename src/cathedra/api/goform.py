@@ -17,7 +17,7 @@ from cathedra.api.quantity import Quantity
 from cathedra.api.struct import RawJSON, json_names
 from cathedra.api.timestamp import Time
 
-__all__ = ["go_form", "go_quote"]
+__all__ = ["go_form", "go_quote", "go_values"]
 
 _WIRE_FORM: Final = ("cathedra.api.core.meta_v1", "cathedra.api.core.scheduling_")
 """Modules of types that have one form inside and outside."""
@@ -68,6 +68,20 @@ def _escaped(letter: str) -> str:
     if number < 0x20 or number == 0x7F:
         return f"\\x{number:02x}"
     return f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"
+
+
+def go_values(value: Any) -> Any:
+    """Plain values as Go's maps spell them in JSON: keys in order, whole numbers without a fraction."""
+    if isinstance(value, dict):
+        return {key: go_values(item) for key, item in sorted(value.items())}
+    if isinstance(value, list):
+        return [go_values(item) for item in value]
+    if isinstance(value, float) and value.is_integer() and abs(value) < _EXPONENT_FROM:
+        return int(value)
+    return value
+
+
+_EXPONENT_FROM: Final = 1e21
 
 
 def go_form(value: Any) -> str:

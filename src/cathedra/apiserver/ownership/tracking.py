@@ -12,6 +12,7 @@ from weakref import WeakKeyDictionary
 import msgspec
 
 from cathedra.api.core.meta_v1 import ManagedFieldsEntry, StatusCause, StatusDetails
+from cathedra.api.goform import go_values
 from cathedra.api.status import StatusError, bad_request, failure
 from cathedra.api.struct import Time, from_dict, replace, to_dict
 from cathedra.apiserver.ownership.fieldset import FieldSet
@@ -79,7 +80,9 @@ def applied(call: Call, live: Any, body: dict[str, Any], now: float) -> Any:
     except Conflict as error:
         raise _conflict(error) from None
     try:
-        made = call.version.to_hub(from_dict(call.version.type, without_nulls(merged, struct_shape(call.version.type))))
+        # What was applied went through maps in Kubernetes, opaque parts included.
+        values = go_values(without_nulls(merged, struct_shape(call.version.type)))
+        made = call.version.to_hub(from_dict(call.version.type, values))
     except (msgspec.ValidationError, ValueError) as error:
         raise bad_request(str(error)) from None
     return _with_entries(made, books.entries())
