@@ -73,7 +73,7 @@ class Kubectl:
     def with_variables(self, **variables: str) -> Kubectl:
         """The same with more environment variables."""
         made = copy.copy(self)
-        made._environment = self._environment | variables
+        made.environment = self.environment | variables
         return made
 
     def run(self, *words: str, stdin: str = "", timeout: float = 60) -> subprocess.CompletedProcess[str]:
