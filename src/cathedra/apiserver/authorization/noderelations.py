@@ -141,7 +141,7 @@ def _edges(pod: Pod) -> Iterator[tuple[str, str, str, str]]:
 def _same(before: Pod, after: Pod) -> bool:
     """Whether a change cannot have touched what the pod refers to; most are changes of its conditions."""
     return (
-        before.spec == after.spec
+        (before.spec is after.spec or before.spec == after.spec)
         and before.status.resource_claim_statuses == after.status.resource_claim_statuses
         and before.status.extended_resource_claim_status == after.status.extended_resource_claim_status
         and (MIRROR_POD in before.metadata.annotations) == (MIRROR_POD in after.metadata.annotations)

@@ -1,0 +1,105 @@
+"""Who asks: by certificate, by token, or nobody known; and who may ask as somebody else."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from cathedra.api.core.authentication_v1 import TokenRequest
+from cathedra.api.status import StatusError
+from cathedra.apiserver.authentication.authenticator import Authenticator, StaticTokens
+from cathedra.apiserver.authentication.certificates import Authority
+from cathedra.apiserver.authentication.user import UserInfo
+from cathedra.client.resources import SERVICEACCOUNTS
+from tests.unit.apiserver.asgi import TOKEN, Door
+from tests.unit.apiserver.guarded import Guarded, guarded, rule, service_account, user
+
+REVIEW = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+
+
+def scope(*headers: tuple[str, str], certificate: bytes | None = None) -> Any:
+    pairs = [(name.encode(), value.encode()) for name, value in headers]
+    return {"headers": pairs, "extensions": {"cathedra.peer_certificate": certificate}}
+
+
+def der(pem: bytes) -> bytes:
+    from cryptography import x509
+    from cryptography.hazmat.primitives.serialization import Encoding
+
+    return x509.load_pem_x509_certificate(pem).public_bytes(Encoding.DER)
+
+
+def test_a_certificate_names_user_and_groups() -> None:
+    pair = Authority.make(time.time()).client("alice", ("devs", "ops"), time.time())
+    found = Authenticator().authenticate(scope(certificate=der(pair.certificate)))
+    assert found.name == "alice"
+    assert set(found.groups) == {"devs", "ops", "system:authenticated"}
+    assert found.extra["authentication.kubernetes.io/credential-id"][0].startswith("X509SHA256=")
+
+
+def test_a_token_counts_more_than_a_certificate_and_a_bad_one_is_refused() -> None:
+    pair = Authority.make(time.time()).client("alice", (), time.time())
+    tokens = StaticTokens({"good": UserInfo("bob")})
+    asks = Authenticator((tokens,))
+    certificate = der(pair.certificate)
+    assert asks.authenticate(scope(("authorization", "Bearer good"), certificate=certificate)).name == "bob"
+    with pytest.raises(StatusError, match="Unauthorized"):
+        asks.authenticate(scope(("authorization", "Bearer bad"), certificate=certificate))
+
+
+def test_nobody_is_anonymous_or_refused() -> None:
+    assert Authenticator().authenticate(scope()) == UserInfo("system:anonymous", ("system:unauthenticated",))
+    with pytest.raises(StatusError, match="Unauthorized"):
+        Authenticator(anonymous=False).authenticate(scope())
+
+
+async def whoami(door: Door, **headers: str) -> Any:
+    answer = await door("POST", REVIEW, {}, **headers)
+    return answer.json["status"]["userInfo"] if answer.status == 201 else answer.json["message"]
+
+
+def test_a_service_accounts_token_opens_the_door() -> None:
+    async def body(api: Guarded) -> None:
+        accounts = api.admin.resource(SERVICEACCOUNTS, "default")
+        await accounts.create(service_account("bot"))
+        issued: TokenRequest = await accounts.create_subresource("bot", "token", TokenRequest())
+        door = Door(api.server)
+        found = await whoami(door, user=issued.status.token)
+        assert found["username"] == "system:serviceaccount:default:bot"
+        await accounts.delete("bot")
+        assert await whoami(door, user=issued.status.token) == "Unauthorized"
+
+    guarded(body)
+
+
+def test_acting_as_others_needs_a_permission_for_each_part() -> None:
+    async def body(api: Guarded) -> None:
+        api.server.add_tokens({TOKEN: UserInfo("alice")})
+        door = Door(api.server)
+        as_bob = {"impersonate-user": "bob", "impersonate-group": "devs"}
+        message = await whoami(door, **as_bob)
+        assert message == (
+            'users "bob" is forbidden: User "alice" cannot impersonate resource "users" in API group "" '
+            "at the cluster scope"
+        )
+        await api.role("actor", rule("impersonate", "users", names="bob"))
+        await api.bind("actor", user("alice"))
+        assert 'groups "devs" is forbidden' in await whoami(door, **as_bob)
+        await api.role("grouper", rule("impersonate", "groups", names="devs"))
+        await api.bind("grouper", user("alice"))
+        found = await whoami(door, **as_bob)
+        assert (found["username"], found["groups"]) == ("bob", ["devs", "system:authenticated"])
+
+    guarded(body)
+
+
+def test_acting_as_a_service_account_brings_its_groups() -> None:
+    async def body(api: Guarded) -> None:
+        api.server.add_tokens({TOKEN: UserInfo("root", ("system:masters",))})
+        headers = {"impersonate-user": "system:serviceaccount:default:bot"}
+        found = await whoami(Door(api.server), **headers)
+        assert "system:serviceaccounts:default" in found["groups"]
+
+    guarded(body)
