@@ -14,7 +14,12 @@ from cathedra.api.field import ErrorList
 from cathedra.api.struct import replace
 from cathedra.api.tables import workloads as tables
 from cathedra.api.validation import apps
-from cathedra.api.validation.workloads import validate_job, validate_job_update
+from cathedra.api.validation.workloads import (
+    validate_cronjob,
+    validate_cronjob_update,
+    validate_job,
+    validate_job_update,
+)
 
 __all__ = ["workload_definitions"]
 
@@ -74,6 +79,7 @@ def workload_definitions() -> tuple[ResourceDefinition[Any], ...]:
             "cronjobs",
             namespaced=True,
             default=workloads.default_cronjob,
+            rules=Rules(validate_cronjob, validate_cronjob_update),
             counts_generation=True,
             table=(tables.CRONJOB_COLUMNS, tables.cronjob_cells),
             short_names=("cj",),

@@ -101,6 +101,35 @@ def test_a_job_is_checked(spec: dict[str, Any], wanted: str) -> None:
     assert complaints("jobs", batch_v1.Job, job(**spec)) == [wanted]
 
 
+def cronjob(**spec: Any) -> dict[str, Any]:
+    return {
+        "metadata": {"name": "c"},
+        "spec": {"schedule": "* * * * *", "jobTemplate": {"spec": job()["spec"]}, **spec},
+    }
+
+
+@pytest.mark.parametrize(
+    ("spec", "wanted"),
+    [
+        ({}, []),
+        ({"schedule": ""}, ["spec.schedule: Required value"]),
+        ({"schedule": "x"}, ['spec.schedule: Invalid value: "x": expected exactly 5 fields, found 1: [x]']),
+        ({"schedule": "@often"}, ['spec.schedule: Invalid value: "@often": unrecognized descriptor: @often']),
+        (
+            {"concurrencyPolicy": "Maybe"},
+            ['spec.concurrencyPolicy: Unsupported value: "Maybe": supported values: "Allow", "Forbid", "Replace"'],
+        ),
+        ({"timeZone": "Moon"}, ['spec.timeZone: Invalid value: "Moon": unknown time zone Moon']),
+        (
+            {"failedJobsHistoryLimit": -1},
+            ["spec.failedJobsHistoryLimit: Invalid value: -1: must be greater than or equal to 0"],
+        ),
+    ],
+)
+def test_a_cron_job_is_checked(spec: dict[str, Any], wanted: list[str]) -> None:
+    assert complaints("cronjobs", batch_v1.CronJob, cronjob(**spec)) == wanted
+
+
 def test_a_role_gives_something_on_something() -> None:
     rules = [{"verbs": []}, {"verbs": ["get"], "nonResourceURLs": ["/x"], "resources": ["pods"]}]
     assert complaints("roles", rbac_v1.Role, {"rules": rules}) == [
