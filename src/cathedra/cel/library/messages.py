@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 import struct
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from cathedra.cel.library.operators import timestamp_of
-from cathedra.cel.values import MAX_INT, MIN_INT, Duration, Failure, Opaque, UInt, encode_key, type_name
+from cathedra.cel.library.times import duration_text, timestamp_text
+from cathedra.cel.values import MAX_INT, MIN_INT, Duration, Failure, Opaque, Timestamp, UInt, type_name
 
 __all__ = ["Empty", "build"]
 
@@ -31,6 +33,9 @@ def build(message: str, fields: Fields) -> Any:
     if maker is None:
         return Failure(f"unknown type '{message}'")
     for name, value in fields.items():
+        container = _CONTAINERS.get(f"{message}.{name}")
+        if container is not None and not isinstance(value, container):
+            return Failure(f"unsupported field type for {message}.{name}: {type_name(value)}")
         wrong = _unfit(message, name, value)
         if wrong:
             return Failure(f"field type conversion error for {message}.{name} value type: {wrong}")
@@ -44,6 +49,10 @@ _RANGES: Final[Mapping[str, tuple[int, int]]] = {
     "google.protobuf.Duration.nanos": _INT32,
     "google.protobuf.Timestamp.nanos": _INT32,
     "google.protobuf.Value.null_value": _INT32,
+}
+_CONTAINERS: Final[Mapping[str, type]] = {
+    "google.protobuf.ListValue.values": list,
+    "google.protobuf.Struct.fields": dict,
 }
 _CLASSES: Final[Mapping[str, tuple[type, str]]] = {
     "google.protobuf.BoolValue.value": (bool, "bool"),
@@ -121,8 +130,12 @@ def _json(value: Any) -> Any:
     if isinstance(value, list):
         return [_json(one) for one in value]
     if isinstance(value, dict):
-        return {encode_key(key): _json(one) for key, one in value.items()}
-    return value
+        return {key: _json(one) for key, one in value.items()}
+    if kind is bytes:
+        return base64.b64encode(value).decode()
+    if kind is Duration:
+        return duration_text(value)
+    return timestamp_text(value) if kind is Timestamp else value
 
 
 _MAKERS: Final[Mapping[str, Callable[[Fields], Any]]] = {
