@@ -30,9 +30,7 @@ class Candidates:
             [Rule(one, problem, _options(problem, index), bases.masks) for one in plan.constraints]
             for index, plan in enumerate(problem.plans)
         ]
-        self._counters = (
-            Counters(problem, bases.shareable) if any(pool.counters for pool in problem.view.usable) else None
-        )
+        self._counters = Counters(problem) if any(pool.counters for pool in problem.view.usable) else None
         counters = self._counters
         sharing = 0
         for pool, offset in zip(problem.states, problem.view.offsets, strict=True):

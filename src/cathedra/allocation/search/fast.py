@@ -38,6 +38,8 @@ __all__ = ["FastSearch"]
 _NO: Final = 0
 _YES: Final = 1
 _EXCEEDED: Final = 2
+_PATIENCE: Final = 4
+"""Devices are compared after so many have failed: that costs more than a few failures."""
 
 
 class FastSearch:
@@ -54,6 +56,7 @@ class FastSearch:
         self.trail: list[Placement] = []
         self.chosen: list[list[int]] = [[0] * len(requests) for requests in problem.requests]
         self.has_failed = False
+        self.failures = 0
         self.failed: set[Any] = set()
 
     def run(self) -> Solution | None:
@@ -194,7 +197,9 @@ class FastSearch:
             if answer != _NO:
                 return answer
             self.has_failed = True
-            left &= ~self.symmetry.alike(option, position, state)
+            self.failures += 1
+            if self.failures > _PATIENCE:
+                left &= ~self.symmetry.alike(option, position, state)
         if needed != choice.count:
             self.has_failed = True
             self.failed.add(key or (claim, request, option.sub, needed, everything, 0, *self.symmetry.scan_key(state)))

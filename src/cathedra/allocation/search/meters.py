@@ -7,10 +7,11 @@ computed once per tuple.
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from cathedra.allocation.claims.problem import Problem
 from cathedra.allocation.supply.devices import groups_of
+from cathedra.allocation.supply.pools import PoolState, PoolView
 
 __all__ = ["Counters"]
 
@@ -19,70 +20,92 @@ Consumption: TypeAlias = tuple[tuple[int, int], ...]
 Groups: TypeAlias = tuple[tuple[str, frozenset[str]], ...]
 
 
-class _Pool:
-    """The counters of one pool, and who consumes them."""
+class _Consumers:
+    """Who consumes the counters of a pool, by place in it. Pools of one shape share it."""
 
-    __slots__ = ("ascending", "available", "blocked", "consumers", "everyone", "groups")
+    __slots__ = ("ascending", "by_place", "kinds", "names")
 
-    def __init__(self) -> None:
-        self.ascending: list[list[tuple[int, int]]] = []
+    def __init__(self, pool: PoolView, *, with_groups: bool) -> None:
+        self.names = sorted(pool.counters)
+        """Counter set and counter, in the order of the amounts."""
+        index = {name: at for at, name in enumerate(self.names)}
+        self.by_place: dict[int, tuple[Consumption, Groups]] = {}
+        self.kinds: dict[tuple[Consumption, Groups], int] = {}
+        """Equal consumers as a mask."""
+        for place, record in enumerate(pool.devices):
+            entries = record.device.consumes_counters
+            if not entries:
+                continue
+            totals: dict[int, int] = {}
+            for entry in entries:
+                for name, counter in entry.counters.items():
+                    at = index[entry.counter_set, name]
+                    totals[at] = totals.get(at, 0) + counter.value.nanos
+            groups: Groups = ()
+            if with_groups:
+                groups = tuple([(entry.counter_set, frozenset(groups_of(entry))) for entry in entries])
+            found = self.by_place[place] = (tuple(sorted(totals.items())), groups)
+            self.kinds[found] = self.kinds.get(found, 0) | 1 << place
+        self.ascending: list[list[tuple[int, int]]] = [
+            sorted((dict(needs).get(at, 0), mask) for (needs, _), mask in self.kinds.items())
+            for at in range(len(self.names))
+        ]
         """Per counter the consumers by amount: amount and mask."""
-        self.available: list[int] = []
-        self.consumers: list[tuple[Consumption, Groups, int]] = []
-        self.everyone = 0
-        self.groups: dict[str, frozenset[str]] = {}
+
+
+def _consumers_of(pool: PoolView, problem: Problem) -> _Consumers:
+    with_groups = problem.features.compatibility_groups
+    memo = problem.view.consumers
+    key = (pool.shape, with_groups)
+    found: _Consumers | None = memo.get(key)
+    if found is None:
+        if len(memo) >= _SHAPES:
+            memo.clear()
+        found = memo[key] = _Consumers(pool, with_groups=with_groups)
+    return found
+
+
+_SHAPES: Final = 20_000
+"""The consumers of so many shapes of pools are remembered."""
+
+
+class _Pool:
+    """The counters of one pool on one node."""
+
+    __slots__ = ("available", "blocked", "consumers", "everyone", "groups", "offset")
+
+    def __init__(self, consumers: _Consumers, state: PoolState, offset: int, *, with_groups: bool) -> None:
+        self.consumers = consumers
+        self.offset = offset
+        self.available = [state.available[name] for name in consumers.names]
+        self.groups: dict[str, frozenset[str]] = state.groups if with_groups else {}
+        self.everyone = sum(consumers.kinds.values()) << offset
         self.blocked: dict[Any, int] = {}
 
 
 class Counters:
     """The counters of all pools of a node. A state has, per pool, what is consumed and which groups are present."""
 
-    def __init__(self, problem: Problem, shareable: int) -> None:
-        self.pools: dict[int, _Pool] = {}
-        self.order: list[int] = []
+    def __init__(self, problem: Problem) -> None:
+        self.pools: list[_Pool] = []
         self._consumption: dict[int, tuple[int, Consumption, Groups]] = {}
-        self._with_groups = problem.features.compatibility_groups
-        for number, pool in enumerate(problem.view.usable):
+        with_groups = problem.features.compatibility_groups
+        for pool, state, offset in zip(problem.view.usable, problem.states, problem.view.offsets, strict=True):
             if not pool.counters:
                 continue
-            one = _Pool()
-            state = problem.states[number]
-            index = {name: at for at, name in enumerate(pool.counters)}
-            one.available = [state.available[name] for name in pool.counters]
-            one.groups = state.groups if self._with_groups else {}
-            offset = problem.view.offsets[number]
-            found: dict[tuple[Consumption, Groups], int] = {}
-            for place, record in enumerate(pool.devices):
-                if not record.device.consumes_counters:
-                    continue
-                totals: dict[int, int] = {}
-                for entry in record.device.consumes_counters:
-                    for name, counter in entry.counters.items():
-                        at = index[entry.counter_set, name]
-                        totals[at] = totals.get(at, 0) + counter.value.nanos
-                needs = tuple(sorted(totals.items()))
-                groups: Groups = ()
-                if self._with_groups:
-                    groups = tuple(
-                        (entry.counter_set, frozenset(groups_of(entry))) for entry in record.device.consumes_counters
-                    )
-                self._consumption[offset + place] = (len(self.order), needs, groups)
-                found[needs, groups] = found.get((needs, groups), 0) | 1 << (offset + place)
-            one.consumers = [(needs, groups, mask) for (needs, groups), mask in found.items()]
-            one.everyone = sum(mask for _, _, mask in one.consumers)
-            one.ascending = [
-                sorted((dict(needs).get(at, 0), mask) for needs, _, mask in one.consumers)
-                for at in range(len(one.available))
-            ]
-            self.pools[len(self.order)] = one
-            self.order.append(number)
+            consumers = _consumers_of(pool, problem)
+            for place, (needs, groups) in consumers.by_place.items():
+                self._consumption[offset + place] = (len(self.pools), needs, groups)
+            self.pools.append(_Pool(consumers, state, offset, with_groups=with_groups))
         self.start: tuple[Any, ...] = tuple(
-            ((0,) * len(self.pools[at].available), tuple(sorted(self.pools[at].groups.items(), key=lambda kv: kv[0])))
-            for at in range(len(self.order))
+            [
+                ((0,) * len(pool.available), tuple(sorted(pool.groups.items(), key=lambda item: item[0])))
+                for pool in self.pools
+            ]
         )
         self.blocked_at_first = 0
-        for at in range(len(self.order)):
-            self.blocked_at_first |= self._blocked(at, self.start[at])
+        for at, state_of_pool in enumerate(self.start):
+            self.blocked_at_first |= self._blocked(at, state_of_pool)
 
     def consumption(self, position: int) -> Any:
         """What tells consumers apart."""
@@ -106,7 +129,7 @@ class Counters:
 
     def suffice(self, state: tuple[Any, ...], left: int, all_left: int, needed: int) -> bool:
         """Whether counters could serve ``needed`` devices of ``all_left``, of which ``left`` would be charged."""
-        for at, pool in self.pools.items():
+        for at, pool in enumerate(self.pools):
             charged = left & pool.everyone
             minimum = needed - (all_left & ~charged).bit_count()
             if minimum <= 1 or not charged:
@@ -117,8 +140,8 @@ class Counters:
         return True
 
     def _suffices(self, pool: _Pool, index: int, room: int, charged: int, minimum: int) -> bool:
-        for amount, mask in pool.ascending[index]:
-            taken = min((mask & charged).bit_count(), minimum)
+        for amount, mask in pool.consumers.ascending[index]:
+            taken = min((mask << pool.offset & charged).bit_count(), minimum)
             room -= taken * amount
             minimum -= taken
             if not minimum:
@@ -139,15 +162,10 @@ class Counters:
             return pool.everyone
         present = dict(groups)
         blocked = 0
-        for needs, own, mask in pool.consumers:
-            for index, amount in needs:
-                if room[index] < amount:
-                    blocked |= mask
-                    break
-            else:
-                if own and not _admitted(present, own):
-                    blocked |= mask
-        return blocked
+        for (needs, own), mask in pool.consumers.kinds.items():
+            if any(room[index] < amount for index, amount in needs) or (own and not _admitted(present, own)):
+                blocked |= mask
+        return blocked << pool.offset
 
 
 def _admitted(present: dict[str, frozenset[str]], own: Groups) -> bool:

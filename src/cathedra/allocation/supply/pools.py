@@ -139,6 +139,7 @@ class NodeView:
     __slots__ = (
         "_looks",
         "bound",
+        "consumers",
         "counter_slices",
         "depends",
         "devices",
@@ -171,6 +172,7 @@ class NodeView:
         self.counter_slices = counter_slices
         self.groups = groups
         self.programs: dict[Any, Any] = snapshot.memo.setdefault("programs", {})
+        self.consumers: dict[Any, Any] = snapshot.memo.setdefault("consumers", {})
         self.depends = depends
         self.usable = tuple(pool for pool in pools if pool.status is PoolStatus.COMPLETE)
         self.invalid = any(pool.status is PoolStatus.INVALID for pool in pools)
