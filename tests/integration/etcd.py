@@ -91,7 +91,8 @@ def running_members(data: Path, count: int) -> Iterator[list[Etcd]]:
 def running_etcd(data: Path, *options: str, scheme: str = "http") -> Iterator[Etcd]:
     """An etcd that ends with the block; the test is skipped where there is none to start."""
     program("etcd")
-    etcd = Etcd(data, *options, scheme=scheme)
+    # Alone it need not wait a second for other candidates.
+    etcd = Etcd(data, "--heartbeat-interval", "10", "--election-timeout", "50", *options, scheme=scheme)
     etcd.start()
     try:
         yield etcd
