@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Final
 
 from cathedra.api.definition import ResourceDefinition, Strategy, VersionDefinition
@@ -63,17 +64,17 @@ class Call:
     @property
     def gvk(self) -> GroupVersionKind:
         """Group, version and kind."""
-        return self.definition.gvk(self.version.name)
+        return _names(self.definition.group, self.version.name, self.definition.kind)[0]
 
     @property
     def api_version(self) -> str:
         """``group/version``."""
-        return self.definition.gvk(self.version.name).api_version
+        return _names(self.definition.group, self.version.name, self.definition.kind)[1]
 
     @property
     def prefix(self) -> bytes:
         """How an object's JSON begins in this version: kind and apiVersion."""
-        return f'{{"kind":"{self.definition.kind}","apiVersion":"{self.api_version}",'.encode()
+        return _names(self.definition.group, self.version.name, self.definition.kind)[2]
 
     def attributes(self, *, field_selector: str = "", label_selector: str = "") -> Attributes:
         """The question for the authorizer. A selector that asks for one name asks for that object."""
@@ -89,6 +90,13 @@ class Call:
             field_selector=field_selector,
             label_selector=label_selector,
         )
+
+
+@lru_cache(maxsize=1024)
+def _names(group: str, version: str, kind: str) -> tuple[GroupVersionKind, str, bytes]:
+    """Kind, apiVersion and how the JSON of such objects begins; asked several times per request."""
+    gvk = GroupVersionKind(group, version, kind)
+    return gvk, gvk.api_version, f'{{"kind":"{kind}","apiVersion":"{gvk.api_version}",'.encode()
 
 
 def note_problems(call: Call, problems: tuple[str, ...], refuse: Callable[[str], StatusError]) -> None:

@@ -8,9 +8,13 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from cathedra.api.core.core_v1 import ConfigMap
+from cathedra.api.core.meta_v1 import ObjectMeta
 from cathedra.apiserver.config import ServeOptions, ServerConfig
-from cathedra.apiserver.http import protocol
+from cathedra.apiserver.http import protocol, streaming
 from cathedra.apiserver.server import APIServer
+from cathedra.client.resources import CONFIGMAPS
+from cathedra.client.transport import WriteOptions
 from cathedra.clock import SystemClock
 from tests.unit.apiserver.plain_definitions import plain_definitions
 
@@ -51,3 +55,22 @@ async def test_a_connection_serves_many_requests(server: APIServer) -> None:
     both = await answer(server, request + request.replace(b"\r\n\r\n", b"\r\nconnection: close\r\n\r\n"))
     assert both.count(b"HTTP/1.1 200 OK") == 2
     assert both.endswith(b"ok")
+
+
+async def test_a_watcher_that_reads_nothing_is_cut(server: APIServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streaming, "SLOW_SECONDS", 0.1)
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port, limit=1024)
+    writer.write(b"GET /api/v1/configmaps?watch=true HTTP/1.1\r\nhost: x\r\n\r\n")
+    await reader.readuntil(b"\r\n\r\n")
+    api = server.transport()
+    for number in range(24):
+        data = {"key": "x" * 900_000}
+        obj = ConfigMap(metadata=ObjectMeta(name=f"m{number}", namespace="default"), data=data)
+        await api.create(CONFIGMAPS, "default", obj, WriteOptions())
+    await asyncio.sleep(0.3)
+    received = 0
+    async with asyncio.timeout(10):
+        while data_read := await reader.read(2**20):
+            received += len(data_read)
+    assert received < 24 * 900_000
+    writer.close()

@@ -131,6 +131,10 @@ class Documents:
                 if name == "scale":
                     continue
                 paths |= operations.subresource(name, gvk, item, DOOR_VERBS.get(name, STATUS_VERBS))
+        if getattr(version.type, "scale", None) is not None:
+            scale = {"group": "autoscaling", "version": "v1", "kind": "Scale"}
+            shown = schemas.kind("autoscaling/v1", "Scale", gvks=[scale])
+            paths |= operations.subresource("scale", scale, shown, STATUS_VERBS)
         for name, (group, kind_version, kind), verbs in CONNECTED.get((definition.group, definition.plural), ()):
             foreign = {"group": group, "version": kind_version or version.name, "kind": kind}
             if name in _STREAMS:

@@ -99,6 +99,7 @@ async def test_a_definition_is_established_and_served_at_once(door: Door) -> Non
     listed = (await door("GET", "/apis/d.x/v1")).json["resources"]
     assert [one["name"] for one in listed] == ["gpuconfigs", "gpuconfigs/scale", "gpuconfigs/status"]
     document = (await door("GET", "/openapi/v3/apis/d.x/v1")).json
+    assert "/apis/d.x/v1/namespaces/{namespace}/gpuconfigs/{name}/scale" in document["paths"]
     schema = document["components"]["schemas"]["x.d.v1.GpuConfig"]
     assert schema["properties"]["spec"]["properties"]["mode"]["enum"] == ["a", "b"]
 
