@@ -20,10 +20,11 @@ _VERBS: Final[Mapping[str, tuple[str, ...]]] = {
 
 @dataclass(frozen=True, slots=True)
 class GatedRule:
-    """A rule, and the feature gates that must all be open for it to be there."""
+    """A rule, the feature gates that must all be open for it to be there, and the release that brought it."""
 
     rule: PolicyRule
     gates: tuple[str, ...] = ()
+    since: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +60,9 @@ def urls(paths: str, verbs: str = "get") -> GatedRule:
     return GatedRule(PolicyRule(verbs=_sorted(verbs.split()), non_resource_urls=_sorted(paths.split())))
 
 
-def when(gates: str, gated: GatedRule) -> GatedRule:
-    """The rule, only if all the gates are open."""
-    return GatedRule(gated.rule, tuple(gates.split()))
+def when(gates: str, gated: GatedRule, since: str = "") -> GatedRule:
+    """The rule, only if all the gates are open, and not before release ``since``."""
+    return GatedRule(gated.rule, tuple(gates.split()), since)
 
 
 def _sorted(words: Iterable[str]) -> tuple[str, ...]:

@@ -33,14 +33,14 @@ NODE_RULES: Final[tuple[GatedRule, ...]] = (
     rule("create read", _CERTIFICATES, "certificatesigningrequests"),
     rule("create delete get patch update", "coordination.k8s.io", "leases"),
     rule("get", _STORAGE, "volumeattachments"),
+    rule("create", "core", "serviceaccounts/token"),
     rule("get patch update", "core", "persistentvolumeclaims/status"),
     rule("read", _STORAGE, "csidrivers"),
     rule("create delete get patch update", _STORAGE, "csinodes"),
     rule("read", "node.k8s.io", "runtimeclasses"),
-    rule("create", "core", "serviceaccounts/token"),
     rule("get", RESOURCE, "resourceclaims"),
     rule("deletecollection", RESOURCE, "resourceslices"),
-    rule("read", _CERTIFICATES, "clustertrustbundles"),
+    rule("get", "core", "serviceaccounts"),
 )
 """What a node agent may do beside what the node authorizer knows more closely; also the role ``system:node``."""
 
@@ -106,11 +106,8 @@ SYSTEM_ROLES: Final = (
         (
             rule("read", "core", "nodes"),
             rule("proxy", "core", "nodes"),
-            rule(
-                "*",
-                "core",
-                "nodes/configz nodes/healthz nodes/log nodes/metrics nodes/pods nodes/proxy nodes/spec nodes/stats",
-            ),
+            rule("*", "core", "nodes/log nodes/metrics nodes/proxy nodes/stats"),
+            rule("*", "core", "nodes/configz nodes/healthz nodes/pods"),
         ),
     ),
     DefaultRole("system:node-bootstrapper", (rule("create read", _CERTIFICATES, "certificatesigningrequests"),)),
@@ -121,7 +118,7 @@ SYSTEM_ROLES: Final = (
     DefaultRole(
         "system:persistent-volume-provisioner",
         (
-            rule("read create delete patch", "core", "persistentvolumes"),
+            rule("read create delete", "core", "persistentvolumes"),
             rule("read update", "core", "persistentvolumeclaims"),
             rule("read", _STORAGE, "storageclasses"),
             rule("watch", "core", "events"),
@@ -158,9 +155,9 @@ SYSTEM_ROLES: Final = (
             rule("list watch", "core", "endpoints services"),
             rule("read", "core", "nodes"),
             EVENTS,
+            rule("list watch", "networking.k8s.io", "servicecidrs"),
             rule("list watch", "discovery.k8s.io", "endpointslices"),
         ),
     ),
-    DefaultRole("system:cluster-trust-bundle-discovery", (rule("read", _CERTIFICATES, "clustertrustbundles"),)),
 )
 """In the order in which a stock server lists them."""

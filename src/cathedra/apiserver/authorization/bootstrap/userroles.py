@@ -92,7 +92,11 @@ USER_ROLES: Final = (
     ),
     DefaultRole(
         "system:monitoring",
-        (urls("/healthz /healthz/* /livez /livez/* /metrics /metrics/slis /readyz /readyz/* /statusz /flagz"),),
+        (
+            urls("/healthz /healthz/* /livez /livez/* /metrics /metrics/slis /readyz /readyz/*"),
+            urls("/flagz"),
+            urls("/statusz"),
+        ),
     ),
     DefaultRole(
         "system:basic-user",
@@ -109,7 +113,12 @@ USER_ROLES: Final = (
     DefaultRole("system:aggregate-to-edit", _EDIT, (f"{_LABEL}edit",)),
     DefaultRole("system:aggregate-to-view", _VIEW, (f"{_LABEL}view",)),
     DefaultRole(
-        "system:service-account-issuer-discovery", (urls("/.well-known/openid-configuration /openid/v1/jwks"),)
+        "system:service-account-issuer-discovery",
+        (
+            urls(
+                "/.well-known/openid-configuration /.well-known/openid-configuration/ /openid/v1/jwks /openid/v1/jwks/"
+            ),
+        ),
     ),
 )
 """In the order in which a stock server lists them."""
