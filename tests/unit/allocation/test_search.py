@@ -212,13 +212,34 @@ def test_one_device_too_few_is_refused_without_enumerating(count: int) -> None:
 def test_a_search_over_its_budget_says_so() -> None:
     """Packing is hard: no bound sees that these shares cannot be packed."""
     made = [device(f"d{n}", shareable=True, capacity={"mem": 100 + n}) for n in range(8)]
-    sizes = [exactly(f"r{n}", capacity={"mem": 33 + 2 * (n % 3)}) for n in range(25)]
+    sizes = [exactly(f"r{n}", capacity={"mem": 42 + 2 * (n % 5)}) for n in range(17)]
     world = World([resource_slice(*made)], budget=Budget(states=500))
     outcome = world.allocate(claim(*sizes))
     assert isinstance(outcome, Refusal)
     assert outcome.stopped
     assert outcome.states == 500
     assert str(outcome) == "alder: stopped after 500 states"
+
+
+def test_shares_that_are_too_many_in_sum_are_refused_without_packing_them() -> None:
+    made = [device(f"d{n}", shareable=True, capacity={"mem": 100 + n}) for n in range(8)]
+    sizes = [exactly(f"r{n}", capacity={"mem": 33 + 2 * (n % 3)}) for n in range(25)]
+    assert World([resource_slice(*made)], budget=Budget(states=100)).devices(claim(*sizes)) is None
+
+
+def test_a_device_that_holds_more_than_it_has_takes_no_room_from_others() -> None:
+    """All looks at constraints before room, so the overcommitted device stays among its candidates."""
+    made = [
+        device("a", shareable=True, capacity={"mem": 4}, attributes={"n": 0}),
+        device("b", shareable=True, capacity={"mem": 10}, attributes={"n": 0}),
+        device("c", shareable=True, capacity={"mem": 3}, attributes={"n": 1}),
+    ]
+    world = World([resource_slice(*made)], [held(name="h", shares={"a": {"mem": 9}})])
+    asked = claim(
+        first_available("r", bad=exactly("x", 2, NUMA.format(9)), good=exactly("y", 1, capacity={"mem": 3})),
+        exactly("q", 1, capacity={"mem": 8}),
+    )
+    assert world.devices(asked) == ["r/good→c", "q→b"]
 
 
 def test_a_budget_of_time_stops_the_search() -> None:

@@ -13,6 +13,7 @@ from cathedra.allocation.claims.problem import Choice, RequestOnNode
 from cathedra.allocation.claims.requests import CLAIM_LIMIT, Option
 from cathedra.allocation.search.candidates import Candidates
 from cathedra.allocation.search.masks import bits, mask_of
+from cathedra.allocation.search.room import Room
 from cathedra.allocation.search.state import State
 
 __all__ = ["Outlook", "matchable"]
@@ -21,13 +22,14 @@ __all__ = ["Outlook", "matchable"]
 class Outlook:
     """Looks ahead in one search."""
 
-    __slots__ = ("_candidates", "_closed", "_hazardous", "_requests")
+    __slots__ = ("_candidates", "_closed", "_hazardous", "_requests", "_room")
 
     def __init__(self, candidates: Candidates) -> None:
         self._candidates = candidates
         self._requests = candidates.problem.requests
         self._hazardous: dict[tuple[int, int], bool] = {}
         self._closed: dict[int, bool] = {}
+        self._room: Room | None = None
 
     def is_hazardous(self, claim: int, request: int) -> bool:
         """Whether the search may meet an error in that request."""
@@ -40,6 +42,11 @@ class Outlook:
     def can_continue(self, claim: int, request: int, state: State) -> bool:
         """Whether enough candidates are left for each open request alone, and for all of them together."""
         shareable = self._candidates.shareable
+        if shareable and not any(map(self._is_closed, range(claim, len(self._requests)))):
+            if self._room is None:
+                self._room = Room(self._candidates, self.is_hazardous)
+            if not self._room.suffices(claim, request, state):
+                return False
         units: list[int] = []
         for index in range(claim, len(self._requests)):
             if index != claim:
