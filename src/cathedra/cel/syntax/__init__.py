@@ -1,2 +1,6 @@
-"""From text to syntax tree: tokens, tree, macros, parser; `diagnosis` words the mistakes; `printer` goes back to
-text."""
+"""From text to syntax tree.
+
+`tokens` cuts the text, `literals` gives tokens their values, `parser` builds the `tree` and lets `macros` expand in it.
+If something is wrong, `recognizer` reads the text once more as Kubernetes' parser does, and `diagnosis` collects what
+there is to say. `printer` goes back from tree to text.
+"""
