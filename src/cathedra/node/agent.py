@@ -179,7 +179,7 @@ class NodeAgent:
                 delay=config.wiping_seconds,
             )
             wiper.follow(self.registry)
-            self.registry.listen(RegistryListener(on_usable=lambda _: manager.retry_all()))
+            self.registry.listen(RegistryListener(on_usable=lambda _: self._driver_usable(manager)))
             follower = HealthFollower(self.health, self.registry, self._clock, self._health_changed)
             if self._recorder is None:
                 group.create_task(recorder.run())
@@ -192,6 +192,10 @@ class NodeAgent:
             group.create_task(self._become_ready(reporter, wiper))
             group.create_task(self._reconcile(source, manager))
             await manager.run(found)
+
+    def _driver_usable(self, manager: PodManager) -> None:
+        manager.retry_all()
+        self.claims.look_again()
 
     async def _become_ready(self, reporter: NodeReporter, wiper: SliceWiper) -> None:
         await reporter.wait_registered()

@@ -272,6 +272,25 @@ def test_an_extended_resource_brings_the_devices_of_its_request() -> None:
     play(body)
 
 
+def test_claims_of_pods_that_are_gone_are_let_go_as_soon_as_their_driver_is_back() -> None:
+    async def body(bench: Bench) -> None:
+        bench.driver()
+        await bench.create(make_claim("c1", "p"))
+        await bench.manager.prepare(make_pod("p", claims=["c1"]))
+        bench.registry.remove(DRIVER, "socket")
+        task = asyncio.ensure_future(bench.manager.reconcile(lambda: set()))
+        await asyncio.sleep(1)
+        assert len(bench.manager.cache) == 1
+        bench.driver()
+        bench.manager.look_again()
+        await asyncio.sleep(1)
+        assert len(bench.manager.cache) == 0
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    play(body)
+
+
 def test_claims_of_pods_that_are_gone_are_let_go_by_and_by() -> None:
     async def body(bench: Bench) -> None:
         driver: Any = bench.driver()

@@ -6,6 +6,8 @@ away only after the last driver has let go; a crash in between therefore leads t
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -65,6 +67,7 @@ class ClaimManager:
         self._clock = clock
         self._gates = gates
         self._metrics = metrics
+        self._look_again = asyncio.Event()
 
     def recover(self) -> None:
         """Take over what an earlier process knew; every claim counts as not prepared.
@@ -243,14 +246,21 @@ class ClaimManager:
         return cdi_devices(pod, container, self.cache, self._gates)
 
     async def reconcile(self, active_pods: Callable[[], Collection[str]], *, every: float = RECONCILE_SECONDS) -> None:
-        """Unprepare for pods that are no more, every so many seconds, until cancelled."""
+        """Unprepare for pods that are no more, every so many seconds and after `look_again`, until cancelled."""
         while True:
+            self._look_again.clear()
             for uid in sorted(self.cache.pod_uids() - set(active_pods())):
                 try:
                     await self.unprepare(uid)
                 except UnprepareError as error:
                     _LOG.warning("pod %s is gone and its claims are still held: %s", uid, error)
-            await self._clock.sleep(every)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(every):
+                    await self._look_again.wait()
+
+    def look_again(self) -> None:
+        """Something that letting go may have waited for, as a driver, is there now."""
+        self._look_again.set()
 
     def _save(self) -> None:
         self._store.save(self.cache)
