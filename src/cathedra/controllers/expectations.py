@@ -1,7 +1,8 @@
 """Own writes that the informer has to show before a controller may count again.
 
 A controller that creates three pods and looks at a store that shows one of them would create two more. So it notes the
-resource version of what it wrote, and waits until the store is at least as new.
+resource version of what it wrote, and waits until the store is at least as new. Where a write was not answered, nobody
+knows whether there is anything to wait for; then the API server is asked before anything else is written.
 """
 
 from __future__ import annotations
@@ -10,8 +11,9 @@ from collections.abc import Hashable
 from typing import Generic, TypeVar
 
 from cathedra.api.struct import KubeStruct
+from cathedra.client.client import Client
 from cathedra.client.informer import Informer
-from cathedra.client.objects import metadata_of
+from cathedra.client.objects import controller_of, metadata_of
 from cathedra.clock import Clock
 
 __all__ = ["Expectations"]
@@ -30,6 +32,7 @@ class Expectations(Generic[K]):
         self._informer = informer
         self._clock = clock
         self._expected: dict[K, tuple[str, float]] = {}
+        self._doubts: set[K] = set()
 
     def expect(self, key: K, written: KubeStruct | None) -> None:
         """Wait for ``written``, as the API server answered it."""
@@ -52,6 +55,27 @@ class Expectations(Generic[K]):
         del self._expected[key]
         return True
 
+    def doubt(self, key: K) -> None:
+        """Something may have been written for ``key`` although no answer came."""
+        self._doubts.add(key)
+
+    async def find_out(self, key: K, client: Client, owner: KubeStruct) -> None:
+        """Ask what became of unanswered writes for ``key``: whatever ``owner`` controls is waited for.
+
+        Raises:
+            StatusError, ConnectionError: the answer is still missing.
+        """
+        if key not in self._doubts:
+            return
+        metadata = metadata_of(owner)
+        page = await client.resource(self._informer.ref, metadata.namespace).list()
+        self._doubts.discard(key)
+        for obj in page.items:
+            controller = controller_of(obj)
+            if controller is not None and controller.uid == metadata.uid:
+                self.expect(key, obj)
+
     def forget(self, key: K) -> None:
         """The key's object is gone."""
         self._expected.pop(key, None)
+        self._doubts.discard(key)

@@ -82,6 +82,9 @@ class PodControl:
         except StatusError as error:
             self._recorder.record(owner, "Warning", "FailedCreate", f"Error creating: {error}")
             raise
+        except ConnectionError:
+            self._expectations.doubt(metadata_of(owner).uid)
+            raise
         self._expectations.expect(metadata_of(owner).uid, created)
         self._recorder.record(owner, "Normal", "SuccessfulCreate", f"Created pod: {created.metadata.name}")
 

@@ -115,6 +115,7 @@ class JobController:
         job = self._jobs.store.get(key.namespace, key.name)
         if job is None or (job.spec.managed_by or _OWN_MANAGER) != _OWN_MANAGER:
             return None
+        await self._expected_pods.find_out(job.metadata.uid, self._client, job)
         if not self._expected_jobs.met(job.metadata.uid) or not self._expected_pods.met(job.metadata.uid):
             # The event of what was written last is still to come, and brings the job here again.
             return 1.0
@@ -267,6 +268,9 @@ class _Sync:
             created = await self._client.resource(PODS, job.metadata.namespace).create(pod)
         except StatusError as error:
             self._recorder.record(job, "Warning", "FailedCreate", f"Error creating: {error}")
+            raise
+        except ConnectionError:
+            self._controller._expected_pods.doubt(job.metadata.uid)
             raise
         self._controller._expected_pods.expect(job.metadata.uid, created)
         self._recorder.record(job, "Normal", "SuccessfulCreate", f"Created pod: {created.metadata.name}")

@@ -110,6 +110,7 @@ class WorkloadController(Generic[T]):
         if obj is None:
             return None
         metadata = metadata_of(obj)
+        await self.expectations.find_out(metadata.uid, self.client, obj)
         if not self.expectations.met(metadata.uid):
             # The event of the last write is still to come, and brings the object here again.
             return 1.0
