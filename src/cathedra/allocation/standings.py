@@ -68,7 +68,8 @@ class Standings:
         self._rows_of_pool: dict[PoolID, dict[int, PoolView]] = {}
         self._rows_of_extent: dict[PoolID, set[int]] = {}
         self._extents: dict[PoolID, object] = {}
-        self._finders: dict[PoolID, dict[str, list[int]] | None] = {}
+        self._finders: dict[PoolID, dict[str, set[int]]] = {}
+        """For pools that many rows see: device name → rows."""
 
     @staticmethod
     def of(inventory: InventorySnapshot, features: Features, sight: Sight | None) -> Standings:
@@ -178,7 +179,8 @@ class Standings:
                 continue
             for pool in old.usable:
                 del self._rows_of_pool[pool.id][row]
-                self._finders.pop(pool.id, None)
+                for record in pool.devices if self._finders.get(pool.id) else ():
+                    self._finders[pool.id][record.name].discard(row)
             for name, _ in old.depends:
                 self._rows_of_extent[name].discard(row)
             self._views[row] = view
@@ -187,7 +189,8 @@ class Standings:
     def _index(self, row: int, view: NodeView) -> None:
         for pool in view.usable:
             self._rows_of_pool.setdefault(pool.id, {})[row] = pool
-            self._finders.pop(pool.id, None)
+            if pool.id in self._finders:
+                _enlist(self._finders[pool.id], row, pool)
         for name, known in view.depends:
             self._rows_of_extent.setdefault(name, set()).add(row)
             self._extents[name] = known
@@ -228,11 +231,14 @@ class Standings:
         rows = self._rows_of_pool.get(pool, {})
         if len(rows) <= _FEW or changes is None:
             return rows
-        if pool not in self._finders:
-            self._finders[pool] = _finder(rows)
-        finder = self._finders[pool]
-        if finder is None:
+        if any(view.counters for view in rows.values()):
+            # Holdings matter to everybody, because counters do.
             return rows
+        finder = self._finders.get(pool)
+        if finder is None:
+            finder = self._finders[pool] = {}
+            for row, view in rows.items():
+                _enlist(finder, row, view)
         return [row for change in changes if change[:2] == pool for row in finder.get(change[2], ())]
 
 
@@ -245,15 +251,9 @@ _STANDINGS: Final = 50_000
 _FEW: Final = 8
 
 
-def _finder(views: dict[int, PoolView]) -> dict[str, list[int]] | None:
-    """Device name → rows that see it; None if holdings matter to everybody, because counters do."""
-    found: dict[str, list[int]] = {}
-    for row, view in views.items():
-        if view.counters:
-            return None
-        for record in view.devices:
-            found.setdefault(record.name, []).append(row)
-    return found
+def _enlist(finder: dict[str, set[int]], row: int, pool: PoolView) -> None:
+    for record in pool.devices:
+        finder.setdefault(record.name, set()).add(row)
 
 
 def _differing(one: LedgerSnapshot, other: LedgerSnapshot) -> set[PoolID]:

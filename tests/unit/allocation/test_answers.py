@@ -182,3 +182,58 @@ def test_share_ids_come_from_the_given_random() -> None:
     assert share == second.results[0].devices.results[0].share_id
     assert share is not None
     assert len(share) == 36
+
+
+def test_a_pool_that_spans_many_nodes_is_followed_device_by_device() -> None:
+    """Only nodes that see a device are looked at again when it is taken or given back."""
+    many = [node(f"n{number}") for number in range(12)]
+
+    def part(number: int, size: int) -> ResourceSlice:
+        names = (f"d{number}-{at}" for at in range(size))
+        return resource_slice(*names, name=f"s{number}", node=f"n{number}", pool="all", count=12)
+
+    chance = random.Random(3)
+    slices = {number: part(number, 2) for number in range(12)}
+    claims: dict[str, ResourceClaim] = {}
+    world = World(slices.values())
+    for step in range(80):
+        number, at = chance.randrange(12), chance.randrange(2)
+        name = f"h{number}-{at}"
+        match chance.randrange(4):
+            case 0 if step > 20:
+                slices[number] = part(number, chance.randrange(1, 4))
+                world.inventory.add_slice(slices[number])
+            case 1:
+                claims.pop(name, None)
+                world.ledger.remove(held(name=name))
+            case _:
+                claims[name] = held(f"d{number}-{at}", name=name, pool="all")
+                world.ledger.add(claims[name])
+        asked = [claim(exactly("r", 1 + step % 2))]
+        fresh = World(slices.values(), claims.values()).allocator().prepare(asked).on_each(many).fitting()
+        assert world.allocator().prepare(asked).on_each(many).fitting() == fresh
+
+
+def test_a_changed_or_moved_list_of_nodes_is_answered_in_its_own_order() -> None:
+    world = World([local(number, 1, unique=False) for number in range(4)], [held("d0", "d1", "d2", pool="n1")])
+    asked = [claim(exactly())]
+    for nodes, fitting in (
+        (NODES, [0, 2, 3]),
+        (NODES[::-1], [0, 1, 3]),
+        (NODES[1:], [1, 2]),
+        ([NODES[0], node("n1", zone="c"), *NODES[2:]], [0, 2, 3]),
+        ([NODES[1], NODES[0]], [1]),
+        ([], []),
+    ):
+        assert world.allocator().prepare(asked).on_each(nodes).fitting() == fitting
+
+
+def test_pods_that_ask_for_the_same_share_answers_but_not_names() -> None:
+    world = World([local(0, 1, unique=False)])
+    allocator = world.allocator()
+    first = allocator.allocate(NODES[0], [claim(exactly("a"), name="one")])
+    second = allocator.allocate(NODES[0], [claim(exactly("b"), name="two")])
+    assert isinstance(first, Allocation)
+    assert isinstance(second, Allocation)
+    assert [one.request for one in first.results[0].devices.results] == ["a"]
+    assert [one.request for one in second.results[0].devices.results] == ["b"]
