@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Protocol
+from typing import Literal, Protocol
 
 from cathedra.node.containers.probes import ProbeTarget, run_probe
 from cathedra.node.containers.records import ContainerRecord
@@ -17,7 +17,9 @@ __all__ = ["ProbeMonitor", "Tell"]
 class Tell(Protocol):
     """Writes an event about a container."""
 
-    def __call__(self, record: ContainerRecord, type_: str, reason: str, message: str) -> None: ...
+    def __call__(
+        self, record: ContainerRecord, type_: Literal["Normal", "Warning"], reason: str, message: str
+    ) -> None: ...
 
 
 class ProbeMonitor:

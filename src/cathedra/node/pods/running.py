@@ -6,7 +6,8 @@ Which container to start is up to the plan; here is how, and what follows from i
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Final, Literal
 
 from cathedra.client.objects import reference_to
 from cathedra.node.claims.errors import ClaimError
@@ -27,6 +28,10 @@ __all__ = ["ContainerRunner"]
 _CREATE_RETRY: Final = (10.0, 300.0)
 
 
+def _silently(_: ContainerRecord) -> None:
+    """Whoever ends the container has said so already."""
+
+
 class ContainerRunner:
     """The containers of one pod."""
 
@@ -38,7 +43,7 @@ class ContainerRunner:
         self._early_ends: dict[str, ContainerState] = {}
         self.monitor = ProbeMonitor(state, context, self.tell, self._kill)
 
-    def tell(self, record: ContainerRecord, type_: Any, reason: str, message: str) -> None:
+    def tell(self, record: ContainerRecord, type_: Literal["Normal", "Warning"], reason: str, message: str) -> None:
         """Write an event about a container."""
         kind = "initContainers" if record.init else "ephemeralContainers" if record.ephemeral else "containers"
         field = f"spec.{kind}{{{record.name}}}"
@@ -191,14 +196,14 @@ class ContainerRunner:
 
         await self._terminator(say).end(self._state.containers, grace)
 
-    def _terminator(self, tell: Any = None) -> Terminator:
+    def _terminator(self, tell: Callable[[ContainerRecord], None] = _silently) -> Terminator:
         return Terminator(
             self._state.pod,
             self._context.runtime,
             self._clock,
             address=self._context.config.address,
             ended=lambda: self._ended,
-            tell=tell or (lambda _: None),
+            tell=tell,
         )
 
 

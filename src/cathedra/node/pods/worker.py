@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from cathedra.api.core.core_v1 import Pod
 from cathedra.api.status import StatusError
@@ -360,5 +360,5 @@ class PodWorker:
         if self._state.directories is not None:
             self._state.directories.remove_all()
 
-    def _record(self, type_: Any, reason: str, message: str) -> None:
+    def _record(self, type_: Literal["Normal", "Warning"], reason: str, message: str) -> None:
         self._context.recorder.record(self.pod, type_, reason, message)
