@@ -7,6 +7,8 @@ import json
 from dataclasses import dataclass
 from typing import Any, Final
 
+import msgspec
+
 from cathedra.api.core.meta_v1 import StatusDetails
 from cathedra.api.decoding import DecodeError, decode_values
 from cathedra.api.decoding.shapes import shape_of
@@ -64,7 +66,7 @@ async def patch(
     _check_shape(patch_type, body)
 
     def patched(entry: Entry) -> Any:
-        before = to_dict(entry.view(call.version))
+        before = msgspec.json.decode(entry.body(call.version))
         before = {"kind": call.definition.kind, "apiVersion": call.api_version} | before
         after = _apply(call, patch_type, before, body)
         obj = call.strategy.default(
@@ -165,30 +167,29 @@ def _decoded(call: Call, patch_type: PatchType, before: Any, after: Any, body: A
     Raises:
         StatusError: 422, they are none.
     """
-    shown = (
-        go_map(body)
-        if patch_type is PatchType.STRATEGIC
-        else json.dumps(_as_patched(before, after), separators=(",", ":"), ensure_ascii=False)
-    )
+
+    def undecodable(why: str) -> StatusError:
+        if patch_type is PatchType.STRATEGIC:
+            return _undecodable(go_map(body), why)
+        return _undecodable(json.dumps(_as_patched(before, after), separators=(",", ":"), ensure_ascii=False), why)
+
     if not isinstance(after, dict):
-        raise _undecodable(
-            shown, f"json: cannot unmarshal {_go_kind(after)} into Go value of type map[string]interface {{}}"
-        )
+        raise undecodable(f"json: cannot unmarshal {_go_kind(after)} into Go value of type map[string]interface {{}}")
     values = dict(_as_patched(before, after))
     kind, api_version = values.pop("kind", ""), values.pop("apiVersion", "")
     if patch_type is not PatchType.STRATEGIC:
         problem = _kind_problem(call, kind, api_version)
         if problem:
-            raise _undecodable(shown, problem)
+            raise undecodable(problem)
     try:
         obj, unknown = _read(call, values)
     except DecodeError as error:
         why = str(error)
         if patch_type is PatchType.STRATEGIC:
             why = unrestorable(values, shape_of(call.gvk, call.release)) or why
-        raise _undecodable(shown, why) from None
+        raise undecodable(why) from None
     if problems := (*repeated, *unknown):
-        note_problems(call, problems, lambda text: _undecodable(shown, text))
+        note_problems(call, problems, undecodable)
     return call.version.to_hub(obj)
 
 
