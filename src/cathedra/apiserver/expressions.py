@@ -17,7 +17,7 @@ _TYPES: Final = {
     "FieldValueTooLong": ErrorType.TOO_LONG,
     "InternalError": ErrorType.INTERNAL,
 }
-_ATTRIBUTE_TYPES: Final = frozenset({"string", "bool", "int", "kubernetes.Semver", "dyn", "any"})
+_ATTRIBUTE_TYPES: Final = frozenset({"string", "bool", "int", "kubernetes.Semver", "dyn", "google.protobuf.Any"})
 _MEMORY: Final = 4096
 """Verdicts kept: a template's selector comes back with each of its claims."""
 
