@@ -282,7 +282,7 @@ def type_name(value: Any) -> str:
 
 _WALKED: Final = 1_000_000
 _HELD: Final = 1 << 22
-_LONGEST: Final = 1 << 24
+_LONGEST: Final = 1 << 26
 
 
 def walkable(value: Any) -> Any:

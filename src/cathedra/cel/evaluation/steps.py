@@ -102,11 +102,14 @@ class CallStep(Numbered):
         run.note(self.id, value)
         return value
 
-    def charge(self, args: list[Any]) -> int:
-        """What the call will cost, for calls whose result does not matter to it."""
+    def refuse_if_dear(self, run: Run, args: list[Any]) -> None:
+        """Charge a call before it is made, if it goes beyond the limit."""
         if self.overload in _LIST_COSTS:
-            _require_list(args[1 if self.overload.endswith("Keys") else 0])
-        return call_cost(self.function, self.overload, args, None)
+            _require_list(args[0])
+        cost = call_cost(self.function, self.overload, args, None)
+        if run.cost + cost > (run.limit if run.limit is not None else _NO_LIMIT):
+            run.cost += cost
+            raise CostLimitExceeded
 
     def compute(self, run: Run, scope: Scope) -> Any:
         args, failed = [], None
@@ -121,15 +124,22 @@ class CallStep(Numbered):
             return failed
         if self.fn is not None:
             return self.fn(args)
-        if self.overload in _QUADRATIC and run.cost + self.charge(args) > (run.limit or _NO_LIMIT):
-            raise CostLimitExceeded
+        if self.overload in _DEAR:
+            self.refuse_if_dear(run, args)
         return registry.call(self.function, self.overload, args)
 
 
-_QUADRATIC: Final = frozenset(
-    ("list_distinct", "list_sets_contains_list", "list_sets_intersects_list", "list_sets_equivalent_list")
+_DEAR: Final = frozenset(
+    (
+        "list_distinct",
+        "list_sets_contains_list",
+        "list_sets_intersects_list",
+        "list_sets_equivalent_list",
+        "string_replace_string_string",
+        "string_replace_string_string_int",
+    )
 )
-"""Calls that take as long as they cost; so they are refused before, and not after, they have taken it."""
+"""Calls that take as long as they cost, or make more than they cost; so they are refused before, and not after."""
 _NO_LIMIT: Final = 20_000_000
 
 _LIST_COSTS: Final = frozenset(
