@@ -126,6 +126,22 @@ def test_a_pod_stays_terminating_while_a_driver_does_not_let_go() -> None:
     play(body)
 
 
+def test_a_pod_that_waits_for_its_driver_goes_as_soon_as_the_driver_is_back() -> None:
+    async def body(s: Setting) -> None:
+        await s.create(make_claim("c1", "p"), make_pod(claims=["c1"]))
+        await asyncio.sleep(1)
+        instance = s.agent.registry.remove(DRIVER, "in-process")
+        assert instance is not None
+        await s.client.resource(PODS, "default").delete("p")
+        await asyncio.sleep(2)
+        assert s.has_pod()
+        s.agent.registry.add(instance)
+        await asyncio.sleep(1)
+        assert not s.has_pod()
+
+    play(body)
+
+
 def test_two_pods_share_a_claim_that_is_prepared_once_and_let_go_by_the_last() -> None:
     async def body(s: Setting) -> None:
         await s.create(make_claim("c1", "p", "q"), make_pod("p", claims=["c1"]))
