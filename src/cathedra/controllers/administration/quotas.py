@@ -24,6 +24,7 @@ from cathedra.client.resources import DEVICECLASSES, PODS, RESOURCECLAIMS, RESOU
 from cathedra.client.transport import ResourceRef
 from cathedra.client.workqueue import WorkQueue, run_workers
 from cathedra.controllers.controller import ControllerContext
+from cathedra.controllers.customkinds import CustomKinds
 
 __all__ = ["ResourceQuotaController"]
 
@@ -53,23 +54,36 @@ class ResourceQuotaController:
         self._pods = context.informers.of(PODS)
         self._claims = context.informers.of(RESOURCECLAIMS)
         self._classes = context.informers.of(DEVICECLASSES)
-        self._counted = {
-            count_name(GroupResource(ref.group, ref.resource)): ref for ref in context.served if ref.namespaced
-        }
+        self._informers = context.informers
+        self._counted: dict[str, ResourceRef[Any]] = {}
         self._quotas.add_handler(on_add=self._enqueue, on_update=self._quota_changed)
         self._pods.add_handler(on_update=self._pod_changed, on_delete=self._given_back)
         self._claims.add_handler(on_delete=self._given_back)
-        for ref in self._counted.values():
-            if ref not in (PODS, RESOURCECLAIMS, RESOURCEQUOTAS):
-                context.informers.of(ref).add_handler(on_delete=self._given_back)
+        for ref in context.served:
+            self._count(ref)
+        self._custom = CustomKinds(context.informers, self._appeared)
 
     async def run(self) -> None:
         """Work until cancelled."""
+        await self._custom.wait_synced()
         for informer in (self._quotas, self._pods, self._claims, self._classes):
             await informer.wait_synced()
         async with asyncio.TaskGroup() as group:
             group.create_task(run_workers(self._queue, self._reconcile))
             group.create_task(self._resync())
+
+    def _count(self, ref: ResourceRef[Any]) -> None:
+        if not ref.namespaced:
+            return
+        self._counted[count_name(GroupResource(ref.group, ref.resource))] = ref
+        if ref not in (PODS, RESOURCECLAIMS, RESOURCEQUOTAS):
+            self._informers.of(ref).add_handler(on_delete=self._given_back)
+
+    def _appeared(self, ref: ResourceRef[Any]) -> None:
+        """A custom kind is served: quotas may have waited for it."""
+        self._count(ref)
+        for quota in self._quotas.store.list():
+            self._enqueue(quota)
 
     async def _resync(self) -> None:
         while True:
