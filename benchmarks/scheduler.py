@@ -76,8 +76,18 @@ WORKLOADS: tuple[Workload, ...] = (
     Workload("SchedulingWithResourceClaimTemplate/2000pods_100nodes", 100, 20, 76, 200, pods=2000),
     Workload("SchedulingWithResourceClaimTemplate/5000pods_500nodes", 500, 10, 70, 200, init_claims=2500, pods=2500),
     Workload("SchedulingWithResourceClaimTemplate/empty_500nodes", 500, 10, 81, 200),
+    Workload("SchedulingWithResourceClaimTemplate/half_500nodes", 500, 10, 75, 200, init_claims=2500),
     Workload("SchedulingWithResourceClaimTemplate/full_500nodes", 500, 10, 75, 200, init_claims=4990),
-    Workload("SchedulingWithResourceClaim/2000pods_200nodes", 200, 2, None, None, pods=1000, pods_per_claim=5),
+    Workload(
+        "SchedulingWithResourceClaim/2000pods_200nodes",
+        200,
+        2,
+        None,
+        None,
+        init_claims=200,
+        pods=1000,
+        pods_per_claim=5,
+    ),
 )
 
 

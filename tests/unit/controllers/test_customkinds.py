@@ -6,12 +6,14 @@ import dataclasses
 from typing import Any
 
 from cathedra.api.core.apiextensions_v1 import CustomResourceDefinition
-from cathedra.api.core.core_v1 import ConfigMap, Namespace
+from cathedra.api.core.core_v1 import ConfigMap, Namespace, ResourceQuota, ResourceQuotaSpec
 from cathedra.api.core.meta_v1 import ObjectMeta, PartialObjectMetadata
+from cathedra.api.quantity import Quantity
 from cathedra.api.struct import from_dict
 from cathedra.client.objects import metadata_of
-from cathedra.client.resources import CONFIGMAPS, NAMESPACES, resource_ref
+from cathedra.client.resources import CONFIGMAPS, NAMESPACES, RESOURCEQUOTAS, resource_ref
 from cathedra.client.transport import ResourceRef
+from cathedra.controllers.administration.quotas import ResourceQuotaController
 from cathedra.controllers.controller import ControllerContext
 from cathedra.controllers.garbagecollector.controller import GarbageCollector
 from cathedra.controllers.namespaces.deletion import NamespaceController
@@ -100,3 +102,21 @@ def test_a_namespace_is_emptied_of_custom_resources_and_their_kind_may_vanish() 
         assert "next" not in await world.names(NAMESPACES, "")
 
     play(NamespaceController, story)
+
+
+def test_custom_resources_count_in_quotas_from_the_moment_they_are_served() -> None:
+    async def story(world: World) -> None:
+        hard = {"count/carts.shop.example.com": Quantity("5")}
+        quota = ResourceQuota(metadata=ObjectMeta(name="q"), spec=ResourceQuotaSpec(hard=hard))
+        await world.of(RESOURCEQUOTAS).create(quota)
+        await settle()
+        assert (await world.of(RESOURCEQUOTAS).get("q")).status.used == {}
+        await define(world)
+        assert (await world.of(RESOURCEQUOTAS).get("q")).status.used == {"count/carts.shop.example.com": Quantity("0")}
+        await cart(world, "a")
+        await cart(world, "b")
+        await world.of(CARTS).delete("a")
+        await settle()
+        assert (await world.of(RESOURCEQUOTAS).get("q")).status.used == {"count/carts.shop.example.com": Quantity("1")}
+
+    play(ResourceQuotaController, story)
