@@ -55,6 +55,8 @@ class WatchStream:
         self._now = now
         self._rows = 0
         self._protobuf = form.media_type == PROTOBUF_TYPE
+        self._lines = (call.version.type, self._protobuf)
+        """In which form lines are shared with other watches."""
 
     async def run(self, send: Send, receive: Receive, audit_id: bytes) -> None:
         """Stream until the client goes, the time is over, or the server ends the watch."""
@@ -106,7 +108,7 @@ class WatchStream:
     def _line(self, seen: Seen) -> bytes:
         call, entry = self._call, seen.entry
         if not self._form.transform:
-            return seen.line((call.version.type, self._protobuf), lambda: self._whole(seen))
+            return seen.line(self._lines) or seen.keep_line(self._lines, self._whole(seen))
         if self._form.transform == "Table":
             row = tables.row(call, entry, self._include, self._now(), self._form.version)
             return self._table_line(seen.type.value, row, entry.object.metadata.resource_version)

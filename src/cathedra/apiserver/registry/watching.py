@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Hashable, Iterable
 from typing import Final
 
 from cathedra.apiserver.registry.entry import Entry
@@ -87,12 +87,14 @@ class Seen:
         self.entry = entry
         self._lines: dict[Hashable, bytes] = {}
 
-    def line(self, form: Hashable, make: Callable[[], bytes]) -> bytes:
-        """The event in one form, as it goes out; ``make`` makes it the first time."""
-        found = self._lines.get(form)
-        if found is None:
-            found = self._lines[form] = make()
-        return found
+    def line(self, form: Hashable) -> bytes | None:
+        """The event in one form, as it goes out, if somebody has made it."""
+        return self._lines.get(form)
+
+    def keep_line(self, form: Hashable, line: bytes) -> bytes:
+        """Keep a line for the others who see this event."""
+        self._lines[form] = line
+        return line
 
 
 class Watcher:
