@@ -304,6 +304,8 @@ def test_answers_about_pools_count_partition_types_once() -> None:
 
 
 def test_groups_of_pods_keep_their_rules_in_the_new_versions() -> None:
-    group = from_dict(scheduling_v1alpha3.PodGroup, {"spec": {"resourceClaims": [{"name": "a"}]}})
+    group = from_dict(
+        scheduling_v1alpha3.PodGroup, {"spec": {"schedulingPolicy": {"basic": {}}, "resourceClaims": [{"name": "a"}]}}
+    )
     errors = created(definition_of("podgroups").strategy, group, context(everything=True))[1]
     assert len(errors) == 1

@@ -15,7 +15,12 @@ from cathedra.api.core.core_v1 import (
 )
 from cathedra.api.core.meta_v1 import LabelSelector, ObjectMeta
 from cathedra.api.core.rbac_v1 import AggregationRule, ClusterRole, PolicyRule
-from cathedra.api.core.scheduling_v1beta1 import PodGroup
+from cathedra.api.core.scheduling_v1beta1 import (
+    BasicSchedulingPolicy,
+    PodGroup,
+    PodGroupSchedulingPolicy,
+    PodGroupSpec,
+)
 from cathedra.api.gates import FeatureGates
 from cathedra.api.quantity import Quantity
 from cathedra.api.struct import replace
@@ -29,6 +34,9 @@ from tests.unit.apiserver.guarded import claim
 from tests.unit.controllers.world import World, play, settle
 
 DEVICES = "gpu.deviceclass.resource.k8s.io/devices"
+
+
+BASIC = PodGroupSchedulingPolicy(basic=BasicSchedulingPolicy())
 
 
 def part(name: str, *verbs: str) -> ClusterRole:
@@ -113,7 +121,9 @@ def test_a_wrong_count_is_put_right_in_five_minutes() -> None:
 
 def test_a_deleted_pod_group_stays_until_its_last_pod_has_ended() -> None:
     async def story(world: World) -> None:
-        group = PodGroup(metadata=ObjectMeta(name="g", finalizers=(FINALIZER,)))
+        group = PodGroup(
+            metadata=ObjectMeta(name="g", finalizers=(FINALIZER,)), spec=PodGroupSpec(scheduling_policy=BASIC)
+        )
         groups = world.of(PODGROUPS)
         await groups.create(group)
         await world.of(PODS).create(pod("p", scheduling_group=PodSchedulingGroup(pod_group_name="g")))

@@ -1,4 +1,4 @@
-"""Rules of workloads and pod groups, as far as their claims go (spec: api.md, section 6.4)."""
+"""Rules of workloads and pod groups: how their pods are scheduled, which claims they share (spec: api.md, 6.4)."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ __all__ = [
 ]
 
 MAX_CLAIMS: Final = 4
+MAX_TEMPLATES: Final = 8
 _SPEC: Final = FieldPath("spec")
 IMMUTABLE: Final = "field is immutable"
 
@@ -26,8 +27,22 @@ def validate_workload(workload: scheduling_v1alpha3.Workload) -> ErrorList:
     """What is wrong with a new workload."""
     errors = ErrorList()
     path = _SPEC.child("podGroupTemplates")
-    for position, template in enumerate(workload.spec.pod_group_templates):
-        _claims(errors, path.index(position).child("resourceClaims"), template.resource_claims)
+    templates = workload.spec.pod_group_templates
+    if len(templates) > MAX_TEMPLATES:
+        errors.too_many(path, len(templates), MAX_TEMPLATES)
+        return errors
+    seen: set[str] = set()
+    for position, template in enumerate(templates):
+        where = path.index(position)
+        if template.name in seen:
+            errors.duplicate(where, {"name": template.name})
+        seen.add(template.name)
+        if not template.name:
+            errors.required(where.child("name"))
+        else:
+            check(errors, where.child("name"), template.name, formats.dns_label)
+        _policy(errors, where.child("schedulingPolicy"), template.scheduling_policy)
+        _claims(errors, where.child("resourceClaims"), template.resource_claims)
     return errors
 
 
@@ -42,8 +57,24 @@ def validate_workload_update(new: scheduling_v1alpha3.Workload, old: scheduling_
 def validate_pod_group(group: scheduling_v1alpha3.PodGroup) -> ErrorList:
     """What is wrong with a new pod group."""
     errors = ErrorList()
+    _policy(errors, _SPEC.child("schedulingPolicy"), group.spec.scheduling_policy)
     _claims(errors, _SPEC.child("resourceClaims"), group.spec.resource_claims)
     return errors
+
+
+def _policy(errors: ErrorList, path: FieldPath, policy: scheduling_v1alpha3.PodGroupSchedulingPolicy) -> None:
+    """Pods are scheduled one by one, or as a gang of so many."""
+    if policy.basic is None and policy.gang is None:
+        errors.invalid(path, "", "must specify one of: `basic`, `gang`")
+    elif policy.basic is not None and policy.gang is not None:
+        errors.invalid(path, "{basic, gang}", "must specify exactly one of: `basic`, `gang`")
+    if policy.gang is None:
+        return
+    count = path.child("gang", "minCount")
+    if policy.gang.min_count == 0:
+        errors.required(count)
+    elif policy.gang.min_count < 0:
+        errors.invalid(count, policy.gang.min_count, "must be greater than or equal to 1")
 
 
 def validate_pod_group_update(new: scheduling_v1alpha3.PodGroup, old: scheduling_v1alpha3.PodGroup) -> ErrorList:

@@ -190,7 +190,8 @@ def test_the_value_of_a_priority_stays() -> None:
     ]
 
 
-GROUP = {"spec": {"resourceClaims": [{"name": "a", "resourceClaimName": "x"}]}}
+POLICY: dict[str, Any] = {"schedulingPolicy": {"basic": {}}}
+GROUP: dict[str, Any] = {"spec": {**POLICY, "resourceClaims": [{"name": "a", "resourceClaimName": "x"}]}}
 
 
 @pytest.mark.parametrize(
@@ -202,7 +203,7 @@ GROUP = {"spec": {"resourceClaims": [{"name": "a", "resourceClaimName": "x"}]}}
     ],
 )
 def test_claims_of_a_pod_group_are_checked(claims: list[Any], wanted: list[str]) -> None:
-    found = complaints("podgroups", scheduling_v1alpha3.PodGroup, {"spec": {"resourceClaims": claims}})
+    found = complaints("podgroups", scheduling_v1alpha3.PodGroup, {"spec": {**POLICY, "resourceClaims": claims}})
     assert [text.startswith(beginning) for text, beginning in zip(found, wanted, strict=True)] == [True] * len(wanted)
 
 
@@ -212,3 +213,30 @@ def test_without_the_gate_a_pod_group_has_no_claims() -> None:
     assert (errors, made.spec.resource_claims) == ([], ())
     kept, _ = updated(definition_of("podgroups").strategy, group, replace(group), context(GenericWorkload=True))
     assert kept.spec.resource_claims == group.spec.resource_claims
+
+
+@pytest.mark.parametrize(
+    ("policy", "wanted"),
+    [
+        ({"gang": {"minCount": 2}}, []),
+        ({}, ['Invalid value: "": must specify one of: `basic`, `gang`']),
+        (
+            {"basic": {}, "gang": {"minCount": 1}},
+            ['Invalid value: "{basic, gang}": must specify exactly one of: `basic`, `gang`'],
+        ),
+        ({"gang": {"minCount": 0}}, ["gang.minCount: Required value"]),
+    ],
+)
+def test_a_group_is_scheduled_in_one_way(policy: dict[str, Any], wanted: list[str]) -> None:
+    found = complaints("podgroups", scheduling_v1alpha3.PodGroup, {"spec": {"schedulingPolicy": policy}})
+    path = "spec.schedulingPolicy"
+    assert found == [f"{path}.{text}" if text.startswith("gang") else f"{path}: {text}" for text in wanted]
+
+
+def test_templates_of_a_workload_have_names_of_their_own() -> None:
+    template = {"name": "t", "schedulingPolicy": {"basic": {}}}
+    workload = {"spec": {"podGroupTemplates": [template, template, {**template, "name": ""}]}}
+    assert complaints("workloads", scheduling_v1alpha3.Workload, workload) == [
+        'spec.podGroupTemplates[1]: Duplicate value: {"name":"t"}',
+        "spec.podGroupTemplates[2].name: Required value",
+    ]
