@@ -5,20 +5,31 @@ from __future__ import annotations
 from collections.abc import Iterable
 from urllib.parse import unquote
 
-from cathedra.apiserver.authentication.user import AUTHENTICATED_GROUP, UserInfo
+from cathedra.api.status import internal_error
+from cathedra.apiserver.authentication.user import (
+    ANONYMOUS,
+    AUTHENTICATED_GROUP,
+    UNAUTHENTICATED_GROUP,
+    UserInfo,
+)
 from cathedra.apiserver.authorization.authorizer import Attributes, Authorizer, refusal
 
-__all__ = ["impersonated"]
+__all__ = ["asks_to_impersonate", "impersonated"]
 
 _SERVICE_ACCOUNT = "system:serviceaccount:"
 _EXTRA = b"impersonate-extra-"
+
+
+def asks_to_impersonate(headers: Iterable[tuple[bytes, bytes]]) -> bool:
+    """Whether some header asks for another identity."""
+    return any(key.startswith(b"impersonate-") for key, _ in headers)
 
 
 def impersonated(user: UserInfo, headers: Iterable[tuple[bytes, bytes]], authorizer: Authorizer) -> UserInfo:
     """The user that the headers name.
 
     Raises:
-        StatusError: 403, ``user`` may not act as that one.
+        StatusError: 403, ``user`` may not act as that one; 500, they name nobody.
     """
     name, uid, groups = "", "", []
     extra: dict[str, tuple[str, ...]] = {}
@@ -33,6 +44,8 @@ def impersonated(user: UserInfo, headers: Iterable[tuple[bytes, bytes]], authori
         elif key.startswith(_EXTRA):
             extra_key = unquote(key[len(_EXTRA) :].decode("latin-1"))
             extra[extra_key] = (*extra.get(extra_key, ()), value)
+    if not name:
+        raise internal_error("requested groups, extra or uid without impersonating a user")
     for attributes in _questions(user, name, uid, groups, extra):
         decision = authorizer.authorize(attributes)
         if not decision.allowed:
@@ -40,8 +53,8 @@ def impersonated(user: UserInfo, headers: Iterable[tuple[bytes, bytes]], authori
     if name.startswith(_SERVICE_ACCOUNT) and not groups:
         namespace = name.removeprefix(_SERVICE_ACCOUNT).partition(":")[0]
         groups = ["system:serviceaccounts", f"system:serviceaccounts:{namespace}"]
-    if name != "system:anonymous" and AUTHENTICATED_GROUP not in groups:
-        groups.append(AUTHENTICATED_GROUP)
+    if not {AUTHENTICATED_GROUP, UNAUTHENTICATED_GROUP} & set(groups):
+        groups.append(UNAUTHENTICATED_GROUP if name == ANONYMOUS.name else AUTHENTICATED_GROUP)
     return UserInfo(name, tuple(groups), uid, extra)
 
 

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-__all__ = ["ANONYMOUS", "AUTHENTICATED_GROUP", "LOOPBACK", "MASTERS_GROUP", "UserInfo"]
+__all__ = ["ANONYMOUS", "AUTHENTICATED_GROUP", "LOOPBACK", "MASTERS_GROUP", "UNAUTHENTICATED_GROUP", "UserInfo"]
 
 AUTHENTICATED_GROUP: Final = "system:authenticated"
+UNAUTHENTICATED_GROUP: Final = "system:unauthenticated"
 MASTERS_GROUP: Final = "system:masters"
 
 
@@ -27,6 +28,6 @@ class UserInfo:
         return MASTERS_GROUP in self.groups
 
 
-ANONYMOUS: Final = UserInfo("system:anonymous", ("system:unauthenticated",))
+ANONYMOUS: Final = UserInfo("system:anonymous", (UNAUTHENTICATED_GROUP,))
 LOOPBACK: Final = UserInfo("system:apiserver", (MASTERS_GROUP, AUTHENTICATED_GROUP))
 """The server itself."""

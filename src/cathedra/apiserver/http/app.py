@@ -10,6 +10,7 @@ from typing import Final
 
 from cathedra.api.status import StatusError, internal_error
 from cathedra.apiserver.authentication.authenticator import Authenticator
+from cathedra.apiserver.authentication.impersonation import asks_to_impersonate
 from cathedra.apiserver.authentication.user import ANONYMOUS
 from cathedra.apiserver.authorization.authorizer import Attributes, refusal
 from cathedra.apiserver.catalog import Catalog
@@ -113,7 +114,7 @@ class Application:
 
     async def _answer(self, request: Request, exchange: Exchange, send: Send) -> Response | None:
         request.user = exchange.user = self._authenticator.authenticate(request.scope)
-        if request.header(b"impersonate-user"):
+        if asks_to_impersonate(request.scope["headers"]):
             request.user = exchange.impersonated = self._authenticator.impersonate(request, self._world.authorizer)
         if exchange.long_running:
             return await self._handled(request, exchange, send)
@@ -184,7 +185,7 @@ class Application:
                 await _refuse_websocket(send, text_response("404 page not found\n", 404))
                 return
             request = Request(scope, receive, user)
-            if any(key == b"impersonate-user" for key, _ in scope["headers"]):
+            if asks_to_impersonate(scope["headers"]):
                 request.user = self._authenticator.impersonate(request, self._world.authorizer)
             await self._proxy.websocket(request, target, send)
         except StatusError as error:

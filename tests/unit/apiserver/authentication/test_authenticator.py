@@ -103,3 +103,13 @@ def test_acting_as_a_service_account_brings_its_groups() -> None:
         assert "system:serviceaccounts:default" in found["groups"]
 
     guarded(body)
+
+
+def test_acting_as_nobody_in_particular_makes_no_sense() -> None:
+    async def body(api: Guarded) -> None:
+        api.server.add_tokens({TOKEN: UserInfo("root", ("system:masters",))})
+        assert "without impersonating a user" in await whoami(Door(api.server), **{"impersonate-group": "devs"})
+        found = await whoami(Door(api.server), **{"impersonate-user": "system:anonymous"})
+        assert "is forbidden" in found
+
+    guarded(body)
