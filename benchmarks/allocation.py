@@ -1,8 +1,8 @@
 """The allocator against Kubernetes' own: the same families of instances, at several sizes of cluster.
 
 Kubernetes' figures are those of its Go allocator (1.37) on one processor, with compiled selectors at hand. A row's
-value is the median; the 99th percentile stands beside the unit. Time is the processor time of the one thread that works,
-so that a busy machine does not count as slowness; only the import is timed by the clock, and its best run counts.
+value is the median; the 99th percentile stands beside the unit. Time is the processor time of the one thread that
+works, so that a busy machine does not count as slowness; only the import is timed by the clock: its best run counts.
 
 * «first sight» – the first pod after the start: it also pays for what is otherwise done when slices arrive.
 * «cold» – a pod with a selector that was never seen: it is compiled and asked.
