@@ -122,7 +122,9 @@ class Standings:
             return {}
         found = self._answers.pop(asked, None)
         if found is None:
-            if len(self._answers) >= _QUESTIONS:
+            if sum(map(len, self._answers.values())) > _ANSWERS:
+                self._answers.clear()
+            elif len(self._answers) >= _QUESTIONS:
                 del self._answers[next(iter(self._answers))]
             found = {}
         self._answers[asked] = found
@@ -246,7 +248,9 @@ _KEPT: Final = 16
 """How many different sights are kept up to date; the least recently used is dropped."""
 _QUESTIONS: Final = 64
 """The answers to so many sorts of pods are remembered; the least recently asked is dropped."""
-_STANDINGS: Final = 50_000
+_ANSWERS: Final = 200_000
+"""So many answers are remembered at most."""
+_STANDINGS: Final = 20_000
 """So many standings are remembered at most."""
 _FEW: Final = 8
 
