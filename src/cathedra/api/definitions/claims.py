@@ -9,7 +9,7 @@ from cathedra.api.definition import RequestContext, Strategy
 from cathedra.api.dropping import claims as dropping
 from cathedra.api.field import ErrorList
 from cathedra.api.struct import replace
-from cathedra.api.validation import claim_status, claims
+from cathedra.api.validation.resource import claim_status, claims
 
 __all__ = ["ClaimStatusStrategy", "ClaimStrategy", "TemplateStrategy"]
 

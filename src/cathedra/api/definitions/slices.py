@@ -13,7 +13,7 @@ from cathedra.api.definitions.strategies import first_generation
 from cathedra.api.dropping import slices as dropping
 from cathedra.api.field import ErrorList
 from cathedra.api.struct import Time, replace
-from cathedra.api.validation import classes, slices
+from cathedra.api.validation.resource import classes, slices
 
 __all__ = [
     "ClassStrategy",

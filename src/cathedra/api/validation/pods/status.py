@@ -11,7 +11,7 @@ from cathedra.api.gates import FeatureGates
 from cathedra.api.quantity import Quantity
 from cathedra.api.validation import formats
 from cathedra.api.validation.formats import check
-from cathedra.api.validation.node_resources import is_node_resource
+from cathedra.api.validation.pods.resources import is_native
 
 __all__ = ["validate_pod_status_update"]
 
@@ -176,7 +176,7 @@ def _amounts(
     name: str,
     amounts: Iterable[tuple[str, Quantity | None]],
 ) -> None:
-    if not is_node_resource(name):
+    if not is_native(name):
         errors.invalid(name_path, name, "must be a node allocatable resource name")
     for field, amount in amounts:
         if amount is not None and amount.sign() < 0:

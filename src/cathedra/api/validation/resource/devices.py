@@ -11,13 +11,13 @@ from cathedra.api.field import ErrorList, FieldPath
 from cathedra.api.gates import FeatureGates
 from cathedra.api.struct import EMPTY_LIST
 from cathedra.api.validation import formats
-from cathedra.api.validation.binding import validate_binding_conditions
-from cathedra.api.validation.capacity import validate_policy
 from cathedra.api.validation.conditions import validate_node_selector
-from cathedra.api.validation.counters import validate_consumptions
-from cathedra.api.validation.device_names import validate_qualified_name
 from cathedra.api.validation.formats import check, longer_than
-from cathedra.api.validation.node_resources import validate_mappings, validate_node_resources
+from cathedra.api.validation.resource.binding import validate_binding_conditions
+from cathedra.api.validation.resource.capacity import validate_policy
+from cathedra.api.validation.resource.counters import validate_consumptions
+from cathedra.api.validation.resource.device_names import validate_qualified_name
+from cathedra.api.validation.resource.node_resources import validate_mappings, validate_node_resources
 
 __all__ = ["DeviceRules", "validate_taint"]
 

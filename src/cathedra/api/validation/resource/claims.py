@@ -9,15 +9,15 @@ from cathedra.api import resource
 from cathedra.api.definition import RequestContext
 from cathedra.api.field import ErrorList, FieldPath
 from cathedra.api.validation import formats
-from cathedra.api.validation.device_names import (
+from cathedra.api.validation.formats import check, unique
+from cathedra.api.validation.metadata import validate_annotations, validate_labels
+from cathedra.api.validation.resource.device_names import (
     validate_class_name,
     validate_driver_name,
     validate_fully_qualified_name,
     validate_opaque,
 )
-from cathedra.api.validation.expressions import validate_derived_attributes, validate_selectors
-from cathedra.api.validation.formats import check, unique
-from cathedra.api.validation.metadata import validate_annotations, validate_labels
+from cathedra.api.validation.resource.expressions import validate_derived_attributes, validate_selectors
 
 __all__ = [
     "ADMIN_LABEL",

@@ -9,8 +9,10 @@ from cathedra.api import resource
 from cathedra.api.definition import RequestContext
 from cathedra.api.field import ErrorList, FieldPath
 from cathedra.api.validation import formats
-from cathedra.api.validation.binding import validate_binding_conditions, validate_skipped_operations
-from cathedra.api.validation.claims import (
+from cathedra.api.validation.conditions import validate_conditions, validate_node_selector
+from cathedra.api.validation.formats import check, longer_than, unique
+from cathedra.api.validation.resource.binding import validate_binding_conditions, validate_skipped_operations
+from cathedra.api.validation.resource.claims import (
     ADMIN_LABEL,
     EFFECTS,
     IMMUTABLE,
@@ -20,9 +22,7 @@ from cathedra.api.validation.claims import (
     validate_request_reference,
     validate_request_references,
 )
-from cathedra.api.validation.conditions import validate_conditions, validate_node_selector
-from cathedra.api.validation.device_names import validate_driver_name, validate_opaque, validate_pool_name
-from cathedra.api.validation.formats import check, longer_than, unique
+from cathedra.api.validation.resource.device_names import validate_driver_name, validate_opaque, validate_pool_name
 
 __all__ = ["validate_status_update"]
 

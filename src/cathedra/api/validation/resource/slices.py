@@ -11,16 +11,16 @@ from cathedra.api.definition import RequestContext
 from cathedra.api.field import ErrorList, FieldPath
 from cathedra.api.struct import EMPTY_LIST
 from cathedra.api.validation import formats
-from cathedra.api.validation.binding import validate_skipped_operations
 from cathedra.api.validation.conditions import validate_node_selector
-from cathedra.api.validation.counters import validate_counter_sets, validate_references
-from cathedra.api.validation.device_names import (
+from cathedra.api.validation.formats import check, unique
+from cathedra.api.validation.resource.binding import validate_skipped_operations
+from cathedra.api.validation.resource.counters import validate_counter_sets, validate_references
+from cathedra.api.validation.resource.device_names import (
     validate_driver_name,
     validate_fully_qualified_name,
     validate_pool_name,
 )
-from cathedra.api.validation.devices import DeviceRules
-from cathedra.api.validation.formats import check, unique
+from cathedra.api.validation.resource.devices import DeviceRules
 
 __all__ = ["validate_slice"]
 

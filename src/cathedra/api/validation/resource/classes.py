@@ -9,12 +9,12 @@ from cathedra.api.core import resource_v1alpha3
 from cathedra.api.definition import RequestContext
 from cathedra.api.field import ErrorList, FieldPath
 from cathedra.api.validation import formats
-from cathedra.api.validation.claims import IMMUTABLE, validate_configuration
 from cathedra.api.validation.conditions import validate_conditions
-from cathedra.api.validation.device_names import validate_driver_name, validate_pool_name
-from cathedra.api.validation.devices import validate_taint
-from cathedra.api.validation.expressions import validate_selectors
 from cathedra.api.validation.formats import check, extended_resource_name, longer_than
+from cathedra.api.validation.resource.claims import IMMUTABLE, validate_configuration
+from cathedra.api.validation.resource.device_names import validate_driver_name, validate_pool_name
+from cathedra.api.validation.resource.devices import validate_taint
+from cathedra.api.validation.resource.expressions import validate_selectors
 
 __all__ = [
     "validate_class",

@@ -11,8 +11,8 @@ from typing import Final
 from cathedra.api import resource
 from cathedra.api.definition import ExpressionFault, RequestContext
 from cathedra.api.field import ErrorList, ErrorType, FieldPath
-from cathedra.api.validation.device_names import validate_fully_qualified_name
 from cathedra.api.validation.formats import longer_than
+from cathedra.api.validation.resource.device_names import validate_fully_qualified_name
 
 __all__ = ["validate_derived_attributes", "validate_selectors"]
 
