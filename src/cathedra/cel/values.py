@@ -33,6 +33,7 @@ __all__ = [
     "Timestamp",
     "TypeValue",
     "UInt",
+    "comparable",
     "compare",
     "contains",
     "decode_key",
@@ -281,6 +282,7 @@ def type_name(value: Any) -> str:
 
 
 _WALKED: Final = 1_000_000
+_COMPARED: Final = 10_000_000
 _HELD: Final = 1 << 22
 _LONGEST: Final = 1 << 26
 
@@ -292,6 +294,21 @@ def walkable(value: Any) -> Any:
     Raises:
         CostLimitExceeded: it would.
     """
+    _weight(value)
+    return value
+
+
+def comparable(value: Any, times: int) -> None:
+    """Refuse to compare ``value`` with so many others, if that would take forever.
+
+    Raises:
+        CostLimitExceeded: it would.
+    """
+    if isinstance(value, (list, dict, Optional)) and _weight(value) * times > _COMPARED:
+        raise CostLimitExceeded
+
+
+def _weight(value: Any) -> int:
     pending, count = [value], 0
     while pending:
         one = pending.pop()
@@ -305,7 +322,7 @@ def walkable(value: Any) -> Any:
             raise CostLimitExceeded
         inner = one if isinstance(one, list) else one.values()
         pending.extend(item for item in inner if isinstance(item, (list, dict, Optional)))
-    return value
+    return count
 
 
 def holdable(amount: int, kind: type) -> None:
@@ -378,6 +395,7 @@ def _equal_optionals(left: Optional, right: Any) -> bool | Failure:
 
 def contains(values: list[Any], wanted: Any) -> bool:
     """Whether ``wanted in values``."""
+    comparable(wanted, len(values))
     return any(_equal_values(wanted, value) is True for value in values)
 
 

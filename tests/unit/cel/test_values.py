@@ -85,3 +85,12 @@ def test_lists_that_hold_themselves_many_times_are_not_walked() -> None:
         values.equal(nested, nested)
     with pytest.raises(CostLimitExceeded):
         values.text(nested)
+
+
+def test_large_values_are_not_compared_with_many_others() -> None:
+    nested: Any = [1]
+    for _ in range(16):
+        nested = [nested, nested]
+    with pytest.raises(CostLimitExceeded):
+        values.contains([nested] * 1000, nested)
+    assert values.contains([nested], nested)

@@ -15,6 +15,7 @@ from cathedra.cel.values import (
     Optional,
     TypeValue,
     UInt,
+    comparable,
     compare,
     contains,
     decode_key,
@@ -82,11 +83,13 @@ def _extreme(name: str, wanted: int) -> Any:
 
 def index_of(values: Any, wanted: Any) -> int:
     """indexOf in a list."""
+    comparable(wanted, len(values))
     return next((i for i, value in enumerate(values) if equal_values(value, wanted) is True), -1)
 
 
 def last_index_of(values: Any, wanted: Any) -> int:
     """lastIndexOf in a list."""
+    comparable(wanted, len(values))
     return next((i for i in range(len(values) - 1, -1, -1) if equal_values(values[i], wanted) is True), -1)
 
 
@@ -165,6 +168,7 @@ def distinct(values: Any) -> list[Any]:
     """distinct, by ``==``."""
     unique: list[Any] = []
     for value in values:
+        comparable(value, len(unique))
         if not any(equal_values(value, other) is True for other in unique):
             unique.append(value)
     return unique
