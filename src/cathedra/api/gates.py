@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from types import MappingProxyType
 from typing import Final
 
@@ -110,6 +111,7 @@ _NEEDS: Final[Mapping[str, tuple[str, ...]]] = {
 """What must be on for a gate to be switched on; every DRA gate needs DynamicResourceAllocation besides."""
 
 
+@cache
 def _order(release: str) -> tuple[int, ...]:
     return tuple(int(part) for part in release.split("."))
 
