@@ -189,7 +189,8 @@ class Connection(asyncio.Protocol):
     def __init__(self, requests: Iterator[bytes], done: asyncio.Future[None]) -> None:
         self._requests = requests
         self._done = done
-        self._buffer = b""
+        self._head = b""
+        self._left = 0
         self._began = 0.0
         self.times: list[float] = []
         self.failures = 0
@@ -201,19 +202,24 @@ class Connection(asyncio.Protocol):
         self._next()
 
     def data_received(self, data: bytes) -> None:
-        self._buffer += data
-        end = self._buffer.find(b"\r\n\r\n")
-        if end < 0:
+        if self._left:
+            self._left -= len(data)
+        else:
+            self._head += data
+            end = self._head.find(b"\r\n\r\n")
+            if end < 0:
+                return
+            mark = self._head.find(b"content-length: ", 0, end)
+            length = int(self._head[mark + 16 : self._head.find(b"\r", mark)])
+            self._left = end + 4 + length - len(self._head)
+            if self._head[9:10] != b"2":
+                self.failures += 1
+                self.last = self._head[:600]
+            self._head = b""
+        if self._left > 0:
             return
-        mark = self._buffer.find(b"content-length: ", 0, end)
-        length = int(self._buffer[mark + 16 : self._buffer.find(b"\r", mark)])
-        if len(self._buffer) < end + 4 + length:
-            return
+        self._left = 0
         self.times.append(time.perf_counter() - self._began)
-        if self._buffer[9:10] != b"2":
-            self.failures += 1
-            self.last = self._buffer[:600]
-        self._buffer = b""
         self._next()
 
     def connection_lost(self, error: Exception | None) -> None:
