@@ -20,11 +20,22 @@ from cathedra.api.core.admissionregistration_v1 import (
     MutatingWebhook,
     MutatingWebhookConfiguration,
     RuleWithOperations,
+    ServiceReference,
     ValidatingWebhook,
     ValidatingWebhookConfiguration,
     WebhookClientConfig,
 )
-from cathedra.api.core.core_v1 import ConfigMap
+from cathedra.api.core.core_v1 import (
+    ConfigMap,
+    Container,
+    ContainerPort,
+    Pod,
+    PodCondition,
+    PodSpec,
+    Service,
+    ServicePort,
+    ServiceSpec,
+)
 from cathedra.api.core.meta_v1 import DeleteOptions, LabelSelector, ObjectMeta
 from cathedra.api.gates import FeatureGates
 from cathedra.api.status import StatusError
@@ -32,7 +43,7 @@ from cathedra.api.struct import replace
 from cathedra.apiserver.authentication.certificates import Authority
 from cathedra.apiserver.config import ServerConfig
 from cathedra.apiserver.server import APIServer
-from cathedra.client.resources import CONFIGMAPS, resource_ref
+from cathedra.client.resources import CONFIGMAPS, PODS, SERVICES, resource_ref
 from cathedra.client.transport import WriteOptions
 from cathedra.clock import SystemClock
 from tests.unit.apiserver.guarded import Guarded, guarded
@@ -74,7 +85,8 @@ class Webhooks:
         if verdict is not None:
             self.verdicts[path] = verdict
         settings = {"rules": (MAPS,), "side_effects": "None", "admission_review_versions": ("v1",), **more}
-        hook = ValidatingWebhook(name=f"{path}.example.com", client_config=self.client_config(path), **settings)
+        settings.setdefault("client_config", self.client_config(path))
+        hook = ValidatingWebhook(name=f"{path}.example.com", **settings)
         configuration = ValidatingWebhookConfiguration(metadata=ObjectMeta(name=path), webhooks=(hook,))
         await self.api.create(VALIDATING, "", configuration, WRITE)
 
@@ -85,6 +97,16 @@ class Webhooks:
         hook = MutatingWebhook(name=f"{path}.example.com", client_config=self.client_config(path), **settings)
         configuration = MutatingWebhookConfiguration(metadata=ObjectMeta(name=path), webhooks=(hook,))
         await self.api.create(MUTATING, "", configuration, WRITE)
+
+    async def run_pod(self) -> None:
+        """A ready pod whose port is the TLS server's."""
+        opened = ContainerPort(name="https", container_port=int(self.url.rpartition(":")[2]))
+        container = Container(name="c", image="i", ports=(opened,))
+        pod = Pod(metadata=ObjectMeta(name="p", labels={"app": "hooks"}), spec=PodSpec(containers=(container,)))
+        made = await self.api.create(PODS, "default", pod, WRITE)
+        ready = PodCondition(type="Ready", status="True")
+        running = replace(made.status, phase="Running", pod_ip="127.0.0.1", conditions=(ready,))
+        await self.api.update(PODS, "default", replace(made, status=running), WRITE, subresource="status")
 
     async def create(self, name: str = "m", *, dry_run: bool = False, **labels: str) -> ConfigMap:
         """Create a config map."""
@@ -100,7 +122,7 @@ class Webhooks:
 @asynccontextmanager
 async def webhooks(folder: Path) -> AsyncIterator[Webhooks]:
     authority = Authority.make(time.time())
-    pair = authority.server(("127.0.0.1",), time.time())
+    pair = authority.server(("127.0.0.1", "hooks.default.svc"), time.time())
     (folder / "crt").write_bytes(pair.certificate)
     (folder / "key").write_bytes(pair.key)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -259,6 +281,23 @@ async def test_webhooks_are_not_asked_about_webhooks(tmp_path: Path) -> None:
         await hooks.validating("no", deny(), rules=(everything,))
         await hooks.api.delete(VALIDATING, "", "no", DeleteOptions())
         await hooks.create()
+
+
+async def test_a_webhook_behind_a_service_is_reached_at_a_ready_pod(tmp_path: Path) -> None:
+    async with webhooks(tmp_path) as hooks:
+        reference = ServiceReference(namespace="default", name="hooks", path="/look")
+        config = WebhookClientConfig(service=reference, ca_bundle=hooks.bundle)
+        await hooks.validating("look", allow, client_config=config)
+        with pytest.raises(StatusError, match='service "hooks" not found'):
+            await hooks.create()
+        port = ServicePort(port=443, target_port="https")
+        spec = ServiceSpec(selector={"app": "hooks"}, ports=(port,))
+        await hooks.api.create(SERVICES, "default", Service(metadata=ObjectMeta(name="hooks"), spec=spec), WRITE)
+        with pytest.raises(StatusError, match='no endpoints available for service "hooks"'):
+            await hooks.create()
+        await hooks.run_pod()
+        await hooks.create()
+        assert [path for path, _ in hooks.asked] == ["look"]
 
 
 @pytest.mark.parametrize(
