@@ -23,7 +23,7 @@ from cathedra.scheduler.failure import Failures
 from cathedra.scheduler.framework.diagnosis import Diagnosis
 from cathedra.scheduler.framework.events import Action, Change, Resource
 from cathedra.scheduler.framework.plugin import CycleState
-from cathedra.scheduler.framework.status import Status
+from cathedra.scheduler.framework.status import Status, error
 from cathedra.scheduler.gated import GatedPods
 from cathedra.scheduler.intake import Intake
 from cathedra.scheduler.queue.entry import Entry
@@ -89,7 +89,7 @@ class Scheduler:
             helpers.append(group.create_task(self._gated.run()))
             async with self._background:
                 while True:
-                    await self._schedule_one(await self._queue.pop())
+                    await self._attempt(await self._queue.pop())
                     # The searches of a full queue would otherwise never let the bindings run.
                     await asyncio.sleep(0)
 
@@ -101,6 +101,15 @@ class Scheduler:
             "binding": self._background.running,
             "bound": self._bound,
         }
+
+    async def _attempt(self, entry: Entry) -> None:
+        try:
+            await self._schedule_one(entry)
+        except Exception as defect:
+            # One pod that hits a defect must not stop the others; it is reported and tried again like any failure.
+            _LOG.exception("%s: the scheduling cycle broke", entry.info.key)
+            self._cache.forget(entry.uid)
+            self._failures.broke(entry, error(f"{type(defect).__name__}: {defect}"))
 
     async def _schedule_one(self, entry: Entry) -> None:
         pod = entry.info
@@ -154,7 +163,12 @@ class Scheduler:
 
     async def _bind(self, entry: Entry, pod: PodInfo, state: CycleState, node: str) -> None:
         """The binding cycle: everything that has to be written, in order."""
-        status = await self._write(pod, state, node)
+        try:
+            status = await self._write(pod, state, node)
+        except Exception as defect:
+            # As for the cycle: reported, taken back, tried again.
+            _LOG.exception("%s: the binding cycle broke", pod.key)
+            status = error(f"{type(defect).__name__}: {defect}")
         if status is None:
             self._bound += 1
             message = f"Successfully assigned {pod.key} to {node}"

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
 from cathedra.api.core.core_v1 import Node, Pod
 from cathedra.api.core.meta_v1 import ObjectMeta
 from cathedra.api.core.scheduling_v1 import PriorityClass
 from cathedra.api.struct import replace
+from cathedra.scheduler.plugins.node_fitness import NodeName
 from tests.unit.scheduler.objects import node, pod
 from tests.unit.scheduler.world import World, play
 
@@ -134,3 +139,55 @@ def test_a_cordoned_node_is_used_again_when_it_is_uncordoned() -> None:
         assert await world.node_of("p") == "n1"
 
     play(body)
+
+
+class Broken:
+    """A way to the server that has a defect the first time it is asked for something."""
+
+    def __init__(self, inner: Any, what: str) -> None:
+        self._inner = inner
+        self._what = what
+        self._broke = False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    async def create(self, *args: Any, **more: Any) -> Any:
+        if more.get("subresource") == self._what and not self._broke:
+            self._broke = True
+            raise ZeroDivisionError("a defect")
+        return await self._inner.create(*args, **more)
+
+
+def test_a_defect_that_one_pod_hits_stops_nobody() -> None:
+    async def body(world: World) -> None:
+        await world.create(node("n1"), pod("first"), pod("second"))
+        await world.settle(0.5)
+        assert sorted([await world.node_of("first"), await world.node_of("second")]) == ["", "n1"]
+        told = [await world.condition(name) for name in ("first", "second")]
+        assert ("SchedulerError", "ZeroDivisionError: a defect") in told
+        await world.settle(3)
+        assert await world.node_of("first") == await world.node_of("second") == "n1"
+
+    play(body, transport=lambda inner: Broken(inner, "binding"))
+
+
+def test_a_defect_in_the_cycle_of_one_pod_stops_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    judged: list[str] = []
+    whole = NodeName.pre_filter
+
+    def breaks_once(self: NodeName, state: Any, info: Any, snapshot: Any) -> Any:
+        judged.append(info.name)
+        if len(judged) == 1:
+            raise ZeroDivisionError("a defect")
+        return whole(self, state, info, snapshot)
+
+    monkeypatch.setattr(NodeName, "pre_filter", breaks_once)
+
+    async def body(world: World) -> None:
+        await world.create(node("n1"), pod("first"), pod("second"))
+        await world.settle(3)
+        assert await world.node_of("first") == await world.node_of("second") == "n1"
+
+    play(body)
+    assert len(judged) == 3
