@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import os
 import random
 import shutil
@@ -192,10 +193,12 @@ async def world(request: pytest.FixtureRequest, directory: Path) -> AsyncIterato
 
 
 def assert_no_trace(root: Path) -> None:
-    """What must be gone when a node has been stopped: keeper, mounts, the container runtime's state."""
+    """What must be gone when a node has been stopped: keeper, mounts, cgroups, the container runtime's state."""
     mounts = Path("/proc/self/mountinfo").read_text().splitlines()
     assert [line for line in mounts if str(root) in line] == []
     assert not (root / "containers" / "keeper.sock").exists()
+    cgroup = "cathedra-" + hashlib.sha256(os.fsencode(root / "containers")).hexdigest()[:12]
+    assert list(Path("/sys/fs/cgroup").glob(f"*/{cgroup}")) == []
     state = root / "containers" / "runtime"
     assert not state.exists() or list(state.iterdir()) == []
 

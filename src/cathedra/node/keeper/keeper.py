@@ -213,5 +213,8 @@ class Keeper:
         if not self._cgroup:
             return
         for controller in (_CGROUPS, *_CGROUPS.glob("*")):
-            with contextlib.suppress(OSError):
-                (controller / self._cgroup.lstrip("/")).rmdir()
+            base = controller / self._cgroup.lstrip("/")
+            # Those of single containers are there only if the container runtime could not remove them.
+            for cgroup in (*base.glob("*/"), base):
+                with contextlib.suppress(OSError):
+                    cgroup.rmdir()
