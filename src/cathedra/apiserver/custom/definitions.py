@@ -149,8 +149,9 @@ def _errors(obj: CustomResourceDefinition) -> ErrorList:
             errors.invalid("spec.versions", None, "must contain unique version names")
         seen.add(version.name)
         _version(errors, version, path)
-    if spec.conversion is not None and spec.conversion.strategy not in {"None", "Webhook"}:
-        errors.not_supported("spec.conversion.strategy", spec.conversion.strategy, ["None", "Webhook"])
+    if spec.conversion is not None and spec.conversion.strategy != "None":
+        # Taking a webhook and not calling it would show objects in a form that nobody made.
+        errors.not_supported("spec.conversion.strategy", spec.conversion.strategy, ["None"])
     if spec.preserve_unknown_fields:
         errors.invalid(
             "spec.preserveUnknownFields",

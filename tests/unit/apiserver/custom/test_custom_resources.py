@@ -250,6 +250,7 @@ async def test_a_name_in_use_is_not_accepted(door: Door) -> None:
     [
         ({"group": "nodot"}, "spec.group: Invalid value"),
         ({"scope": "Everywhere"}, 'spec.scope: Unsupported value: "Everywhere"'),
+        ({"conversion": {"strategy": "Webhook"}}, 'spec.conversion.strategy: Unsupported value: "Webhook"'),
         ({"group": "a.k8s.io"}, "metadata.annotations[api-approved.kubernetes.io]: Required value"),
         (
             {"version": {"schema": None}},
