@@ -80,7 +80,7 @@ class PoolState:
 class PoolView:
     """One pool as some node sees it."""
 
-    __slots__ = ("_looks", "_states", "counters", "devices", "has_binding", "id", "others", "shape", "status")
+    __slots__ = ("_look", "_state", "counters", "devices", "has_binding", "id", "others", "shape", "status")
 
     def __init__(
         self,
@@ -100,37 +100,38 @@ class PoolView:
         self.counters = counters
         self.has_binding = has_binding
         self.shape = shape
-        self._states: dict[bool, tuple[PoolLedger, PoolState]] = {}
-        self._looks: dict[Sight, int] = {}
+        # One of each is enough: nodes remember more. A dict per pool would be felt by the garbage collector.
+        self._state: tuple[PoolLedger, bool, PoolState] | None = None
+        self._look: tuple[Sight, int] | None = None
 
     def state(self, ledger: PoolLedger, *, shares: bool) -> PoolState:
         """What ``ledger`` leaves; the last answer is kept. Without ``shares`` every holding is a dedicated one."""
-        known = self._states.get(shares)
-        if known is not None and known[0] is ledger:
-            return known[1]
+        known = self._state
+        if known is not None and known[0] is ledger and known[1] is shares:
+            return known[2]
         made = PoolState(self, ledger, shares=shares)
-        self._states[shares] = (ledger, made)
+        self._state = (ledger, shares, made)
         return made
 
     def looks(self, sight: Sight | None, interner: Interner) -> int:
         """A number that two pools share if somebody with that sight cannot tell them apart."""
         if sight is None:
             return self.shape
-        known = self._looks.get(sight)
-        if known is None:
-            kinds = tuple([(record.outfit, record.signature.seen(sight)) for record in self.devices])
-            counters = tuple(sorted(self.counters.items()))
-            if len(self._looks) >= _SIGHTS:
-                self._looks.clear()
-            known = self._looks[sight] = interner.shape((self.status, self.id[0], kinds, counters))
-        return known
+        known = self._look
+        if known is not None and known[0] == sight:
+            return known[1]
+        kinds = tuple([(record.outfit, record.signature.seen(sight)) for record in self.devices])
+        counters = tuple(sorted(self.counters.items()))
+        number = interner.shape((self.status, self.id[0], kinds, counters))
+        self._look = (sight, number)
+        return number
 
     def __str__(self) -> str:
         return "/".join(self.id)
 
 
 _SIGHTS: Final = 16
-"""How many sights a pool or a node remembers."""
+"""How many sights a node remembers."""
 
 
 class NodeView:
