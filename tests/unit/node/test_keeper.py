@@ -14,6 +14,7 @@ import pytest
 
 import cathedra
 from cathedra.node.keeper.children import Children, Streams, start_process
+from cathedra.node.keeper.container import Container
 from cathedra.node.keeper.logfile import LogFile
 from cathedra.node.keeper.streams import ContainerStreams
 
@@ -135,3 +136,9 @@ def test_the_keeper_stands_on_the_standard_library_alone() -> None:
     )
     done = subprocess.run([sys.executable, "-I", "-S", "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_a_container_is_held_also_where_nothing_can_be_written_any_more(tmp_path: Path) -> None:
+    container = Container("c", {"kind": "process", "label": ""}, tmp_path / "gone")
+    container.save()
+    assert not (tmp_path / "gone").exists()

@@ -81,11 +81,11 @@ class Container:
     def save(self) -> None:
         """Write down what a later keeper has to know.
 
-        Raises:
-            OSError: it cannot be written.
+        Where that cannot be done (the disk is full, the directory was removed) this keeper still holds its containers.
         """
         content = {"request": self.request, "pid": self.pid, "start": start_time(self.pid)}
         content |= {"started_at": self.started_at, "exit": self.exit}
         temporary = self.directory / ".container.tmp"
-        temporary.write_text(json.dumps(content))
-        temporary.replace(self.directory / "container.json")
+        with contextlib.suppress(OSError):
+            temporary.write_text(json.dumps(content))
+            temporary.replace(self.directory / "container.json")
