@@ -9,7 +9,7 @@ from __future__ import annotations
 import random as random_module
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Final
 
 import msgspec
@@ -138,21 +138,30 @@ class PreparedRequests:
             FatalError: the claims cannot be allocated at all until something changes.
         """
         allocator = self.allocator
-        rows = self._standings.rows(nodes, allocator.inventory, allocator.ledger)
+        groups = self._standings.groups(nodes, allocator.inventory, allocator.ledger)
         answers = self._answers
-        for standing in dict.fromkeys(rows):
-            known = answers.get(standing)
-            if known is not None and known.stopped is None:
-                continue
-            try:
-                answers[standing] = self._solve(standing.node, standing.view, standing.states)
-            except NodeError:
-                answers[standing] = SharedAnswer(None, node_error=True)
-            except FatalError:
-                # The text must name a device of a node that was asked for.
-                self.on(nodes[rows.index(standing)])
-                raise
-        return Answers(nodes, [answers[standing] for standing in rows], self.on)
+        fitting: list[int] = []
+        for standing, rows in groups.items():
+            answer = answers.get(standing)
+            if answer is None or answer.stopped is not None:
+                answer = answers[standing] = self._answer(standing, nodes)
+            if answer.solution is not None:
+                fitting.extend(rows)
+        fitting.sort()
+        return Answers(nodes, fitting, len(groups), self.on)
+
+    def _answer(self, standing: Standing, nodes: Sequence[core_v1.Node]) -> SharedAnswer:
+        """The answer of all who stand so."""
+        try:
+            return self._solve(standing.node, standing.view, standing.states)
+        except NodeError:
+            return SharedAnswer(None, node_error=True)
+        except FatalError:
+            # Several may fail, and the text names a device: it must be one of the first node that fails.
+            for node in nodes:
+                with suppress(NodeError):
+                    self.on(node)
+            raise
 
     def _results(self, answer: SharedAnswer, view: NodeView, name: str) -> tuple[AllocationResult, ...]:
         assert answer.solution is not None

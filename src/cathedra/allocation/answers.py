@@ -59,36 +59,30 @@ class SharedAnswer(msgspec.Struct, frozen=True, eq=False):
 class Answers(Sequence["Allocation | Refusal | NodeError"]):
     """The answers of many nodes, in their order, each written out when it is looked at."""
 
-    __slots__ = ("_nodes", "_shared", "_write")
+    __slots__ = ("_fitting", "_nodes", "_write", "kinds")
 
     def __init__(
         self,
         nodes: Sequence[core_v1.Node],
-        shared: list[SharedAnswer],
+        fitting: list[int],
+        kinds: int,
         write: Callable[[core_v1.Node], Allocation | Refusal],
     ) -> None:
         self._nodes = nodes
-        self._shared = shared
+        self._fitting = fitting
         self._write = write
+        self.kinds = kinds
+        """How many nodes there are that differ in what matters; so many searches were needed at most."""
 
     def fitting(self) -> list[int]:
         """Where in the list of nodes the claims fit."""
-        return [place for place, answer in enumerate(self._shared) if answer.solution is not None]
-
-    def kind(self, place: int) -> int:
-        """A number that nodes share if they share an answer, so that one of them need be looked at."""
-        return id(self._shared[place])
-
-    @property
-    def kinds(self) -> int:
-        """How many different answers there are; so many searches were needed at most."""
-        return len(set(map(id, self._shared)))
+        return list(self._fitting)
 
     def __len__(self) -> int:
-        return len(self._shared)
+        return len(self._nodes)
 
     def __iter__(self) -> Iterator[Allocation | Refusal | NodeError]:
-        return (self[place] for place in range(len(self._shared)))
+        return (self[place] for place in range(len(self)))
 
     @overload
     def __getitem__(self, place: int) -> Allocation | Refusal | NodeError: ...

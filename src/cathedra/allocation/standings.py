@@ -7,7 +7,7 @@ changed: nodes, slices, holdings. A pod then costs one search per distinct stand
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -42,6 +42,7 @@ class Standings:
         "_extents",
         "_features",
         "_finders",
+        "_groups",
         "_interned",
         "_inventory",
         "_ledger",
@@ -63,6 +64,7 @@ class Standings:
         self._interned: dict[Any, Standing] = {}
         self._answers: dict[object, dict[Standing, Any]] = {}
         self._rows: list[Standing] = []
+        self._groups: dict[Standing, set[int]] = {}
         self._views: list[NodeView] = []
         self._rows_of_node: dict[str, list[int]] = {}
         self._rows_of_pool: dict[PoolID, dict[int, PoolView]] = {}
@@ -83,10 +85,12 @@ class Standings:
         kept[features, sight] = found
         return found
 
-    def rows(
+    def groups(
         self, nodes: Sequence[core_v1.Node], inventory: InventorySnapshot, ledger: LedgerSnapshot
-    ) -> list[Standing]:
-        """One standing per node. What was asked before costs what has changed since.
+    ) -> Mapping[Standing, Collection[int]]:
+        """Who stands alike: standing → rows. What was asked before costs what has changed since.
+
+        The answer holds until the next call.
 
         Raises:
             FatalError: a node selector cannot be parsed.
@@ -94,13 +98,13 @@ class Standings:
         concerned = self._concerned(nodes, inventory)
         if concerned is None:
             self._begin(nodes, inventory, ledger)
-            return self._rows
+            return self._groups
         if concerned:
             self._nodes = list(nodes)
             self._view_again(concerned, inventory)
         self._follow(ledger, concerned)
         self._inventory, self._ledger = inventory, ledger
-        return self._rows
+        return self._groups
 
     def standing(self, node: core_v1.Node, view: NodeView, ledger: LedgerSnapshot) -> Standing:
         """The standing of one node."""
@@ -138,7 +142,9 @@ class Standings:
         if before is None or len(nodes) != len(self._nodes):
             return None
         rows = set()
-        for row, (node, known) in enumerate(zip(nodes, self._nodes, strict=True)):
+        # Equal lists are compared quickly: most of their nodes are the same objects.
+        same = isinstance(nodes, list) and nodes == self._nodes
+        for row, (node, known) in () if same else enumerate(zip(nodes, self._nodes, strict=True)):
             if node is not known:
                 if node.metadata.name != known.metadata.name:
                     return None
@@ -164,6 +170,9 @@ class Standings:
         self._nodes = list(nodes)
         self._views = [views.of(node) for node in nodes]
         self._rows = [self.standing(node, view, ledger) for node, view in zip(nodes, self._views, strict=True)]
+        self._groups = {}
+        for row, standing in enumerate(self._rows):
+            self._groups.setdefault(standing, set()).add(row)
         self._rows_of_node, self._rows_of_pool, self._rows_of_extent = {}, {}, {}
         self._extents.clear()
         self._finders.clear()
@@ -209,13 +218,21 @@ class Standings:
             rows = rows.union(*(self._holding(pool, changes) for pool in pools))
         if not rows:
             return
-        # Answers that were given keep the list they were given from.
-        self._rows = list(self._rows)
         if len(pools) == 1 and not concerned:
             self._move(next(iter(pools)), rows, ledger)
             return
         for row in rows:
-            self._rows[row] = self.standing(self._nodes[row], self._views[row], ledger)
+            self._regroup(row, self.standing(self._nodes[row], self._views[row], ledger))
+
+    def _regroup(self, row: int, standing: Standing) -> None:
+        before = self._rows[row]
+        if before is standing:
+            return
+        self._rows[row] = standing
+        self._groups[before].discard(row)
+        if not self._groups[before]:
+            del self._groups[before]
+        self._groups.setdefault(standing, set()).add(row)
 
     def _move(self, pool: PoolID, rows: set[int], ledger: LedgerSnapshot) -> None:
         """Only ``pool`` has changed: rows that stood alike, and see the same of it, stand alike again."""
@@ -226,7 +243,7 @@ class Standings:
             found = moved.get(key)
             if found is None:
                 found = moved[key] = self.standing(self._nodes[row], self._views[row], ledger)
-            self._rows[row] = found
+            self._regroup(row, found)
 
     def _holding(self, pool: PoolID, changes: set[DeviceID] | None) -> Iterable[int]:
         """Rows for which it may matter that holdings of ``pool`` have changed."""
