@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-__all__ = ["kubectl_path", "program", "root"]
+__all__ = ["container_runtime", "kubectl_path", "program", "root"]
 
 _PACKAGES = {"crun": "apt-get install crun", "runc": "apt-get install runc", "etcd": "apt-get install etcd-server"}
 
@@ -35,9 +35,17 @@ def kubectl_path() -> str:
 
 
 def root() -> None:
-    """Skip unless root: overlay mounts and device nodes need it."""
+    """Skip unless root: overlay mounts, device nodes and files of other users need it."""
     if os.geteuid() != 0:
-        _missing("root is needed for overlay mounts and device nodes; run the tests with sudo to include this one")
+        _missing("root is needed for mounts, device nodes and owners; run the tests with sudo to include this one")
+
+
+def container_runtime(name: str) -> str:
+    """``name``, once what it needs is there: ``process`` needs nothing, crun and runc need themselves and root."""
+    if name != "process":
+        root()
+        program(name)
+    return name
 
 
 def _missing(why: str) -> None:

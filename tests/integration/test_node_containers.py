@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import random
 import shutil
 import tempfile
@@ -46,19 +45,11 @@ from cathedra.client.resources import CONFIGMAPS, PODS, RESOURCECLAIMS
 from cathedra.clock import SystemClock
 from cathedra.node.agent import NodeAgent
 from cathedra.node.config import NodeConfig
+from tests.requirements import container_runtime
 from tests.unit.node.driver_server import DriverServer
 from tests.unit.node.fakes import DRIVER, GATES, NODE, NodeTransport, make_claim, make_pod
 
-RUNTIMES = [
-    "process",
-    *(
-        pytest.param(
-            name,
-            marks=pytest.mark.skipif(os.geteuid() != 0 or shutil.which(name) is None, reason=f"needs root and {name}"),
-        )
-        for name in ("crun", "runc")
-    ),
-]
+RUNTIMES = ("process", "crun", "runc")
 TOKEN = "secret"
 FOREVER = ("bash", "-c", "trap 'echo bye; exit 0' TERM; echo up; sleep 999 & wait")
 
@@ -154,9 +145,13 @@ def place() -> Iterator[Path]:
 
 @pytest.fixture(params=RUNTIMES)
 async def node(request: pytest.FixtureRequest, place: Path) -> AsyncIterator[RealNode]:
-    found = RealNode(place / "node", request.param)
+    found = RealNode(place / "node", container_runtime(request.param))
     async with running(found.agent):
         yield found
+
+
+contained = pytest.mark.parametrize("node", RUNTIMES[1:], indirect=True)
+"""For what plain processes do not have: hooks, groups and limits of their own."""
 
 
 async def read_all(socket: aiohttp.ClientWebSocketResponse) -> dict[int, bytes]:
@@ -337,9 +332,8 @@ async def test_a_claim_reaches_the_container_through_a_real_driver(node: RealNod
     await driver.stop()
 
 
+@contained
 async def test_hooks_groups_and_limits_of_devices_and_containers_reach_the_kernel(node: RealNode) -> None:
-    if node.runtime == "process":
-        pytest.skip("processes have no hooks, groups and limits of their own")
     hooked = node.root / "hooked"
     hook = Hook(hook_name="createRuntime", path="/bin/sh", args=("sh", "-c", f"cat > {hooked}"))
     edits = ContainerEdits(env=("A=1",), hooks=(hook,), additional_gids=(4242,))
@@ -363,9 +357,8 @@ async def test_hooks_groups_and_limits_of_devices_and_containers_reach_the_kerne
     await driver.stop()
 
 
+@contained
 async def test_a_container_that_takes_more_memory_than_it_may_is_killed_for_it(node: RealNode) -> None:
-    if node.runtime == "process":
-        pytest.skip("processes have no limits of their own")
     limits = ResourceRequirements(limits={"memory": Quantity("32Mi")}, requests={"memory": Quantity("32Mi")})
     greedy = Container(name="c", command=("python3", "-c", "print(len(bytearray(300_000_000)))"), resources=limits)
     await node.run_pod(make_pod("p", greedy))
@@ -377,7 +370,7 @@ async def test_a_container_that_takes_more_memory_than_it_may_is_killed_for_it(n
 
 @pytest.mark.parametrize("runtime", RUNTIMES)
 async def test_an_agent_that_comes_back_finds_its_containers_and_their_exit_codes(place: Path, runtime: str) -> None:
-    node = RealNode(place / "node", runtime)
+    node = RealNode(place / "node", container_runtime(runtime))
     node.agent = node.make_agent(stop_containers=False)
     counted = place / "count"
     script = f"echo $$ >> {counted}; sleep 1; exit 5"

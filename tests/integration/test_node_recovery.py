@@ -50,19 +50,14 @@ from cathedra.apiserver.server import APIServer
 from cathedra.client.client import Client
 from cathedra.client.resources import NODES, PODS, RESOURCECLAIMS
 from cathedra.clock import SystemClock
+from tests.requirements import container_runtime
 from tests.unit.node.driver_server import DriverServer
 
 NODE = "node-0"
 DRIVER = "gpu.example.com"
 TOKEN = "the-node"
 PROGRAM = Path(__file__).with_name("node_program.py")
-RUNTIMES = [
-    "process",
-    pytest.param(
-        "crun",
-        marks=pytest.mark.skipif(os.geteuid() != 0 or shutil.which("crun") is None, reason="needs root and crun"),
-    ),
-]
+RUNTIMES = ("process", "crun")
 
 
 class World:
@@ -174,12 +169,13 @@ def directory() -> Iterator[Path]:
 
 @pytest.fixture(params=RUNTIMES)
 async def world(request: pytest.FixtureRequest, directory: Path) -> AsyncIterator[World]:
+    runtime = container_runtime(request.param)
     server = await APIServer.open(
         ServerConfig(gates=FeatureGates.for_release()), clock=SystemClock(), random=random.Random(1)
     )
     user = UserInfo("system:admin", ("system:masters",))
     url = await server.serve(ServeOptions(pki=directory / "pki", tokens={TOKEN: user}))
-    found = World(directory, server, url, request.param)
+    found = World(directory, server, url, runtime)
     await found.client.resource(NODES).create(Node(metadata=ObjectMeta(name=NODE)))
     await found.driver.start()
     try:

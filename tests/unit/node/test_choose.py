@@ -12,6 +12,7 @@ import pytest
 
 from cathedra.node.runtime.choose import choose_runtime
 from cathedra.node.runtime.process import MISSING
+from tests.requirements import container_runtime
 
 
 @pytest.fixture
@@ -33,8 +34,8 @@ async def test_a_runtime_that_is_not_there_is_passed_over(place: Path) -> None:
     assert "no no-such-runtime here" in chosen.missing or "not root" in chosen.missing
 
 
-@pytest.mark.skipif(os.geteuid() != 0 or shutil.which("crun") is None, reason="needs root and crun")
 async def test_a_probe_that_was_interrupted_earlier_does_no_harm(place: Path) -> None:
+    container_runtime("crun")
     stale = place / "containers-probe-1"
     stale.mkdir()
     chosen = await choose_runtime(place / "containers", (), candidates=("crun",))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -55,6 +54,7 @@ from cathedra.node.setup.nodefacts import NodeFacts
 from cathedra.node.setup.ownership import Owner, owner_of
 from cathedra.node.setup.references import References, field_value
 from cathedra.node.setup.volumes import VolumeMaker
+from tests.requirements import root
 from tests.unit.node.fakes import GATES, NodeTransport, make_pod
 
 FACTS = NodeFacts("10.0.0.7", {"cpu": Quantity("4"), "memory": Quantity("8Gi")}, GATES)
@@ -238,8 +238,9 @@ def test_a_token_is_issued_for_the_pods_account_and_audience(tmp_path: Path) -> 
     play(body)
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
 def test_a_token_belongs_to_the_user_that_all_containers_run_as(tmp_path: Path) -> None:
+    root()
+
     async def body(client: Client) -> None:
         made = await make(client, token_volume(run_as_user=1000, fs_group=2000), tmp_path)
         found = (made["t"] / "token").stat()
@@ -248,8 +249,9 @@ def test_a_token_belongs_to_the_user_that_all_containers_run_as(tmp_path: Path) 
     play(body)
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
 def test_an_empty_directory_is_the_groups_and_so_is_what_is_made_in_it(tmp_path: Path) -> None:
+    root()
+
     async def body(client: Client) -> None:
         volume = Volume(name="e", empty_dir=EmptyDirVolumeSource())
         made = await make(client, with_volumes(volume, security_context=PodSecurityContext(fs_group=2000)), tmp_path)
