@@ -140,15 +140,14 @@ class PreparedRequests:
         allocator = self.allocator
         groups = self._standings.groups(nodes, allocator.inventory, allocator.ledger)
         answers = self._answers
-        fitting: list[int] = []
+        given: list[tuple[bool, tuple[int, ...]]] = []
         for standing, rows in groups.items():
             answer = answers.get(standing)
             if answer is None or answer.stopped is not None:
                 answer = answers[standing] = self._answer(standing, nodes)
-            if answer.solution is not None:
-                fitting.extend(rows)
-        fitting.sort()
-        return Answers(nodes, fitting, len(groups), self.on)
+            # Copied: the groups go on changing.
+            given.append((answer.solution is not None, tuple(rows)))
+        return Answers(nodes, given, self.on)
 
     def _answer(self, standing: Standing, nodes: Sequence[core_v1.Node]) -> SharedAnswer:
         """The answer of all who stand so."""

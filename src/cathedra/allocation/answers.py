@@ -59,24 +59,36 @@ class SharedAnswer(msgspec.Struct, frozen=True, eq=False):
 class Answers(Sequence["Allocation | Refusal | NodeError"]):
     """The answers of many nodes, in their order, each written out when it is looked at."""
 
-    __slots__ = ("_fitting", "_nodes", "_write", "kinds")
+    __slots__ = ("_groups", "_kinds", "_nodes", "_write")
 
     def __init__(
         self,
         nodes: Sequence[core_v1.Node],
-        fitting: list[int],
-        kinds: int,
+        groups: Sequence[tuple[bool, Sequence[int]]],
         write: Callable[[core_v1.Node], Allocation | Refusal],
     ) -> None:
         self._nodes = nodes
-        self._fitting = fitting
+        self._groups = groups
         self._write = write
-        self.kinds = kinds
-        """How many nodes there are that differ in what matters; so many searches were needed at most."""
+        self._kinds: list[int] | None = None
 
     def fitting(self) -> list[int]:
         """Where in the list of nodes the claims fit."""
-        return list(self._fitting)
+        return sorted([place for fits, places in self._groups if fits for place in places])
+
+    def kind(self, place: int) -> int:
+        """A number that nodes share if they share an answer, so that one of them need be looked at."""
+        if self._kinds is None:
+            self._kinds = [0] * len(self._nodes)
+            for number, (_, places) in enumerate(self._groups):
+                for one in places:
+                    self._kinds[one] = number
+        return self._kinds[place]
+
+    @property
+    def kinds(self) -> int:
+        """How many different answers there are; so many searches were needed at most."""
+        return len(self._groups)
 
     def __len__(self) -> int:
         return len(self._nodes)

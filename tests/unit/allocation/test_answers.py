@@ -163,8 +163,19 @@ def test_nodes_that_look_alike_are_searched_once() -> None:
     world = World([local(number, 1, unique=True, size=20) for number in range(4)], [held("d0", pool="n3")])
     answers = world.allocator().prepare([claim(exactly("r", 1, 'device.attributes["drv"].numa == 0'))]).on_each(NODES)
     assert answers.kinds == 2
+    assert answers.kind(0) == answers.kind(1) == answers.kind(2) != answers.kind(3)
     outcomes = [one.results[0].devices.results[0] for one in answers if isinstance(one, Allocation)]
     assert [(one.pool, one.device) for one in outcomes] == [("n0", "d0"), ("n1", "d0"), ("n2", "d0"), ("n3", "d2")]
+
+
+def test_answers_stay_what_they_were_when_the_cluster_changes() -> None:
+    world = World([local(number, 1, unique=False) for number in range(4)])
+    asked = [claim(exactly())]
+    before = world.allocator().prepare(asked).on_each(NODES)
+    world.ledger.add(held("d0", "d1", "d2", pool="n0"))
+    assert world.allocator().prepare(asked).on_each(NODES).fitting() == [1, 2, 3]
+    assert before.fitting() == [0, 1, 2, 3]
+    assert before.kind(0) == before.kind(3)
 
 
 def test_share_ids_come_from_the_given_random() -> None:
