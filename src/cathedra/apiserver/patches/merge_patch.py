@@ -1,4 +1,8 @@
-"""JSON merge patch (RFC 7386): null deletes, objects merge, everything else replaces."""
+"""JSON merge patch (RFC 7386): null deletes, objects merge, everything else replaces.
+
+Kubernetes' library goes further than the standard in one thing: where the patch brings something new, fields that are
+null vanish at every depth, also in objects within lists.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +13,23 @@ __all__ = ["merge_patch"]
 
 def merge_patch(target: Any, patch: Any) -> Any:
     """``target`` with ``patch`` merged in; neither is changed."""
+    if not isinstance(target, dict):
+        return _without_nulls(patch)
     if not isinstance(patch, dict):
         return patch
-    merged = dict(target) if isinstance(target, dict) else {}
+    merged = dict(target)
     for key, value in patch.items():
         if value is None:
             merged.pop(key, None)
         else:
             merged[key] = merge_patch(merged.get(key), value)
     return merged
+
+
+def _without_nulls(value: Any) -> Any:
+    """Without null fields; null items of lists stay."""
+    if isinstance(value, dict):
+        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
+    if isinstance(value, list):
+        return [_without_nulls(item) for item in value]
+    return value
