@@ -10,12 +10,24 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final
 
-from cathedra.apiserver.patches.schema import ANYTHING, LEAF, DocumentShape, ListShape, MapShape, Shape
+from cathedra.apiserver.patches.schema import (
+    ANYTHING,
+    BOOLEAN,
+    LEAF,
+    NUMERIC,
+    STRING,
+    DocumentShape,
+    Leaf,
+    ListShape,
+    MapShape,
+    Shape,
+)
 
 __all__ = ["ANY", "Schema", "read_schema"]
 
 _ABSENT: Final = object()
 _EMBEDDED: Final = frozenset({"apiVersion", "kind", "metadata"})
+_LEAVES: Final[dict[str, Leaf]] = {"integer": NUMERIC, "number": NUMERIC, "boolean": BOOLEAN}
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,7 +110,9 @@ class Schema:
             return ListShape(element.shape, list_type=self.list_type, keys=self.keys, defaults=defaults)
         if self.preserve or self.type in {"", "object"}:
             return ANYTHING
-        return LEAF
+        if self.type == "string":
+            return STRING if self.source.get("format", "") in {"", "byte"} else LEAF
+        return _LEAVES.get(self.type, LEAF)
 
     def _inner(self, name: str) -> Schema | None:
         found = self.properties.get(name)

@@ -12,6 +12,7 @@ from weakref import WeakKeyDictionary
 import msgspec
 
 from cathedra.api.core.meta_v1 import ManagedFieldsEntry, StatusCause, StatusDetails
+from cathedra.api.decoding import DecodeError, decode_values
 from cathedra.api.goform import go_values
 from cathedra.api.status import StatusError, bad_request, failure
 from cathedra.api.struct import Time, from_dict, replace, to_dict
@@ -84,7 +85,14 @@ def applied(call: Call, live: Any, body: dict[str, Any], now: float) -> Any:
         values = go_values(without_nulls(merged, struct_shape(call.version.type)))
         made = call.version.to_hub(from_dict(call.version.type, values))
     except (msgspec.ValidationError, ValueError) as error:
-        raise bad_request(str(error)) from None
+        named = _named(call, body)
+        kind = named.partition("; ")[2]
+        raise failure(
+            500,
+            "",
+            f"failed to convert new object ({named}) to proper version: unable to convert unstructured object "
+            f"to {kind}: {_in_words(call, values, error)}",
+        ) from None
     return _with_entries(made, books.entries())
 
 
@@ -153,16 +161,25 @@ def _check_body(call: Call, body: dict[str, Any], shape: Shape) -> None:
         raise bad_request("metadata.managedFields must be nil")
     problems = check({key: value for key, value in body.items() if key not in {"kind", "apiVersion"}}, shape)
     if problems:
-        name = metadata.get("name", "") if isinstance(metadata, dict) else ""
-        namespace = metadata.get("namespace", "") if isinstance(metadata, dict) else ""
         text = problems[0] if len(problems) == 1 else "errors:\n  " + "\n  ".join(problems)
-        group_version = call.api_version if call.definition.group else f"/{call.version.name}"
-        raise failure(
-            500,
-            "",
-            f"failed to create typed patch object ({namespace}/{name}; {group_version}, "
-            f"Kind={call.definition.kind}): {text}",
-        )
+        raise failure(500, "", f"failed to create typed patch object ({_named(call, body)}): {text}")
+
+
+def _named(call: Call, body: dict[str, Any]) -> str:
+    """Which object is meant, as messages put it: ``namespace/name; group/version, Kind=kind``, as the body has them."""
+    metadata = body.get("metadata")
+    known = metadata if isinstance(metadata, dict) else {}
+    group_version = call.api_version if call.definition.group else f"/{call.version.name}"
+    return f"{known.get('namespace', '')}/{known.get('name', '')}; {group_version}, Kind={call.definition.kind}"
+
+
+def _in_words(call: Call, values: dict[str, Any], error: Exception) -> str:
+    """Why values cannot be read, in the words of Kubernetes' decoder."""
+    try:
+        decode_values(call.version.type, call.gvk, values, call.release)
+    except DecodeError as refusal:
+        return str(refusal)
+    return str(error)
 
 
 def _conflict(error: Conflict) -> StatusError:

@@ -257,9 +257,8 @@ def remove(value: Any, fields: FieldSet, shape: Shape) -> Any:
 def check(value: Any, shape: Shape, path: str = "") -> list[str]:
     """What does not fit, as ``path: text`` lines; nothing if all fits."""
     if isinstance(shape, Leaf):
-        if not shape.typed or not isinstance(value, (dict, list)):
-            return []
-        return [f"{path or '.'}: expected scalar, got {_kind(value)}"] if shape is not ANYTHING else []
+        wrong = _misfit(value, shape)
+        return [f"{path or '.'}: {wrong}"] if wrong else []
     if value is None:
         return []
     if isinstance(shape, ListShape):
@@ -273,6 +272,21 @@ def check(value: Any, shape: Shape, path: str = "") -> list[str]:
         else:
             problems.extend(check(item, _field_shape(shape, key), f"{path}.{key}"))
     return problems
+
+
+def _misfit(value: Any, leaf: Leaf) -> str:
+    """What is wrong with a value in the place of a scalar; nothing if it fits."""
+    if value is None or not leaf.typed:
+        return ""
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if leaf.scalar == "string":
+        fits = isinstance(value, str)
+        return "" if fits else f"expected string, got &value.valueUnstructured{{Value:{_go_syntax(value)}}}"
+    if leaf.scalar == "numeric":
+        return "" if number else f"expected numeric (int or float), got {_go_type(value)}"
+    if leaf.scalar == "boolean":
+        return "" if isinstance(value, bool) else f"expected boolean, got &{{{_plain(value)}}}"
+    return f"expected any scalar, got &{{{_plain(value)}}}" if isinstance(value, (dict, list)) else ""
 
 
 def _check_list(value: Any, shape: ListShape, path: str) -> list[str]:
@@ -355,8 +369,22 @@ def _compact(value: Any) -> str:
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
 
 
-def _kind(value: Any) -> str:
-    return f"&{{{_plain(value)}}}"
+def _go_type(value: Any) -> str:
+    if isinstance(value, dict):
+        return "map[string]interface {}"
+    if isinstance(value, list):
+        return "[]interface {}"
+    return "bool" if isinstance(value, bool) else "string"
+
+
+def _go_syntax(value: Any) -> str:
+    """A value as Go source would spell it."""
+    if isinstance(value, dict):
+        entries = ", ".join(f"{_compact(key)}:{_go_syntax(value[key])}" for key in sorted(value))
+        return f"map[string]interface {{}}{{{entries}}}"
+    if isinstance(value, list):
+        return f"[]interface {{}}{{{', '.join(map(_go_syntax, value))}}}"
+    return "interface {}(nil)" if value is None else _compact(value)
 
 
 def _plain(value: Any) -> str:

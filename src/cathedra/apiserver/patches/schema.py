@@ -19,6 +19,7 @@ from cathedra.api.struct import KubeStruct, RawJSON, json_names
 __all__ = [
     "ANYTHING",
     "ATOMIC_TYPES",
+    "BOOLEAN",
     "LEAF",
     "Leaf",
     "ListShape",
@@ -33,9 +34,13 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """A scalar, or anything that is one piece. ``typed`` is False for free-form values."""
+    """A scalar, or anything that is one piece. ``typed`` is False for free-form values.
+
+    ``scalar`` says what an applied value must be: ``string``, ``numeric``, ``boolean``, or ``untyped`` for any scalar.
+    """
 
     typed: bool = True
+    scalar: str = "untyped"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -83,7 +88,12 @@ class DocumentShape:
 Shape = Leaf | MapShape | ListShape | StructShape | DocumentShape
 
 LEAF: Final = Leaf()
+STRING: Final = Leaf(scalar="string")
+NUMERIC: Final = Leaf(scalar="numeric")
+BOOLEAN: Final = Leaf(scalar="boolean")
 ANYTHING: Final = Leaf(typed=False)
+_SCALARS: Final[dict[Any, Leaf]] = {str: STRING, bytes: STRING, int: NUMERIC, float: NUMERIC, bool: BOOLEAN}
+"""Quantities and times are not here: any scalar passes for them, until they are parsed."""
 ATOMIC_TYPES: Final = frozenset(
     {
         "ClusterTrustBundleProjection",
@@ -181,7 +191,7 @@ def _shape(hint: Any, facts: dict[str, Any]) -> Shape:
         if facts.get("structType") == "atomic" or facts.get("mapType") == "atomic":
             return StructShape(hint, atomic=True)
         return struct_shape(hint)
-    return LEAF
+    return _SCALARS.get(hint, LEAF)
 
 
 def _key_defaults(element: Any, keys: tuple[str, ...]) -> tuple[tuple[str, Any], ...]:

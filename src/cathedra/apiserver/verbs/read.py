@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import base64
-import binascii
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
+from typing import Final
 
 import msgspec
 
 from cathedra.api.core.meta_v1 import Status, StatusCause, StatusDetails
+from cathedra.api.decoding.syntax import explain_syntax
 from cathedra.api.field import ErrorList, ErrorType, FieldError
+from cathedra.api.goform import go_quote
 from cathedra.api.status import StatusError, bad_request, expired, failure, invalid, not_found
 from cathedra.apiserver.registry.entry import Entry
 from cathedra.apiserver.registry.selection import Selection
@@ -23,6 +25,17 @@ from cathedra.apiserver.verbs.world import World
 from cathedra.client.transport import EventType, ListOptions
 
 __all__ = ["Listing", "WatchStart", "expired_watch", "get", "list_objects", "parse_revision", "start_watch"]
+
+_TOKEN_VERSION: Final = "meta.k8s.io/v1"
+_FOREIGN: Final = re.compile(r"[^A-Za-z0-9_-]")
+
+
+class _Token(msgspec.Struct):
+    """What a continue token holds."""
+
+    v: str = ""
+    rv: int = 0
+    start: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,17 +242,27 @@ def _absolute(call: Call, key: str) -> str:
 
 
 def _encode_continue(revision: int, last: str) -> str:
-    token = msgspec.json.encode({"v": "meta.k8s.io/v1", "rv": revision, "start": last + "\0"})
+    token = msgspec.json.encode({"v": _TOKEN_VERSION, "rv": revision, "start": last + "\0"})
     return base64.urlsafe_b64encode(token).rstrip(b"=").decode()
 
 
 def _decode_continue(token: str) -> tuple[int, str]:
+    foreign = _FOREIGN.search(token)
+    if foreign is not None or len(token) % 4 == 1:
+        raise _bad_token(f"illegal base64 data at input byte {foreign.start() if foreign else len(token) - 1}")
+    raw = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))
     try:
-        raw = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))
-        value: Any = msgspec.json.decode(raw)
-        revision, start = value["rv"], value["start"]
-        if value["v"] != "meta.k8s.io/v1" or type(revision) is not int or not isinstance(start, str) or not start:
-            raise ValueError(token)
-    except (binascii.Error, ValueError, msgspec.DecodeError, KeyError, TypeError) as error:
-        raise bad_request(f"invalid continue token: continue key is not valid: {error}") from None
-    return revision, start.lstrip("/")
+        value = msgspec.json.decode(raw, type=_Token)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise _bad_token(explain_syntax(raw.decode(errors="replace")) or str(error)) from None
+    if value.v != _TOKEN_VERSION:
+        raise _bad_token(f"server does not recognize this encoded version {go_quote(value.v)}")
+    if value.rv == 0:
+        raise _bad_token(f"incorrect encoded start resourceVersion (version {_TOKEN_VERSION})")
+    if not value.start:
+        raise _bad_token(f"encoded start key empty (version {_TOKEN_VERSION})")
+    return value.rv, value.start.lstrip("/")
+
+
+def _bad_token(why: str) -> StatusError:
+    return bad_request(f"invalid continue token: continue key is not valid: {why}")

@@ -1,0 +1,41 @@
+"""What does not fit the shape of a kind, as structured merge words it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from cathedra.api.core.apps_v1 import Deployment
+from cathedra.api.core.core_v1 import ConfigMap, Pod
+from cathedra.api.struct import KubeStruct
+from cathedra.apiserver.ownership.typed import check
+from cathedra.apiserver.patches.schema import struct_shape
+
+CASES: list[tuple[type[KubeStruct], Any, list[str]]] = [
+    (ConfigMap, {"data": {"a": 1}}, [".data.a: expected string, got &value.valueUnstructured{Value:1}"]),
+    (ConfigMap, {"data": {"a": False}}, [".data.a: expected string, got &value.valueUnstructured{Value:false}"]),
+    (
+        ConfigMap,
+        {"data": {"a": {"b": ["c"]}}},
+        [
+            ".data.a: expected string, got &value.valueUnstructured"
+            '{Value:map[string]interface {}{"b":[]interface {}{"c"}}}'
+        ],
+    ),
+    (ConfigMap, {"data": [1]}, [".data: expected map, got &{[1]}"]),
+    (ConfigMap, {"immutable": "yes"}, [".immutable: expected boolean, got &{yes}"]),
+    (Deployment, {"spec": {"replicas": "x"}}, [".spec.replicas: expected numeric (int or float), got string"]),
+    (Deployment, {"spec": {"replicas": [1]}}, [".spec.replicas: expected numeric (int or float), got []interface {}"]),
+    (Deployment, {"spec": {"replicas": None}}, []),
+    (
+        Pod,
+        {"spec": {"containers": [{"name": "c", "resources": {"limits": {"cpu": {"a": 1}, "memory": True}}}]}},
+        ['.spec.containers[name="c"].resources.limits.cpu: expected any scalar, got &{map[a:1]}'],
+    ),
+]
+
+
+@pytest.mark.parametrize(("kind", "value", "wanted"), CASES)
+def test_misfits_are_told_with_their_path(kind: type[KubeStruct], value: Any, wanted: list[str]) -> None:
+    assert check(value, struct_shape(kind)) == wanted
