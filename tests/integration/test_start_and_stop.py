@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import subprocess
@@ -86,3 +87,37 @@ def test_a_context_that_is_not_ours_is_never_overwritten(tmp_path: Path) -> None
     assert refused.returncode == 2
     assert "context 'cathedra' exists and was not made by cathedra" in refused.stderr
     assert own.read_text() == text
+
+
+@pytest.mark.parametrize(
+    ("option", "why"),
+    [
+        ("--runtime-config=resource.k8s.io/v9=true", "unknown group version 'resource.k8s.io/v9'"),
+        ("--audit-policy-file=/dev/null", "an audit policy has kind: Policy"),
+        ("--audit-policy-file=/nowhere", "No such file or directory"),
+        ("--store=etcd://127.0.0.1:1", "etcd at"),
+    ],
+)
+def test_what_only_the_server_can_judge_is_told_in_one_line_too(option: str, why: str, tmp_path: Path) -> None:
+    refused = cathedra("up", "--no-merge", option, data_dir=tmp_path)
+    assert refused.returncode == 2
+    assert why in refused.stderr.splitlines()[-1]
+    assert "Traceback" not in refused.stderr
+
+
+def test_requests_are_written_down_and_more_versions_served(
+    start_cluster: Callable[..., RunningCluster], tmp_path: Path
+) -> None:
+    log = tmp_path / "audit.log"
+    cluster = start_cluster("--nodes=0", f"--audit-log-path={log}", "--runtime-config=resource.k8s.io/v1beta1=true")
+    kubectl = Kubectl(cluster)
+    assert "resource.k8s.io/v1beta1" in kubectl("api-versions")
+    kubectl("create", "configmap", "seen")
+    cluster.down()
+    events = [json.loads(line) for line in log.read_text().splitlines()]
+    created = next(e for e in events if e["verb"] == "create" and e["objectRef"].get("name") == "seen")
+    assert (created["kind"], created["user"]["username"], created["responseStatus"]["code"]) == (
+        "Event",
+        "kubernetes-admin",
+        201,
+    )

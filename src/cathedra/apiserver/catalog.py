@@ -5,9 +5,10 @@ The router, discovery, OpenAPI and the in-process transport all ask here, so the
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from cathedra.api.definition import ResourceDefinition, VersionDefinition
 from cathedra.api.gates import FeatureGates
@@ -15,14 +16,33 @@ from cathedra.api.scheme import GroupResource
 from cathedra.apiserver.custom.definitions import with_custom_rules
 from cathedra.apiserver.subresources.doors import with_doors
 
-__all__ = ["Catalog", "served_definitions"]
+__all__ = ["Catalog", "UnknownGroupVersion", "served_definitions"]
+
+_STABILITY: Final = re.compile(r"v[0-9]+(alpha|beta)?[0-9]*")
+
+
+class UnknownGroupVersion(ValueError):
+    """The runtime configuration names what there is no API for."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        super().__init__(f"unknown group version {name!r}; examples: resource.k8s.io/v1beta1, api/all, api/alpha")
 
 
 def served_definitions(
     definitions: Iterable[ResourceDefinition[Any]], gates: FeatureGates, runtime_config: dict[str, bool]
 ) -> tuple[ResourceDefinition[Any], ...]:
     """The definitions with the versions that are served: a release's defaults, changed by ``runtime_config``
-    (``group/version`` → on or off)."""
+    (``group/version`` → on or off; ``api/all``, ``api/ga``, ``api/beta`` and ``api/alpha`` stand for many).
+
+    Raises:
+        UnknownGroupVersion: a name in it is neither.
+    """
+    definitions = tuple(definitions)
+    known = {_group_version(d, v) for d in definitions for v in d.versions}
+    for name in runtime_config:
+        if name not in known and name not in ("api/all", "api/ga", "api/beta", "api/alpha"):
+            raise UnknownGroupVersion(name)
     served = []
     for definition in definitions:
         if definition.gate and not gates.get(definition.gate, False):
@@ -34,8 +54,16 @@ def served_definitions(
 
 
 def _served(definition: ResourceDefinition[Any], version: VersionDefinition, runtime_config: dict[str, bool]) -> bool:
-    group_version = f"{definition.group}/{version.name}" if definition.group else version.name
-    return runtime_config.get(group_version, version.served_by_default)
+    stability = _STABILITY.fullmatch(version.name)
+    stage = (stability and stability[1]) or "ga"
+    for name in (_group_version(definition, version), f"api/{stage}", "api/all"):
+        if name in runtime_config:
+            return runtime_config[name]
+    return version.served_by_default
+
+
+def _group_version(definition: ResourceDefinition[Any], version: VersionDefinition) -> str:
+    return f"{definition.group}/{version.name}" if definition.group else version.name
 
 
 class Catalog:

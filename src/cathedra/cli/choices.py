@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 from collections.abc import Iterable
 from pathlib import Path
 
 from cathedra.cluster.config import ClusterConfig, ConfigError, DriverConfig, default_data_dir
 
-__all__ = ["cluster_config", "data_dir", "driver_config", "gate_overrides"]
+__all__ = ["cluster_config", "data_dir", "driver_config", "gate_overrides", "server_config"]
 
 
 def data_dir(arguments: argparse.Namespace) -> Path:
@@ -23,15 +24,31 @@ def cluster_config(arguments: argparse.Namespace) -> ClusterConfig:
     Raises:
         ConfigError: a choice cannot be met.
     """
+    return dataclasses.replace(
+        server_config(arguments),
+        nodes=arguments.nodes,
+        runtime=arguments.runtime,
+        driver=driver_config(arguments),
+    )
+
+
+def server_config(arguments: argparse.Namespace) -> ClusterConfig:
+    """An API server without nodes, as ``cathedra apiserver`` was asked for.
+
+    Raises:
+        ConfigError: a choice cannot be met.
+    """
     return ClusterConfig(
         data_dir=data_dir(arguments),
-        nodes=arguments.nodes,
+        nodes=0,
         port=arguments.port,
         store=arguments.store,
-        runtime=arguments.runtime,
         release=arguments.kubernetes_version,
         gates=gate_overrides(arguments.feature_gates),
-        driver=driver_config(arguments),
+        runtime_config=_switches("--runtime-config", arguments.runtime_config),
+        max_requests_inflight=arguments.max_requests_inflight,
+        audit_log=_absolute(arguments.audit_log_path),
+        audit_policy=_absolute(arguments.audit_policy_file),
     )
 
 
@@ -55,12 +72,20 @@ def gate_overrides(text: str) -> dict[str, bool]:
     Raises:
         ConfigError: an entry is not of that form.
     """
-    overrides: dict[str, bool] = {}
-    for name, value in _pairs("--feature-gates", filter(None, text.split(","))):
+    return _switches("--feature-gates", text)
+
+
+def _switches(option: str, text: str) -> dict[str, bool]:
+    switches: dict[str, bool] = {}
+    for name, value in _pairs(option, filter(None, text.split(","))):
         if value.lower() not in ("true", "false"):
-            raise ConfigError(f"--feature-gates {name}={value}: the value must be true or false")
-        overrides[name] = value.lower() == "true"
-    return overrides
+            raise ConfigError(f"{option} {name}={value}: the value must be true or false")
+        switches[name] = value.lower() == "true"
+    return switches
+
+
+def _absolute(path: Path | None) -> Path | None:
+    return None if path is None else path.expanduser().absolute()
 
 
 def _pairs(option: str, entries: Iterable[str]) -> Iterable[tuple[str, str]]:

@@ -111,7 +111,24 @@ def _add_cluster_options(parser: argparse.ArgumentParser) -> None:
         help="how containers run: oci (crun or runc, needs root), process, simulated; auto takes the first that works",
     )
     _add_release_options(parser)
+    _add_server_options(parser)
     _add_driver_options(parser)
+
+
+def _add_server_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--runtime-config",
+        default="",
+        metavar="G/V=true,…",
+        help="API versions to serve or not, as resource.k8s.io/v1beta1=true or api/alpha=true",
+    )
+    parser.add_argument(
+        "--max-requests-inflight", type=int, default=600, metavar="N", help="requests worked on at once (default 600)"
+    )
+    parser.add_argument("--audit-log-path", type=Path, metavar="FILE", help="write requests down, a JSON line each")
+    parser.add_argument(
+        "--audit-policy-file", type=Path, metavar="FILE", help="which requests, and how much (default: all metadata)"
+    )
 
 
 def _add_release_options(parser: argparse.ArgumentParser) -> None:
@@ -144,6 +161,7 @@ def _add_part_options(parser: argparse.ArgumentParser, part: str) -> None:
         )
         parser.add_argument("--store", default="sqlite", help="sqlite (default), memory, or etcd://HOST:PORT")
         _add_release_options(parser)
+        _add_server_options(parser)
         return
     parser.add_argument(
         "--kubeconfig", type=Path, metavar="FILE", help="the cluster (default: $KUBECONFIG, else ~/.kube/config)"

@@ -12,10 +12,10 @@ from typing import Any
 
 import uvloop
 
-from cathedra.cli.choices import data_dir, driver_config, gate_overrides
+from cathedra.cli.choices import driver_config, gate_overrides, server_config
 from cathedra.cluster import alone
 from cathedra.cluster.alone import PartConfig
-from cathedra.cluster.config import ClusterConfig, default_data_dir
+from cathedra.cluster.config import default_data_dir
 
 __all__ = ["run"]
 
@@ -30,17 +30,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _part(arguments: argparse.Namespace) -> Coroutine[Any, Any, None]:
     if arguments.part == "apiserver":
-        return alone.run_apiserver(
-            ClusterConfig(
-                data_dir=data_dir(arguments),
-                nodes=0,
-                port=arguments.port,
-                store=arguments.store,
-                release=arguments.kubernetes_version,
-                gates=gate_overrides(arguments.feature_gates),
-            ),
-            say=_say,
-        )
+        return alone.run_apiserver(server_config(arguments), say=_say)
     if arguments.part == "scheduler":
         return alone.run_scheduler(_leading(arguments), say=_say)
     if arguments.part == "controller-manager":

@@ -43,12 +43,16 @@ def _forwarded(arguments: argparse.Namespace, config: ClusterConfig) -> list[str
         "--runtime": config.runtime,
         "--kubernetes-version": config.release,
         "--feature-gates": arguments.feature_gates,
+        "--runtime-config": arguments.runtime_config,
+        "--max-requests-inflight": str(config.max_requests_inflight),
         "--gpus": str(config.driver.gpus),
         "--driver-name": config.driver.name,
         "--gpu-memory": config.driver.memory,
     }
     words = [f"{name}={value}" for name, value in options.items()]
     words += [f"--gpu-attribute={name}={value}" for name, value in config.driver.attributes.items()]
+    files = {"--audit-log-path": config.audit_log, "--audit-policy-file": config.audit_policy}
+    words += [f"{name}={path}" for name, path in files.items() if path is not None]
     return [*words, "--no-merge"] if arguments.no_merge else words
 
 

@@ -26,6 +26,7 @@ from cathedra.client.leaderelection import LeaderElector
 from cathedra.clock import SystemClock
 from cathedra.cluster.config import ClusterConfig, DriverConfig
 from cathedra.cluster.datadir import DataDir
+from cathedra.cluster.garbage import collect_rarely
 from cathedra.cluster.signals import run_until, stop_event
 
 __all__ = ["PartConfig", "run_apiserver", "run_controllers", "run_driver", "run_node", "run_scheduler"]
@@ -88,6 +89,7 @@ async def run_apiserver(config: ClusterConfig, *, say: Say) -> None:
             write_kubeconfig(server, config, data.kubeconfig, merge=False, say=say)
             say(f"API server {server.url}")
             say(f"export KUBECONFIG={data.kubeconfig}")
+            collect_rarely()
             await stopped.wait()
         finally:
             await server.close()

@@ -25,6 +25,7 @@ from cathedra.client.leaderelection import LeaderElector
 from cathedra.clock import Clock, SystemClock
 from cathedra.cluster.config import ClusterConfig
 from cathedra.cluster.datadir import DataDir
+from cathedra.cluster.garbage import collect_rarely
 from cathedra.cluster.nodes import RunningNode, driver_for
 from cathedra.cluster.permissions import (
     CONTROLLER_MANAGER,
@@ -69,6 +70,7 @@ async def run_cluster(config: ClusterConfig, *, say: Say, ready: Callable[[], No
                 say(f"ready in {cluster.age():.2f} s")
                 say(f"export KUBECONFIG={data.kubeconfig}")
                 ready()
+                collect_rarely()
             else:
                 waiting.cancel()
             await stopping

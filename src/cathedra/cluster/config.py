@@ -60,6 +60,14 @@ class ClusterConfig:
     runtime: str = "auto"
     release: str = "1.37"
     gates: Mapping[str, bool] = field(default_factory=dict)
+    runtime_config: Mapping[str, bool] = field(default_factory=dict)
+    """API versions that are served or not, over the release's defaults."""
+    max_requests_inflight: int = 600
+    """Requests that the API server works on at the same time."""
+    audit_log: Path | None = None
+    """Where requests are written down; None: nowhere."""
+    audit_policy: Path | None = None
+    """Which requests, and how much of them; None: the metadata of all."""
     driver: DriverConfig = field(default_factory=DriverConfig)
     context: str = "cathedra"
     """Name of the kubeconfig context."""
@@ -69,6 +77,8 @@ class ClusterConfig:
             raise ConfigError(f"--nodes must not be negative, got {self.nodes}")
         if not 0 <= self.port <= 65535:
             raise ConfigError(f"--port must be between 0 and 65535, got {self.port}")
+        if self.max_requests_inflight < 1:
+            raise ConfigError(f"--max-requests-inflight must be at least 1, got {self.max_requests_inflight}")
         if self.store not in ("sqlite", "memory") and not self.store.startswith("etcd://"):
             raise ConfigError(f"--store must be sqlite, memory or etcd://HOST:PORT, got {self.store!r}")
         if self.runtime not in RUNTIMES:

@@ -17,6 +17,7 @@ from cathedra.apiserver.authentication.user import MASTERS_GROUP, UserInfo
 from cathedra.apiserver.config import ServeOptions, ServerConfig
 from cathedra.apiserver.server import NODE_CALLER, APIServer
 from cathedra.apiserver.storage.protocol import SharedStorage, Storage
+from cathedra.apiserver.traffic.audit import AuditPolicy, load_policy
 from cathedra.client import kubeconfig
 from cathedra.client.kubeconfig import Target
 from cathedra.clock import Clock
@@ -34,11 +35,22 @@ async def open_server(config: ClusterConfig, *, gates: FeatureGates, clock: Cloc
 
     Raises:
         ConfigError: the store's address makes no sense, or the port is taken.
+        UnknownGroupVersion: there is no such API version to serve.
+        PolicyError: the audit policy cannot be understood.
         OSError: the port cannot be opened for another reason.
         StorageError: the store cannot be read.
     """
     server = await APIServer.open(
-        ServerConfig(release=config.release, gates=gates, authorization=True, service_accounts=True),
+        ServerConfig(
+            release=config.release,
+            gates=gates,
+            runtime_config=config.runtime_config,
+            authorization=True,
+            service_accounts=True,
+            max_requests_inflight=config.max_requests_inflight,
+            audit_log=config.audit_log,
+            audit_policy=_audit_policy(config.audit_policy),
+        ),
         clock=clock,
         random=random,
         store=_store(config, clock),
@@ -60,6 +72,10 @@ async def open_server(config: ClusterConfig, *, gates: FeatureGates, clock: Cloc
         raise
     remembered.write_text(f"{server.port}\n")
     return server
+
+
+def _audit_policy(file: Path | None) -> AuditPolicy:
+    return AuditPolicy() if file is None else load_policy(file.read_text(encoding="utf-8"))
 
 
 def node_token(data_dir: Path) -> str:

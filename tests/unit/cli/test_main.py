@@ -21,6 +21,11 @@ from cathedra.client.kubeconfig import KubeconfigError
         (["up", "--kubernetes-version=1.20"], "--kubernetes-version must be one of 1.34, 1.35, 1.36, 1.37, got '1.20'"),
         (["up", "--feature-gates=DRAPrioritizedList"], "--feature-gates 'DRAPrioritizedList' is not of the form"),
         (["up", "--feature-gates=DRAPrioritizedList=maybe"], "the value must be true or false"),
+        (
+            ["up", "--runtime-config=resource.k8s.io/v1beta1"],
+            "--runtime-config 'resource.k8s.io/v1beta1' is not of the form",
+        ),
+        (["apiserver", "--max-requests-inflight=0"], "--max-requests-inflight must be at least 1, got 0"),
         (["up", "--gpu-memory=lots"], "--gpu-memory 'lots': "),
         (["up", "--gpu-attribute=type"], "--gpu-attribute 'type' is not of the form NAME=VALUE"),
         (["scheduler", "--kubeconfig=nowhere"], "stat nowhere: no such file or directory"),

@@ -165,6 +165,7 @@ class Application:
         exchange.request_body = request.read_body
         exchange.allowed = exchange.status != 403
         exchange.annotations = request.annotations
+        exchange.created_name = request.created_name
         now = self._world.clock.now()
         received = now - (self._world.clock.monotonic() - exchange.began)
         self._audit.write(exchange, "ResponseComplete", received, now)

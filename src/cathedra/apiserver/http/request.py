@@ -26,7 +26,18 @@ class ClientGone(ConnectionError):
 class Request:
     """Method, path, query, headers, body and caller."""
 
-    __slots__ = ("_body", "_headers", "_query", "annotations", "method", "path", "receive", "scope", "user")
+    __slots__ = (
+        "_body",
+        "_headers",
+        "_query",
+        "annotations",
+        "created_name",
+        "method",
+        "path",
+        "receive",
+        "scope",
+        "user",
+    )
 
     def __init__(self, scope: Scope, receive: Receive, user: UserInfo) -> None:
         self.scope = scope
@@ -37,6 +48,8 @@ class Request:
         self._query: dict[str, list[str]] | None = None
         self.annotations: dict[str, str] = {}
         """What the audit log is to say of the request beside what it sees itself."""
+        self.created_name = ""
+        """The name of the object that it created."""
         self._headers: dict[bytes, bytes] | None = None
         self._body: bytes | None = None
 

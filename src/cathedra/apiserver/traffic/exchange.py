@@ -33,6 +33,8 @@ class Exchange:
     request_body: bytes = b""
     response_body: bytes = b""
     allowed: bool | None = None
+    created_name: str = ""
+    """The name of what was created, which the path does not have."""
     annotations: dict[str, str] = field(default_factory=dict)
     """What authorization and admission say of it."""
 
@@ -94,7 +96,7 @@ class Exchange:
         found = {
             "resource": target.resource,
             "namespace": target.namespace,
-            "name": target.name,
+            "name": target.name or self.created_name,
             "apiGroup": target.group,
             "apiVersion": target.version,
             "subresource": target.subresource,

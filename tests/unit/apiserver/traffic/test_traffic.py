@@ -68,7 +68,8 @@ async def test_every_request_is_written_down(tmp_path: Path) -> None:
     first = events[0]
     assert first["level"] == "Metadata"
     assert first["user"]["username"] == "admin"
-    assert first["objectRef"] == {"resource": "configmaps", "namespace": "default", "apiVersion": "v1"}
+    named = {"resource": "configmaps", "namespace": "default", "name": "a", "apiVersion": "v1"}
+    assert first["objectRef"] == named
     assert "requestObject" not in first
 
 
