@@ -1,0 +1,23 @@
+"""The cyclic garbage collector, set up for a process that holds a cluster's state.
+
+Python looks for cycles whenever a few hundred more objects live than before. In an API server nearly all of them are
+objects that somebody has just stored: they are no garbage, and walking the heap for them costs a quarter of a write's
+time and holds up everybody else for 100 ms now and then. Hardly anything here is cyclic; what is goes a little later.
+"""
+
+from __future__ import annotations
+
+import gc
+from typing import Final
+
+__all__ = ["collect_rarely"]
+
+YOUNG: Final = 50_000
+"""New objects between two collections; 700 in Python's own setting. Some 10 MiB at most wait for theirs."""
+
+
+def collect_rarely() -> None:
+    """Leave alone what lives already, and look at what comes in larger steps. Called once, when a process has begun
+    its service."""
+    gc.freeze()
+    gc.set_threshold(YOUNG, 10, 10)
