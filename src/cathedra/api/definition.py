@@ -157,11 +157,11 @@ class ResourceDefinition(Generic[T]):
     """The feature gate without which the kind is not served."""
     stored_as: GroupResource | None = None
     """The resource whose objects these are, where one kind is served in two groups."""
+    group_resource: GroupResource = field(init=False, repr=False, compare=False)
+    """Group and plural; asked a dozen times per request."""
 
-    @property
-    def group_resource(self) -> GroupResource:
-        """Group and plural."""
-        return GroupResource(self.group, self.plural)
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "group_resource", GroupResource(self.group, self.plural))
 
     def version(self, name: str) -> VersionDefinition:
         """The version of that name.

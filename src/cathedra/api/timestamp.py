@@ -65,7 +65,7 @@ class Time:
 
     @staticmethod
     def _format(micros: int) -> str:
-        return (_EPOCH + timedelta(microseconds=micros)).strftime("%Y-%m-%dT%H:%M:%SZ").rjust(20, "0")
+        return _to_the_second(micros)
 
     @property
     def is_zero(self) -> bool:
@@ -124,6 +124,12 @@ class MicroTime(Time):
     def _format(micros: int) -> str:
         moment = _EPOCH + timedelta(microseconds=micros)
         return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ").rjust(27, "0")
+
+
+@lru_cache(maxsize=1024)
+def _to_the_second(micros: int) -> str:
+    """Remembered, since everything that is written in one second carries the same text."""
+    return (_EPOCH + timedelta(microseconds=micros)).strftime("%Y-%m-%dT%H:%M:%SZ").rjust(20, "0")
 
 
 @lru_cache(maxsize=4096)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final
+
+import msgspec
 
 from cathedra.api.definition import ResourceDefinition, Strategy, VersionDefinition
 from cathedra.api.gates import NEWEST
@@ -20,9 +21,12 @@ __all__ = ["Call", "note_problems"]
 _SERVER_SIDE: Final[Strategy[Any]] = Strategy()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
-    """A verb on a resource in one version, by somebody."""
+class Call(msgspec.Struct, frozen=True, kw_only=True):
+    """A verb on a resource in one version, by somebody.
+
+    A struct rather than a dataclass, because a call is copied several times on its way: `but` takes 1 µs, where
+    `dataclasses.replace` takes 10.
+    """
 
     user: UserInfo
     verb: str
@@ -38,10 +42,14 @@ class Call:
     force: bool = False
     release: str = NEWEST
     """The release whose fields are known."""
-    warnings: list[str] = field(default_factory=list)
+    warnings: list[str] = msgspec.field(default_factory=list)
     """Texts for ``Warning`` headers, in order; whoever handles the call appends."""
-    annotations: dict[str, str] = field(default_factory=dict)
+    annotations: dict[str, str] = msgspec.field(default_factory=dict)
     """What the audit log is to say of it; whoever handles the call adds."""
+
+    def but(self, **changes: Any) -> Call:
+        """The same call with other values in the named attributes."""
+        return msgspec.structs.replace(self, **changes)
 
     @property
     def resource(self) -> GroupResource:

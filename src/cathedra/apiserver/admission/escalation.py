@@ -11,7 +11,7 @@ from typing import Any
 
 from cathedra.api.core.rbac_v1 import PolicyRule, RoleRef
 from cathedra.api.status import forbidden, not_found
-from cathedra.apiserver.admission.plugin import AdmissionRequest
+from cathedra.apiserver.admission.plugin import AdmissionPlugin, AdmissionRequest
 from cathedra.apiserver.authorization.authorizer import Attributes, Authorizer
 from cathedra.apiserver.authorization.rbac import (
     CLUSTER_ROLE_BINDINGS,
@@ -25,8 +25,10 @@ from cathedra.apiserver.authorization.rules import EVERYTHING, compact, describe
 __all__ = ["EscalationCheck"]
 
 
-class EscalationCheck:
+class EscalationCheck(AdmissionPlugin):
     """Refuses roles and bindings that would give more than their writer has."""
+
+    kinds = frozenset({ROLES, CLUSTER_ROLES, ROLE_BINDINGS, CLUSTER_ROLE_BINDINGS})
 
     def __init__(self, rbac: RBAC, authorizer: Authorizer) -> None:
         self._rbac = rbac
@@ -46,9 +48,6 @@ class EscalationCheck:
         elif resource in {ROLE_BINDINGS, CLUSTER_ROLE_BINDINGS}:
             self._check_binding(request)
         return request.object
-
-    async def validate(self, request: AdmissionRequest) -> None:
-        """Nothing more to ask."""
 
     def _check_role(self, request: AdmissionRequest) -> None:
         new, old = request.object, request.old_object

@@ -7,14 +7,14 @@ from typing import Any
 from cathedra.api.core.meta_v1 import StatusCause, StatusDetails
 from cathedra.api.status import failure, forbidden, not_found
 from cathedra.api.struct import replace
-from cathedra.apiserver.admission.plugin import AdmissionRequest
+from cathedra.apiserver.admission.plugin import AdmissionPlugin, AdmissionRequest
 from cathedra.apiserver.registry.registry import Registry
 from cathedra.apiserver.verbs.world import NAMESPACES
 
 __all__ = ["NamespaceLifecycle"]
 
 
-class NamespaceLifecycle:
+class NamespaceLifecycle(AdmissionPlugin):
     """Refuses new content in namespaces that are missing or terminating."""
 
     def __init__(self, registry: Registry) -> None:
@@ -30,9 +30,6 @@ class NamespaceLifecycle:
         if namespace.metadata.deletion_timestamp is not None:
             raise _terminating(request)
         return request.object
-
-    async def validate(self, request: AdmissionRequest) -> None:
-        """Nothing more to ask."""
 
 
 def _terminating(request: AdmissionRequest) -> Exception:

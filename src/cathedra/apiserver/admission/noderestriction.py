@@ -13,7 +13,7 @@ from cathedra.api.core.authentication_v1 import TokenRequest
 from cathedra.api.core.core_v1 import Node, Pod
 from cathedra.api.scheme import GroupResource
 from cathedra.api.status import StatusError, conflict, forbidden, not_found
-from cathedra.apiserver.admission.plugin import AdmissionRequest
+from cathedra.apiserver.admission.plugin import AdmissionPlugin, AdmissionRequest
 from cathedra.apiserver.authorization.node import node_of
 from cathedra.apiserver.authorization.noderelations import MIRROR_POD, references
 from cathedra.apiserver.registry.registry import Registry
@@ -47,7 +47,7 @@ _REFERENCES: Final = ("secrets", "configmaps", "persistentvolumeclaims", "resour
 Check = Callable[[AdmissionRequest, str], None]
 
 
-class NodeRestriction:
+class NodeRestriction(AdmissionPlugin):
     """Refuses what one node would do to others."""
 
     def __init__(self, registry: Registry) -> None:
@@ -77,9 +77,6 @@ class NodeRestriction:
         if check is not None:
             check(request, node)
         return request.object
-
-    async def validate(self, request: AdmissionRequest) -> None:
-        """Nothing more to ask."""
 
     def _pod(self, request: AdmissionRequest, node: str) -> None:
         if request.subresource == "status":

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from cathedra.api.scheme import GroupResource
 from cathedra.api.struct import replace
-from cathedra.apiserver.admission.plugin import AdmissionRequest
+from cathedra.apiserver.admission.plugin import AdmissionPlugin, AdmissionRequest
 
 __all__ = ["PodGroupProtection"]
 
@@ -18,8 +18,10 @@ _POD_GROUPS: Final = GroupResource("scheduling.k8s.io", "podgroups")
 _FINALIZER: Final = "scheduling.k8s.io/podgroup-protection"
 
 
-class PodGroupProtection:
+class PodGroupProtection(AdmissionPlugin):
     """Puts a finalizer on new pod groups."""
+
+    kinds = frozenset({_POD_GROUPS})
 
     async def admit(self, request: AdmissionRequest) -> Any:
         """The group with the finalizer."""
@@ -30,6 +32,3 @@ class PodGroupProtection:
         if _FINALIZER in finalizers:
             return group
         return replace(group, metadata=replace(group.metadata, finalizers=(*finalizers, _FINALIZER)))
-
-    async def validate(self, request: AdmissionRequest) -> None:
-        """Nothing to ask."""

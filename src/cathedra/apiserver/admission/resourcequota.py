@@ -21,7 +21,7 @@ from cathedra.api.struct import replace
 from cathedra.api.usage import claims, pods
 from cathedra.api.usage.objects import object_usage
 from cathedra.api.usage.special import beyond_pod, paying_pod
-from cathedra.apiserver.admission.plugin import AdmissionRequest
+from cathedra.apiserver.admission.plugin import AdmissionPlugin, AdmissionRequest
 from cathedra.apiserver.registry.entry import Entry
 from cathedra.apiserver.registry.registry import Registry, WriteConflict
 from cathedra.apiserver.registry.selection import Selection
@@ -46,16 +46,12 @@ class _Charge:
     used: dict[str, Quantity]
 
 
-class ResourceQuotaCheck:
+class ResourceQuotaCheck(AdmissionPlugin):
     """Charges new objects to the quotas of their namespace."""
 
     def __init__(self, registry: Registry, gates: FeatureGates) -> None:
         self._registry = registry
         self._extended = gates.get("DRAExtendedResource", False)
-
-    async def admit(self, request: AdmissionRequest) -> Any:
-        """Changes nothing."""
-        return request.object
 
     async def validate(self, request: AdmissionRequest) -> None:
         """Charge the object.

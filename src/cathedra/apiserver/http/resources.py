@@ -132,7 +132,7 @@ class ResourceHandler:
         )
         form = self._form(request, call)
         binding = await decode_object(request, call, _BINDING)
-        call = dataclasses.replace(call, name=binding.metadata.name)
+        call = call.but(name=binding.metadata.name)
         status = _plain(await connect_create(self._world, call, binding))
         shown = {"kind": _STATUS.kind, "apiVersion": _STATUS.api_version} | status
         return render.render_plain(shown, dataclasses.replace(form, transform=""), status=201, warnings=call.warnings)
@@ -302,8 +302,7 @@ class ResourceHandler:
     async def _create(self, request: Request, call: Call) -> Response:
         form = self._form(request, call)
         query = write_query(request, "CreateOptions")
-        call = dataclasses.replace(
-            call,
+        call = call.but(
             dry_run=query.dry_run,
             field_manager=query.field_manager,
             field_validation=query.field_validation,
@@ -326,8 +325,7 @@ class ResourceHandler:
             raise wrong_method()
         form = self._form(request, call)
         query = write_query(request, "UpdateOptions")
-        call = dataclasses.replace(
-            call,
+        call = call.but(
             dry_run=query.dry_run,
             field_manager=query.field_manager,
             field_validation=query.field_validation,
@@ -342,8 +340,7 @@ class ResourceHandler:
         form = self._form(request, call)
         patch_type = _patch_type(request)
         query = write_query(request, "PatchOptions", apply=patch_type is PatchType.APPLY)
-        call = dataclasses.replace(
-            call,
+        call = call.but(
             dry_run=query.dry_run,
             field_manager=query.field_manager,
             field_validation=query.field_validation,
@@ -365,13 +362,13 @@ class ResourceHandler:
             scale = scale_of(read.get(self._world, call).object)
         elif call.verb == "update":
             query = write_query(request, "UpdateOptions")
-            call = dataclasses.replace(call, dry_run=query.dry_run, field_manager=query.field_manager)
+            call = call.but(dry_run=query.dry_run, field_manager=query.field_manager)
             wanted = await decode_object(request, call, SCALE)
             scale = await set_scale(self._world, call, lambda _: wanted)
         else:
             patch_type = _patch_type(request)
             query = write_query(request, "PatchOptions", apply=patch_type is PatchType.APPLY)
-            call = dataclasses.replace(call, dry_run=query.dry_run, field_manager=query.field_manager)
+            call = call.but(dry_run=query.dry_run, field_manager=query.field_manager)
             body = load_values(await request.body(), "application/json")
             scale = await set_scale(
                 self._world, call, lambda now: patch.patched_part(call, SCALE, now, patch_type, body)
@@ -381,7 +378,7 @@ class ResourceHandler:
     async def _delete(self, request: Request, call: Call) -> Response:
         form = self._form(request, call)
         options = _checked(await decode_delete_options(request))
-        call = dataclasses.replace(call, dry_run=bool(options.dry_run))
+        call = call.but(dry_run=bool(options.dry_run))
         deletion = await delete.delete(self._world, call, options)
         if deletion.gone and not call.definition.strategy.returns_deleted_object:
             details: dict[str, Any] = {"name": call.name}
@@ -395,7 +392,7 @@ class ResourceHandler:
     async def _delete_collection(self, request: Request, call: Call) -> Response:
         form = self._form(request, call)
         options = _checked(await decode_delete_options(request))
-        call = dataclasses.replace(call, dry_run=bool(options.dry_run))
+        call = call.but(dry_run=bool(options.dry_run))
         listed = list_options(request)
         selection = Selection.parse(call.definition, call.namespace, listed.label_selector, listed.field_selector)
         deletions = await delete.delete_collection(self._world, call, selection, options)

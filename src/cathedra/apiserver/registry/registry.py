@@ -169,16 +169,25 @@ class Registry:
         if writing.done():
             return writing.result()
         self._pending[table, key] = writing
+        # The write goes on even if the caller is cancelled: it may be durable already. So the caller waits for another
+        # future than everybody else, as with `asyncio.shield`, which costs 10 µs.
+        answer: asyncio.Future[Entry] = asyncio.get_running_loop().create_future()
 
         def ended(done: asyncio.Future[Entry]) -> None:
             if self._pending.get((table, key)) is done:
                 del self._pending[table, key]
-            if not done.cancelled():
-                done.exception()  # a caller that was cancelled meanwhile asks no more
+            error = None if done.cancelled() else done.exception()
+            if answer.done():
+                return  # the caller was cancelled meanwhile and asks no more
+            if done.cancelled():
+                answer.cancel()
+            elif error is not None:
+                answer.set_exception(error)
+            else:
+                answer.set_result(done.result())
 
         writing.add_done_callback(ended)
-        # The write goes on even if the caller is cancelled: it may be durable already.
-        return await asyncio.shield(writing)
+        return await answer
 
 
 def _adapted(table: Table, definition: ResourceDefinition[Any], adapt: Adapt) -> dict[str, Entry]:

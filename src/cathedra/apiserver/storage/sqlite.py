@@ -2,6 +2,9 @@
 
 While a commit is on its way to the disk the next writes gather; then they go together. A write is settled when its
 transaction is on disk (``synchronous=FULL``), so what was acknowledged survives a kill and a power cut.
+
+The loop and the writer share one interpreter lock, and every step of a statement gives it away and asks for it again.
+So they meet as rarely as can be: once per batch, not once per write, and a batch is a handful of statements.
 """
 
 from __future__ import annotations
@@ -10,7 +13,7 @@ import asyncio
 import queue
 import sqlite3
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -27,6 +30,9 @@ create table if not exists objects (key text primary key, revision integer not n
 """
 _PUT: Final = "insert or replace into objects (key, revision, value) values (?, ?, ?)"
 _REMOVE: Final = "delete from objects where key = ?"
+_TOGETHER: Final = (64, 16, 4, 1)
+"""How many rows go into one statement; few numbers, so that the statements stay prepared."""
+_PUTS: Final = {rows: _PUT + ", (?, ?, ?)" * (rows - 1) for rows in _TOGETHER}
 _REVISION: Final = "insert or replace into meta (name, value) values ('revision', ?)"
 
 _Item = tuple[Write, Settled]
@@ -37,7 +43,9 @@ class SQLiteStorage:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._queue: queue.SimpleQueue[_Item | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[list[_Item] | None] = queue.SimpleQueue()
+        self._waiting: list[_Item] = []
+        self._busy = False
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._healthy = True
@@ -72,12 +80,25 @@ class SQLiteStorage:
 
     def commit(self, write: Write, settled: Settled) -> None:
         """Queue the write for the next transaction."""
-        self._queue.put((write, settled))
+        self._waiting.append((write, settled))
+        if not self._busy:
+            self._busy = True
+            assert self._loop is not None
+            # What else is written in this turn of the loop goes along.
+            self._loop.call_soon(self._hand_over)
+
+    def _hand_over(self) -> None:
+        """Give the writer what has gathered; it is idle."""
+        batch, self._waiting = self._waiting, []
+        self._busy = bool(batch)
+        if batch:
+            self._queue.put(batch)
 
     async def close(self) -> None:
         """Settle what waits and close the file."""
         if self._thread is None:
             return
+        self._hand_over()
         self._queue.put(None)
         await asyncio.to_thread(self._thread.join)
         self._thread = None
@@ -111,27 +132,15 @@ class SQLiteStorage:
         return found
 
     def _write_all(self, connection: sqlite3.Connection) -> None:
-        """The writer thread: one transaction for everything that waits."""
-        open_ = True
-        while open_:
-            batch: list[_Item] = []
-            item = self._queue.get()
-            while True:
-                if item is None:
-                    open_ = False
-                    break
-                batch.append(item)
-                try:
-                    item = self._queue.get_nowait()
-                except queue.Empty:
-                    break
-            if batch:
-                self._settle(batch, _commit(connection, [write for write, _ in batch]))
+        """The writer thread: one transaction per batch."""
+        while (batch := self._queue.get()) is not None:
+            self._settle(batch, _commit(connection, [write for write, _ in batch]))
         connection.close()
 
     def _settle(self, batch: list[_Item], error: StorageError | None) -> None:
         def on_loop() -> None:
             self._healthy = error is None
+            self._hand_over()
             for _, settled in batch:
                 settled(error)
 
@@ -152,11 +161,7 @@ def _why_not_opened(path: Path, error: sqlite3.Error) -> str:
 def _commit(connection: sqlite3.Connection, writes: list[Write]) -> StorageError | None:
     try:
         connection.execute("begin immediate")
-        for write in writes:
-            if write.value is None:
-                connection.execute(_REMOVE, (write.key,))
-            else:
-                connection.execute(_PUT, (write.key, write.revision, write.value))
+        _write(connection, {write.key: write for write in writes}.values())
         connection.execute(_REVISION, (writes[-1].revision,))
         connection.execute("commit")
     except sqlite3.Error as error:
@@ -164,6 +169,21 @@ def _commit(connection: sqlite3.Connection, writes: list[Write]) -> StorageError
             connection.execute("rollback")
         return StorageError(f"the store could not commit: {error}")
     return None
+
+
+def _write(connection: sqlite3.Connection, last: Iterable[Write]) -> None:
+    """Enter the last write of each key."""
+    rows: list[str | int | bytes] = []
+    for write in last:
+        if write.value is None:
+            connection.execute(_REMOVE, (write.key,))
+        else:
+            rows += (write.key, write.revision, write.value)
+    begin = 0
+    for together in _TOGETHER:
+        while len(rows) - begin >= together * 3:
+            connection.execute(_PUTS[together], rows[begin : begin + together * 3])
+            begin += together * 3
 
 
 def _records(connection: sqlite3.Connection) -> Iterator[Record]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 from cathedra.api.core.core_v1 import Binding, Pod, PodCondition
@@ -38,7 +37,7 @@ async def bind(world: World, call: Call, binding: Binding) -> Status:
     def bound(entry: Entry) -> Pod:
         return _bound(call, entry.object, binding, world.clock.now())
 
-    whole = dataclasses.replace(call, subresource="binding")
+    whole = call.but(subresource="binding")
     await change(world, whole, bound, uid=binding.metadata.uid)
     return Status(status="Success", code=201)
 

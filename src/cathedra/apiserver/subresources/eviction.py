@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 from cathedra.api.core.core_v1 import Pod
 from cathedra.api.core.meta_v1 import DeleteOptions, Status, StatusCause, StatusDetails
 from cathedra.api.core.policy_v1 import Eviction, PodDisruptionBudget
@@ -33,11 +31,11 @@ async def evict(world: World, call: Call, eviction: Eviction) -> Status:
     if eviction.metadata.name and eviction.metadata.name != call.name:
         raise bad_request("name in URL does not match name in Eviction object")
     options = eviction.delete_options or DeleteOptions()
-    call = dataclasses.replace(call, dry_run=call.dry_run or bool(options.dry_run))
+    call = call.but(dry_run=call.dry_run or bool(options.dry_run))
     pod: Pod = read.get(world, call).object
     if not _free(pod):
         await _charge(world, call, pod)
-    await delete(world, dataclasses.replace(call, subresource="", verb="delete"), options)
+    await delete(world, call.but(subresource="", verb="delete"), options)
     return Status(status="Success", code=201)
 
 
@@ -59,8 +57,7 @@ async def _charge(world: World, call: Call, pod: Pod) -> None:
     if not budgets:
         return
     table = world.registry.table(BUDGETS)
-    budget_call = dataclasses.replace(
-        call,
+    budget_call = call.but(
         definition=table.definition,
         version=table.definition.versions[0],
         name=budgets[0].metadata.name,

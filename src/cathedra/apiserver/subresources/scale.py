@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any, Final
 
 from cathedra.api.core.autoscaling_v1 import Scale, ScaleSpec, ScaleStatus
@@ -71,7 +70,7 @@ async def set_scale(world: World, call: Call, make: Any) -> Scale:
     Raises:
         StatusError: 422, the number is negative; 409, the resource version is an old one.
     """
-    main = dataclasses.replace(call, subresource="")
+    main = call.but(subresource="")
 
     def scaled(entry: Entry) -> Any:
         wanted: Scale = make(scale_of(entry.object))

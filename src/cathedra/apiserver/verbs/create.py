@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any, Final
 
+from cathedra.api.definition import RequestContext
 from cathedra.api.status import already_exists, bad_request, failure, invalid
 from cathedra.api.struct import replace
 from cathedra.apiserver.ownership.tracking import tracked
@@ -30,18 +30,17 @@ async def create(world: World, call: Call, obj: Any) -> Entry:
     obj = in_namespace(call, obj)
     context = world.context(call)
     obj = tracked(call, None, call.strategy.default(obj, context), world.clock.now())
-    return await create_defaulted(world, call, obj)
+    return await create_defaulted(world, call, obj, context)
 
 
-async def create_defaulted(world: World, call: Call, obj: Any) -> Entry:
+async def create_defaulted(world: World, call: Call, obj: Any, context: RequestContext) -> Entry:
     """Create an object whose defaults and field owners are filled in already.
 
     Raises:
         StatusError: it was refused; nothing changed.
     """
-    context = world.context(call)
     named = obj.metadata.name
-    call = dataclasses.replace(call, name=named)
+    call = call.but(name=named)
     obj = await world.admission.admit(world.admission_request(call, "CREATE", obj, None))
     if obj.metadata.resource_version:
         raise failure(500, "", "resourceVersion should not be set on objects to be created")
@@ -54,7 +53,7 @@ async def create_defaulted(world: World, call: Call, obj: Any) -> Entry:
             name = generate_name(obj.metadata.generate_name, world.random)
             candidate = replace(obj, metadata=replace(obj.metadata, name=name))
         try:
-            return await _create_named(world, dataclasses.replace(call, name=candidate.metadata.name), candidate)
+            return await _create_named(world, call.but(name=candidate.metadata.name), candidate, context)
         except WriteConflict:
             if named or attempt == NAME_ATTEMPTS - 1:
                 raise already_exists(call.resource, candidate.metadata.name) from None
@@ -77,8 +76,7 @@ def in_namespace(call: Call, obj: Any) -> Any:
     raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
 
 
-async def _create_named(world: World, call: Call, obj: Any) -> Entry:
-    context = world.context(call)
+async def _create_named(world: World, call: Call, obj: Any, context: RequestContext) -> Entry:
     definition = call.definition
     errors = create_errors(definition, obj.metadata)
     errors.extend(call.strategy.validate_create(obj, context))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -74,7 +73,7 @@ async def delete_collection(world: World, call: Call, selection: Selection, opti
     deletions = []
     for entry in found:
         metadata = entry.object.metadata
-        one = dataclasses.replace(call, namespace=metadata.namespace, name=metadata.name)
+        one = call.but(namespace=metadata.namespace, name=metadata.name)
         try:
             deletions.append(await delete(world, one, options))
         except StatusError as error:

@@ -115,8 +115,9 @@ async def _server_side_apply(world: World, call: Call, body: Any) -> Patched:
             )
         obj = in_namespace(call, applied(call, None, body, world.clock.now()))
         obj = replace(obj, metadata=replace(obj.metadata, resource_version=""))
-        obj = call.strategy.default(obj, world.context(call))
-        return Patched(await create_defaulted(world, call, obj), created=True)
+        context = world.context(call)
+        obj = call.strategy.default(obj, context)
+        return Patched(await create_defaulted(world, call, obj, context), created=True)
 
     def merged(entry: Entry) -> Any:
         obj = in_namespace(call, applied(call, entry.object, body, world.clock.now()))

@@ -14,7 +14,7 @@ from cathedra.api.core.scheduling_v1 import PriorityClass
 from cathedra.api.scheme import GroupResource
 from cathedra.api.status import forbidden, not_found
 from cathedra.api.struct import replace
-from cathedra.apiserver.admission.plugin import AdmissionRequest
+from cathedra.apiserver.admission.plugin import AdmissionPlugin, AdmissionRequest
 from cathedra.apiserver.admission.pods.credentials import with_credentials
 from cathedra.apiserver.registry.registry import Registry
 from cathedra.apiserver.registry.selection import Selection
@@ -40,8 +40,10 @@ def _new_pod(request: AdmissionRequest) -> Pod | None:
     return pod
 
 
-class PodServiceAccount:
+class PodServiceAccount(AdmissionPlugin):
     """Kubernetes' plugin ServiceAccount: every pod acts as somebody who exists."""
+
+    kinds = frozenset({PODS})
 
     def __init__(self, registry: Registry, *, required: bool, random: random_module.Random) -> None:
         self._registry = registry
@@ -72,9 +74,6 @@ class PodServiceAccount:
         pod = replace(pod, spec=spec)
         return with_credentials(pod, account, self._random) if account is not None else pod
 
-    async def validate(self, request: AdmissionRequest) -> None:
-        """Nothing more to ask."""
-
 
 def _check_mirror(pod: Pod) -> None:
     refused = (
@@ -86,8 +85,10 @@ def _check_mirror(pod: Pod) -> None:
             raise forbidden(PODS, pod.metadata.name, f"a mirror pod may not reference {what}")
 
 
-class PodPriority:
+class PodPriority(AdmissionPlugin):
     """Kubernetes' plugin Priority: the class's value, or that of the cluster's default class, or 0."""
+
+    kinds = frozenset({PODS})
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
@@ -119,9 +120,6 @@ class PodPriority:
             )
         return replace(pod, spec=replace(pod.spec, priority_class_name=name, priority=value, preemption_policy=policy))
 
-    async def validate(self, request: AdmissionRequest) -> None:
-        """Nothing more to ask."""
-
     def _chosen(self, pod: Pod, request: AdmissionRequest) -> tuple[str, int, str]:
         name = pod.spec.priority_class_name
         if name:
@@ -146,8 +144,10 @@ class PodPriority:
         return min(found, key=lambda one: one.value, default=None)
 
 
-class DefaultTolerations:
+class DefaultTolerations(AdmissionPlugin):
     """Kubernetes' plugin DefaultTolerationSeconds: a pod stays five minutes on a node that does not answer."""
+
+    kinds = frozenset({PODS})
 
     async def admit(self, request: AdmissionRequest) -> Any:
         """Add the tolerations that the pod has no own word about."""
@@ -162,9 +162,6 @@ class DefaultTolerations:
         if not added:
             return pod
         return replace(pod, spec=replace(pod.spec, tolerations=(*pod.spec.tolerations, *added)))
-
-    async def validate(self, request: AdmissionRequest) -> None:
-        """Nothing more to ask."""
 
 
 def _tolerates(toleration: Toleration, key: str) -> bool:

@@ -25,7 +25,7 @@ from cathedra.api.status import StatusError, failure, forbidden, invalid
 from cathedra.api.struct import replace, to_dict
 from cathedra.apiserver.admission.attributes import RequestView
 from cathedra.apiserver.admission.matching import Matcher
-from cathedra.apiserver.admission.plugin import AdmissionRequest
+from cathedra.apiserver.admission.plugin import AdmissionPlugin, AdmissionRequest
 from cathedra.apiserver.admission.policies.rules import binding_errors, policy_errors
 from cathedra.apiserver.authorization.authorizer import Authorizer
 from cathedra.apiserver.registry.registry import Registry
@@ -76,7 +76,7 @@ class _Denial:
         return f"ValidatingAdmissionPolicy '{self.policy}'{with_binding} denied request: {self.message}"
 
 
-class PolicyCheck:
+class PolicyCheck(AdmissionPlugin):
     """Asks every policy that is bound."""
 
     def __init__(
@@ -91,10 +91,6 @@ class PolicyCheck:
         self._policies: tuple[_Policy, ...] | None = None
         for resource in (POLICIES, BINDINGS):
             registry.observe(resource, lambda _: self._forget())
-
-    async def admit(self, request: AdmissionRequest) -> Any:
-        """Changes nothing."""
-        return request.object
 
     async def validate(self, request: AdmissionRequest) -> None:
         """Ask the policies.

@@ -3,7 +3,6 @@ MutatingAdmissionWebhook)."""
 
 from __future__ import annotations
 
-from dataclasses import replace as with_fields
 from typing import Any, Final
 
 from cathedra.api.core.admissionregistration_v1 import MutatingWebhook
@@ -12,7 +11,7 @@ from cathedra.api.definition import RequestContext, VersionDefinition
 from cathedra.api.gates import FeatureGates
 from cathedra.api.status import internal_error
 from cathedra.apiserver.admission.attributes import RequestView
-from cathedra.apiserver.admission.plugin import AdmissionRequest
+from cathedra.apiserver.admission.plugin import AdmissionPlugin, AdmissionRequest
 from cathedra.apiserver.admission.webhooks.calling import Asker
 from cathedra.apiserver.admission.webhooks.hooks import Hook, Hooks
 from cathedra.apiserver.patches.json_patch import JSONPatchError, json_patch
@@ -23,7 +22,7 @@ __all__ = ["MutatingWebhooks"]
 _AGAIN: Final = "IfNeeded"
 
 
-class MutatingWebhooks:
+class MutatingWebhooks(AdmissionPlugin):
     """Lets every mutating webhook that a request concerns change the object.
 
     In the second pass over a request only those are asked again that want it (``reinvocationPolicy: IfNeeded``), were
@@ -55,12 +54,9 @@ class MutatingWebhooks:
             answer = await self._asker.ask(hook, request, view, version, may_patch=True)
             if answer is not None and answer.patch is not None and request.object is not None:
                 changed = self._patched(hook, request, view, version, answer.patch)
-                request = with_fields(request, object=changed)
+                request = request.but(object=changed)
             left[hook.key] = request.object
         return request.object
-
-    async def validate(self, request: AdmissionRequest) -> None:
-        """Nothing more to ask."""
 
     def _patched(
         self, hook: Hook, request: AdmissionRequest, view: RequestView, version: VersionDefinition, patch: Any

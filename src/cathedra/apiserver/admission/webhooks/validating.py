@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 from cathedra.api.status import invalid
 from cathedra.apiserver.admission.attributes import RequestView
-from cathedra.apiserver.admission.plugin import AdmissionRequest
+from cathedra.apiserver.admission.plugin import AdmissionPlugin, AdmissionRequest
 from cathedra.apiserver.admission.webhooks.calling import Asker
 from cathedra.apiserver.admission.webhooks.hooks import MUTATING, VALIDATING, Hooks
 from cathedra.apiserver.admission.webhooks.rules import configuration_errors
@@ -15,16 +14,12 @@ from cathedra.apiserver.admission.webhooks.rules import configuration_errors
 __all__ = ["ValidatingWebhooks"]
 
 
-class ValidatingWebhooks:
+class ValidatingWebhooks(AdmissionPlugin):
     """Asks every validating webhook that a request concerns."""
 
     def __init__(self, hooks: Hooks, asker: Asker) -> None:
         self._hooks = hooks
         self._asker = asker
-
-    async def admit(self, request: AdmissionRequest) -> Any:
-        """Changes nothing."""
-        return request.object
 
     async def validate(self, request: AdmissionRequest) -> None:
         """Ask them.
