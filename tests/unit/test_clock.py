@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
+import time
 
 import pytest
 
@@ -54,3 +57,10 @@ def test_waiting_for_what_cannot_come_is_reported_instead_of_hanging() -> None:
 
     with pytest.raises(VirtualTimeDeadlock, match="nobody will send"):
         run_virtual(main())
+
+
+def test_a_process_knows_how_old_it_is() -> None:
+    code = "import time; time.sleep(0.3); from cathedra.clock import process_age; print(process_age())"
+    began = time.monotonic()
+    age = float(subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True).stdout)
+    assert 0.29 < age < time.monotonic() - began + 0.02

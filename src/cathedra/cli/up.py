@@ -12,6 +12,7 @@ from cathedra.cli.choices import cluster_config
 from cathedra.cluster import background
 from cathedra.cluster.config import ClusterConfig
 from cathedra.cluster.datadir import DataDir, DataDirInUse
+from cathedra.cluster.garbage import collect_nothing_yet
 
 __all__ = ["run"]
 
@@ -57,6 +58,7 @@ def _forwarded(arguments: argparse.Namespace, config: ClusterConfig) -> list[str
 
 
 def _in_front(arguments: argparse.Namespace, config: ClusterConfig) -> int:
+    collect_nothing_yet()
     from cathedra.cluster.cluster import run_cluster
 
     say, ready = _reporters(arguments.report_fd)

@@ -22,7 +22,7 @@ from cathedra.apiserver.server import APIServer
 from cathedra.client.client import Client
 from cathedra.client.informer import SharedInformers
 from cathedra.client.leaderelection import LeaderElector
-from cathedra.clock import Clock, SystemClock
+from cathedra.clock import Clock, SystemClock, process_age
 from cathedra.cluster.config import ClusterConfig
 from cathedra.cluster.datadir import DataDir
 from cathedra.cluster.garbage import collect_rarely
@@ -61,18 +61,19 @@ async def run_cluster(config: ClusterConfig, *, say: Say, ready: Callable[[], No
         async with Cluster(
             config, clock=SystemClock(), random=Random(secrets.randbits(64)), say=say
         ).running() as cluster:
+            collect_rarely()
             cluster.write_kubeconfig(data.kubeconfig, merge=merge_context)
             waiting = asyncio.create_task(cluster.wait_ready())
             stopping = asyncio.create_task(stopped.wait())
             await asyncio.wait((waiting, stopping), return_when=asyncio.FIRST_COMPLETED)
             if waiting.done():
                 await waiting
-                say(f"ready in {cluster.age():.2f} s")
+                say(f"ready in {process_age():.2f} s")
                 say(f"export KUBECONFIG={data.kubeconfig}")
                 ready()
-                collect_rarely()
             else:
                 waiting.cancel()
+                await asyncio.gather(waiting, return_exceptions=True)
             await stopping
         say("stopped")
     return 0

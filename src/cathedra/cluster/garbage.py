@@ -10,10 +10,15 @@ from __future__ import annotations
 import gc
 from typing import Final
 
-__all__ = ["collect_rarely"]
+__all__ = ["collect_nothing_yet", "collect_rarely"]
 
 YOUNG: Final = 50_000
 """New objects between two collections; 700 in Python's own setting. Some 10 MiB at most wait for theirs."""
+
+
+def collect_nothing_yet() -> None:
+    """Look for no cycles while a process starts: what is imported and set up then stays for good."""
+    gc.disable()
 
 
 def collect_rarely() -> None:
@@ -21,3 +26,4 @@ def collect_rarely() -> None:
     its service."""
     gc.freeze()
     gc.set_threshold(YOUNG, 10, 10)
+    gc.enable()
