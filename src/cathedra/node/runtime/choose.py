@@ -57,13 +57,20 @@ async def choose_runtime(
         launcher = OCILauncher(
             name, await _version(program), Path(program), directory, cdi_directories, _cgroup(directory)
         )
+        runtime = HostedRuntime(launcher, directory, orphan_seconds=orphan_seconds)
+        # Most often it works, so its keeper starts beside the probe's.
+        warming = asyncio.ensure_future(runtime.warm_up())
         try:
             await _probe(launcher, directory)
+            await warming
         except (RuntimeFailure, KeeperLost, TimeoutError) as error:
             why = f"{name} does not work here: {error}"
             _LOG.warning("%s", why)
             continue
-        return ChosenRuntime(HostedRuntime(launcher, directory, orphan_seconds=orphan_seconds), "")
+        finally:
+            warming.cancel()
+            await asyncio.gather(warming, return_exceptions=True)
+        return ChosenRuntime(runtime, "")
     process = HostedRuntime(ProcessLauncher(cdi_directories), directory, orphan_seconds=orphan_seconds)
     return ChosenRuntime(process, f"{MISSING} ({why})")
 

@@ -89,6 +89,15 @@ class HostedRuntime:
         self._running = {state.id for state in states if state.running}
         return states
 
+    async def warm_up(self) -> None:
+        """Start the keeper, if there is none, so that `open` need not wait for it.
+
+        Raises:
+            KeeperLost: it cannot be started.
+        """
+        await self._keeper.open()
+        await self._keeper.close(end=False)
+
     async def start(self, spec: ContainerSpec) -> ContainerState:
         """Have the keeper start a container.
 
