@@ -318,6 +318,7 @@ class ResourceHandler:
             raise wrong_method()
         obj = call.version.to_hub(await decode_object(request, call))
         entry = await create.create(self._world, call, obj)
+        request.created_name = entry.object.metadata.name
         return self._object(request, call, entry, form, status=201)
 
     async def _update(self, request: Request, call: Call) -> Response:
