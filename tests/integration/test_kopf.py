@@ -16,8 +16,6 @@ import pytest
 
 from tests.integration.conftest import Kubectl, RunningCluster
 
-pytest.importorskip("kopf", reason="kopf is not installed; get it with: pip install kopf")
-
 OPERATOR = textwrap.dedent(
     """
     import kopf

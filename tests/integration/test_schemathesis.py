@@ -11,17 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import requests
+import schemathesis
 import yaml
+from hypothesis import HealthCheck, Phase, given, settings
+from schemathesis.specs.openapi.checks import response_schema_conformance
 
 from tests.integration.conftest import RunningCluster
-
-schemathesis = pytest.importorskip(
-    "schemathesis", reason="schemathesis is not installed; get it with: pip install schemathesis"
-)
-requests = pytest.importorskip("requests", reason="requests comes with schemathesis")
-
-from hypothesis import HealthCheck, Phase, given, settings  # noqa: E402  # after what may skip the module
-from schemathesis.specs.openapi.checks import response_schema_conformance  # noqa: E402  # the same
 
 EXAMPLES = 4
 DOCUMENTS = {
