@@ -410,3 +410,26 @@ def test_a_container_that_ends_before_its_start_is_answered_is_not_lost() -> Non
         assert s.pod().status.phase == "Succeeded"
 
     play(body)
+
+
+def test_a_container_that_is_gone_when_the_agent_comes_back_ended_by_then() -> None:
+    async def main() -> None:
+        s = Setting()
+        s.agent = s.make_agent()
+        s.task = asyncio.ensure_future(s.agent.run())
+        await s.create(annotated(make_pod(restart_policy="Always"), seconds="1000"))
+        await asyncio.sleep(10)
+        await s.stop()
+        await asyncio.sleep(100)
+        back = s.clock.now()
+        s.agent = s.make_agent()
+        s.task = asyncio.ensure_future(s.agent.run())
+        await asyncio.sleep(10)
+        ended = s.pod().status.container_statuses[0].last_state.terminated
+        assert ended is not None
+        assert (ended.reason, ended.exit_code) == ("ContainerStatusUnknown", 137)
+        assert ended.finished_at is not None
+        assert ended.finished_at.timestamp >= back
+        await s.stop()
+
+    run_virtual(main())

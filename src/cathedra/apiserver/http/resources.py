@@ -9,7 +9,7 @@ from cathedra.api.core.meta_v1 import DeleteOptions, StatusDetails
 from cathedra.api.field import ErrorList
 from cathedra.api.protobuf import has_message
 from cathedra.api.scheme import GroupResource, GroupVersionKind
-from cathedra.api.status import StatusError, bad_request, failure, invalid
+from cathedra.api.status import StatusError, bad_request, failure, invalid, not_found
 from cathedra.apiserver.authorization.authorizer import REASON, Attributes, refusal
 from cathedra.apiserver.catalog import Catalog
 from cathedra.apiserver.http import render
@@ -20,7 +20,7 @@ from cathedra.apiserver.http.options import check_dry_run, list_options, write_q
 from cathedra.apiserver.http.path import Target
 from cathedra.apiserver.http.protobuf import not_marshalable
 from cathedra.apiserver.http.request import Request, Send
-from cathedra.apiserver.http.response import Response, status_response, text_response
+from cathedra.apiserver.http.response import Response, json_response, status_response, text_response
 from cathedra.apiserver.http.streaming import WatchStream, send_error_stream
 from cathedra.apiserver.http.tables import check_include
 from cathedra.apiserver.patches.duplicates import repeated_fields, repeated_yaml_keys
@@ -80,6 +80,8 @@ class ResourceHandler:
             return await self._review(request, target, review)
         if (target.group, target.version, target.resource) == ("", "v1", "bindings"):
             return await self._bind(request, target)
+        if (target.group, target.version, target.resource) == ("", "v1", "componentstatuses"):
+            return _no_component_statuses(request, target)
         found = self._catalog.find(target.group, target.version, target.resource)
         if found is None:
             if target.group and not self._catalog.has_group(target.group):
@@ -415,6 +417,19 @@ class ResourceHandler:
             listing=call.verb in {"list", "watch"},
             protobuf=has_message(call.version.type),
         )
+
+
+def _no_component_statuses(request: Request, target: Target) -> Response:
+    """The components are parts of one process, which answers: there is nothing to tell of them."""
+    if target.subresource or target.namespace:
+        raise not_served()
+    if request.method != "GET":
+        raise wrong_method()
+    if target.name:
+        raise not_found(GroupResource("", "componentstatuses"), target.name)
+    warning = render.warning_headers(["v1 ComponentStatus is deprecated in v1.19+"])
+    listed = {"kind": "ComponentStatusList", "apiVersion": "v1", "metadata": {}, "items": []}
+    return json_response(listed, 200, warning)
 
 
 def _needs_latest(request: Request, verb: str, seen: int) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from cathedra.api.core.core_v1 import ContainerStateTerminated, ContainerStatus, Pod
+from cathedra.clock import Clock
 from cathedra.node.containers.plan import make_plan
 from cathedra.node.containers.records import ContainerRecord
 from cathedra.node.runtime.runtime import ContainerState
@@ -19,7 +20,7 @@ __all__ = ["recover_records"]
 
 
 def recover_records(
-    pod: Pod, records: Mapping[str, ContainerRecord], found: Sequence[ContainerState], now: float
+    pod: Pod, records: Mapping[str, ContainerRecord], found: Sequence[ContainerState], clock: Clock
 ) -> bool:
     """Fill ``records`` with what an earlier agent left; whether the pod goes on from there.
 
@@ -31,13 +32,13 @@ def recover_records(
     for status in every:
         record = records.get(status.name)
         if record is not None:
-            _recover(pod, record, status, latest.get(status.name))
+            _recover(pod, record, status, latest.get(status.name), clock.now())
     for name, state in latest.items():
         record = records.get(name)
         if record is not None and record.current is None:
             record.current, record.attempt = state, state.attempt
     alive = any(record.running for record in records.values())
-    if alive or (make_plan(pod, tuple(records.values()), now).finished and latest):
+    if alive or (make_plan(pod, tuple(records.values()), clock.monotonic()).finished and latest):
         return True
     for record in records.values():
         if record.current is not None:
@@ -48,7 +49,9 @@ def recover_records(
     return False
 
 
-def _recover(pod: Pod, record: ContainerRecord, status: ContainerStatus, state: ContainerState | None) -> None:
+def _recover(
+    pod: Pod, record: ContainerRecord, status: ContainerStatus, state: ContainerState | None, now: float
+) -> None:
     record.attempt = status.restart_count
     if status.last_state.terminated is not None:
         record.previous = _ended(pod, record, status.last_state.terminated, status.restart_count - 1)
@@ -66,7 +69,7 @@ def _recover(pod: Pod, record: ContainerRecord, status: ContainerStatus, state: 
             record.name,
             status.restart_count,
             began.timestamp if began is not None else 0.0,
-            finished_at=began.timestamp if began is not None else 0.0,
+            finished_at=now,  # when it ended nobody knows; by now it has
             exit_code=137,
             reason="ContainerStatusUnknown",
             message="The container could not be located when the node agent came back",

@@ -166,7 +166,7 @@ class PodWorker:
 
     async def _live(self) -> None:
         state = self._state
-        recovered = recover_records(state.pod, state.records, self._found, self._clock.monotonic())
+        recovered = recover_records(state.pod, state.records, self._found, self._clock)
         state.started_at = self._clock.now()
         if state.directories is not None:
             state.generation = max(state.directories.generation(), 1)
