@@ -73,11 +73,11 @@ class SpecStrategy(DefaultedStrategy[T]):
 
     def prepare_create(self, obj: T, context: RequestContext) -> T:
         """Empty the status."""
-        return replace(obj, status=type(obj)().status)  # type: ignore[attr-defined]
+        return replace(obj, status=_parts(type(obj)()).status)
 
     def prepare_update(self, new: T, old: T, context: RequestContext) -> T:
         """Keep the stored status."""
-        return replace(new, status=old.status)  # type: ignore[attr-defined]
+        return replace(new, status=_parts(old).status)
 
 
 class GenerationStrategy(SpecStrategy[T]):
@@ -114,23 +114,28 @@ class StatusStrategy(Strategy[T]):
         return ErrorList()
 
 
+def _parts(obj: Any) -> Any:
+    """``obj`` as what every kind with these strategies is: something with metadata, spec and status."""
+    return obj
+
+
 def first_generation(obj: T) -> T:
     """The object as generation 1."""
-    metadata = obj.metadata  # type: ignore[attr-defined]
+    metadata = _parts(obj).metadata
     return replace(obj, metadata=replace(metadata, generation=1))
 
 
 def next_generation(new: T, old: T) -> T:
     """The object with the stored generation, one higher if its spec changed."""
-    generation = old.metadata.generation  # type: ignore[attr-defined]
-    if new.spec != old.spec:  # type: ignore[attr-defined]
+    generation = _parts(old).metadata.generation
+    if _parts(new).spec != _parts(old).spec:
         generation += 1
-    metadata = new.metadata  # type: ignore[attr-defined]
+    metadata = _parts(new).metadata
     return replace(new, metadata=replace(metadata, generation=generation))
 
 
 def without_generation(new: T, old: T | None) -> T:
     """The object with the stored generation, whatever the request says."""
-    generation = old.metadata.generation if old is not None else 0  # type: ignore[attr-defined]
-    metadata = new.metadata  # type: ignore[attr-defined]
+    generation = _parts(old).metadata.generation if old is not None else 0
+    metadata = _parts(new).metadata
     return new if metadata.generation == generation else replace(new, metadata=replace(metadata, generation=generation))
