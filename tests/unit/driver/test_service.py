@@ -120,6 +120,21 @@ def test_interrupted_prepare_is_rolled_back_before_the_next() -> None:
     in_virtual_time(test)
 
 
+@pytest.mark.parametrize(("fault", "told"), [(CallFailed("no such lamp"), False), (ZeroDivisionError("oops"), True)])
+def test_only_faults_that_nobody_meant_are_logged_with_their_place(
+    caplog: pytest.LogCaptureFixture, fault: Exception, told: bool
+) -> None:
+    async def test(world: World) -> None:
+        lamps = Lamps()
+        lamps.faults = [fault]
+        claim = await world.allocate("a", "lamp-0")
+        await world.runner(lamps).service.node_prepare_resources([claim])
+        record = next(record for record in caplog.records if "prepare claim default/a" in record.message)
+        assert (record.exc_info is not None) is told
+
+    in_virtual_time(test)
+
+
 def test_one_claims_failure_leaves_the_others_alone() -> None:
     async def test(world: World) -> None:
         lamps = Lamps()

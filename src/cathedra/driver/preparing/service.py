@@ -22,7 +22,7 @@ from cathedra.clock import Clock
 from cathedra.driver.claim import Claim, Prepared, Ref
 from cathedra.driver.driver import Driver, collect, resolve
 from cathedra.driver.edits import Edits
-from cathedra.driver.errors import CallFailed, DeviceInUse, Retry
+from cathedra.driver.errors import CallFailed, DeviceInUse, DriverError, Retry
 from cathedra.driver.metrics import Observer, Silent
 from cathedra.driver.preparing.journal import DeviceAnswer, Entry, Journal, JournalDevice
 from cathedra.driver.preparing.lock import Serializer
@@ -164,7 +164,8 @@ class ClaimService:
             answer = await self._prepare_one(raw, deadline)
         except Exception as error:
             # Whatever a driver raises becomes this claim's error: the node agent shows it on the pod and tries again.
-            _LOG.warning("prepare claim %s/%s: %s", raw.metadata.namespace, raw.metadata.name, error, exc_info=error)
+            where = f"{raw.metadata.namespace}/{raw.metadata.name}"
+            _LOG.warning("prepare claim %s: %s", where, error, exc_info=_unmeant(error))
             self._observer.prepared("error", self._clock.monotonic() - started)
             return PrepareResult(error=str(error) or type(error).__name__)
         self._observer.prepared("success", self._clock.monotonic() - started)
@@ -268,7 +269,7 @@ class ClaimService:
             await self._unprepare_one(ref, deadline)
         except Exception as error:
             # As with prepare: the claim's error, shown and tried again by the node agent.
-            _LOG.warning("unprepare claim %s: %s", ref, error, exc_info=error)
+            _LOG.warning("unprepare claim %s: %s", ref, error, exc_info=_unmeant(error))
             self._observer.unprepared("error", self._clock.monotonic() - started)
             return str(error) or type(error).__name__
         self._observer.unprepared("success", self._clock.monotonic() - started)
@@ -318,6 +319,11 @@ class ClaimService:
         self._calls += 1
         names = ", ".join(f"{claim.namespace}/{claim.name}" for claim in claims)
         _LOG.debug("%s: call %d: %s: %s", self._driver.name, self._calls, method, names or "no claims")
+
+
+def _unmeant(error: Exception) -> Exception | None:
+    """The error, if where it was raised is of use: nobody meant to raise it."""
+    return None if isinstance(error, (DriverError, Retry)) else error
 
 
 def _cdi_name(uid: str, device: Prepared) -> str:
