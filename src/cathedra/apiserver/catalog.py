@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any, Final
 
+from cathedra.api.core.index import KINDS
 from cathedra.api.definition import ResourceDefinition, VersionDefinition
 from cathedra.api.gates import FeatureGates
 from cathedra.api.scheme import GroupResource
@@ -39,7 +40,8 @@ def served_definitions(
         UnknownGroupVersion: a name in it is neither.
     """
     definitions = tuple(definitions)
-    known = {_group_version(d, v) for d in definitions for v in d.versions}
+    # Kinds behind closed gates are no definitions here; their versions can be named all the same.
+    known = {_group_version(d, v) for d in definitions for v in d.versions} | KINDS.keys()
     for name in runtime_config:
         if name not in known and name not in ("api/all", "api/ga", "api/beta", "api/alpha"):
             raise UnknownGroupVersion(name)

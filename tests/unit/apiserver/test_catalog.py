@@ -33,3 +33,9 @@ def test_stages_are_switched_together_and_the_more_precise_name_wins() -> None:
 def test_what_does_not_exist_is_refused(name: str) -> None:
     with pytest.raises(UnknownGroupVersion, match="unknown group version"):
         versions({name: True})
+
+
+def test_versions_of_kinds_behind_closed_gates_may_be_named() -> None:
+    closed = FeatureGates.for_release("1.36", {"GenericWorkload": False, "GangScheduling": False})
+    served = served_definitions(all_definitions(closed), closed, {"scheduling.k8s.io/v1alpha2": True})
+    assert "podgroups" not in {definition.plural for definition in served}
