@@ -122,7 +122,7 @@ class ResourceQuotaCheck(AdmissionPlugin):
             table = self._registry.table(_QUOTAS)
         except KeyError:
             return []
-        return list(table.select(Selection(namespace)))
+        return list(table.select(Selection(namespace))) if len(table) else []
 
     def _matches(self, quota: ResourceQuota, request: AdmissionRequest) -> bool:
         if not self._tracked(quota, request):

@@ -32,8 +32,10 @@ def write_query(request: Request, kind: str, *, apply: bool = False) -> WriteQue
     Raises:
         StatusError: 422, some make no sense.
     """
-    errors = ErrorList()
     query = request.query
+    if not query and not apply:
+        return WriteQuery(False, default_manager(request), "Warn", False)
+    errors = ErrorList()
     manager = request.parameter("fieldManager")
     force = request.flag("force")
     if kind == "PatchOptions":

@@ -7,15 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from cathedra.api.core.meta_v1 import ManagedFieldsEntry
-from cathedra.api.struct import Time
+from cathedra.api.struct import RawJSON, Time
+from cathedra.apiserver.ownership.comparison import Comparison, Outline, compare, outline
 from cathedra.apiserver.ownership.fieldset import FieldSet
-from cathedra.apiserver.ownership.typed import Comparison, compare, field_set, merge, remove, shown_element
-from cathedra.apiserver.patches.schema import Shape
+from cathedra.apiserver.ownership.typed import field_set, merge, remove, shown_element
+from cathedra.apiserver.patches.schema import ANYTHING, Shape
 
 __all__ = ["Books", "Conflict", "Manager", "OtherViews", "Versioned", "View", "never_tracked"]
 
@@ -24,6 +26,8 @@ APPLY: Final = "Apply"
 ANCIENT: Final = "ancient-changes"
 BEFORE_FIRST_APPLY: Final = "before-first-apply"
 UPDATE_LIMIT: Final = 10
+REMEMBERED_SIZE: Final = 16 * 1024
+"""Bytes of both states of an object up to which it is remembered what a write of that outline does to the books."""
 
 
 class Manager(NamedTuple):
@@ -53,6 +57,8 @@ class View:
 
     value: dict[str, Any]
     shape: Shape
+    size: int = 0
+    """Bytes of its JSON."""
 
 
 OtherViews = Callable[[str, dict[str, Any]], tuple[View, View] | None]
@@ -168,13 +174,22 @@ class Books:
 
     def update(self, manager: Manager, old: View, new: View, now: Time, ignored: FieldSet, other: OtherViews) -> Books:
         """After a write that replaced the object. ``other`` shows both states in another API version."""
-        managers, comparison = self._moved(None, manager.api_version, old, new, ignored, other, force=True)
-        taken = comparison.modified.union(comparison.added).without_subtrees(ignored).difference(_NEVER_TRACKED)
-        if not taken.empty:
-            known = managers.get(manager)
-            fields = taken if known is None else known.fields.union(taken)
-            managers[manager] = Versioned(fields, now)
-        return Books(_stripped(_capped(managers)))
+        outlined = outline(old.value, new.value, new.shape)
+        small = old.size + new.size <= REMEMBERED_SIZE and len(self.managers) < UPDATE_LIMIT
+        if small and all(one.api_version == manager.api_version for one in self.managers):
+            return self._remembered(manager, outlined, now, ignored)
+        managers, comparison = self._moved(
+            None, manager.api_version, Comparison.of(outlined), new, ignored, other, force=True
+        )
+        return Books(_stripped(_capped(_taken(managers, manager, comparison, now, ignored))))
+
+    def _remembered(self, manager: Manager, outlined: Outline | None, now: Time, ignored: FieldSet) -> Books:
+        """After a write that no other API version has a part in, as most are: what follows from its outline."""
+        held = tuple((one, versioned.fields.raw.data) for one, versioned in self.managers.items())
+        settled = _settled(held, manager, outlined, ignored.raw.data)
+        return Books(
+            {one: Versioned(fields, now if taken else self.managers[one].time) for one, fields, taken in settled}
+        )
 
     def apply(
         self,
@@ -200,8 +215,9 @@ class Books:
         fields = field_set(applied, shape).without_subtrees(ignored)
         books = Books({**others, manager: Versioned(fields, last.time if last else None)})
         merged = books._pruned(manager, merged, last, shape)
+        seen = View(merged, shape)
         managers, comparison = books._moved(
-            manager, manager.api_version, live, View(merged, shape), ignored, other, force=force
+            manager, manager.api_version, compare(live.value, merged, shape), seen, ignored, other, force=force
         )
         stripped = _stripped(managers)
         if not comparison.same and manager in stripped:
@@ -212,15 +228,15 @@ class Books:
         self,
         current: Manager | None,
         version: str,
-        old: View,
+        comparison: Comparison,
         new: View,
         ignored: FieldSet,
         other: OtherViews,
         *,
         force: bool,
     ) -> tuple[dict[Manager, Versioned], Comparison]:
-        """The books without what the others lost, and the comparison in the request's version."""
-        comparison = compare(old.value, new.value, new.shape).without(ignored)
+        """The books without what the others lost, and the comparison (in the request's version) of what counts."""
+        comparison = comparison.without(ignored)
         by_version: dict[str, Comparison | None] = {version: comparison}
         conflicts: dict[Manager, FieldSet] = {}
         managers = dict(self.managers)
@@ -265,6 +281,37 @@ class Books:
         pruned_set = field_set(pruned, shape).with_named_parents()
         result: dict[str, Any] = remove(merged, merged_set.difference(pruned_set).intersection(previous), shape)
         return result
+
+
+@lru_cache(maxsize=256)
+def _settled(
+    held: tuple[tuple[Manager, bytes], ...], manager: Manager, outlined: Outline | None, ignored: bytes
+) -> tuple[tuple[Manager, FieldSet, bool], ...]:
+    """What every manager holds after a write that differs so, and whether that is what the writer just took."""
+    books = Books({one: Versioned(FieldSet.from_raw(RawJSON(fields)), None) for one, fields in held})
+    nothing = View({}, ANYTHING)
+    hidden = FieldSet.from_raw(RawJSON(ignored))
+    version = manager.api_version
+    managers, comparison = books._moved(
+        None, version, Comparison.of(outlined), nothing, hidden, lambda *_: None, force=True
+    )
+    after = _taken(managers, manager, comparison, _SOME_TIME, hidden)
+    return tuple((one, found.fields, found.time is _SOME_TIME) for one, found in _stripped(after).items())
+
+
+_SOME_TIME: Final = Time(0)
+
+
+def _taken(
+    managers: dict[Manager, Versioned], manager: Manager, comparison: Comparison, now: Time, ignored: FieldSet
+) -> dict[Manager, Versioned]:
+    """With what the writer has set."""
+    taken = comparison.modified.union(comparison.added).without_subtrees(ignored).difference(_NEVER_TRACKED)
+    if taken.empty:
+        return managers
+    known = managers.get(manager)
+    fields = taken if known is None else known.fields.union(taken)
+    return {**managers, manager: Versioned(fields, now)}
 
 
 def _stripped(managers: Mapping[Manager, Versioned]) -> dict[Manager, Versioned]:

@@ -15,7 +15,7 @@ from cathedra.api.core.meta_v1 import ManagedFieldsEntry, StatusCause, StatusDet
 from cathedra.api.decoding import DecodeError, decode_values
 from cathedra.api.goform import go_values
 from cathedra.api.status import StatusError, bad_request, failure
-from cathedra.api.struct import Time, from_dict, replace, to_dict
+from cathedra.api.struct import Time, encode, from_dict, replace, to_dict
 from cathedra.apiserver.ownership.fieldset import FieldSet
 from cathedra.apiserver.ownership.managers import (
     APPLY,
@@ -117,7 +117,8 @@ def _view(call: Call, version_name: str, obj: Any) -> View:
     version = call.definition.version(version_name)
     if obj is None:
         return View(_empty(version.type), struct_shape(version.type))
-    return View(to_dict(version.from_hub(obj)), struct_shape(version.type))
+    body = encode(version.from_hub(obj))
+    return View(msgspec.json.decode(body), struct_shape(version.type), len(body))
 
 
 def _empty(kind: type[Any]) -> dict[str, Any]:

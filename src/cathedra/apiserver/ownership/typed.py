@@ -1,4 +1,4 @@
-"""Values seen along their shape: their field set, what differs between two, one merged into another, parts removed.
+"""Values seen along their shape: their field set, one merged into another, parts removed.
 
 The rules are those of structured merge: structs and maps are merged field by field, keyed lists element by element,
 sets as sets, and what is atomic counts as one leaf.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 from cathedra.apiserver.ownership.fieldset import FieldSet
@@ -22,7 +21,7 @@ from cathedra.apiserver.patches.schema import (
     StructShape,
 )
 
-__all__ = ["Comparison", "TypedError", "check", "compare", "field_set", "merge", "remove"]
+__all__ = ["MISSING", "TypedError", "check", "elements", "field_set", "field_shape", "is_leaf", "merge", "remove"]
 
 MISSING: Final[Any] = object()
 """No value at all, where None is an explicit null."""
@@ -30,28 +29,6 @@ MISSING: Final[Any] = object()
 
 class TypedError(ValueError):
     """A value does not fit its shape; the text begins with the path."""
-
-
-@dataclass
-class Comparison:
-    """How a value differs from an older one."""
-
-    added: FieldSet = field(default_factory=FieldSet)
-    modified: FieldSet = field(default_factory=FieldSet)
-    removed: FieldSet = field(default_factory=FieldSet)
-
-    @property
-    def same(self) -> bool:
-        """Whether nothing differs."""
-        return self.added.empty and self.modified.empty and self.removed.empty
-
-    def without(self, ignored: FieldSet) -> Comparison:
-        """The same with everything at or below the ignored paths left out."""
-        return Comparison(
-            self.added.without_subtrees(ignored),
-            self.modified.without_subtrees(ignored),
-            self.removed.without_subtrees(ignored),
-        )
 
 
 # --- field sets ---------------------------------------------------------------------------------------------------
@@ -66,11 +43,11 @@ def field_set(value: Any, shape: Shape) -> FieldSet:
 
 
 def _collect(value: Any, shape: Shape, node: FieldSet) -> None:
-    if _is_leaf(shape):
+    if is_leaf(shape):
         node.member = True
     elif isinstance(shape, ListShape):
         if isinstance(value, list):
-            for element, item in _elements(value, shape):
+            for element, item in elements(value, shape):
                 child = node.children.setdefault(element, FieldSet())
                 _collect(item, shape.element, child)
                 child.member = True
@@ -78,90 +55,13 @@ def _collect(value: Any, shape: Shape, node: FieldSet) -> None:
         declared = isinstance(shape, (StructShape, DocumentShape))
         for key, item in value.items():
             child = node.children.setdefault(f"f:{key}", FieldSet())
-            _collect(item, _field_shape(shape, key), child)
+            _collect(item, field_shape(shape, key), child)
             if item is None or item == {} or not declared:
                 child.member = True
             elif not child.member and not child.children:
                 del node.children[f"f:{key}"]  # an empty keyed list: no node of a set is without members
     else:
         node.member = True
-
-
-# --- comparison ---------------------------------------------------------------------------------------------------
-
-
-def compare(old: Any, new: Any, shape: Shape) -> Comparison:
-    """What was added, modified and removed from ``old`` to ``new``."""
-    outcome = Comparison()
-    _compare(old, new, shape, (), outcome)
-    return outcome
-
-
-def _compare(old: Any, new: Any, shape: Shape, path: tuple[str, ...], outcome: Comparison) -> None:
-    if old is new or (old is not MISSING and old == new and _alike(old, new)):
-        return
-    if old is MISSING:
-        _mark(new, shape, outcome.added.at(path))
-        return
-    pairs = None if _is_leaf(shape) else _pairs(old, new, shape)
-    if pairs is None:
-        _compare_leaf(old, new, path, outcome)
-        return
-    for element, below, before, after in pairs:
-        _compare(before, after, below, (*path, element), outcome)
-    if new is MISSING:
-        outcome.removed.insert(path)
-
-
-def _mark(value: Any, shape: Shape, node: FieldSet) -> None:
-    """Enter a value that was not there before, with everything below. Most of what a new object costs is this."""
-    node.member = True
-    if _is_leaf(shape):
-        return
-    if isinstance(shape, ListShape):
-        if isinstance(value, list):
-            for element, below, _, item in _list_pairs([], value, shape):
-                _mark(item, below, node.children.setdefault(element, FieldSet()))
-    elif isinstance(value, dict):
-        for key, item in value.items():
-            child = node.children[f"f:{key}"] = FieldSet()
-            _mark(item, _field_shape(shape, key), child)
-
-
-def _alike(old: Any, new: Any) -> bool:
-    """Whether equal values are of one type: a number and a truth can be equal and differ."""
-    return type(old) is type(new)
-
-
-def _compare_leaf(old: Any, new: Any, path: tuple[str, ...], outcome: Comparison) -> None:
-    if new is MISSING:
-        outcome.removed.insert(path)
-    elif old != new:
-        outcome.modified.insert(path)
-
-
-def _pairs(old: Any, new: Any, shape: Shape) -> Iterator[tuple[str, Shape, Any, Any]] | None:
-    """The elements of both sides; None if both are empty, and so a leaf."""
-    if isinstance(shape, ListShape):
-        before = old if isinstance(old, list) else []
-        after = new if isinstance(new, list) else []
-        if not before and not after:
-            return None
-        return _list_pairs(before, after, shape)
-    before_map = old if isinstance(old, dict) else {}
-    after_map = new if isinstance(new, dict) else {}
-    if not before_map and not after_map:
-        return None
-    return (
-        (f"f:{key}", _field_shape(shape, key), before_map.get(key, MISSING), after_map.get(key, MISSING))
-        for key in dict.fromkeys((*before_map, *after_map))
-    )
-
-
-def _list_pairs(before: list[Any], after: list[Any], shape: ListShape) -> Iterator[tuple[str, Shape, Any, Any]]:
-    old_items, new_items = dict(_elements(before, shape)), dict(_elements(after, shape))
-    for element in dict.fromkeys((*old_items, *new_items)):
-        yield element, shape.element, old_items.get(element, MISSING), new_items.get(element, MISSING)
 
 
 # --- merging ------------------------------------------------------------------------------------------------------
@@ -171,7 +71,7 @@ def merge(live: Any, applied: Any, shape: Shape) -> Any:
     """``live`` with everything that ``applied`` spells."""
     if applied is MISSING:
         return live
-    if live is MISSING or _is_leaf(shape):
+    if live is MISSING or is_leaf(shape):
         return applied
     if isinstance(shape, ListShape):
         if not isinstance(live, list) or not isinstance(applied, list):
@@ -181,13 +81,13 @@ def merge(live: Any, applied: Any, shape: Shape) -> Any:
         return applied
     merged = dict(live)
     for key, value in applied.items():
-        merged[key] = merge(live.get(key, MISSING), value, _field_shape(shape, key))
+        merged[key] = merge(live.get(key, MISSING), value, field_shape(shape, key))
     return merged
 
 
 def _merge_lists(live: list[Any], applied: list[Any], shape: ListShape) -> list[Any]:
     """The applied order leads; elements that only live has stay where they were between the shared ones."""
-    left, right = list(_elements(live, shape)), list(_elements(applied, shape))
+    left, right = list(elements(live, shape)), list(elements(applied, shape))
     left_items, right_items = dict(left), dict(right)
     shared = [element for element, _ in right if element in left_items]
     merged: list[Any] = []
@@ -228,11 +128,11 @@ def _merge_lists(live: list[Any], applied: list[Any], shape: ListShape) -> list[
 
 def remove(value: Any, fields: FieldSet, shape: Shape) -> Any:
     """``value`` without the fields of a set."""
-    if _is_leaf(shape) or not fields.children:
+    if is_leaf(shape) or not fields.children:
         return value
     if isinstance(shape, ListShape) and isinstance(value, list):
         kept = []
-        for element, item in _elements(value, shape):
+        for element, item in elements(value, shape):
             below = fields.children.get(element)
             if below is None:
                 kept.append(item)
@@ -246,7 +146,7 @@ def remove(value: Any, fields: FieldSet, shape: Shape) -> Any:
             if below is None:
                 rest[key] = item
             elif not below.member:
-                rest[key] = remove(item, below, _field_shape(shape, key))
+                rest[key] = remove(item, below, field_shape(shape, key))
         return rest
     return value
 
@@ -270,7 +170,7 @@ def check(value: Any, shape: Shape, path: str = "") -> list[str]:
         if isinstance(shape, (StructShape, DocumentShape)) and key not in shape.fields:
             problems.append(f"{path}.{key}: field not declared in schema")
         else:
-            problems.extend(check(item, _field_shape(shape, key), f"{path}.{key}"))
+            problems.extend(check(item, field_shape(shape, key), f"{path}.{key}"))
     return problems
 
 
@@ -313,7 +213,8 @@ def _check_list(value: Any, shape: ListShape, path: str) -> list[str]:
 # --- elements -----------------------------------------------------------------------------------------------------
 
 
-def _is_leaf(shape: Shape) -> bool:
+def is_leaf(shape: Shape) -> bool:
+    """Whether values of that shape count as one field."""
     if isinstance(shape, Leaf):
         return True
     if isinstance(shape, ListShape):
@@ -321,7 +222,8 @@ def _is_leaf(shape: Shape) -> bool:
     return shape.atomic
 
 
-def _field_shape(shape: Shape, key: str) -> Shape:
+def field_shape(shape: Shape, key: str) -> Shape:
+    """The shape of a field or of a map's value."""
     if isinstance(shape, MapShape):
         return shape.value
     if isinstance(shape, (StructShape, DocumentShape)):
@@ -329,7 +231,12 @@ def _field_shape(shape: Shape, key: str) -> Shape:
     return ANYTHING
 
 
-def _elements(items: list[Any], shape: ListShape) -> Iterator[tuple[str, Any]]:
+def elements(items: list[Any], shape: ListShape) -> Iterator[tuple[str, Any]]:
+    """The items of a list that is no leaf, each with its path element.
+
+    Raises:
+        TypedError: an item has none.
+    """
     for item in items:
         yield _element(item, shape), item
 

@@ -1,0 +1,63 @@
+"""The books after writes: what is remembered about a write gives the same books as working it out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cathedra.api.core.core_v1 import ConfigMap
+from cathedra.api.scheme import GroupResource
+from cathedra.api.struct import Time
+from cathedra.apiserver.ownership.fieldset import FieldSet
+from cathedra.apiserver.ownership.managers import REMEMBERED_SIZE, UPDATE, Books, Manager, View
+from cathedra.apiserver.ownership.resets import reset_fields
+from cathedra.apiserver.patches.schema import struct_shape
+
+SHAPE = struct_shape(ConfigMap)
+IGNORED = reset_fields(GroupResource("", "configmaps"), "", has_status=True)
+TEXTS = st.dictionaries(st.sampled_from("abc"), st.sampled_from(["", "x", "y"]), max_size=3)
+VALUES = st.fixed_dictionaries(
+    {"metadata": st.fixed_dictionaries({}, optional={"labels": TEXTS, "finalizers": st.just(["f"])})},
+    optional={"data": TEXTS, "immutable": st.booleans()},
+)
+WRITES = st.lists(st.tuples(st.sampled_from(["ann", "bob"]), VALUES), min_size=1, max_size=5)
+
+
+def no_other_version(*_: Any) -> None:
+    raise AssertionError("nobody wrote in another version")
+
+
+def books_after(writes: list[tuple[str, dict[str, Any]]], *, size: int) -> Books:
+    books, old = Books({}), View({"metadata": {}}, SHAPE, size)
+    for now, (name, value) in enumerate(writes):
+        new = View(value, SHAPE, size)
+        books = books.update(Manager(name, UPDATE, "v1"), old, new, Time(now), IGNORED, no_other_version)
+        old = new
+    return books
+
+
+@settings(max_examples=60)
+@given(WRITES)
+def test_remembered_writes_leave_the_same_books_as_those_worked_out(writes: list[tuple[str, dict[str, Any]]]) -> None:
+    worked_out = books_after(writes, size=REMEMBERED_SIZE + 1)
+    for _ in range(2):
+        assert books_after(writes, size=0).entries() == worked_out.entries()
+
+
+def test_a_write_that_repeats_an_outline_has_its_own_time() -> None:
+    first = books_after([("ann", {"metadata": {}, "data": {"a": "1"}})], size=0)
+    again = books_after(
+        [("bob", {"metadata": {}}), ("ann", {"metadata": {}, "data": {"a": "2"}})],
+        size=0,
+    )
+    assert [entry.time for entry in first.entries()] == [Time(0)]
+    assert [(entry.manager, entry.time) for entry in again.entries()] == [("ann", Time(1))]
+
+
+def test_what_nobody_may_set_is_not_taken() -> None:
+    books = books_after([("ann", {"metadata": {"name": "n", "uid": "u"}, "data": {"a": "1"}})], size=0)
+    assert [versioned.fields for versioned in books.managers.values()] == [
+        FieldSet.from_json({"f:data": {".": {}, "f:a": {}}})
+    ]
