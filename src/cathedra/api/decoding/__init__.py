@@ -5,7 +5,14 @@ fast way for what is right, `reader` for everything else), `shapes` knows Kubern
 errors speak of, `syntax` explains broken JSON, `opaque` keeps the bytes of opaque parts.
 """
 
-from cathedra.api.decoding.bodies import Decoded, decode_json, decode_values, encode_with_kind, yaml_to_json
+from cathedra.api.decoding.bodies import (
+    Decoded,
+    decode_json,
+    decode_values,
+    encode_with_kind,
+    written_keys,
+    yaml_to_json,
+)
 from cathedra.api.decoding.envelope import Envelope, read_envelope
 from cathedra.api.decoding.errors import DecodeError
 
@@ -17,5 +24,6 @@ __all__ = [
     "decode_values",
     "encode_with_kind",
     "read_envelope",
+    "written_keys",
     "yaml_to_json",
 ]

@@ -16,7 +16,7 @@ from cathedra.api.gates import NEWEST
 from cathedra.api.scheme import GroupVersionKind
 from cathedra.api.struct import KubeStruct, decode, encode, from_dict, replace
 
-__all__ = ["Decoded", "decode_json", "decode_values", "encode_with_kind", "yaml_to_json"]
+__all__ = ["Decoded", "decode_json", "decode_values", "encode_with_kind", "written_keys", "yaml_to_json"]
 
 T = TypeVar("T", bound=KubeStruct)
 
@@ -42,11 +42,10 @@ def decode_json(kind: type[T], gvk: GroupVersionKind, body: bytes, release: str 
         obj = decode(kind, body)
     except (msgspec.DecodeError, ValueError, RecursionError):
         return _read(kind, gvk, body, release)
-    shape = shape_of(gvk, release)
-    keys = _known_keys(values, shape)
-    if keys < 0 or _written_keys(body) != keys:
+    keys = _known_keys(values, shape_of(gvk, release))
+    if keys < 0 or written_keys(body) != keys:
         return _read(kind, gvk, body, release)
-    return Decoded(_finished(obj, body))
+    return Decoded(_finished(restore_opaque(obj, body), body))
 
 
 def decode_values(kind: type[T], gvk: GroupVersionKind, values: Any, release: str = NEWEST) -> Decoded[T]:
@@ -55,11 +54,19 @@ def decode_values(kind: type[T], gvk: GroupVersionKind, values: Any, release: st
     Raises:
         DecodeError: some value has the wrong type or form.
     """
-    return decode_json(kind, gvk, msgspec.json.encode(values), release)
+    body = msgspec.json.encode(values)
+    if _known_keys(values, shape_of(gvk, release)) < 0:
+        return _read(kind, gvk, body, release)
+    try:
+        obj = decode(kind, body)
+    except (msgspec.DecodeError, ValueError, RecursionError):
+        return _read(kind, gvk, body, release)
+    # No field is said twice, and opaque parts have no other spelling than the one they are decoded to.
+    return Decoded(_finished(obj, body))
 
 
 def _finished(obj: Any, body: bytes) -> Any:
-    obj = restore_empty_lists(restore_opaque(obj, body), body)
+    obj = restore_empty_lists(obj, body)
     return replace(obj, kind="", api_version="") if getattr(obj, "kind", "") or getattr(obj, "api_version", "") else obj
 
 
@@ -76,7 +83,7 @@ def _read(kind: type[T], gvk: GroupVersionKind, body: bytes, release: str) -> De
         obj = from_dict(kind, values)
     except (msgspec.ValidationError, ValueError) as error:
         raise DecodeError(str(error)) from error
-    return Decoded(_finished(obj, body), tuple(reader.problems))
+    return Decoded(_finished(restore_opaque(obj, body), body), tuple(reader.problems))
 
 
 def _known_keys(value: Any, shape: Shape) -> int:
@@ -119,7 +126,7 @@ def _known_keys(value: Any, shape: Shape) -> int:
     return 0
 
 
-def _written_keys(body: bytes) -> int:
+def written_keys(body: bytes) -> int:
     """How many keys the text has at most: more than the parsed body means repetition, or a look-alike in a string."""
     tight = body.count(b'":')
     loose = len(_LOOSE.findall(body)) if _LOOSE.search(body) else 0

@@ -355,7 +355,7 @@ class ResourceHandler:
         except ValueError as error:
             word = "error decoding YAML: " if patch_type is PatchType.APPLY else "error decoding patch: "
             raise bad_request(f"{word}{error}") from None
-        repeated = _repeated(raw, call, patch_type)
+        repeated = _repeated(raw, body, call, patch_type)
         outcome = await patch.patch(self._world, call, patch_type, body, repeated=repeated)
         return self._object(request, call, outcome.entry, form, status=201 if outcome.created else 200)
 
@@ -464,7 +464,7 @@ def _patch_type(request: Request) -> PatchType:
         raise failure(415, "UnsupportedMediaType", "415: Unsupported Media Type", StatusDetails()) from None
 
 
-def _repeated(raw: bytes, call: Call, patch_type: PatchType) -> tuple[str, ...]:
+def _repeated(raw: bytes, parsed: Any, call: Call, patch_type: PatchType) -> tuple[str, ...]:
     """The problems with fields that a patch says twice.
 
     Raises:
@@ -472,7 +472,7 @@ def _repeated(raw: bytes, call: Call, patch_type: PatchType) -> tuple[str, ...]:
     """
     if call.field_validation == "Ignore":
         return ()
-    repeated = repeated_fields(raw)
+    repeated = repeated_fields(raw, parsed)
     if patch_type is PatchType.JSON:
         return tuple(f"json patch {problem}" for problem in repeated)
     if patch_type is not PatchType.APPLY:

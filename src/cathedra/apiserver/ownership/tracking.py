@@ -13,6 +13,7 @@ import msgspec
 
 from cathedra.api.core.meta_v1 import ManagedFieldsEntry, StatusCause, StatusDetails
 from cathedra.api.decoding import DecodeError, decode_values
+from cathedra.api.definition import VersionDefinition
 from cathedra.api.goform import go_values
 from cathedra.api.status import StatusError, bad_request, failure
 from cathedra.api.struct import Time, encode, from_dict, replace, to_dict
@@ -35,14 +36,18 @@ from cathedra.apiserver.request import Call
 __all__ = ["applied", "tracked"]
 
 
-def tracked(call: Call, live: Any, new: Any, now: float) -> Any:
-    """``new`` with the books brought up to date; ``live`` is None on create."""
+def tracked(call: Call, live: Any, new: Any, now: float, spelled: bytes = b"") -> Any:
+    """``new`` with the books brought up to date; ``live`` is None on create.
+
+    ``spelled`` is the JSON of ``live`` in the version of the call, where it is known.
+    """
     if not call.field_manager:
         return new
     books = _starting_books(live, new)
     if books is None:
         return _with_entries(new, ())
-    old_view, new_view = _view(call, call.version.name, live), _view(call, call.version.name, new)
+    old_view = _view_of(call.version, spelled) if spelled else _view(call, call.version.name, live)
+    new_view = _view(call, call.version.name, new)
     manager = Manager(call.field_manager, UPDATE, call.api_version, call.subresource)
     try:
         books = books.update(manager, old_view, new_view, Time(now), _ignored(call), _other_versions(call, live))
@@ -117,7 +122,10 @@ def _view(call: Call, version_name: str, obj: Any) -> View:
     version = call.definition.version(version_name)
     if obj is None:
         return View(_empty(version.type), struct_shape(version.type))
-    body = encode(version.from_hub(obj))
+    return _view_of(version, encode(version.from_hub(obj)))
+
+
+def _view_of(version: VersionDefinition, body: bytes) -> View:
     return View(msgspec.json.decode(body), struct_shape(version.type), len(body))
 
 

@@ -72,7 +72,7 @@ async def patch(
         obj = call.strategy.default(
             as_addressed(call, _decoded(call, patch_type, before, after, body, repeated)), world.context(call)
         )
-        return tracked(call, entry.object, obj, world.clock.now())
+        return tracked(call, entry.object, obj, world.clock.now(), entry.body(call.version))
 
     return Patched(await change(world, call, patched))
 

@@ -54,7 +54,7 @@ async def update(world: World, call: Call, obj: Any) -> Entry:
     return await change(
         world,
         call,
-        lambda stored: tracked(call, stored.object, obj, world.clock.now()),
+        lambda stored: tracked(call, stored.object, obj, world.clock.now(), stored.body(call.version)),
         uid=obj.metadata.uid,
     )
 

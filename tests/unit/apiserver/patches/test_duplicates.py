@@ -39,3 +39,8 @@ def test_yaml_names_the_line() -> None:
     assert repeated_yaml_keys(b"a: 1\nb:\n  c: 1\n  c: 2\n") == (
         'error converting YAML to JSON: yaml: unmarshal errors:\n  line 4: key "c" already set in map'
     )
+
+
+def test_a_parsed_body_tells_the_same() -> None:
+    for raw in (b'{"a": {"b": [{"c": 1}]}, "d" : "x"}', b'{"a": 1, "a": 2}', b'{"a": "look: \\"b\\":"}', b"[]"):
+        assert repeated_fields(raw, json.loads(raw)) == repeated_fields(raw)
