@@ -92,7 +92,7 @@ def test_a_context_that_is_not_ours_is_never_overwritten(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("option", "why"),
     [
-        ("--runtime-config=resource.k8s.io/v9=true", "unknown group version 'resource.k8s.io/v9'"),
+        ("--runtime-config=example.com/v9=true", "unknown api groups example.com/v9"),
         ("--audit-policy-file=/dev/null", "an audit policy has kind: Policy"),
         ("--audit-policy-file=/nowhere", "No such file or directory"),
         ("--store=etcd://127.0.0.1:1", "etcd at"),

@@ -10,24 +10,23 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any, Final
 
-from cathedra.api.core.index import KINDS
 from cathedra.api.definition import ResourceDefinition, VersionDefinition
 from cathedra.api.gates import FeatureGates
 from cathedra.api.scheme import GroupResource
 from cathedra.apiserver.custom.definitions import with_custom_rules
 from cathedra.apiserver.subresources.doors import with_doors
 
-__all__ = ["Catalog", "UnknownGroupVersion", "served_definitions"]
+__all__ = ["Catalog", "UnknownAPIGroup", "served_definitions"]
 
 _STABILITY: Final = re.compile(r"v[0-9]+(alpha|beta)?[0-9]*")
 
 
-class UnknownGroupVersion(ValueError):
-    """The runtime configuration names what there is no API for."""
+class UnknownAPIGroup(ValueError):
+    """The runtime configuration names a group of which nothing is known."""
 
-    def __init__(self, name: str) -> None:
-        self.name = name
-        super().__init__(f"unknown group version {name!r}; examples: resource.k8s.io/v1beta1, api/all, api/alpha")
+    def __init__(self, names: Iterable[str]) -> None:
+        self.names = tuple(names)
+        super().__init__(f"unknown api groups {','.join(self.names)}")
 
 
 def served_definitions(
@@ -37,14 +36,13 @@ def served_definitions(
     (``group/version`` → on or off; ``api/all``, ``api/ga``, ``api/beta`` and ``api/alpha`` stand for many).
 
     Raises:
-        UnknownGroupVersion: a name in it is neither.
+        UnknownAPIGroup: it speaks of a group that does not exist. A version that a group does not have is passed over,
+            because an older or newer release may have it.
     """
     definitions = tuple(definitions)
-    # Kinds behind closed gates are no definitions here; their versions can be named all the same.
-    known = {_group_version(d, v) for d in definitions for v in d.versions} | KINDS.keys()
-    for name in runtime_config:
-        if name not in known and name not in ("api/all", "api/ga", "api/beta", "api/alpha"):
-            raise UnknownGroupVersion(name)
+    groups = {definition.group for definition in definitions} | {"api"}
+    if unknown := sorted(name for name in runtime_config if name.rpartition("/")[0] not in groups):
+        raise UnknownAPIGroup(unknown)
     served = []
     for definition in definitions:
         if definition.gate and not gates.get(definition.gate, False):

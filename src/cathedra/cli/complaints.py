@@ -10,7 +10,7 @@ __all__ = ["complaint"]
 def complaint(error: BaseException) -> str | None:
     """The line to show for ``error``, or None if it is a fault of the program that deserves its traceback."""
     from cathedra.api.gates import UnknownGate
-    from cathedra.apiserver.catalog import UnknownGroupVersion
+    from cathedra.apiserver.catalog import UnknownAPIGroup
     from cathedra.apiserver.storage.protocol import StorageError
     from cathedra.apiserver.traffic.audit import PolicyError
     from cathedra.client.kubeconfig import KubeconfigError
@@ -23,6 +23,6 @@ def complaint(error: BaseException) -> str | None:
         error = error.exceptions[0]
     told = (
         *(OSError, StatusError, StorageError, KubeconfigError, LostLeadership, DriverError),
-        *(ConfigError, ManifestError, PolicyError, UnknownGate, UnknownGroupVersion),
+        *(ConfigError, ManifestError, PolicyError, UnknownGate, UnknownAPIGroup),
     )
     return str(error) if isinstance(error, told) else None

@@ -35,7 +35,7 @@ async def open_server(config: ClusterConfig, *, gates: FeatureGates, clock: Cloc
 
     Raises:
         ConfigError: the store's address makes no sense, or the port is taken.
-        UnknownGroupVersion: there is no such API version to serve.
+        UnknownAPIGroup: there is no such API group to serve.
         PolicyError: the audit policy cannot be understood.
         OSError: the port cannot be opened for another reason.
         StorageError: the store cannot be read.

@@ -6,7 +6,7 @@ import pytest
 
 from cathedra.api.definitions import all_definitions
 from cathedra.api.gates import FeatureGates
-from cathedra.apiserver.catalog import UnknownGroupVersion, served_definitions
+from cathedra.apiserver.catalog import UnknownAPIGroup, served_definitions
 
 GATES = FeatureGates.for_release("1.37")
 
@@ -29,13 +29,7 @@ def test_stages_are_switched_together_and_the_more_precise_name_wins() -> None:
     assert versions({"api/all": False, "api/ga": True}) == {"v1"}
 
 
-@pytest.mark.parametrize("name", ["resource.k8s.io/v9", "resource.k8s.io", "api/gamma"])
-def test_what_does_not_exist_is_refused(name: str) -> None:
-    with pytest.raises(UnknownGroupVersion, match="unknown group version"):
-        versions({name: True})
-
-
-def test_versions_of_kinds_behind_closed_gates_may_be_named() -> None:
-    closed = FeatureGates.for_release("1.36", {"GenericWorkload": False, "GangScheduling": False})
-    served = served_definitions(all_definitions(closed), closed, {"scheduling.k8s.io/v1alpha2": True})
-    assert "podgroups" not in {definition.plural for definition in served}
+@pytest.mark.parametrize("name", ["resource.example.com/v1", "resource.k8s.io.example/v1", "nothing/v1"])
+def test_a_group_that_does_not_exist_is_refused_by_name(name: str) -> None:
+    with pytest.raises(UnknownAPIGroup, match=f"^unknown api groups {name}$"):
+        versions({name: True, "resource.k8s.io/v9": True})
