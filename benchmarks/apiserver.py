@@ -199,6 +199,9 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: Any) -> None:
         self._transport = transport
+
+    def begin(self) -> None:
+        """Send the first request."""
         self._next()
 
     def data_received(self, data: bytes) -> None:
@@ -250,16 +253,15 @@ async def _load(target: Target, requests: Iterator[bytes], seconds: float | None
     context = target.context()
     connections: list[Connection] = []
     ends: list[asyncio.Future[None]] = []
-    stop = time.perf_counter() + seconds if seconds else None
+    stop = float("inf")
 
     def until() -> Iterator[bytes]:
-        while stop is None or time.perf_counter() < stop:
+        while time.perf_counter() < stop:
             request = next(requests, None)
             if request is None:
                 return
             yield request
 
-    began = time.perf_counter()
     for _ in range(CONNECTIONS):
         end = loop.create_future()
         ends.append(end)
@@ -271,6 +273,11 @@ async def _load(target: Target, requests: Iterator[bytes], seconds: float | None
             server_hostname=target.host,
         )
         connections.append(made)
+    began = time.perf_counter()
+    if seconds:
+        stop = began + seconds
+    for connection in connections:
+        connection.begin()
     await asyncio.wait(ends)
     took = time.perf_counter() - began
     times = sorted(itertools.chain.from_iterable(one.times for one in connections))
