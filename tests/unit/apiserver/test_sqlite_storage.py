@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,11 @@ async def settled(store: SQLiteStorage, write: Write) -> StorageError | None:
     done: asyncio.Future[StorageError | None] = asyncio.get_running_loop().create_future()
     store.commit(write, done.set_result)
     return await done
+
+
+def _note(order: list[int], revision: int, error: StorageError | None) -> None:
+    assert error is None
+    order.append(revision)
 
 
 async def test_what_was_settled_is_loaded_again(tmp_path: Path) -> None:
@@ -82,4 +88,37 @@ async def test_a_full_disk_fails_the_write_and_the_next_may_succeed(tmp_path: Pa
     await store.close()
     again = SQLiteStorage(tmp_path / "db")
     assert [record.key for record in (await again.load()).records] == ["/g/r/small"]
+    await again.close()
+
+
+async def test_writes_of_one_batch_settle_in_order_and_the_last_of_a_key_counts(tmp_path: Path) -> None:
+    store = SQLiteStorage(tmp_path / "db")
+    await store.load()
+    order: list[int] = []
+    writes = [Write(f"/g/r/{number}", number + 1, b"first") for number in range(100)]
+    writes += [Write("/g/r/3", 101, b"second"), Write("/g/r/4", 102, None), Write("/g/r/5", 103, None)]
+    writes += [Write("/g/r/5", 104, b"again")]
+    for write in writes:
+        store.commit(write, partial(_note, order, write.revision))
+    assert await settled(store, Write("/g/r/end", 105, b"")) is None
+    await store.close()
+    assert order == list(range(1, 105))
+    again = SQLiteStorage(tmp_path / "db")
+    snapshot = await again.load()
+    await again.close()
+    found = {record.key: (record.revision, record.value) for record in snapshot.records}
+    assert snapshot.revision == 105
+    assert len(found) == 100
+    assert "/g/r/4" not in found
+    assert (found["/g/r/3"], found["/g/r/5"]) == ((101, b"second"), (104, b"again"))
+
+
+async def test_writes_that_wait_at_the_end_are_kept(tmp_path: Path) -> None:
+    store = SQLiteStorage(tmp_path / "db")
+    await store.load()
+    for revision in (1, 2):
+        store.commit(Write(f"/g/r/{revision}", revision, b"x"), lambda _: None)
+    await store.close()
+    again = SQLiteStorage(tmp_path / "db")
+    assert (await again.load()).revision == 2
     await again.close()

@@ -1,0 +1,62 @@
+"""The chain asks those, and only those, who have something to say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cathedra.api.definitions import all_definitions
+from cathedra.api.gates import FeatureGates
+from cathedra.api.scheme import GroupResource
+from cathedra.apiserver.admission.plugin import AdmissionChain, AdmissionPlugin, AdmissionRequest
+from cathedra.apiserver.authentication.user import UserInfo
+
+DEFINITIONS = {one.plural: one for one in all_definitions(FeatureGates.for_release()) if not one.group}
+
+
+class Appending(AdmissionPlugin):
+    """Appends its letter to the object, and notes what it was asked."""
+
+    def __init__(self, letter: str) -> None:
+        self.letter = letter
+        self.validated: list[str] = []
+
+    async def admit(self, request: AdmissionRequest) -> Any:
+        return request.object + self.letter
+
+    async def validate(self, request: AdmissionRequest) -> None:
+        self.validated.append(request.object)
+
+
+class OfPods(Appending):
+    kinds = frozenset({GroupResource("", "pods")})
+
+
+class Silent(AdmissionPlugin):
+    """Has nothing to say."""
+
+
+def request(plural: str, obj: str) -> AdmissionRequest:
+    definition = DEFINITIONS[plural]
+    return AdmissionRequest(
+        "CREATE", definition, definition.versions[0], "ns", "n", "", UserInfo("ann"), obj, None, False, None, []
+    )
+
+
+async def test_each_sees_what_those_before_it_made_of_the_object() -> None:
+    chain = AdmissionChain([Appending("a"), Silent(), OfPods("p"), Appending("b")])
+    assert await chain.admit(request("pods", "")) == "apb"
+    assert await chain.admit(request("configmaps", "")) == "ab"
+
+
+async def test_who_is_about_other_kinds_is_not_asked() -> None:
+    pods = OfPods("p")
+    chain = AdmissionChain([pods])
+    await chain.validate(request("configmaps", "one"))
+    await chain.validate(request("pods", "two"))
+    assert pods.validated == ["two"]
+
+
+async def test_all_are_asked_again_if_somebody_outside_changed_the_object() -> None:
+    outside = Appending("o")
+    chain = AdmissionChain([Appending("a"), outside], outside=outside)
+    assert await chain.admit(request("pods", "")) == "aoao"

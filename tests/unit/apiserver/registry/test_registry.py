@@ -1,0 +1,74 @@
+"""Writes under way: whoever gives up waiting changes nothing about them."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from cathedra.api.core.core_v1 import ConfigMap
+from cathedra.api.core.meta_v1 import ObjectMeta
+from cathedra.api.definitions import all_definitions
+from cathedra.api.gates import FeatureGates
+from cathedra.api.scheme import GroupResource
+from cathedra.api.status import StatusError
+from cathedra.apiserver.registry.registry import Registry, WriteConflict
+from cathedra.apiserver.storage.protocol import Settled, Snapshot, StorageError, Write
+
+CONFIG_MAPS = GroupResource("", "configmaps")
+MAP = ConfigMap(metadata=ObjectMeta(name="a", namespace="n"), data={"k": "v"})
+
+
+class SlowStorage:
+    """Settles writes when it is told to."""
+
+    healthy = True
+
+    def __init__(self) -> None:
+        self.waiting: list[Settled] = []
+
+    async def load(self) -> Snapshot:
+        return Snapshot(0, ())
+
+    def commit(self, write: Write, settled: Settled) -> None:
+        self.waiting.append(settled)
+
+    async def close(self) -> None:
+        """Nothing to let go of."""
+
+
+async def opened() -> tuple[Registry, SlowStorage]:
+    storage = SlowStorage()
+    registry = Registry(storage, all_definitions(FeatureGates.for_release()))
+    await registry.load()
+    return registry, storage
+
+
+async def test_a_write_goes_on_when_its_caller_is_cancelled() -> None:
+    registry, storage = await opened()
+    table = registry.table(CONFIG_MAPS)
+    writing = asyncio.create_task(registry.put(table, "n/a", None, MAP))
+    await asyncio.sleep(0)
+    writing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await writing
+    with pytest.raises(WriteConflict):
+        await registry.put(table, "n/a", None, MAP)
+    storage.waiting[0](None)
+    found = await registry.quiet(table, "n/a")
+    assert found is not None
+    assert found.object.data == {"k": "v"}
+
+
+async def test_a_write_that_the_store_refuses_fails_and_the_next_may_come() -> None:
+    registry, storage = await opened()
+    table = registry.table(CONFIG_MAPS)
+    writing = asyncio.create_task(registry.put(table, "n/a", None, MAP))
+    await asyncio.sleep(0)
+    storage.waiting.pop()(StorageError("the disk is full"))
+    with pytest.raises(StatusError, match="the disk is full"):
+        await writing
+    again = asyncio.create_task(registry.put(table, "n/a", None, MAP))
+    await asyncio.sleep(0)
+    storage.waiting.pop()(None)
+    assert (await again).revision == 2
