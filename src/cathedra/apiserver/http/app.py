@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import uuid
 from collections.abc import Awaitable, Callable
 from typing import Final
 
@@ -30,6 +29,7 @@ from cathedra.apiserver.traffic.deadlines import deadline_of, timed_out
 from cathedra.apiserver.traffic.exchange import Exchange
 from cathedra.apiserver.traffic.flow import Flow
 from cathedra.apiserver.traffic.metrics import CONTENT_TYPE, Metrics
+from cathedra.apiserver.verbs.names import generate_uid
 from cathedra.apiserver.verbs.world import World
 
 __all__ = ["Application"]
@@ -77,7 +77,7 @@ class Application:
 
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
         now = self._world.clock.monotonic
-        audit_id = str(uuid.UUID(int=self._world.random.getrandbits(128), version=4))
+        audit_id = generate_uid(self._world.random)
         exchange = Exchange(scope["method"], scope["path"], scope["query_string"], audit_id, now())
         request = Request(scope, receive, ANONYMOUS)
         self._metrics.begin(exchange)

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import random
-import uuid
 from typing import Any, Final
 
 from cathedra.api.core.meta_v1 import ObjectMeta, OwnerReference
@@ -12,7 +11,7 @@ from cathedra.api.definition import ResourceDefinition
 from cathedra.api.field import ErrorList, FieldPath
 from cathedra.api.struct import Time, replace, to_dict
 from cathedra.api.validation.formats import dns_label, label_value, masked, qualified_name
-from cathedra.apiserver.verbs.names import ANY_PREFIX, name_rule, path_segment_problems
+from cathedra.apiserver.verbs.names import ANY_PREFIX, generate_uid, name_rule, path_segment_problems
 
 __all__ = ["common_create_errors", "create_errors", "fresh", "kept", "repeated_errors", "update_errors"]
 
@@ -32,7 +31,7 @@ def fresh(metadata: ObjectMeta, now: float, rng: random.Random) -> ObjectMeta:
     """The metadata of a new object: uid and times are the server's alone."""
     return replace(
         metadata,
-        uid=str(uuid.UUID(int=rng.getrandbits(128), version=4)),
+        uid=generate_uid(rng),
         creation_timestamp=Time(now),
         deletion_timestamp=None,
         deletion_grace_period_seconds=None,
