@@ -433,3 +433,17 @@ def test_a_container_that_is_gone_when_the_agent_comes_back_ended_by_then() -> N
         await s.stop()
 
     run_virtual(main())
+
+
+def test_a_simulated_act_that_makes_no_sense_is_told_on_the_pod() -> None:
+    async def body(s: Setting) -> None:
+        for name, seconds, code in (("a", "abc", "0"), ("b", "nan", "0"), ("c", "1", "x"), ("d", "1", "256")):
+            await s.create(annotated(make_pod(name), seconds=seconds, code=code))
+        await asyncio.sleep(3)
+        for name in "abcd":
+            waiting = s.pod(name).status.container_statuses[0].state.waiting
+            assert waiting is not None
+            assert waiting.reason == "CreateContainerConfigError"
+            assert "annotation simulated.cathedra.dev/" in waiting.message
+
+    play(body)

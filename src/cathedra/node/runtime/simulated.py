@@ -7,6 +7,7 @@ behaviour comes from a `Behaviour`, by default from annotations of its pod.
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
@@ -20,6 +21,8 @@ RUN_SECONDS: Final = "simulated.cathedra.dev/run-seconds"
 """How long each container of the pod runs; without it, until it is stopped."""
 EXIT_CODE: Final = "simulated.cathedra.dev/exit-code"
 """What it ends with."""
+_SECONDS: Final = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?", re.ASCII)
+_CODE: Final = re.compile(r"[0-9]{1,3}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +36,17 @@ class Act:
 
 
 def by_annotations(spec: ContainerSpec) -> Act:
-    """What the pod's annotations ask for."""
-    seconds = spec.annotations.get(RUN_SECONDS)
-    return Act(float(seconds) if seconds is not None else None, int(spec.annotations.get(EXIT_CODE, "0")))
+    """What the pod's annotations ask for.
+
+    Raises:
+        RuntimeFailure: one of them is no number that makes sense.
+    """
+    seconds, code = spec.annotations.get(RUN_SECONDS), spec.annotations.get(EXIT_CODE, "0")
+    if seconds is not None and _SECONDS.fullmatch(seconds) is None:
+        raise RuntimeFailure("CreateContainerConfigError", f'annotation {RUN_SECONDS}: "{seconds}" is not in seconds')
+    if _CODE.fullmatch(code) is None or int(code) > 255:
+        raise RuntimeFailure("CreateContainerConfigError", f'annotation {EXIT_CODE}: "{code}" is not between 0 and 255')
+    return Act(float(seconds) if seconds is not None else None, int(code))
 
 
 @dataclass(slots=True)
@@ -79,7 +90,7 @@ class SimulatedRuntime:
         """Let the container run for as long as its act says.
 
         Raises:
-            RuntimeFailure: one with that ID runs already.
+            RuntimeFailure: one with that ID runs already, or its act cannot be understood.
         """
         if spec.id in self._containers:
             raise RuntimeFailure("CreateContainerError", f"container {spec.id} exists")
