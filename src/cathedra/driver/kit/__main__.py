@@ -6,6 +6,8 @@ import asyncio
 import importlib
 import logging
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +24,6 @@ def main(arguments: list[str]) -> int:
             file=sys.stderr,
         )
         return 2
-    logging.getLogger("cathedra").setLevel(logging.CRITICAL)
     module, _, name = arguments[0].partition(":")
     sys.path.insert(0, str(Path.cwd()))
     try:
@@ -30,13 +31,25 @@ def main(arguments: list[str]) -> int:
     except (ImportError, AttributeError) as error:
         print(f"{arguments[0]}: {error}", file=sys.stderr)
         return 2
-    verdicts = asyncio.run(check_driver(make_driver))
+    # The checks provoke errors; what matters of them stands in the verdicts.
+    with _silenced(logging.getLogger("cathedra")):
+        verdicts = asyncio.run(check_driver(make_driver))
     for verdict in verdicts:
         reason = f" ({verdict.reason})" if verdict.reason else ""
         print(f"{_SIGNS[verdict.outcome]} {verdict.check.name}: {verdict.check.rule}{reason}")
     failed = sum(verdict.outcome == "failed" for verdict in verdicts)
     print(f"{len(verdicts) - failed} of {len(verdicts)} kept")
     return 1 if failed else 0
+
+
+@contextmanager
+def _silenced(logger: logging.Logger) -> Iterator[None]:
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
 
 
 if __name__ == "__main__":
