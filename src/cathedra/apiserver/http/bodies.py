@@ -7,7 +7,7 @@ from typing import Any, Final
 import msgspec
 
 from cathedra.api.core.meta_v1 import DeleteOptions
-from cathedra.api.decoding import DecodeError, decode_json, read_envelope, yaml_to_json
+from cathedra.api.decoding import DecodeError, decode_json, decode_values, read_envelope, yaml_to_json
 from cathedra.api.gates import NEWEST
 from cathedra.api.protobuf import has_message
 from cathedra.api.scheme import GroupVersionKind, is_registered, type_of
@@ -31,6 +31,8 @@ __all__ = [
 JSON: Final = "application/json"
 YAML: Final = "application/yaml"
 PROTOBUF: Final = "application/vnd.kubernetes.protobuf"
+_OPTIONS_SHAPE: Final = GroupVersionKind("meta", "v1", "DeleteOptions")
+"""Options belong to every group; what they look like stands with the types that all groups share."""
 
 
 def media_type(request: Request, *, protobuf: bool = True) -> str:
@@ -115,10 +117,10 @@ async def decode_delete_options(request: Request) -> DeleteOptions:
     raw = await request.body()
     if raw:
         media = media_type(request)
+        gvk = GroupVersionKind("", "v1", "DeleteOptions")
         if media == PROTOBUF:
             from cathedra.apiserver.http.protobuf import from_protobuf
 
-            gvk = GroupVersionKind("", "v1", "DeleteOptions")
             decoded: DeleteOptions = from_protobuf(raw, gvk, DeleteOptions, NEWEST)
             return decoded
         try:
@@ -130,8 +132,8 @@ async def decode_delete_options(request: Request) -> DeleteOptions:
                     f'no kind "{kind}" is registered for version "{version}" in scheme '
                     '"k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme/register.go:27"'
                 )
-            return from_dict(DeleteOptions, value)
-        except (msgspec.ValidationError, ValueError, AttributeError) as error:
+            return decode_values(DeleteOptions, _OPTIONS_SHAPE, value).object
+        except (DecodeError, msgspec.DecodeError, ValueError, AttributeError) as error:
             raise bad_request(str(error)) from None
     values: dict[str, Any] = {}
     if grace := request.parameter("gracePeriodSeconds"):
