@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import grpc.aio
 
@@ -20,6 +20,9 @@ from cathedra._proto import (
 
 class DriverServer:
     """Registers, prepares one device per claim, and remembers what it was asked and told."""
+
+    running: ClassVar[set[DriverServer]] = set()
+    """Those that have been started and not stopped."""
 
     def __init__(
         self,
@@ -59,8 +62,10 @@ class DriverServer:
         registration.add_insecure_port(f"unix:{self.registration}")
         await registration.start()
         self._servers = [service, registration]
+        self.running.add(self)
 
     async def stop(self) -> None:
+        self.running.discard(self)
         for server in self._servers:
             await server.stop(None)
         self.registration.unlink(missing_ok=True)

@@ -32,6 +32,14 @@ async def until(condition: Callable[[], bool]) -> None:
             await asyncio.sleep(0.005)
 
 
+@pytest.fixture(autouse=True)
+async def ended() -> AsyncIterator[None]:
+    """No server outlives its test: gRPC would keep the process from ending."""
+    yield
+    for driver in tuple(DriverServer.running):
+        await driver.stop()
+
+
 @asynccontextmanager
 async def node(root: Path, registry: PluginRegistry) -> AsyncIterator[None]:
     clock = SystemClock()
@@ -106,7 +114,8 @@ async def test_a_driver_killed_without_clean_up_counts_as_disconnected_until_it_
         await driver.stop()
         again = DriverServer(tmp_path, NAME)
         await again.start()
-        await until(connected(registry))
+        # The earlier registration may find the new driver's socket before that one has registered itself.
+        await until(lambda: connected(registry)() and bool(again.told))
         assert again.told == [(True, "")]
         await again.stop()
 
