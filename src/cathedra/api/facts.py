@@ -268,4 +268,4 @@ def fields_of(package: str, name: str) -> Fields:
     Raises:
         KeyError: there is no such type, or it has no fields of its own.
     """
-    return load()[package][name]["fields"]  # type: ignore[no-any-return]
+    return load()[package][name]["fields"]  # type: ignore[no-any-return]  # plain JSON

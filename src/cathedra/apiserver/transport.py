@@ -98,7 +98,7 @@ class InProcessTransport:
         self, ref: ResourceRef[T], namespace: str, obj: T, options: WriteOptions, *, subresource: str = ""
     ) -> T:
         """Replace an object."""
-        metadata: Any = obj.metadata  # type: ignore[attr-defined]
+        metadata: Any = obj.metadata  # type: ignore[attr-defined]  # every kind has it
         call = self._call("update", ref, namespace or metadata.namespace, metadata.name, subresource, options=options)
         await asyncio.sleep(0)
         await self._world.registry.catch_up()

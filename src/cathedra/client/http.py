@@ -259,7 +259,7 @@ async def _lines(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:
                     yield line
 
 
-class _translated:  # noqa: N801
+class _translated:  # noqa: N801 - it reads as a word after «with»
     """Turns aiohttp's failures into `ConnectionError`."""
 
     def __enter__(self) -> None:
@@ -330,7 +330,7 @@ def _list_type(kind: type[T]) -> Any:
     """A list of ``kind``; item structs of the built-in lists are the same, but custom kinds have no list struct."""
     return msgspec.defstruct(
         f"{kind.__name__}List",
-        [("metadata", ListMeta, ListMeta()), ("items", tuple[kind, ...] | None, ())],  # type: ignore[valid-type]
+        [("metadata", ListMeta, ListMeta()), ("items", tuple[kind, ...] | None, ())],  # type: ignore[valid-type]  # made at run time
         frozen=True,
     )
 

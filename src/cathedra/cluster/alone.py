@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-import socket
-import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,6 +25,7 @@ from cathedra.clock import SystemClock
 from cathedra.cluster.config import ClusterConfig, DriverConfig
 from cathedra.cluster.datadir import DataDir
 from cathedra.cluster.garbage import collect_rarely
+from cathedra.cluster.leading import candidate
 from cathedra.cluster.signals import run_until, stop_event
 
 __all__ = ["PartConfig", "run_apiserver", "run_controllers", "run_driver", "run_node", "run_scheduler"]
@@ -215,7 +214,7 @@ async def run_driver(config: PartConfig, *, say: Say) -> None:
 def _elector(config: PartConfig, client: Client, lease: str) -> LeaderElector | None:
     if not config.leader_elect:
         return None
-    return LeaderElector(client, lease, f"{socket.gethostname()}_{uuid.uuid4()}", clock=SystemClock())
+    return candidate(client, lease, clock=SystemClock(), random=_random())
 
 
 def _random() -> Random:

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-import socket
-import uuid
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -26,6 +24,7 @@ from cathedra.clock import Clock, SystemClock, process_age
 from cathedra.cluster.config import ClusterConfig
 from cathedra.cluster.datadir import DataDir
 from cathedra.cluster.garbage import collect_rarely
+from cathedra.cluster.leading import candidate
 from cathedra.cluster.nodes import RunningNode, driver_for
 from cathedra.cluster.permissions import (
     CONTROLLER_MANAGER,
@@ -179,8 +178,7 @@ class Cluster:
         """On a store of its own a cluster need not ask who leads; on a shared one there may be others."""
         if not self.config.shares_store:
             return None
-        identity = f"{socket.gethostname()}_{uuid.UUID(int=self._random.getrandbits(128), version=4)}"
-        return LeaderElector(self._client_of(user), lease, identity, clock=self._clock)
+        return candidate(self._client_of(user), lease, clock=self._clock, random=self._random)
 
     def _client_of(self, user: UserInfo) -> Client:
         return Client(self.server.transport_of(user), clock=self._clock)

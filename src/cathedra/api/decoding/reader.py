@@ -241,7 +241,7 @@ def _bytes(text: str) -> str:
     try:
         base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError) as error:
-        position = len(re.match(r"[A-Za-z0-9+/]*", text)[0])  # type: ignore[index]
+        position = len(re.match(r"[A-Za-z0-9+/]*", text)[0])  # type: ignore[index]  # it always matches
         raise DecodeError(f"illegal base64 data at input byte {position}") from error
     return text
 

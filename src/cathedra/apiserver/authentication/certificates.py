@@ -43,7 +43,7 @@ class Authority:
         self.pair = pair
         self._certificate = x509.load_pem_x509_certificate(pair.certificate)
         key = load_pem_private_key(pair.key, None)
-        self._key: ec.EllipticCurvePrivateKey = key  # type: ignore[assignment]
+        self._key: ec.EllipticCurvePrivateKey = key  # type: ignore[assignment]  # `make` makes no others
 
     @staticmethod
     def make(now: float, name: str = "cathedra-ca") -> Authority:

@@ -68,8 +68,8 @@ class Request:
 
     def flag(self, name: str) -> bool:
         """Whether a query parameter says true."""
-        values = self.query.get(name)
-        return bool(values) and values[0].lower() not in {"", "false", "0", "f"}  # type: ignore[index]
+        values = self.query.get(name) or [""]
+        return values[0].lower() not in {"", "false", "0", "f"}
 
     def header(self, name: bytes) -> str:
         """A header's value, or "". ``name`` in lower case."""
