@@ -7,7 +7,6 @@ a dot or without a known extension are no documents, so the temporary one is nev
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,6 +14,7 @@ import msgspec
 
 from cathedra.cdi.errors import InvalidSpec
 from cathedra.cdi.spec import Spec, spec_from_plain, validate
+from cathedra.files.atomic import write_atomic
 
 __all__ = ["EXTENSIONS", "file_name", "read_spec", "remove_spec", "write_spec"]
 
@@ -65,9 +65,7 @@ def write_spec(directory: Path, name: str, spec: Spec) -> Path:
     validate(spec)
     directory.mkdir(mode=0o755, parents=True, exist_ok=True)
     path = directory / f"{name}.json"
-    temporary = directory / f".{name}.{os.getpid()}.tmp"
-    temporary.write_bytes(msgspec.json.format(msgspec.json.encode(spec)))
-    temporary.replace(path)
+    write_atomic(path, msgspec.json.format(msgspec.json.encode(spec)), mode=0o644)
     return path
 
 

@@ -10,13 +10,14 @@ from __future__ import annotations
 import base64
 import binascii
 import os
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 import yaml
+
+from cathedra.files.atomic import write_durable
 
 __all__ = ["ContextTaken", "KubeconfigError", "KubeconfigLocked", "Target", "load", "merge", "write"]
 
@@ -343,11 +344,4 @@ def _write_atomically(path: Path, document: Mapping[str, Any]) -> None:
 
 def _write_bytes(path: Path, content: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    write_durable(path, content)

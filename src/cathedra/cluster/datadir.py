@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Final
 
 from cathedra.cluster.config import ConfigError
+from cathedra.files.atomic import write_durable
+from cathedra.files.private import private_directory
 
 __all__ = ["DataDir", "DataDirInUse"]
 
@@ -63,7 +65,7 @@ class DataDir:
             ConfigError: it cannot be made or written, or has another version's layout.
         """
         try:
-            self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
+            private_directory(self.path)
             descriptor = os.open(self._lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise ConfigError(f"cannot use data directory {self.path}: {error.strerror}") from error
@@ -82,7 +84,7 @@ class DataDir:
 
     def _check_layout(self) -> None:
         if not self._layout.exists():
-            self._layout.write_text(f"{LAYOUT}\n")
+            write_durable(self._layout, f"{LAYOUT}\n".encode())
             return
         found = self._layout.read_text().strip()
         if found != LAYOUT:

@@ -22,6 +22,7 @@ from cathedra.client import kubeconfig
 from cathedra.client.kubeconfig import Target
 from cathedra.clock import Clock
 from cathedra.cluster.config import ClusterConfig, ConfigError
+from cathedra.files.atomic import write_durable
 
 __all__ = ["node_token", "open_server", "write_kubeconfig"]
 
@@ -70,7 +71,7 @@ async def open_server(config: ClusterConfig, *, gates: FeatureGates, clock: Cloc
     except BaseException:
         await server.close()
         raise
-    remembered.write_text(f"{server.port}\n")
+    write_durable(remembered, f"{server.port}\n".encode())
     return server
 
 
@@ -82,8 +83,7 @@ def node_token(data_dir: Path) -> str:
     """What the API server shows to node agents when it passes logs and exec on; made when it is first asked for."""
     file = data_dir / TOKEN_FILE
     if not file.exists():
-        file.touch(mode=0o600)
-        file.write_text(f"{secrets.token_urlsafe(32)}\n")
+        write_durable(file, f"{secrets.token_urlsafe(32)}\n".encode())
     return file.read_text().strip()
 
 

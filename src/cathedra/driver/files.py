@@ -11,6 +11,8 @@ import os
 from pathlib import Path
 from typing import Protocol
 
+from cathedra.files.atomic import write_atomic, write_durable
+
 __all__ = ["DiskFiles", "Files", "MemoryFiles"]
 
 
@@ -54,16 +56,13 @@ class DiskFiles:
 
     def write(self, path: Path, content: bytes) -> None:
         """Write beside the file and rename, so that a reader sees the old content or the new."""
-        os.replace(self._write_beside(path, content, os.O_WRONLY), path)
+        path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+        write_atomic(path, content, mode=0o644)
 
     def write_durably(self, path: Path, content: bytes) -> None:
         """As `write`, with the content on disk before the rename, and the rename before the return."""
-        os.replace(self._write_beside(path, content, os.O_WRONLY | os.O_DSYNC), path)
-        directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(directory)
-        finally:
-            os.close(directory)
+        path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+        write_durable(path, content, mode=0o644)
 
     def remove(self, path: Path) -> None:
         """Remove the file; no matter if there is none."""
@@ -85,21 +84,6 @@ class DiskFiles:
             return tuple(sorted(os.listdir(directory)))
         except FileNotFoundError:
             return ()
-
-    @staticmethod
-    def _write_beside(path: Path, content: bytes, flags: int) -> Path:
-        path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-        # Two writers of one file are two processes at most (a rolling update), so the process id tells them apart.
-        beside = path.parent / f".{path.name}.{os.getpid()}.tmp"
-        descriptor = os.open(beside, flags | os.O_CREAT | os.O_TRUNC, 0o644)
-        try:
-            os.fchmod(descriptor, 0o644)
-            view = memoryview(content)
-            while view:
-                view = view[os.write(descriptor, view) :]
-        finally:
-            os.close(descriptor)
-        return beside
 
 
 class MemoryFiles:

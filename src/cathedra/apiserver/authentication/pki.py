@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
 from cathedra.apiserver.authentication.certificates import Authority, KeyPair
 from cathedra.apiserver.http.serving import TLSFiles
+from cathedra.files.atomic import write_durable
 
 __all__ = ["PKI"]
 
@@ -73,7 +73,5 @@ class PKI:
             return
         pair = make()
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        descriptor = os.open(key, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(pair.key)
-        certificate.write_bytes(pair.certificate)
+        write_durable(key, pair.key)
+        write_durable(certificate, pair.certificate, mode=0o644)

@@ -9,12 +9,14 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
+
+from cathedra.files.atomic import write_durable
+from cathedra.files.private import private_directory
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric import ec
@@ -111,10 +113,8 @@ class SigningKey:
             pem = key.private_bytes(
                 serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
             )
-            self._file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            descriptor = os.open(self._file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(pem)
+            private_directory(self._file.parent)
+            write_durable(self._file, pem)
         return key
 
     def _public_bytes(self) -> bytes:

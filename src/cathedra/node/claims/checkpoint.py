@@ -6,12 +6,12 @@ spec: node.md, section 11.1. The file is replaced atomically, and written before
 from __future__ import annotations
 
 import json
-import os
 import zlib
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final, Protocol
 
+from cathedra.files.atomic import write_durable
 from cathedra.node.claims.claiminfo import ClaimInfo, DriverState
 from cathedra.node.claims.errors import CorruptCheckpoint
 from cathedra.node.plugins.client import PreparedDevice
@@ -80,12 +80,7 @@ class FileCheckpoint:
 
     def save(self, infos: Iterable[ClaimInfo]) -> None:
         """Replace the file; on return it is on disk."""
-        temporary = self._path.with_name(f".{self._path.name}.tmp")
-        with temporary.open("wb") as file:
-            file.write(encode_checkpoint(infos))
-            file.flush()
-            os.fdatasync(file.fileno())
-        temporary.replace(self._path)
+        write_durable(self._path, encode_checkpoint(infos))
 
 
 def _advice(path: Path, why: str) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from cathedra.files.atomic import write_atomic
 from cathedra.node.keeper.kernel import start_time
 from cathedra.node.keeper.streams import ContainerStreams
 
@@ -85,7 +86,5 @@ class Container:
         """
         content = {"request": self.request, "pid": self.pid, "start": start_time(self.pid)}
         content |= {"started_at": self.started_at, "exit": self.exit}
-        temporary = self.directory / ".container.tmp"
         with contextlib.suppress(OSError):
-            temporary.write_text(json.dumps(content))
-            temporary.replace(self.directory / "container.json")
+            write_atomic(self.directory / "container.json", json.dumps(content).encode())

@@ -18,6 +18,7 @@ from typing import Any, Final
 from cathedra.api.core.core_v1 import Container, Pod, ResourceHealth, ResourceStatus
 from cathedra.api.gates import FeatureGates
 from cathedra.clock import Clock
+from cathedra.files.atomic import write_atomic
 from cathedra.node.claims.claiminfo import ClaimInfoCache
 from cathedra.node.claims.devices import claim_devices, container_claims
 from cathedra.node.claims.errors import PrepareError
@@ -151,10 +152,8 @@ class HealthCache:
             }
             for driver, known in self._reports.items()
         }
-        temporary = self._path.with_name(f".{self._path.name}.tmp")
         with contextlib.suppress(OSError):
-            temporary.write_text(json.dumps(content))
-            temporary.replace(self._path)
+            write_atomic(self._path, json.dumps(content).encode())
 
 
 class HealthFollower:

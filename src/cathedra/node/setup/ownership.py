@@ -35,11 +35,11 @@ def owner_of(pod: Pod) -> Owner:
     return Owner(user, shared.fs_group if shared is not None else None)
 
 
-def give_to_user(path: Path, owner: Owner) -> None:
-    """Make a file the user's, where this process may do that."""
+def give_to_user(file: int, owner: Owner) -> None:
+    """Make an open file (a descriptor) the user's, where this process may do that."""
     if owner.user is not None:
         with contextlib.suppress(PermissionError):
-            os.chown(path, owner.user, -1)
+            os.fchown(file, owner.user, -1)
 
 
 def give_to_group(directory: Path, owner: Owner, *, writable: bool) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from cathedra.files.atomic import replacement
 from cathedra.node.setup.ownership import Owner, give_to_group, give_to_user
 
 __all__ = ["PayloadFile", "write_payload"]
@@ -52,12 +53,9 @@ def _holds(path: Path, content: bytes) -> bool:
 
 def _write(path: Path, file: PayloadFile, owner: Owner) -> None:
     path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.tmp")
-    temporary.unlink(missing_ok=True)
-    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(fd, "wb") as out:
-        out.write(file.content)
-    temporary.chmod(file.mode)
-    if file.private:
-        give_to_user(temporary, owner)
-    temporary.replace(path)
+    with replacement(path, mode=0o600) as descriptor:
+        with os.fdopen(descriptor, "wb", closefd=False) as out:
+            out.write(file.content)
+        if file.private:
+            give_to_user(descriptor, owner)
+        os.fchmod(descriptor, file.mode)

@@ -1,0 +1,61 @@
+"""A file that is replaced durably from an event loop, while the loop goes on.
+
+A sync takes milliseconds on a good disk and seconds on a bad one, and the loop of a node serves all its pods. So the
+write runs in a thread. Writes of one file follow each other, and those that wait while one is under way become one: the
+file always holds the latest content, so earlier ones need not reach the disk (group commit).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from cathedra.files.atomic import write_durable
+
+__all__ = ["DurableFile"]
+
+
+class DurableFile:
+    """One file, written by one event loop; its content is always replaced as a whole."""
+
+    def __init__(self, path: Path, *, mode: int = 0o600) -> None:
+        self.path = path
+        self._mode = mode
+        self._turn = asyncio.Lock()
+        self._content = b""
+        self._wanted = 0
+        self._written = 0
+
+    async def write(self, content: bytes) -> None:
+        """Replace the file; on return this content or a later one survives a power failure.
+
+        A call that is cancelled while its write is under way ends when that has ended: nothing is written after it.
+
+        Raises:
+            OSError: it cannot be written; calls that waited with this one try again, each for itself.
+        """
+        self._content = content
+        self._wanted += 1
+        mine = self._wanted
+        async with self._turn:
+            if self._written >= mine:
+                return
+            number = self._wanted
+            await _completed(asyncio.get_running_loop().run_in_executor(None, self._replace, self._content))
+            self._written = number
+
+    def _replace(self, content: bytes) -> None:
+        write_durable(self.path, content, mode=self._mode)
+
+
+async def _completed(thread: asyncio.Future[None]) -> None:
+    """Wait until the thread has ended; only then pass a cancellation on."""
+    cancelled: asyncio.CancelledError | None = None
+    while not thread.done():
+        try:
+            await asyncio.wait((thread,))
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None:
+        raise cancelled
+    thread.result()

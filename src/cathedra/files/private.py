@@ -1,0 +1,75 @@
+"""Directories and files for this user alone, also where they existed before with more open permissions.
+
+A data directory holds keys, tokens, Secrets and the volumes made of them. One closed directory at the top already keeps
+others out, but only as long as nothing opens it, and a directory may be handed in that somebody made by hand: so every
+part closes what it makes and what it finds (mode 0700 and 0600, the kubelet's own for its root and checkpoints).
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from pathlib import Path
+from typing import Final
+
+__all__ = ["PRIVATE_DIRECTORY", "PRIVATE_FILE", "NotPrivate", "private_directory", "private_file"]
+
+PRIVATE_DIRECTORY: Final = 0o700
+PRIVATE_FILE: Final = 0o600
+_OTHERS: Final = 0o077
+
+
+class NotPrivate(OSError):
+    """A path that should be this user's alone is another user's, or no directory or file."""
+
+
+def private_directory(path: Path) -> Path:
+    """Make ``path`` and its missing parents for this user alone, or close it if it was there; answers ``path``.
+
+    Parents that were there stay as they are, and so does a directory that many users share (``/tmp``): it is refused.
+
+    Raises:
+        NotPrivate: it is another user's, shared, or no directory.
+        OSError: it cannot be made or closed.
+    """
+    missing = [path] if not path.exists() else []
+    while missing and not missing[-1].parent.exists():
+        missing.append(missing[-1].parent)
+    for directory in reversed(missing):
+        directory.mkdir(mode=PRIVATE_DIRECTORY, exist_ok=True)
+    return _close(path, os.O_DIRECTORY, PRIVATE_DIRECTORY)
+
+
+def private_file(path: Path) -> Path:
+    """Close ``path`` to others if it is there; answers ``path``.
+
+    Raises:
+        NotPrivate: it is another user's, a link or no file.
+        OSError: it cannot be closed.
+    """
+    if not os.path.lexists(path):
+        return path
+    return _close(path, os.O_NOFOLLOW, PRIVATE_FILE)
+
+
+def _close(path: Path, kind: int, mode: int) -> Path:
+    try:
+        # Permissions are changed through the descriptor, so that nothing can be put in the path's place in between.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | kind)
+    except OSError as error:
+        if error.errno not in (errno.ENOTDIR, errno.ELOOP):
+            raise
+        raise NotPrivate(error.errno, f"{path} is not what it should be; remove it or use another directory") from error
+    try:
+        found = os.fstat(descriptor)
+        if found.st_uid != os.geteuid() or found.st_mode & stat.S_ISVTX:
+            raise NotPrivate(
+                errno.EPERM,
+                f"{path} is shared or belongs to user {found.st_uid}; remove it or use another directory",
+            )
+        if stat.S_IMODE(found.st_mode) & _OTHERS:
+            os.fchmod(descriptor, mode)
+    finally:
+        os.close(descriptor)
+    return path
