@@ -189,10 +189,10 @@ async def world(request: pytest.FixtureRequest, directory: Path) -> AsyncIterato
 
 
 def assert_no_trace(root: Path) -> None:
-    """What must be gone when a node has been stopped: keeper, mounts, cgroups, the container runtime's state."""
+    """What must be gone when a node has been stopped: shim, mounts, cgroups, the container runtime's state."""
     mounts = Path("/proc/self/mountinfo").read_text().splitlines()
     assert [line for line in mounts if str(root) in line] == []
-    assert not (root / "containers" / "keeper.sock").exists()
+    assert not (root / "containers" / "shim.sock").exists()
     cgroup = "cathedra-" + hashlib.sha256(os.fsencode(root / "containers")).hexdigest()[:12]
     assert list(Path("/sys/fs/cgroup").glob(f"*/{cgroup}")) == []
     state = root / "containers" / "runtime"

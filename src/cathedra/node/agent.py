@@ -32,7 +32,7 @@ from cathedra.node.plugins.registry import PluginInstance, PluginRegistry, Regis
 from cathedra.node.plugins.wiping import SliceWiper
 from cathedra.node.pods.context import PodContext
 from cathedra.node.pods.podmanager import InformerPods, PodManager, PodSource
-from cathedra.node.runtime.runtime import ContainerState, Runtime
+from cathedra.node.runtime.runtime import ContainerRun, Runtime
 from cathedra.node.runtime.simulated import SimulatedRuntime
 from cathedra.node.setup.nodefacts import NodeFacts
 
@@ -106,7 +106,7 @@ class NodeAgent:
 
         Raises:
             CorruptCheckpoint: what is known of prepared claims cannot be trusted; nothing has been started.
-            KeeperLost: the container runtime cannot be started.
+            ShimLost: the container runtime cannot be started.
         """
         self.claims.recover()
         runtime = await self._open_runtime()
@@ -137,11 +137,11 @@ class NodeAgent:
         self.missing = chosen.missing
         return chosen.runtime
 
-    def _container_ended(self, state: ContainerState) -> None:
+    def _container_ended(self, state: ContainerRun) -> None:
         if self._manager is not None:
             self._manager.container_ended(state)
 
-    async def _run_parts(self, runtime: Runtime, found: tuple[ContainerState, ...]) -> None:
+    async def _run_parts(self, runtime: Runtime, found: tuple[ContainerRun, ...]) -> None:
         config = self.config
         recorder = self._recorder or EventRecorder(self._client, "kubelet", self._clock, host=config.name)
         context = PodContext(

@@ -30,7 +30,7 @@ from cathedra.api.core.meta_v1 import ObjectMeta
 from cathedra.api.quantity import Quantity
 from cathedra.api.struct import replace
 from cathedra.client.resources import NODES
-from cathedra.node.pods.admission import refusal
+from cathedra.node.pods.admission import rejection
 from tests.unit.node.fakes import GATES, NODE, Setting, make_pod
 from tests.unit.node.test_agent import play
 
@@ -48,11 +48,11 @@ def with_spec(pod: Pod, **changes: Any) -> Pod:
 
 
 def test_a_pod_that_fits_is_taken() -> None:
-    assert refusal(asking(cpu="1500m", memory="1Gi"), THE_NODE, [asking("q", cpu="500m")], GATES) is None
+    assert rejection(asking(cpu="1500m", memory="1Gi"), THE_NODE, [asking("q", cpu="500m")], GATES) is None
 
 
 def test_a_resource_that_is_short_is_named_with_its_amounts() -> None:
-    found = refusal(asking(cpu="1500m"), THE_NODE, [asking("q", cpu="600m")], GATES)
+    found = rejection(asking(cpu="1500m"), THE_NODE, [asking("q", cpu="600m")], GATES)
     assert found == (
         "OutOfcpu",
         "Node didn't have enough resource: cpu, requested: 1500, used: 600, capacity: 2000",
@@ -60,24 +60,24 @@ def test_a_resource_that_is_short_is_named_with_its_amounts() -> None:
 
 
 def test_pods_are_counted_too() -> None:
-    found = refusal(make_pod(), THE_NODE, [make_pod("q"), make_pod("r")], GATES)
+    found = rejection(make_pod(), THE_NODE, [make_pod("q"), make_pod("r")], GATES)
     assert found is not None
     assert found.message == "Node didn't have enough resource: pods, requested: 1, used: 2, capacity: 2"
 
 
 def test_resources_that_the_node_does_not_have_are_not_its_business() -> None:
-    assert refusal(asking(**{"example.org_fpga": "1"}), THE_NODE, [], GATES) is None
+    assert rejection(asking(**{"example.org_fpga": "1"}), THE_NODE, [], GATES) is None
 
 
 def test_extended_resources_that_a_claim_serves_are_not_counted() -> None:
     pod = asking(**{"example.com_gpu": "2"})
-    found = refusal(pod, THE_NODE, [], GATES)
+    found = rejection(pod, THE_NODE, [], GATES)
     assert found is not None
     assert found.reason == "OutOfexample.com/gpu"
     mapping = ContainerExtendedResourceRequest(container_name="c", resource_name="example.com/gpu", request_name="r")
     status = PodExtendedResourceClaimStatus(request_mappings=(mapping,), resource_claim_name="c")
     served = replace(pod, status=replace(pod.status, extended_resource_claim_status=status))
-    assert refusal(served, THE_NODE, [], GATES) is None
+    assert rejection(served, THE_NODE, [], GATES) is None
 
 
 @pytest.mark.parametrize("disk", ["ssd", "tape"])
@@ -87,7 +87,7 @@ def test_node_selector_and_affinity_must_match(disk: str) -> None:
         required_during_scheduling_ignored_during_execution=NodeSelector(node_selector_terms=(term,))
     )
     for changes in ({"node_selector": {"disk": disk}}, {"affinity": Affinity(node_affinity=affinity)}):
-        found = refusal(with_spec(make_pod(), **changes), THE_NODE, [], GATES)
+        found = rejection(with_spec(make_pod(), **changes), THE_NODE, [], GATES)
         if disk == "ssd":
             assert found is None
         else:
@@ -101,11 +101,11 @@ def test_only_taints_that_evict_refuse_and_tolerations_help() -> None:
     tainted = replace(
         THE_NODE, spec=NodeSpec(taints=(Taint(key="a", effect="NoSchedule"), Taint(key="b", effect="NoExecute")))
     )
-    found = refusal(make_pod(), tainted, [], GATES)
+    found = rejection(make_pod(), tainted, [], GATES)
     assert found is not None
     assert found.reason == "TaintToleration"
     tolerant = with_spec(make_pod(), tolerations=(Toleration(key="b", operator="Exists"),))
-    assert refusal(tolerant, tainted, [], GATES) is None
+    assert rejection(tolerant, tainted, [], GATES) is None
 
 
 @pytest.mark.parametrize(
@@ -116,12 +116,12 @@ def test_a_host_port_has_one_owner(first: str, second: str, clash: bool) -> None
         port = ContainerPort(container_port=80, host_port=80, host_ip=address)
         return make_pod(name, Container(name="c", ports=(port,)))
 
-    found = refusal(listening("p", first), THE_NODE, [listening("q", second)], GATES)
+    found = rejection(listening("p", first), THE_NODE, [listening("q", second)], GATES)
     assert (found is not None and found.reason == "NodePorts") == clash
 
 
-def test_pods_for_other_systems_are_refused() -> None:
-    found = refusal(with_spec(make_pod(), os=PodOS(name="windows")), THE_NODE, [], GATES)
+def test_pods_for_other_systems_are_rejected() -> None:
+    found = rejection(with_spec(make_pod(), os=PodOS(name="windows")), THE_NODE, [], GATES)
     assert found is not None
     assert found.reason == "PodOSNotSupported"
 

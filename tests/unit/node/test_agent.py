@@ -10,7 +10,7 @@ from cathedra.api.core.meta_v1 import ObjectMeta
 from cathedra.api.struct import replace
 from cathedra.client.resources import PODS, RESOURCECLAIMS
 from cathedra.clock import run_virtual
-from cathedra.node.runtime.runtime import ContainerSpec, ContainerState
+from cathedra.node.runtime.runtime import ContainerRun, ContainerSpec
 from cathedra.node.runtime.simulated import EXIT_CODE, RUN_SECONDS
 from tests.unit.node.fakes import DRIVER, NODE, NodeTransport, Setting, make_claim, make_pod
 
@@ -399,7 +399,7 @@ def test_a_container_that_ends_before_its_start_is_answered_is_not_lost() -> Non
     async def body(s: Setting) -> None:
         start = s.runtime.start
 
-        async def slow_answer(spec: ContainerSpec) -> ContainerState:
+        async def slow_answer(spec: ContainerSpec) -> ContainerRun:
             state = await start(spec)
             await asyncio.sleep(5)
             return state

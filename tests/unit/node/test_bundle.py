@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from cathedra.node.runtime.bundle import oci_spec
-from cathedra.node.runtime.runtime import ContainerSpec, Mount, PodIdentity, ResourceLimits
+from cathedra.node.runtime.runtime import BindMount, ContainerSpec, PodIdentity, ResourceLimits
 
 
 def spec(**changes: Any) -> dict[str, Any]:
@@ -31,13 +31,18 @@ def test_variables_of_the_container_win_over_those_that_everybody_has() -> None:
 
 
 def test_mounts_of_the_pod_come_after_the_fresh_ones_and_say_whether_they_can_be_written() -> None:
-    made = spec(mounts=(Mount("/host", "/data", read_only=True), Mount("/h2", "/w", propagation="rslave")))
+    made = spec(mounts=(BindMount("/host", "/data", read_only=True), BindMount("/h2", "/w", propagation="rslave")))
     by_place = {mount["destination"]: mount for mount in made["mounts"]}
     assert {"/proc", "/dev", "/sys", "/tmp", "/run"} <= set(by_place)
     assert by_place["/data"]["options"] == ["rbind", "rprivate", "ro"]
     assert by_place["/w"]["options"] == ["rbind", "rslave", "rw"]
-    last_words = spec(termination_log="/t/0.termination", termination_path="/dev/last-words")["mounts"][-1]
-    assert (last_words["source"], last_words["destination"]) == ("/t/0.termination", "/dev/last-words")
+    with_termination_message = spec(termination_log="/t/0.termination", termination_path="/dev/last-words")["mounts"][
+        -1
+    ]
+    assert (with_termination_message["source"], with_termination_message["destination"]) == (
+        "/t/0.termination",
+        "/dev/last-words",
+    )
 
 
 def test_limits_are_in_the_kernels_units() -> None:

@@ -1,4 +1,4 @@
-"""What containers wrote, written by the keeper and read for people (spec: node.md, section 17.10)."""
+"""What containers wrote, written by the shim and read for people (spec: node.md, section 17.10)."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cathedra.node.containers.logfiles import LogOptions, read_log
-from cathedra.node.keeper import logfile
-from cathedra.node.keeper.logfile import LogFile
+from cathedra.node.shim import logfile
+from cathedra.node.shim.logfile import LogFile
 
 LINES = (
     b"2026-01-01T00:00:01.5Z stdout F one\n"

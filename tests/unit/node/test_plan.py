@@ -18,12 +18,12 @@ from cathedra.api.core.core_v1 import (
 )
 from cathedra.node.containers.plan import initialized, make_plan
 from cathedra.node.containers.records import ContainerRecord, records_for, will_restart
-from cathedra.node.runtime.runtime import ContainerState, PodIdentity
+from cathedra.node.runtime.runtime import ContainerRun, PodIdentity
 
 
-def state(name: str, code: int | None) -> ContainerState:
+def state(name: str, code: int | None) -> ContainerRun:
     finished = None if code is None else 5.0
-    return ContainerState(name, PodIdentity("d", "p", "u"), name, 0, 1.0, finished_at=finished, exit_code=code)
+    return ContainerRun(name, PodIdentity("d", "p", "u"), name, 0, 1.0, finished_at=finished, exit_code=code)
 
 
 def pod(*, init: tuple[Container, ...] = (), policy: str = "Never", names: str = "ab", **spec: Any) -> Pod:

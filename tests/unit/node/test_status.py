@@ -10,9 +10,9 @@ from cathedra.api.core.core_v1 import Container, Pod, PodCondition, PodReadiness
 from cathedra.api.core.meta_v1 import ObjectMeta
 from cathedra.api.struct import Time, replace
 from cathedra.node.containers.records import Waiting, records_for
-from cathedra.node.pods.admission import Refusal
-from cathedra.node.pods.status import PodView, pod_status, refused_status
-from cathedra.node.runtime.runtime import ContainerState, PodIdentity
+from cathedra.node.pods.admission import Rejection
+from cathedra.node.pods.status import PodView, pod_status, rejected_status
+from cathedra.node.runtime.runtime import ContainerRun, PodIdentity
 
 NOW = 1_800_000_000.0
 
@@ -32,7 +32,7 @@ def status_of(of: Pod, codes: dict[str, int | None], **view: Any) -> PodStatus:
         finished = None if code is None else NOW
         reason = "" if code is None else "Completed" if code == 0 else "Error"
         identity = PodIdentity("d", "p", "u")
-        records[name].current = ContainerState(
+        records[name].current = ContainerRun(
             f"id-{name}", identity, name, 0, NOW - 9, finished_at=finished, exit_code=code, reason=reason
         )
         records[name].started = records[name].ready = code is None
@@ -122,7 +122,7 @@ def test_a_deadline_is_told_as_the_reason() -> None:
 
 
 def test_a_refused_pod_has_failed_and_has_no_containers() -> None:
-    refused = refused_status(pod(), NOW, Refusal("OutOfcpu", "no room"))
+    refused = rejected_status(pod(), NOW, Rejection("OutOfcpu", "no room"))
     assert (refused.phase, refused.reason, refused.message) == ("Failed", "OutOfcpu", "Pod was rejected: no room")
     assert (refused.start_time, refused.observed_generation) == (Time(NOW), 3)
     assert refused.container_statuses == ()

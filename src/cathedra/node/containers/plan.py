@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from cathedra.api.core.core_v1 import Pod
 from cathedra.node.containers.records import ContainerRecord, of_kind, will_restart
 
-__all__ = ["Plan", "initialized", "make_plan"]
+__all__ = ["ContainerPlan", "initialized", "make_plan"]
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ContainerPlan:
     """Containers to start now, in order; when to look again (monotonic seconds); whether the pod has run its course."""
 
     start: tuple[str, ...] = ()
@@ -37,7 +37,7 @@ def _done(record: ContainerRecord) -> bool:
     return record.ended is not None and record.ended.exit_code == 0
 
 
-def make_plan(pod: Pod, records: Sequence[ContainerRecord], now: float) -> Plan:
+def make_plan(pod: Pod, records: Sequence[ContainerRecord], now: float) -> ContainerPlan:
     """What to do at ``now`` (monotonic seconds)."""
     begun = initialized(records)
     candidates = [record for record in records if record.ephemeral and record.current is None]
@@ -49,12 +49,12 @@ def make_plan(pod: Pod, records: Sequence[ContainerRecord], now: float) -> Plan:
         ended = record.ended
         if not record.sidecar and not record.running:
             if ended is not None and not will_restart(pod, record, ended.exit_code or 0):
-                return Plan(finished=True)
+                return ContainerPlan(finished=True)
             candidates.append(record)
         return _start_those_due(candidates, now)
     regular = of_kind(records, init=False)
     if regular and all(_over(pod, record) for record in regular):
-        return Plan(finished=True)
+        return ContainerPlan(finished=True)
     candidates += [record for record in regular if not record.running and not _over(pod, record)]
     return _start_those_due(candidates, now)
 
@@ -63,7 +63,7 @@ def _over(pod: Pod, record: ContainerRecord) -> bool:
     return record.ended is not None and not will_restart(pod, record, record.ended.exit_code or 0)
 
 
-def _start_those_due(candidates: Sequence[ContainerRecord], now: float) -> Plan:
+def _start_those_due(candidates: Sequence[ContainerRecord], now: float) -> ContainerPlan:
     due = tuple(record.name for record in candidates if record.due <= now)
     later = [record.due for record in candidates if record.due > now]
-    return Plan(start=due, look_again=min(later, default=None))
+    return ContainerPlan(start=due, look_again=min(later, default=None))

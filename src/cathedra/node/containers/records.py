@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from cathedra.api.core.core_v1 import Container, ContainerRestartRule, EphemeralContainer, Pod
-from cathedra.node.runtime.runtime import ContainerState
+from cathedra.node.runtime.runtime import ContainerRun
 
 __all__ = [
     "BACKOFF_FIRST",
@@ -45,8 +45,8 @@ class ContainerRecord:
     ephemeral: bool = False
     """Whether somebody has put it into the running pod, to look around: it runs once, and nothing depends on it."""
     attempt: int = 0
-    current: ContainerState | None = None
-    previous: ContainerState | None = None
+    current: ContainerRun | None = None
+    previous: ContainerRun | None = None
     waiting: Waiting | None = None
     due: float = 0.0
     backoff: float = 0.0
@@ -70,11 +70,11 @@ class ContainerRecord:
         return self.current is not None and self.current.running
 
     @property
-    def ended(self) -> ContainerState | None:
+    def ended(self) -> ContainerRun | None:
         """How it ended, unless it runs or never ran."""
         return self.current if self.current is not None and not self.current.running else None
 
-    def note_end(self, state: ContainerState, now: float, *, restarts: bool) -> None:
+    def note_end(self, state: ContainerRun, now: float, *, restarts: bool) -> None:
         """It ended; if it ``restarts``, the first time at once, then after pauses that double."""
         self.current = state
         self.ready = False

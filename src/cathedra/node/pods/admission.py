@@ -1,7 +1,7 @@
 """Whether a node takes a pod that was bound to it: the scheduler may have been wrong, or may not have been asked.
 
 spec: node.md, section 17.1. The checks, reasons and texts are the kubelet's. The Node is read when the first pod comes;
-a refusal is only given on a fresh look at it, because labels and taints of a node change in its first seconds.
+a rejection is only given on a fresh look at it, because labels and taints of a node change in its first seconds.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from cathedra.client.client import Client
 from cathedra.client.resources import NODES
 from cathedra.node.setup.amounts import pod_requests
 
-__all__ = ["Admission", "Refusal", "refusal"]
+__all__ = ["PodAdmission", "Rejection", "rejection"]
 
 _MILLI: Final = 10**6
 _NANO: Final = 10**9
@@ -26,14 +26,14 @@ _ANY: Final = "0.0.0.0"
 _LOG = logging.getLogger(__name__)
 
 
-class Refusal(NamedTuple):
+class Rejection(NamedTuple):
     """Why a pod is not taken: the reason of its status and the message."""
 
     reason: str
     message: str
 
 
-class Admission:
+class PodAdmission:
     """Admits pods to one node."""
 
     def __init__(self, client: Client, node_name: str, gates: FeatureGates) -> None:
@@ -42,17 +42,17 @@ class Admission:
         self._gates = gates
         self._node: Node | None = None
 
-    async def check(self, pod: Pod, others: Callable[[], Iterable[Pod]]) -> Refusal | None:
+    async def check(self, pod: Pod, others: Callable[[], Iterable[Pod]]) -> Rejection | None:
         """Why the node does not take ``pod`` beside ``others``; None if it does.
 
         A node that cannot be read refuses nobody.
         """
-        if self._node is None or self._refusal(pod, others) is not None:
+        if self._node is None or self._rejection(pod, others) is not None:
             await self._look()
-        return self._refusal(pod, others)
+        return self._rejection(pod, others)
 
-    def _refusal(self, pod: Pod, others: Callable[[], Iterable[Pod]]) -> Refusal | None:
-        return refusal(pod, self._node, tuple(others()), self._gates) if self._node is not None else None
+    def _rejection(self, pod: Pod, others: Callable[[], Iterable[Pod]]) -> Rejection | None:
+        return rejection(pod, self._node, tuple(others()), self._gates) if self._node is not None else None
 
     async def _look(self) -> None:
         try:
@@ -61,12 +61,12 @@ class Admission:
             _LOG.info("node %s cannot be read, pods are admitted unseen: %s", self._name, error)
 
 
-def refusal(pod: Pod, node: Node, others: Iterable[Pod], gates: FeatureGates) -> Refusal | None:
+def rejection(pod: Pod, node: Node, others: Iterable[Pod], gates: FeatureGates) -> Rejection | None:
     """The first reason why ``node`` cannot run ``pod`` beside ``others``."""
     others = tuple(others)
     system = pod.spec.os.name if pod.spec.os is not None else "linux"
     if system != "linux":
-        return Refusal("PodOSNotSupported", "Failed to admit pod as the OS field doesn't match node OS")
+        return Rejection("PodOSNotSupported", "Failed to admit pod as the OS field doesn't match node OS")
     short = next(_insufficient(pod, node, others, gates), None)
     if short is not None:
         return short
@@ -79,11 +79,11 @@ def refusal(pod: Pod, node: Node, others: Iterable[Pod], gates: FeatureGates) ->
     return None
 
 
-def _failed(predicate: str, description: str) -> Refusal:
-    return Refusal(predicate, f"Predicate {predicate} failed: {description}")
+def _failed(predicate: str, description: str) -> Rejection:
+    return Rejection(predicate, f"Predicate {predicate} failed: {description}")
 
 
-def _insufficient(pod: Pod, node: Node, others: tuple[Pod, ...], gates: FeatureGates) -> Iterator[Refusal]:
+def _insufficient(pod: Pod, node: Node, others: tuple[Pod, ...], gates: FeatureGates) -> Iterator[Rejection]:
     allocatable = node.status.allocatable
     room = allocatable.get("pods")
     if room is not None and len(others) + 1 > room.value():
@@ -102,11 +102,11 @@ def _insufficient(pod: Pod, node: Node, others: tuple[Pod, ...], gates: FeatureG
             yield _short(name, -(-wanted[name] // unit), -(-taken // unit), have.nanos // unit)
 
 
-def _short(resource: str, requested: int, used: int, capacity: int) -> Refusal:
+def _short(resource: str, requested: int, used: int, capacity: int) -> Rejection:
     message = (
         f"Node didn't have enough resource: {resource}, requested: {requested}, used: {used}, capacity: {capacity}"
     )
-    return Refusal(f"OutOf{resource}", message)
+    return Rejection(f"OutOf{resource}", message)
 
 
 def _rank(resource: str) -> tuple[int, str]:

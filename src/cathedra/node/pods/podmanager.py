@@ -9,10 +9,10 @@ from typing import Final, Protocol
 
 from cathedra.api.core.core_v1 import Pod
 from cathedra.client.informer import Informer
-from cathedra.node.pods.admission import Admission, Refusal
+from cathedra.node.pods.admission import PodAdmission, Rejection
 from cathedra.node.pods.context import PodContext
 from cathedra.node.pods.worker import PodWorker
-from cathedra.node.runtime.runtime import ContainerState
+from cathedra.node.runtime.runtime import ContainerRun
 
 __all__ = ["InformerPods", "PodManager", "PodSource", "SharedPods"]
 
@@ -113,13 +113,13 @@ class PodManager:
 
     def __init__(self, context: PodContext, source: PodSource) -> None:
         self._context = context
-        self._admission = Admission(context.client, context.config.name, context.gates)
+        self._admission = PodAdmission(context.client, context.config.name, context.gates)
         self._source = source
         self._workers: dict[str, PodWorker] = {}
         self._group: asyncio.TaskGroup | None = None
-        self._found: dict[str, list[ContainerState]] = {}
+        self._found: dict[str, list[ContainerRun]] = {}
 
-    async def run(self, found: Iterable[ContainerState]) -> None:
+    async def run(self, found: Iterable[ContainerRun]) -> None:
         """Run the node's pods until cancelled; ``found`` are containers that an earlier agent left."""
         for state in found:
             self._found.setdefault(state.pod.uid, []).append(state)
@@ -130,20 +130,20 @@ class PodManager:
                 stop = self._source.follow(self._changed, self._deleted)
                 await self._source.wait_synced()
                 for uid in tuple(self._found):
-                    group.create_task(self._end_strangers(self._found.pop(uid)))
+                    group.create_task(self._end_orphans(self._found.pop(uid)))
                 await asyncio.get_running_loop().create_future()
             finally:
                 if stop is not None:
                     stop()
                 self._group = None
 
-    async def _end_strangers(self, states: Iterable[ContainerState]) -> None:
+    async def _end_orphans(self, states: Iterable[ContainerRun]) -> None:
         """Containers of pods that are no more."""
         for state in states:
             await self._context.runtime.signal(state.id, 9)
             await self._context.runtime.remove(state.id)
 
-    def container_ended(self, state: ContainerState) -> None:
+    def container_ended(self, state: ContainerRun) -> None:
         """The runtime says that a container has ended."""
         worker = self._workers.get(state.pod.uid)
         if worker is not None:
@@ -185,7 +185,7 @@ class PodManager:
             self._workers[pod.metadata.uid] = worker
             self._group.create_task(self._work(pod.metadata.uid, worker))
 
-    async def _admit(self, pod: Pod) -> Refusal | None:
+    async def _admit(self, pod: Pod) -> Rejection | None:
         return await self._admission.check(pod, lambda: self._before(pod.metadata.uid))
 
     def _before(self, uid: str) -> Iterator[Pod]:

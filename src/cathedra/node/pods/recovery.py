@@ -13,14 +13,14 @@ from cathedra.api.core.core_v1 import ContainerStateTerminated, ContainerStatus,
 from cathedra.clock import Clock
 from cathedra.node.containers.plan import make_plan
 from cathedra.node.containers.records import ContainerRecord
-from cathedra.node.runtime.runtime import ContainerState
+from cathedra.node.runtime.runtime import ContainerRun
 from cathedra.node.setup.launch import identity_of
 
 __all__ = ["recover_records"]
 
 
 def recover_records(
-    pod: Pod, records: Mapping[str, ContainerRecord], found: Sequence[ContainerState], clock: Clock
+    pod: Pod, records: Mapping[str, ContainerRecord], found: Sequence[ContainerRun], clock: Clock
 ) -> bool:
     """Fill ``records`` with what an earlier agent left; whether the pod goes on from there.
 
@@ -50,7 +50,7 @@ def recover_records(
 
 
 def _recover(
-    pod: Pod, record: ContainerRecord, status: ContainerStatus, state: ContainerState | None, now: float
+    pod: Pod, record: ContainerRecord, status: ContainerStatus, state: ContainerRun | None, now: float
 ) -> None:
     record.attempt = status.restart_count
     if status.last_state.terminated is not None:
@@ -63,7 +63,7 @@ def _recover(
         record.current = _ended(pod, record, status.state.terminated, status.restart_count)
     elif status.state.running is not None:
         began = status.state.running.started_at
-        record.current = ContainerState(
+        record.current = ContainerRun(
             status.container_id.partition("://")[2],
             identity_of(pod),
             record.name,
@@ -76,8 +76,8 @@ def _recover(
         )
 
 
-def _ended(pod: Pod, record: ContainerRecord, ended: ContainerStateTerminated, attempt: int) -> ContainerState:
-    return ContainerState(
+def _ended(pod: Pod, record: ContainerRecord, ended: ContainerStateTerminated, attempt: int) -> ContainerRun:
+    return ContainerRun(
         ended.container_id.partition("://")[2],
         identity_of(pod),
         record.name,

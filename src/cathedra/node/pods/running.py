@@ -11,13 +11,13 @@ from typing import Final, Literal
 
 from cathedra.client.objects import reference_to
 from cathedra.node.claims.errors import ClaimError
-from cathedra.node.containers.lastwords import last_words
 from cathedra.node.containers.records import ContainerRecord, Waiting, will_restart
 from cathedra.node.containers.termination import GracePeriod, Terminator, run_hook
+from cathedra.node.containers.terminationmessage import with_termination_message
 from cathedra.node.pods.context import PodContext
 from cathedra.node.pods.monitor import ProbeMonitor
 from cathedra.node.pods.podstate import PodState
-from cathedra.node.runtime.runtime import ContainerSpec, ContainerState, RuntimeFailure
+from cathedra.node.runtime.runtime import ContainerRun, ContainerSpec, RuntimeFailure
 from cathedra.node.setup.environment import container_environment
 from cathedra.node.setup.errors import ConfigError
 from cathedra.node.setup.launch import container_spec, identity_of
@@ -40,7 +40,7 @@ class ContainerRunner:
         self._context = context
         self._clock = context.clock
         self._ended = asyncio.Event()
-        self._early_ends: dict[str, ContainerState] = {}
+        self._early_ends: dict[str, ContainerRun] = {}
         self.monitor = ProbeMonitor(state, context, self.tell, self._kill)
 
     def tell(self, record: ContainerRecord, type_: Literal["Normal", "Warning"], reason: str, message: str) -> None:
@@ -121,7 +121,7 @@ class ContainerRunner:
         if record.current is not None:
             record.previous = record.current
         record.attempt = attempt
-        failed = ContainerState(
+        failed = ContainerRun(
             run_id,
             identity_of(self._state.pod),
             record.name,
@@ -145,7 +145,7 @@ class ContainerRunner:
 
     # The end
 
-    def container_ended(self, state: ContainerState) -> None:
+    def container_ended(self, state: ContainerRun) -> None:
         """The runtime says that a container has ended."""
         record = self._state.records.get(state.name)
         if record is None:
@@ -156,12 +156,12 @@ class ContainerRunner:
             return
         self._note_end(record, state)
 
-    def _note_end(self, record: ContainerRecord, state: ContainerState, failure: Waiting | None = None) -> None:
+    def _note_end(self, record: ContainerRecord, state: ContainerRun, failure: Waiting | None = None) -> None:
         """``failure``: why the container never ran, if it did not."""
         self.monitor.cancel(record)
         pod, directories = self._state.pod, self._state.directories
         if directories is not None and not state.message:
-            state = last_words(directories, record.container, state)
+            state = with_termination_message(directories, record.container, state)
         restarts = will_restart(pod, record, state.exit_code or 0) and not self._state.stopping
         record.note_end(state, self._clock.monotonic(), restarts=restarts)
         if restarts and record.due > self._clock.monotonic():

@@ -11,9 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from cathedra.api.core.core_v1 import (
-    ContainerState as APIContainerState,
-)
-from cathedra.api.core.core_v1 import (
+    ContainerState,
     ContainerStateRunning,
     ContainerStateTerminated,
     ContainerStateWaiting,
@@ -28,10 +26,10 @@ from cathedra.api.core.core_v1 import (
 from cathedra.api.struct import Time, replace
 from cathedra.node.containers.plan import initialized
 from cathedra.node.containers.records import ContainerRecord, of_kind, will_restart
-from cathedra.node.pods.admission import Refusal
-from cathedra.node.runtime.runtime import ContainerState
+from cathedra.node.pods.admission import Rejection
+from cathedra.node.runtime.runtime import ContainerRun
 
-__all__ = ["PodView", "pod_status", "refused_status"]
+__all__ = ["PodView", "pod_status", "rejected_status"]
 
 _OWNED: Final = frozenset({"PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady"})
 _LOST: Final = "The container could not be located when the pod was terminated"
@@ -85,13 +83,13 @@ def pod_status(pod: Pod, records: Sequence[ContainerRecord], view: PodView) -> P
     )
 
 
-def refused_status(pod: Pod, now: float, refusal: Refusal) -> PodStatus:
+def rejected_status(pod: Pod, now: float, rejection: Rejection) -> PodStatus:
     """The status of a pod that the node does not take: it has failed, and nothing of it was ever there."""
     return replace(
         pod.status,
         phase="Failed",
-        reason=refusal.reason,
-        message=f"Pod was rejected: {refusal.message}",
+        reason=rejection.reason,
+        message=f"Pod was rejected: {rejection.message}",
         start_time=pod.status.start_time or Time(now),
         observed_generation=pod.metadata.generation,
     )
@@ -138,32 +136,32 @@ def _container_status(
 
 def _states(
     pod: Pod, record: ContainerRecord, view: PodView, records: Sequence[ContainerRecord]
-) -> tuple[APIContainerState, APIContainerState]:
-    previous = _terminated(record.previous, view) if record.previous is not None else APIContainerState()
+) -> tuple[ContainerState, ContainerState]:
+    previous = _terminated(record.previous, view) if record.previous is not None else ContainerState()
     current = record.current
     if current is not None and current.running:
         running = ContainerStateRunning(started_at=Time(current.started_at))
-        return APIContainerState(running=running), previous
+        return ContainerState(running=running), previous
     if current is not None:
         ended = _terminated(current, view)
         waits = not view.final and not view.stopping and will_restart(pod, record, current.exit_code or 0)
         if waits and record.waiting is not None:
             waiting = ContainerStateWaiting(reason=record.waiting.reason, message=record.waiting.message)
-            return APIContainerState(waiting=waiting), ended
+            return ContainerState(waiting=waiting), ended
         return ended, previous
     if view.final and record.previous is None and view.failure is None:
         lost = ContainerStateTerminated(exit_code=137, reason="ContainerStatusUnknown", message=_LOST)
-        return APIContainerState(terminated=lost), previous
+        return ContainerState(terminated=lost), previous
     if record.waiting is not None:
         waiting = ContainerStateWaiting(reason=record.waiting.reason, message=record.waiting.message)
     elif pod.spec.init_containers and not initialized(records):
         waiting = ContainerStateWaiting(reason="PodInitializing")
     else:
         waiting = ContainerStateWaiting(reason="ContainerCreating")
-    return APIContainerState(waiting=waiting), previous
+    return ContainerState(waiting=waiting), previous
 
 
-def _terminated(state: ContainerState, view: PodView) -> APIContainerState:
+def _terminated(state: ContainerRun, view: PodView) -> ContainerState:
     ended = ContainerStateTerminated(
         exit_code=state.exit_code or 0,
         signal=state.signal,
@@ -173,7 +171,7 @@ def _terminated(state: ContainerState, view: PodView) -> APIContainerState:
         finished_at=Time(state.finished_at) if state.finished_at is not None else None,
         container_id=f"{view.runtime}://{state.id}",
     )
-    return APIContainerState(terminated=ended)
+    return ContainerState(terminated=ended)
 
 
 def _conditions(

@@ -14,10 +14,10 @@ from cathedra.api.core.core_v1 import Pod, PodStatus, ResourceStatus
 from cathedra.api.status import StatusError
 from cathedra.api.struct import replace
 from cathedra.client.resources import PODS
-from cathedra.node.pods.admission import Refusal
+from cathedra.node.pods.admission import Rejection
 from cathedra.node.pods.context import PodContext
 from cathedra.node.pods.podstate import PodState
-from cathedra.node.pods.status import PodView, pod_status, refused_status
+from cathedra.node.pods.status import PodView, pod_status, rejected_status
 from cathedra.node.setup.launch import identity_of
 
 __all__ = ["TERMINAL", "StatusWriter", "newer"]
@@ -44,9 +44,9 @@ class StatusWriter:
         """
         return await self._write(lambda: self._status(final=final))
 
-    async def publish_refusal(self, refusal: Refusal) -> bool:
+    async def publish_rejection(self, rejection: Rejection) -> bool:
         """Write that the node does not take the pod; whether the API server now has it."""
-        return await self._write(lambda: refused_status(self._state.pod, self._context.clock.now(), refusal))
+        return await self._write(lambda: rejected_status(self._state.pod, self._context.clock.now(), rejection))
 
     async def _write(self, make: Callable[[], PodStatus]) -> bool:
         state = self._state

@@ -20,20 +20,20 @@ from cathedra.node.claims.errors import PrepareError, UnprepareError
 from cathedra.node.containers.plan import make_plan
 from cathedra.node.containers.records import ContainerRecord
 from cathedra.node.containers.termination import GracePeriod
-from cathedra.node.pods.admission import Refusal
+from cathedra.node.pods.admission import Rejection
 from cathedra.node.pods.context import PodContext
 from cathedra.node.pods.podstate import PodState
 from cathedra.node.pods.recovery import recover_records
 from cathedra.node.pods.running import ContainerRunner
 from cathedra.node.pods.statuswriter import TERMINAL, StatusWriter, newer
-from cathedra.node.runtime.runtime import ContainerState
+from cathedra.node.runtime.runtime import ContainerRun
 from cathedra.node.setup.errors import VolumeError
 from cathedra.node.setup.launch import identity_of
 from cathedra.node.setup.volumes import VolumeMaker, is_payload
 
 __all__ = ["Admit", "PodWorker"]
 
-Admit = Callable[[Pod], Awaitable[Refusal | None]]
+Admit = Callable[[Pod], Awaitable[Rejection | None]]
 """Why a node does not take a pod; None if it does."""
 
 _STATUS_RETRY: Final = (1.0, 30.0)
@@ -50,13 +50,13 @@ class PodWorker:
     """
 
     def __init__(
-        self, pod: Pod, context: PodContext, found: Sequence[ContainerState] = (), *, admit: Admit | None = None
+        self, pod: Pod, context: PodContext, found: Sequence[ContainerRun] = (), *, admit: Admit | None = None
     ) -> None:
         self._context = context
         self._clock = context.clock
         self._state = PodState.of(pod, context)
         self._admit = admit
-        self._refused = False
+        self._rejected = False
         self._new = pod.status.start_time is None and not found
         self._containers = ContainerRunner(self._state, context)
         self._status = StatusWriter(self._state, context, self.update)
@@ -89,7 +89,7 @@ class PodWorker:
         self._ask_to_stop()
         self._state.changed.set()
 
-    def container_ended(self, state: ContainerState) -> None:
+    def container_ended(self, state: ContainerRun) -> None:
         """The runtime says that a container has ended."""
         self._containers.container_ended(state)
 
@@ -115,7 +115,7 @@ class PodWorker:
     @property
     def counts(self) -> bool:
         """Whether the pod takes up room on the node."""
-        return not self._over and not self._refused and self.pod.status.phase not in TERMINAL
+        return not self._over and not self._rejected and self.pod.status.phase not in TERMINAL
 
     @property
     def new(self) -> bool:
@@ -131,7 +131,7 @@ class PodWorker:
     async def run(self) -> None:
         """Live through the pod; returns when its object is gone, or cancelled."""
         try:
-            if not await self._is_refused():
+            if not await self._is_rejected():
                 if self.pod.status.phase not in TERMINAL:
                     await self._until_stopped(self._live())
                 await self._terminate()
@@ -140,15 +140,15 @@ class PodWorker:
         finally:
             await self._containers.monitor.stop()
 
-    async def _is_refused(self) -> bool:
+    async def _is_rejected(self) -> bool:
         if self._admit is None or not self._new or self._stop.is_set() or self.pod.status.phase in TERMINAL:
             return False
-        refusal = await self._admit(self.pod)
-        if refusal is None:
+        rejection = await self._admit(self.pod)
+        if rejection is None:
             return False
-        self._refused = True
-        self._record("Warning", refusal.reason, refusal.message)
-        await self._publish_until_written(lambda: self._status.publish_refusal(refusal))
+        self._rejected = True
+        self._record("Warning", rejection.reason, rejection.message)
+        await self._publish_until_written(lambda: self._status.publish_rejection(rejection))
         return True
 
     async def _until_stopped(self, life: Coroutine[Any, Any, None]) -> None:
@@ -287,7 +287,7 @@ class PodWorker:
     async def _terminate(self) -> None:
         state = self._state
         state.stopping = True
-        await self._adopt_strangers()
+        await self._adopt_orphans()
         await self._containers.monitor.stop()
         if not self._stop.is_set():
             # The pod has run its course; only sidecars can still be there.
@@ -307,7 +307,7 @@ class PodWorker:
         if state.directories is not None:
             state.directories.remove_home()
 
-    async def _adopt_strangers(self) -> None:
+    async def _adopt_orphans(self) -> None:
         """Containers that an earlier agent left, when the pod ended before this one looked at them."""
         for found in self._found:
             record = self._state.records.get(found.name)

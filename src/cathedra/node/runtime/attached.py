@@ -7,8 +7,8 @@ import base64
 import contextlib
 from collections.abc import AsyncIterator
 
-from cathedra.node.keeper.client import KeeperClient, KeeperLost
 from cathedra.node.runtime.runtime import STDERR, STDOUT, RuntimeFailure
+from cathedra.node.shim.client import ShimClient, ShimLost
 
 __all__ = ["AttachedProcess"]
 
@@ -16,8 +16,8 @@ __all__ = ["AttachedProcess"]
 class AttachedProcess:
     """Input and output of a container from `open` on. Ending it leaves the container alone."""
 
-    def __init__(self, keeper: KeeperClient, container_id: str) -> None:
-        self._keeper = keeper
+    def __init__(self, shim: ShimClient, container_id: str) -> None:
+        self._shim = shim
         self._id = container_id
         self._output: asyncio.Queue[tuple[str, bytes]] = asyncio.Queue()
         self._attached = False
@@ -27,9 +27,9 @@ class AttachedProcess:
 
         Raises:
             RuntimeFailure: the container does not run.
-            KeeperLost: nobody can tell.
+            ShimLost: nobody can tell.
         """
-        error = await self._keeper.attach(self._id, self._hear)
+        error = await self._shim.attach(self._id, self._hear)
         if error:
             raise RuntimeFailure("NotFound", error)
         self._attached = True
@@ -55,7 +55,7 @@ class AttachedProcess:
 
     def resize(self, width: int, height: int) -> None:
         """Tell its terminal the size in characters."""
-        self._keeper.tell({"do": "resize", "id": self._id, "width": width, "height": height})
+        self._shim.tell({"do": "resize", "id": self._id, "width": width, "height": height})
 
     async def wait(self) -> int:
         """Attaching has no exit code of its own."""
@@ -65,8 +65,8 @@ class AttachedProcess:
         """Go away; the container goes on."""
         if self._attached:
             self._attached = False
-            await self._keeper.detach(self._id, self._hear)
+            await self._shim.detach(self._id, self._hear)
 
     async def _ask(self, request: dict[str, object]) -> None:
-        with contextlib.suppress(KeeperLost):
-            await self._keeper.ask(request | {"id": self._id})
+        with contextlib.suppress(ShimLost):
+            await self._shim.ask(request | {"id": self._id})

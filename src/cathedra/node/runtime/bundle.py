@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from cathedra.node.runtime.runtime import ContainerSpec, Mount
+from cathedra.node.runtime.runtime import BindMount, ContainerSpec
 
 __all__ = ["DEFAULT_PATH", "oci_spec", "with_termination_log"]
 
@@ -93,7 +93,7 @@ def oci_spec(spec: ContainerSpec, root: str, cgroups_path: str) -> dict[str, Any
 def with_termination_log(config: dict[str, Any], spec: ContainerSpec) -> dict[str, Any]:
     """The spec with the file mounted that the container may leave its last words in."""
     if spec.termination_log:
-        mount = _bind(Mount(spec.termination_log, spec.termination_path))
+        mount = _bind(BindMount(spec.termination_log, spec.termination_path))
         return config | {"mounts": [*config["mounts"], mount]}
     return config
 
@@ -156,7 +156,7 @@ def _resources(spec: ContainerSpec) -> dict[str, Any]:
     return resources
 
 
-def _bind(mount: Mount) -> dict[str, Any]:
+def _bind(mount: BindMount) -> dict[str, Any]:
     options = ["rbind", mount.propagation, "ro" if mount.read_only else "rw"]
     return {"destination": mount.container_path, "type": "bind", "source": mount.host_path, "options": options}
 

@@ -15,11 +15,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from cathedra.node.keeper.client import KeeperLost
 from cathedra.node.runtime.hosted import HostedRuntime, Launcher
 from cathedra.node.runtime.oci import OCILauncher
 from cathedra.node.runtime.process import MISSING, ProcessLauncher
-from cathedra.node.runtime.runtime import ContainerSpec, ContainerState, PodIdentity, RuntimeFailure
+from cathedra.node.runtime.runtime import ContainerRun, ContainerSpec, PodIdentity, RuntimeFailure
+from cathedra.node.shim.client import ShimLost
 
 __all__ = ["CANDIDATES", "ChosenRuntime", "choose_runtime"]
 
@@ -58,12 +58,12 @@ async def choose_runtime(
             name, await _version(program), Path(program), directory, cdi_directories, _cgroup(directory)
         )
         runtime = HostedRuntime(launcher, directory, orphan_seconds=orphan_seconds)
-        # Most often it works, so its keeper starts beside the probe's.
+        # Most often it works, so its shim starts beside the probe's.
         warming = asyncio.ensure_future(runtime.warm_up())
         try:
             await _probe(launcher, directory)
             await warming
-        except (RuntimeFailure, KeeperLost, TimeoutError) as error:
+        except (RuntimeFailure, ShimLost, TimeoutError) as error:
             why = f"{name} does not work here: {error}"
             _LOG.warning("%s", why)
             continue
@@ -93,11 +93,11 @@ async def _probe(launcher: Launcher, directory: Path) -> None:
     """Run ``true`` in a container of that kind.
 
     Raises:
-        RuntimeFailure, KeeperLost, TimeoutError: it does not work.
+        RuntimeFailure, ShimLost, TimeoutError: it does not work.
     """
-    ended: asyncio.Queue[ContainerState] = asyncio.Queue()
-    # Beside the real one: a keeper that already holds containers of an earlier agent must not be disturbed. Whoever was
-    # killed while probing left a keeper that ends when its directory is gone.
+    ended: asyncio.Queue[ContainerRun] = asyncio.Queue()
+    # Beside the real one: a shim that already holds containers of an earlier agent must not be disturbed. Whoever was
+    # killed while probing left a shim that ends when its directory is gone.
     for stale in directory.parent.glob(f"{directory.name}-probe-*"):
         shutil.rmtree(stale, ignore_errors=True)
     place = directory.with_name(f"{directory.name}-probe-{os.getpid()}")

@@ -49,10 +49,10 @@ class OCILauncher:
         return {"kind": "oci", "runtime": self._runtime}
 
     def exec_command(
-        self, directory: Path, container_id: str, keeper_pid: int, argv: tuple[str, ...], *, tty: bool
+        self, directory: Path, container_id: str, shim_pid: int, argv: tuple[str, ...], *, tty: bool
     ) -> tuple[list[str], Mapping[str, str] | None, str]:
-        """The runtime's own exec, inside the keeper's mount namespace."""
-        enter = ["nsenter", f"--mount=/proc/{keeper_pid}/ns/mnt", "--"]
+        """The runtime's own exec, inside the shim's mount namespace."""
+        enter = ["nsenter", f"--mount=/proc/{shim_pid}/ns/mnt", "--"]
         return [*enter, *self._runtime, "exec", *(["--tty"] if tty else []), container_id, *argv], None, "/"
 
 

@@ -61,7 +61,7 @@ class ProcessLauncher:
         return {"kind": "process", "argv": list(spec.argv), "env": environment, "cwd": work}
 
     def exec_command(
-        self, directory: Path, container_id: str, keeper_pid: int, argv: tuple[str, ...], *, tty: bool
+        self, directory: Path, container_id: str, shim_pid: int, argv: tuple[str, ...], *, tty: bool
     ) -> tuple[list[str], Mapping[str, str] | None, str]:
         """The command with the container's environment and directory."""
         environment, work = json.loads((directory / container_id / "environment.json").read_text())

@@ -13,10 +13,10 @@ from typing import Final, Protocol
 __all__ = [
     "STDERR",
     "STDOUT",
+    "BindMount",
+    "ContainerRun",
     "ContainerSpec",
-    "ContainerState",
     "ExecProcess",
-    "Mount",
     "PodIdentity",
     "ResourceLimits",
     "Runtime",
@@ -48,7 +48,7 @@ class PodIdentity:
 
 
 @dataclass(frozen=True, slots=True)
-class Mount:
+class BindMount:
     """A file or directory of the host in the container."""
 
     host_path: str
@@ -83,7 +83,7 @@ class ContainerSpec:
     environment: tuple[tuple[str, str], ...] = ()
     working_directory: str = ""
     hostname: str = ""
-    mounts: tuple[Mount, ...] = ()
+    mounts: tuple[BindMount, ...] = ()
     cdi_devices: tuple[str, ...] = ()
     limits: ResourceLimits = ResourceLimits()
     uid: int = 0
@@ -107,7 +107,7 @@ class ContainerSpec:
 
 
 @dataclass(frozen=True, slots=True)
-class ContainerState:
+class ContainerRun:
     """A container as the runtime knows it. Times in seconds since the epoch; no exit code means that it runs."""
 
     id: str
@@ -168,11 +168,11 @@ class Runtime(Protocol):
         """The version of that name."""
         ...
 
-    async def open(self, on_exit: Callable[[ContainerState], None]) -> tuple[ContainerState, ...]:
+    async def open(self, on_exit: Callable[[ContainerRun], None]) -> tuple[ContainerRun, ...]:
         """Begin; answers the containers that an earlier agent left. ``on_exit`` hears of every end."""
         ...
 
-    async def start(self, spec: ContainerSpec) -> ContainerState:
+    async def start(self, spec: ContainerSpec) -> ContainerRun:
         """Make and start a container.
 
         Raises:

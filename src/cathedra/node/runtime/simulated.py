@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from cathedra.clock import Clock
-from cathedra.node.runtime.runtime import STDOUT, ContainerSpec, ContainerState, ExecProcess, RuntimeFailure
+from cathedra.node.runtime.runtime import STDOUT, ContainerRun, ContainerSpec, ExecProcess, RuntimeFailure
 
 __all__ = ["EXIT_CODE", "RUN_SECONDS", "Act", "SimulatedRuntime", "by_annotations"]
 
@@ -53,7 +53,7 @@ def by_annotations(spec: ContainerSpec) -> Act:
 class _Container:
     spec: ContainerSpec
     act: Act
-    state: ContainerState
+    state: ContainerRun
     timer: asyncio.TimerHandle | None = None
 
 
@@ -74,19 +74,19 @@ class SimulatedRuntime:
         self._behaviour = behaviour
         self._start_seconds = start_seconds
         self._containers: dict[str, _Container] = {}
-        self._on_exit: Callable[[ContainerState], None] = lambda _: None
+        self._on_exit: Callable[[ContainerRun], None] = lambda _: None
 
     @property
     def specs(self) -> Mapping[str, ContainerSpec]:
         """What every container that is not removed was started with, by ID: for tests to look at."""
         return {name: container.spec for name, container in self._containers.items()}
 
-    async def open(self, on_exit: Callable[[ContainerState], None]) -> tuple[ContainerState, ...]:
+    async def open(self, on_exit: Callable[[ContainerRun], None]) -> tuple[ContainerRun, ...]:
         """Begin; answers what an earlier agent with this very object left."""
         self._on_exit = on_exit
         return tuple(container.state for container in self._containers.values())
 
-    async def start(self, spec: ContainerSpec) -> ContainerState:
+    async def start(self, spec: ContainerSpec) -> ContainerRun:
         """Let the container run for as long as its act says.
 
         Raises:
@@ -97,7 +97,7 @@ class SimulatedRuntime:
         if self._start_seconds:
             await self._clock.sleep(self._start_seconds)
         act = self._behaviour(spec)
-        state = ContainerState(spec.id, spec.pod, spec.name, spec.attempt, self._clock.now())
+        state = ContainerRun(spec.id, spec.pod, spec.name, spec.attempt, self._clock.now())
         container = _Container(spec, act, state)
         self._containers[spec.id] = container
         if act.seconds is not None:

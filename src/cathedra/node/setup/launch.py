@@ -81,10 +81,10 @@ def container_spec(
     log = termination = ""
     if directories is not None:
         log = str(directories.log(container.name, attempt))
-        last_words = directories.termination_log(container.name, attempt)
-        last_words.parent.mkdir(parents=True, exist_ok=True)
-        last_words.touch(mode=0o666)
-        termination = str(last_words)
+        with_termination_message = directories.termination_log(container.name, attempt)
+        with_termination_message.parent.mkdir(parents=True, exist_ok=True)
+        with_termination_message.touch(mode=0o666)
+        termination = str(with_termination_message)
     return ContainerSpec(
         id=container_id(metadata.uid, container.name, attempt, generation),
         pod=identity_of(pod),

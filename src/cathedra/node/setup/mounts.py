@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from cathedra.api.core.core_v1 import Container, Pod, VolumeMount
-from cathedra.node.runtime.runtime import Mount
+from cathedra.node.runtime.runtime import BindMount
 from cathedra.node.setup.environment import expand
 from cathedra.node.setup.errors import ConfigError
 from cathedra.node.setup.volumes import is_payload
@@ -16,7 +16,7 @@ __all__ = ["container_mounts"]
 
 def container_mounts(
     pod: Pod, container: Container, volumes: Mapping[str, str], environment: Mapping[str, str]
-) -> Iterator[Mount]:
+) -> Iterator[BindMount]:
     """The mounts of a container. What the node itself keeps up to date can only be read.
 
     Raises:
@@ -26,7 +26,7 @@ def container_mounts(
     for mount in container.volume_mounts:
         if mount.name not in volumes:
             raise ConfigError(f'cannot find volume "{mount.name}" to mount into container "{container.name}"')
-        yield Mount(
+        yield BindMount(
             host_path=_below(volumes[mount.name], mount, environment),
             container_path=mount.mount_path if mount.mount_path.startswith("/") else f"/{mount.mount_path}",
             read_only=mount.read_only or mount.name in kept,

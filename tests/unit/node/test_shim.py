@@ -13,14 +13,14 @@ from pathlib import Path
 import pytest
 
 import cathedra
-from cathedra.node.keeper.children import Children, Streams, start_process
-from cathedra.node.keeper.container import Container
-from cathedra.node.keeper.logfile import LogFile
-from cathedra.node.keeper.streams import ContainerStreams
+from cathedra.node.shim.children import Children, ChildStreams, start_process
+from cathedra.node.shim.container import ShimContainer
+from cathedra.node.shim.logfile import LogFile
+from cathedra.node.shim.streams import ContainerStreams
 
 
 class Bench:
-    """A container's streams, and the loop that the keeper would run."""
+    """A container's streams, and the loop that the shim would run."""
 
     def __init__(self, log: Path) -> None:
         self.selector = selectors.DefaultSelector()
@@ -49,7 +49,7 @@ def bench(tmp_path: Path) -> Bench:
     return found
 
 
-def run(bench: Bench, ends: Streams, *argv: str) -> int:
+def run(bench: Bench, ends: ChildStreams, *argv: str) -> int:
     pid, complaint = start_process(argv, dict(os.environ), "/", ends)
     ends.close()
     assert complaint == ""
@@ -108,7 +108,7 @@ def test_a_command_that_cannot_be_executed_says_why() -> None:
         ("no-such-command", "executable file not found in $PATH"),
         ("/etc/passwd", "Permission denied"),
     ):
-        pid, complaint = start_process([command], dict(os.environ), "/", Streams())
+        pid, complaint = start_process([command], dict(os.environ), "/", ChildStreams())
         assert complaint == f'exec: "{command}": {why}'
         os.waitpid(pid, 0)
 
@@ -117,7 +117,7 @@ def test_whoever_waits_for_a_child_hears_of_its_end_even_if_it_came_first() -> N
     children = Children()
     ended: list[int] = []
     children.run(["sh", "-c", "exit 3"], ended.append)
-    pid, _ = start_process(["sh", "-c", "exit 4"], dict(os.environ), "/", Streams())
+    pid, _ = start_process(["sh", "-c", "exit 4"], dict(os.environ), "/", ChildStreams())
     deadline = time.monotonic() + 10
     early = None
     while early is None:
@@ -128,10 +128,10 @@ def test_whoever_waits_for_a_child_hears_of_its_end_even_if_it_came_first() -> N
     assert (ended, early) == ([3], 4)
 
 
-def test_the_keeper_stands_on_the_standard_library_alone() -> None:
+def test_the_shim_stands_on_the_standard_library_alone() -> None:
     program = (
         f"import sys; sys.path.append({str(Path(cathedra.__file__).parents[1])!r}); "
-        "import cathedra.node.keeper.main; "
+        "import cathedra.node.shim.main; "
         "print([n for n in sys.modules "
         "if n.startswith('cathedra.') and not n.startswith(('cathedra.node', 'cathedra.files'))])"
     )
@@ -140,6 +140,6 @@ def test_the_keeper_stands_on_the_standard_library_alone() -> None:
 
 
 def test_a_container_is_held_also_where_nothing_can_be_written_any_more(tmp_path: Path) -> None:
-    container = Container("c", {"kind": "process", "label": ""}, tmp_path / "gone")
+    container = ShimContainer("c", {"kind": "process", "label": ""}, tmp_path / "gone")
     container.save()
     assert not (tmp_path / "gone").exists()

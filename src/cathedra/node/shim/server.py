@@ -1,7 +1,7 @@
 """Serves agents for the containers that are held: JSON lines on a unix socket.
 
 Requests carry a ``tag``, which the answer repeats; ends of containers are sent to whoever is connected, output to
-whoever has asked for it. What must survive the keeper itself (labels, exit codes) is in files beside the socket. It
+whoever has asked for it. What must survive the shim itself (labels, exit codes) is in files beside the socket. It
 reads the machine's clock: here are real processes only, never virtual time.
 
 As root it lives in a mount namespace of its own: root file systems of containers are overlays on the host's root,
@@ -22,26 +22,26 @@ import time
 from pathlib import Path
 from typing import Any, Final
 
-from cathedra.node.keeper import kernel
-from cathedra.node.keeper.container import Container
-from cathedra.node.keeper.holder import Answer, ContainerHolder
+from cathedra.node.shim import kernel
+from cathedra.node.shim.container import ShimContainer
+from cathedra.node.shim.supervisor import ContainerSupervisor, Reply
 
-__all__ = ["Keeper"]
+__all__ = ["ShimServer"]
 
 _IDLE_SECONDS: Final = 60.0
 _UNIFIED: Final = "/sys/fs/cgroup/unified"
 _CGROUPS: Final = Path("/sys/fs/cgroup")
 
 
-class Keeper:
-    """One keeper of one directory. ``cgroup``: what its containers' cgroups are below, removed in the end."""
+class ShimServer:
+    """One shim of one directory. ``cgroup``: what its containers' cgroups are below, removed in the end."""
 
     def __init__(self, directory: Path, orphan_seconds: float, cgroup: str) -> None:
         self._directory = directory
         self._orphan_seconds = orphan_seconds
         self._cgroup = cgroup
         self._selector = selectors.DefaultSelector()
-        self._holder = ContainerHolder(directory, self._selector, self._exited)
+        self._supervisor = ContainerSupervisor(directory, self._selector, self._exited)
         self._agents: dict[socket.socket, bytes] = {}
         self._alone_since = time.monotonic()
         self._done = False
@@ -59,10 +59,10 @@ class Keeper:
             if Path(_UNIFIED, "cgroup.controllers").exists():
                 kernel.unmount(_UNIFIED)
             kernel.mount_tmpfs(str(rootfs))
-        self._holder.recover()
+        self._supervisor.recover()
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         folder = os.open(self._directory, os.O_RDONLY | os.O_DIRECTORY)
-        path = f"/proc/self/fd/{folder}/keeper.sock"  # the real path may be longer than an address can be
+        path = f"/proc/self/fd/{folder}/shim.sock"  # the real path may be longer than an address can be
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path)
         listener.bind(path)
@@ -74,7 +74,7 @@ class Keeper:
         """Serve until told to end, or until nobody needs it any more."""
         kernel.become_subreaper()
         identity = {"pid": os.getpid(), "start": kernel.start_time(os.getpid())}
-        (self._directory / "keeper.json").write_text(json.dumps(identity))
+        (self._directory / "shim.json").write_text(json.dumps(identity))
         wake_read, wake_write = socket.socketpair()
         wake_read.setblocking(False)
         wake_write.setblocking(False)
@@ -85,17 +85,17 @@ class Keeper:
             signal.signal(ignored, signal.SIG_IGN)
         self._selector.register(listener, selectors.EVENT_READ, self._accept)
         self._selector.register(wake_read, selectors.EVENT_READ, self._drain_wakeups)
-        self._holder.children.reap()
+        self._supervisor.children.reap()
         while not self._done:
             for key, _ in self._selector.select(timeout=10.0):
                 if key.fileobj in self._selector.get_map():
                     key.data(key.fileobj)
-            self._holder.children.reap()
+            self._supervisor.children.reap()
             self._think_of_leaving()
-        self._holder.save()
+        self._supervisor.save()
         with contextlib.suppress(OSError):
-            (self._directory / "keeper.sock").unlink()
-            (self._directory / "keeper.json").unlink()
+            (self._directory / "shim.sock").unlink()
+            (self._directory / "shim.json").unlink()
 
     def _drain_wakeups(self, wake: socket.socket) -> None:
         with contextlib.suppress(BlockingIOError):
@@ -128,7 +128,7 @@ class Keeper:
         del self._agents[agent]
         agent.close()
         self._alone_since = time.monotonic()
-        for container in self._holder.containers:
+        for container in self._supervisor.containers:
             if container.streams is not None:
                 container.streams.ignore(agent)
 
@@ -138,7 +138,7 @@ class Keeper:
         except OSError:
             self._lose(agent)
 
-    def _exited(self, container: Container) -> None:
+    def _exited(self, container: ShimContainer) -> None:
         for agent in tuple(self._agents):
             self._send(agent, {"exited": container.public()})
 
@@ -149,17 +149,17 @@ class Keeper:
             if agent in self._agents:
                 self._send(agent, {"tag": request["tag"], **fields})
 
-        holder, verb = self._holder, request["do"]
+        supervisor, verb = self._supervisor, request["do"]
         try:
             if verb == "list":
-                answer(containers=[container.public() for container in holder.containers], pid=os.getpid())
+                answer(containers=[container.public() for container in supervisor.containers], pid=os.getpid())
             elif verb == "start":
-                holder.start(request, answer)
+                supervisor.start(request, answer)
             elif verb == "signal":
-                holder.signal(request["id"], request["number"])
+                supervisor.signal(request["id"], request["number"])
                 answer()
             elif verb == "remove":
-                holder.remove(request["id"], answer)
+                supervisor.remove(request["id"], answer)
             elif verb == "end":
                 self._end_all()
                 answer()
@@ -168,8 +168,8 @@ class Keeper:
         except OSError as error:
             answer(error=str(error))
 
-    def _obey_streams(self, agent: socket.socket, request: dict[str, Any], answer: Answer) -> None:
-        container, verb = self._holder.find(request.get("id", "")), request["do"]
+    def _obey_streams(self, agent: socket.socket, request: dict[str, Any], answer: Reply) -> None:
+        container, verb = self._supervisor.find(request.get("id", "")), request["do"]
         streams = container.streams if container is not None else None
         if streams is None:
             answer(error=f"container {request.get('id')} does not run")
@@ -202,11 +202,11 @@ class Keeper:
         alone = time.monotonic() - self._alone_since
         if not self._directory.exists() or alone > self._orphan_seconds:
             self._end_all()
-        elif alone > _IDLE_SECONDS and self._holder.idle:
+        elif alone > _IDLE_SECONDS and self._supervisor.idle:
             self._done = True
 
     def _end_all(self) -> None:
-        self._holder.end_all(self._leave_no_trace)
+        self._supervisor.end_all(self._leave_no_trace)
 
     def _leave_no_trace(self) -> None:
         self._done = True

@@ -11,14 +11,14 @@ import termios
 from collections.abc import Callable
 from typing import Any, Final
 
-from cathedra.node.keeper.children import Streams
-from cathedra.node.keeper.logfile import LogFile
+from cathedra.node.shim.children import ChildStreams
+from cathedra.node.shim.logfile import LogFile
 
 __all__ = ["ContainerStreams"]
 
 _CHUNK: Final = 65536
 
-Listener = Callable[[str, bytes], None]
+OutputCallback = Callable[[str, bytes], None]
 """Hears of output: the stream's name and the bytes; no bytes mean that nothing more will come."""
 
 
@@ -31,30 +31,30 @@ class ContainerStreams:
         self._outputs: dict[int, str] = {}
         self._input: int | None = None
         self._terminal: int | None = None
-        self._listeners: dict[Any, Listener] = {}
+        self._listeners: dict[Any, OutputCallback] = {}
         self._pending = bytearray()
         self._on_written: list[Callable[[], None]] = []
         self._input_ends = False
         self._finished = False
 
-    def open_pipes(self, *, stdin: bool) -> Streams:
+    def open_pipes(self, *, stdin: bool) -> ChildStreams:
         """Pipes for standard output and error, and for input if ``stdin``; answers the ends that the container gets."""
         given = None
         if stdin:
             given, self._input = os.pipe2(os.O_CLOEXEC)
             os.set_blocking(self._input, False)
-        return Streams(given, self._open_output("stdout"), self._open_output("stderr"))
+        return ChildStreams(given, self._open_output("stdout"), self._open_output("stderr"))
 
     def _open_output(self, name: str) -> int:
         read, write = os.pipe2(os.O_CLOEXEC)
         self._read_from(read, name)
         return write
 
-    def open_terminal(self) -> Streams:
+    def open_terminal(self) -> ChildStreams:
         """A terminal for everything; answers the end that the container gets."""
         ours, theirs = os.openpty()
         self.take_terminal(ours)
-        return Streams(theirs, theirs, theirs, terminal=True)
+        return ChildStreams(theirs, theirs, theirs, terminal=True)
 
     def take_terminal(self, fd: int) -> None:
         """The container has made a terminal; this is our end of it."""
@@ -69,7 +69,7 @@ class ContainerStreams:
 
     # Out
 
-    def listen(self, who: Any, listener: Listener) -> None:
+    def listen(self, who: Any, listener: OutputCallback) -> None:
         """Hear of all output from now on; if none can come, that is said at once."""
         self._listeners[who] = listener
         if not self._outputs:

@@ -1,4 +1,4 @@
-"""One container that the keeper holds, and what of it survives the keeper."""
+"""One container that the shim holds, and what of it survives the shim."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from cathedra.files.atomic import write_atomic
-from cathedra.node.keeper.kernel import start_time
-from cathedra.node.keeper.streams import ContainerStreams
+from cathedra.node.shim.kernel import start_time
+from cathedra.node.shim.streams import ContainerStreams
 
-__all__ = ["Container"]
+__all__ = ["ShimContainer"]
 
 
-class Container:
+class ShimContainer:
     """A container, from the request to start it until it is removed.
 
     ``waiting``: those to be told when it has started or failed to.
@@ -80,9 +80,9 @@ class Container:
             return "the container runtime failed without a word"
 
     def save(self) -> None:
-        """Write down what a later keeper has to know.
+        """Write down what a later shim has to know.
 
-        Where that cannot be done (the disk is full, the directory was removed) this keeper still holds its containers.
+        Where that cannot be done (the disk is full, the directory was removed) this shim still holds its containers.
         """
         content = {"request": self.request, "pid": self.pid, "start": start_time(self.pid)}
         content |= {"started_at": self.started_at, "exit": self.exit}

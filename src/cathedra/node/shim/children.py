@@ -1,4 +1,4 @@
-"""Child processes of the keeper: commands of the container runtime, and containers that are plain processes."""
+"""Child processes of the shim: commands of the container runtime, and containers that are plain processes."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NoReturn
 
-__all__ = ["Children", "Streams", "start_process"]
+__all__ = ["ChildStreams", "Children", "start_process"]
 
 _REMEMBERED: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Streams:
+class ChildStreams:
     """The ends of pipes or of a terminal that a child gets; None is /dev/null."""
 
     stdin: int | None = None
@@ -32,7 +32,7 @@ class Streams:
             os.close(fd)
 
 
-NOTHING: Final = Streams()
+NOTHING: Final = ChildStreams()
 
 
 class Children:
@@ -42,7 +42,7 @@ class Children:
         self._waiting: dict[int, Callable[[int], None]] = {}
         self._unclaimed: dict[int, int] = {}
 
-    def run(self, argv: Sequence[str], done: Callable[[int], None], streams: Streams = NOTHING) -> None:
+    def run(self, argv: Sequence[str], done: Callable[[int], None], streams: ChildStreams = NOTHING) -> None:
         """Run a command; ``done`` hears of its exit status. Its own complaints go nowhere, it has a log for them."""
         pid = os.fork()
         if pid == 0:
@@ -73,7 +73,9 @@ class Children:
                 del self._unclaimed[next(iter(self._unclaimed))]
 
 
-def start_process(argv: Sequence[str], environment: Mapping[str, str], cwd: str, streams: Streams) -> tuple[int, str]:
+def start_process(
+    argv: Sequence[str], environment: Mapping[str, str], cwd: str, streams: ChildStreams
+) -> tuple[int, str]:
     """Start a command in a session of its own; its process ID, and why it could not be executed ("" if it could)."""
     failed_read, failed_write = os.pipe2(os.O_CLOEXEC)
     pid = os.fork()
@@ -85,7 +87,7 @@ def start_process(argv: Sequence[str], environment: Mapping[str, str], cwd: str,
 
 
 def _become(
-    argv: Sequence[str], environment: Mapping[str, str], streams: Streams, failed: int | None, cwd: str
+    argv: Sequence[str], environment: Mapping[str, str], streams: ChildStreams, failed: int | None, cwd: str
 ) -> NoReturn:
     """In a child: turn into a command."""
     try:

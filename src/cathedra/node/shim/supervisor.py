@@ -1,4 +1,4 @@
-"""The containers that the keeper holds: started, signalled, removed, and found again by a later keeper."""
+"""The containers that the shim holds: started, signalled, removed, and found again by a later shim."""
 
 from __future__ import annotations
 
@@ -14,31 +14,33 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from cathedra.node.keeper import kernel
-from cathedra.node.keeper.children import Children, start_process
-from cathedra.node.keeper.container import Container
-from cathedra.node.keeper.logfile import LogFile
-from cathedra.node.keeper.streams import ContainerStreams
+from cathedra.node.shim import kernel
+from cathedra.node.shim.children import Children, start_process
+from cathedra.node.shim.container import ShimContainer
+from cathedra.node.shim.logfile import LogFile
+from cathedra.node.shim.streams import ContainerStreams
 
-__all__ = ["Answer", "ContainerHolder"]
+__all__ = ["ContainerSupervisor", "Reply"]
 
-Answer = Callable[..., None]
+Reply = Callable[..., None]
 """Answers a request, with named fields."""
 
 
-class ContainerHolder:
+class ContainerSupervisor:
     """Containers below ``directory``; ``on_exit`` hears of every end."""
 
-    def __init__(self, directory: Path, selector: selectors.BaseSelector, on_exit: Callable[[Container], None]) -> None:
+    def __init__(
+        self, directory: Path, selector: selectors.BaseSelector, on_exit: Callable[[ShimContainer], None]
+    ) -> None:
         self.children = Children()
         self._directory = directory
         self._rootfs = directory / "rootfs"
         self._selector = selector
         self._on_exit = on_exit
-        self._containers: dict[str, Container] = {}
+        self._containers: dict[str, ShimContainer] = {}
 
     @property
-    def containers(self) -> tuple[Container, ...]:
+    def containers(self) -> tuple[ShimContainer, ...]:
         """All that have been started and not been removed."""
         return tuple(container for container in self._containers.values() if container.started_at)
 
@@ -47,18 +49,18 @@ class ContainerHolder:
         """Whether nothing runs."""
         return all(container.exit for container in self._containers.values())
 
-    def find(self, container_id: str) -> Container | None:
+    def find(self, container_id: str) -> ShimContainer | None:
         """A container."""
         return self._containers.get(container_id)
 
     def save(self) -> None:
-        """Write down what a later keeper has to know."""
+        """Write down what a later shim has to know."""
         for container in self._containers.values():
             container.save()
 
     # The beginning
 
-    def start(self, request: dict[str, Any], answer: Answer) -> None:
+    def start(self, request: dict[str, Any], answer: Reply) -> None:
         """Start a container; the answer has its start time and process ID, or an error."""
         present = self._containers.get(request["id"])
         if present is not None and present.exit is None:
@@ -73,7 +75,7 @@ class ContainerHolder:
             return
         directory = self._directory / request["id"]
         directory.mkdir(mode=0o700, exist_ok=True)
-        container = Container(request["id"], request, directory)
+        container = ShimContainer(request["id"], request, directory)
         container.waiting.append(answer)
         self._containers[container.id] = container
         try:
@@ -85,7 +87,7 @@ class ContainerHolder:
         except OSError as error:
             self._fail(container, str(error))
 
-    def _create_oci(self, container: Container, streams: ContainerStreams) -> None:
+    def _create_oci(self, container: ShimContainer, streams: ContainerStreams) -> None:
         layers = self._rootfs / container.id
         for name in ("upper", "work", "merged"):
             (layers / name).mkdir(parents=True, exist_ok=True)
@@ -117,7 +119,7 @@ class ContainerHolder:
         self.children.run([*container.runtime, *arguments, container.id], created, ends)
         ends.close()
 
-    def _expect_terminal(self, container: Container, streams: ContainerStreams) -> str:
+    def _expect_terminal(self, container: ShimContainer, streams: ContainerStreams) -> str:
         """Where the container runtime will send the terminal that it makes."""
         folder = os.open(container.directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         container.closing.callback(os.close, folder)
@@ -137,7 +139,7 @@ class ContainerHolder:
         container.closing.callback(self._selector.unregister, listener)
         return path
 
-    def _start_process(self, container: Container, streams: ContainerStreams) -> None:
+    def _start_process(self, container: ShimContainer, streams: ContainerStreams) -> None:
         request = container.request
         ends = streams.open_terminal() if container.tty else streams.open_pipes(stdin=container.stdin)
         container.pid, complaint = start_process(request["argv"], request["env"], request["cwd"], ends)
@@ -149,11 +151,11 @@ class ContainerHolder:
         self._claim(container)
         self._running(container)
 
-    def _claim(self, container: Container) -> None:
+    def _claim(self, container: ShimContainer) -> None:
         """From now on the end of that process is the end of the container."""
         container.early_status = self.children.claim(container.pid, lambda status: self._ended(container, status))
 
-    def _running(self, container: Container) -> None:
+    def _running(self, container: ShimContainer) -> None:
         container.started_at = time.time()
         container.save()
         for answer in container.waiting:
@@ -162,7 +164,7 @@ class ContainerHolder:
         if container.early_status is not None:
             self._ended(container, container.early_status)
 
-    def _fail(self, container: Container, why: str) -> None:
+    def _fail(self, container: ShimContainer, why: str) -> None:
         container.exit = {"code": 128, "signal": 0, "finished_at": time.time(), "reason": "StartError"}
 
         def removed(**_: Any) -> None:
@@ -183,7 +185,7 @@ class ContainerHolder:
                 os.killpg(container.pid, number)
             os.kill(container.pid, number)
 
-    def _ended(self, container: Container, status: int) -> None:
+    def _ended(self, container: ShimContainer, status: int) -> None:
         if not container.started_at:
             container.early_status = status
             return
@@ -202,7 +204,7 @@ class ContainerHolder:
         container.save()
         self._on_exit(container)
 
-    def remove(self, container_id: str, answer: Answer) -> None:
+    def remove(self, container_id: str, answer: Reply) -> None:
         """Forget a container and remove everything of it; what still runs of it is killed."""
         container = self._containers.get(container_id)
         if container is None:
@@ -239,16 +241,16 @@ class ContainerHolder:
             self.remove(container_id, gone)
         gone()
 
-    # What an earlier keeper left
+    # What an earlier shim left
 
     def recover(self) -> None:
-        """Containers of a keeper that died cannot be held any more: what still runs of them is ended."""
+        """Containers of a shim that died cannot be held any more: what still runs of them is ended."""
         for path in sorted(self._directory.glob("*/container.json")):
             try:
                 content = json.loads(path.read_text())
             except (OSError, ValueError):
                 continue
-            container = Container(path.parent.name, content["request"], path.parent)
+            container = ShimContainer(path.parent.name, content["request"], path.parent)
             container.pid, container.started_at = content["pid"], content["started_at"]
             container.exit = content["exit"]
             if container.exit is None:
@@ -264,7 +266,7 @@ class ContainerHolder:
             container.save()
 
 
-def _kill_orphan(container: Container) -> None:
+def _kill_orphan(container: ShimContainer) -> None:
     with contextlib.suppress(OSError):
         if not container.oci:
             os.killpg(container.pid, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""The node agent's end of the line to its keeper: start it if need be, send requests, hear of ends."""
+"""The node agent's end of the line to its shim: start it if need be, send requests, hear of ends."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from typing import Any, Final
 
 import cathedra
 
-__all__ = ["KeeperClient", "KeeperLost"]
+__all__ = ["ShimClient", "ShimLost"]
 
 _PROGRAM: Final = (
     f"import sys; sys.path.append({str(Path(cathedra.__file__).parents[1])!r}); "
-    "from cathedra.node.keeper.main import main; main()"
+    "from cathedra.node.shim.main import main; main()"
 )
-Output = Callable[[str, bytes], None]
+OutputCallback = Callable[[str, bytes], None]
 """Hears of a container's output: the stream and the bytes; no bytes mean that nothing more will come."""
 
 
-class KeeperLost(ConnectionError):
-    """The keeper does not answer any more."""
+class ShimLost(ConnectionError):
+    """The shim does not answer any more."""
 
 
-class KeeperClient:
-    """One connection to the keeper of a directory."""
+class ShimClient:
+    """One connection to the shim of a directory."""
 
     def __init__(
         self, directory: Path, *, orphan_seconds: float, cgroup: str, on_exit: Callable[[dict[str, Any]], None]
@@ -40,17 +40,17 @@ class KeeperClient:
         self._cgroup = cgroup
         self._on_exit = on_exit
         self._tags = itertools.count()
-        self._attached: dict[str, list[Output]] = {}
+        self._attached: dict[str, list[OutputCallback]] = {}
         self._answers: dict[int, asyncio.Future[dict[str, Any]]] = {}
         self._writer: asyncio.StreamWriter | None = None
         self._reading: asyncio.Task[None] | None = None
         self.pid = 0
 
     async def open(self) -> list[dict[str, Any]]:
-        """Connect to the keeper, starting one if there is none; answers its containers.
+        """Connect to the shim, starting one if there is none; answers its containers.
 
         Raises:
-            KeeperLost: it cannot be started.
+            ShimLost: it cannot be started.
         """
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         try:
@@ -60,7 +60,7 @@ class KeeperClient:
             try:
                 await self._connect()
             except OSError as error:
-                raise KeeperLost(f"no keeper in {self._directory}: {error}") from error
+                raise ShimLost(f"no shim in {self._directory}: {error}") from error
         answer = await self.ask({"do": "list"})
         self.pid = answer["pid"]
         found: list[dict[str, Any]] = answer["containers"]
@@ -70,7 +70,7 @@ class KeeperClient:
         folder = os.open(self._directory, os.O_RDONLY | os.O_DIRECTORY)
         try:
             # The real path may be longer than a socket's address can be.
-            path = f"/proc/self/fd/{folder}/keeper.sock"
+            path = f"/proc/self/fd/{folder}/shim.sock"
             reader, self._writer = await asyncio.open_unix_connection(path, limit=1 << 24)
         finally:
             os.close(folder)
@@ -78,8 +78,8 @@ class KeeperClient:
 
     async def _launch(self) -> None:
         arguments = [str(self._directory), str(self._orphan_seconds), self._cgroup]
-        # No site packages: the keeper needs none, and starts in a fraction of the time.
-        with (self._directory / "keeper.log").open("ab") as log:
+        # No site packages: the shim needs none, and starts in a fraction of the time.
+        with (self._directory / "shim.log").open("ab") as log:
             process = await asyncio.create_subprocess_exec(
                 sys.executable,
                 "-I",
@@ -95,10 +95,8 @@ class KeeperClient:
             )
             code = await process.wait()
         if code != 0:
-            lines = (self._directory / "keeper.log").read_text(errors="replace").strip().splitlines()
-            raise KeeperLost(
-                f"the container keeper ended with code {code}: {lines[-1] if lines else 'no reason given'}"
-            )
+            lines = (self._directory / "shim.log").read_text(errors="replace").strip().splitlines()
+            raise ShimLost(f"the container shim ended with code {code}: {lines[-1] if lines else 'no reason given'}")
 
     async def _read(self, reader: asyncio.StreamReader) -> None:
         try:
@@ -119,7 +117,7 @@ class KeeperClient:
         finally:
             for future in self._answers.values():
                 if not future.done():
-                    future.set_exception(KeeperLost("the container keeper is gone"))
+                    future.set_exception(ShimLost("the container shim is gone"))
             self._answers.clear()
             for hearers in self._attached.values():
                 for hear in tuple(hearers):
@@ -129,10 +127,10 @@ class KeeperClient:
         """Send a request and wait for its answer; ``error`` in it is the requester's business.
 
         Raises:
-            KeeperLost: no answer can come.
+            ShimLost: no answer can come.
         """
         if self._writer is None or self._reading is None or self._reading.done():
-            raise KeeperLost("the container keeper is gone")
+            raise ShimLost("the container shim is gone")
         tag = next(self._tags)
         future: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
         self._answers[tag] = future
@@ -147,30 +145,30 @@ class KeeperClient:
         if self._writer is not None:
             self._writer.write(json.dumps(request | {"tag": next(self._tags)}).encode() + b"\n")
 
-    async def attach(self, container_id: str, hear: Output) -> str:
+    async def attach(self, container_id: str, hear: OutputCallback) -> str:
         """Have ``hear`` called with a container's output from now on; why that cannot be, or "".
 
         Raises:
-            KeeperLost: no answer can come.
+            ShimLost: no answer can come.
         """
         hearers = self._attached.setdefault(container_id, [])
         hearers.append(hear)
         try:
             answer = await self.ask({"do": "attach", "id": container_id})
-        except KeeperLost:
+        except ShimLost:
             hearers.remove(hear)
             raise
         if "error" in answer:
             hearers.remove(hear)
         return str(answer.get("error", ""))
 
-    async def detach(self, container_id: str, hear: Output) -> None:
+    async def detach(self, container_id: str, hear: OutputCallback) -> None:
         """Do not call ``hear`` any more."""
         hearers = self._attached.get(container_id, [])
         hearers.remove(hear)
         if not hearers:
             self._attached.pop(container_id, None)
-            with contextlib.suppress(KeeperLost):
+            with contextlib.suppress(ShimLost):
                 await self.ask({"do": "detach", "id": container_id})
 
     @property
@@ -179,11 +177,11 @@ class KeeperClient:
         return self._reading
 
     async def close(self, *, end: bool) -> None:
-        """Hang up; with ``end`` the keeper kills its containers, cleans up and leaves first."""
+        """Hang up; with ``end`` the shim kills its containers, cleans up and leaves first."""
         if self._writer is None or self._reading is None:
             return
         if end:
-            with contextlib.suppress(KeeperLost, TimeoutError):
+            with contextlib.suppress(ShimLost, TimeoutError):
                 await self.ask({"do": "end"})
                 async with asyncio.timeout(10):
                     await asyncio.shield(self._reading)

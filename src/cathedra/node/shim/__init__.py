@@ -5,7 +5,7 @@ exit code. An agent that was killed and started again must find both. So contain
 one per node, which does nothing but hold them. It stands on the standard library alone (and is started without site
 packages), because it is there all the time and its start counts.
 
-`client` is the agent's end of the line and starts the keeper where none is; everything else runs in the keeper's own
-process: `main`, `keeper` (requests and answers), `container` (one container: its state on disk), `streams` (what goes
+`client` is the agent's end of the line and starts the shim where none is; everything else runs in the shim's own
+process: `main`, `shim` (requests and answers), `container` (one container: its state on disk), `streams` (what goes
 in and comes out), `logfile` (where it is written), `children` (processes and their ends), `kernel` (mounts, cgroups).
 """

@@ -7,17 +7,17 @@ from pathlib import Path
 from typing import Final
 
 from cathedra.api.core.core_v1 import Container
-from cathedra.node.runtime.runtime import ContainerState
+from cathedra.node.runtime.runtime import ContainerRun
 from cathedra.node.setup.directories import PodDirectories
 
-__all__ = ["last_words"]
+__all__ = ["with_termination_message"]
 
 _MAX_MESSAGE: Final = 4096
 _MAX_FROM_LOG: Final = 2048
 _MAX_LINES: Final = 80
 
 
-def last_words(directories: PodDirectories, container: Container, state: ContainerState) -> ContainerState:
+def with_termination_message(directories: PodDirectories, container: Container, state: ContainerRun) -> ContainerRun:
     """``state`` with the container's message: from its file, or where its policy says so from the end of its log."""
     text = _read(directories.termination_log(container.name, state.attempt), _MAX_MESSAGE)
     if not text and container.termination_message_policy == "FallbackToLogsOnError" and state.exit_code:
