@@ -216,7 +216,7 @@ async def test_while_the_store_is_away_requests_are_refused_and_afterwards_all_i
             cached = await session.get("/api/v1/namespaces/default/configmaps?resourceVersion=0")
             assert [item["metadata"]["name"] for item in (await cached.json())["items"]] == ["before"]
             etcd.start()
-            await _until(lambda: made.world.registry.healthy)
+            await _until(lambda: made.context.registry.healthy)
             again = await session.post("/api/v1/namespaces/default/configmaps", json={"metadata": {"name": "after"}})
             assert again.status == 201
             assert (await session.get("/readyz")).status == 200
@@ -230,7 +230,7 @@ async def test_a_watch_goes_on_after_the_store_was_away(etcd: Etcd) -> None:
         async with asyncio.timeout(20), one.transport().watch(CONFIGMAPS, "default", start) as events:
             etcd.kill()
             etcd.start()
-            await _until(lambda: other.world.registry.healthy)
+            await _until(lambda: other.context.registry.healthy)
             made = await maps(other).create(named("a"))
             event = await anext(aiter(events))
             assert event.object == made
@@ -243,7 +243,7 @@ async def test_revisions_older_than_the_compaction_are_gone_on_every_server(etcd
         floor = int(old) + 1
 
         def compacted() -> bool:
-            tables = [of.world.registry.table(GroupResource("", "configmaps")) for of in (one, other)]
+            tables = [of.context.registry.table(GroupResource("", "configmaps")) for of in (one, other)]
             return all(table.floor >= floor for table in tables)
 
         await _until(compacted)
@@ -260,7 +260,7 @@ async def test_a_server_that_missed_compacted_changes_reads_everything_again(etc
     async with server(etcd) as one:
         await maps(one).create(named("gone"))
         kept = await maps(one).create(named("kept"))
-        order = one.world.registry._order
+        order = one.context.registry._order
         assert order._following is not None  # type: ignore[union-attr]
         order._following.cancel()  # type: ignore[union-attr]
         store = storage(etcd)

@@ -14,7 +14,7 @@ from cathedra.api.definition import ResourceDefinition, VersionDefinition
 from cathedra.api.gates import FeatureGates
 from cathedra.api.scheme import GroupResource
 from cathedra.apiserver.custom.definitions import with_custom_rules
-from cathedra.apiserver.subresources.doors import with_doors
+from cathedra.apiserver.subresources.finalize import with_finalize
 
 __all__ = ["Catalog", "UnknownAPIGroup", "served_definitions"]
 
@@ -49,7 +49,7 @@ def served_definitions(
             continue
         versions = tuple(v for v in definition.versions if _served(definition, v, runtime_config))
         if versions:
-            served.append(with_custom_rules(with_doors(replace(definition, versions=versions))))
+            served.append(with_custom_rules(with_finalize(replace(definition, versions=versions))))
     return tuple(served)
 
 

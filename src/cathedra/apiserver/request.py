@@ -58,7 +58,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def strategy(self) -> Strategy[Any]:
-        """The rules of the door that the call comes through."""
+        """The rules of the resource or sub-resource that is written."""
         if self.subresource:
             # A sub-resource without rules of its own is the server's work: it changes what no client could.
             return self.definition.subresources.get(self.subresource, _SERVER_SIDE)

@@ -1,6 +1,6 @@
-"""The API server put together: store, objects, gatekeepers, verbs, and the ways in.
+"""The API server put together: store, objects, access control, verbs, and the ways in.
 
-Tests and simulations open one with a memory store in virtual time and use `transport`; `serve` opens the HTTPS door.
+Tests and simulations open one with a memory store in virtual time and use `transport`; `serve` listens for HTTPS.
 """
 
 from __future__ import annotations
@@ -11,32 +11,32 @@ from collections.abc import Mapping
 from typing import Self
 
 from cathedra.api.gates import FeatureGates
-from cathedra.apiserver.admission.webhooks.caller import Caller
+from cathedra.apiserver.accesscontrol import access_control
+from cathedra.apiserver.admission.webhooks.client import WebhookClient
 from cathedra.apiserver.authentication.authenticator import Authenticator, StaticTokens, authenticated
 from cathedra.apiserver.authentication.pki import PKI
 from cathedra.apiserver.authentication.serviceaccounts import ServiceAccountTokens
 from cathedra.apiserver.authentication.signing import SigningKey
 from cathedra.apiserver.authentication.user import MASTERS_GROUP, UserInfo
-from cathedra.apiserver.authorization.bootstrap.reconcile import reconcile_roles
-from cathedra.apiserver.bootstrap import create_namespaces
+from cathedra.apiserver.bootstrap.namespaces import create_namespaces
+from cathedra.apiserver.bootstrap.roles import reconcile_roles
 from cathedra.apiserver.catalog import Catalog, served_definitions
 from cathedra.apiserver.config import ServeOptions, ServerConfig
-from cathedra.apiserver.custom.serving import CustomResources
+from cathedra.apiserver.customresources import CustomResources
 from cathedra.apiserver.expressions import CELExpressions
-from cathedra.apiserver.gatekeepers import gatekeepers
 from cathedra.apiserver.http.app import Application
 from cathedra.apiserver.http.discovery import Discovery
-from cathedra.apiserver.http.information import Information
+from cathedra.apiserver.http.health import HealthAndVersion
+from cathedra.apiserver.http.listener import Listener, bind
 from cathedra.apiserver.http.openapi import OpenAPI
 from cathedra.apiserver.http.proxy import Proxy
-from cathedra.apiserver.http.serving import Listener, bind
 from cathedra.apiserver.registry.registry import Registry
 from cathedra.apiserver.storage.memory import MemoryStorage
 from cathedra.apiserver.storage.protocol import SharedStorage, Storage
 from cathedra.apiserver.traffic.audit import AuditLog
 from cathedra.apiserver.traffic.flow import Flow
 from cathedra.apiserver.transport import InProcessTransport
-from cathedra.apiserver.verbs.world import World
+from cathedra.apiserver.verbs.context import ServerContext
 from cathedra.clock import Clock
 
 __all__ = ["NODE_CALLER", "APIServer"]
@@ -48,20 +48,20 @@ NODE_CALLER = "system:kube-apiserver"
 class APIServer:
     """One API server. Made by `open`, ended by `close`."""
 
-    def __init__(self, config: ServerConfig, world: World, catalog: Catalog) -> None:
+    def __init__(self, config: ServerConfig, context: ServerContext, catalog: Catalog) -> None:
         self.config = config
-        self.world = world
+        self.context = context
         self.catalog = catalog
         self.pki: PKI | None = None
         self.port = 0
         self._host = "127.0.0.1"
-        self._tokens = world.static_tokens
+        self._tokens = context.static_tokens
         self._anonymous = True
         self._app: Application | None = None
         self._listener: Listener | None = None
         self._proxy: Proxy | None = None
-        self._webhooks: Caller | None = None
-        self._custom = CustomResources(world, catalog)
+        self._webhooks: WebhookClient | None = None
+        self._custom = CustomResources(context, catalog)
         self._audit = AuditLog(config.audit_log, config.audit_policy) if config.audit_log is not None else None
 
     @classmethod
@@ -83,25 +83,25 @@ class APIServer:
         registry = Registry(store or MemoryStorage(), served)
         await registry.load()
         catalog = Catalog(served)
-        keepers = gatekeepers(registry, config, gates, lambda: iter(catalog), clock=clock, random=random)
-        world = World(
+        access = access_control(registry, config, gates, lambda: iter(catalog), clock=clock, random=random)
+        context = ServerContext(
             registry=registry,
-            admission=keepers.admission,
-            authorizer=keepers.authorizer,
+            admission=access.admission,
+            authorizer=access.authorizer,
             gates=gates,
             clock=clock,
             random=random,
             tokens=ServiceAccountTokens(registry, clock, random, SigningKey()),
             static_tokens=StaticTokens({}),
-            rules=keepers.rules,
+            rules=access.rules,
             expressions=CELExpressions(gates),
         )
-        opened = cls(config, world, catalog)
-        opened._webhooks = keepers.caller
+        opened = cls(config, context, catalog)
+        opened._webhooks = access.webhooks
         opened._custom.start()
-        await create_namespaces(world)
+        await create_namespaces(context)
         if config.authorization:
-            await reconcile_roles(world)
+            await reconcile_roles(context)
         return opened
 
     def transport(
@@ -112,7 +112,7 @@ class APIServer:
 
     def transport_of(self, user: UserInfo) -> InProcessTransport:
         """The API in process, as somebody who is more than a name."""
-        return InProcessTransport(self.world, self.catalog, authenticated(user))
+        return InProcessTransport(self.context, self.catalog, authenticated(user))
 
     def beside(self, config: ServerConfig) -> Self:
         """Another server on the same objects, with other gates or versions, as during an upgrade."""
@@ -124,7 +124,7 @@ class APIServer:
             definitions = all_definitions(gates)
         served = served_definitions(definitions, gates, dict(config.runtime_config))
         return type(self)(
-            config, dataclasses.replace(self.world, gates=gates, expressions=CELExpressions(gates)), Catalog(served)
+            config, dataclasses.replace(self.context, gates=gates, expressions=CELExpressions(gates)), Catalog(served)
         )
 
     def add_tokens(self, tokens: Mapping[str, UserInfo]) -> None:
@@ -139,7 +139,7 @@ class APIServer:
         return self._app
 
     async def serve(self, options: ServeOptions) -> str:
-        """Open the door and return its URL; `close` shuts it.
+        """Listen, and return the URL; `close` ends it.
 
         Raises:
             OSError: the address is in use.
@@ -149,8 +149,8 @@ class APIServer:
         self._host = options.host
         tls = None
         if options.pki is not None:
-            self.pki = PKI(options.pki, self.world.clock.now())
-            self.world.tokens.key.keep_in(self.pki.service_account_key)
+            self.pki = PKI(options.pki, self.context.clock.now())
+            self.context.tokens.key.keep_in(self.pki.service_account_key)
             tls = self.pki.tls_files((options.host, "localhost", "127.0.0.1", *options.names))
         self._tokens.add(options.tokens)
         self._anonymous = options.anonymous
@@ -165,18 +165,18 @@ class APIServer:
         return f"{scheme}://{self._host}:{self.port}"
 
     def _make_app(self) -> Application:
-        authenticator = Authenticator((self._tokens, self.world.tokens), anonymous=self._anonymous)
+        authenticator = Authenticator((self._tokens, self.context.tokens), anonymous=self._anonymous)
         openapi = OpenAPI(self.catalog, self.config.release)
         discovery = Discovery(self.catalog, openapi, lambda: f"{self._host}:{self.port}")
-        checks = {"ping": lambda: True, "log": lambda: True, "etcd": lambda: self.world.registry.healthy}
-        information = Information(self.config.release, checks)
-        self._proxy = Proxy(self.world, self._tokens.token_of(NODE_CALLER))
+        checks = {"ping": lambda: True, "log": lambda: True, "etcd": lambda: self.context.registry.healthy}
+        health = HealthAndVersion(self.config.release, checks)
+        self._proxy = Proxy(self.context, self._tokens.token_of(NODE_CALLER))
         return Application(
-            self.world,
+            self.context,
             self.catalog,
             authenticator,
             discovery,
-            information,
+            health,
             self._proxy,
             flow=Flow(seats=self.config.max_requests_inflight),
             audit=self._audit,
@@ -185,11 +185,11 @@ class APIServer:
     @property
     def revision(self) -> int:
         """The revision of the last write."""
-        return self.world.registry.revision
+        return self.context.registry.revision
 
     async def close(self) -> None:
-        """Shut the door, end all watches and let go of the store."""
-        self.world.registry.close_watchers()
+        """Stop listening, end all watches and close the store."""
+        self.context.registry.close_watchers()
         if self._listener is not None:
             await self._listener.stop()
         if self._proxy is not None:
@@ -199,4 +199,4 @@ class APIServer:
         await self._custom.close()
         if self._audit is not None:
             self._audit.close()
-        await self.world.registry.close()
+        await self.context.registry.close()

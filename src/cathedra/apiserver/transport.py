@@ -23,7 +23,7 @@ from cathedra.apiserver.request import Call
 from cathedra.apiserver.subresources.dispatch import connect_create
 from cathedra.apiserver.subresources.reviews import REVIEWS
 from cathedra.apiserver.verbs import create, delete, patch, read, update
-from cathedra.apiserver.verbs.world import World
+from cathedra.apiserver.verbs.context import ServerContext
 from cathedra.client.transport import ListOptions, Page, PatchType, ResourceRef, WatchEvent, WriteOptions
 
 __all__ = ["InProcessTransport"]
@@ -34,16 +34,16 @@ T = TypeVar("T", bound=KubeStruct)
 class InProcessTransport:
     """A `cathedra.client.transport.Transport` to the server in this process, as one user."""
 
-    def __init__(self, world: World, catalog: Catalog, user: UserInfo) -> None:
-        self._world = world
+    def __init__(self, server: ServerContext, catalog: Catalog, user: UserInfo) -> None:
+        self._server = server
         self._catalog = catalog
         self._user = user
 
     async def get(self, ref: ResourceRef[T], namespace: str, name: str, *, subresource: str = "") -> T:
         """One object."""
         call = self._call("get", ref, namespace, name, subresource)
-        await self._world.registry.catch_up()
-        found: T = self._view(call, read.get(self._world, call))
+        await self._server.registry.catch_up()
+        found: T = self._view(call, read.get(self._server, call))
         return found
 
     async def list(self, ref: ResourceRef[T], namespace: str, options: ListOptions) -> Page[T]:
@@ -52,8 +52,8 @@ class InProcessTransport:
             "list", ref, namespace, label_selector=options.label_selector, field_selector=options.field_selector
         )
         if not options.resource_version:
-            await self._world.registry.catch_up()
-        page = read.list_objects(self._world, call, options)
+            await self._server.registry.catch_up()
+        page = read.list_objects(self._server, call, options)
         version = call.version
         return Page(
             tuple(entry.view(version) for entry in page.entries), str(page.revision), page.continue_, page.remaining
@@ -67,7 +67,7 @@ class InProcessTransport:
         call = self._call(
             "watch", ref, namespace, label_selector=options.label_selector, field_selector=options.field_selector
         )
-        start = read.start_watch(self._world, call, options)
+        start = read.start_watch(self._server, call, options)
         try:
             yield self._events(call, start)
         finally:
@@ -86,13 +86,13 @@ class InProcessTransport:
         """Create an object, or POST to a sub-resource."""
         call = self._call("create", ref, namespace, name, subresource, options=options)
         await asyncio.sleep(0)
-        await self._world.registry.catch_up()
+        await self._server.registry.catch_up()
         review = REVIEWS.get(call.resource)
         if review is not None:
-            return review.answer(self._world, call, obj)
+            return review.answer(self._server, call, obj)
         if subresource:
-            return await connect_create(self._world, call, obj)
-        return self._view(call, await create.create(self._world, call, self._hub(call, obj)))
+            return await connect_create(self._server, call, obj)
+        return self._view(call, await create.create(self._server, call, self._hub(call, obj)))
 
     async def update(
         self, ref: ResourceRef[T], namespace: str, obj: T, options: WriteOptions, *, subresource: str = ""
@@ -101,8 +101,8 @@ class InProcessTransport:
         metadata: Any = obj.metadata  # type: ignore[attr-defined]  # every kind has it
         call = self._call("update", ref, namespace or metadata.namespace, metadata.name, subresource, options=options)
         await asyncio.sleep(0)
-        await self._world.registry.catch_up()
-        updated: T = self._view(call, await update.update(self._world, call, self._hub(call, obj)))
+        await self._server.registry.catch_up()
+        updated: T = self._view(call, await update.update(self._server, call, self._hub(call, obj)))
         return updated
 
     async def patch(
@@ -119,8 +119,8 @@ class InProcessTransport:
         """Patch an object."""
         call = self._call("patch", ref, namespace, name, subresource, options=options)
         await asyncio.sleep(0)
-        await self._world.registry.catch_up()
-        outcome = await patch.patch(self._world, call, patch_type, body)
+        await self._server.registry.catch_up()
+        outcome = await patch.patch(self._server, call, patch_type, body)
         patched: T = self._view(call, outcome.entry)
         return patched
 
@@ -128,8 +128,8 @@ class InProcessTransport:
         """Delete an object, or mark it."""
         call = self._call("delete", ref, namespace, name, options=WriteOptions(dry_run=bool(options.dry_run)))
         await asyncio.sleep(0)
-        await self._world.registry.catch_up()
-        last: T = self._view(call, (await delete.delete(self._world, call, options)).entry)
+        await self._server.registry.catch_up()
+        last: T = self._view(call, (await delete.delete(self._server, call, options)).entry)
         return last
 
     async def delete_collection(
@@ -147,7 +147,7 @@ class InProcessTransport:
         selection = Selection.parse(
             call.definition, namespace, list_options.label_selector, list_options.field_selector
         )
-        await delete.delete_collection(self._world, call, selection, options)
+        await delete.delete_collection(self._server, call, selection, options)
 
     async def close(self) -> None:
         """Nothing to let go of."""
@@ -186,7 +186,7 @@ class InProcessTransport:
             field_validation=options.field_validation if options else "",
             force=options.force if options else False,
         )
-        self._world.authorize(call, label_selector=label_selector, field_selector=field_selector)
+        self._server.authorize(call, label_selector=label_selector, field_selector=field_selector)
         return call
 
     @staticmethod

@@ -1,8 +1,8 @@
 """What is let in: plugins that change an object before validation, and plugins that refuse it afterwards (spec:
 apimachinery.md, section 16).
 
-`plugin` is what a plugin sees and the chain they form. In the order in which they are asked: `lifecycle` of namespaces,
-`pods`, `noderestriction`, `protection`, `webhooks` (the mutating ones), `escalation`, then `policies`, the validating
-`webhooks`, and `resourcequota`. Policies and webhooks share `matching` (whom they concern) and `attributes` (what they
-are shown).
+`attributes` are what a plugin sees, `plugin` is the chain they form. In the order in which they are asked:
+`lifecycle` of namespaces, `pods`, `noderestriction`, `protection`, `webhooks` (the mutating ones), `escalation`, then
+`policies`, the validating `webhooks`, and `resourcequota`. Policies and webhooks share `matching` (what they concern)
+and `versioned` (what they are sent).
 """

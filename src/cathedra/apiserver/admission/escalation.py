@@ -11,8 +11,10 @@ from typing import Any
 
 from cathedra.api.core.rbac_v1 import PolicyRule, RoleRef
 from cathedra.api.status import forbidden, not_found
-from cathedra.apiserver.admission.plugin import AdmissionPlugin, AdmissionRequest
+from cathedra.apiserver.admission.attributes import AdmissionAttributes
+from cathedra.apiserver.admission.plugin import AdmissionPlugin
 from cathedra.apiserver.authorization.authorizer import Attributes, Authorizer
+from cathedra.apiserver.authorization.policyrules import EVERYTHING, compact, describe, uncovered
 from cathedra.apiserver.authorization.rbac import (
     CLUSTER_ROLE_BINDINGS,
     CLUSTER_ROLES,
@@ -20,7 +22,6 @@ from cathedra.apiserver.authorization.rbac import (
     ROLE_BINDINGS,
     ROLES,
 )
-from cathedra.apiserver.authorization.rules import EVERYTHING, compact, describe, uncovered
 
 __all__ = ["EscalationCheck"]
 
@@ -34,7 +35,7 @@ class EscalationCheck(AdmissionPlugin):
         self._rbac = rbac
         self._authorizer = authorizer
 
-    async def admit(self, request: AdmissionRequest) -> Any:
+    async def admit(self, request: AdmissionAttributes) -> Any:
         """Let pass what gives no more than the writer holds.
 
         Raises:
@@ -49,7 +50,7 @@ class EscalationCheck(AdmissionPlugin):
             self._check_binding(request)
         return request.object
 
-    def _check_role(self, request: AdmissionRequest) -> None:
+    def _check_role(self, request: AdmissionAttributes) -> None:
         new, old = request.object, request.old_object
         aggregates = getattr(new, "aggregation_rule", None)
         if self._may(request, "escalate", _name(request), request.definition.plural):
@@ -63,7 +64,7 @@ class EscalationCheck(AdmissionPlugin):
             return
         self._check_rules(request, new.rules or ())
 
-    def _check_binding(self, request: AdmissionRequest) -> None:
+    def _check_binding(self, request: AdmissionAttributes) -> None:
         new, old = request.object, request.old_object
         if old is not None and (new.role_ref, new.subjects) == (old.role_ref, old.subjects):
             return
@@ -76,7 +77,7 @@ class EscalationCheck(AdmissionPlugin):
             raise not_found(CLUSTER_ROLES if role.kind == "ClusterRole" else ROLES, role.name)
         self._check_rules(request, rules)
 
-    def _check_rules(self, request: AdmissionRequest, rules: tuple[PolicyRule, ...]) -> None:
+    def _check_rules(self, request: AdmissionAttributes, rules: tuple[PolicyRule, ...]) -> None:
         missing = uncovered(self._held(request), rules)
         if not missing:
             return
@@ -90,10 +91,10 @@ class EscalationCheck(AdmissionPlugin):
             f"held:\n{lines}",
         )
 
-    def _held(self, request: AdmissionRequest) -> list[PolicyRule]:
+    def _held(self, request: AdmissionAttributes) -> list[PolicyRule]:
         return [grant.rule for grant in self._rbac.grants(request.user, request.namespace)]
 
-    def _may(self, request: AdmissionRequest, verb: str, name: str, plural: str) -> bool:
+    def _may(self, request: AdmissionAttributes, verb: str, name: str, plural: str) -> bool:
         asked = Attributes(
             request.user,
             verb,
@@ -106,6 +107,6 @@ class EscalationCheck(AdmissionPlugin):
         return self._authorizer.authorize(asked).allowed
 
 
-def _name(request: AdmissionRequest) -> str:
+def _name(request: AdmissionAttributes) -> str:
     name: str = request.name or request.object.metadata.name
     return name

@@ -7,9 +7,10 @@ from typing import Any
 from cathedra.api.core.meta_v1 import StatusCause, StatusDetails
 from cathedra.api.status import failure, forbidden, not_found
 from cathedra.api.struct import replace
-from cathedra.apiserver.admission.plugin import AdmissionPlugin, AdmissionRequest
+from cathedra.apiserver.admission.attributes import AdmissionAttributes
+from cathedra.apiserver.admission.plugin import AdmissionPlugin
 from cathedra.apiserver.registry.registry import Registry
-from cathedra.apiserver.verbs.world import NAMESPACES
+from cathedra.apiserver.resources import NAMESPACES
 
 __all__ = ["NamespaceLifecycle"]
 
@@ -20,7 +21,7 @@ class NamespaceLifecycle(AdmissionPlugin):
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
 
-    async def admit(self, request: AdmissionRequest) -> Any:
+    async def admit(self, request: AdmissionAttributes) -> Any:
         """Look at the namespace before anything else is done."""
         if request.operation != "CREATE" or not request.namespace or not request.definition.namespaced:
             return request.object
@@ -32,7 +33,7 @@ class NamespaceLifecycle(AdmissionPlugin):
         return request.object
 
 
-def _terminating(request: AdmissionRequest) -> Exception:
+def _terminating(request: AdmissionAttributes) -> Exception:
     namespace = request.namespace
     resource = request.definition.group_resource
     error = forbidden(

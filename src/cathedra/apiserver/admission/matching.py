@@ -15,7 +15,7 @@ from cathedra.api.definition import VersionDefinition
 from cathedra.api.scheme import GroupResource
 from cathedra.api.selectors import from_label_selector
 from cathedra.api.status import internal_error
-from cathedra.apiserver.admission.plugin import AdmissionRequest
+from cathedra.apiserver.admission.attributes import AdmissionAttributes
 from cathedra.apiserver.registry.registry import Registry
 
 __all__ = ["Matcher"]
@@ -33,7 +33,7 @@ class Matcher:
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
 
-    def resources(self, match: MatchResources | None, request: AdmissionRequest) -> VersionDefinition | None:
+    def resources(self, match: MatchResources | None, request: AdmissionAttributes) -> VersionDefinition | None:
         """The version in which the request matches, or None if it does not. Without rules everything matches."""
         if match is None:
             return request.version
@@ -46,7 +46,7 @@ class Matcher:
         return self.rules(match.resource_rules, match.match_policy, request)
 
     def rules(
-        self, rules: Iterable[AnyRule], policy: str | None, request: AdmissionRequest
+        self, rules: Iterable[AnyRule], policy: str | None, request: AdmissionAttributes
     ) -> VersionDefinition | None:
         """The version in which one of the rules matches: the request's own, if any names it."""
         rules = tuple(rules)
@@ -62,7 +62,7 @@ class Matcher:
         return None
 
     def selectors(
-        self, namespace: LabelSelector | None, labels: LabelSelector | None, request: AdmissionRequest
+        self, namespace: LabelSelector | None, labels: LabelSelector | None, request: AdmissionAttributes
     ) -> bool:
         """Whether the request's namespace and its object, new or old, have the right labels.
 
@@ -79,7 +79,7 @@ class Matcher:
         objects = (one for one in (request.object, request.old_object) if one is not None)
         return any(selector.matches(one.metadata.labels) for one in objects if hasattr(one, "metadata"))
 
-    def namespace(self, request: AdmissionRequest) -> Any | None:
+    def namespace(self, request: AdmissionAttributes) -> Any | None:
         """The request's namespace; None in cluster scope, and for namespaces themselves.
 
         Raises:
@@ -92,7 +92,7 @@ class Matcher:
             raise internal_error(f'namespaces "{request.namespace}" not found')
         return found
 
-    def _namespace_labels(self, request: AdmissionRequest) -> Mapping[str, str] | None:
+    def _namespace_labels(self, request: AdmissionAttributes) -> Mapping[str, str] | None:
         """The labels that a namespace selector looks at; None where there are none to look at."""
         if request.definition.group_resource == NAMESPACES:
             shown = request.object if request.object is not None else request.old_object
@@ -105,7 +105,7 @@ def _is_empty(selector: LabelSelector) -> bool:
     return not selector.match_labels and not selector.match_expressions
 
 
-def _matches(rule: AnyRule, request: AdmissionRequest, version: str) -> bool:
+def _matches(rule: AnyRule, request: AdmissionAttributes, version: str) -> bool:
     names = rule.resource_names if isinstance(rule, NamedRuleWithOperations) else ()
     return (
         _has(rule.operations, request.operation)
@@ -121,12 +121,12 @@ def _has(values: tuple[str, ...], wanted: str) -> bool:
     return ALL in values or wanted in values
 
 
-def _resource_matches(wanted: str, request: AdmissionRequest) -> bool:
+def _resource_matches(wanted: str, request: AdmissionAttributes) -> bool:
     resource, _, subresource = wanted.partition("/")
     return resource in {ALL, request.definition.plural} and subresource in {ALL, request.subresource}
 
 
-def _in_scope(scope: str | None, request: AdmissionRequest) -> bool:
+def _in_scope(scope: str | None, request: AdmissionAttributes) -> bool:
     if scope is None or scope in {"", ALL}:
         return True
     return (scope == "Namespaced") == request.definition.namespaced

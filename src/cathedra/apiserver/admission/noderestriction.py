@@ -13,7 +13,8 @@ from cathedra.api.core.authentication_v1 import TokenRequest
 from cathedra.api.core.core_v1 import Node, Pod
 from cathedra.api.scheme import GroupResource
 from cathedra.api.status import StatusError, conflict, forbidden, not_found
-from cathedra.apiserver.admission.plugin import AdmissionPlugin, AdmissionRequest
+from cathedra.apiserver.admission.attributes import AdmissionAttributes
+from cathedra.apiserver.admission.plugin import AdmissionPlugin
 from cathedra.apiserver.authorization.node import node_of
 from cathedra.apiserver.authorization.noderelations import MIRROR_POD, references
 from cathedra.apiserver.registry.registry import Registry
@@ -44,7 +45,7 @@ _OWN_DOMAINS: Final = ("kubelet.kubernetes.io", "node.kubernetes.io")
 _REFERENCES: Final = ("secrets", "configmaps", "persistentvolumeclaims", "resourceclaims")
 """What a mirror pod must not refer to, in the order in which it is looked for."""
 
-Check = Callable[[AdmissionRequest, str], None]
+Check = Callable[[AdmissionAttributes, str], None]
 
 
 class NodeRestriction(AdmissionPlugin):
@@ -62,7 +63,7 @@ class NodeRestriction(AdmissionPlugin):
             ("resource.k8s.io", "resourceslices"): self._slice,
         }
 
-    async def admit(self, request: AdmissionRequest) -> Any:
+    async def admit(self, request: AdmissionAttributes) -> Any:
         """Let pass what the node may write.
 
         Raises:
@@ -78,7 +79,7 @@ class NodeRestriction(AdmissionPlugin):
             check(request, node)
         return request.object
 
-    def _pod(self, request: AdmissionRequest, node: str) -> None:
+    def _pod(self, request: AdmissionAttributes, node: str) -> None:
         if request.subresource == "status":
             self._pod_status(request, node)
         elif request.subresource == "eviction":
@@ -102,7 +103,7 @@ class NodeRestriction(AdmissionPlugin):
                 f'unexpected operation "{request.operation}", node "{node}" can only create and delete mirror pods',
             )
 
-    def _mirror_pod(self, request: AdmissionRequest, node: str) -> None:
+    def _mirror_pod(self, request: AdmissionAttributes, node: str) -> None:
         pod: Pod = request.object
         if MIRROR_POD not in pod.metadata.annotations:
             raise _refused(
@@ -120,7 +121,7 @@ class NodeRestriction(AdmissionPlugin):
             if resource in referenced:
                 raise _refused(request, f'node "{node}" can not create pods that reference {resource}')
 
-    def _check_owner(self, request: AdmissionRequest, pod: Pod, node: str) -> None:
+    def _check_owner(self, request: AdmissionAttributes, pod: Pod, node: str) -> None:
         owners = pod.metadata.owner_references
         if len(owners) > 1:
             raise _refused(request, f'node "{node}" can only create pods with a single owner reference set to itself')
@@ -139,7 +140,7 @@ class NodeRestriction(AdmissionPlugin):
         if owner.uid != found.metadata.uid:
             raise _refused(request, f"node {node} UID mismatch: expected {found.metadata.uid} got {owner.uid}")
 
-    def _pod_status(self, request: AdmissionRequest, node: str) -> None:
+    def _pod_status(self, request: AdmissionAttributes, node: str) -> None:
         if request.operation != "UPDATE":
             raise _refused(
                 request, f'unexpected operation "{request.operation}", node "{node}" can only update pod status'
@@ -158,7 +159,7 @@ class NodeRestriction(AdmissionPlugin):
         if new.status.extended_resource_claim_status != old.status.extended_resource_claim_status:
             raise _refused(request, f'node "{node}" cannot update extended resource claim status')
 
-    def _node(self, request: AdmissionRequest, node: str) -> None:
+    def _node(self, request: AdmissionAttributes, node: str) -> None:
         name = request.name or (request.object.metadata.name if request.object is not None else "")
         if name != node:
             raise _refused(request, f'node "{node}" is not allowed to modify node "{name}"')
@@ -179,7 +180,7 @@ class NodeRestriction(AdmissionPlugin):
         if new.metadata.owner_references != old.metadata.owner_references:
             raise _refused(request, f'node "{node}" is not allowed to modify ownerReferences')
 
-    def _volume_claim(self, request: AdmissionRequest, node: str) -> None:
+    def _volume_claim(self, request: AdmissionAttributes, node: str) -> None:
         if request.subresource != "status":
             raise _refused(request, "may only update PVC status")
         if request.operation != "UPDATE":
@@ -187,7 +188,7 @@ class NodeRestriction(AdmissionPlugin):
                 request, f'unexpected operation "{request.operation}", node "{node}" may only update PVC status'
             )
 
-    def _service_account(self, request: AdmissionRequest, node: str) -> None:
+    def _service_account(self, request: AdmissionAttributes, node: str) -> None:
         if request.operation != "CREATE" or request.subresource != "token":
             return
         wanted: TokenRequest = request.object
@@ -209,23 +210,23 @@ class NodeRestriction(AdmissionPlugin):
         if pod.spec is None or pod.spec.node_name != node:
             raise _refused(request, "node requested token bound to a pod scheduled on a different node")
 
-    def _lease(self, request: AdmissionRequest, node: str) -> None:
+    def _lease(self, request: AdmissionAttributes, node: str) -> None:
         if request.namespace != _LEASE_NAMESPACE:
             raise _refused(request, f'can only access leases in the "{_LEASE_NAMESPACE}" system namespace')
         if _name_of(request) != node:
             raise _refused(request, "can only access node lease with the same name as the requesting node")
 
-    def _csi_node(self, request: AdmissionRequest, node: str) -> None:
+    def _csi_node(self, request: AdmissionAttributes, node: str) -> None:
         if _name_of(request) != node:
             raise _refused(request, "can only access CSINode with the same name as the requesting node")
 
-    def _slice(self, request: AdmissionRequest, node: str) -> None:
+    def _slice(self, request: AdmissionAttributes, node: str) -> None:
         if request.operation == "CREATE" and request.object.spec.node_name != node:
             raise _refused(request, "can only create ResourceSlice with the same NodeName as the requesting node")
         if request.operation == "DELETE" and request.old_object.spec.node_name != node:
             raise _refused(request, "can only delete ResourceSlice with the same NodeName as the requesting node")
 
-    def _stored_pod(self, request: AdmissionRequest) -> Any:
+    def _stored_pod(self, request: AdmissionAttributes) -> Any:
         name = request.name or request.object.metadata.name
         pod = self._registry.find(_PODS, f"{request.namespace}/{name}")
         if pod is None:
@@ -233,11 +234,11 @@ class NodeRestriction(AdmissionPlugin):
         return pod
 
 
-def _refused(request: AdmissionRequest, why: str) -> StatusError:
+def _refused(request: AdmissionAttributes, why: str) -> StatusError:
     return forbidden(request.definition.group_resource, _name_of(request), why)
 
 
-def _name_of(request: AdmissionRequest) -> str:
+def _name_of(request: AdmissionAttributes) -> str:
     if request.name or request.object is None:
         return request.name
     name: str = request.object.metadata.name

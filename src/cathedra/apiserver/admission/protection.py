@@ -10,7 +10,8 @@ from typing import Any, Final
 
 from cathedra.api.scheme import GroupResource
 from cathedra.api.struct import replace
-from cathedra.apiserver.admission.plugin import AdmissionPlugin, AdmissionRequest
+from cathedra.apiserver.admission.attributes import AdmissionAttributes
+from cathedra.apiserver.admission.plugin import AdmissionPlugin
 
 __all__ = ["PodGroupProtection"]
 
@@ -23,7 +24,7 @@ class PodGroupProtection(AdmissionPlugin):
 
     kinds = frozenset({_POD_GROUPS})
 
-    async def admit(self, request: AdmissionRequest) -> Any:
+    async def admit(self, request: AdmissionAttributes) -> Any:
         """The group with the finalizer."""
         group = request.object
         if request.operation != "CREATE" or request.subresource or request.definition.group_resource != _POD_GROUPS:

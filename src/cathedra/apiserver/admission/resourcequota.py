@@ -21,7 +21,8 @@ from cathedra.api.struct import replace
 from cathedra.api.usage import claims, pods
 from cathedra.api.usage.objects import object_usage
 from cathedra.api.usage.special import beyond_pod, paying_pod
-from cathedra.apiserver.admission.plugin import AdmissionPlugin, AdmissionRequest
+from cathedra.apiserver.admission.attributes import AdmissionAttributes
+from cathedra.apiserver.admission.plugin import AdmissionPlugin
 from cathedra.apiserver.registry.entry import Entry
 from cathedra.apiserver.registry.registry import Registry, WriteConflict
 from cathedra.apiserver.registry.selection import Selection
@@ -53,7 +54,7 @@ class ResourceQuotaCheck(AdmissionPlugin):
         self._registry = registry
         self._extended = gates.get("DRAExtendedResource", False)
 
-    async def validate(self, request: AdmissionRequest) -> None:
+    async def validate(self, request: AdmissionAttributes) -> None:
         """Charge the object.
 
         Raises:
@@ -69,13 +70,13 @@ class ResourceQuotaCheck(AdmissionPlugin):
                 return
         raise conflict(_QUOTAS, charges[0].entry.object.metadata.name, "too many others charge the quota")
 
-    def _concerned(self, request: AdmissionRequest) -> bool:
+    def _concerned(self, request: AdmissionAttributes) -> bool:
         if request.subresource or not request.namespace or not request.definition.namespaced:
             return False
         updates = request.definition.group_resource == _CLAIMS
         return request.operation == "CREATE" or (updates and request.operation == "UPDATE")
 
-    def _charges(self, request: AdmissionRequest) -> list[_Charge]:
+    def _charges(self, request: AdmissionAttributes) -> list[_Charge]:
         quotas = [q for q in self._quotas(request.namespace) if self._matches(q.object, request)]
         for entry in quotas:
             self._check_known(entry.object, request)
@@ -86,7 +87,7 @@ class ResourceQuotaCheck(AdmissionPlugin):
             return []
         return [charge for entry in quotas if (charge := self._charge(entry, added, request)) is not None]
 
-    def _charge(self, entry: Entry, added: Usage, request: AdmissionRequest) -> _Charge | None:
+    def _charge(self, entry: Entry, added: Usage, request: AdmissionAttributes) -> _Charge | None:
         status = entry.object.status
         requested = {name: amount for name, amount in added.items() if name in status.hard}
         if not requested:
@@ -124,14 +125,14 @@ class ResourceQuotaCheck(AdmissionPlugin):
             return []
         return list(table.select(Selection(namespace))) if len(table) else []
 
-    def _matches(self, quota: ResourceQuota, request: AdmissionRequest) -> bool:
+    def _matches(self, quota: ResourceQuota, request: AdmissionAttributes) -> bool:
         if not self._tracked(quota, request):
             return False
         if request.definition.group_resource == _PODS:
             return pods.pod_in_scopes(quota, request.object)
         return not quota.spec.scopes and quota.spec.scope_selector is None
 
-    def _tracked(self, quota: ResourceQuota, request: AdmissionRequest) -> set[str]:
+    def _tracked(self, quota: ResourceQuota, request: AdmissionAttributes) -> set[str]:
         """Which of the quota's resources this kind of object can be charged for."""
         resource, limited = request.definition.group_resource, quota.status.hard
         if resource == _PODS:
@@ -140,7 +141,7 @@ class ResourceQuotaCheck(AdmissionPlugin):
             return claims.tracks(limited, self._classes(), extended=self._extended)
         return limited.keys() & object_usage(resource, request.object).keys()
 
-    def _check_known(self, quota: ResourceQuota, request: AdmissionRequest) -> None:
+    def _check_known(self, quota: ResourceQuota, request: AdmissionAttributes) -> None:
         tracked = self._tracked(quota, request)
         name = quota.metadata.name
         if request.definition.group_resource == _PODS:
@@ -150,14 +151,14 @@ class ResourceQuotaCheck(AdmissionPlugin):
         if any(resource not in quota.status.used for resource in tracked):
             raise self._refused(request, f"status unknown for quota: {name}, resources: {','.join(sorted(tracked))}")
 
-    def _added(self, request: AdmissionRequest) -> dict[str, Quantity]:
+    def _added(self, request: AdmissionAttributes) -> dict[str, Quantity]:
         """What the object is charged beyond what it was charged before."""
         usage = self._usage(request, request.object)
         before = self._usage(request, request.old_object) if request.old_object is not None else {}
         added = {name: amount - before[name] if name in before else amount for name, amount in usage.items()}
         return {name: amount for name, amount in added.items() if amount.sign() > 0}
 
-    def _usage(self, request: AdmissionRequest, obj: Any) -> dict[str, Quantity]:
+    def _usage(self, request: AdmissionAttributes, obj: Any) -> dict[str, Quantity]:
         resource = request.definition.group_resource
         if resource == _PODS:
             return pods.pod_usage(obj, extended=self._extended)
@@ -178,7 +179,7 @@ class ResourceQuotaCheck(AdmissionPlugin):
         return [entry.object for entry in self._registry.table(_CLASSES).entries()]
 
     @staticmethod
-    def _refused(request: AdmissionRequest, why: str) -> StatusError:
+    def _refused(request: AdmissionAttributes, why: str) -> StatusError:
         return forbidden(request.definition.group_resource, request.object.metadata.name, why)
 
 

@@ -1,6 +1,6 @@
-"""Who asks: client certificates, bearer tokens, and the anonymous rest (spec: apimachinery.md, section 14).
+"""Authentication: client certificates, bearer tokens, and the anonymous rest (spec: apimachinery.md, section 14).
 
-`user` is what is found out, `authenticator` finds it out, `impersonation` lets some act as others. `certificates` and
+`user` is what is found out, `authenticator` finds it out. `certificates` and
 `pki` make and keep the cluster's certificates; `serviceaccounts` issues and knows tokens, signed with the key of
 `signing`.
 """

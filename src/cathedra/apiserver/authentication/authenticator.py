@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Iterable, Mapping
+from typing import Any, Protocol
 
 from cathedra.api.status import unauthorized
-from cathedra.apiserver.authentication.impersonation import impersonated
 from cathedra.apiserver.authentication.user import ANONYMOUS, AUTHENTICATED_GROUP, UserInfo
-from cathedra.apiserver.authorization.authorizer import Authorizer
-
-if TYPE_CHECKING:
-    from cathedra.apiserver.http.request import Request, Scope
 
 __all__ = ["Authenticator", "StaticTokens", "TokenSource", "as_json", "authenticated"]
 
@@ -52,31 +47,22 @@ class Authenticator:
         self._anonymous = anonymous
         self._certificates: dict[bytes, UserInfo] = {}
 
-    def authenticate(self, scope: Scope) -> UserInfo:
-        """The caller.
+    def authenticate(self, headers: Iterable[tuple[bytes, bytes]], certificate: bytes | None = None) -> UserInfo:
+        """The user whom a request's headers, or its connection's client certificate (DER), name.
 
         Raises:
             StatusError: 401, the credentials are no good, or there are none and anonymous access is off.
         """
-        for key, value in scope["headers"]:
+        for key, value in headers:
             if key == b"authorization":
                 scheme, _, token = value.decode("latin-1").partition(" ")
                 if scheme.lower() == "bearer" and token:
                     return self._token_user(token.strip())
-        certificate: bytes | None = scope.get("extensions", {}).get("cathedra.peer_certificate")
         if certificate is not None:
             return self._certificate_user(certificate)
         if not self._anonymous:
             raise unauthorized()
         return ANONYMOUS
-
-    def impersonate(self, request: Request, authorizer: Authorizer) -> UserInfo:
-        """The user that the caller wants to be.
-
-        Raises:
-            StatusError: 403, he may not.
-        """
-        return impersonated(request.user, request.scope["headers"], authorizer)
 
     def _token_user(self, token: str) -> UserInfo:
         for source in self._token_sources:

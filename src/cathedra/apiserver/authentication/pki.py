@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from cathedra.apiserver.authentication.certificates import Authority, KeyPair
-from cathedra.apiserver.http.serving import TLSFiles
 from cathedra.files.atomic import write_durable
 
-__all__ = ["PKI"]
+__all__ = ["PKI", "TLSFiles"]
 
 ADMIN: Final = ("kubernetes-admin", ("system:masters",))
+
+
+@dataclass(frozen=True, slots=True)
+class TLSFiles:
+    """The PEM files of a TLS server."""
+
+    certificate: Path
+    key: Path
+    client_authority: Path
 
 
 class PKI:

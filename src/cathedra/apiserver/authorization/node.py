@@ -14,7 +14,7 @@ from cathedra.api.status import StatusError
 from cathedra.apiserver.authentication.user import UserInfo
 from cathedra.apiserver.authorization.authorizer import ALLOWED, NO_OPINION, Attributes, Decision, Verdict
 from cathedra.apiserver.authorization.noderelations import NodeRelations
-from cathedra.apiserver.authorization.rules import allows
+from cathedra.apiserver.authorization.policyrules import allows
 from cathedra.apiserver.registry.selection import parse_field_terms
 
 __all__ = ["NODES_GROUP", "NODE_PREFIX", "NodeAuthorizer", "node_of"]
@@ -38,7 +38,7 @@ class NodeAuthorizer:
         self._relations = relations
         self._rules = rules
         self._by_selector = by_selector
-        self._special: Mapping[tuple[str, str], Callable[[str, Attributes], Decision]] = {
+        self._deciders: Mapping[tuple[str, str], Callable[[str, Attributes], Decision]] = {
             ("", "secrets"): self._read,
             ("", "configmaps"): self._read,
             ("", "persistentvolumeclaims"): self._volume_claim,
@@ -60,9 +60,9 @@ class NodeAuthorizer:
             return NO_OPINION
         if not node:
             return _no(f'unknown node for user "{attributes.user.name}"')
-        special = None if attributes.path else self._special.get((attributes.group, attributes.resource))
-        if special is not None:
-            return special(node, attributes)
+        decide = None if attributes.path else self._deciders.get((attributes.group, attributes.resource))
+        if decide is not None:
+            return decide(node, attributes)
         return ALLOWED if any(allows(rule, attributes) for rule in self._rules) else NO_OPINION
 
     def _related(self, node: str, asked: Attributes) -> Decision:

@@ -14,7 +14,7 @@ from cathedra.api.core.rbac_v1 import PolicyRule, RoleRef, Subject
 from cathedra.api.scheme import GroupResource
 from cathedra.apiserver.authentication.user import UserInfo
 from cathedra.apiserver.authorization.authorizer import NO_OPINION, Attributes, Decision, Verdict
-from cathedra.apiserver.authorization.rules import allows
+from cathedra.apiserver.authorization.policyrules import allows
 from cathedra.apiserver.registry.registry import Registry
 
 __all__ = ["CLUSTER_ROLES", "CLUSTER_ROLE_BINDINGS", "RBAC", "ROLES", "ROLE_BINDINGS", "Grant"]

@@ -67,7 +67,7 @@ def kind_of_definition(obj: CustomResourceDefinition) -> ResourceDefinition[Any]
 
 
 def _priority(name: str) -> Any:
-    from cathedra.apiserver.http.versions import version_order
+    from cathedra.apiserver.versionorder import version_order
 
     return version_order(name)
 

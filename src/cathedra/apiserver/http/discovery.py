@@ -14,8 +14,8 @@ from cathedra.apiserver.catalog import Catalog
 from cathedra.apiserver.http.openapi import OpenAPI
 from cathedra.apiserver.http.request import Request
 from cathedra.apiserver.http.response import JSON, Response, status_response
-from cathedra.apiserver.http.special import SPECIAL, SpecialResource
-from cathedra.apiserver.http.versions import group_order, version_order
+from cathedra.apiserver.versionorder import group_order, version_order
+from cathedra.apiserver.virtual import VIRTUAL, VirtualResource
 
 __all__ = ["Discovery"]
 
@@ -73,12 +73,12 @@ class Discovery:
         return Response(200, document, AGGREGATED, headers)
 
     def _groups(self) -> list[str]:
-        found = {definition.group for definition in self._catalog} | {special.group for special in SPECIAL}
+        found = {definition.group for definition in self._catalog} | {virtual.group for virtual in VIRTUAL}
         return sorted(found, key=group_order)
 
     def _versions(self, group: str) -> list[str]:
         found = {v.name for definition in self._catalog if definition.group == group for v in definition.versions}
-        found |= {special.version for special in SPECIAL if special.group == group}
+        found |= {virtual.version for virtual in VIRTUAL if virtual.group == group}
         return sorted(found, key=version_order)
 
     def _served(self, group: str, version: str) -> list[tuple[ResourceDefinition[Any], VersionDefinition]]:
@@ -88,8 +88,8 @@ class Discovery:
                 found.extend((definition, v) for v in definition.versions if v.name == version)
         return sorted(found, key=lambda pair: pair[0].plural)
 
-    def _special(self, group: str, version: str) -> list[SpecialResource]:
-        return [special for special in SPECIAL if (special.group, special.version) == (group, version)]
+    def _virtual(self, group: str, version: str) -> list[VirtualResource]:
+        return [virtual for virtual in VIRTUAL if (virtual.group, virtual.version) == (group, version)]
 
     def _aggregated_group(self, group: str) -> dict[str, Any]:
         versions = [
@@ -123,15 +123,15 @@ class Discovery:
             if subresources:
                 entry["subresources"] = subresources
             resources.append(entry)
-        for special in self._special(group, version):
+        for virtual in self._virtual(group, version):
             resources.append(
                 {
-                    "resource": special.plural,
-                    "responseKind": {"group": "", "version": "", "kind": special.kind},
-                    "scope": "Namespaced" if special.namespaced else "Cluster",
-                    "singularResource": special.singular,
-                    "verbs": list(special.verbs),
-                    **({"shortNames": list(special.short_names)} if special.short_names else {}),
+                    "resource": virtual.plural,
+                    "responseKind": {"group": "", "version": "", "kind": virtual.kind},
+                    "scope": "Namespaced" if virtual.namespaced else "Cluster",
+                    "singularResource": virtual.singular,
+                    "verbs": list(virtual.verbs),
+                    **({"shortNames": list(virtual.short_names)} if virtual.short_names else {}),
                 }
             )
         return sorted(resources, key=lambda resource: str(resource["resource"]))
@@ -201,16 +201,16 @@ class Discovery:
                 if kind[0] or kind[1]:
                     sub |= {"group": kind[0], "version": kind[1]}
                 resources.append(sub | {"kind": kind[2], "verbs": list(verbs)})
-        for special in self._special(group, version):
+        for virtual in self._virtual(group, version):
             entry = {
-                "name": special.plural,
-                "singularName": special.singular,
-                "namespaced": special.namespaced,
-                "kind": special.kind,
-                "verbs": list(special.verbs),
+                "name": virtual.plural,
+                "singularName": virtual.singular,
+                "namespaced": virtual.namespaced,
+                "kind": virtual.kind,
+                "verbs": list(virtual.verbs),
             }
-            if special.short_names:
-                entry["shortNames"] = list(special.short_names)
+            if virtual.short_names:
+                entry["shortNames"] = list(virtual.short_names)
             resources.append(entry)
         resources.sort(key=lambda resource: str(resource["name"]))
         return (
@@ -232,7 +232,7 @@ def _subresources(
     definition: ResourceDefinition[Any], version: VersionDefinition
 ) -> list[tuple[str, tuple[str, str, str], tuple[str, ...]]]:
     """Name, kind (group, version, kind) and verbs of each sub-resource, by name."""
-    from cathedra.apiserver.http.special import CONNECTED
+    from cathedra.apiserver.virtual import CONNECTED
 
     allowed = version.subresources
     found: dict[str, tuple[tuple[str, str, str], tuple[str, ...]]] = {}

@@ -15,7 +15,7 @@ from websockets.datastructures import Headers
 from websockets.server import ServerProtocol
 from websockets.typing import Subprotocol
 
-__all__ = ["CertificateHTTPProtocol", "CertificateWebSocketProtocol", "peer_certificate"]
+__all__ = ["EXTENSION", "CertificateHTTPProtocol", "CertificateWebSocketProtocol", "peer_certificate"]
 
 EXTENSION: Final = "cathedra.peer_certificate"
 LARGE: Final = 65_536

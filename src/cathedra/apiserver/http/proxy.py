@@ -17,10 +17,11 @@ from cathedra.api.core.core_v1 import Node, Pod
 from cathedra.api.scheme import GroupResource
 from cathedra.api.status import StatusError, bad_request, failure, not_found
 from cathedra.apiserver.authorization.authorizer import Attributes, refusal
-from cathedra.apiserver.http.path import Target
 from cathedra.apiserver.http.request import Request, Send
 from cathedra.apiserver.http.response import Response
-from cathedra.apiserver.verbs.world import PODS, World
+from cathedra.apiserver.requestinfo import Target
+from cathedra.apiserver.resources import PODS
+from cathedra.apiserver.verbs.context import ServerContext
 
 if TYPE_CHECKING:
     import aiohttp
@@ -44,8 +45,8 @@ class _Backend:
 class Proxy:
     """Passes requests on to node agents. ``token`` is shown to them; ``tls`` makes the TLS context, None is HTTP."""
 
-    def __init__(self, world: World, token: str = "", tls: Callable[[], ssl.SSLContext] | None = None) -> None:
-        self._world = world
+    def __init__(self, server: ServerContext, token: str = "", tls: Callable[[], ssl.SSLContext] | None = None) -> None:
+        self._server = server
         self._token = token
         self._tls = tls
         self._session: aiohttp.ClientSession | None = None
@@ -146,12 +147,12 @@ class Proxy:
             namespace=target.namespace,
             name=target.name,
         )
-        decision = self._world.authorizer.authorize(attributes)
+        decision = self._server.authorizer.authorize(attributes)
         if not decision.allowed:
             raise refusal(attributes, decision)
 
     def _pod(self, target: Target) -> Pod:
-        pod: Pod | None = self._world.registry.find(PODS, f"{target.namespace}/{target.name}")
+        pod: Pod | None = self._server.registry.find(PODS, f"{target.namespace}/{target.name}")
         if pod is None:
             raise not_found(PODS, target.name)
         return pod
@@ -166,7 +167,7 @@ class Proxy:
 
     def _backend(self, pod: Pod) -> _Backend:
         name = pod.spec.node_name if pod.spec else ""
-        node: Node | None = self._world.registry.find(NODES, name)
+        node: Node | None = self._server.registry.find(NODES, name)
         if node is None:
             raise not_found(NODES, name)
         known = {address.type: address.address for address in node.status.addresses}

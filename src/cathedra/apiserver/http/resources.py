@@ -17,7 +17,6 @@ from cathedra.apiserver.http.bodies import decode_delete_options, decode_object,
 from cathedra.apiserver.http.listcache import ListCache
 from cathedra.apiserver.http.negotiation import JSON_FORM, PROTOBUF_TYPE, Form, fit_for_object, negotiate
 from cathedra.apiserver.http.options import check_dry_run, list_options, write_query
-from cathedra.apiserver.http.path import Target
 from cathedra.apiserver.http.protobuf import not_marshalable
 from cathedra.apiserver.http.request import Request, Send
 from cathedra.apiserver.http.response import Response, json_response, status_response, text_response
@@ -27,12 +26,13 @@ from cathedra.apiserver.patches.duplicates import repeated_fields, repeated_yaml
 from cathedra.apiserver.registry.entry import Entry
 from cathedra.apiserver.registry.selection import Selection, single_name
 from cathedra.apiserver.request import Call
+from cathedra.apiserver.requestinfo import Target
 from cathedra.apiserver.subresources.dispatch import connect_create
-from cathedra.apiserver.subresources.doors import DOOR_VERBS
+from cathedra.apiserver.subresources.finalize import LIMITED_VERBS
 from cathedra.apiserver.subresources.reviews import REVIEWS, Review
 from cathedra.apiserver.subresources.scale import SCALE, has_scale, scale_of, set_scale
 from cathedra.apiserver.verbs import create, delete, patch, read, update
-from cathedra.apiserver.verbs.world import World
+from cathedra.apiserver.verbs.context import ServerContext
 from cathedra.client.transport import PatchType
 
 __all__ = ["ResourceHandler", "not_served", "wrong_method"]
@@ -62,8 +62,8 @@ def wrong_method() -> StatusError:
 class ResourceHandler:
     """Answers requests on resources."""
 
-    def __init__(self, world: World, catalog: Catalog) -> None:
-        self._world = world
+    def __init__(self, server: ServerContext, catalog: Catalog) -> None:
+        self._server = server
         self._catalog = catalog
         self._lists = ListCache()
 
@@ -100,14 +100,14 @@ class ResourceHandler:
             namespace=target.namespace if definition.namespaced else "",
             name=target.name,
             subresource=target.subresource,
-            release=self._world.gates.release,
+            release=self._server.gates.release,
             annotations=request.annotations,
         )
         if version.deprecation_warning and self._method_exists(call):
             call.warnings.append(version.deprecation_warning)
         try:
-            if _needs_latest(request, verb, self._world.registry.revision):
-                await self._world.registry.catch_up()
+            if _needs_latest(request, verb, self._server.registry.revision):
+                await self._server.registry.catch_up()
             return await self._dispatch(request, call, send, audit_id)
         except StatusError as error:
             return status_response(error, render.warning_headers(call.warnings))
@@ -129,13 +129,13 @@ class ResourceHandler:
             dry_run=query.dry_run,
             field_manager=query.field_manager,
             field_validation=query.field_validation,
-            release=self._world.gates.release,
+            release=self._server.gates.release,
             annotations=request.annotations,
         )
         form = self._form(request, call)
         binding = await decode_object(request, call, _BINDING)
         call = call.but(name=binding.metadata.name)
-        status = _plain(await connect_create(self._world, call, binding))
+        status = _plain(await connect_create(self._server, call, binding))
         shown = {"kind": _STATUS.kind, "apiVersion": _STATUS.api_version} | status
         return render.render_plain(shown, dataclasses.replace(form, transform=""), status=201, warnings=call.warnings)
 
@@ -151,11 +151,11 @@ class ResourceHandler:
             version=definition.versions[0],
             namespace=target.namespace,
             field_validation=query.field_validation,
-            release=self._world.gates.release,
+            release=self._server.gates.release,
             annotations=request.annotations,
         )
         form = self._form(request, call)
-        answer = review.answer(self._world, call, await decode_object(request, call))
+        answer = review.answer(self._server, call, await decode_object(request, call))
         shown = {"kind": definition.kind, "apiVersion": call.api_version} | _plain(answer)
         return render.render_plain(shown, dataclasses.replace(form, transform=""), status=201, warnings=call.warnings)
 
@@ -191,7 +191,7 @@ class ResourceHandler:
         if call.subresource in _POSTED:
             return call.verb == "create"
         if call.subresource:
-            return call.verb in DOOR_VERBS.get(call.subresource, ("get", "update", "patch"))
+            return call.verb in LIMITED_VERBS.get(call.subresource, ("get", "update", "patch"))
         if call.verb == "deletecollection" and call.resource == GroupResource("", "namespaces"):
             return False
         return call.verb in call.definition.verbs
@@ -233,7 +233,7 @@ class ResourceHandler:
             field_selector=field_selector,
             label_selector=label_selector,
         )
-        decision = self._world.authorizer.authorize(attributes)
+        decision = self._server.authorizer.authorize(attributes)
         request.annotations[REASON] = decision.reason
         if not decision.allowed:
             raise refusal(attributes, decision)
@@ -247,7 +247,7 @@ class ResourceHandler:
                 "",
                 f'resourceVersion: Invalid value: "{version}": strconv.ParseUint: parsing "{version}": invalid syntax',
             )
-        return self._object(request, call, read.get(self._world, call), form)
+        return self._object(request, call, read.get(self._server, call), form)
 
     def _list(self, request: Request, call: Call) -> Response:
         form = self._form(request, call)
@@ -259,16 +259,16 @@ class ResourceHandler:
         plain = form == JSON_FORM and not (
             options.resource_version or options.resource_version_match or options.continue_
         )
-        table = self._world.table(call)
+        table = self._server.table(call)
         if plain and (items := self._lists.get(table, call, options)) is not None:
-            return render.render_list(call, read.Listing([], self._world.registry.revision), form, items=items)
-        listing = read.list_objects(self._world, call, options)
+            return render.render_list(call, read.Listing([], self._server.registry.revision), form, items=items)
+        listing = read.list_objects(self._server, call, options)
         if plain and not listing.continue_:
             items = render.items_of(call, listing)
             self._lists.keep(table, call, options, items)
             return render.render_list(call, listing, form, items=items)
         return render.render_list(
-            call, listing, form, include=request.parameter("includeObject"), now=self._world.clock.now()
+            call, listing, form, include=request.parameter("includeObject"), now=self._server.clock.now()
         )
 
     async def _watch(self, request: Request, call: Call, send: Send, audit_id: bytes) -> None:
@@ -279,10 +279,10 @@ class ResourceHandler:
         bookmarks = request.flag("allowWatchBookmarks")
         send_initial = _send_initial(request, options.resource_version_match)
         timeout_text = request.parameter("timeoutSeconds")
-        timeout = float(integer(timeout_text)) if timeout_text else self._world.random.uniform(1800, 3600)
+        timeout = float(integer(timeout_text)) if timeout_text else self._server.random.uniform(1800, 3600)
         include = check_include(request.parameter("includeObject")) if form.transform == "Table" else ""
         try:
-            start = read.start_watch(self._world, call, options, send_initial=send_initial)
+            start = read.start_watch(self._server, call, options, send_initial=send_initial)
         except StatusError as error:
             if not error.is_expired:
                 raise
@@ -296,8 +296,8 @@ class ResourceHandler:
             bookmarks=bookmarks,
             initial_bookmark=bookmarks and bool(send_initial),
             timeout=timeout,
-            revision=lambda: self._world.registry.revision,
-            now=self._world.clock.now,
+            revision=lambda: self._server.registry.revision,
+            now=self._server.clock.now,
         )
         await stream.run(send, request.receive, audit_id)
 
@@ -311,7 +311,7 @@ class ResourceHandler:
         )
         if call.subresource:
             outcome = await connect_create(
-                self._world, call, await decode_object(request, call, _POSTED[call.subresource])
+                self._server, call, await decode_object(request, call, _POSTED[call.subresource])
             )
             answered = _TOKEN if call.subresource == "token" else _STATUS
             shown = {"kind": answered.kind, "apiVersion": answered.api_version} | _plain(outcome)
@@ -319,7 +319,7 @@ class ResourceHandler:
         if call.name:
             raise wrong_method()
         obj = call.version.to_hub(await decode_object(request, call))
-        entry = await create.create(self._world, call, obj)
+        entry = await create.create(self._server, call, obj)
         request.created_name = entry.object.metadata.name
         return self._object(request, call, entry, form, status=201)
 
@@ -334,7 +334,7 @@ class ResourceHandler:
             field_validation=query.field_validation,
         )
         obj = call.version.to_hub(await decode_object(request, call))
-        entry = await update.update(self._world, call, obj)
+        entry = await update.update(self._server, call, obj)
         return self._object(request, call, entry, form)
 
     async def _patch(self, request: Request, call: Call) -> Response:
@@ -356,25 +356,25 @@ class ResourceHandler:
             word = "error decoding YAML: " if patch_type is PatchType.APPLY else "error decoding patch: "
             raise bad_request(f"{word}{error}") from None
         repeated = _repeated(raw, body, call, patch_type)
-        outcome = await patch.patch(self._world, call, patch_type, body, repeated=repeated)
+        outcome = await patch.patch(self._server, call, patch_type, body, repeated=repeated)
         return self._object(request, call, outcome.entry, form, status=201 if outcome.created else 200)
 
     async def _scale(self, request: Request, call: Call) -> Response:
         form = dataclasses.replace(self._form(request, call), transform="")
         if call.verb == "get":
-            scale = scale_of(read.get(self._world, call).object)
+            scale = scale_of(read.get(self._server, call).object)
         elif call.verb == "update":
             query = write_query(request, "UpdateOptions")
             call = call.but(dry_run=query.dry_run, field_manager=query.field_manager)
             wanted = await decode_object(request, call, SCALE)
-            scale = await set_scale(self._world, call, lambda _: wanted)
+            scale = await set_scale(self._server, call, lambda _: wanted)
         else:
             patch_type = _patch_type(request)
             query = write_query(request, "PatchOptions", apply=patch_type is PatchType.APPLY)
             call = call.but(dry_run=query.dry_run, field_manager=query.field_manager)
             body = load_values(await request.body(), "application/json")
             scale = await set_scale(
-                self._world, call, lambda now: patch.patched_part(call, SCALE, now, patch_type, body)
+                self._server, call, lambda now: patch.patched_part(call, SCALE, now, patch_type, body)
             )
         return render.render_plain({"kind": "Scale", "apiVersion": "autoscaling/v1"} | _plain(scale), form)
 
@@ -382,7 +382,7 @@ class ResourceHandler:
         form = self._form(request, call)
         options = _checked(await decode_delete_options(request))
         call = call.but(dry_run=bool(options.dry_run))
-        deletion = await delete.delete(self._world, call, options)
+        deletion = await delete.delete(self._server, call, options)
         if deletion.gone and not call.definition.strategy.returns_deleted_object:
             details: dict[str, Any] = {"name": call.name}
             if call.definition.group:
@@ -398,16 +398,16 @@ class ResourceHandler:
         call = call.but(dry_run=bool(options.dry_run))
         listed = list_options(request)
         selection = Selection.parse(call.definition, call.namespace, listed.label_selector, listed.field_selector)
-        deletions = await delete.delete_collection(self._world, call, selection, options)
-        listing = read.Listing([deletion.entry for deletion in deletions], self._world.registry.revision)
-        return render.render_list(call, listing, form, now=self._world.clock.now())
+        deletions = await delete.delete_collection(self._server, call, selection, options)
+        listing = read.Listing([deletion.entry for deletion in deletions], self._server.registry.revision)
+        return render.render_list(call, listing, form, now=self._server.clock.now())
 
     def _object(self, request: Request, call: Call, entry: Entry, form: Form, *, status: int = 200) -> Response:
         if form.transform:
             internal = call.definition.group.partition(".")[0] or "core"
             form = fit_for_object(form, f"{internal}.{call.definition.kind}")
         return render.render_object(
-            call, entry, form, status=status, include=request.parameter("includeObject"), now=self._world.clock.now()
+            call, entry, form, status=status, include=request.parameter("includeObject"), now=self._server.clock.now()
         )
 
     @staticmethod

@@ -11,11 +11,11 @@ from typing import Any
 
 from cathedra.api.definition import ResourceDefinition, VersionDefinition
 from cathedra.apiserver.catalog import Catalog
-from cathedra.apiserver.http.special import CONNECTED, SPECIAL, SpecialResource
 from cathedra.apiserver.openapi.descriptions import Descriptions
 from cathedra.apiserver.openapi.operations import JSON_TYPES, Operations, group_words
 from cathedra.apiserver.openapi.schemas import META, Schemas
-from cathedra.apiserver.subresources.doors import DOOR_VERBS
+from cathedra.apiserver.subresources.finalize import LIMITED_VERBS
+from cathedra.apiserver.virtual import CONNECTED, VIRTUAL, VirtualResource
 
 __all__ = ["Documents"]
 
@@ -34,7 +34,7 @@ class Documents:
     def group_versions(self) -> list[tuple[str, str]]:
         """Every group and version that is served."""
         found = {(definition.group, version.name) for definition in self._catalog for version in definition.versions}
-        return sorted(found | {(special.group, special.version) for special in SPECIAL})
+        return sorted(found | {(virtual.group, virtual.version) for virtual in VIRTUAL})
 
     def group_version(self, group: str, version: str) -> dict[str, Any]:
         """The document of one group version."""
@@ -45,9 +45,9 @@ class Documents:
             served = next((one for one in definition.versions if one.name == version), None)
             if definition.group == group and served is not None:
                 paths |= self._resource(definition, served, schemas)
-        for special in SPECIAL:
-            if (special.group, special.version) == (group, version):
-                paths |= self._special(special, schemas)
+        for virtual in VIRTUAL:
+            if (virtual.group, virtual.version) == (group, version):
+                paths |= self._virtual(virtual, schemas)
         return self._finished(paths, schemas)
 
     def around(self, path: str) -> dict[str, Any]:
@@ -130,7 +130,7 @@ class Documents:
             if version.subresources is None or name in version.subresources:
                 if name == "scale":
                     continue
-                paths |= operations.subresource(name, gvk, item, DOOR_VERBS.get(name, STATUS_VERBS))
+                paths |= operations.subresource(name, gvk, item, LIMITED_VERBS.get(name, STATUS_VERBS))
         if getattr(version.type, "scale", None) is not None:
             scale = {"group": "autoscaling", "version": "v1", "kind": "Scale"}
             shown = schemas.kind("autoscaling/v1", "Scale", gvks=[scale])
@@ -144,14 +144,14 @@ class Documents:
             paths |= operations.subresource(name, foreign, schemas.kind(api_version, kind, gvks=[foreign]), verbs)
         return paths
 
-    def _special(self, special: SpecialResource, schemas: Schemas) -> dict[str, Any]:
-        gvk = {"group": special.group, "kind": special.kind, "version": special.version}
-        api_version = f"{special.group}/{special.version}" if special.group else special.version
-        item = schemas.kind(api_version, special.kind, gvks=[gvk])
+    def _virtual(self, virtual: VirtualResource, schemas: Schemas) -> dict[str, Any]:
+        gvk = {"group": virtual.group, "kind": virtual.kind, "version": virtual.version}
+        api_version = f"{virtual.group}/{virtual.version}" if virtual.group else virtual.version
+        item = schemas.kind(api_version, virtual.kind, gvks=[gvk])
         operations = self._operations(
-            gvk, special.plural, item, schemas, namespaced=special.namespaced, returns_deleted=False
+            gvk, virtual.plural, item, schemas, namespaced=virtual.namespaced, returns_deleted=False
         )
-        return operations.paths(special.verbs)
+        return operations.paths(virtual.verbs)
 
     def _operations(
         self,

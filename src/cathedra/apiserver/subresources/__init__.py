@@ -1,1 +1,1 @@
-"""The sub-resources that are more than another door to the object: binding, eviction, scale, token, log, exec."""
+"""The sub-resources that are more than another view of the object: binding, eviction, scale, token, log, exec."""

@@ -11,15 +11,15 @@ from cathedra.api.status import bad_request, conflict, failure
 from cathedra.api.struct import Time, replace
 from cathedra.apiserver.registry.entry import Entry
 from cathedra.apiserver.request import Call
+from cathedra.apiserver.verbs.context import ServerContext
 from cathedra.apiserver.verbs.update import change
-from cathedra.apiserver.verbs.world import World
 
 __all__ = ["bind"]
 
 POD_BINDING = GroupResource("", "pods/binding")
 
 
-async def bind(world: World, call: Call, binding: Binding) -> Status:
+async def bind(server: ServerContext, call: Call, binding: Binding) -> Status:
     """Give the pod its node.
 
     Raises:
@@ -35,10 +35,10 @@ async def bind(world: World, call: Call, binding: Binding) -> Status:
         )
 
     def bound(entry: Entry) -> Pod:
-        return _bound(call, entry.object, binding, world.clock.now())
+        return _bound(call, entry.object, binding, server.clock.now())
 
     whole = call.but(subresource="binding")
-    await change(world, whole, bound, uid=binding.metadata.uid)
+    await change(server, whole, bound, uid=binding.metadata.uid)
     return Status(status="Success", code=201)
 
 

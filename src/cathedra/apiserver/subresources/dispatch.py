@@ -13,17 +13,18 @@ from cathedra.api.scheme import GroupResource
 from cathedra.api.status import failure
 from cathedra.apiserver.admission.plugin import AdmissionChain
 from cathedra.apiserver.request import Call
+from cathedra.apiserver.resources import PODS
 from cathedra.apiserver.subresources.binding import bind
 from cathedra.apiserver.subresources.eviction import evict
 from cathedra.apiserver.subresources.token import issue_token, with_defaults
-from cathedra.apiserver.verbs.world import PODS, World
+from cathedra.apiserver.verbs.context import ServerContext
 
 __all__ = ["connect_create"]
 
 _SERVICE_ACCOUNTS: Final = GroupResource("", "serviceaccounts")
 
 
-async def connect_create(world: World, call: Call, obj: Any) -> Any:
+async def connect_create(server: ServerContext, call: Call, obj: Any) -> Any:
     """Do what a POST on the sub-resource asks for.
 
     Raises:
@@ -31,21 +32,21 @@ async def connect_create(world: World, call: Call, obj: Any) -> Any:
     """
     where = (call.resource, call.subresource)
     if where == (PODS, "binding"):
-        obj = await _admitted(world, call, obj)
-        return await bind(_trusted(world), call, obj)
+        obj = await _admitted(server, call, obj)
+        return await bind(_trusted(server), call, obj)
     if where == (PODS, "eviction"):
-        obj = await _admitted(world, call, obj)
-        return await evict(_trusted(world), call, obj)
+        obj = await _admitted(server, call, obj)
+        return await evict(_trusted(server), call, obj)
     if where == (_SERVICE_ACCOUNTS, "token"):
-        return issue_token(world, call, await _admitted(world, call, with_defaults(obj)))
+        return issue_token(server, call, await _admitted(server, call, with_defaults(obj)))
     raise failure(404, "NotFound", "the server could not find the requested resource")
 
 
-async def _admitted(world: World, call: Call, obj: Any) -> Any:
-    obj = await world.admission.admit(world.admission_request(call, "CREATE", obj, None))
-    await world.admission.validate(world.admission_request(call, "CREATE", obj, None))
+async def _admitted(server: ServerContext, call: Call, obj: Any) -> Any:
+    obj = await server.admission.admit(server.admission_attributes(call, "CREATE", obj, None))
+    await server.admission.validate(server.admission_attributes(call, "CREATE", obj, None))
     return obj
 
 
-def _trusted(world: World) -> World:
-    return dataclasses.replace(world, admission=AdmissionChain(()))
+def _trusted(server: ServerContext) -> ServerContext:
+    return dataclasses.replace(server, admission=AdmissionChain(()))

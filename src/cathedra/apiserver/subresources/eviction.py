@@ -13,16 +13,16 @@ from cathedra.apiserver.registry.entry import Entry
 from cathedra.apiserver.registry.selection import Selection
 from cathedra.apiserver.request import Call
 from cathedra.apiserver.verbs import read
+from cathedra.apiserver.verbs.context import ServerContext
 from cathedra.apiserver.verbs.delete import delete
 from cathedra.apiserver.verbs.update import change
-from cathedra.apiserver.verbs.world import World
 
 __all__ = ["evict"]
 
 BUDGETS = GroupResource("policy", "poddisruptionbudgets")
 
 
-async def evict(world: World, call: Call, eviction: Eviction) -> Status:
+async def evict(server: ServerContext, call: Call, eviction: Eviction) -> Status:
     """Delete the pod if no budget forbids it.
 
     Raises:
@@ -32,10 +32,10 @@ async def evict(world: World, call: Call, eviction: Eviction) -> Status:
         raise bad_request("name in URL does not match name in Eviction object")
     options = eviction.delete_options or DeleteOptions()
     call = call.but(dry_run=call.dry_run or bool(options.dry_run))
-    pod: Pod = read.get(world, call).object
+    pod: Pod = read.get(server, call).object
     if not _free(pod):
-        await _charge(world, call, pod)
-    await delete(world, call.but(subresource="", verb="delete"), options)
+        await _charge(server, call, pod)
+    await delete(server, call.but(subresource="", verb="delete"), options)
     return Status(status="Success", code=201)
 
 
@@ -48,15 +48,15 @@ def _ready(pod: Pod) -> bool:
     return any(c.type == "Ready" and c.status == "True" for c in pod.status.conditions)
 
 
-async def _charge(world: World, call: Call, pod: Pod) -> None:
-    budgets = _budgets(world, pod)
+async def _charge(server: ServerContext, call: Call, pod: Pod) -> None:
+    budgets = _budgets(server, pod)
     if len(budgets) > 1:
         raise internal_error(
             "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
         )
     if not budgets:
         return
-    table = world.registry.table(BUDGETS)
+    table = server.registry.table(BUDGETS)
     budget_call = call.but(
         definition=table.definition,
         version=table.definition.versions[0],
@@ -78,13 +78,13 @@ async def _charge(world: World, call: Call, pod: Pod) -> None:
                 budget,
                 0,
             )
-        disrupted = {**status.disrupted_pods, pod.metadata.name: Time(world.clock.now())}
+        disrupted = {**status.disrupted_pods, pod.metadata.name: Time(server.clock.now())}
         return replace(
             budget,
             status=replace(status, disruptions_allowed=status.disruptions_allowed - 1, disrupted_pods=disrupted),
         )
 
-    await change(world, budget_call, charged)
+    await change(server, budget_call, charged)
 
 
 def _unhealthy_may_go(budget: PodDisruptionBudget) -> bool:
@@ -94,9 +94,9 @@ def _unhealthy_may_go(budget: PodDisruptionBudget) -> bool:
     return budget.status.current_healthy >= budget.status.desired_healthy > 0
 
 
-def _budgets(world: World, pod: Pod) -> list[PodDisruptionBudget]:
+def _budgets(server: ServerContext, pod: Pod) -> list[PodDisruptionBudget]:
     try:
-        table = world.registry.table(BUDGETS)
+        table = server.registry.table(BUDGETS)
     except KeyError:
         return []
     found: list[PodDisruptionBudget] = []

@@ -19,7 +19,7 @@ from cathedra.apiserver.authentication.serviceaccounts import ISSUER
 from cathedra.apiserver.authentication.user import UserInfo
 from cathedra.apiserver.authorization.authorizer import Attributes, Decision, Verdict
 from cathedra.apiserver.request import Call
-from cathedra.apiserver.verbs.world import World
+from cathedra.apiserver.verbs.context import ServerContext
 
 __all__ = ["REVIEWS", "Review"]
 
@@ -32,7 +32,7 @@ class Review:
     """A kind of question, and who answers it."""
 
     definition: ResourceDefinition[Any]
-    answer: Callable[[World, Call, Any], Any]
+    answer: Callable[[ServerContext, Call, Any], Any]
 
 
 def _definition(
@@ -52,20 +52,22 @@ def _definition(
     )
 
 
-def _self_review(world: World, call: Call, review: authentication_v1.SelfSubjectReview) -> Any:
+def _self_review(server: ServerContext, call: Call, review: authentication_v1.SelfSubjectReview) -> Any:
     """Who asks."""
     status = authentication_v1.SelfSubjectReviewStatus(user_info=_shown(call.user))
-    return replace(review, metadata=replace(review.metadata, creation_timestamp=Time(world.clock.now())), status=status)
+    return replace(
+        review, metadata=replace(review.metadata, creation_timestamp=Time(server.clock.now())), status=status
+    )
 
 
-def _token_review(world: World, call: Call, review: authentication_v1.TokenReview) -> Any:
+def _token_review(server: ServerContext, call: Call, review: authentication_v1.TokenReview) -> Any:
     """Whose token it is."""
     token, wanted = review.spec.token, review.spec.audiences
     if not token:
         raise bad_request("token is required for TokenReview in authentication")
-    found = world.tokens.review(token, wanted or (ISSUER,))
+    found = server.tokens.review(token, wanted or (ISSUER,))
     if found is None:
-        user = world.static_tokens.user_of(token)
+        user = server.static_tokens.user_of(token)
         meant = tuple(one for one in wanted if one == ISSUER)
         found = (user, meant) if user is not None and (meant or not wanted) else None
     if found is None:
@@ -79,19 +81,19 @@ def _token_review(world: World, call: Call, review: authentication_v1.TokenRevie
     )
 
 
-def _self_access(world: World, call: Call, review: authorization_v1.SelfSubjectAccessReview) -> Any:
+def _self_access(server: ServerContext, call: Call, review: authorization_v1.SelfSubjectAccessReview) -> Any:
     """What the caller may do."""
     _check(review.metadata, _attribute_errors(review.spec), namespace="")
-    return replace(review, status=_decided(world, call.user, review.spec))
+    return replace(review, status=_decided(server, call.user, review.spec))
 
 
-def _access(world: World, call: Call, review: authorization_v1.SubjectAccessReview) -> Any:
+def _access(server: ServerContext, call: Call, review: authorization_v1.SubjectAccessReview) -> Any:
     """What somebody may do."""
     _check(review.metadata, [*_attribute_errors(review.spec), *_subject_errors(review.spec)], namespace="")
-    return replace(review, status=_decided(world, _subject(review.spec), review.spec))
+    return replace(review, status=_decided(server, _subject(review.spec), review.spec))
 
 
-def _local_access(world: World, call: Call, review: authorization_v1.LocalSubjectAccessReview) -> Any:
+def _local_access(server: ServerContext, call: Call, review: authorization_v1.LocalSubjectAccessReview) -> Any:
     """What somebody may do in one namespace."""
     errors = ErrorList([*_attribute_errors(review.spec), *_subject_errors(review.spec)])
     spec = review.spec
@@ -102,16 +104,16 @@ def _local_access(world: World, call: Call, review: authorization_v1.LocalSubjec
     if spec.non_resource_attributes is not None:
         errors.invalid("spec.nonResourceAttributes", None, "disallowed on this kind of request")
     _check(review.metadata, errors, namespace=call.namespace)
-    status = _decided(world, _subject(spec), spec)
+    status = _decided(server, _subject(spec), spec)
     return replace(review, metadata=replace(review.metadata, namespace=call.namespace), status=status)
 
 
-def _self_rules(world: World, call: Call, review: authorization_v1.SelfSubjectRulesReview) -> Any:
+def _self_rules(server: ServerContext, call: Call, review: authorization_v1.SelfSubjectRulesReview) -> Any:
     """Everything the caller may do in one namespace, as far as it can be listed."""
     namespace = review.spec.namespace
     if not namespace:
         raise bad_request("no namespace on request")
-    held = world.rules(call.user, namespace)
+    held = server.rules(call.user, namespace)
     resources = tuple(
         authorization_v1.ResourceRule(
             verbs=rule.verbs,
@@ -165,8 +167,8 @@ def _check(metadata: ObjectMeta, errors: list[Any], *, namespace: str) -> None:
         raise invalid(_AUTHZ, "", "", found)
 
 
-def _decided(world: World, user: UserInfo, spec: Any) -> authorization_v1.SubjectAccessReviewStatus:
-    decision: Decision = world.authorizer.authorize(_question(user, spec))
+def _decided(server: ServerContext, user: UserInfo, spec: Any) -> authorization_v1.SubjectAccessReviewStatus:
+    decision: Decision = server.authorizer.authorize(_question(user, spec))
     return authorization_v1.SubjectAccessReviewStatus(
         allowed=decision.allowed, denied=decision.verdict is Verdict.DENY, reason=decision.reason
     )

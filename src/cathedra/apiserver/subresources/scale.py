@@ -16,8 +16,8 @@ from cathedra.apiserver.custom.scale import custom_numbers, with_replicas
 from cathedra.apiserver.ownership.tracking import tracked
 from cathedra.apiserver.registry.entry import Entry
 from cathedra.apiserver.request import Call
+from cathedra.apiserver.verbs.context import ServerContext
 from cathedra.apiserver.verbs.update import change
-from cathedra.apiserver.verbs.world import World
 
 __all__ = ["SCALABLE", "SCALE", "has_scale", "scale_of", "set_scale"]
 
@@ -33,7 +33,7 @@ SCALABLE: Final = frozenset(
 
 
 def has_scale(call: Call) -> bool:
-    """Whether the resource has this door."""
+    """Whether the resource has this sub-resource."""
     return call.resource in SCALABLE or getattr(call.version.type, "scale", None) is not None
 
 
@@ -64,7 +64,7 @@ def _scale(metadata: ObjectMeta, wanted: int, present: int, selector: str) -> Sc
     )
 
 
-async def set_scale(world: World, call: Call, make: Any) -> Scale:
+async def set_scale(server: ServerContext, call: Call, make: Any) -> Scale:
     """Change the replicas of a workload to those of the scale that ``make`` makes of the present one.
 
     Raises:
@@ -84,7 +84,7 @@ async def set_scale(world: World, call: Call, make: Any) -> Scale:
             new = replace(with_replicas(old, wanted.spec.replicas), metadata=metadata)
         else:
             new = replace(old, spec=replace(old.spec, replicas=wanted.spec.replicas), metadata=metadata)
-        return tracked(call, old, new, world.clock.now())
+        return tracked(call, old, new, server.clock.now())
 
-    entry = await change(world, main, scaled)
+    entry = await change(server, main, scaled)
     return scale_of(entry.object)

@@ -14,7 +14,7 @@ from cathedra.api.status import bad_request, conflict, invalid, not_found
 from cathedra.api.struct import Time, replace
 from cathedra.apiserver.authentication.serviceaccounts import ISSUER, SERVICE_ACCOUNTS, Bound
 from cathedra.apiserver.request import Call
-from cathedra.apiserver.verbs.world import World
+from cathedra.apiserver.verbs.context import ServerContext
 
 __all__ = ["DEFAULT_SECONDS", "issue_token", "with_defaults"]
 
@@ -31,7 +31,7 @@ def with_defaults(request: TokenRequest) -> TokenRequest:
     return replace(request, spec=replace(spec, expiration_seconds=seconds, audiences=spec.audiences or (ISSUER,)))
 
 
-def issue_token(world: World, call: Call, request: TokenRequest) -> TokenRequest:
+def issue_token(server: ServerContext, call: Call, request: TokenRequest) -> TokenRequest:
     """The request, answered.
 
     Raises:
@@ -46,19 +46,19 @@ def issue_token(world: World, call: Call, request: TokenRequest) -> TokenRequest
         errors.invalid("spec.expirationSeconds", seconds, "may not specify a duration larger than 2^32 seconds")
     if errors:
         raise invalid("authentication.k8s.io", "TokenRequest", request.metadata.name, errors)
-    account: ServiceAccount | None = world.registry.find(SERVICE_ACCOUNTS, f"{call.namespace}/{call.name}")
+    account: ServiceAccount | None = server.registry.find(SERVICE_ACCOUNTS, f"{call.namespace}/{call.name}")
     if account is None:
         raise not_found(SERVICE_ACCOUNTS, call.name)
-    bound = _bound(world, call, request.spec.bound_object_ref)
-    metadata = ObjectMeta(name=call.name, namespace=call.namespace, creation_timestamp=Time(world.clock.now()))
+    bound = _bound(server, call, request.spec.bound_object_ref)
+    metadata = ObjectMeta(name=call.name, namespace=call.namespace, creation_timestamp=Time(server.clock.now()))
     answered = replace(request, metadata=metadata)
     if call.dry_run:
         return answered
-    token, expires = world.tokens.issue(account, request.spec.audiences, seconds, bound)
+    token, expires = server.tokens.issue(account, request.spec.audiences, seconds, bound)
     return replace(answered, status=TokenRequestStatus(token=token, expiration_timestamp=Time(expires)))
 
 
-def _bound(world: World, call: Call, wanted: BoundObjectReference | None) -> Bound | None:
+def _bound(server: ServerContext, call: Call, wanted: BoundObjectReference | None) -> Bound | None:
     if wanted is None:
         return None
     kind = _KINDS.get((wanted.api_version, wanted.kind))
@@ -66,7 +66,7 @@ def _bound(world: World, call: Call, wanted: BoundObjectReference | None) -> Bou
         raise bad_request(f"cannot bind token to object of type {wanted.api_version}, Kind={wanted.kind}")
     resource = GroupResource("", f"{kind}s")
     key = wanted.name if kind == "node" else f"{call.namespace}/{wanted.name}"
-    found: Any = world.registry.find(resource, key)
+    found: Any = server.registry.find(resource, key)
     if found is None:
         raise not_found(resource, wanted.name)
     if kind == "pod" and (found.spec.service_account_name or "default") != call.name:
@@ -80,12 +80,12 @@ def _bound(world: World, call: Call, wanted: BoundObjectReference | None) -> Bou
             f"the UID in the bound object reference ({wanted.uid}) does not match the UID in record. "
             "The object might have been deleted and then recreated",
         )
-    node = _node(world, found.spec.node_name) if kind == "pod" else {}
+    node = _node(server, found.spec.node_name) if kind == "pod" else {}
     return Bound(kind, wanted.name, found.metadata.uid, node)
 
 
-def _node(world: World, name: str) -> dict[str, str]:
+def _node(server: ServerContext, name: str) -> dict[str, str]:
     if not name:
         return {}
-    found: Any = world.registry.find(GroupResource("", "nodes"), name)
+    found: Any = server.registry.find(GroupResource("", "nodes"), name)
     return {"name": name, "uid": found.metadata.uid} if found is not None else {"name": name}

@@ -1,6 +1,5 @@
-"""What keeps requests in bounds, and what is told about them.
+"""What keeps requests in bounds, and what is recorded of them.
 
-`flow` lets a number of them in at a time and serves users in turn, `deadlines` ends those that take too long,
-`compression` makes large answers small, `exchange` says what one request was, `metrics` counts them, `audit` writes
-them down.
+`flow` admits a number of them at a time and serves users in turn, `deadlines` ends those that take too long, `record`
+says what one request was and what became of it, `metrics` counts records, `audit` logs them.
 """

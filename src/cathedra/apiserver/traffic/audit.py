@@ -18,7 +18,7 @@ import msgspec
 
 from cathedra.api.struct import MicroTime, encode
 from cathedra.apiserver.authentication.user import UserInfo
-from cathedra.apiserver.traffic.exchange import Exchange
+from cathedra.apiserver.traffic.record import RequestRecord
 
 __all__ = ["LEVELS", "AuditLog", "AuditPolicy", "AuditRule", "PolicyError", "load_policy"]
 
@@ -45,18 +45,18 @@ class AuditRule:
     paths: tuple[str, ...] = ()
     """Paths outside resources; a trailing ``*`` stands for anything."""
 
-    def fits(self, exchange: Exchange) -> bool:
+    def fits(self, record: RequestRecord) -> bool:
         """Whether the rule is about such requests."""
-        user = exchange.user
+        user = record.user
         if self.users and (user is None or user.name not in self.users):
             return False
         if self.groups and (user is None or not set(self.groups) & set(user.groups)):
             return False
-        if self.verbs and exchange.verb not in self.verbs:
+        if self.verbs and record.verb not in self.verbs:
             return False
-        target = exchange.target
+        target = record.target
         if target is None:
-            return not (self.resources or self.namespaces) and self._fits_path(exchange.path)
+            return not (self.resources or self.namespaces) and self._fits_path(record.path)
         if self.paths or (self.namespaces and target.namespace not in self.namespaces):
             return False
         name = f"{target.resource}/{target.subresource}" if target.subresource else target.resource
@@ -76,9 +76,9 @@ class AuditPolicy:
 
     rules: tuple[AuditRule, ...] = (AuditRule(level="Metadata"),)
 
-    def level(self, exchange: Exchange) -> str:
+    def level(self, record: RequestRecord) -> str:
         """At which level a request is written down."""
-        return next((rule.level for rule in self.rules if rule.fits(exchange)), "None")
+        return next((rule.level for rule in self.rules if rule.fits(record)), "None")
 
 
 def load_policy(text: str) -> AuditPolicy:
@@ -128,16 +128,16 @@ class AuditLog:
         self._lines: list[str] = []
         self.written = 0
 
-    def level(self, exchange: Exchange) -> str:
+    def level(self, record: RequestRecord) -> str:
         """At which level the request is written down."""
-        return self._policy.level(exchange)
+        return self._policy.level(record)
 
-    def write(self, exchange: Exchange, stage: str, received: float, now: float) -> None:
+    def write(self, record: RequestRecord, stage: str, received: float, now: float) -> None:
         """Write one stage of a request down; times in epoch seconds."""
-        level = self._policy.level(exchange)
+        level = self._policy.level(record)
         if level == "None":
             return
-        event = _event(exchange, level, stage, received, now)
+        event = _event(record, level, stage, received, now)
         if not self._lines:
             asyncio.get_running_loop().call_soon(self._flush)
         self._lines.append(encode(event).decode())
@@ -159,37 +159,37 @@ class AuditLog:
             LOG.error("%d audit events could not be written: %s", len(lines), error)
 
 
-def _event(exchange: Exchange, level: str, stage: str, received: float, now: float) -> dict[str, Any]:
-    query = f"?{exchange.query.decode('latin-1')}" if exchange.query else ""
+def _event(record: RequestRecord, level: str, stage: str, received: float, now: float) -> dict[str, Any]:
+    query = f"?{record.query.decode('latin-1')}" if record.query else ""
     event: dict[str, Any] = {
         "kind": "Event",
         "apiVersion": "audit.k8s.io/v1",
         "level": level,
-        "auditID": exchange.audit_id,
+        "auditID": record.audit_id,
         "stage": stage,
-        "requestURI": f"{exchange.path}{query}",
-        "verb": exchange.verb,
-        "user": _user(exchange.user),
-        "sourceIPs": [exchange.source] if exchange.source else [],
-        "userAgent": exchange.user_agent,
+        "requestURI": f"{record.path}{query}",
+        "verb": record.verb,
+        "user": _user(record.user),
+        "sourceIPs": [record.source] if record.source else [],
+        "userAgent": record.user_agent,
         "requestReceivedTimestamp": MicroTime(received),
         "stageTimestamp": MicroTime(now),
     }
-    if exchange.impersonated is not None:
-        event["impersonatedUser"] = _user(exchange.impersonated)
-    if reference := exchange.object_ref():
+    if record.impersonated is not None:
+        event["impersonatedUser"] = _user(record.impersonated)
+    if reference := record.object_ref():
         event["objectRef"] = reference
-    if exchange.status:
-        event["responseStatus"] = {"metadata": {}, "code": exchange.status}
-    if exchange.allowed is not None:
+    if record.status:
+        event["responseStatus"] = {"metadata": {}, "code": record.status}
+    if record.allowed is not None:
         event["annotations"] = {
-            "authorization.k8s.io/decision": "allow" if exchange.allowed else "forbid",
+            "authorization.k8s.io/decision": "allow" if record.allowed else "forbid",
             "authorization.k8s.io/reason": "",
-            **exchange.annotations,
+            **record.annotations,
         }
-    if level in {"Request", "RequestResponse"} and (body := _body(exchange.request_body)) is not None:
+    if level in {"Request", "RequestResponse"} and (body := _body(record.request_body)) is not None:
         event["requestObject"] = body
-    if level == "RequestResponse" and (body := _body(exchange.response_body)) is not None:
+    if level == "RequestResponse" and (body := _body(record.response_body)) is not None:
         event["responseObject"] = body
     return event
 

@@ -56,7 +56,7 @@ class Flow:
         """Whether the user never waits."""
         return user.is_master
 
-    def sit_down(self) -> bool:
+    def acquire(self) -> bool:
         """Take a seat if one is free and nobody waits."""
         if self._free <= 0 or self._queues:
             return False
@@ -80,7 +80,7 @@ class Flow:
                 await turn
         except BaseException as error:
             if turn.done() and not turn.cancelled():
-                self.stand_up()  # the seat came at the last moment
+                self.release()  # the seat came at the last moment
             else:
                 self._forget(user.name, turn)
             if isinstance(error, TimeoutError):
@@ -88,7 +88,7 @@ class Flow:
                 raise refused() from None
             raise
 
-    def stand_up(self) -> None:
+    def release(self) -> None:
         """Give the seat to the next user who waits, or free it."""
         while self._queues:
             name = next(iter(self._queues))

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 from cathedra.apiserver.registry.registry import Registry
-from cathedra.apiserver.traffic.exchange import Exchange
 from cathedra.apiserver.traffic.flow import Flow
+from cathedra.apiserver.traffic.record import RequestRecord
 
 __all__ = ["Metrics"]
 
@@ -48,26 +48,26 @@ class Metrics:
         self._writing = 0
         self.audit_events: Callable[[], int] = lambda: 0
 
-    def begin(self, exchange: Exchange) -> None:
+    def begin(self, record: RequestRecord) -> None:
         """A request has come."""
-        if exchange.long_running:
-            labels = exchange.labels()
+        if record.long_running:
+            labels = record.labels()
             self._long_running[labels] = self._long_running.get(labels, 0) + 1
-        elif exchange.method in {"GET", "HEAD"}:
+        elif record.method in {"GET", "HEAD"}:
             self._reading += 1
         else:
             self._writing += 1
 
-    def end(self, exchange: Exchange, seconds: float) -> None:
+    def end(self, record: RequestRecord, seconds: float) -> None:
         """It has been answered."""
-        labels = exchange.labels()
-        dry_run = "All" if b"dryRun=All" in exchange.query else ""
-        key = (*labels, exchange.status, dry_run)
+        labels = record.labels()
+        dry_run = "All" if b"dryRun=All" in record.query else ""
+        key = (*labels, record.status, dry_run)
         self._requests[key] = self._requests.get(key, 0) + 1
-        if exchange.long_running:
+        if record.long_running:
             self._long_running[labels] = self._long_running.get(labels, 1) - 1
             return
-        if exchange.method in {"GET", "HEAD"}:
+        if record.method in {"GET", "HEAD"}:
             self._reading -= 1
         else:
             self._writing -= 1

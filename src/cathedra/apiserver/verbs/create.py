@@ -7,33 +7,33 @@ from typing import Any, Final
 from cathedra.api.definition import RequestContext
 from cathedra.api.status import already_exists, bad_request, failure, invalid
 from cathedra.api.struct import replace
+from cathedra.apiserver.names import generate_name
 from cathedra.apiserver.ownership.tracking import tracked
 from cathedra.apiserver.registry.entry import Entry
 from cathedra.apiserver.registry.registry import WriteConflict
 from cathedra.apiserver.request import Call
-from cathedra.apiserver.verbs.names import generate_name
+from cathedra.apiserver.verbs.context import ServerContext
 from cathedra.apiserver.verbs.objectmeta import common_create_errors, create_errors, fresh
 from cathedra.apiserver.verbs.owners import without_duplicate_owners
-from cathedra.apiserver.verbs.world import World
 
 __all__ = ["create", "create_defaulted", "in_namespace"]
 
 NAME_ATTEMPTS: Final = 8
 
 
-async def create(world: World, call: Call, obj: Any) -> Entry:
+async def create(server: ServerContext, call: Call, obj: Any) -> Entry:
     """Create ``obj`` (hub version, as decoded) and return it as stored; in a dry run, as it would have been.
 
     Raises:
         StatusError: it was refused; nothing changed.
     """
     obj = in_namespace(call, obj)
-    context = world.context(call)
-    obj = tracked(call, None, call.strategy.default(obj, context), world.clock.now())
-    return await create_defaulted(world, call, obj, context)
+    context = server.strategy_context(call)
+    obj = tracked(call, None, call.strategy.default(obj, context), server.clock.now())
+    return await create_defaulted(server, call, obj, context)
 
 
-async def create_defaulted(world: World, call: Call, obj: Any, context: RequestContext) -> Entry:
+async def create_defaulted(server: ServerContext, call: Call, obj: Any, context: RequestContext) -> Entry:
     """Create an object whose defaults and field owners are filled in already.
 
     Raises:
@@ -41,19 +41,19 @@ async def create_defaulted(world: World, call: Call, obj: Any, context: RequestC
     """
     named = obj.metadata.name
     call = call.but(name=named)
-    obj = await world.admission.admit(world.admission_request(call, "CREATE", obj, None))
+    obj = await server.admission.admit(server.admission_attributes(call, "CREATE", obj, None))
     if obj.metadata.resource_version:
         raise failure(500, "", "resourceVersion should not be set on objects to be created")
-    now = world.clock.now()
-    obj = replace(obj, metadata=without_duplicate_owners(call, fresh(obj.metadata, now, world.random)))
+    now = server.clock.now()
+    obj = replace(obj, metadata=without_duplicate_owners(call, fresh(obj.metadata, now, server.random)))
     obj = call.strategy.prepare_create(obj, context)
     for attempt in range(NAME_ATTEMPTS):
         candidate = obj
         if not named and obj.metadata.generate_name:
-            name = generate_name(obj.metadata.generate_name, world.random)
+            name = generate_name(obj.metadata.generate_name, server.random)
             candidate = replace(obj, metadata=replace(obj.metadata, name=name))
         try:
-            return await _create_named(world, call.but(name=candidate.metadata.name), candidate, context)
+            return await _create_named(server, call.but(name=candidate.metadata.name), candidate, context)
         except WriteConflict:
             if named or attempt == NAME_ATTEMPTS - 1:
                 raise already_exists(call.resource, candidate.metadata.name) from None
@@ -76,7 +76,7 @@ def in_namespace(call: Call, obj: Any) -> Any:
     raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
 
 
-async def _create_named(world: World, call: Call, obj: Any, context: RequestContext) -> Entry:
+async def _create_named(server: ServerContext, call: Call, obj: Any, context: RequestContext) -> Entry:
     definition = call.definition
     errors = create_errors(definition, obj.metadata)
     errors.extend(call.strategy.validate_create(obj, context))
@@ -85,10 +85,10 @@ async def _create_named(world: World, call: Call, obj: Any, context: RequestCont
     if errors:
         raise invalid(definition.group, definition.kind, obj.metadata.name, errors)
     call.warnings.extend(call.strategy.warnings(obj, None, context))
-    await world.admission.validate(world.admission_request(call, "CREATE", obj, None))
-    table = world.table(call)
-    if await world.registry.quiet(table, call.key) is not None:
+    await server.admission.validate(server.admission_attributes(call, "CREATE", obj, None))
+    table = server.table(call)
+    if await server.registry.quiet(table, call.key) is not None:
         raise WriteConflict(call.key)
     if call.dry_run:
         return Entry(call.key, obj, 0)
-    return await world.registry.put(table, call.key, None, obj)
+    return await server.registry.put(table, call.key, None, obj)

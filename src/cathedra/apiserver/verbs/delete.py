@@ -13,8 +13,9 @@ from cathedra.apiserver.registry.entry import Entry
 from cathedra.apiserver.registry.registry import WriteConflict
 from cathedra.apiserver.registry.selection import Selection
 from cathedra.apiserver.request import Call
+from cathedra.apiserver.resources import NAMESPACES, PODS
+from cathedra.apiserver.verbs.context import ServerContext
 from cathedra.apiserver.verbs.update import ATTEMPTS, MODIFIED
-from cathedra.apiserver.verbs.world import NAMESPACES, PODS, World
 
 __all__ = ["Deletion", "delete", "delete_collection"]
 
@@ -40,51 +41,53 @@ class Deletion:
     gone: bool
 
 
-async def delete(world: World, call: Call, options: DeleteOptions) -> Deletion:
+async def delete(server: ServerContext, call: Call, options: DeleteOptions) -> Deletion:
     """Delete one object, or mark it as being deleted.
 
     Raises:
         StatusError: it was refused; nothing changed.
     """
-    table = world.table(call)
+    table = server.table(call)
     _check_permanence(call)
     if call.resource == GroupResource("batch", "jobs") and not _policy_given(options):
         call.warnings.append(ORPHAN_WARNING)
     for _ in range(ATTEMPTS):
-        entry = await world.registry.quiet(table, call.key)
+        entry = await server.registry.quiet(table, call.key)
         if entry is None:
             raise not_found(call.resource, call.name)
         _check_preconditions(call, options, entry.object.metadata)
-        request = world.admission_request(call, "DELETE", None, entry.object, options)
-        await world.admission.admit(request)
-        await world.admission.validate(request)
+        request = server.admission_attributes(call, "DELETE", None, entry.object, options)
+        await server.admission.admit(request)
+        await server.admission.validate(request)
         if table.get(call.key) is not entry:
             continue
         try:
-            return await _delete_entry(world, call, entry, options)
+            return await _delete_entry(server, call, entry, options)
         except WriteConflict:
             continue
     raise conflict(call.resource, call.name, MODIFIED)
 
 
-async def delete_collection(world: World, call: Call, selection: Selection, options: DeleteOptions) -> list[Deletion]:
+async def delete_collection(
+    server: ServerContext, call: Call, selection: Selection, options: DeleteOptions
+) -> list[Deletion]:
     """Delete every object that matches, one by one."""
-    found = list(world.table(call).select(selection))
+    found = list(server.table(call).select(selection))
     deletions = []
     for entry in found:
         metadata = entry.object.metadata
         one = call.but(namespace=metadata.namespace, name=metadata.name)
         try:
-            deletions.append(await delete(world, one, options))
+            deletions.append(await delete(server, one, options))
         except StatusError as error:
             if not error.is_not_found:
                 raise
     return deletions
 
 
-async def _delete_entry(world: World, call: Call, entry: Entry, options: DeleteOptions) -> Deletion:
-    table, old = world.table(call), entry.object
-    now = world.clock.now()
+async def _delete_entry(server: ServerContext, call: Call, entry: Entry, options: DeleteOptions) -> Deletion:
+    table, old = server.table(call), entry.object
+    now = server.clock.now()
     new = _marked(call, old, options, now)
     if new is None:
         last = _ended(old, now) if call.resource == PODS else old
@@ -92,13 +95,13 @@ async def _delete_entry(world: World, call: Call, entry: Entry, options: DeleteO
             return Deletion(Entry(entry.key, last, entry.revision), True)
         if last is not old:
             # Pods are told of their end before they go, even if they are given no time.
-            entry = await world.registry.put(table, call.key, entry, last)
-        return Deletion(await world.registry.remove(table, entry, entry.object), True)
+            entry = await server.registry.put(table, call.key, entry, last)
+        return Deletion(await server.registry.remove(table, entry, entry.object), True)
     if new == old:
         return Deletion(entry, False)
     if call.dry_run:
         return Deletion(Entry(entry.key, new, entry.revision), False)
-    return Deletion(await world.registry.put(table, call.key, entry, new), False)
+    return Deletion(await server.registry.put(table, call.key, entry, new), False)
 
 
 def _ended(old: Any, now: float) -> Any:

@@ -26,9 +26,9 @@ from cathedra.apiserver.patches.schema import struct_shape
 from cathedra.apiserver.patches.strategic import StrategicPatchError, go_map, strategic_patch
 from cathedra.apiserver.registry.entry import Entry
 from cathedra.apiserver.request import Call, note_problems
+from cathedra.apiserver.verbs.context import ServerContext
 from cathedra.apiserver.verbs.create import create_defaulted, in_namespace
 from cathedra.apiserver.verbs.update import as_addressed, change
-from cathedra.apiserver.verbs.world import World
 from cathedra.client.transport import PatchType
 
 __all__ = ["Patched", "patch", "patched_part"]
@@ -46,7 +46,7 @@ class Patched:
 
 
 async def patch(
-    world: World, call: Call, patch_type: PatchType, body: Any, *, repeated: tuple[str, ...] = ()
+    server: ServerContext, call: Call, patch_type: PatchType, body: Any, *, repeated: tuple[str, ...] = ()
 ) -> Patched:
     """Patch the object with plain JSON values; ``repeated`` are the problems with fields that the body said twice.
 
@@ -54,7 +54,7 @@ async def patch(
         StatusError: it was refused; nothing changed.
     """
     if patch_type is PatchType.APPLY:
-        return await _server_side_apply(world, call, body)
+        return await _server_side_apply(server, call, body)
     if body is None and patch_type is PatchType.MERGE:
         raise bad_request("Invalid JSON Patch")
     if body is None and patch_type is PatchType.STRATEGIC:
@@ -70,11 +70,11 @@ async def patch(
         before = {"kind": call.definition.kind, "apiVersion": call.api_version} | before
         after = _apply(call, patch_type, before, body)
         obj = call.strategy.default(
-            as_addressed(call, _decoded(call, patch_type, before, after, body, repeated)), world.context(call)
+            as_addressed(call, _decoded(call, patch_type, before, after, body, repeated)), server.strategy_context(call)
         )
-        return tracked(call, entry.object, obj, world.clock.now(), entry.body(call.version))
+        return tracked(call, entry.object, obj, server.clock.now(), entry.body(call.version))
 
-    return Patched(await change(world, call, patched))
+    return Patched(await change(server, call, patched))
 
 
 def patched_part(call: Call, kind: GroupVersionKind, part: Any, patch_type: PatchType, body: Any) -> Any:
@@ -100,11 +100,11 @@ def patched_part(call: Call, kind: GroupVersionKind, part: Any, patch_type: Patc
         raise bad_request(str(error)) from None
 
 
-async def _server_side_apply(world: World, call: Call, body: Any) -> Patched:
+async def _server_side_apply(server: ServerContext, call: Call, body: Any) -> Patched:
     """Apply; the one patch that creates what is not there."""
     _check_applied(call, body)
     metadata = body.get("metadata") or {}
-    if world.table(call).get(call.key) is None:
+    if server.table(call).get(call.key) is None:
         if call.subresource:
             raise not_found(call.resource, call.name)
         if metadata.get("uid"):
@@ -113,17 +113,17 @@ async def _server_side_apply(world: World, call: Call, body: Any) -> Patched:
                 call.name,
                 f"uid mismatch: the provided object specified uid {metadata['uid']}, and no existing object was found",
             )
-        obj = in_namespace(call, applied(call, None, body, world.clock.now()))
+        obj = in_namespace(call, applied(call, None, body, server.clock.now()))
         obj = replace(obj, metadata=replace(obj.metadata, resource_version=""))
-        context = world.context(call)
+        context = server.strategy_context(call)
         obj = call.strategy.default(obj, context)
-        return Patched(await create_defaulted(world, call, obj, context), created=True)
+        return Patched(await create_defaulted(server, call, obj, context), created=True)
 
     def merged(entry: Entry) -> Any:
-        obj = in_namespace(call, applied(call, entry.object, body, world.clock.now()))
-        return call.strategy.default(obj, world.context(call))
+        obj = in_namespace(call, applied(call, entry.object, body, server.clock.now()))
+        return call.strategy.default(obj, server.strategy_context(call))
 
-    return Patched(await change(world, call, merged, uid=metadata.get("uid") or ""))
+    return Patched(await change(server, call, merged, uid=metadata.get("uid") or ""))
 
 
 def _check_applied(call: Call, body: Any) -> None:

@@ -21,7 +21,7 @@ from cathedra.apiserver.registry.selection import Selection
 from cathedra.apiserver.registry.table import Table, TooOld
 from cathedra.apiserver.registry.watching import Seen, Watcher
 from cathedra.apiserver.request import Call
-from cathedra.apiserver.verbs.world import World
+from cathedra.apiserver.verbs.context import ServerContext
 from cathedra.client.transport import EventType, ListOptions
 
 __all__ = ["Listing", "WatchStart", "expired_watch", "get", "list_objects", "parse_revision", "start_watch"]
@@ -66,26 +66,26 @@ class WatchStart:
         self.table.unwatch(self.watcher)
 
 
-def get(world: World, call: Call) -> Entry:
+def get(server: ServerContext, call: Call) -> Entry:
     """One object.
 
     Raises:
         StatusError: 404, it is not there.
     """
-    entry = world.table(call).get(call.key)
+    entry = server.table(call).get(call.key)
     if entry is None:
         raise not_found(call.resource, call.name)
     return entry
 
 
-def list_objects(world: World, call: Call, options: ListOptions) -> Listing:
+def list_objects(server: ServerContext, call: Call, options: ListOptions) -> Listing:
     """The objects that match, a page at most.
 
     Raises:
         StatusError: the options make no sense, or the revision is too old or not there yet.
     """
     _check_list_options(options)
-    table, current = world.table(call), world.registry.revision
+    table, current = server.table(call), server.registry.revision
     selection = Selection.parse(
         call.definition, call.namespace, options.label_selector, options.field_selector, call.name
     )
@@ -108,13 +108,15 @@ def list_objects(world: World, call: Call, options: ListOptions) -> Listing:
     return _page(call, found, limit, shown, counted=not selection.filtered)
 
 
-def start_watch(world: World, call: Call, options: ListOptions, *, send_initial: bool | None = None) -> WatchStart:
+def start_watch(
+    server: ServerContext, call: Call, options: ListOptions, *, send_initial: bool | None = None
+) -> WatchStart:
     """Begin to watch.
 
     Raises:
         StatusError: the options make no sense; 410 if the revision is too old.
     """
-    table, current = world.table(call), world.registry.revision
+    table, current = server.table(call), server.registry.revision
     selection = Selection.parse(
         call.definition, call.namespace, options.label_selector, options.field_selector, call.name
     )

@@ -15,15 +15,16 @@ from cathedra.api.field import ErrorList
 from cathedra.api.scheme import GroupResource
 from cathedra.api.status import StatusError, bad_request, conflict, failure, invalid, not_found
 from cathedra.api.struct import replace
-from cathedra.apiserver.authorization.claimstatus import claim_status_errors
 from cathedra.apiserver.ownership.tracking import tracked
 from cathedra.apiserver.registry.entry import Entry
 from cathedra.apiserver.registry.registry import WriteConflict
 from cathedra.apiserver.request import Call
+from cathedra.apiserver.resources import NAMESPACES
+from cathedra.apiserver.verbs.claimstatus import claim_status_errors
+from cathedra.apiserver.verbs.context import ServerContext
 from cathedra.apiserver.verbs.create import create, in_namespace
 from cathedra.apiserver.verbs.objectmeta import kept, repeated_errors, update_errors
 from cathedra.apiserver.verbs.owners import without_duplicate_owners
-from cathedra.apiserver.verbs.world import NAMESPACES, World
 
 __all__ = ["MODIFIED", "as_addressed", "change", "update"]
 
@@ -40,21 +41,21 @@ Transform = Callable[[Entry], Awaitable[Any] | Any]
 """The stored state in, the wanted object (hub version, defaulted) out."""
 
 
-async def update(world: World, call: Call, obj: Any) -> Entry:
+async def update(server: ServerContext, call: Call, obj: Any) -> Entry:
     """Replace the stored object by ``obj`` (hub version, as decoded).
 
     Raises:
         StatusError: it was refused; nothing changed.
     """
     obj = as_addressed(call, obj)
-    obj = call.strategy.default(obj, world.context(call))
-    entry = world.table(call).get(call.key)
+    obj = call.strategy.default(obj, server.strategy_context(call))
+    entry = server.table(call).get(call.key)
     if entry is None and call.strategy.allow_create_on_update and not call.subresource:
-        return await create(world, call, obj)
+        return await create(server, call, obj)
     return await change(
-        world,
+        server,
         call,
-        lambda stored: tracked(call, stored.object, obj, world.clock.now(), stored.body(call.version)),
+        lambda stored: tracked(call, stored.object, obj, server.clock.now(), stored.body(call.version)),
         uid=obj.metadata.uid,
     )
 
@@ -75,16 +76,16 @@ def as_addressed(call: Call, obj: Any) -> Any:
     return in_namespace(call, obj)
 
 
-async def change(world: World, call: Call, transform: Transform, *, uid: str = "") -> Entry:
+async def change(server: ServerContext, call: Call, transform: Transform, *, uid: str = "") -> Entry:
     """Change the stored object by ``transform``; on a race with another writer it is made anew from the newer state,
     unless the wanted object names the resource version it was made from.
 
     Raises:
         StatusError: it was refused; nothing changed.
     """
-    table = world.table(call)
+    table = server.table(call)
     for attempt in range(ATTEMPTS):
-        entry = await world.registry.quiet(table, call.key)
+        entry = await server.registry.quiet(table, call.key)
         if entry is None:
             raise not_found(call.resource, call.name)
         if uid and entry.object.metadata.uid != uid:
@@ -93,38 +94,38 @@ async def change(world: World, call: Call, transform: Transform, *, uid: str = "
         if isinstance(wanted, Awaitable):
             wanted = await wanted
         try:
-            return await _write(world, call, entry, wanted)
+            return await _write(server, call, entry, wanted)
         except WriteConflict:
             if attempt == ATTEMPTS - 1:
                 raise conflict(call.resource, call.name, MODIFIED) from None
     raise AssertionError("the last attempt returns or raises")
 
 
-async def _write(world: World, call: Call, entry: Entry, wanted: Any) -> Entry:
-    context = world.context(call)
+async def _write(server: ServerContext, call: Call, entry: Entry, wanted: Any) -> Entry:
+    context = server.strategy_context(call)
     old = entry.object
-    wanted = await world.admission.admit(world.admission_request(call, "UPDATE", wanted, old))
+    wanted = await server.admission.admit(server.admission_attributes(call, "UPDATE", wanted, old))
     _check_version(call, wanted.metadata, old.metadata)
     new = replace(wanted, metadata=without_duplicate_owners(call, kept(wanted.metadata, old.metadata)))
     new = call.strategy.prepare_update(new, old, context)
     errors = _errors(call, new, old, context)
-    errors.extend(claim_status_errors(world, call, new, old))
+    errors.extend(claim_status_errors(server, call, new, old))
     if errors:
         raise invalid(call.definition.group, call.definition.kind, call.name, errors)
     call.warnings.extend(call.strategy.warnings(new, old, context))
-    await world.admission.validate(world.admission_request(call, "UPDATE", new, old))
-    table = world.table(call)
+    await server.admission.validate(server.admission_attributes(call, "UPDATE", new, old))
+    table = server.table(call)
     if table.get(call.key) is not entry:
         raise WriteConflict(call.key)
     if vanishes(call, new):
         if not call.dry_run:
-            await world.registry.remove(table, entry, old)
+            await server.registry.remove(table, entry, old)
         return Entry(call.key, new, entry.revision)
     if new == old:
         return entry
     if call.dry_run:
         return Entry(call.key, new, entry.revision)
-    return await world.registry.put(table, call.key, entry, new)
+    return await server.registry.put(table, call.key, entry, new)
 
 
 def _check_version(call: Call, wanted: ObjectMeta, old: ObjectMeta) -> None:

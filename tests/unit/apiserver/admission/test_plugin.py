@@ -7,7 +7,7 @@ from typing import Any
 from cathedra.api.definitions import all_definitions
 from cathedra.api.gates import FeatureGates
 from cathedra.api.scheme import GroupResource
-from cathedra.apiserver.admission.plugin import AdmissionChain, AdmissionPlugin, AdmissionRequest
+from cathedra.apiserver.admission.plugin import AdmissionAttributes, AdmissionChain, AdmissionPlugin
 from cathedra.apiserver.authentication.user import UserInfo
 
 DEFINITIONS = {one.plural: one for one in all_definitions(FeatureGates.for_release()) if not one.group}
@@ -20,10 +20,10 @@ class Appending(AdmissionPlugin):
         self.letter = letter
         self.validated: list[str] = []
 
-    async def admit(self, request: AdmissionRequest) -> Any:
+    async def admit(self, request: AdmissionAttributes) -> Any:
         return request.object + self.letter
 
-    async def validate(self, request: AdmissionRequest) -> None:
+    async def validate(self, request: AdmissionAttributes) -> None:
         self.validated.append(request.object)
 
 
@@ -35,9 +35,9 @@ class Silent(AdmissionPlugin):
     """Has nothing to say."""
 
 
-def request(plural: str, obj: str) -> AdmissionRequest:
+def request(plural: str, obj: str) -> AdmissionAttributes:
     definition = DEFINITIONS[plural]
-    return AdmissionRequest(
+    return AdmissionAttributes(
         "CREATE", definition, definition.versions[0], "ns", "n", "", UserInfo("ann"), obj, None, False, None, []
     )
 
@@ -58,5 +58,5 @@ async def test_who_is_about_other_kinds_is_not_asked() -> None:
 
 async def test_all_are_asked_again_if_somebody_outside_changed_the_object() -> None:
     outside = Appending("o")
-    chain = AdmissionChain([Appending("a"), outside], outside=outside)
+    chain = AdmissionChain([Appending("a"), outside], external=outside)
     assert await chain.admit(request("pods", "")) == "aoao"

@@ -21,7 +21,7 @@ REVIEW = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 
 def scope(*headers: tuple[str, str], certificate: bytes | None = None) -> Any:
     pairs = [(name.encode(), value.encode()) for name, value in headers]
-    return {"headers": pairs, "extensions": {"cathedra.peer_certificate": certificate}}
+    return pairs, certificate
 
 
 def der(pem: bytes) -> bytes:
@@ -33,7 +33,7 @@ def der(pem: bytes) -> bytes:
 
 def test_a_certificate_names_user_and_groups() -> None:
     pair = Authority.make(time.time()).client("alice", ("devs", "ops"), time.time())
-    found = Authenticator().authenticate(scope(certificate=der(pair.certificate)))
+    found = Authenticator().authenticate(*scope(certificate=der(pair.certificate)))
     assert found.name == "alice"
     assert set(found.groups) == {"devs", "ops", "system:authenticated"}
     assert found.extra["authentication.kubernetes.io/credential-id"][0].startswith("X509SHA256=")
@@ -44,15 +44,15 @@ def test_a_token_counts_more_than_a_certificate_and_a_bad_one_is_refused() -> No
     tokens = StaticTokens({"good": UserInfo("bob")})
     asks = Authenticator((tokens,))
     certificate = der(pair.certificate)
-    assert asks.authenticate(scope(("authorization", "Bearer good"), certificate=certificate)).name == "bob"
+    assert asks.authenticate(*scope(("authorization", "Bearer good"), certificate=certificate)).name == "bob"
     with pytest.raises(StatusError, match="Unauthorized"):
-        asks.authenticate(scope(("authorization", "Bearer bad"), certificate=certificate))
+        asks.authenticate(*scope(("authorization", "Bearer bad"), certificate=certificate))
 
 
 def test_nobody_is_anonymous_or_refused() -> None:
-    assert Authenticator().authenticate(scope()) == UserInfo("system:anonymous", ("system:unauthenticated",))
+    assert Authenticator().authenticate(*scope()) == UserInfo("system:anonymous", ("system:unauthenticated",))
     with pytest.raises(StatusError, match="Unauthorized"):
-        Authenticator(anonymous=False).authenticate(scope())
+        Authenticator(anonymous=False).authenticate(*scope())
 
 
 async def whoami(door: Door, **headers: str) -> Any:

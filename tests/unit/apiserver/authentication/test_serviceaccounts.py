@@ -59,15 +59,15 @@ def test_a_token_is_its_accounts_until_it_expires() -> None:
         claims = claims_of(issued.status.token)
         assert (claims["iss"], claims["aud"], claims["sub"]) == (ISSUER, [ISSUER], "system:serviceaccount:default:bot")
         assert claims["exp"] - claims["iat"] == 600
-        known = api.server.world.tokens.user_of(issued.status.token)
+        known = api.server.context.tokens.user_of(issued.status.token)
         assert known is not None
         assert (known.name, known.uid) == ("system:serviceaccount:default:bot", uid)
         assert known.groups == ("system:serviceaccounts", "system:serviceaccounts:default")
         assert known.extra[f"{EXTRA}credential-id"] == (f"JTI={claims['jti']}",)
         await api.clock.sleep(599)
-        assert api.server.world.tokens.user_of(issued.status.token) is not None
+        assert api.server.context.tokens.user_of(issued.status.token) is not None
         await api.clock.sleep(2)
-        assert api.server.world.tokens.user_of(issued.status.token) is None
+        assert api.server.context.tokens.user_of(issued.status.token) is None
 
     guarded(body)
 
@@ -78,7 +78,7 @@ def test_a_token_ends_with_its_account_and_is_not_its_successors() -> None:
         issued = await token(api, request())
         await api.admin.resource(SERVICEACCOUNTS, "default").delete("bot")
         await account(api)
-        assert api.server.world.tokens.user_of(issued.status.token) is None
+        assert api.server.context.tokens.user_of(issued.status.token) is None
 
     guarded(body)
 
@@ -90,7 +90,7 @@ def test_a_token_of_a_pod_says_which_pod_and_node_and_ends_with_the_pod() -> Non
         pods = api.admin.resource(PODS, "default")
         made = await pods.create(pod("p", on="n1", service_account_name="bot"))
         issued = await token(api, request(bound=bound_pod("p")))
-        known = api.server.world.tokens.user_of(issued.status.token)
+        known = api.server.context.tokens.user_of(issued.status.token)
         assert known is not None
         found = {key.removeprefix(EXTRA): value for key, value in known.extra.items()}
         assert found["pod-name"] == ("p",)
@@ -98,7 +98,7 @@ def test_a_token_of_a_pod_says_which_pod_and_node_and_ends_with_the_pod() -> Non
         assert found["node-name"] == ("n1",)
         assert found["node-uid"] == (on.metadata.uid,)
         await pods.delete("p", grace_period_seconds=0)
-        assert api.server.world.tokens.user_of(issued.status.token) is None
+        assert api.server.context.tokens.user_of(issued.status.token) is None
 
     guarded(body)
 
@@ -121,7 +121,7 @@ def test_a_token_for_others_does_not_open_the_api() -> None:
     async def body(api: Guarded) -> None:
         await account(api)
         issued = await token(api, request("vault"))
-        assert api.server.world.tokens.user_of(issued.status.token) is None
+        assert api.server.context.tokens.user_of(issued.status.token) is None
         reviews = api.admin.resource(TOKEN_REVIEWS)
         review = await reviews.create(TokenReview(spec=TokenReviewSpec(issued.status.token, ("vault", "x"))))
         assert (review.status.authenticated, review.status.audiences) == (True, ("vault",))

@@ -51,7 +51,7 @@ def test_the_reason_names_binding_role_and_subject() -> None:
         await api.role("reader", rule("list", "pods"), namespace="default")
         await api.bind("reader", user("alice"), namespace="default", kind="Role")
         asked = Attributes(UserInfo("alice"), "list", resource="pods", namespace="default")
-        decision = api.server.world.authorizer.authorize(asked)
+        decision = api.server.context.authorizer.authorize(asked)
         assert decision.reason == 'RBAC: allowed by RoleBinding "reader/default" of Role "reader" to User "alice"'
 
     guarded(body)
@@ -117,7 +117,7 @@ def test_an_aggregated_role_needs_all_permissions() -> None:
 
 def test_default_roles_come_back_unless_they_are_to_be_left_alone() -> None:
     from cathedra.api.struct import replace
-    from cathedra.apiserver.authorization.bootstrap.reconcile import reconcile_roles
+    from cathedra.apiserver.bootstrap.roles import reconcile_roles
 
     async def body(api: Guarded) -> None:
         roles = api.admin.resource(CLUSTERROLES)
@@ -127,13 +127,13 @@ def test_default_roles_come_back_unless_they_are_to_be_left_alone() -> None:
             if not automatic:
                 metadata = replace(metadata, annotations={"rbac.authorization.kubernetes.io/autoupdate": "false"})
             await roles.update(replace(role, metadata=metadata, rules=(rule("get", "mine"),)))
-        await reconcile_roles(api.server.world)
+        await reconcile_roles(api.server.context)
         scheduler = await roles.get("system:kube-scheduler")
         assert rule("get", "mine") in (scheduler.rules or ())
         assert len(scheduler.rules or ()) > 10
         assert (await roles.get("system:node-proxier")).rules == (rule("get", "mine"),)
         before = api.server.revision
-        await reconcile_roles(api.server.world)
+        await reconcile_roles(api.server.context)
         assert api.server.revision == before
 
     guarded(body)

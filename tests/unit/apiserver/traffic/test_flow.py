@@ -16,11 +16,11 @@ ALICE, BOB = UserInfo("alice"), UserInfo("bob")
 
 async def visit(flow: Flow, user: UserInfo, order: list[str]) -> None:
     """Take a seat, stay for a second, leave."""
-    if not flow.sit_down():
+    if not flow.acquire():
         await flow.queue_up(user)
     order.append(user.name)
     await asyncio.sleep(1)
-    flow.stand_up()
+    flow.release()
 
 
 def test_users_are_served_in_turn() -> None:
@@ -55,11 +55,11 @@ def test_a_full_queue_refuses_at_once_and_only_its_own_user() -> None:
 def test_who_waits_too_long_is_told_to_come_again() -> None:
     async def scenario() -> None:
         flow = Flow(seats=1, wait=5)
-        assert flow.sit_down()
+        assert flow.acquire()
         with pytest.raises(StatusError, match="Too many requests"):
             await flow.queue_up(ALICE)
         assert flow.waiting == 0
-        flow.stand_up()
+        flow.release()
         assert flow.taken == 0
 
     run_virtual(scenario())
@@ -68,14 +68,14 @@ def test_who_waits_too_long_is_told_to_come_again() -> None:
 def test_a_cancelled_wait_leaves_no_trace() -> None:
     async def scenario() -> None:
         flow = Flow(seats=1)
-        assert flow.sit_down()
+        assert flow.acquire()
         waiting = asyncio.create_task(flow.queue_up(ALICE))
         await asyncio.sleep(0)
-        flow.stand_up()  # the seat is on its way to alice when she gives up
+        flow.release()  # the seat is on its way to alice when she gives up
         waiting.cancel()
         with pytest.raises(asyncio.CancelledError):
             await waiting
         assert flow.taken == 0
-        assert flow.sit_down()
+        assert flow.acquire()
 
     run_virtual(scenario())

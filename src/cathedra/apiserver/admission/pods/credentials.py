@@ -25,7 +25,7 @@ from cathedra.api.core.core_v1 import (
     VolumeProjection,
 )
 from cathedra.api.struct import replace
-from cathedra.apiserver.verbs.names import generate_name
+from cathedra.apiserver.names import generate_name
 
 __all__ = ["MOUNT_PATH", "with_credentials"]
 

@@ -14,11 +14,12 @@ from cathedra.api.core.scheduling_v1 import PriorityClass
 from cathedra.api.scheme import GroupResource
 from cathedra.api.status import forbidden, not_found
 from cathedra.api.struct import replace
-from cathedra.apiserver.admission.plugin import AdmissionPlugin, AdmissionRequest
+from cathedra.apiserver.admission.attributes import AdmissionAttributes
+from cathedra.apiserver.admission.plugin import AdmissionPlugin
 from cathedra.apiserver.admission.pods.credentials import with_credentials
 from cathedra.apiserver.registry.registry import Registry
 from cathedra.apiserver.registry.selection import Selection
-from cathedra.apiserver.verbs.world import PODS
+from cathedra.apiserver.resources import PODS
 
 __all__ = ["DefaultTolerations", "PodPriority", "PodServiceAccount"]
 
@@ -32,7 +33,7 @@ SYSTEM_PRIORITIES: Final = {"system-cluster-critical": 2_000_000_000, "system-no
 """Classes that every cluster has."""
 
 
-def _new_pod(request: AdmissionRequest) -> Pod | None:
+def _new_pod(request: AdmissionAttributes) -> Pod | None:
     """The pod, if one is being created."""
     if request.operation != "CREATE" or request.subresource or request.definition.group_resource != PODS:
         return None
@@ -50,7 +51,7 @@ class PodServiceAccount(AdmissionPlugin):
         self._required = required
         self._random = random
 
-    async def admit(self, request: AdmissionRequest) -> Any:
+    async def admit(self, request: AdmissionAttributes) -> Any:
         """Fill in the account, its pull secrets, and the volume with its token.
 
         Raises:
@@ -93,7 +94,7 @@ class PodPriority(AdmissionPlugin):
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
 
-    async def admit(self, request: AdmissionRequest) -> Any:
+    async def admit(self, request: AdmissionAttributes) -> Any:
         """Fill in priority and preemption policy.
 
         Raises:
@@ -120,7 +121,7 @@ class PodPriority(AdmissionPlugin):
             )
         return replace(pod, spec=replace(pod.spec, priority_class_name=name, priority=value, preemption_policy=policy))
 
-    def _chosen(self, pod: Pod, request: AdmissionRequest) -> tuple[str, int, str]:
+    def _chosen(self, pod: Pod, request: AdmissionAttributes) -> tuple[str, int, str]:
         name = pod.spec.priority_class_name
         if name:
             found: PriorityClass | None = self._registry.find(PRIORITY_CLASSES, name)
@@ -149,7 +150,7 @@ class DefaultTolerations(AdmissionPlugin):
 
     kinds = frozenset({PODS})
 
-    async def admit(self, request: AdmissionRequest) -> Any:
+    async def admit(self, request: AdmissionAttributes) -> Any:
         """Add the tolerations that the pod has no own word about."""
         pod = _new_pod(request)
         if pod is None:

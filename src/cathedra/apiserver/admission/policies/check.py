@@ -23,10 +23,11 @@ from cathedra.api.scheme import GroupResource
 from cathedra.api.selectors import from_label_selector
 from cathedra.api.status import StatusError, failure, forbidden, invalid
 from cathedra.api.struct import replace, to_dict
-from cathedra.apiserver.admission.attributes import RequestView
+from cathedra.apiserver.admission.attributes import AdmissionAttributes
 from cathedra.apiserver.admission.matching import Matcher
-from cathedra.apiserver.admission.plugin import AdmissionPlugin, AdmissionRequest
-from cathedra.apiserver.admission.policies.rules import binding_errors, policy_errors
+from cathedra.apiserver.admission.plugin import AdmissionPlugin
+from cathedra.apiserver.admission.policies.policyerrors import binding_errors, policy_errors
+from cathedra.apiserver.admission.versioned import VersionedAttributes
 from cathedra.apiserver.authorization.authorizer import Authorizer
 from cathedra.apiserver.registry.registry import Registry
 from cathedra.apiserver.registry.selection import Selection
@@ -92,7 +93,7 @@ class PolicyCheck(AdmissionPlugin):
         for resource in (POLICIES, BINDINGS):
             registry.observe(resource, lambda _: self._forget())
 
-    async def validate(self, request: AdmissionRequest) -> None:
+    async def validate(self, request: AdmissionAttributes) -> None:
         """Ask the policies.
 
         Raises:
@@ -105,14 +106,14 @@ class PolicyCheck(AdmissionPlugin):
         policies = self._known()
         if not policies:
             return
-        view = RequestView(request)
+        view = VersionedAttributes(request)
         denials: list[_Denial] = []
         for policy in policies:
             denials.extend(self._ask(policy, request, view))
         if denials:
             raise _refusal(request, denials[0])
 
-    def _ask(self, policy: _Policy, request: AdmissionRequest, view: RequestView) -> Iterator[_Denial]:
+    def _ask(self, policy: _Policy, request: AdmissionAttributes, view: VersionedAttributes) -> Iterator[_Denial]:
         name = policy.object.metadata.name
         spec = policy.object.spec
         try:
@@ -139,12 +140,12 @@ class PolicyCheck(AdmissionPlugin):
         self,
         policy: _Policy,
         binding: ValidatingAdmissionPolicyBinding,
-        request: AdmissionRequest,
-        view: RequestView,
+        request: AdmissionAttributes,
+        view: VersionedAttributes,
         version: VersionDefinition,
         param: Any,
     ) -> Iterator[_Denial]:
-        from cathedra.apiserver.authorization.asked import decider
+        from cathedra.apiserver.authorization.celauthorizer import decider
         from cathedra.cel.admission import Input
 
         namespace = self._matcher.namespace(request)
@@ -181,7 +182,7 @@ class PolicyCheck(AdmissionPlugin):
                 yield _Denial(name, bound, annotation.error)
 
     def _params(
-        self, policy: ValidatingAdmissionPolicy, binding: ValidatingAdmissionPolicyBinding, request: AdmissionRequest
+        self, policy: ValidatingAdmissionPolicy, binding: ValidatingAdmissionPolicyBinding, request: AdmissionAttributes
     ) -> list[Any]:
         """The parameter objects, as JSON; one None if there are none to be had."""
         kind, ref = policy.spec.param_kind, binding.spec.param_ref
@@ -258,7 +259,7 @@ class PolicyCheck(AdmissionPlugin):
             del self._compiled[gone]
 
 
-def _check_rules(request: AdmissionRequest) -> None:
+def _check_rules(request: AdmissionAttributes) -> None:
     if request.operation not in {"CREATE", "UPDATE"} or request.subresource:
         return
     obj, definition = request.object, request.definition
@@ -271,7 +272,7 @@ def _check_rules(request: AdmissionRequest) -> None:
         raise invalid(definition.group, definition.kind, obj.metadata.name, errors)
 
 
-def _refusal(request: AdmissionRequest, denial: _Denial) -> StatusError:
+def _refusal(request: AdmissionAttributes, denial: _Denial) -> StatusError:
     name = request.name or (request.object.metadata.name if request.object is not None else "")
     error = forbidden(request.definition.group_resource, name, denial.text)
     reason = denial.reason or "Invalid"

@@ -11,9 +11,9 @@ from cathedra.api.definition import VersionDefinition
 from cathedra.api.scheme import GroupResource
 from cathedra.api.status import bad_request, forbidden
 from cathedra.api.struct import to_dict
-from cathedra.apiserver.admission.attributes import RequestView
+from cathedra.apiserver.admission.attributes import AdmissionAttributes
 from cathedra.apiserver.admission.matching import Matcher
-from cathedra.apiserver.admission.plugin import AdmissionRequest
+from cathedra.apiserver.admission.versioned import VersionedAttributes
 from cathedra.apiserver.authorization.authorizer import Authorizer
 from cathedra.apiserver.registry.registry import Registry
 from cathedra.apiserver.registry.selection import Selection
@@ -70,7 +70,9 @@ class Hooks:
     def __bool__(self) -> bool:
         return bool(self._hooks())
 
-    def concerned(self, request: AdmissionRequest, view: RequestView) -> Iterator[tuple[Hook, VersionDefinition]]:
+    def concerned(
+        self, request: AdmissionAttributes, view: VersionedAttributes
+    ) -> Iterator[tuple[Hook, VersionDefinition]]:
         """The webhooks to ask, each with the version that it wants to see.
 
         Raises:
@@ -83,7 +85,9 @@ class Hooks:
             if version is not None:
                 yield hook, version
 
-    def version_for(self, hook: Hook, request: AdmissionRequest, view: RequestView) -> VersionDefinition | None:
+    def version_for(
+        self, hook: Hook, request: AdmissionAttributes, view: VersionedAttributes
+    ) -> VersionDefinition | None:
         """The version in which the webhook wants to see the request; None if it does not concern it.
 
         Raises:
@@ -102,9 +106,13 @@ class Hooks:
         return version
 
     def _conditions_met(
-        self, conditions: CompiledPolicy, request: AdmissionRequest, view: RequestView, version: VersionDefinition
+        self,
+        conditions: CompiledPolicy,
+        request: AdmissionAttributes,
+        view: VersionedAttributes,
+        version: VersionDefinition,
     ) -> bool:
-        from cathedra.apiserver.authorization.asked import decider
+        from cathedra.apiserver.authorization.celauthorizer import decider
         from cathedra.cel.admission import Input
 
         given = Input(

@@ -10,9 +10,10 @@ from cathedra.api.decoding import DecodeError, decode_values
 from cathedra.api.definition import RequestContext, VersionDefinition
 from cathedra.api.gates import FeatureGates
 from cathedra.api.status import internal_error
-from cathedra.apiserver.admission.attributes import RequestView
-from cathedra.apiserver.admission.plugin import AdmissionPlugin, AdmissionRequest
-from cathedra.apiserver.admission.webhooks.calling import Asker
+from cathedra.apiserver.admission.attributes import AdmissionAttributes
+from cathedra.apiserver.admission.plugin import AdmissionPlugin
+from cathedra.apiserver.admission.versioned import VersionedAttributes
+from cathedra.apiserver.admission.webhooks.dispatcher import WebhookDispatcher
 from cathedra.apiserver.admission.webhooks.hooks import Hook, Hooks
 from cathedra.apiserver.patches.json_patch import JSONPatchError, json_patch
 from cathedra.clock import Clock
@@ -29,13 +30,13 @@ class MutatingWebhooks(AdmissionPlugin):
     asked before, and now see something else than what they left.
     """
 
-    def __init__(self, hooks: Hooks, asker: Asker, gates: FeatureGates, clock: Clock) -> None:
+    def __init__(self, hooks: Hooks, dispatcher: WebhookDispatcher, gates: FeatureGates, clock: Clock) -> None:
         self._hooks = hooks
-        self._asker = asker
+        self._dispatcher = dispatcher
         self._gates = gates
         self._clock = clock
 
-    async def admit(self, request: AdmissionRequest) -> Any:
+    async def admit(self, request: AdmissionAttributes) -> Any:
         """The object as the webhooks want it.
 
         Raises:
@@ -44,14 +45,14 @@ class MutatingWebhooks(AdmissionPlugin):
         if not self._hooks:
             return request.object
         left = request.memory.setdefault(type(self).__name__, {})
-        for hook, _ in list(self._hooks.concerned(request, RequestView(request))):
+        for hook, _ in list(self._hooks.concerned(request, VersionedAttributes(request))):
             if request.again and not _wants_again(hook, left, request.object):
                 continue
-            view = RequestView(request)
+            view = VersionedAttributes(request)
             version = self._hooks.version_for(hook, request, view)
             if version is None:
                 continue  # another webhook changed what it looks at
-            answer = await self._asker.ask(hook, request, view, version, may_patch=True)
+            answer = await self._dispatcher.dispatch(hook, request, view, version, may_patch=True)
             if answer is not None and answer.patch is not None and request.object is not None:
                 changed = self._patched(hook, request, view, version, answer.patch)
                 request = request.but(object=changed)
@@ -59,7 +60,12 @@ class MutatingWebhooks(AdmissionPlugin):
         return request.object
 
     def _patched(
-        self, hook: Hook, request: AdmissionRequest, view: RequestView, version: VersionDefinition, patch: Any
+        self,
+        hook: Hook,
+        request: AdmissionAttributes,
+        view: VersionedAttributes,
+        version: VersionDefinition,
+        patch: Any,
     ) -> Any:
         shown = view.object(version) or {}
         definition = request.definition
@@ -73,9 +79,9 @@ class MutatingWebhooks(AdmissionPlugin):
             decoded = decode_values(version.type, definition.gvk(version.name), values, self._gates.release)
         except DecodeError as error:
             raise internal_error(f'admission webhook "{hook.webhook.name}": {error}') from None
-        door = definition.subresources.get(request.subresource, definition.strategy)
+        strategy = definition.subresources.get(request.subresource, definition.strategy)
         context = RequestContext(self._gates, self._clock.now(), definition.gvk(version.name).api_version)
-        return door.default(version.to_hub(decoded.object), context)
+        return strategy.default(version.to_hub(decoded.object), context)
 
 
 def _wants_again(hook: Hook, left: dict[tuple[str, str], Any], now: Any) -> bool:

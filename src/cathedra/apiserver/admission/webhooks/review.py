@@ -15,7 +15,7 @@ from cathedra.api.core.meta_v1 import Status
 from cathedra.api.definition import VersionDefinition
 from cathedra.api.status import StatusError
 from cathedra.api.struct import from_dict, replace
-from cathedra.apiserver.admission.attributes import RequestView
+from cathedra.apiserver.admission.versioned import VersionedAttributes
 
 __all__ = ["VERSIONS", "Answer", "CallFailed", "rejection", "review_of", "verdict_of"]
 
@@ -42,7 +42,7 @@ class Answer:
     annotations: Mapping[str, str] | None = None
 
 
-def review_of(view: RequestView, shown: VersionDefinition, version: str, uid: str) -> dict[str, Any]:
+def review_of(view: VersionedAttributes, shown: VersionDefinition, version: str, uid: str) -> dict[str, Any]:
     """The question about a request, with its objects in the version that the webhook asked for."""
     request = {"uid": uid, **view.attributes(shown)}
     request["object"] = view.object(shown)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 
 from cathedra.api.status import invalid
-from cathedra.apiserver.admission.attributes import RequestView
-from cathedra.apiserver.admission.plugin import AdmissionPlugin, AdmissionRequest
-from cathedra.apiserver.admission.webhooks.calling import Asker
+from cathedra.apiserver.admission.attributes import AdmissionAttributes
+from cathedra.apiserver.admission.plugin import AdmissionPlugin
+from cathedra.apiserver.admission.versioned import VersionedAttributes
+from cathedra.apiserver.admission.webhooks.configuration import configuration_errors
+from cathedra.apiserver.admission.webhooks.dispatcher import WebhookDispatcher
 from cathedra.apiserver.admission.webhooks.hooks import MUTATING, VALIDATING, Hooks
-from cathedra.apiserver.admission.webhooks.rules import configuration_errors
 
 __all__ = ["ValidatingWebhooks"]
 
@@ -17,11 +18,11 @@ __all__ = ["ValidatingWebhooks"]
 class ValidatingWebhooks(AdmissionPlugin):
     """Asks every validating webhook that a request concerns."""
 
-    def __init__(self, hooks: Hooks, asker: Asker) -> None:
+    def __init__(self, hooks: Hooks, dispatcher: WebhookDispatcher) -> None:
         self._hooks = hooks
-        self._asker = asker
+        self._dispatcher = dispatcher
 
-    async def validate(self, request: AdmissionRequest) -> None:
+    async def validate(self, request: AdmissionAttributes) -> None:
         """Ask them.
 
         Raises:
@@ -31,9 +32,9 @@ class ValidatingWebhooks(AdmissionPlugin):
         _check_rules(request)
         if not self._hooks:
             return
-        view = RequestView(request)
+        view = VersionedAttributes(request)
         asked = [
-            self._asker.ask(hook, request, view, version, may_patch=False)
+            self._dispatcher.dispatch(hook, request, view, version, may_patch=False)
             for hook, version in self._hooks.concerned(request, view)
         ]
         for outcome in await asyncio.gather(*asked, return_exceptions=True):
@@ -41,7 +42,7 @@ class ValidatingWebhooks(AdmissionPlugin):
                 raise outcome
 
 
-def _check_rules(request: AdmissionRequest) -> None:
+def _check_rules(request: AdmissionAttributes) -> None:
     definition = request.definition
     if definition.group_resource not in {MUTATING, VALIDATING} or request.operation not in {"CREATE", "UPDATE"}:
         return

@@ -31,9 +31,9 @@ from cathedra.apiserver.registry.selection import Selection
 from cathedra.apiserver.registry.watching import Change
 from cathedra.apiserver.request import Call
 from cathedra.apiserver.storage.protocol import StorageError
+from cathedra.apiserver.verbs.context import ServerContext
 from cathedra.apiserver.verbs.delete import delete_collection
 from cathedra.apiserver.verbs.update import change
-from cathedra.apiserver.verbs.world import World
 
 __all__ = ["CLEANUP", "CustomResources"]
 
@@ -44,8 +44,8 @@ CLEANUP: Final = "customresourcecleanup.apiextensions.k8s.io"
 class CustomResources:
     """The custom kinds of one server. Made by the server, started once, closed with it."""
 
-    def __init__(self, world: World, catalog: Catalog) -> None:
-        self._world = world
+    def __init__(self, server: ServerContext, catalog: Catalog) -> None:
+        self._server = server
         self._catalog = catalog
         self._served: dict[str, tuple[int, GroupResource]] = {}
         self._waiting: dict[str, None] = {}
@@ -56,11 +56,11 @@ class CustomResources:
         """Serve what is defined already, and follow what comes. Does nothing where definitions are not served."""
         if self._catalog.definition(CRDS) is None:
             return
-        for entry in self._world.registry.table(CRDS).entries():
+        for entry in self._server.registry.table(CRDS).entries():
             if _is_established(entry.object):
                 self._serve(entry.object)
             self._enqueue(entry.key)
-        self._world.registry.observe(CRDS, self._changed)
+        self._server.registry.observe(CRDS, self._changed)
 
     async def close(self) -> None:
         """Stop following."""
@@ -84,7 +84,7 @@ class CustomResources:
         while self._waiting:
             name = next(iter(self._waiting))
             del self._waiting[name]
-            entry = self._world.registry.table(CRDS).get(name)
+            entry = self._server.registry.table(CRDS).get(name)
             if entry is None:
                 continue
             try:
@@ -97,7 +97,7 @@ class CustomResources:
             await self._clean_up(obj)
             return
         problem = self._name_conflict(obj)
-        now = Time(self._world.clock.now())
+        now = Time(self._server.clock.now())
         if problem is None:
             await self._replace_served(obj)
             accepted = _condition("NamesAccepted", "True", "NoConflicts", "no conflicts found", now)
@@ -118,23 +118,23 @@ class CustomResources:
             conditions = _merged(current.status.conditions, (accepted, established))
             return replace(current, status=replace(current.status, conditions=conditions, accepted_names=names))
 
-        await change(self._world, self._call(obj, "status"), settled)
+        await change(self._server, self._call(obj, "status"), settled)
 
     async def _replace_served(self, obj: CustomResourceDefinition) -> None:
         known = self._served.get(obj.metadata.name)
         if known is not None and known[0] == obj.metadata.generation:
             return
         if known is not None:
-            await self._world.registry.all_quiet(known[1])
+            await self._server.registry.all_quiet(known[1])
         self._serve(obj)
 
     def _serve(self, obj: CustomResourceDefinition) -> None:
         definition = kind_of_definition(obj)
         resource = definition.group_resource
         if obj.metadata.name in self._served:
-            self._world.registry.redefine_table(definition, _adapted)
+            self._server.registry.redefine_table(definition, _adapted)
         else:
-            self._world.registry.add_table(definition, _adapted)
+            self._server.registry.add_table(definition, _adapted)
         self._catalog.add(definition)
         self._served[obj.metadata.name] = (obj.metadata.generation, resource)
 
@@ -142,7 +142,7 @@ class CustomResources:
         served = self._served.pop(name, None)
         if served is not None:
             self._catalog.remove(served[1])
-            self._world.registry.remove_table(served[1])
+            self._server.registry.remove_table(served[1])
 
     async def _clean_up(self, obj: CustomResourceDefinition) -> None:
         """Delete every instance, then let the definition go."""
@@ -158,16 +158,16 @@ class CustomResources:
             left = tuple(name for name in current.metadata.finalizers if name != CLEANUP)
             return replace(current, metadata=replace(current.metadata, finalizers=left))
 
-        await change(self._world, self._call(obj, ""), released)
+        await change(self._server, self._call(obj, ""), released)
 
     async def _delete_instances(self, resource: GroupResource) -> bool:
         """Delete what is there; whether nothing is left, held by somebody's finalizer."""
-        table = self._world.registry.table(resource)
+        table = self._server.registry.table(resource)
         definition = table.definition
         if not definition.versions:
             return True
         call = Call(user=LOOPBACK, verb="deletecollection", definition=definition, version=definition.versions[0])
-        await delete_collection(self._world, call, Selection(), DeleteOptions())
+        await delete_collection(self._server, call, Selection(), DeleteOptions())
         return len(table) == 0
 
     def _await_the_last(self, name: str, resource: GroupResource) -> None:
@@ -175,7 +175,7 @@ class CustomResources:
         if name in self._leaving:
             return
         self._leaving.add(name)
-        table = self._world.registry.table(resource)
+        table = self._server.registry.table(resource)
 
         def looked(change: Change) -> None:
             if change.deleted and not len(table):
@@ -185,7 +185,7 @@ class CustomResources:
         table.observe(looked)
 
     def _call(self, obj: CustomResourceDefinition, subresource: str) -> Call:
-        definition = self._world.registry.table(CRDS).definition
+        definition = self._server.registry.table(CRDS).definition
         return Call(
             user=LOOPBACK,
             verb="update",

@@ -10,9 +10,9 @@ from typing import Final
 
 from cathedra.api.definition import VersionDefinition
 from cathedra.api.status import internal_error
-from cathedra.apiserver.admission.attributes import RequestView
-from cathedra.apiserver.admission.plugin import AdmissionRequest
-from cathedra.apiserver.admission.webhooks.caller import Caller
+from cathedra.apiserver.admission.attributes import AdmissionAttributes
+from cathedra.apiserver.admission.versioned import VersionedAttributes
+from cathedra.apiserver.admission.webhooks.client import WebhookClient
 from cathedra.apiserver.admission.webhooks.hooks import Hook
 from cathedra.apiserver.admission.webhooks.review import (
     VERSIONS,
@@ -23,20 +23,26 @@ from cathedra.apiserver.admission.webhooks.review import (
     verdict_of,
 )
 
-__all__ = ["Asker"]
+__all__ = ["WebhookDispatcher"]
 
 _LOG: Final = logging.getLogger(__name__)
 
 
-class Asker:
+class WebhookDispatcher:
     """Asks webhooks."""
 
-    def __init__(self, caller: Caller, random: random_module.Random) -> None:
-        self._caller = caller
+    def __init__(self, client: WebhookClient, random: random_module.Random) -> None:
+        self._client = client
         self._random = random
 
-    async def ask(
-        self, hook: Hook, request: AdmissionRequest, view: RequestView, shown: VersionDefinition, *, may_patch: bool
+    async def dispatch(
+        self,
+        hook: Hook,
+        request: AdmissionAttributes,
+        view: VersionedAttributes,
+        shown: VersionDefinition,
+        *,
+        may_patch: bool,
     ) -> Answer | None:
         """What the webhook says; None if it could not be asked and that is to be ignored.
 
@@ -58,12 +64,14 @@ class Asker:
             raise rejection(name, answer.status)
         return answer
 
-    async def _answer(self, hook: Hook, view: RequestView, shown: VersionDefinition, *, may_patch: bool) -> Answer:
+    async def _answer(
+        self, hook: Hook, view: VersionedAttributes, shown: VersionDefinition, *, may_patch: bool
+    ) -> Answer:
         webhook = hook.webhook
         version = next((one for one in webhook.admission_review_versions if one in VERSIONS), None)
         if version is None:
             raise CallFailed("could not find a supported AdmissionReview version")
         uid = str(uuid.UUID(int=self._random.getrandbits(128), version=4))
         review = review_of(view, shown, version, uid)
-        body = await self._caller.post(webhook.client_config, review, hook.timeout_seconds)
+        body = await self._client.post(webhook.client_config, review, hook.timeout_seconds)
         return verdict_of(body, version, uid, may_patch=may_patch)

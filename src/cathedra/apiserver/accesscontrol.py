@@ -1,5 +1,5 @@
-"""The gatekeepers of a server, put together: who may do what, and what is let in (spec: apimachinery.md, sections 15.1
-and 16)."""
+"""Authorizer and admission chain as a server's configuration asks for them (spec: apimachinery.md, sections 15.1 and
+16)."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from cathedra.apiserver.admission.pods.defaults import DefaultTolerations, PodPr
 from cathedra.apiserver.admission.policies.check import PolicyCheck
 from cathedra.apiserver.admission.protection import PodGroupProtection
 from cathedra.apiserver.admission.resourcequota import ResourceQuotaCheck
-from cathedra.apiserver.admission.webhooks.caller import Caller
-from cathedra.apiserver.admission.webhooks.calling import Asker
+from cathedra.apiserver.admission.webhooks.client import WebhookClient
+from cathedra.apiserver.admission.webhooks.dispatcher import WebhookDispatcher
 from cathedra.apiserver.admission.webhooks.hooks import MUTATING, VALIDATING, Hooks
 from cathedra.apiserver.admission.webhooks.mutating import MutatingWebhooks
 from cathedra.apiserver.admission.webhooks.validating import ValidatingWebhooks
@@ -28,28 +28,28 @@ from cathedra.apiserver.authorization.authorizer import AlwaysAllow, Authorizer,
 from cathedra.apiserver.authorization.bootstrap.defaults import node_rules
 from cathedra.apiserver.authorization.node import NodeAuthorizer, node_of
 from cathedra.apiserver.authorization.noderelations import NodeRelations
+from cathedra.apiserver.authorization.policyrules import EVERYTHING
 from cathedra.apiserver.authorization.rbac import RBAC
-from cathedra.apiserver.authorization.rules import EVERYTHING
 from cathedra.apiserver.config import ServerConfig
 from cathedra.apiserver.registry.registry import Registry
 from cathedra.clock import Clock
 
-__all__ = ["Gatekeepers", "gatekeepers"]
+__all__ = ["AccessControl", "access_control"]
 
 
 @dataclass(frozen=True, slots=True)
-class Gatekeepers:
-    """Who decides about requests, and about objects."""
+class AccessControl:
+    """The authorizer of requests and the admission chain of objects."""
 
     authorizer: Authorizer
     admission: AdmissionChain
     rules: Callable[[UserInfo, str], HeldRules]
     """What a user may do in a namespace."""
-    caller: Caller
-    """Calls webhooks; whoever made the gatekeepers closes it."""
+    webhooks: WebhookClient
+    """Connections to webhooks; closed with the server."""
 
 
-def gatekeepers(
+def access_control(
     registry: Registry,
     config: ServerConfig,
     gates: FeatureGates,
@@ -57,8 +57,8 @@ def gatekeepers(
     *,
     clock: Clock,
     random: random_module.Random,
-) -> Gatekeepers:
-    """The gatekeepers that a server's configuration asks for, over objects that are loaded; ``kinds`` lists what is
+) -> AccessControl:
+    """What a server's configuration asks for, over objects that are loaded; ``kinds`` lists what is
     served."""
     plugins: list[AdmissionPlugin] = [
         NamespaceLifecycle(registry),
@@ -73,18 +73,18 @@ def gatekeepers(
         )
         authorizer = Union((MastersOnly(), nodes, rbac))
         plugins.append(NodeRestriction(registry))
-    caller = Caller(registry)
-    asker = Asker(caller, random)
-    outside = MutatingWebhooks(Hooks(registry, MUTATING, authorizer), asker, gates, clock)
-    plugins += [PodPriority(registry), DefaultTolerations(), PodGroupProtection(), outside]
+    client = WebhookClient(registry)
+    dispatcher = WebhookDispatcher(client, random)
+    mutating = MutatingWebhooks(Hooks(registry, MUTATING, authorizer), dispatcher, gates, clock)
+    plugins += [PodPriority(registry), DefaultTolerations(), PodGroupProtection(), mutating]
     if rbac is not None:
         plugins.append(EscalationCheck(rbac, authorizer))
     plugins += [
         PolicyCheck(registry, authorizer, kinds),
-        ValidatingWebhooks(Hooks(registry, VALIDATING, authorizer), asker),
+        ValidatingWebhooks(Hooks(registry, VALIDATING, authorizer), dispatcher),
         ResourceQuotaCheck(registry, gates),
     ]
-    return Gatekeepers(authorizer, AdmissionChain(plugins, outside=outside), _rules_of(rbac), caller)
+    return AccessControl(authorizer, AdmissionChain(plugins, external=mutating), _rules_of(rbac), client)
 
 
 def _rules_of(rbac: RBAC | None) -> Callable[[UserInfo, str], HeldRules]:

@@ -5,23 +5,14 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
-__all__ = ["Listener", "TLSFiles", "bind"]
+from cathedra.apiserver.authentication.pki import TLSFiles
+
+__all__ = ["Listener", "bind"]
 
 BACKLOG: Final = 2048
 GRACE_SECONDS: Final = 1
-
-
-@dataclass(frozen=True, slots=True)
-class TLSFiles:
-    """The PEM files of a TLS server."""
-
-    certificate: Path
-    key: Path
-    client_authority: Path
 
 
 def bind(host: str, port: int) -> socket.socket:

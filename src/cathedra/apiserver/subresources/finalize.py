@@ -1,4 +1,4 @@
-"""Doors to objects that are the server's own: a namespace's finalizers (spec: apimachinery.md, section 12)."""
+"""Sub-resource finalize: a namespace's finalizers (spec: apimachinery.md, section 12)."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from cathedra.api.definition import RequestContext, ResourceDefinition, Strategy
 from cathedra.api.scheme import GroupResource
 from cathedra.api.struct import replace
 
-__all__ = ["DOOR_VERBS", "FinalizeDoor", "with_doors"]
+__all__ = ["LIMITED_VERBS", "FinalizeStrategy", "with_finalize"]
 
 
-class FinalizeDoor(Strategy[Namespace]):
+class FinalizeStrategy(Strategy[Namespace]):
     """Changes ``spec.finalizers`` and nothing else; without any left a namespace that is being deleted goes."""
 
     def prepare_update(self, new: Namespace, old: Namespace, context: RequestContext) -> Namespace:
@@ -22,16 +22,16 @@ class FinalizeDoor(Strategy[Namespace]):
         return replace(old, spec=replace(old.spec, finalizers=new.spec.finalizers))
 
 
-_DOORS: Final[Mapping[GroupResource, Mapping[str, Strategy[Any]]]] = {
-    GroupResource("", "namespaces"): {"finalize": FinalizeDoor()},
+_STRATEGIES: Final[Mapping[GroupResource, Mapping[str, Strategy[Any]]]] = {
+    GroupResource("", "namespaces"): {"finalize": FinalizeStrategy()},
 }
-DOOR_VERBS: Final[Mapping[str, tuple[str, ...]]] = {"finalize": ("update",)}
+LIMITED_VERBS: Final[Mapping[str, tuple[str, ...]]] = {"finalize": ("update",)}
 """The verbs of sub-resources that know fewer than get, update and patch."""
 
 
-def with_doors(definition: ResourceDefinition[Any]) -> ResourceDefinition[Any]:
-    """The definition with the server's own doors besides its kind's."""
-    doors = _DOORS.get(definition.group_resource)
-    if doors is None:
+def with_finalize(definition: ResourceDefinition[Any]) -> ResourceDefinition[Any]:
+    """The definition with the sub-resources of the server besides its kind's."""
+    strategies = _STRATEGIES.get(definition.group_resource)
+    if strategies is None:
         return definition
-    return with_fields(definition, subresources={**definition.subresources, **doors})
+    return with_fields(definition, subresources={**definition.subresources, **strategies})

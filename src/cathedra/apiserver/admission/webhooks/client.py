@@ -21,7 +21,7 @@ from cathedra.apiserver.registry.selection import Selection
 if TYPE_CHECKING:
     import aiohttp
 
-__all__ = ["Caller"]
+__all__ = ["WebhookClient"]
 
 _SERVICES: Final = GroupResource("", "services")
 _PODS: Final = GroupResource("", "pods")
@@ -38,7 +38,7 @@ class _Target:
     server_name: str = ""
 
 
-class Caller:
+class WebhookClient:
     """Calls webhooks, on connections that are kept."""
 
     def __init__(self, registry: Registry) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import uuid
 
-from cathedra.apiserver.verbs.names import generate_uid
+from cathedra.apiserver.names import generate_uid
 
 
 def test_uids_are_what_the_library_makes_of_the_same_bits() -> None:

@@ -15,19 +15,19 @@ from cathedra.api.core.rbac_v1 import ClusterRole, ClusterRoleBinding
 from cathedra.api.scheme import GroupResource
 from cathedra.api.struct import replace
 from cathedra.apiserver.authorization.bootstrap.defaults import AUTO_UPDATE, cluster_role_bindings, cluster_roles
+from cathedra.apiserver.authorization.policyrules import compact, uncovered
 from cathedra.apiserver.authorization.rbac import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES
-from cathedra.apiserver.authorization.rules import compact, uncovered
 from cathedra.apiserver.registry.entry import Entry
 from cathedra.apiserver.registry.registry import WriteConflict
+from cathedra.apiserver.verbs.context import ServerContext
 from cathedra.apiserver.verbs.objectmeta import fresh
-from cathedra.apiserver.verbs.world import World
 
 __all__ = ["reconcile_roles"]
 
 
-async def reconcile_roles(world: World) -> None:
+async def reconcile_roles(server: ServerContext) -> None:
     """Bring the default roles and bindings of the store up to date, all in one commit."""
-    writes = [_write(world, wanted) for wanted in _wanted(world)]
+    writes = [_write(server, wanted) for wanted in _wanted(server)]
     if writes:
         await asyncio.gather(*writes)
 
@@ -39,27 +39,27 @@ class _Wanted:
     object: Any
 
 
-def _wanted(world: World) -> Iterator[_Wanted]:
-    tables = {resource: world.registry.table(resource) for resource in (CLUSTER_ROLES, CLUSTER_ROLE_BINDINGS)}
-    for role in cluster_roles(world.gates):
+def _wanted(server: ServerContext) -> Iterator[_Wanted]:
+    tables = {resource: server.registry.table(resource) for resource in (CLUSTER_ROLES, CLUSTER_ROLE_BINDINGS)}
+    for role in cluster_roles(server.gates):
         entry = tables[CLUSTER_ROLES].get(role.metadata.name)
         completed = role if entry is None else _completed_role(entry.object, role)
         if completed is not None:
             yield _Wanted(CLUSTER_ROLES, entry, completed)
-    for binding in cluster_role_bindings(world.gates):
+    for binding in cluster_role_bindings(server.gates):
         entry = tables[CLUSTER_ROLE_BINDINGS].get(binding.metadata.name)
         filled = binding if entry is None else _completed_binding(entry.object, binding)
         if filled is not None:
             yield _Wanted(CLUSTER_ROLE_BINDINGS, entry, filled)
 
 
-async def _write(world: World, wanted: _Wanted) -> None:
+async def _write(server: ServerContext, wanted: _Wanted) -> None:
     obj = wanted.object
     if wanted.previous is None:
-        obj = replace(obj, metadata=fresh(obj.metadata, world.clock.now(), world.random))
-    table = world.registry.table(wanted.resource)
+        obj = replace(obj, metadata=fresh(obj.metadata, server.clock.now(), server.random))
+    table = server.registry.table(wanted.resource)
     try:
-        await world.registry.put(table, obj.metadata.name, wanted.previous, obj)
+        await server.registry.put(table, obj.metadata.name, wanted.previous, obj)
     except WriteConflict:
         return  # another server on the same store was faster, with the same intention
 

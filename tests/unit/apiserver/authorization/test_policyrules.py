@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from cathedra.api.core.rbac_v1 import PolicyRule
 from cathedra.apiserver.authentication.user import UserInfo
 from cathedra.apiserver.authorization.authorizer import Attributes
-from cathedra.apiserver.authorization.rules import EVERYTHING, allows, compact, describe, uncovered
+from cathedra.apiserver.authorization.policyrules import EVERYTHING, allows, compact, describe, uncovered
 from tests.unit.apiserver.guarded import rule
 
 ALICE = UserInfo("alice")

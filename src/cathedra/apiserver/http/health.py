@@ -10,7 +10,7 @@ from cathedra import __version__
 from cathedra.apiserver.http.request import Request
 from cathedra.apiserver.http.response import Response, json_response, text_response
 
-__all__ = ["Information", "git_version"]
+__all__ = ["HealthAndVersion", "git_version"]
 
 PATCH_RELEASES: Final = {"1.36": "v1.36.2"}
 _ENDPOINTS: Final = ("healthz", "livez", "readyz")
@@ -21,7 +21,7 @@ def git_version(release: str) -> str:
     return PATCH_RELEASES.get(release, f"v{release}.0")
 
 
-class Information:
+class HealthAndVersion:
     """Answers ``/version`` and the health endpoints."""
 
     def __init__(self, release: str, checks: Mapping[str, Callable[[], bool]]) -> None:

@@ -6,16 +6,16 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from cathedra.apiserver.authentication.user import UserInfo
-from cathedra.apiserver.http.path import Target, parse_path
+from cathedra.apiserver.requestinfo import Target, parse_path
 
-__all__ = ["Exchange"]
+__all__ = ["RequestRecord"]
 
 _VERBS: Final = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 _CONNECTED: Final = frozenset({"attach", "exec", "log", "portforward", "proxy"})
 
 
 @dataclass(slots=True)
-class Exchange:
+class RequestRecord:
     """Made when a request comes, filled while it is answered."""
 
     method: str

@@ -6,11 +6,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["CONNECTED", "SPECIAL", "SpecialResource"]
+__all__ = ["CONNECTED", "VIRTUAL", "VirtualResource"]
 
 
 @dataclass(frozen=True, slots=True)
-class SpecialResource:
+class VirtualResource:
     """A resource that is only asked, never stored."""
 
     group: str
@@ -26,21 +26,21 @@ class SpecialResource:
 _AUTHN: Final = "authentication.k8s.io"
 _AUTHZ: Final = "authorization.k8s.io"
 
-SPECIAL: Final = (
-    SpecialResource("", "v1", "bindings", "binding", "Binding", True),
-    SpecialResource(
+VIRTUAL: Final = (
+    VirtualResource("", "v1", "bindings", "binding", "Binding", True),
+    VirtualResource(
         "", "v1", "componentstatuses", "componentstatus", "ComponentStatus", False, ("get", "list"), ("cs",)
     ),
-    SpecialResource(_AUTHN, "v1", "selfsubjectreviews", "selfsubjectreview", "SelfSubjectReview", False),
-    SpecialResource(_AUTHN, "v1", "tokenreviews", "tokenreview", "TokenReview", False),
-    SpecialResource(
+    VirtualResource(_AUTHN, "v1", "selfsubjectreviews", "selfsubjectreview", "SelfSubjectReview", False),
+    VirtualResource(_AUTHN, "v1", "tokenreviews", "tokenreview", "TokenReview", False),
+    VirtualResource(
         _AUTHZ, "v1", "localsubjectaccessreviews", "localsubjectaccessreview", "LocalSubjectAccessReview", True
     ),
-    SpecialResource(
+    VirtualResource(
         _AUTHZ, "v1", "selfsubjectaccessreviews", "selfsubjectaccessreview", "SelfSubjectAccessReview", False
     ),
-    SpecialResource(_AUTHZ, "v1", "selfsubjectrulesreviews", "selfsubjectrulesreview", "SelfSubjectRulesReview", False),
-    SpecialResource(_AUTHZ, "v1", "subjectaccessreviews", "subjectaccessreview", "SubjectAccessReview", False),
+    VirtualResource(_AUTHZ, "v1", "selfsubjectrulesreviews", "selfsubjectrulesreview", "SelfSubjectRulesReview", False),
+    VirtualResource(_AUTHZ, "v1", "subjectaccessreviews", "subjectaccessreview", "SubjectAccessReview", False),
 )
 
 Kind = tuple[str, str, str]

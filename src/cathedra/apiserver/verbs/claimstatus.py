@@ -18,7 +18,7 @@ from cathedra.api.validation.formats import dns_subdomain
 from cathedra.apiserver.authentication.user import UserInfo
 from cathedra.apiserver.authorization.authorizer import Attributes, Authorizer, refusal
 from cathedra.apiserver.request import Call
-from cathedra.apiserver.verbs.world import World
+from cathedra.apiserver.verbs.context import ServerContext
 
 __all__ = ["CLAIMS", "claim_status_errors"]
 
@@ -28,16 +28,16 @@ NODE_NAME: Final = "authentication.kubernetes.io/node-name"
 _GATE: Final = "DRAResourceClaimGranularStatusAuthorization"
 
 
-def claim_status_errors(world: World, call: Call, new: ResourceClaim, old: ResourceClaim) -> ErrorList:
+def claim_status_errors(server: ServerContext, call: Call, new: ResourceClaim, old: ResourceClaim) -> ErrorList:
     """What the caller may not change in a claim's status; nothing for any other write."""
     errors = ErrorList()
-    if call.subresource != "status" or call.resource != CLAIMS or not world.gates.get(_GATE, False):
+    if call.subresource != "status" or call.resource != CLAIMS or not server.gates.get(_GATE, False):
         return errors
     if new.status.allocation != old.status.allocation or new.status.reserved_for != old.status.reserved_for:
-        _check_binding(errors, world.authorizer, call)
-    if new.status.allocation is not None and world.gates.get("DRAResourceClaimDeviceStatus", False):
+        _check_binding(errors, server.authorizer, call)
+    if new.status.allocation is not None and server.gates.get("DRAResourceClaimDeviceStatus", False):
         for driver in _drivers_changed(new.status.devices, old.status.devices):
-            _check_driver(errors, world.authorizer, call, driver, new.status.allocation)
+            _check_driver(errors, server.authorizer, call, driver, new.status.allocation)
     return errors
 
 

@@ -1,16 +1,16 @@
-"""What every verb works with: the objects, the gatekeepers, the time. One value, made when the server starts."""
+"""What every verb works with: the objects, access control, the time. One value, made when the server starts."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from cathedra.api.definition import ExpressionChecker, RequestContext
 from cathedra.api.gates import FeatureGates
-from cathedra.api.scheme import GroupResource
-from cathedra.apiserver.admission.plugin import AdmissionChain, AdmissionRequest
+from cathedra.apiserver.admission.attributes import AdmissionAttributes
+from cathedra.apiserver.admission.plugin import AdmissionChain
 from cathedra.apiserver.authentication.authenticator import StaticTokens
 from cathedra.apiserver.authentication.serviceaccounts import ServiceAccountTokens
 from cathedra.apiserver.authentication.user import UserInfo
@@ -18,16 +18,14 @@ from cathedra.apiserver.authorization.authorizer import Authorizer, HeldRules, r
 from cathedra.apiserver.registry.registry import Registry
 from cathedra.apiserver.registry.table import Table
 from cathedra.apiserver.request import Call
+from cathedra.apiserver.resources import NAMESPACES
 from cathedra.clock import Clock
 
-__all__ = ["NAMESPACES", "PODS", "World"]
-
-NAMESPACES: Final = GroupResource("", "namespaces")
-PODS: Final = GroupResource("", "pods")
+__all__ = ["ServerContext"]
 
 
 @dataclass(frozen=True, slots=True)
-class World:
+class ServerContext:
     """The server, as far as verbs are concerned."""
 
     registry: Registry
@@ -47,7 +45,7 @@ class World:
         """The objects that the call is about."""
         return self.registry.table(call.definition.stored_as or call.resource)
 
-    def context(self, call: Call) -> RequestContext:
+    def strategy_context(self, call: Call) -> RequestContext:
         """What strategies may know."""
         return RequestContext(
             gates=self.gates,
@@ -76,11 +74,11 @@ class World:
         if not decision.allowed:
             raise refusal(attributes, decision)
 
-    def admission_request(
+    def admission_attributes(
         self, call: Call, operation: str, obj: Any, old: Any, options: Any = None
-    ) -> AdmissionRequest:
+    ) -> AdmissionAttributes:
         """What admission plugins see of the call."""
-        return AdmissionRequest(
+        return AdmissionAttributes(
             operation=operation,
             definition=call.definition,
             version=call.version,

@@ -1,0 +1,106 @@
+"""A request in the forms in which policies and webhooks see it: plain JSON, in the version that they asked for.
+
+Conversion and encoding cost more than all plugins together, so nothing is made before somebody matches, and everything
+once per version.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from cathedra.api.core.authentication_v1 import TokenRequest
+from cathedra.api.core.autoscaling_v1 import Scale
+from cathedra.api.core.core_v1 import Binding
+from cathedra.api.core.policy_v1 import Eviction
+from cathedra.api.definition import VersionDefinition
+from cathedra.api.scheme import GroupVersionKind
+from cathedra.api.struct import to_dict
+from cathedra.apiserver.admission.attributes import AdmissionAttributes
+from cathedra.apiserver.authentication.authenticator import as_json
+
+__all__ = ["VersionedAttributes"]
+
+_OWN_KINDS: Final[Mapping[type, GroupVersionKind]] = {
+    Binding: GroupVersionKind("", "v1", "Binding"),
+    Eviction: GroupVersionKind("policy", "v1", "Eviction"),
+    Scale: GroupVersionKind("autoscaling", "v1", "Scale"),
+    TokenRequest: GroupVersionKind("authentication.k8s.io", "v1", "TokenRequest"),
+}
+"""Bodies of sub-resources that have a kind of their own."""
+_OPTIONS: Final = {"CREATE": "CreateOptions", "UPDATE": "UpdateOptions", "DELETE": "DeleteOptions"}
+
+
+class VersionedAttributes:
+    """The views of one request."""
+
+    def __init__(self, request: AdmissionAttributes) -> None:
+        self._request = request
+        self._objects: dict[tuple[str, bool], dict[str, Any] | None] = {}
+
+    def object(self, version: VersionDefinition) -> dict[str, Any] | None:
+        """The object in that version, with its kind; None in a deletion."""
+        return self._view(version, old=False)
+
+    def old_object(self, version: VersionDefinition) -> dict[str, Any] | None:
+        """The stored object in that version; None in a creation."""
+        return self._view(version, old=True)
+
+    def attributes(self, version: VersionDefinition) -> dict[str, Any]:
+        """The request without its objects, as a ``AdmissionRequest`` of admission.k8s.io."""
+        request = self._request
+        shown: dict[str, Any] = {
+            "kind": _kind(self._gvk(version)),
+            "resource": self._resource(version),
+            "requestKind": _kind(self._gvk(request.version)),
+            "requestResource": self._resource(request.version),
+            "name": request.name,
+            "operation": request.operation,
+            "userInfo": as_json(request.user),
+            "dryRun": request.dry_run,
+            "options": self._options(),
+        }
+        if request.namespace:
+            shown["namespace"] = request.namespace
+        if request.subresource:
+            shown["subResource"] = shown["requestSubResource"] = request.subresource
+        return shown
+
+    def _resource(self, version: VersionDefinition) -> dict[str, str]:
+        definition = self._request.definition
+        return {"group": definition.group, "version": version.name, "resource": definition.plural}
+
+    def _gvk(self, version: VersionDefinition) -> GroupVersionKind:
+        request = self._request
+        own = _OWN_KINDS.get(type(request.object if request.object is not None else request.old_object))
+        return own or request.definition.gvk(version.name)
+
+    def _view(self, version: VersionDefinition, *, old: bool) -> dict[str, Any] | None:
+        key = (version.name, old)
+        if key not in self._objects:
+            self._objects[key] = self._made(version, old=old)
+        return self._objects[key]
+
+    def _made(self, version: VersionDefinition, *, old: bool) -> dict[str, Any] | None:
+        obj = self._request.old_object if old else self._request.object
+        if obj is None:
+            return None
+        kind = _OWN_KINDS.get(type(obj))
+        if kind is None:
+            kind = self._request.definition.gvk(version.name)
+            obj = obj if type(obj) is version.type else version.from_hub(obj)
+        return {"apiVersion": kind.api_version, "kind": kind.kind, **to_dict(obj)}
+
+    def _options(self) -> dict[str, Any]:
+        request = self._request
+        shown = {"kind": _OPTIONS.get(request.operation, ""), "apiVersion": "meta.k8s.io/v1"}
+        given = to_dict(request.options) if request.options is not None else {}
+        if request.dry_run:
+            given["dryRun"] = ["All"]
+        if request.field_manager:
+            given["fieldManager"] = request.field_manager
+        return {**shown, **given}
+
+
+def _kind(kind: GroupVersionKind) -> dict[str, str]:
+    return {"group": kind.group, "version": kind.version, "kind": kind.kind}

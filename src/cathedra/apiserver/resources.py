@@ -1,0 +1,14 @@
+"""Resources that the server itself refers to by name."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from cathedra.api.scheme import GroupResource
+
+__all__ = ["NAMESPACES", "NODES", "PODS", "SERVICE_ACCOUNTS"]
+
+NAMESPACES: Final = GroupResource("", "namespaces")
+NODES: Final = GroupResource("", "nodes")
+PODS: Final = GroupResource("", "pods")
+SERVICE_ACCOUNTS: Final = GroupResource("", "serviceaccounts")
