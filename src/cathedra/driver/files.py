@@ -11,7 +11,8 @@ import os
 from pathlib import Path
 from typing import Protocol
 
-from cathedra.files.atomic import write_atomic, write_durable
+from cathedra.files.atomic import write_atomic
+from cathedra.files.durable import DurableFile
 
 __all__ = ["DiskFiles", "Files", "MemoryFiles"]
 
@@ -27,8 +28,8 @@ class Files(Protocol):
         """Replace the file in one step; missing directories are made."""
         ...
 
-    def write_durably(self, path: Path, content: bytes) -> None:
-        """As `write`, and the content survives a power failure once this returns."""
+    async def write_durably(self, path: Path, content: bytes) -> None:
+        """As `write`, and the content survives a power failure once this returns; the event loop goes on meanwhile."""
         ...
 
     def remove(self, path: Path) -> None:
@@ -47,6 +48,9 @@ class Files(Protocol):
 class DiskFiles:
     """The file system. Files have mode 0644 and directories 0755, because container runtimes read them too."""
 
+    def __init__(self) -> None:
+        self._durable: dict[Path, DurableFile] = {}
+
     def read(self, path: Path) -> bytes | None:
         """The content, or None if there is no such file."""
         try:
@@ -59,10 +63,10 @@ class DiskFiles:
         path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
         write_atomic(path, content, mode=0o644)
 
-    def write_durably(self, path: Path, content: bytes) -> None:
+    async def write_durably(self, path: Path, content: bytes) -> None:
         """As `write`, with the content on disk before the rename, and the rename before the return."""
         path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-        write_durable(path, content, mode=0o644)
+        await self._durable.setdefault(path, DurableFile(path, mode=0o644)).write(content)
 
     def remove(self, path: Path) -> None:
         """Remove the file; no matter if there is none."""
@@ -100,7 +104,7 @@ class MemoryFiles:
         """Replace the file."""
         self.contents[path] = content
 
-    def write_durably(self, path: Path, content: bytes) -> None:
+    async def write_durably(self, path: Path, content: bytes) -> None:
         """Replace the file; nothing here survives the process."""
         self.contents[path] = content
 

@@ -26,7 +26,7 @@ from cathedra.driver.errors import DriverError, DroppedFieldsError, OptionError
 from cathedra.driver.files import DiskFiles, Files
 from cathedra.driver.health import HealthBoard
 from cathedra.driver.metrics import Observer, Silent
-from cathedra.driver.preparing.journal import Journal
+from cathedra.driver.preparing.checkpoint import Checkpoint
 from cathedra.driver.preparing.lock import FileLock, NoLock, ProcessLock, Serializer
 from cathedra.driver.preparing.metadata import MetadataFiles
 from cathedra.driver.preparing.service import ClaimService
@@ -195,12 +195,12 @@ class DriverRunner:
             driver,
             self._client,
             clock=self._clock,
-            journal=Journal(self._files, plugin_dir, _boot_id() if boot_id is None else boot_id),
+            checkpoint=Checkpoint(self._files, plugin_dir, _boot_id() if boot_id is None else boot_id),
             lock=self._make_lock(plugin_dir, pod_uid),
             specs=ClaimSpecs(self._files, cdi_dir, vendor, driver.cdi_class),
             metadata=metadata,
             observer=self._observer,
-            shared_journal=bool(pod_uid),
+            shared_checkpoint=bool(pod_uid),
         )
 
     def _make_lock(self, plugin_dir: Path, pod_uid: str) -> Serializer:

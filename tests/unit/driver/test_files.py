@@ -15,12 +15,12 @@ def files(request: pytest.FixtureRequest) -> Files:
     return made
 
 
-def test_files_are_written_replaced_listed_and_removed(files: Files, tmp_path: Path) -> None:
+async def test_files_are_written_replaced_listed_and_removed(files: Files, tmp_path: Path) -> None:
     path = tmp_path / "a" / "b.json"
     assert files.read(path) is None
     assert files.names(tmp_path / "a") == ()
     files.write(path, b"1")
-    files.write_durably(path, b"2")
+    await files.write_durably(path, b"2")
     files.write(tmp_path / "a" / "c" / "d", b"")
     assert files.read(path) == b"2"
     assert files.names(tmp_path / "a") == ("b.json", "c")

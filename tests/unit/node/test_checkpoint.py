@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cathedra.files.atomic import write_atomic
 from cathedra.node.claims.checkpoint import FileCheckpoint, decode_checkpoint, encode_checkpoint
 from cathedra.node.claims.claiminfo import ClaimInfo, DriverState
 from cathedra.node.claims.errors import CorruptCheckpoint
@@ -81,12 +83,12 @@ def test_a_damaged_file_is_refused(data: bytes) -> None:
         decode_checkpoint(data)
 
 
-def test_the_file_is_replaced_whole_and_a_missing_one_is_empty(tmp_path: Path) -> None:
+async def test_the_file_is_replaced_whole_and_a_missing_one_is_empty(tmp_path: Path) -> None:
     store = FileCheckpoint(tmp_path / "dra_manager_state")
     assert store.load() == []
-    store.save([EXAMPLE])
+    await store.save([EXAMPLE])
     assert store.load() == [EXAMPLE]
-    assert [path.name for path in tmp_path.iterdir()] == ["dra_manager_state"]
-    (tmp_path / "dra_manager_state").write_text("{}")
+    assert os.listdir(tmp_path) == ["dra_manager_state"]
+    write_atomic(tmp_path / "dra_manager_state", b"{}")
     with pytest.raises(CorruptCheckpoint, match="please drain node and remove DRA state file"):
         store.load()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -26,6 +26,7 @@ from cathedra.client.client import Client
 from cathedra.client.resources import RESOURCECLAIMS
 from cathedra.clock import run_virtual
 from cathedra.node.claims.checkpoint import MemoryCheckpoint
+from cathedra.node.claims.claiminfo import ClaimInfo
 from cathedra.node.claims.errors import ClaimError, PrepareError, UnprepareError
 from cathedra.node.claims.manager import ClaimManager
 from cathedra.node.metrics import NodeMetrics
@@ -44,13 +45,24 @@ class Odd(FakeDriver):
         return prepared if self.answers is None else self.answers
 
 
+class FailingCheckpoint(MemoryCheckpoint):
+    """Refuses while it is told to."""
+
+    full = False
+
+    async def save(self, infos: Iterable[ClaimInfo]) -> None:
+        if self.full:
+            raise OSError(28, "No space left on device")
+        await super().save(infos)
+
+
 class Bench:
     def __init__(self, **gates: bool) -> None:
         self.gates = FeatureGates.for_release("1.37", gates)
         self.server = NodeTransport()
         self.clock = self.server.clock()
         self.client = Client(self.server, clock=self.clock)
-        self.checkpoint = MemoryCheckpoint()
+        self.checkpoint = FailingCheckpoint()
         self.drivers: dict[str, Odd] = {}
         self.registry = PluginRegistry()
         self.manager = self.make_manager()
@@ -106,6 +118,24 @@ def test_a_drivers_answer_is_checked(answers: dict[str, PrepareOutcome], complai
         bench.driver().answers = answers
         await bench.create(make_claim("c1", "p"))
         assert await refused(bench, make_pod("p", claims=["c1"])) == complaint
+
+    play(body)
+
+
+def test_no_driver_is_called_before_the_reference_is_on_disk() -> None:
+    """A failed write leaves nothing behind, so that the next attempt writes again (node.md, section 11)."""
+
+    async def body(bench: Bench) -> None:
+        driver = bench.driver()
+        await bench.create(make_claim("c1", "p"))
+        bench.checkpoint.full = True
+        assert "No space left on device" in await refused(bench, make_pod("p", claims=["c1"]))
+        assert "No space left on device" in await refused(bench, make_pod("p", claims=["c1"]))
+        assert driver.calls == []
+        assert not list(bench.manager.cache)
+        bench.checkpoint.full = False
+        await bench.manager.prepare(make_pod("p", claims=["c1"]))
+        assert driver.calls == [("prepare", ("c1",))]
 
     play(body)
 

@@ -24,7 +24,7 @@ from cathedra.clock import Clock, SystemClock
 from cathedra.driver.claim import Ref
 from cathedra.driver.driver import Driver
 from cathedra.driver.kit.memoryapi import MemoryAPI
-from cathedra.driver.preparing.journal import DeviceAnswer
+from cathedra.driver.preparing.checkpoint import DeviceAnswer
 from cathedra.driver.preparing.service import PrepareResult
 from cathedra.driver.run import DriverRunner
 

@@ -18,7 +18,7 @@ from cathedra.driver.claim import Claim, Prepared, Ref
 from cathedra.driver.driver import Driver, collect
 from cathedra.driver.errors import CallFailed
 from cathedra.driver.kit.bench import Kit, KitError
-from cathedra.driver.preparing.journal import DeviceAnswer
+from cathedra.driver.preparing.checkpoint import DeviceAnswer
 from cathedra.driver.publishing.layout import MAX_DEVICES
 
 __all__ = ["CHECKS", "Check", "CheckFailed", "NotApplicable", "Verdict", "check_driver"]

@@ -24,7 +24,7 @@ from cathedra.driver.driver import Driver, collect, resolve
 from cathedra.driver.edits import Edits
 from cathedra.driver.errors import CallFailed, DeviceInUse, DriverError, Retry
 from cathedra.driver.metrics import Observer, Silent
-from cathedra.driver.preparing.journal import DeviceAnswer, Entry, Journal, JournalDevice
+from cathedra.driver.preparing.checkpoint import Checkpoint, CheckpointDevice, CheckpointEntry, DeviceAnswer
 from cathedra.driver.preparing.lock import Serializer
 from cathedra.driver.preparing.metadata import MetadataFiles, device_document
 from cathedra.driver.preparing.specs import ClaimSpecs
@@ -72,31 +72,31 @@ class ClaimService:
         client: Client,
         *,
         clock: Clock,
-        journal: Journal,
+        checkpoint: Checkpoint,
         lock: Serializer,
         specs: ClaimSpecs,
         metadata: MetadataFiles | None = None,
         observer: Observer | None = None,
-        shared_journal: bool = False,
+        shared_checkpoint: bool = False,
     ) -> None:
-        """``shared_journal``: another process may have written the checkpoint since the last call (rolling update)."""
+        """``shared_checkpoint``: another process may have written it since the last call (rolling update)."""
         self._driver = driver
         self._client = client
         self._clock = clock
-        self._journal = journal
+        self._checkpoint = checkpoint
         self._lock = lock
         self._specs = specs
         self._metadata = metadata
         self._observer = observer or Silent()
-        self._shared_journal = shared_journal
+        self._shared_checkpoint = shared_checkpoint
         self._common: tuple[str, ...] = ()
         self._calls = 0
 
     def open(self) -> None:
         """Read the checkpoint, write the edits for all containers, and clear away what no claim needs any more."""
-        self._journal.load()
-        known = [entry.ref for entry in self._journal]
-        if not self._shared_journal:
+        self._checkpoint.load()
+        known = [entry.ref for entry in self._checkpoint]
+        if not self._shared_checkpoint:
             self._specs.remove_leftovers(ref.uid for ref in known)
             if self._metadata is not None:
                 self._metadata.remove_leftovers(known)
@@ -105,7 +105,7 @@ class ClaimService:
     @property
     def prepared(self) -> tuple[Ref, ...]:
         """The claims that are prepared or on their way there."""
-        return tuple(entry.ref for entry in self._journal)
+        return tuple(entry.ref for entry in self._checkpoint)
 
     async def node_prepare_resources(
         self, claims: Sequence[ClaimIdentity], *, timeout: float = CALL_TIMEOUT
@@ -174,25 +174,25 @@ class ClaimService:
     async def _prepare_one(self, raw: ResourceClaim, deadline: float) -> tuple[DeviceAnswer, ...]:
         driver = self._driver
         claim = Claim.of(raw, driver.name, driver.configs)
-        devices = tuple(JournalDevice(a.pool, a.device, a.request, a.share_id, a.admin) for a in claim.allocations)
-        known = self._journal.get(claim.uid)
+        devices = tuple(CheckpointDevice(a.pool, a.device, a.request, a.share_id, a.admin) for a in claim.allocations)
+        known = self._checkpoint.get(claim.uid)
         if known is not None and known.completed and known.devices == devices and driver.replay:
             return self._replay(claim, known)
-        conflict = self._journal.conflict(claim.uid, devices)
+        conflict = self._checkpoint.conflict(claim.uid, devices)
         if conflict is not None:
             device, holder = conflict
             raise DeviceInUse(device.pool, device.device, f"{holder.ref} (UID {holder.uid})")
         if known is not None and not known.completed:
             await resolve(driver.rollback(known.ref, known.public()))
-        entry = Entry(claim.namespace, claim.name, claim.uid, devices)
-        self._journal.put(entry)
+        entry = CheckpointEntry(claim.namespace, claim.name, claim.uid, devices)
+        await self._checkpoint.put(entry)
         prepared = await self._call(claim, deadline)
         completed = self._complete(claim, entry, prepared)
-        self._journal.put(completed)
+        await self._checkpoint.put(completed)
         await self._report(claim, prepared)
         return completed.answer
 
-    def _replay(self, claim: Claim, entry: Entry) -> tuple[DeviceAnswer, ...]:
+    def _replay(self, claim: Claim, entry: CheckpointEntry) -> tuple[DeviceAnswer, ...]:
         # The files live in a directory that a reboot or a tidy administrator empties; the container would never start.
         self._write_common()
         if entry.spec is not None:
@@ -215,7 +215,7 @@ class ClaimService:
             await self._clock.sleep(pause)
             pause = min(pause * 2, _LONGEST_PAUSE)
 
-    def _complete(self, claim: Claim, entry: Entry, prepared: Sequence[Prepared]) -> Entry:
+    def _complete(self, claim: Claim, entry: CheckpointEntry, prepared: Sequence[Prepared]) -> CheckpointEntry:
         """Write the files of a claim and enter it as completed."""
         names = {id(device): _cdi_name(claim.uid, device) for device in prepared}
         document = self._specs.document(
@@ -242,7 +242,9 @@ class ClaimService:
             first_of = tuple(mounts.pop(request) for request in base if request in mounts)
             ids = self._common + own + first_of
             answer.append(DeviceAnswer(base, device.pool, device.device, ids, device.share_id))
-        return Entry(entry.namespace, entry.name, entry.uid, entry.devices, True, tuple(answer), document, requests)
+        return CheckpointEntry(
+            entry.namespace, entry.name, entry.uid, entry.devices, True, tuple(answer), document, requests
+        )
 
     def _write_metadata(self, claim: Claim, requests: Mapping[str, Sequence[Any]]) -> dict[str, str]:
         if self._metadata is None or not requests:
@@ -276,14 +278,14 @@ class ClaimService:
         return ""
 
     async def _unprepare_one(self, ref: Ref, deadline: float) -> None:
-        entry = self._journal.get(ref.uid)
+        entry = self._checkpoint.get(ref.uid)
         if entry is not None:
             await self._undo(entry, deadline)
         self._specs.remove(ref.uid)
         self._remove_metadata(ref)
-        self._journal.remove(ref.uid)
+        await self._checkpoint.remove(ref.uid)
 
-    async def _undo(self, entry: Entry, deadline: float) -> None:
+    async def _undo(self, entry: CheckpointEntry, deadline: float) -> None:
         pause = _FIRST_PAUSE
         while True:
             try:
@@ -299,7 +301,7 @@ class ClaimService:
 
     def _remove_metadata(self, ref: Ref) -> None:
         # A claim of the same name may have been prepared since; the directory is named after it, not after the UID.
-        if self._metadata is None or any(e.ref != ref and str(e.ref) == str(ref) for e in self._journal):
+        if self._metadata is None or any(e.ref != ref and str(e.ref) == str(ref) for e in self._checkpoint):
             return
         try:
             self._metadata.remove(ref)
@@ -312,8 +314,8 @@ class ClaimService:
             self._common = (self._specs.write_common(edits),)
 
     def _reload(self) -> None:
-        if self._shared_journal:
-            self._journal.load()
+        if self._shared_checkpoint:
+            self._checkpoint.load()
 
     def _log(self, method: str, claims: Sequence[ClaimIdentity]) -> None:
         self._calls += 1

@@ -30,7 +30,7 @@ from cathedra.clock import Clock
 from cathedra.driver.claim import Ref
 from cathedra.driver.errors import CallFailed, RegistrationFailed
 from cathedra.driver.health import DeviceHealth, HealthBoard
-from cathedra.driver.preparing.journal import DeviceAnswer
+from cathedra.driver.preparing.checkpoint import DeviceAnswer
 from cathedra.driver.preparing.service import CALL_TIMEOUT, ClaimService, PrepareResult
 from cathedra.driver.serving.registration import DRA_V1, DRA_V1BETA1, HEALTH_V1, HEALTH_V1ALPHA1, Registration
 

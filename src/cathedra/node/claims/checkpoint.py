@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from cathedra.files.atomic import write_durable
+from cathedra.files.durable import DurableFile
 from cathedra.node.claims.claiminfo import ClaimInfo, DriverState
 from cathedra.node.claims.errors import CorruptCheckpoint
 from cathedra.node.plugins.client import PreparedDevice
@@ -35,7 +35,7 @@ class CheckpointStore(Protocol):
         """
         ...
 
-    def save(self, infos: Iterable[ClaimInfo]) -> None:
+    async def save(self, infos: Iterable[ClaimInfo]) -> None:
         """Replace what is saved."""
         ...
 
@@ -50,7 +50,7 @@ class MemoryCheckpoint:
         """What was saved last."""
         return decode_checkpoint(self._data) if self._data else []
 
-    def save(self, infos: Iterable[ClaimInfo]) -> None:
+    async def save(self, infos: Iterable[ClaimInfo]) -> None:
         """Replace what is saved."""
         self._data = encode_checkpoint(infos)
 
@@ -60,6 +60,7 @@ class FileCheckpoint:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._file = DurableFile(path)
 
     def load(self) -> list[ClaimInfo]:
         """What was saved last; nothing if there is no file.
@@ -78,9 +79,9 @@ class FileCheckpoint:
         except CorruptCheckpoint as error:
             raise CorruptCheckpoint(_advice(self._path, str(error))) from error
 
-    def save(self, infos: Iterable[ClaimInfo]) -> None:
+    async def save(self, infos: Iterable[ClaimInfo]) -> None:
         """Replace the file; on return it is on disk."""
-        write_durable(self._path, encode_checkpoint(infos))
+        await self._file.write(encode_checkpoint(infos))
 
 
 def _advice(path: Path, why: str) -> str:

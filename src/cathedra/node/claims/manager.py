@@ -103,11 +103,11 @@ class ClaimManager:
                 if not state.skips_prepare:
                     clients[driver] = self._registry.get(driver).client
             checked.append(_Checked(claim, drivers))
-        batches = self._reference(pod, checked)
+        batches = await self._reference(pod, checked)
         for driver, infos in batches.items():
             answers = await self._call("NodePrepareResources", driver, clients[driver].prepare, infos)
             self._enter_devices(driver, infos, answers)
-        self._finish(pod, [item.claim.metadata.name for item in checked])
+        await self._finish(pod, [item.claim.metadata.name for item in checked])
 
     async def _fetch(self, namespace: str, name: str) -> ResourceClaim:
         try:
@@ -115,14 +115,13 @@ class ClaimManager:
         except (StatusError, ConnectionError) as error:
             raise PrepareError(f"fetch ResourceClaim {name}: {error}") from error
 
-    def _reference(self, pod: Pod, checked: Sequence[_Checked]) -> dict[str, list[ClaimInfo]]:
+    async def _reference(self, pod: Pod, checked: Sequence[_Checked]) -> dict[str, list[ClaimInfo]]:
         """Note that the pod uses the claims; answers what each driver has to prepare."""
         batches: dict[str, list[ClaimInfo]] = {}
         for item in checked:
             info = self._info_for(item)
             if pod.metadata.uid not in info.pod_uids:
-                info.pod_uids.add(pod.metadata.uid)
-                self._save()
+                await self._refer(info, pod.metadata.uid)
             if info.prepared:
                 continue
             for driver, state in info.drivers.items():
@@ -133,6 +132,19 @@ class ClaimManager:
                 if info not in batch:
                     batch.append(info)
         return batches
+
+    async def _refer(self, info: ClaimInfo, pod_uid: str) -> None:
+        """Put the pod's reference to a claim on disk, or have none at all."""
+        info.pod_uids.add(pod_uid)
+        try:
+            await self._save()
+        except BaseException as error:
+            info.pod_uids.discard(pod_uid)
+            if not info.pod_uids:
+                self.cache.remove(info)
+            if isinstance(error, OSError):
+                raise PrepareError(f"checkpoint ResourceClaim state: {error}") from error
+            raise
 
     def _info_for(self, item: _Checked) -> ClaimInfo:
         metadata = item.claim.metadata
@@ -176,7 +188,7 @@ class ClaimManager:
             state = info.drivers.get(driver, DriverState())
             info.drivers[driver] = DriverState(answers[info.uid].devices, state.skip)
 
-    def _finish(self, pod: Pod, names: Collection[str]) -> None:
+    async def _finish(self, pod: Pod, names: Collection[str]) -> None:
         if not names:
             return
         for name in names:
@@ -184,7 +196,7 @@ class ClaimManager:
             if info is not None:
                 info.prepared = True
         try:
-            self._save()
+            await self._save()
         except OSError as error:
             raise PrepareError(f"checkpoint ResourceClaim state: {error}") from error
         self._count_claims()
@@ -217,20 +229,20 @@ class ClaimManager:
                     continue
                 batches.setdefault(driver, []).append(info)
             done.append(info)
-        self._save()
+        await self._save()
         for driver, infos in batches.items():
             client = self._registry.get(driver).client
             await self._call("NodeUnprepareResources", driver, client.unprepare, infos)
-        self._forget(pod_uid, done)
+        await self._forget(pod_uid, done)
 
-    def _forget(self, pod_uid: str, done: Sequence[ClaimInfo]) -> None:
+    async def _forget(self, pod_uid: str, done: Sequence[ClaimInfo]) -> None:
         for info in done:
             if info.pod_uids == {pod_uid}:
                 self.cache.remove(info)
             else:
                 # Another pod began to share the claim during the calls; it is not prepared, so it will be again.
                 info.pod_uids.discard(pod_uid)
-        self._save()
+        await self._save()
         self._count_claims()
 
     def might_need_unprepare(self, pod_uid: str) -> bool:
@@ -262,8 +274,8 @@ class ClaimManager:
         """Something that letting go may have waited for, as a driver, is there now."""
         self._look_again.set()
 
-    def _save(self) -> None:
-        self._store.save(self.cache)
+    async def _save(self) -> None:
+        await self._store.save(self.cache)
 
     def _count_claims(self) -> None:
         counts: dict[str, int] = {}

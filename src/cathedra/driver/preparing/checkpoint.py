@@ -21,7 +21,7 @@ from cathedra.driver.claim import Ref
 from cathedra.driver.driver import PreparedClaim, PreparedDeviceRecord
 from cathedra.driver.files import Files
 
-__all__ = ["CHECKPOINT_FILE", "DeviceAnswer", "Entry", "Journal", "JournalDevice"]
+__all__ = ["CHECKPOINT_FILE", "Checkpoint", "CheckpointDevice", "CheckpointEntry", "DeviceAnswer"]
 
 CHECKPOINT_FILE = "checkpoint.json"
 VERSION = "cathedra.dev/driver-checkpoint/v1"
@@ -29,7 +29,7 @@ VERSION = "cathedra.dev/driver-checkpoint/v1"
 _LOG = logging.getLogger(__name__)
 
 
-class JournalDevice(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+class CheckpointDevice(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """A device that a claim holds, entered before the driver is called."""
 
     pool: str
@@ -38,7 +38,7 @@ class JournalDevice(msgspec.Struct, frozen=True, rename="camel", omit_defaults=T
     share_id: str | None = None
     admin: bool = False
 
-    def conflicts_with(self, other: JournalDevice) -> bool:
+    def conflicts_with(self, other: CheckpointDevice) -> bool:
         """Whether both cannot be prepared at a time; admin access and different shares can."""
         if (self.pool, self.device) != (other.pool, other.device) or self.admin or other.admin:
             return False
@@ -55,13 +55,13 @@ class DeviceAnswer(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tr
     share_id: str | None = None
 
 
-class Entry(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+class CheckpointEntry(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """A claim that is prepared or on its way there."""
 
     namespace: str
     name: str
     uid: str
-    devices: tuple[JournalDevice, ...]
+    devices: tuple[CheckpointDevice, ...]
     completed: bool = False
     answer: tuple[DeviceAnswer, ...] = ()
     spec: Spec | None = None
@@ -86,7 +86,7 @@ class Entry(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
 class _Content(msgspec.Struct, frozen=True, rename="camel"):
     version: str
     boot_id: str
-    claims: tuple[Entry, ...]
+    claims: tuple[CheckpointEntry, ...]
 
 
 class _File(msgspec.Struct, frozen=True):
@@ -95,22 +95,22 @@ class _File(msgspec.Struct, frozen=True):
     content: msgspec.Raw
 
 
-class Journal:
+class Checkpoint:
     """The prepared claims of one driver on one node."""
 
     def __init__(self, files: Files, directory: Path, boot_id: str) -> None:
         self._files = files
         self._path = directory / CHECKPOINT_FILE
         self._boot_id = boot_id
-        self._entries: dict[str, Entry] = {}
+        self._entries: dict[str, CheckpointEntry] = {}
 
     def __len__(self) -> int:
         return len(self._entries)
 
-    def __iter__(self) -> Iterator[Entry]:
+    def __iter__(self) -> Iterator[CheckpointEntry]:
         return iter(tuple(self._entries.values()))
 
-    def get(self, uid: str) -> Entry | None:
+    def get(self, uid: str) -> CheckpointEntry | None:
         """What is known of a claim."""
         return self._entries.get(uid)
 
@@ -136,17 +136,19 @@ class Journal:
             return
         self._entries = {entry.uid: entry for entry in content.claims}
 
-    def put(self, entry: Entry) -> None:
+    async def put(self, entry: CheckpointEntry) -> None:
         """Enter a claim; it is on disk when this returns."""
         self._entries[entry.uid] = entry
-        self._save()
+        await self._save()
 
-    def remove(self, uid: str) -> None:
+    async def remove(self, uid: str) -> None:
         """Forget a claim; that is on disk when this returns."""
         if self._entries.pop(uid, None) is not None:
-            self._save()
+            await self._save()
 
-    def conflict(self, uid: str, devices: tuple[JournalDevice, ...]) -> tuple[JournalDevice, Entry] | None:
+    def conflict(
+        self, uid: str, devices: tuple[CheckpointDevice, ...]
+    ) -> tuple[CheckpointDevice, CheckpointEntry] | None:
         """A device of ``devices`` that another claim still holds, and that claim."""
         for entry in self._entries.values():
             if entry.uid == uid:
@@ -157,10 +159,10 @@ class Journal:
                         return wanted, entry
         return None
 
-    def _save(self) -> None:
+    async def _save(self) -> None:
         content = msgspec.json.encode(_Content(VERSION, self._boot_id, tuple(self._entries.values())))
         file = _File(_checksum(content), msgspec.Raw(content))
-        self._files.write_durably(self._path, msgspec.json.encode(file) + b"\n")
+        await self._files.write_durably(self._path, msgspec.json.encode(file) + b"\n")
 
 
 def _checksum(content: bytes) -> str:
