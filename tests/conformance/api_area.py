@@ -19,8 +19,6 @@ from urllib.parse import unquote
 
 from cathedra.api.core.core_v1 import Namespace, ServiceAccount
 from cathedra.api.core.meta_v1 import ObjectMeta
-from cathedra.api.definition import ResourceDefinition
-from cathedra.api.definitions import all_definitions
 from cathedra.api.gates import FeatureGates
 from cathedra.apiserver.authentication.user import UserInfo
 from cathedra.apiserver.config import ServerConfig
@@ -28,6 +26,8 @@ from cathedra.apiserver.server import APIServer
 from cathedra.client.resources import NAMESPACES, SERVICEACCOUNTS
 from cathedra.client.transport import WriteOptions
 from cathedra.clock import LoopClock, VirtualTimeLoop
+from cathedra.kinds.definition import ResourceDefinition
+from cathedra.kinds.served import all_definitions
 from tests.conformance.api_shapes import shaped
 
 Result = tuple[str, str, bool, str]

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from cathedra.api import formats
 from cathedra.api.core import core_v1, meta_v1
-from cathedra.api.validation import formats
 
 __all__ = [
     "EVERYTHING",

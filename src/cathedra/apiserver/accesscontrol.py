@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from cathedra.api.definition import ResourceDefinition
 from cathedra.api.gates import FeatureGates
 from cathedra.apiserver.admission.escalation import EscalationCheck
 from cathedra.apiserver.admission.lifecycle import NamespaceLifecycle
@@ -33,6 +32,7 @@ from cathedra.apiserver.authorization.rbac import RBAC
 from cathedra.apiserver.config import ServerConfig
 from cathedra.apiserver.registry.registry import Registry
 from cathedra.clock import Clock
+from cathedra.kinds.definition import ResourceDefinition
 
 __all__ = ["AccessControl", "access_control"]
 

@@ -10,11 +10,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any, Final
 
-from cathedra.api.definition import ResourceDefinition, VersionDefinition
 from cathedra.api.gates import FeatureGates
 from cathedra.api.scheme import GroupResource
 from cathedra.apiserver.custom.definitions import with_custom_rules
 from cathedra.apiserver.subresources.finalize import with_finalize
+from cathedra.kinds.definition import ResourceDefinition, VersionDefinition
 
 __all__ = ["Catalog", "UnknownAPIGroup", "served_definitions"]
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cathedra.api.definition import ResourceDefinition
 from cathedra.api.gates import FeatureGates
 from cathedra.apiserver.authentication.user import UserInfo
 from cathedra.apiserver.traffic.audit import AuditPolicy
 from cathedra.apiserver.traffic.flow import SEATS
+from cathedra.kinds.definition import ResourceDefinition
 
 __all__ = ["ServeOptions", "ServerConfig"]
 

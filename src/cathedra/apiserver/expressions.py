@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from cathedra.api.definition import ExpressionFault
 from cathedra.api.field import ErrorType
 from cathedra.api.gates import FeatureGates
+from cathedra.kinds.definition import ExpressionFault
 
 __all__ = ["CELExpressions"]
 
@@ -25,7 +25,7 @@ _MEMORY: Final = 4096
 class CELExpressions:
     """Compiles expressions under a server's gates. Verdicts are remembered, since the same selector comes often.
 
-    An `cathedra.api.definition.ExpressionChecker`. CEL is imported with the first expression: a server without claims
+    An `cathedra.kinds.definition.ExpressionChecker`. CEL is imported with the first expression: a server without claims
     starts faster.
     """
 

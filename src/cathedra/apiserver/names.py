@@ -7,8 +7,8 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
+from cathedra.api.formats import dns_label, dns_subdomain, in_bytes
 from cathedra.api.scheme import GroupResource
-from cathedra.api.validation.formats import dns_label, dns_subdomain, in_bytes
 
 __all__ = ["ANY_PREFIX", "generate_name", "generate_uid", "name_rule", "path_segment_problems"]
 

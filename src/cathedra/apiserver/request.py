@@ -8,13 +8,13 @@ from typing import Any, Final
 
 import msgspec
 
-from cathedra.api.definition import ResourceDefinition, Strategy, VersionDefinition
 from cathedra.api.gates import NEWEST
 from cathedra.api.scheme import GroupResource, GroupVersionKind
 from cathedra.api.status import StatusError
 from cathedra.apiserver.authentication.user import UserInfo
 from cathedra.apiserver.authorization.authorizer import Attributes
 from cathedra.apiserver.registry.selection import single_name
+from cathedra.kinds.definition import ResourceDefinition, Strategy, VersionDefinition
 
 __all__ = ["Call", "note_problems"]
 

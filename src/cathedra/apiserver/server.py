@@ -76,7 +76,7 @@ class APIServer:
         gates = config.gates or FeatureGates.for_release(config.release)
         definitions = config.definitions
         if definitions is None:
-            from cathedra.api.definitions import all_definitions
+            from cathedra.kinds.served import all_definitions
 
             definitions = all_definitions(gates)
         served = served_definitions(definitions, gates, dict(config.runtime_config))
@@ -119,7 +119,7 @@ class APIServer:
         gates = config.gates or FeatureGates.for_release(config.release)
         definitions = config.definitions
         if definitions is None:
-            from cathedra.api.definitions import all_definitions
+            from cathedra.kinds.served import all_definitions
 
             definitions = all_definitions(gates)
         served = served_definitions(definitions, gates, dict(config.runtime_config))

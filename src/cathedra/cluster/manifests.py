@@ -8,12 +8,12 @@ from typing import Any
 
 import yaml
 
-from cathedra.api.definitions import all_definitions
 from cathedra.api.gates import FeatureGates
 from cathedra.api.scheme import GroupVersionKind
 from cathedra.api.struct import KubeStruct, from_dict
 from cathedra.client.client import Client
 from cathedra.client.transport import ResourceRef
+from cathedra.kinds.served import all_definitions
 
 __all__ = ["Manifest", "ManifestError", "create_all", "read_manifests"]
 

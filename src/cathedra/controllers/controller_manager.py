@@ -12,7 +12,6 @@ import random as random_module
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 
-from cathedra.api.definitions import all_definitions
 from cathedra.api.gates import FeatureGates
 from cathedra.client.client import Client
 from cathedra.client.informer import SharedInformers
@@ -40,6 +39,7 @@ from cathedra.controllers.workloads.daemonset import DaemonSetController
 from cathedra.controllers.workloads.deployment import DeploymentController
 from cathedra.controllers.workloads.replicaset import ReplicaSetController
 from cathedra.controllers.workloads.statefulset import StatefulSetController
+from cathedra.kinds.served import all_definitions
 
 __all__ = ["CONTROLLERS", "FIELD_MANAGER", "ControllerManager", "UnknownController"]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from cathedra.api.definition import RequestContext, ResourceDefinition, Strategy, VersionDefinition
 from cathedra.api.struct import replace
 from cathedra.client import resources
 from cathedra.client.transport import ResourceRef
+from cathedra.kinds.definition import RequestContext, ResourceDefinition, Strategy, VersionDefinition
 
 
 class MainDoor(Strategy[Any]):

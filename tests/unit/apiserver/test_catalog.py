@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from cathedra.api.definitions import all_definitions
 from cathedra.api.gates import FeatureGates
 from cathedra.apiserver.catalog import UnknownAPIGroup, served_definitions
+from cathedra.kinds.served import all_definitions
 
 GATES = FeatureGates.for_release("1.37")
 

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cathedra.api.core.batch_v1 import CronJob, Job, JobCondition
-from cathedra.api.cronschedule import ScheduleError, most_recent, parse_schedule
 from cathedra.api.struct import Time, from_dict, replace
 from cathedra.client.resources import CRONJOBS, JOBS
 from cathedra.controllers.job.cronjob import CronJobController
+from cathedra.kinds.batch.schedule import ScheduleError, most_recent, parse_schedule
 from tests.unit.controllers.world import World, play, settle
 
 

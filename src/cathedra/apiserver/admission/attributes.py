@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 
-from cathedra.api.definition import ResourceDefinition, VersionDefinition
 from cathedra.api.struct import KubeStruct
 from cathedra.apiserver.authentication.user import UserInfo
+from cathedra.kinds.definition import ResourceDefinition, VersionDefinition
 
 __all__ = ["AdmissionAttributes"]
 

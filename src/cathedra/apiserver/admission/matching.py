@@ -11,12 +11,12 @@ from typing import Any, Final
 
 from cathedra.api.core.admissionregistration_v1 import MatchResources, NamedRuleWithOperations, RuleWithOperations
 from cathedra.api.core.meta_v1 import LabelSelector
-from cathedra.api.definition import VersionDefinition
 from cathedra.api.scheme import GroupResource
 from cathedra.api.selectors import from_label_selector
 from cathedra.api.status import internal_error
 from cathedra.apiserver.admission.attributes import AdmissionAttributes
 from cathedra.apiserver.registry.registry import Registry
+from cathedra.kinds.definition import VersionDefinition
 
 __all__ = ["Matcher"]
 

@@ -18,14 +18,15 @@ from cathedra.api.resource import DeviceClass, ResourceClaim
 from cathedra.api.scheme import GroupResource
 from cathedra.api.status import StatusError, conflict, forbidden
 from cathedra.api.struct import replace
-from cathedra.api.usage import claims, pods
-from cathedra.api.usage.objects import object_usage
-from cathedra.api.usage.special import beyond_pod, paying_pod
 from cathedra.apiserver.admission.attributes import AdmissionAttributes
 from cathedra.apiserver.admission.plugin import AdmissionPlugin
 from cathedra.apiserver.registry.entry import Entry
 from cathedra.apiserver.registry.registry import Registry, WriteConflict
 from cathedra.apiserver.registry.selection import Selection
+from cathedra.kinds.core.pods.usage import missing_resources, pod_in_scopes, pod_usage, tracked_pod_resources
+from cathedra.kinds.core.quotas import object_usage
+from cathedra.kinds.resource.claims.extended import beyond_pod, paying_pod
+from cathedra.kinds.resource.claims.usage import claim_usage, tracked_claim_resources
 
 __all__ = ["ResourceQuotaCheck"]
 
@@ -129,23 +130,23 @@ class ResourceQuotaCheck(AdmissionPlugin):
         if not self._tracked(quota, request):
             return False
         if request.definition.group_resource == _PODS:
-            return pods.pod_in_scopes(quota, request.object)
+            return pod_in_scopes(quota, request.object)
         return not quota.spec.scopes and quota.spec.scope_selector is None
 
     def _tracked(self, quota: ResourceQuota, request: AdmissionAttributes) -> set[str]:
         """Which of the quota's resources this kind of object can be charged for."""
         resource, limited = request.definition.group_resource, quota.status.hard
         if resource == _PODS:
-            return pods.tracks(limited, extended=self._extended)
+            return tracked_pod_resources(limited, extended=self._extended)
         if resource == _CLAIMS:
-            return claims.tracks(limited, self._classes(), extended=self._extended)
+            return tracked_claim_resources(limited, self._classes(), extended=self._extended)
         return limited.keys() & object_usage(resource, request.object).keys()
 
     def _check_known(self, quota: ResourceQuota, request: AdmissionAttributes) -> None:
         tracked = self._tracked(quota, request)
         name = quota.metadata.name
         if request.definition.group_resource == _PODS:
-            missing = pods.missing_resources(request.object, tracked)
+            missing = missing_resources(request.object, tracked)
             if missing:
                 raise self._refused(request, f"failed quota: {name}: must specify {missing}")
         if any(resource not in quota.status.used for resource in tracked):
@@ -161,9 +162,9 @@ class ResourceQuotaCheck(AdmissionPlugin):
     def _usage(self, request: AdmissionAttributes, obj: Any) -> dict[str, Quantity]:
         resource = request.definition.group_resource
         if resource == _PODS:
-            return pods.pod_usage(obj, extended=self._extended)
+            return pod_usage(obj, extended=self._extended)
         if resource == _CLAIMS:
-            usage = claims.claim_usage(obj, self._classes(), extended=self._extended)
+            usage = claim_usage(obj, self._classes(), extended=self._extended)
             return beyond_pod(usage, self._paying_pod(obj)) if self._extended else usage
         return object_usage(resource, obj)
 

@@ -13,11 +13,11 @@ from cathedra.api.core.authentication_v1 import TokenRequest
 from cathedra.api.core.autoscaling_v1 import Scale
 from cathedra.api.core.core_v1 import Binding
 from cathedra.api.core.policy_v1 import Eviction
-from cathedra.api.definition import VersionDefinition
 from cathedra.api.scheme import GroupVersionKind
 from cathedra.api.struct import to_dict
 from cathedra.apiserver.admission.attributes import AdmissionAttributes
 from cathedra.apiserver.authentication.authenticator import as_json
+from cathedra.kinds.definition import VersionDefinition
 
 __all__ = ["VersionedAttributes"]
 

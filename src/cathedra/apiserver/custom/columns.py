@@ -10,9 +10,9 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
-from cathedra.api.definition import Column
 from cathedra.api.struct import Time, to_dict
-from cathedra.api.tables.ages import age
+from cathedra.kinds.columns import age
+from cathedra.kinds.definition import Column
 
 __all__ = ["NAME", "Path", "cell", "column_of", "parse_path"]
 

@@ -12,14 +12,14 @@ from cathedra.api.core.apiextensions_v1 import (
     CustomResourceDefinition,
     CustomResourceDefinitionVersion,
 )
-from cathedra.api.definition import RequestContext, ResourceDefinition, Strategy
 from cathedra.api.field import ErrorList
+from cathedra.api.formats import dns_label, dns_subdomain
 from cathedra.api.scheme import GroupResource
 from cathedra.api.struct import replace
-from cathedra.api.validation.formats import dns_label, dns_subdomain
 from cathedra.apiserver.custom.columns import parse_path
 from cathedra.apiserver.custom.rules import compile_rules
 from cathedra.apiserver.custom.schema import read_schema
+from cathedra.kinds.definition import RequestContext, ResourceDefinition, Strategy
 
 __all__ = ["CRDS", "DefinitionStatusStrategy", "DefinitionStrategy", "with_custom_rules"]
 

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from cathedra.api.core.apiextensions_v1 import CustomResourceDefinition, CustomResourceDefinitionVersion
-from cathedra.api.definition import Column, ResourceDefinition, Strategy, VersionDefinition
 from cathedra.api.struct import to_dict
 from cathedra.apiserver.custom.columns import NAME, Path, cell, column_of, parse_path
 from cathedra.apiserver.custom.objects import CustomObject, ScalePaths, content, make_type, normalized, with_content
 from cathedra.apiserver.custom.rules import Rules, compile_rules
 from cathedra.apiserver.custom.schema import read_schema
 from cathedra.apiserver.custom.strategy import InstanceStatusStrategy, InstanceStrategy
+from cathedra.kinds.definition import Column, ResourceDefinition, Strategy, VersionDefinition
 
 __all__ = ["kind_of_definition"]
 

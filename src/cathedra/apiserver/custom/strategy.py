@@ -6,12 +6,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from cathedra.api.definition import RequestContext, Strategy
 from cathedra.api.field import ErrorList, ErrorType, FieldError
 from cathedra.api.struct import replace, to_dict
 from cathedra.apiserver.custom.objects import CustomObject, content, normalized, with_content
 from cathedra.apiserver.custom.rules import Rules
 from cathedra.apiserver.custom.validation import validate
+from cathedra.kinds.definition import RequestContext, Strategy
 
 __all__ = ["InstanceStatusStrategy", "InstanceStrategy"]
 

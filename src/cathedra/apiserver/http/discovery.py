@@ -7,7 +7,6 @@ import hashlib
 from collections.abc import Callable
 from typing import Any, Final
 
-from cathedra.api.definition import ResourceDefinition, VersionDefinition
 from cathedra.api.scheme import GroupResource
 from cathedra.api.struct import encode
 from cathedra.apiserver.catalog import Catalog
@@ -16,6 +15,7 @@ from cathedra.apiserver.http.request import Request
 from cathedra.apiserver.http.response import JSON, Response, status_response
 from cathedra.apiserver.versionorder import group_order, version_order
 from cathedra.apiserver.virtual import VIRTUAL, VirtualResource
+from cathedra.kinds.definition import ResourceDefinition, VersionDefinition
 
 __all__ = ["Discovery"]
 

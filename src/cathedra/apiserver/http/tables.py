@@ -7,11 +7,11 @@ from typing import Any, Final
 
 import msgspec
 
-from cathedra.api.definition import Column
 from cathedra.api.status import bad_request
 from cathedra.api.struct import encode
 from cathedra.apiserver.registry.entry import Entry
 from cathedra.apiserver.request import Call
+from cathedra.kinds.definition import Column
 
 __all__ = ["GENERIC_COLUMNS", "check_include", "columns", "row", "table"]
 

@@ -13,7 +13,6 @@ import msgspec
 
 from cathedra.api.core.meta_v1 import ManagedFieldsEntry, StatusCause, StatusDetails
 from cathedra.api.decoding import DecodeError, decode_values
-from cathedra.api.definition import VersionDefinition
 from cathedra.api.goform import go_values
 from cathedra.api.status import StatusError, bad_request, failure
 from cathedra.api.struct import Time, encode, from_dict, replace, to_dict
@@ -32,6 +31,7 @@ from cathedra.apiserver.ownership.resets import reset_fields
 from cathedra.apiserver.ownership.typed import TypedError, check
 from cathedra.apiserver.patches.schema import Shape, struct_shape, without_nulls
 from cathedra.apiserver.request import Call
+from cathedra.kinds.definition import VersionDefinition
 
 __all__ = ["applied", "tracked"]
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from cathedra.api.definition import VersionDefinition
 from cathedra.api.protobuf import encode_message
 from cathedra.api.struct import encode, replace
+from cathedra.kinds.definition import VersionDefinition
 
 __all__ = ["Entry", "split_key"]
 

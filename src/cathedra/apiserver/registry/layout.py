@@ -12,11 +12,11 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from cathedra.api.definition import ResourceDefinition, VersionDefinition
 from cathedra.api.protobuf import MAGIC, ProtobufError, decode_message, has_message, unwrap
 from cathedra.api.scheme import GroupResource, UnknownKind, kind_of
 from cathedra.api.struct import KubeStruct, decode, encode, replace
 from cathedra.apiserver.storage.protocol import Record, StorageError
+from cathedra.kinds.definition import ResourceDefinition, VersionDefinition
 
 __all__ = ["Layout", "LogLayout", "SharedLayout"]
 

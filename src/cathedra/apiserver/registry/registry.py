@@ -10,7 +10,6 @@ import asyncio
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from cathedra.api.definition import ResourceDefinition
 from cathedra.api.scheme import GroupResource
 from cathedra.apiserver.registry.entry import Entry
 from cathedra.apiserver.registry.layout import LogLayout, SharedLayout
@@ -20,6 +19,7 @@ from cathedra.apiserver.registry.table import Table
 from cathedra.apiserver.registry.tables import Tables
 from cathedra.apiserver.registry.watching import Change
 from cathedra.apiserver.storage.protocol import SharedStorage, Storage
+from cathedra.kinds.definition import ResourceDefinition
 
 __all__ = ["Registry", "WriteConflict"]
 

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from cathedra.api.definition import ResourceDefinition
 from cathedra.api.selectors import FieldTerm, SelectorError, parse_field_selector, parse_label_selector
 from cathedra.api.status import StatusError, bad_request
+from cathedra.kinds.definition import ResourceDefinition
 
 __all__ = ["Selection", "parse_field_terms", "single_name"]
 

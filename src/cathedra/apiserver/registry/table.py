@@ -11,10 +11,10 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-from cathedra.api.definition import ResourceDefinition
 from cathedra.apiserver.registry.entry import Entry
 from cathedra.apiserver.registry.selection import Selection, getter
 from cathedra.apiserver.registry.watching import Change, Watcher
+from cathedra.kinds.definition import ResourceDefinition
 
 __all__ = ["Table", "TooOld"]
 

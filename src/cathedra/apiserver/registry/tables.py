@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from cathedra.api.definition import ResourceDefinition
 from cathedra.api.scheme import GroupResource
 from cathedra.apiserver.registry.entry import Entry
 from cathedra.apiserver.registry.layout import Layout
 from cathedra.apiserver.registry.table import Table
 from cathedra.apiserver.storage.protocol import Record, Snapshot
+from cathedra.kinds.definition import ResourceDefinition
 
 __all__ = ["Tables"]
 

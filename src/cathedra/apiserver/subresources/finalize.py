@@ -7,9 +7,9 @@ from dataclasses import replace as with_fields
 from typing import Any, Final
 
 from cathedra.api.core.core_v1 import Namespace
-from cathedra.api.definition import RequestContext, ResourceDefinition, Strategy
 from cathedra.api.scheme import GroupResource
 from cathedra.api.struct import replace
+from cathedra.kinds.definition import RequestContext, ResourceDefinition, Strategy
 
 __all__ = ["LIMITED_VERBS", "FinalizeStrategy", "with_finalize"]
 

@@ -9,7 +9,6 @@ from typing import Any, Final
 
 from cathedra.api.core import authentication_v1, authorization_v1
 from cathedra.api.core.meta_v1 import ObjectMeta
-from cathedra.api.definition import ResourceDefinition, Strategy, VersionDefinition
 from cathedra.api.field import ErrorList
 from cathedra.api.scheme import GroupResource
 from cathedra.api.status import bad_request, invalid
@@ -20,6 +19,7 @@ from cathedra.apiserver.authentication.user import UserInfo
 from cathedra.apiserver.authorization.authorizer import Attributes, Decision, Verdict
 from cathedra.apiserver.request import Call
 from cathedra.apiserver.verbs.context import ServerContext
+from cathedra.kinds.definition import ResourceDefinition, Strategy, VersionDefinition
 
 __all__ = ["REVIEWS", "Review"]
 

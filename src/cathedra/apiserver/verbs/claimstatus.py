@@ -11,10 +11,10 @@ from collections.abc import Iterable
 from typing import Final
 
 from cathedra.api.field import ErrorList
+from cathedra.api.formats import dns_subdomain
 from cathedra.api.resource import AllocatedDeviceStatus, AllocationResult, ResourceClaim
 from cathedra.api.scheme import GroupResource
 from cathedra.api.status import StatusError
-from cathedra.api.validation.formats import dns_subdomain
 from cathedra.apiserver.authentication.user import UserInfo
 from cathedra.apiserver.authorization.authorizer import Attributes, Authorizer, refusal
 from cathedra.apiserver.request import Call

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from cathedra.api.definition import ExpressionChecker, RequestContext
 from cathedra.api.gates import FeatureGates
 from cathedra.apiserver.admission.attributes import AdmissionAttributes
 from cathedra.apiserver.admission.plugin import AdmissionChain
@@ -20,6 +19,7 @@ from cathedra.apiserver.registry.table import Table
 from cathedra.apiserver.request import Call
 from cathedra.apiserver.resources import NAMESPACES
 from cathedra.clock import Clock
+from cathedra.kinds.definition import ExpressionChecker, RequestContext
 
 __all__ = ["ServerContext"]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from cathedra.api.definition import RequestContext
 from cathedra.api.status import already_exists, bad_request, failure, invalid
 from cathedra.api.struct import replace
 from cathedra.apiserver.names import generate_name
@@ -15,6 +14,7 @@ from cathedra.apiserver.request import Call
 from cathedra.apiserver.verbs.context import ServerContext
 from cathedra.apiserver.verbs.objectmeta import common_create_errors, create_errors, fresh
 from cathedra.apiserver.verbs.owners import without_duplicate_owners
+from cathedra.kinds.definition import RequestContext
 
 __all__ = ["create", "create_defaulted", "in_namespace"]
 

@@ -7,11 +7,11 @@ import random
 from typing import Any, Final
 
 from cathedra.api.core.meta_v1 import ObjectMeta, OwnerReference
-from cathedra.api.definition import ResourceDefinition
 from cathedra.api.field import ErrorList, FieldPath
+from cathedra.api.formats import dns_label, label_value, masked, qualified_name
 from cathedra.api.struct import Time, replace, to_dict
-from cathedra.api.validation.formats import dns_label, label_value, masked, qualified_name
 from cathedra.apiserver.names import ANY_PREFIX, generate_uid, name_rule, path_segment_problems
+from cathedra.kinds.definition import ResourceDefinition
 
 __all__ = ["common_create_errors", "create_errors", "fresh", "kept", "repeated_errors", "update_errors"]
 

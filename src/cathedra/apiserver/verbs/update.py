@@ -10,7 +10,6 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 from cathedra.api.core.meta_v1 import ObjectMeta
-from cathedra.api.definition import RequestContext
 from cathedra.api.field import ErrorList
 from cathedra.api.scheme import GroupResource
 from cathedra.api.status import StatusError, bad_request, conflict, failure, invalid, not_found
@@ -25,6 +24,7 @@ from cathedra.apiserver.verbs.context import ServerContext
 from cathedra.apiserver.verbs.create import create, in_namespace
 from cathedra.apiserver.verbs.objectmeta import kept, repeated_errors, update_errors
 from cathedra.apiserver.verbs.owners import without_duplicate_owners
+from cathedra.kinds.definition import RequestContext
 
 __all__ = ["MODIFIED", "as_addressed", "change", "update"]
 

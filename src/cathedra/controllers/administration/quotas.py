@@ -17,14 +17,15 @@ from cathedra.api.resource import ResourceClaim
 from cathedra.api.scheme import GroupResource
 from cathedra.api.status import StatusError
 from cathedra.api.struct import replace
-from cathedra.api.usage import claims, pods
-from cathedra.api.usage.objects import count_name, object_usage
-from cathedra.api.usage.special import beyond_pod, paying_pod
 from cathedra.client.resources import DEVICECLASSES, PODS, RESOURCECLAIMS, RESOURCEQUOTAS
 from cathedra.client.transport import ResourceRef
 from cathedra.client.workqueue import WorkQueue, run_workers
 from cathedra.controllers.controller import ControllerContext
 from cathedra.controllers.customkinds import CustomKinds
+from cathedra.kinds.core.pods.usage import pod_in_scopes, pod_usage, tracked_pod_resources
+from cathedra.kinds.core.quotas import count_name, object_usage
+from cathedra.kinds.resource.claims.extended import beyond_pod, paying_pod
+from cathedra.kinds.resource.claims.usage import claim_usage, tracked_claim_resources
 
 __all__ = ["ResourceQuotaController"]
 
@@ -126,8 +127,8 @@ class ResourceQuotaController:
     async def _used(self, quota: ResourceQuota) -> dict[str, Quantity]:
         """What the quota's namespace uses of what it limits; resources that nothing is known to use are left out."""
         hard, namespace = quota.spec.hard, quota.metadata.namespace
-        known = pods.tracks(hard, extended=self._extended)
-        known |= claims.tracks(hard, self._classes.store.list(), extended=self._extended)
+        known = tracked_pod_resources(hard, extended=self._extended)
+        known |= tracked_claim_resources(hard, self._classes.store.list(), extended=self._extended)
         charges: list[Mapping[str, Quantity]] = [*self._pod_charges(quota), *self._claim_charges(quota)]
         for ref, names in self._others(hard).items():
             known |= names
@@ -143,8 +144,8 @@ class ResourceQuotaController:
 
     def _pod_charges(self, quota: ResourceQuota) -> Iterator[Mapping[str, Quantity]]:
         for pod in self._pods.store.list():
-            if pod.metadata.namespace == quota.metadata.namespace and pods.pod_in_scopes(quota, pod):
-                yield pods.pod_usage(pod, extended=self._extended)
+            if pod.metadata.namespace == quota.metadata.namespace and pod_in_scopes(quota, pod):
+                yield pod_usage(pod, extended=self._extended)
 
     def _claim_charges(self, quota: ResourceQuota) -> Iterator[Mapping[str, Quantity]]:
         if quota.spec.scopes or quota.spec.scope_selector is not None:
@@ -153,7 +154,7 @@ class ResourceQuotaController:
         namespace = quota.metadata.namespace
         found = [claim for claim in self._claims.store.list() if claim.metadata.namespace == namespace]
         for claim in found:
-            usage = claims.claim_usage(claim, classes, extended=self._extended)
+            usage = claim_usage(claim, classes, extended=self._extended)
             yield beyond_pod(usage, self._paying_pod(claim, found)) if self._extended else usage
 
     def _paying_pod(self, claim: ResourceClaim, all_claims: list[ResourceClaim]) -> Pod | None:

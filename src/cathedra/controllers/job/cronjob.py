@@ -13,7 +13,6 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from cathedra.api.core.batch_v1 import CronJob, CronJobStatus, Job
 from cathedra.api.core.core_v1 import ObjectReference
 from cathedra.api.core.meta_v1 import ObjectMeta
-from cathedra.api.cronschedule import Schedule, ScheduleError, most_recent, parse_schedule
 from cathedra.api.status import StatusError
 from cathedra.api.struct import Time, replace
 from cathedra.client.objects import ObjectKey, controller_of, key_of, reference_to
@@ -23,6 +22,7 @@ from cathedra.controllers.controller import ControllerContext
 from cathedra.controllers.expectations import Expectations
 from cathedra.controllers.job.outcome import condition_is_true, has_finished
 from cathedra.controllers.podcontrol import controller_reference
+from cathedra.kinds.batch.schedule import Schedule, ScheduleError, most_recent, parse_schedule
 
 __all__ = ["CronJobController"]
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from cathedra.api.definitions import all_definitions
 from cathedra.api.gates import FeatureGates
 from cathedra.api.scheme import GroupResource
 from cathedra.apiserver.admission.plugin import AdmissionAttributes, AdmissionChain, AdmissionPlugin
 from cathedra.apiserver.authentication.user import UserInfo
+from cathedra.kinds.served import all_definitions
 
 DEFINITIONS = {one.plural: one for one in all_definitions(FeatureGates.for_release()) if not one.group}
 

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from cathedra.api.definitions import all_definitions
 from cathedra.api.gates import FeatureGates
 from cathedra.apiserver.catalog import Catalog, served_definitions
 from cathedra.apiserver.openapi.document import Documents
 from cathedra.apiserver.openapi.swagger import swagger
+from cathedra.kinds.served import all_definitions
 
 
 @pytest.fixture(scope="module")

@@ -8,12 +8,12 @@ import pytest
 
 from cathedra.api.core.core_v1 import ConfigMap
 from cathedra.api.core.meta_v1 import ObjectMeta
-from cathedra.api.definitions import all_definitions
 from cathedra.api.gates import FeatureGates
 from cathedra.api.scheme import GroupResource
 from cathedra.api.status import StatusError
 from cathedra.apiserver.registry.registry import Registry, WriteConflict
 from cathedra.apiserver.storage.protocol import Settled, Snapshot, StorageError, Write
+from cathedra.kinds.served import all_definitions
 
 CONFIG_MAPS = GroupResource("", "configmaps")
 MAP = ConfigMap(metadata=ObjectMeta(name="a", namespace="n"), data={"k": "v"})

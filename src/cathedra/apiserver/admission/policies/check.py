@@ -17,7 +17,6 @@ from cathedra.api.core.admissionregistration_v1 import (
     ValidatingAdmissionPolicyBinding,
 )
 from cathedra.api.core.meta_v1 import StatusCause, StatusDetails
-from cathedra.api.definition import ResourceDefinition, VersionDefinition
 from cathedra.api.field import ErrorList
 from cathedra.api.scheme import GroupResource
 from cathedra.api.selectors import from_label_selector
@@ -31,6 +30,7 @@ from cathedra.apiserver.admission.versioned import VersionedAttributes
 from cathedra.apiserver.authorization.authorizer import Authorizer
 from cathedra.apiserver.registry.registry import Registry
 from cathedra.apiserver.registry.selection import Selection
+from cathedra.kinds.definition import ResourceDefinition, VersionDefinition
 
 if TYPE_CHECKING:
     from cathedra.cel.admission import CompiledPolicy, Decision

@@ -11,7 +11,7 @@ from cathedra.api.core.admissionregistration_v1 import (
     WebhookClientConfig,
 )
 from cathedra.api.field import ErrorList, FieldPath
-from cathedra.api.validation.formats import dns_subdomain
+from cathedra.api.formats import dns_subdomain
 from cathedra.apiserver.admission.webhooks.review import VERSIONS
 
 __all__ = ["configuration_errors"]

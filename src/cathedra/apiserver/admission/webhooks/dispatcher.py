@@ -8,7 +8,6 @@ import random as random_module
 import uuid
 from typing import Final
 
-from cathedra.api.definition import VersionDefinition
 from cathedra.api.status import internal_error
 from cathedra.apiserver.admission.attributes import AdmissionAttributes
 from cathedra.apiserver.admission.versioned import VersionedAttributes
@@ -22,6 +21,7 @@ from cathedra.apiserver.admission.webhooks.review import (
     review_of,
     verdict_of,
 )
+from cathedra.kinds.definition import VersionDefinition
 
 __all__ = ["WebhookDispatcher"]
 

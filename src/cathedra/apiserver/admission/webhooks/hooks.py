@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from cathedra.api.core.admissionregistration_v1 import MutatingWebhook, ValidatingWebhook
-from cathedra.api.definition import VersionDefinition
 from cathedra.api.scheme import GroupResource
 from cathedra.api.status import bad_request, forbidden
 from cathedra.api.struct import to_dict
@@ -17,6 +16,7 @@ from cathedra.apiserver.admission.versioned import VersionedAttributes
 from cathedra.apiserver.authorization.authorizer import Authorizer
 from cathedra.apiserver.registry.registry import Registry
 from cathedra.apiserver.registry.selection import Selection
+from cathedra.kinds.definition import VersionDefinition
 
 if TYPE_CHECKING:
     from cathedra.cel.admission import CompiledPolicy

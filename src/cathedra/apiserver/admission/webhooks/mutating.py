@@ -7,7 +7,6 @@ from typing import Any, Final
 
 from cathedra.api.core.admissionregistration_v1 import MutatingWebhook
 from cathedra.api.decoding import DecodeError, decode_values
-from cathedra.api.definition import RequestContext, VersionDefinition
 from cathedra.api.gates import FeatureGates
 from cathedra.api.status import internal_error
 from cathedra.apiserver.admission.attributes import AdmissionAttributes
@@ -17,6 +16,7 @@ from cathedra.apiserver.admission.webhooks.dispatcher import WebhookDispatcher
 from cathedra.apiserver.admission.webhooks.hooks import Hook, Hooks
 from cathedra.apiserver.patches.json_patch import JSONPatchError, json_patch
 from cathedra.clock import Clock
+from cathedra.kinds.definition import RequestContext, VersionDefinition
 
 __all__ = ["MutatingWebhooks"]
 

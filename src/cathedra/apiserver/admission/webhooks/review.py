@@ -12,10 +12,10 @@ from typing import Any, Final
 import msgspec
 
 from cathedra.api.core.meta_v1 import Status
-from cathedra.api.definition import VersionDefinition
 from cathedra.api.status import StatusError
 from cathedra.api.struct import from_dict, replace
 from cathedra.apiserver.admission.versioned import VersionedAttributes
+from cathedra.kinds.definition import VersionDefinition
 
 __all__ = ["VERSIONS", "Answer", "CallFailed", "rejection", "review_of", "verdict_of"]
 

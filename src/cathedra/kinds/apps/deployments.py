@@ -1,0 +1,129 @@
+"""Deployments: pods of one template, replaced a few at a time."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from cathedra.api.core import apps_v1
+from cathedra.api.field import ErrorList, FieldPath
+from cathedra.api.struct import replace
+from cathedra.kinds.apps.validation import (
+    is_zero,
+    validate_int_or_percent,
+    validate_not_negative,
+    validate_workload_selector,
+    validate_workload_template,
+    with_immutable_selector,
+)
+from cathedra.kinds.builtin import builtin
+from cathedra.kinds.columns import AGE, NAME, age
+from cathedra.kinds.core.pods.defaults import default_pod_template
+from cathedra.kinds.core.pods.templates import CONTAINERS, IMAGES, SELECTOR, container_cells, selector_text
+from cathedra.kinds.defaults import absent
+from cathedra.kinds.definition import Column, ResourceDefinition
+from cathedra.kinds.strategies import Rules
+
+__all__ = [
+    "default_deployment",
+    "deployment_cells",
+    "deployment_definition",
+    "validate_deployment",
+    "validate_deployment_update",
+]
+
+_SPEC: Final = FieldPath("spec")
+DEPLOYMENT_COLUMNS: Final = (
+    NAME,
+    Column("Ready", description="Ready pods, of those wanted."),
+    Column("Up-to-date", type="string", description="Pods of the newest template."),
+    Column("Available", type="string", description="Pods that have been ready long enough."),
+    AGE,
+    CONTAINERS,
+    IMAGES,
+    SELECTOR,
+)
+
+
+def default_deployment(deployment: apps_v1.Deployment) -> apps_v1.Deployment:
+    """A deployment that rolls a quarter at a time."""
+    spec = deployment.spec
+    strategy = spec.strategy
+    if strategy.type in ("", "RollingUpdate"):
+        rolling = strategy.rolling_update or apps_v1.RollingUpdateDeployment()
+        rolling = replace(rolling, **absent(rolling, max_unavailable="25%", max_surge="25%"))
+        strategy = replace(strategy, type="RollingUpdate", rolling_update=rolling)
+    changes = absent(spec, replicas=1, revision_history_limit=10, progress_deadline_seconds=600)
+    template = default_pod_template(spec.template)
+    return replace(deployment, spec=replace(spec, template=template, strategy=strategy, **changes))
+
+
+def validate_deployment(deployment: apps_v1.Deployment) -> ErrorList:
+    """What is wrong with a deployment."""
+    errors = ErrorList()
+    spec = deployment.spec
+    validate_not_negative(errors, replicas=spec.replicas)
+    validate_workload_selector(errors, spec.selector, "empty selector is invalid for deployment")
+    validate_workload_template(errors, spec.template, spec.selector, "ReplicaSet")
+    _deployment_strategy(errors, _SPEC.child("strategy"), spec.strategy)
+    validate_not_negative(
+        errors,
+        minReadySeconds=spec.min_ready_seconds,
+        revisionHistoryLimit=spec.revision_history_limit,
+        progressDeadlineSeconds=spec.progress_deadline_seconds,
+    )
+    deadline = spec.progress_deadline_seconds
+    if deadline is not None and deadline <= spec.min_ready_seconds:
+        errors.invalid(_SPEC.child("progressDeadlineSeconds"), deadline, "must be greater than minReadySeconds")
+    return errors
+
+
+def validate_deployment_update(new: apps_v1.Deployment, old: apps_v1.Deployment) -> ErrorList:
+    """The selector stays."""
+    return with_immutable_selector(validate_deployment(new), new, old)
+
+
+def _deployment_strategy(errors: ErrorList, path: FieldPath, strategy: apps_v1.DeploymentStrategy) -> None:
+    rolling = strategy.rolling_update
+    if strategy.type == "Recreate":
+        if rolling is not None:
+            text = "may not be specified when strategy `type` is 'Recreate'"
+            errors.forbidden(path.child("rollingUpdate"), text)
+    elif strategy.type != "RollingUpdate":
+        errors.not_supported(path.child("type"), strategy.type, ("Recreate", "RollingUpdate"))
+    elif rolling is None:
+        errors.required(path.child("rollingUpdate"), "this should be defaulted and never be nil")
+    else:
+        where = path.child("rollingUpdate")
+        validate_int_or_percent(errors, where.child("maxUnavailable"), rolling.max_unavailable)
+        validate_int_or_percent(errors, where.child("maxSurge"), rolling.max_surge)
+        if is_zero(rolling.max_unavailable) and is_zero(rolling.max_surge):
+            errors.invalid(where.child("maxUnavailable"), rolling.max_unavailable, "may not be 0 when `maxSurge` is 0")
+
+
+def deployment_cells(deployment: apps_v1.Deployment, now: float) -> list[Any]:
+    """Cells of a Deployment."""
+    status = deployment.status
+    return [
+        deployment.metadata.name,
+        f"{status.ready_replicas}/{deployment.spec.replicas or 0}",
+        status.updated_replicas,
+        status.available_replicas,
+        age(deployment.metadata.creation_timestamp, now),
+        *container_cells(deployment.spec.template),
+        selector_text(deployment.spec.selector),
+    ]
+
+
+def deployment_definition() -> ResourceDefinition[apps_v1.Deployment]:
+    """The definition of deployments."""
+    return builtin(
+        apps_v1.Deployment,
+        "deployments",
+        namespaced=True,
+        default=default_deployment,
+        rules=Rules(validate_deployment, validate_deployment_update),
+        counts_generation=True,
+        table=(DEPLOYMENT_COLUMNS, deployment_cells),
+        short_names=("deploy",),
+        categories=("all",),
+    )

@@ -1,0 +1,99 @@
+"""ReplicaSets: a number of equal pods."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from cathedra.api.core import apps_v1
+from cathedra.api.field import ErrorList
+from cathedra.api.struct import replace
+from cathedra.kinds.apps.validation import (
+    validate_not_negative,
+    validate_workload_selector,
+    validate_workload_template,
+    with_immutable_selector,
+)
+from cathedra.kinds.builtin import builtin
+from cathedra.kinds.columns import AGE, NAME, age
+from cathedra.kinds.core.pods.defaults import default_pod_template
+from cathedra.kinds.core.pods.templates import (
+    CONTAINERS,
+    IMAGES,
+    SELECTOR,
+    container_cells,
+    selector_text,
+    with_template_labels,
+)
+from cathedra.kinds.defaults import absent
+from cathedra.kinds.definition import Column, ResourceDefinition
+from cathedra.kinds.strategies import Rules
+
+__all__ = [
+    "default_replicaset",
+    "replica_set_definition",
+    "replicaset_cells",
+    "validate_replicaset",
+    "validate_replicaset_update",
+]
+
+REPLICASET_COLUMNS: Final = (
+    NAME,
+    Column("Desired", type="integer", description="Pods wanted."),
+    Column("Current", type="integer", description="Pods that exist."),
+    Column("Ready", type="integer", description="Pods that are ready."),
+    AGE,
+    CONTAINERS,
+    IMAGES,
+    SELECTOR,
+)
+
+
+def default_replicaset(replicas: apps_v1.ReplicaSet) -> apps_v1.ReplicaSet:
+    """A replica set of one."""
+    spec = replicas.spec
+    filled = replace(spec, template=default_pod_template(spec.template), **absent(spec, replicas=1))
+    return with_template_labels(replace(replicas, spec=filled), spec.template)
+
+
+def validate_replicaset(replicas: apps_v1.ReplicaSet) -> ErrorList:
+    """What is wrong with a replica set."""
+    errors = ErrorList()
+    spec = replicas.spec
+    validate_not_negative(errors, replicas=spec.replicas, minReadySeconds=spec.min_ready_seconds)
+    validate_workload_selector(errors, spec.selector, "empty selector is invalid for deployment")
+    validate_workload_template(errors, spec.template, spec.selector, "ReplicaSet")
+    return errors
+
+
+def validate_replicaset_update(new: apps_v1.ReplicaSet, old: apps_v1.ReplicaSet) -> ErrorList:
+    """The selector stays."""
+    return with_immutable_selector(validate_replicaset(new), new, old)
+
+
+def replicaset_cells(replicas: apps_v1.ReplicaSet, now: float) -> list[Any]:
+    """Cells of a ReplicaSet."""
+    return [
+        replicas.metadata.name,
+        replicas.spec.replicas or 0,
+        replicas.status.replicas,
+        replicas.status.ready_replicas,
+        age(replicas.metadata.creation_timestamp, now),
+        *container_cells(replicas.spec.template),
+        selector_text(replicas.spec.selector),
+    ]
+
+
+def replica_set_definition() -> ResourceDefinition[apps_v1.ReplicaSet]:
+    """The definition of replicasets."""
+    return builtin(
+        apps_v1.ReplicaSet,
+        "replicasets",
+        namespaced=True,
+        default=default_replicaset,
+        rules=Rules(validate_replicaset, validate_replicaset_update),
+        counts_generation=True,
+        table=(REPLICASET_COLUMNS, replicaset_cells),
+        short_names=("rs",),
+        categories=("all",),
+        field_selectors={"status.replicas": lambda replicas: str(replicas.status.replicas)},
+    )

@@ -1,0 +1,85 @@
+"""Rules that the kinds of apps share: selectors, templates, counts and percentages."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from cathedra.api.core import core_v1, meta_v1
+from cathedra.api.field import ErrorList, FieldPath
+from cathedra.api.selectors import SelectorError, from_label_selector
+from cathedra.kinds.core.pods.validation import validate_pod_template
+
+__all__ = [
+    "is_zero",
+    "validate_int_or_percent",
+    "validate_not_negative",
+    "validate_workload_selector",
+    "validate_workload_template",
+    "with_immutable_selector",
+]
+
+_NEGATIVE: Final = "must be greater than or equal to 0"
+_SPEC: Final = FieldPath("spec")
+IMMUTABLE: Final = "field is immutable"
+
+
+def validate_int_or_percent(errors: ErrorList, path: FieldPath, value: int | str | None) -> None:
+    """A number of pods, or a share of all: «25%»."""
+    if isinstance(value, str):
+        if not (value.endswith("%") and value[:-1].isascii() and value[:-1].isdigit()):
+            text = "a valid percent string must be a numeric string followed by an ending '%'"
+            errors.invalid(path, value, f"{text} (e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')")
+    elif value is not None and value < 0:
+        errors.invalid(path, value, _NEGATIVE)
+
+
+def is_zero(value: int | str | None) -> bool:
+    return value == 0 or (isinstance(value, str) and value.rstrip("%").strip("0") == "")
+
+
+def validate_not_negative(errors: ErrorList, **values: int | None) -> None:
+    for name, value in values.items():
+        if value is not None and value < 0:
+            errors.invalid(_SPEC.child(name), value, _NEGATIVE)
+
+
+def validate_workload_selector(errors: ErrorList, selector: meta_v1.LabelSelector | None, when_empty: str) -> None:
+    path = _SPEC.child("selector")
+    if selector is None:
+        errors.required(path)
+        return
+    try:
+        from_label_selector(selector)
+    except SelectorError as error:
+        errors.invalid(path, selector, str(error))
+        return
+    if not selector.match_labels and not selector.match_expressions:
+        errors.invalid(path, selector, when_empty)
+
+
+def validate_workload_template(
+    errors: ErrorList, template: core_v1.PodTemplateSpec, selector: meta_v1.LabelSelector | None, owner: str
+) -> None:
+    path = _SPEC.child("template")
+    labels = template.metadata.labels
+    if selector is not None and not _matches(selector, labels):
+        errors.invalid(path.child("metadata", "labels"), labels, "`selector` does not match template `labels`")
+    errors.extend(validate_pod_template(template, path))
+    if template.spec.restart_policy not in ("", "Always"):
+        errors.not_supported(path.child("spec", "restartPolicy"), template.spec.restart_policy, ("Always",))
+    if template.spec.active_deadline_seconds is not None:
+        where = path.child("spec", "activeDeadlineSeconds")
+        errors.forbidden(where, f"activeDeadlineSeconds in {owner} is not Supported")
+
+
+def _matches(selector: meta_v1.LabelSelector, labels: dict[str, str]) -> bool:
+    try:
+        return from_label_selector(selector).matches(labels)
+    except SelectorError:
+        return True
+
+
+def with_immutable_selector(errors: ErrorList, new: Any, old: Any) -> ErrorList:
+    if new.spec.selector != old.spec.selector:
+        errors.invalid(_SPEC.child("selector"), new.spec.selector, IMMUTABLE)
+    return errors

@@ -1,0 +1,16 @@
+"""The kinds of the group batch, in one list."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cathedra.kinds.batch.cronjobs import cron_job_definition
+from cathedra.kinds.batch.jobs.strategy import job_definition
+from cathedra.kinds.definition import ResourceDefinition
+
+__all__ = ["batch_definitions"]
+
+
+def batch_definitions() -> tuple[ResourceDefinition[Any], ...]:
+    """Jobs and cron jobs."""
+    return (job_definition(), cron_job_definition())

@@ -1,0 +1,182 @@
+"""Schedules of cron jobs: the five fields of cron, and the short forms that begin with ``@``. Pure.
+
+The syntax is that of the library which Kubernetes uses: names of months and days, ranges, lists and steps; day of month
+and day of week both have to match unless both are given, then either will do."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta, tzinfo
+from typing import Final, Protocol
+
+__all__ = ["Schedule", "ScheduleError", "most_recent", "parse_schedule"]
+
+LONGEST_SEARCH: Final = timedelta(days=5 * 366)
+"""A schedule without a time within about five years (as the 30th of February) has none."""
+_MONTH_NAMES: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_MONTHS: Final = {name: number for number, name in enumerate(_MONTH_NAMES, 1)}
+_DAYS: Final = {n: i for i, n in enumerate(["sun", "mon", "tue", "wed", "thu", "fri", "sat"])}
+_SHORT_FORMS: Final = {
+    "@yearly": "0 0 1 1 *",
+    "@annually": "0 0 1 1 *",
+    "@monthly": "0 0 1 * *",
+    "@weekly": "0 0 * * 0",
+    "@daily": "0 0 * * *",
+    "@midnight": "0 0 * * *",
+    "@hourly": "0 * * * *",
+}
+_UNITS: Final = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
+
+
+class ScheduleError(ValueError):
+    """The schedule cannot be parsed."""
+
+
+class Schedule(Protocol):
+    """Points in time."""
+
+    def after(self, moment: float) -> float | None:
+        """The first one after ``moment`` (epoch seconds); None if there is none."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Every:
+    seconds: float
+
+    def after(self, moment: float) -> float | None:
+        return float(int(moment + self.seconds))
+
+
+@dataclass(frozen=True, slots=True)
+class _Fields:
+    minutes: frozenset[int]
+    hours: frozenset[int]
+    days: frozenset[int]
+    months: frozenset[int]
+    weekdays: frozenset[int]
+    either_day: bool
+    """Whether day of month or day of week is enough, because both are restricted."""
+    zone: tzinfo
+
+    def after(self, moment: float) -> float | None:
+        # In absolute time, so that hours which a clock change leaves out or repeats are what they are.
+        time = datetime.fromtimestamp(moment // 60 * 60 + 60, UTC)
+        end = time + LONGEST_SEARCH
+        while time < end:
+            local = time.astimezone(self.zone)
+            if local.month not in self.months or not self._day_matches(local):
+                time += timedelta(minutes=60 - local.minute, hours=max(0, 22 - local.hour))
+            elif local.hour not in self.hours:
+                time += timedelta(minutes=60 - local.minute)
+            elif local.minute not in self.minutes:
+                time += timedelta(minutes=1)
+            else:
+                return time.timestamp()
+        return None
+
+    def _day_matches(self, local: datetime) -> bool:
+        of_month, of_week = local.day in self.days, (local.weekday() + 1) % 7 in self.weekdays
+        return of_month or of_week if self.either_day else of_month and of_week
+
+
+def parse_schedule(text: str, zone: tzinfo = UTC) -> Schedule:
+    """The schedule that ``text`` describes, on clocks of ``zone``.
+
+    Raises:
+        ScheduleError: it describes none; the text says why.
+    """
+    text = text.strip()
+    if not text:
+        raise ScheduleError("empty spec string")
+    if text.startswith("@every "):
+        return _Every(_duration(text.removeprefix("@every ").strip()))
+    if text.startswith("@"):
+        if text not in _SHORT_FORMS:
+            raise ScheduleError(f"unrecognized descriptor: {text}")
+        text = _SHORT_FORMS[text]
+    fields = text.split()
+    if len(fields) != 5:
+        raise ScheduleError(f"expected exactly 5 fields, found {len(fields)}: [{' '.join(fields)}]")
+    minutes, hours, days, months, weekdays = fields
+    return _Fields(
+        minutes=_field(minutes, 0, 59),
+        hours=_field(hours, 0, 23),
+        days=_field(days, 1, 31),
+        months=_field(months, 1, 12, _MONTHS),
+        weekdays=_field(weekdays, 0, 6, _DAYS),
+        either_day=not _is_open(days) and not _is_open(weekdays),
+        zone=zone,
+    )
+
+
+def most_recent(schedule: Schedule, earliest: float, now: float) -> tuple[float | None, int]:
+    """The last point in time after ``earliest`` that is not after ``now``, and about how many there were."""
+    first = schedule.after(earliest)
+    if first is None or first > now:
+        return None, 0
+    second = schedule.after(first)
+    if second is None or second > now:
+        return first, 1
+    step = second - first
+    missed = int((now - first) // step) + 1
+    latest = first
+    # Steps need not be equal; beginning one early finds the last one all the same.
+    candidate = schedule.after(first + max(0, missed - 3) * step - 1)
+    while candidate is not None and candidate <= now:
+        latest = candidate
+        candidate = schedule.after(candidate)
+    return latest, missed
+
+
+def _is_open(field: str) -> bool:
+    return any(part.partition("/")[0] in ("*", "?") for part in field.split(","))
+
+
+def _field(text: str, low: int, high: int, names: Mapping[str, int] = {}) -> frozenset[int]:
+    found: set[int] = set()
+    for part in text.split(","):
+        found |= _range(part, low, high, names)
+    return frozenset(found)
+
+
+def _range(part: str, low: int, high: int, names: Mapping[str, int]) -> set[int]:
+    span, slash, step_text = part.partition("/")
+    first_text, dash, last_text = span.partition("-")
+    if "/" in step_text:
+        raise ScheduleError(f"too many slashes: {part}")
+    if "-" in last_text:
+        raise ScheduleError(f"too many hyphens: {part}")
+    if first_text in ("*", "?"):
+        first, last = low, high
+    else:
+        first = _number(first_text, names)
+        last = _number(last_text, names) if dash else (high if slash else first)
+    step = _number(step_text, {}) if slash else 1
+    if first < low:
+        raise ScheduleError(f"beginning of range ({first}) below minimum ({low}): {part}")
+    if last > high:
+        raise ScheduleError(f"end of range ({last}) above maximum ({high}): {part}")
+    if first > last:
+        raise ScheduleError(f"beginning of range ({first}) beyond end of range ({last}): {part}")
+    if step == 0:
+        raise ScheduleError(f"step of range should be a positive number: {part}")
+    return set(range(first, last + 1, step))
+
+
+def _number(text: str, names: Mapping[str, int]) -> int:
+    known = names.get(text.lower())
+    if known is not None:
+        return known
+    if not re.fullmatch(r"[0-9]+", text):
+        raise ScheduleError(f"failed to parse int from {text}")
+    return int(text)
+
+
+def _duration(text: str) -> float:
+    parts = re.findall(r"([0-9]+(?:\.[0-9]+)?)(ms|h|m|s)", text)
+    if not parts or "".join(number + unit for number, unit in parts) != text:
+        raise ScheduleError(f"failed to parse duration @every {text}")
+    return max(1.0, float(int(sum(float(number) * _UNITS[unit] for number, unit in parts))))

@@ -1,0 +1,75 @@
+"""Definitions of kinds with one version, written down in one call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from cathedra.api.scheme import kind_of
+from cathedra.api.struct import KubeStruct
+from cathedra.kinds.columns import GENERIC_COLUMNS, generic_cells
+from cathedra.kinds.definition import Column, ResourceDefinition, Strategy, VersionDefinition
+from cathedra.kinds.strategies import (
+    NO_RULES,
+    DefaultedStrategy,
+    GenerationStrategy,
+    Rules,
+    SpecStrategy,
+    StatusStrategy,
+)
+
+__all__ = ["builtin"]
+
+T = TypeVar("T", bound=KubeStruct)
+Cells = Callable[[Any, float], list[Any]]
+
+
+def builtin(
+    kind: type[T],
+    plural: str,
+    *,
+    namespaced: bool,
+    strategy: Strategy[T] | None = None,
+    default: Callable[[Any], Any] = lambda obj: obj,
+    rules: Rules = NO_RULES,
+    status: Strategy[T] | None = None,
+    doors: Mapping[str, Strategy[T]] = {},
+    table: tuple[tuple[Column, ...], Cells] = (GENERIC_COLUMNS, generic_cells),
+    short_names: tuple[str, ...] = (),
+    categories: tuple[str, ...] = (),
+    field_selectors: Mapping[str, Callable[[T], str]] = {},
+    counts_generation: bool = False,
+    served_by_default: bool = True,
+    gate: str = "",
+) -> ResourceDefinition[T]:
+    """A kind of one version whose struct is its hub; strategies follow from whether it has spec and status.
+
+    ``doors`` are writable sub-resources besides ``status``.
+    """
+    gvk = kind_of(kind)
+    subresources: dict[str, Strategy[T]] = {}
+    has_status = "status" in kind.__struct_fields__ and "spec" in kind.__struct_fields__
+    if has_status:
+        subresources["status"] = status or StatusStrategy(default)
+        chosen = strategy or (GenerationStrategy(default, rules) if counts_generation else SpecStrategy(default, rules))
+    else:
+        chosen = strategy or DefaultedStrategy(default, rules)
+    subresources |= doors
+    columns, cells = table
+    return ResourceDefinition(
+        group=gvk.group,
+        kind=gvk.kind,
+        plural=plural,
+        singular=gvk.kind.lower(),
+        namespaced=namespaced,
+        type=kind,
+        versions=(VersionDefinition(gvk.version, kind, served_by_default=served_by_default),),
+        strategy=chosen,
+        subresources=subresources,
+        short_names=short_names,
+        categories=categories,
+        columns=columns,
+        cells=cells,
+        field_selectors=field_selectors,
+        gate=gate,
+    )

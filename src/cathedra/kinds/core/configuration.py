@@ -1,0 +1,152 @@
+"""ConfigMaps and Secrets: keys, sizes, and contents that may be fixed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any, Final
+
+from cathedra.api.core import core_v1
+from cathedra.api.field import ErrorList, FieldPath
+from cathedra.api.struct import replace
+from cathedra.kinds.builtin import builtin
+from cathedra.kinds.columns import AGE, NAME, age
+from cathedra.kinds.definition import Column, ResourceDefinition
+from cathedra.kinds.strategies import Rules
+
+__all__ = [
+    "config_map_definition",
+    "configmap_cells",
+    "default_secret",
+    "secret_cells",
+    "secret_definition",
+    "validate_config_map",
+    "validate_config_map_update",
+    "validate_keys",
+    "validate_secret",
+    "validate_secret_update",
+]
+
+MAX_SIZE: Final = 1024 * 1024
+_FIXED: Final = "field is immutable when `immutable` is set"
+_KEY: Final = re.compile(r"[-._a-zA-Z0-9]+", re.ASCII)
+_KEY_TEXT: Final = (
+    "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  "
+    "or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"
+)
+CONFIGMAP_COLUMNS: Final = (NAME, Column("Data", type="string", description="How many entries."), AGE)
+SECRET_COLUMNS: Final = (
+    NAME,
+    Column("Type", description="What the secret is for."),
+    Column("Data", type="string", description="How many entries."),
+    AGE,
+)
+
+
+def default_secret(secret: core_v1.Secret) -> core_v1.Secret:
+    """An opaque secret; plain texts of ``stringData`` join the data."""
+    merged = {**secret.data, **{key: text.encode() for key, text in secret.string_data.items()}}
+    return replace(secret, type=secret.type or "Opaque", data=merged, string_data={})
+
+
+def validate_keys(errors: ErrorList, path: FieldPath, keys: Iterable[str]) -> None:
+    for key in sorted(keys):
+        where = path.key(key)
+        if len(key.encode()) > 253:
+            errors.invalid(where, key, "must be no more than 253 characters")
+        if not _KEY.fullmatch(key):
+            errors.invalid(where, key, _KEY_TEXT)
+        elif key == ".":
+            errors.invalid(where, key, "must not be '.'")
+        elif key == "..":
+            errors.invalid(where, key, "must not be '..'")
+        elif key.startswith(".."):
+            errors.invalid(where, key, "must not start with '..'")
+
+
+def validate_config_map(config: core_v1.ConfigMap) -> ErrorList:
+    """Keys are file names, no key is in both maps, all together fit into a mebibyte."""
+    errors = ErrorList()
+    for key in sorted(config.data):
+        validate_keys(errors, FieldPath("data"), (key,))
+        if key in config.binary_data:
+            errors.invalid(FieldPath("data").key(key), key, "duplicate of key present in binaryData")
+    validate_keys(errors, FieldPath("binaryData"), config.binary_data)
+    size = sum(len(value.encode()) for value in config.data.values())
+    size += sum(len(value) for value in config.binary_data.values())
+    if size > MAX_SIZE:
+        errors.too_long(FieldPath("[]"), MAX_SIZE)
+    return errors
+
+
+def validate_config_map_update(new: core_v1.ConfigMap, old: core_v1.ConfigMap) -> ErrorList:
+    """What was declared immutable stays."""
+    errors = ErrorList()
+    if old.immutable:
+        if not new.immutable:
+            errors.forbidden("immutable", _FIXED)
+        if new.data != old.data:
+            errors.forbidden("data", _FIXED)
+        if new.binary_data != old.binary_data:
+            errors.forbidden("binaryData", _FIXED)
+    errors.extend(validate_config_map(new))
+    return errors
+
+
+def validate_secret(secret: core_v1.Secret) -> ErrorList:
+    """Keys are file names, all together fit into a mebibyte."""
+    errors = ErrorList()
+    validate_keys(errors, FieldPath("data"), secret.data)
+    if sum(len(value) for value in secret.data.values()) > MAX_SIZE:
+        errors.too_long("data", MAX_SIZE)
+    return errors
+
+
+def validate_secret_update(new: core_v1.Secret, old: core_v1.Secret) -> ErrorList:
+    """The type stays; what was declared immutable stays."""
+    errors = ErrorList()
+    if new.type != old.type:
+        errors.invalid("type", new.type, "field is immutable")
+    if old.immutable:
+        if not new.immutable:
+            errors.forbidden("immutable", _FIXED)
+        if new.data != old.data:
+            errors.forbidden("data", _FIXED)
+    errors.extend(validate_secret(new))
+    return errors
+
+
+def config_map_definition() -> ResourceDefinition[core_v1.ConfigMap]:
+    """The definition of configmaps."""
+    return builtin(
+        core_v1.ConfigMap,
+        "configmaps",
+        namespaced=True,
+        rules=Rules(validate_config_map, validate_config_map_update),
+        table=(CONFIGMAP_COLUMNS, configmap_cells),
+        short_names=("cm",),
+    )
+
+
+def secret_definition() -> ResourceDefinition[core_v1.Secret]:
+    """The definition of secrets."""
+    return builtin(
+        core_v1.Secret,
+        "secrets",
+        namespaced=True,
+        default=default_secret,
+        rules=Rules(validate_secret, validate_secret_update),
+        table=(SECRET_COLUMNS, secret_cells),
+        field_selectors={"type": lambda secret: secret.type},
+    )
+
+
+def configmap_cells(config: core_v1.ConfigMap, now: float) -> list[Any]:
+    """Cells of a ConfigMap."""
+    entries = len(config.data) + len(config.binary_data)
+    return [config.metadata.name, entries, age(config.metadata.creation_timestamp, now)]
+
+
+def secret_cells(secret: core_v1.Secret, now: float) -> list[Any]:
+    """Cells of a Secret."""
+    return [secret.metadata.name, secret.type, len(secret.data), age(secret.metadata.creation_timestamp, now)]

@@ -1,0 +1,160 @@
+"""Events, in the core group and in events.k8s.io (spec: apimachinery.md, section 18)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from cathedra.api.core import core_v1, events_v1
+from cathedra.api.field import ErrorList
+from cathedra.api.scheme import GroupResource
+from cathedra.api.struct import Time, reshape
+from cathedra.kinds.builtin import builtin
+from cathedra.kinds.columns import age
+from cathedra.kinds.definition import Column, RequestContext, ResourceDefinition, Strategy, VersionDefinition
+
+__all__ = ["EventStrategy", "event_cells", "event_definition", "event_from_core", "event_to_core", "events_definition"]
+
+EVENT_FIELDS: Final[Mapping[str, Callable[[core_v1.Event], str]]] = {
+    "involvedObject.kind": lambda event: event.involved_object.kind,
+    "involvedObject.namespace": lambda event: event.involved_object.namespace,
+    "involvedObject.name": lambda event: event.involved_object.name,
+    "involvedObject.uid": lambda event: event.involved_object.uid,
+    "involvedObject.apiVersion": lambda event: event.involved_object.api_version,
+    "involvedObject.resourceVersion": lambda event: event.involved_object.resource_version,
+    "involvedObject.fieldPath": lambda event: event.involved_object.field_path,
+    "reason": lambda event: event.reason,
+    "reportingComponent": lambda event: event.reporting_component,
+    "source": lambda event: event.source.component or event.reporting_component,
+    "type": lambda event: event.type,
+}
+EVENT_COLUMNS: Final = (
+    Column("Last Seen", description="How long ago it happened last."),
+    Column("Type", description="Normal or Warning."),
+    Column("Reason", description="What happened, in a word."),
+    Column("Object", description="What it happened to."),
+    Column("Subobject", priority=1, description="The part of the object."),
+    Column("Source", priority=1, description="Who reports it."),
+    Column("Message", description="What happened, in a sentence."),
+    Column("First Seen", priority=1, description="How long ago it happened first."),
+    Column("Count", priority=1, description="How often it happened."),
+    Column("Name", format="name", priority=1, description="Name of the event object."),
+)
+
+
+class EventStrategy(Strategy[core_v1.Event]):
+    """Events have nothing that is kept apart."""
+
+    def validate_create(self, obj: core_v1.Event, context: RequestContext) -> ErrorList:
+        """An event lies in the namespace of what it is about."""
+        errors = ErrorList()
+        about = obj.involved_object.namespace
+        if about and about != obj.metadata.namespace:
+            errors.invalid("involvedObject.namespace", about, "does not match event.namespace")
+        return errors
+
+
+def event_definition() -> ResourceDefinition[core_v1.Event]:
+    """The definition of events."""
+    return builtin(
+        core_v1.Event,
+        "events",
+        namespaced=True,
+        strategy=EventStrategy(),
+        table=(EVENT_COLUMNS, event_cells),
+        short_names=("ev",),
+        field_selectors=EVENT_FIELDS,
+    )
+
+
+def events_definition() -> ResourceDefinition[core_v1.Event]:
+    """The same events in the group events.k8s.io, with its names for their fields (spec: apimachinery.md, section
+    18)."""
+    return ResourceDefinition(
+        group="events.k8s.io",
+        kind="Event",
+        plural="events",
+        singular="event",
+        namespaced=True,
+        type=core_v1.Event,
+        versions=(VersionDefinition("v1", events_v1.Event, event_to_core, event_from_core),),
+        strategy=EventStrategy(),
+        short_names=("ev",),
+        columns=EVENT_COLUMNS,
+        cells=event_cells,
+        field_selectors=EVENT_FIELDS,
+        stored_as=GroupResource("", "events"),
+    )
+
+
+def event_to_core(event: events_v1.Event) -> core_v1.Event:
+    """A new-style event in the form in which it is kept."""
+    series = event.series
+    return core_v1.Event(
+        metadata=event.metadata,
+        involved_object=event.regarding,
+        related=event.related,
+        message=event.note,
+        source=event.deprecated_source,
+        first_timestamp=event.deprecated_first_timestamp,
+        last_timestamp=event.deprecated_last_timestamp,
+        count=event.deprecated_count,
+        event_time=event.event_time,
+        series=reshape(series, core_v1.EventSeries) if series is not None else None,
+        action=event.action,
+        reason=event.reason,
+        type=event.type,
+        reporting_component=event.reporting_controller,
+        reporting_instance=event.reporting_instance,
+    )
+
+
+def event_from_core(event: core_v1.Event) -> events_v1.Event:
+    """An event as the group events.k8s.io shows it."""
+    series = event.series
+    return events_v1.Event(
+        metadata=event.metadata,
+        regarding=event.involved_object,
+        related=event.related,
+        note=event.message,
+        deprecated_source=event.source,
+        deprecated_first_timestamp=event.first_timestamp,
+        deprecated_last_timestamp=event.last_timestamp,
+        deprecated_count=event.count,
+        event_time=event.event_time,
+        series=reshape(series, events_v1.EventSeries) if series is not None else None,
+        action=event.action,
+        reason=event.reason,
+        type=event.type,
+        reporting_controller=event.reporting_component,
+        reporting_instance=event.reporting_instance,
+    )
+
+
+def event_cells(event: core_v1.Event, now: float) -> list[Any]:
+    """Cells of an Event."""
+    first: Time | None = event.first_timestamp or event.event_time
+    last: Time | None = event.last_timestamp or first
+    count = event.count
+    if event.series is not None:
+        last = event.series.last_observed_time or last
+        count = event.series.count
+    target = event.involved_object
+    return [
+        age(last, now),
+        event.type,
+        event.reason,
+        f"{target.kind.lower()}/{target.name}" if target.name else target.kind.lower(),
+        target.field_path,
+        _source(event),
+        event.message.strip(),
+        age(first, now),
+        max(count, 1),
+        event.metadata.name,
+    ]
+
+
+def _source(event: core_v1.Event) -> str:
+    component = event.source.component or event.reporting_component
+    host = event.source.host or event.reporting_instance
+    return f"{component}, {host}" if host else component

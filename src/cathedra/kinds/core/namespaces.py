@@ -1,0 +1,65 @@
+"""Namespaces: active from the start, held by Kubernetes' finalizer until they are empty."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from cathedra.api.core import core_v1
+from cathedra.api.struct import replace
+from cathedra.kinds.builtin import builtin
+from cathedra.kinds.columns import AGE, NAME, age
+from cathedra.kinds.defaults import absent
+from cathedra.kinds.definition import Column, RequestContext, ResourceDefinition
+from cathedra.kinds.strategies import SpecStrategy
+
+__all__ = ["NamespaceStrategy", "default_namespace", "namespace_cells", "namespace_definition"]
+
+NAMESPACE_COLUMNS: Final = (NAME, Column("Status", description="Active or Terminating."), AGE)
+
+
+def default_namespace(namespace: core_v1.Namespace) -> core_v1.Namespace:
+    """A namespace labelled with its own name."""
+    name = namespace.metadata.name
+    status = replace(namespace.status, **absent(namespace.status, phase="Active"))
+    if not name:
+        return replace(namespace, status=status)
+    labels = {**namespace.metadata.labels, "kubernetes.io/metadata.name": name}
+    return replace(namespace, metadata=replace(namespace.metadata, labels=labels), status=status)
+
+
+class NamespaceStrategy(SpecStrategy[core_v1.Namespace]):
+    """Namespaces begin active and hold Kubernetes' finalizer until they are empty."""
+
+    def prepare_create(self, obj: core_v1.Namespace, context: RequestContext) -> core_v1.Namespace:
+        """Put the finalizer in and set the phase."""
+        finalizers = (
+            obj.spec.finalizers if "kubernetes" in obj.spec.finalizers else (*obj.spec.finalizers, "kubernetes")
+        )
+        return replace(
+            obj, spec=replace(obj.spec, finalizers=finalizers), status=core_v1.NamespaceStatus(phase="Active")
+        )
+
+    def prepare_update(
+        self, new: core_v1.Namespace, old: core_v1.Namespace, context: RequestContext
+    ) -> core_v1.Namespace:
+        """Finalizers change through ``finalize`` only."""
+        return replace(new, spec=replace(new.spec, finalizers=old.spec.finalizers), status=old.status)
+
+
+def namespace_definition() -> ResourceDefinition[core_v1.Namespace]:
+    """The definition of namespaces."""
+    return builtin(
+        core_v1.Namespace,
+        "namespaces",
+        namespaced=False,
+        default=default_namespace,
+        strategy=NamespaceStrategy(default_namespace),
+        table=(NAMESPACE_COLUMNS, namespace_cells),
+        short_names=("ns",),
+        field_selectors={"status.phase": lambda namespace: namespace.status.phase},
+    )
+
+
+def namespace_cells(namespace: core_v1.Namespace, now: float) -> list[Any]:
+    """Cells of a Namespace."""
+    return [namespace.metadata.name, namespace.status.phase, age(namespace.metadata.creation_timestamp, now)]

@@ -1,0 +1,85 @@
+"""Nodes: registered by their agents together with a status."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from cathedra.api.core import core_v1
+from cathedra.kinds.builtin import builtin
+from cathedra.kinds.columns import AGE, NAME, age
+from cathedra.kinds.definition import Column, RequestContext, ResourceDefinition
+from cathedra.kinds.strategies import SpecStrategy
+
+__all__ = ["NodeStrategy", "node_cells", "node_definition"]
+
+NODE_COLUMNS: Final = (
+    NAME,
+    Column("Status", description="Whether the node is ready for pods."),
+    Column("Roles", description="The node's roles, from its labels."),
+    AGE,
+    Column("Version", description="The node agent's version."),
+    Column("Internal-IP", priority=1, description="The node's address inside the cluster."),
+    Column("External-IP", priority=1, description="The node's address from outside."),
+    Column("OS-Image", priority=1, description="The operating system."),
+    Column("Kernel-Version", priority=1, description="The kernel."),
+    Column("Container-Runtime", priority=1, description="What runs the containers."),
+)
+
+
+class NodeStrategy(SpecStrategy[core_v1.Node]):
+    """A node agent registers its node together with the status: unlike others, this one is kept on create."""
+
+    def prepare_create(self, obj: core_v1.Node, context: RequestContext) -> core_v1.Node:
+        """The status stays."""
+        return obj
+
+
+def node_definition() -> ResourceDefinition[core_v1.Node]:
+    """The definition of nodes."""
+    return builtin(
+        core_v1.Node,
+        "nodes",
+        namespaced=False,
+        strategy=NodeStrategy(),
+        table=(NODE_COLUMNS, node_cells),
+        short_names=("no",),
+        field_selectors={"spec.unschedulable": lambda node: "true" if node.spec.unschedulable else "false"},
+    )
+
+
+def node_cells(node: core_v1.Node, now: float) -> list[Any]:
+    """Cells of a Node."""
+    addresses = {address.type: address.address for address in reversed(node.status.addresses)}
+    info = node.status.node_info
+    kernel = info.kernel_version if info else ""
+    if kernel and info and info.architecture:
+        kernel = f"{kernel} ({info.architecture})"
+    return [
+        node.metadata.name,
+        _node_status(node),
+        _roles(node.metadata.labels),
+        age(node.metadata.creation_timestamp, now),
+        info.kubelet_version if info else "",
+        addresses.get("InternalIP") or "<none>",
+        addresses.get("ExternalIP") or "<none>",
+        (info.os_image if info else "") or "<unknown>",
+        kernel or "<unknown>",
+        (info.container_runtime_version if info else "") or "<unknown>",
+    ]
+
+
+def _node_status(node: core_v1.Node) -> str:
+    words = ["Unknown"]
+    for condition in node.status.conditions:
+        if condition.type == "Ready":
+            words = ["Ready" if condition.status == "True" else "NotReady"]
+    if node.spec.unschedulable:
+        words.append("SchedulingDisabled")
+    return ",".join(words)
+
+
+def _roles(labels: dict[str, str]) -> str:
+    prefix = "node-role.kubernetes.io/"
+    roles = {label.removeprefix(prefix) for label in labels if label.startswith(prefix) and label != prefix}
+    roles |= {value for label, value in labels.items() if label == "kubernetes.io/role" and value}
+    return ",".join(sorted(roles)) or "<none>"

@@ -1,0 +1,171 @@
+"""Defaults of pods and pod templates (spec: apimachinery.md, section 16.2)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cathedra.api.core import core_v1
+from cathedra.api.struct import replace
+from cathedra.kinds.defaults import absent
+
+__all__ = ["default_pod", "default_pod_spec", "default_pod_template"]
+
+
+def default_pod(pod: core_v1.Pod) -> core_v1.Pod:
+    """A pod with everything filled in that does not depend on other objects."""
+    spec = pod.spec
+    changes: dict[str, Any] = {
+        "containers": tuple(_requests_from_limits(container) for container in spec.containers),
+        "init_containers": tuple(_requests_from_limits(container) for container in spec.init_containers),
+    }
+    if spec.enable_service_links is None:
+        changes["enable_service_links"] = True
+    return replace(pod, spec=default_pod_spec(replace(spec, **changes)))
+
+
+def _requests_from_limits(container: core_v1.Container) -> core_v1.Container:
+    limits, requests = container.resources.limits, container.resources.requests
+    missing = {name: amount for name, amount in limits.items() if name not in requests}
+    if not missing:
+        return container
+    return replace(container, resources=replace(container.resources, requests={**requests, **missing}))
+
+
+def default_pod_template(template: core_v1.PodTemplateSpec) -> core_v1.PodTemplateSpec:
+    """A template whose pod is filled in."""
+    return replace(template, spec=default_pod_spec(template.spec))
+
+
+def default_pod_spec(spec: core_v1.PodSpec) -> core_v1.PodSpec:
+    """What pods and templates have in common."""
+    changes: dict[str, Any] = {
+        "containers": tuple(_container(container, spec.host_network) for container in spec.containers),
+        "init_containers": tuple(_container(container, spec.host_network) for container in spec.init_containers),
+        "ephemeral_containers": tuple(_container(container, False) for container in spec.ephemeral_containers),
+        "volumes": tuple(_volume(volume) for volume in spec.volumes),
+    }
+    changes |= absent(spec, dns_policy="ClusterFirst", restart_policy="Always", scheduler_name="default-scheduler")
+    if spec.termination_grace_period_seconds is None:
+        changes["termination_grace_period_seconds"] = 30
+    if spec.security_context is None:
+        changes["security_context"] = core_v1.PodSecurityContext()
+    if spec.service_account_name and not spec.service_account:
+        changes["service_account"] = spec.service_account_name
+    if spec.service_account and not spec.service_account_name:
+        changes["service_account_name"] = spec.service_account
+    return replace(spec, **changes)
+
+
+def _container(container: Any, host_network: bool) -> Any:
+    changes = absent(
+        container,
+        termination_message_path="/dev/termination-log",
+        termination_message_policy="File",
+        image_pull_policy=_pull_policy(container.image),
+    )
+    changes["ports"] = tuple(_port(port, host_network) for port in container.ports)
+    changes["env"] = tuple(_environment(variable) for variable in container.env)
+    for name in ("liveness_probe", "readiness_probe", "startup_probe"):
+        probe = getattr(container, name)
+        if probe is not None:
+            changes[name] = _probe(probe)
+    if container.lifecycle is not None:
+        changes["lifecycle"] = _lifecycle(container.lifecycle)
+    return replace(container, **changes)
+
+
+def _pull_policy(image: str) -> str:
+    if "@" in image:
+        return "IfNotPresent"
+    tag = image.rpartition("/")[2].partition(":")[2]
+    return "Always" if tag in ("", "latest") else "IfNotPresent"
+
+
+def _port(port: core_v1.ContainerPort, host_network: bool) -> core_v1.ContainerPort:
+    changes: dict[str, Any] = absent(port, protocol="TCP")
+    if host_network and not port.host_port:
+        changes["host_port"] = port.container_port
+    return replace(port, **changes)
+
+
+def _environment(variable: core_v1.EnvVar) -> core_v1.EnvVar:
+    source = variable.value_from
+    if source is None or source.field_ref is None or source.field_ref.api_version:
+        return variable
+    return replace(variable, value_from=replace(source, field_ref=replace(source.field_ref, api_version="v1")))
+
+
+def _probe(probe: core_v1.Probe) -> core_v1.Probe:
+    changes: dict[str, Any] = {
+        name: value
+        for name, value in {
+            "timeout_seconds": 1,
+            "period_seconds": 10,
+            "success_threshold": 1,
+            "failure_threshold": 3,
+        }.items()
+        if not getattr(probe, name)
+    }
+    if probe.http_get is not None:
+        changes["http_get"] = _http_get(probe.http_get)
+    if probe.grpc is not None and probe.grpc.service is None:
+        changes["grpc"] = replace(probe.grpc, service="")
+    return replace(probe, **changes)
+
+
+def _http_get(action: core_v1.HTTPGetAction) -> core_v1.HTTPGetAction:
+    return replace(action, **absent(action, path="/", scheme="HTTP"))
+
+
+def _lifecycle(lifecycle: core_v1.Lifecycle) -> core_v1.Lifecycle:
+    changes = {}
+    for name in ("post_start", "pre_stop"):
+        handler = getattr(lifecycle, name)
+        if handler is not None and handler.http_get is not None:
+            changes[name] = replace(handler, http_get=_http_get(handler.http_get))
+    return replace(lifecycle, **changes)
+
+
+_SOURCES = tuple(name for name in core_v1.Volume.__struct_fields__ if name != "name")
+
+
+def _volume(volume: core_v1.Volume) -> core_v1.Volume:
+    if all(getattr(volume, source) is None for source in _SOURCES):
+        return replace(volume, empty_dir=core_v1.EmptyDirVolumeSource())
+    if volume.host_path is not None and volume.host_path.type is None:
+        return replace(volume, host_path=replace(volume.host_path, type=""))
+    if volume.downward_api is not None:
+        items = tuple(_downward_item(item) for item in volume.downward_api.items)
+        source = replace(volume.downward_api, items=items, **_mode(volume.downward_api))
+        return replace(volume, downward_api=source)
+    if volume.projected is not None:
+        return replace(volume, projected=_projected(volume.projected))
+    for name in ("secret", "config_map"):
+        source = getattr(volume, name)
+        if source is not None and source.default_mode is None:
+            return replace(volume, **{name: replace(source, default_mode=0o644)})
+    return volume
+
+
+def _mode(source: Any) -> dict[str, Any]:
+    return {"default_mode": 0o644} if source.default_mode is None else {}
+
+
+def _downward_item(item: core_v1.DownwardAPIVolumeFile) -> core_v1.DownwardAPIVolumeFile:
+    if item.field_ref is None or item.field_ref.api_version:
+        return item
+    return replace(item, field_ref=replace(item.field_ref, api_version="v1"))
+
+
+def _projected(projected: core_v1.ProjectedVolumeSource) -> core_v1.ProjectedVolumeSource:
+    sources = []
+    for source in projected.sources or ():
+        changed = source
+        if source.downward_api is not None:
+            items = tuple(_downward_item(item) for item in source.downward_api.items)
+            changed = replace(changed, downward_api=replace(source.downward_api, items=items))
+        token = source.service_account_token
+        if token is not None and token.expiration_seconds is None:
+            changed = replace(changed, service_account_token=replace(token, expiration_seconds=3600))
+        sources.append(changed)
+    return replace(projected, sources=tuple(sources), **_mode(projected))

@@ -1,0 +1,77 @@
+"""Fields of pods and their status that closed gates take out (spec: api.md, section 1.6).
+
+A field that the stored pod has already stays open for this pod."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from cathedra.api.core import core_v1
+from cathedra.api.gates import FeatureGates
+from cathedra.api.struct import replace
+
+__all__ = ["enabled_pod_spec", "enabled_pod_status"]
+
+
+def enabled_pod_spec(spec: core_v1.PodSpec, old: core_v1.PodSpec | None, gates: FeatureGates) -> core_v1.PodSpec:
+    """The spec without what is not enabled; also for templates."""
+    changes: dict[str, Any] = {}
+    if not gates["GenericWorkload"] and (old is None or old.scheduling_group is None):
+        changes["scheduling_group"] = None
+    if not gates["DynamicResourceAllocation"] and (old is None or not old.resource_claims):
+        changes["resource_claims"] = ()
+        for name in ("containers", "init_containers"):
+            containers: tuple[core_v1.Container, ...] = getattr(spec, name)
+            changes[name] = tuple(replace(c, resources=replace(c.resources, claims=())) for c in containers)
+    changed = {name: value for name, value in changes.items() if getattr(spec, name) != value}
+    return replace(spec, **changed) if changed else spec
+
+
+def enabled_pod_status(status: core_v1.PodStatus, old: core_v1.PodStatus, gates: FeatureGates) -> core_v1.PodStatus:
+    """The status without what is not enabled."""
+    changes: dict[str, Any] = {}
+    if not gates["DynamicResourceAllocation"] and not old.resource_claim_statuses:
+        changes["resource_claim_statuses"] = ()
+    if not gates["DRAExtendedResource"] and old.extended_resource_claim_status is None:
+        changes["extended_resource_claim_status"] = None
+    if not gates["DRANodeAllocatableResources"] and not old.node_allocatable_resource_claim_statuses:
+        changes["node_allocatable_resource_claim_statuses"] = ()
+    if not gates["ResourceHealthStatus"] and not _any_health(old, lambda _: True):
+        changes |= _containers(status, lambda _: ())
+    elif not gates["ResourceHealthStatusMessage"] and not _any_health(old, lambda device: device.message is not None):
+        changes |= _containers(status, _without_messages)
+    return replace(status, **changes) if changes else status
+
+
+_LISTS = ("container_statuses", "init_container_statuses", "ephemeral_container_statuses")
+
+
+def _any_health(status: core_v1.PodStatus, holds: Callable[[core_v1.ResourceHealth], bool]) -> bool:
+    return any(
+        holds(device)
+        for name in _LISTS
+        for container in getattr(status, name)
+        for resource in container.allocated_resources_status
+        for device in resource.resources or (core_v1.ResourceHealth(),)
+    )
+
+
+def _containers(
+    status: core_v1.PodStatus,
+    change: Callable[[Iterable[core_v1.ResourceStatus]], tuple[core_v1.ResourceStatus, ...]],
+) -> dict[str, Any]:
+    return {
+        name: tuple(
+            replace(container, allocated_resources_status=change(container.allocated_resources_status))
+            for container in getattr(status, name)
+        )
+        for name in _LISTS
+    }
+
+
+def _without_messages(resources: Iterable[core_v1.ResourceStatus]) -> tuple[core_v1.ResourceStatus, ...]:
+    return tuple(
+        replace(resource, resources=tuple(replace(device, message=None) for device in resource.resources))
+        for resource in resources
+    )

@@ -1,0 +1,158 @@
+"""Strategies and definition of the pod: created pending, bound by its scheduler, reported on by its node."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from cathedra.api.core import core_v1
+from cathedra.api.field import ErrorList
+from cathedra.api.struct import Time, replace
+from cathedra.kinds.builtin import builtin
+from cathedra.kinds.core.pods import validation
+from cathedra.kinds.core.pods.columns import POD_COLUMNS, pod_cells
+from cathedra.kinds.core.pods.defaults import default_pod
+from cathedra.kinds.core.pods.disabled_fields import enabled_pod_spec, enabled_pod_status
+from cathedra.kinds.core.pods.qos import qos_class
+from cathedra.kinds.definition import RequestContext, ResourceDefinition, Strategy
+from cathedra.kinds.strategies import GenerationStrategy, next_generation
+
+__all__ = ["EphemeralContainersStrategy", "PodStatusStrategy", "PodStrategy", "ResizeStrategy", "pod_definition"]
+
+POD_FIELDS: Final[Mapping[str, Callable[[core_v1.Pod], str]]] = {
+    "spec.nodeName": lambda pod: pod.spec.node_name,
+    "spec.restartPolicy": lambda pod: pod.spec.restart_policy,
+    "spec.schedulerName": lambda pod: pod.spec.scheduler_name,
+    "spec.serviceAccountName": lambda pod: pod.spec.service_account_name,
+    "spec.hostNetwork": lambda pod: "true" if pod.spec.host_network else "false",
+    "status.phase": lambda pod: pod.status.phase,
+    "status.podIP": lambda pod: pod.status.pod_ips[0].ip if pod.status.pod_ips else pod.status.pod_ip,
+    "status.nominatedNodeName": lambda pod: pod.status.nominated_node_name,
+}
+
+
+class PodStrategy(GenerationStrategy[core_v1.Pod]):
+    """A pod begins pending, gated if it has gates, and changes little afterwards."""
+
+    def default(self, obj: core_v1.Pod, context: RequestContext) -> core_v1.Pod:
+        """Fill in what was left out."""
+        return default_pod(obj)
+
+    def prepare_create(self, obj: core_v1.Pod, context: RequestContext) -> core_v1.Pod:
+        """Begin pending, in the quality class that follows from the resources."""
+        pod = super().prepare_create(obj, context)
+        spec = enabled_pod_spec(pod.spec, None, context.gates)
+        conditions: tuple[core_v1.PodCondition, ...] = ()
+        if spec.scheduling_gates:
+            conditions = (
+                core_v1.PodCondition(
+                    type="PodScheduled",
+                    status="False",
+                    reason="SchedulingGated",
+                    message="Scheduling is blocked due to non-empty scheduling gates",
+                    last_transition_time=Time(context.now),
+                ),
+            )
+        status = core_v1.PodStatus(phase="Pending", qos_class=qos_class(spec), conditions=conditions)
+        return replace(pod, spec=spec, status=status)
+
+    def validate_create(self, obj: core_v1.Pod, context: RequestContext) -> ErrorList:
+        """The rules of a pod."""
+        return validation.validate_pod(obj)
+
+    def prepare_update(self, new: core_v1.Pod, old: core_v1.Pod, context: RequestContext) -> core_v1.Pod:
+        """Keep the status, drop what is behind closed gates."""
+        pod = replace(new, spec=enabled_pod_spec(new.spec, old.spec, context.gates))
+        return super().prepare_update(pod, old, context)
+
+    def validate_update(self, new: core_v1.Pod, old: core_v1.Pod, context: RequestContext) -> ErrorList:
+        """The rules of a pod, and what may change."""
+        return validation.validate_pod_update(new, old)
+
+
+class PodStatusStrategy(Strategy[core_v1.Pod]):
+    """A pod's status, as its node and the controllers write it."""
+
+    def default(self, obj: core_v1.Pod, context: RequestContext) -> core_v1.Pod:
+        """Fill in what was left out."""
+        return default_pod(obj)
+
+    def prepare_update(self, new: core_v1.Pod, old: core_v1.Pod, context: RequestContext) -> core_v1.Pod:
+        """Keep the spec and what only the main resource may change; drop what is behind closed gates."""
+        metadata = replace(
+            new.metadata,
+            owner_references=old.metadata.owner_references,
+            generation=old.metadata.generation,
+        )
+        status = replace(new.status, qos_class=new.status.qos_class or old.status.qos_class)
+        status = enabled_pod_status(status, old.status, context.gates)
+        return replace(new, metadata=metadata, spec=old.spec, status=status)
+
+    def validate_update(self, new: core_v1.Pod, old: core_v1.Pod, context: RequestContext) -> ErrorList:
+        """The rules of a status."""
+        return validation.validate_pod_status_update(new, old, context.gates)
+
+
+class EphemeralContainersStrategy(Strategy[core_v1.Pod]):
+    """The door for containers that are added to look inside a running pod."""
+
+    def default(self, obj: core_v1.Pod, context: RequestContext) -> core_v1.Pod:
+        """Fill in what was left out."""
+        return default_pod(obj)
+
+    def prepare_update(self, new: core_v1.Pod, old: core_v1.Pod, context: RequestContext) -> core_v1.Pod:
+        """The stored pod with the new ephemeral containers."""
+        spec = replace(old.spec, ephemeral_containers=new.spec.ephemeral_containers)
+        return next_generation(_stored(new, old, spec), old)
+
+    def validate_update(self, new: core_v1.Pod, old: core_v1.Pod, context: RequestContext) -> ErrorList:
+        """Those that are there stay as they are."""
+        return validation.validate_ephemeral_containers_update(new, old)
+
+
+class ResizeStrategy(Strategy[core_v1.Pod]):
+    """The door for other requests and limits of running containers."""
+
+    def default(self, obj: core_v1.Pod, context: RequestContext) -> core_v1.Pod:
+        """Fill in what was left out."""
+        return default_pod(obj)
+
+    def prepare_update(self, new: core_v1.Pod, old: core_v1.Pod, context: RequestContext) -> core_v1.Pod:
+        """The stored pod with the new resources of its containers."""
+        containers = new.spec.containers
+        if [c.name for c in containers] == [c.name for c in old.spec.containers]:
+            containers = tuple(
+                replace(before, resources=after.resources, resize_policy=after.resize_policy)
+                for after, before in zip(containers, old.spec.containers, strict=True)
+            )
+        return next_generation(_stored(new, old, replace(old.spec, containers=containers)), old)
+
+    def validate_update(self, new: core_v1.Pod, old: core_v1.Pod, context: RequestContext) -> ErrorList:
+        """Only cpu and memory change, and the quality class does not."""
+        return validation.validate_resize(new, old, qos_class(new.spec))
+
+
+def _stored(new: core_v1.Pod, old: core_v1.Pod, spec: core_v1.PodSpec) -> core_v1.Pod:
+    """The stored pod with another spec, as the writer of ``new`` means it."""
+    metadata = replace(
+        old.metadata,
+        resource_version=new.metadata.resource_version,
+        managed_fields=new.metadata.managed_fields,
+    )
+    return replace(old, metadata=metadata, spec=spec)
+
+
+def pod_definition() -> ResourceDefinition[core_v1.Pod]:
+    """The pod."""
+    return builtin(
+        core_v1.Pod,
+        "pods",
+        namespaced=True,
+        strategy=PodStrategy(),
+        status=PodStatusStrategy(),
+        doors={"ephemeralcontainers": EphemeralContainersStrategy(), "resize": ResizeStrategy()},
+        table=(POD_COLUMNS, pod_cells),
+        short_names=("po",),
+        categories=("all",),
+        field_selectors=POD_FIELDS,
+    )

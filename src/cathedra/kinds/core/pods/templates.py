@@ -1,0 +1,43 @@
+"""Pod templates of workloads: labels that the workload takes over, and columns about the template's containers."""
+
+from __future__ import annotations
+
+from typing import Any, Final, TypeVar
+
+from cathedra.api.core import core_v1, meta_v1
+from cathedra.api.struct import KubeStruct, replace
+from cathedra.kinds.definition import Column
+
+__all__ = ["CONTAINERS", "IMAGES", "SELECTOR", "container_cells", "selector_text", "with_template_labels"]
+
+T = TypeVar("T", bound=KubeStruct)
+CONTAINERS: Final = Column("Containers", priority=1, description="Names of the containers.")
+IMAGES: Final = Column("Images", priority=1, description="Images of the containers.")
+SELECTOR: Final = Column("Selector", priority=1, description="The pods that belong to it.")
+
+
+def with_template_labels(obj: T, template: core_v1.PodTemplateSpec) -> T:
+    """An object without labels gets those of its template."""
+    metadata: meta_v1.ObjectMeta = obj.metadata  # type: ignore[attr-defined]  # every kind has it
+    if metadata.labels or not template.metadata.labels:
+        return obj
+    return replace(obj, metadata=replace(metadata, labels=dict(template.metadata.labels)))
+
+
+def container_cells(template: core_v1.PodTemplateSpec) -> list[Any]:
+    containers = template.spec.containers if template.spec else ()
+    return [",".join(c.name for c in containers), ",".join(c.image for c in containers)]
+
+
+def selector_text(selector: meta_v1.LabelSelector | None) -> str:
+    """A label selector as kubectl prints it; ``<none>`` where there is none."""
+    if selector is None:
+        return "<none>"
+    signs = {"In": "in", "NotIn": "notin"}
+    terms = [f"{key}={value}" for key, value in sorted(selector.match_labels.items())]
+    for expression in selector.match_expressions:
+        if expression.operator in signs:
+            terms.append(f"{expression.key} {signs[expression.operator]} ({','.join(sorted(expression.values))})")
+        else:
+            terms.append(expression.key if expression.operator == "Exists" else f"!{expression.key}")
+    return ",".join(terms) or "<none>"

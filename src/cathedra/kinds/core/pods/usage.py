@@ -1,0 +1,166 @@
+"""The charge of a pod against quotas, the quotas whose scopes hold it, and what they require it to state.
+
+The sums are those of scheduling: containers together, or the largest step of initialisation, whichever is more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from cathedra.api.core.core_v1 import Container, Pod, ResourceQuota, ScopedResourceSelectorRequirement
+from cathedra.api.formats import extended_resource_name
+from cathedra.api.quantity import Quantity
+
+__all__ = ["COUNT_PODS", "missing_resources", "pod_in_scopes", "pod_usage", "tracked_pod_resources"]
+
+COUNT_PODS: Final = "count/pods"
+_IMPLICIT: Final = "deviceclass.resource.kubernetes.io/"
+_PLAIN: Final = ("cpu", "memory", "ephemeral-storage")
+_HUGE_PAGES: Final = "hugepages-"
+_CHECKED: Final = frozenset({"cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory"})
+"""Resources that every container must state once a quota limits them."""
+_KNOWN: Final = frozenset(
+    {COUNT_PODS, "pods", *_PLAIN, *(f"requests.{name}" for name in _PLAIN), *(f"limits.{name}" for name in _PLAIN)}
+)
+Amounts = Mapping[str, Quantity]
+
+
+def pod_usage(pod: Pod, *, extended: bool) -> dict[str, Quantity]:
+    """What a pod is charged: as an object always, its resources until it has ended. ``extended``: also for the
+    implicit extended resources of device classes."""
+    one = Quantity.of_value(1)
+    usage = {COUNT_PODS: one}
+    if pod.status.phase in {"Succeeded", "Failed"}:
+        return usage
+    return {**usage, "pods": one, **_charged(_total(pod, "requests"), _total(pod, "limits"), extended=extended)}
+
+
+def tracked_pod_resources(names: Iterable[str], *, extended: bool) -> set[str]:
+    """Which of a quota's resources pods can be charged for."""
+    found = set()
+    for name in names:
+        asked = name.removeprefix("requests.")
+        if name in _KNOWN or asked.startswith(_HUGE_PAGES) or (asked != name and _is_extended(asked, extended)):
+            found.add(name)
+    return found
+
+
+def missing_resources(pod: Pod, required: Iterable[str]) -> str:
+    """Which containers do not state what a quota needs to know of them: ``cpu for: c1,c2; memory for: c1``."""
+    needed = _CHECKED & set(required)
+    missing: dict[str, list[str]] = {}
+    spec: Any = pod.spec
+    for container in (*spec.containers, *spec.init_containers):
+        stated = _charged(_amounts(container, "requests"), _amounts(container, "limits"), extended=True)
+        for name in needed - stated.keys():
+            missing.setdefault(name, []).append(container.name)
+    return "; ".join(f"{name} for: {','.join(names)}" for name, names in sorted(missing.items()))
+
+
+def pod_in_scopes(quota: ResourceQuota, pod: Pod) -> bool:
+    """Whether the quota's scopes hold the pod."""
+    if not all(_in_scope(scope, pod) for scope in quota.spec.scopes):
+        return False
+    selector = quota.spec.scope_selector
+    return selector is None or all(_selected(one, pod) for one in selector.match_expressions)
+
+
+def _charged(requests: Amounts, limits: Amounts, *, extended: bool) -> dict[str, Quantity]:
+    charged: dict[str, Quantity] = {}
+    for name, amount in requests.items():
+        if name in _PLAIN or name.startswith(_HUGE_PAGES):
+            charged[name] = amount
+            charged[f"requests.{name}"] = amount
+        elif _is_extended(name, extended):
+            charged[f"requests.{name}"] = amount
+    charged.update({f"limits.{name}": limits[name] for name in _PLAIN if name in limits})
+    return charged
+
+
+def _is_extended(name: str, extended: bool) -> bool:
+    return extended_resource_name(name) or (extended and name.startswith(_IMPLICIT))
+
+
+def _total(pod: Pod, which: str) -> dict[str, Quantity]:
+    spec: Any = pod.spec
+    running: dict[str, Quantity] = {}
+    for container in spec.containers:
+        running = _sum(running, _amounts(container, which))
+    peak: dict[str, Quantity] = {}
+    sidecars: dict[str, Quantity] = {}
+    for container in spec.init_containers:
+        if container.restart_policy == "Always":
+            sidecars = _sum(sidecars, _amounts(container, which))
+            step = sidecars
+        else:
+            step = _sum(sidecars, _amounts(container, which))
+        peak = _most(peak, step)
+    total = _most(_sum(running, sidecars), peak)
+    if spec.resources is not None:
+        total.update(getattr(spec.resources, which))
+    return _sum(total, spec.overhead) if which == "requests" or total else total
+
+
+def _amounts(container: Container, which: str) -> Amounts:
+    found: Amounts = getattr(container.resources, which)
+    return found
+
+
+def _sum(one: Amounts, other: Amounts) -> dict[str, Quantity]:
+    total = dict(one)
+    for name, amount in other.items():
+        total[name] = total[name] + amount if name in total else amount
+    return total
+
+
+def _most(one: Amounts, other: Amounts) -> dict[str, Quantity]:
+    most = dict(one)
+    for name, amount in other.items():
+        most[name] = max(most[name], amount) if name in most else amount
+    return most
+
+
+def _in_scope(scope: str, pod: Pod) -> bool:
+    spec: Any = pod.spec
+    best_effort = not any(
+        _checked(container.resources.requests) or _checked(container.resources.limits)
+        for container in (*spec.containers, *spec.init_containers)
+    )
+    answers = {
+        "Terminating": spec.active_deadline_seconds is not None,
+        "NotTerminating": spec.active_deadline_seconds is None,
+        "BestEffort": best_effort,
+        "NotBestEffort": not best_effort,
+        "PriorityClass": bool(spec.priority_class_name),
+        "CrossNamespacePodAffinity": _affinity_across(spec.affinity),
+    }
+    return answers.get(scope, False)
+
+
+def _checked(amounts: Amounts) -> bool:
+    return any(not amounts[name].is_zero() for name in ("cpu", "memory") if name in amounts)
+
+
+def _selected(wanted: ScopedResourceSelectorRequirement, pod: Pod) -> bool:
+    spec: Any = pod.spec
+    if wanted.scope_name != "PriorityClass" or wanted.operator == "Exists":
+        return _in_scope(wanted.scope_name, pod)
+    if wanted.operator == "DoesNotExist":
+        return not spec.priority_class_name
+    if wanted.operator == "In":
+        return spec.priority_class_name in wanted.values
+    return wanted.operator == "NotIn" and spec.priority_class_name not in wanted.values
+
+
+def _affinity_across(affinity: Any) -> bool:
+    """Whether the pod's affinity to other pods looks beyond its own namespace."""
+    for group in (affinity.pod_affinity, affinity.pod_anti_affinity) if affinity is not None else ():
+        if group is None:
+            continue
+        terms = [
+            *group.required_during_scheduling_ignored_during_execution,
+            *(w.pod_affinity_term for w in group.preferred_during_scheduling_ignored_during_execution),
+        ]
+        if any(term.namespaces or term.namespace_selector is not None for term in terms):
+            return True
+    return False

@@ -1,0 +1,311 @@
+"""Rules of containers: those that stay, those that run first, and those that are added to look inside."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from cathedra.api import formats
+from cathedra.api.core import core_v1
+from cathedra.api.field import ErrorList, FieldPath
+from cathedra.api.formats import check
+from cathedra.api.struct import json_names
+from cathedra.kinds.core.pods.validation.resources import validate_container_resources
+from cathedra.kinds.core.pods.validation.volumes import validate_mounts
+
+__all__ = [
+    "Surroundings",
+    "port_name",
+    "validate_containers",
+    "validate_ephemeral_containers",
+    "validate_init_containers",
+]
+
+_PULL_POLICIES: Final = ("Always", "IfNotPresent", "Never")
+_MESSAGE_POLICIES: Final = ("File", "FallbackToLogsOnError")
+_PROTOCOLS: Final = ("TCP", "UDP", "SCTP")
+_RESTART_POLICIES: Final = ("Always", "Never", "OnFailure")
+_PORTS: Final = range(1, 65536)
+_ONLY_SIDECARS: Final = "may not be set for init containers without restartPolicy=Always"
+_EPHEMERAL: Final = frozenset(
+    (
+        "name",
+        "image",
+        "command",
+        "args",
+        "workingDir",
+        "env",
+        "envFrom",
+        "volumeMounts",
+        "volumeDevices",
+        "terminationMessagePath",
+        "terminationMessagePolicy",
+        "imagePullPolicy",
+        "securityContext",
+        "stdin",
+        "stdinOnce",
+        "tty",
+        "targetContainerName",
+    )
+)
+"""Fields that an ephemeral container may have."""
+_NOT_EPHEMERAL: Final = "cannot be set for an Ephemeral Container"
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a container may refer to in its pod."""
+
+    volumes: frozenset[str]
+    claims: frozenset[str]
+
+
+def validate_containers(
+    errors: ErrorList, path: FieldPath, containers: Sequence[core_v1.Container], around: Surroundings
+) -> None:
+    """A pod has at least one container, each with a name of its own."""
+    if not containers:
+        errors.required(path)
+        return
+    seen: set[str] = set()
+    for position, container in enumerate(containers):
+        where = path.index(position)
+        _common(errors, where, container, around)
+        if container.name in seen:
+            errors.duplicate(where.child("name"), container.name)
+        seen.add(container.name)
+        _probes(errors, where, container)
+        if container.restart_policy not in (None, *_RESTART_POLICIES):
+            errors.not_supported(where.child("restartPolicy"), container.restart_policy, _RESTART_POLICIES)
+    _host_ports(errors, path, containers)
+
+
+def validate_init_containers(errors: ErrorList, path: FieldPath, spec: core_v1.PodSpec, around: Surroundings) -> None:
+    """Init containers share the names of the others; only those that keep running have probes."""
+    seen = {container.name for container in spec.containers}
+    for position, container in enumerate(spec.init_containers):
+        where = path.index(position)
+        _common(errors, where, container, around)
+        if container.name in seen:
+            errors.duplicate(where.child("name"), container.name)
+        elif container.name:
+            seen.add(container.name)
+        if container.restart_policy == "Always":
+            _probes(errors, where, container)
+            continue
+        if container.restart_policy not in (None, *_RESTART_POLICIES):
+            errors.not_supported(where.child("restartPolicy"), container.restart_policy, _RESTART_POLICIES)
+        for name, value in (
+            ("lifecycle", container.lifecycle),
+            ("livenessProbe", container.liveness_probe),
+            ("readinessProbe", container.readiness_probe),
+            ("startupProbe", container.startup_probe),
+        ):
+            if value is not None:
+                errors.forbidden(where.child(name), _ONLY_SIDECARS)
+
+
+def validate_ephemeral_containers(
+    errors: ErrorList, path: FieldPath, spec: core_v1.PodSpec, around: Surroundings
+) -> None:
+    """Ephemeral containers have no resources, ports or probes: they must not matter to the pod."""
+    others = {container.name for container in (*spec.containers, *spec.init_containers)}
+    seen: set[str] = set()
+    for position, container in enumerate(spec.ephemeral_containers):
+        where = path.index(position)
+        _common(errors, where, container, around)
+        if container.name in others or container.name in seen:
+            errors.duplicate(where.child("name"), container.name)
+        seen.add(container.name)
+        target = container.target_container_name
+        if target and target not in others:
+            errors.not_found(where.child("targetContainerName"), target)
+        for attribute, name in json_names(type(container)).items():
+            if name not in _EPHEMERAL and not _is_empty(getattr(container, attribute)):
+                errors.forbidden(where.child(name), _NOT_EPHEMERAL)
+        for number, mount in enumerate(container.volume_mounts):
+            for name, value in (("subPath", mount.sub_path), ("subPathExpr", mount.sub_path_expr)):
+                if value:
+                    errors.forbidden(where.child("volumeMounts").index(number).child(name), _NOT_EPHEMERAL)
+
+
+def _is_empty(value: Any) -> bool:
+    return value in (None, (), "", False) or value == core_v1.ResourceRequirements()
+
+
+def _common(errors: ErrorList, path: FieldPath, container: Any, around: Surroundings) -> None:
+    if container.name:
+        check(errors, path.child("name"), container.name, formats.dns_label)
+    else:
+        errors.required(path.child("name"))
+    if not container.image:
+        errors.required(path.child("image"))
+    _one_of(errors, path.child("terminationMessagePolicy"), container.termination_message_policy, _MESSAGE_POLICIES)
+    _ports(errors, path.child("ports"), container.ports)
+    _environment(errors, path.child("env"), container.env)
+    _environment_sources(errors, path.child("envFrom"), container.env_from)
+    validate_mounts(errors, path.child("volumeMounts"), container.volume_mounts, around.volumes)
+    _one_of(errors, path.child("imagePullPolicy"), container.image_pull_policy, _PULL_POLICIES)
+    validate_container_resources(errors, path.child("resources"), container.resources, around.claims)
+
+
+def _one_of(errors: ErrorList, path: FieldPath, value: str, known: Sequence[str]) -> None:
+    if not value:
+        errors.required(path)
+    elif value not in known:
+        errors.not_supported(path, value, known)
+
+
+def _ports(errors: ErrorList, path: FieldPath, ports: Sequence[core_v1.ContainerPort]) -> None:
+    seen: set[str] = set()
+    for position, port in enumerate(ports):
+        where = path.index(position)
+        if port.name:
+            complaints = port_name(port.name)
+            for complaint in complaints:
+                errors.invalid(where.child("name"), port.name, complaint)
+            if not complaints and port.name in seen:
+                errors.duplicate(where.child("name"), port.name)
+            seen.add(port.name)
+        if port.container_port == 0:
+            errors.required(where.child("containerPort"))
+        else:
+            _port(errors, where.child("containerPort"), port.container_port)
+        if port.host_port:
+            _port(errors, where.child("hostPort"), port.host_port)
+        _one_of(errors, where.child("protocol"), port.protocol, _PROTOCOLS)
+
+
+def port_name(value: str) -> list[str]:
+    """What is wrong with the name of a port: at most 15 letters, digits and dashes, one letter at least."""
+    complaints = []
+    if len(value) > 15:
+        complaints.append("must be no more than 15 characters")
+    if not re.fullmatch("[-a-z0-9]+", value):
+        complaints.append("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)")
+    if not re.search("[a-z]", value):
+        complaints.append("must contain at least one letter (a-z)")
+    if "--" in value:
+        complaints.append("must not contain consecutive hyphens")
+    if value.startswith("-") or value.endswith("-"):
+        complaints.append("must not begin or end with a hyphen")
+    return complaints
+
+
+def _port(errors: ErrorList, path: FieldPath, number: int) -> None:
+    if number not in _PORTS:
+        errors.invalid(path, number, "must be between 1 and 65535, inclusive")
+
+
+def _host_ports(errors: ErrorList, path: FieldPath, containers: Sequence[core_v1.Container]) -> None:
+    taken: set[str] = set()
+    for position, container in enumerate(containers):
+        for number, port in enumerate(container.ports):
+            if not port.host_port:
+                continue
+            key = f"{port.protocol}/{port.host_ip}/{port.host_port}"
+            if key in taken:
+                where = path.index(position).child("ports").index(number).child("hostPort")
+                errors.duplicate(where, key)
+            taken.add(key)
+
+
+_ENV_NAME: Final = re.compile(r"[ -<>-~]+")
+_ENV_NAME_TEXT: Final = (
+    "a valid environment variable name must consist only of printable ASCII characters other than '='"
+)
+
+
+def _environment(errors: ErrorList, path: FieldPath, variables: Sequence[core_v1.EnvVar]) -> None:
+    for position, variable in enumerate(variables):
+        where = path.index(position)
+        if not variable.name:
+            errors.required(where.child("name"))
+        elif not _ENV_NAME.fullmatch(variable.name):
+            errors.invalid(where.child("name"), variable.name, _ENV_NAME_TEXT)
+        if variable.value_from is not None:
+            _source(errors, where.child("valueFrom"), variable, variable.value_from)
+
+
+def _source(errors: ErrorList, path: FieldPath, variable: core_v1.EnvVar, source: core_v1.EnvVarSource) -> None:
+    count = 0
+    if source.field_ref is not None:
+        count += 1
+        if not source.field_ref.field_path:
+            errors.required(path.child("fieldRef", "fieldPath"))
+    if source.resource_field_ref is not None:
+        count += 1
+        if not source.resource_field_ref.resource:
+            errors.required(path.child("resourceFieldRef", "resource"))
+    for name, key in (("configMapKeyRef", source.config_map_key_ref), ("secretKeyRef", source.secret_key_ref)):
+        if key is None:
+            continue
+        count += 1
+        for what, value in (("name", key.name), ("key", key.key)):
+            if not value:
+                errors.required(path.child(name, what))
+    if count == 0:
+        text = "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef` or `secretKeyRef`"
+        errors.invalid(path, "", text)
+    elif variable.value:
+        errors.invalid(path, "", "may not be specified when `value` is not empty")
+    elif count > 1:
+        errors.invalid(path, "", "may not have more than one field specified at a time")
+
+
+def _environment_sources(errors: ErrorList, path: FieldPath, sources: Sequence[core_v1.EnvFromSource]) -> None:
+    for position, source in enumerate(sources):
+        where = path.index(position)
+        given = [
+            (name, reference)
+            for name, reference in (("configMapRef", source.config_map_ref), ("secretRef", source.secret_ref))
+            if reference is not None
+        ]
+        for name, reference in given:
+            if not reference.name:
+                errors.required(where.child(name, "name"))
+        if not given:
+            errors.invalid(where, "", "must specify one of: `configMapRef` or `secretRef`")
+        elif len(given) > 1:
+            errors.invalid(where, "", "may not have more than one field specified at a time")
+
+
+def _probes(errors: ErrorList, path: FieldPath, container: core_v1.Container) -> None:
+    for name, probe in (
+        ("livenessProbe", container.liveness_probe),
+        ("readinessProbe", container.readiness_probe),
+        ("startupProbe", container.startup_probe),
+    ):
+        if probe is None:
+            continue
+        _probe(errors, path.child(name), probe)
+        if name != "readinessProbe" and probe.success_threshold != 1:
+            errors.invalid(path.child(name, "successThreshold"), probe.success_threshold, "must be 1")
+
+
+def _probe(errors: ErrorList, path: FieldPath, probe: core_v1.Probe) -> None:
+    handlers = [
+        name
+        for name, handler in (
+            ("exec", probe.exec),
+            ("httpGet", probe.http_get),
+            ("tcpSocket", probe.tcp_socket),
+            ("grpc", probe.grpc),
+        )
+        if handler is not None
+    ]
+    for name in handlers[1:]:
+        errors.forbidden(path.child(name), "may not specify more than 1 handler type")
+    if not handlers:
+        errors.required(path, "must specify a handler type")
+    for name, value in (
+        ("initialDelaySeconds", probe.initial_delay_seconds),
+        ("timeoutSeconds", probe.timeout_seconds),
+        ("periodSeconds", probe.period_seconds),
+        ("successThreshold", probe.success_threshold),
+        ("failureThreshold", probe.failure_threshold),
+    ):
+        if value < 0:
+            errors.invalid(path.child(name), value, "must be greater than or equal to 0")

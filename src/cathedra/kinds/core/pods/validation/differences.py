@@ -1,0 +1,170 @@
+"""What differs between two pod specs, in the words of Kubernetes' refusals.
+
+Kubernetes shows a unified diff of its internal form: other names, another order, every field present. The tables here
+say where that form differs from the wire's; all else follows from the wire form."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from cathedra.api.core import core_v1
+from cathedra.api.goform import go_form
+from cathedra.api.struct import json_names
+
+__all__ = ["spec_difference"]
+
+_POD: Final = (
+    "volumes",
+    "initContainers",
+    "containers",
+    "ephemeralContainers",
+    "restartPolicy",
+    "terminationGracePeriodSeconds",
+    "activeDeadlineSeconds",
+    "dnsPolicy",
+    "nodeSelector",
+    "serviceAccountName",
+    "automountServiceAccountToken",
+    "nodeName",
+    "securityContext",
+    "imagePullSecrets",
+    "hostname",
+    "subdomain",
+    "setHostnameAsFQDN",
+    "affinity",
+    "schedulerName",
+    "tolerations",
+    "hostAliases",
+    "priorityClassName",
+    "priority",
+    "preemptionPolicy",
+    "dnsConfig",
+    "readinessGates",
+    "runtimeClassName",
+    "overhead",
+    "enableServiceLinks",
+    "topologySpreadConstraints",
+    "os",
+    "schedulingGates",
+    "resourceClaims",
+    "resources",
+    "hostnameOverride",
+    "schedulingGroup",
+)
+_CONTAINER: Final = (
+    "name",
+    "image",
+    "command",
+    "args",
+    "workingDir",
+    "ports",
+    "envFrom",
+    "env",
+    "resources",
+    "resizePolicy",
+    "restartPolicy",
+    "restartPolicyRules",
+    "volumeMounts",
+    "volumeDevices",
+    "livenessProbe",
+    "readinessProbe",
+    "startupProbe",
+    "lifecycle",
+    "terminationMessagePath",
+    "terminationMessagePolicy",
+    "imagePullPolicy",
+    "securityContext",
+    "stdin",
+    "stdinOnce",
+    "tty",
+)
+_OF_THE_HOST: Final = ("hostNetwork", "hostPID", "hostIPC", "shareProcessNamespace", "hostUsers")
+"""Fields of the spec that the internal form has in its security context."""
+_SECURITY: Final = (
+    "seLinuxOptions",
+    "windowsOptions",
+    "runAsUser",
+    "runAsGroup",
+    "runAsNonRoot",
+    "supplementalGroups",
+    "supplementalGroupsPolicy",
+    "fsGroup",
+    "fsGroupChangePolicy",
+    "sysctls",
+    "seccompProfile",
+    "appArmorProfile",
+    "seLinuxChangePolicy",
+)
+_ORDER: Final[Mapping[type, tuple[str, ...]]] = {
+    core_v1.Container: _CONTAINER,
+    core_v1.EphemeralContainer: (*_CONTAINER, "targetContainerName"),
+    core_v1.Volume: ("name",),
+}
+_WORDS: Final = {
+    "dnsPolicy": "DNSPolicy",
+    "dnsConfig": "DNSConfig",
+    "os": "OS",
+    "tty": "TTY",
+    "fsGroup": "FSGroup",
+    "fsGroupChangePolicy": "FSGroupChangePolicy",
+    "seLinuxOptions": "SELinuxOptions",
+    "seLinuxChangePolicy": "SELinuxChangePolicy",
+    "httpGet": "HTTPGet",
+    "httpHeaders": "HTTPHeaders",
+    "tcpSocket": "TCPSocket",
+    "grpc": "GRPC",
+    "ip": "IP",
+    "nfs": "NFS",
+    "csi": "CSI",
+}
+
+
+def spec_difference(old: core_v1.PodSpec, new: core_v1.PodSpec) -> str:
+    """The unified diff, three lines around each change; "" where nothing differs."""
+    lines = difflib.unified_diff(_lines(old), _lines(new), n=3)
+    return "".join(line for line in lines if line not in {"--- \n", "+++ \n"})
+
+
+def _lines(spec: core_v1.PodSpec) -> list[str]:
+    return (json.dumps(_pod(spec), indent=1, ensure_ascii=False) + "\n").splitlines(keepends=True)
+
+
+def _pod(spec: core_v1.PodSpec) -> dict[str, Any]:
+    values = dict(_named(spec))
+    found = {_word(name): _plain(values[name]) for name in _POD}
+    security = spec.security_context
+    if security is not None:
+        inner = dict(_named(security))
+        found["SecurityContext"] = {
+            **{_word(name): _plain(values[name]) for name in _OF_THE_HOST},
+            **{_word(name): _plain(inner[name]) for name in _SECURITY},
+        }
+    return found
+
+
+def _named(value: msgspec.Struct) -> Iterator[tuple[str, Any]]:
+    for attribute, name in json_names(type(value)).items():
+        yield name, getattr(value, attribute)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, msgspec.Struct) and type(value).__module__ == core_v1.__name__:
+        values = dict(_named(value))
+        order = _ORDER.get(type(value), ())
+        return {_word(name): _plain(values[name]) for name in (*order, *(n for n in values if n not in order))}
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value] or None
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in sorted(value.items())} or None
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    return json.loads(go_form(value))
+
+
+def _word(name: str) -> str:
+    return _WORDS.get(name, name[:1].upper() + name[1:])

@@ -1,0 +1,144 @@
+"""Rules of requests and limits: names, amounts, and what a limit says about a request (spec: api.md, section 6.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Set
+from typing import Final
+
+from cathedra.api import formats
+from cathedra.api.core import core_v1
+from cathedra.api.field import ErrorList, FieldPath
+from cathedra.api.formats import check
+from cathedra.api.quantity import Quantity
+from cathedra.kinds.core.pods.validation.claims import validate_container_claims
+
+__all__ = ["is_native", "is_overcommittable", "validate_container_resources", "validate_pod_resources"]
+
+_CONTAINER_RESOURCES: Final = frozenset(("cpu", "memory", "ephemeral-storage"))
+_POD_RESOURCES: Final = frozenset(("cpu", "memory"))
+_STANDARD: Final = _CONTAINER_RESOURCES | {
+    "pods",
+    "services",
+    "replicationcontrollers",
+    "resourcequotas",
+    "secrets",
+    "persistentvolumeclaims",
+    "configmaps",
+    "services.nodeports",
+    "services.loadbalancers",
+    "storage",
+    *(f"{kind}.{name}" for kind in ("requests", "limits") for name in _CONTAINER_RESOURCES),
+    "requests.storage",
+}
+_HUGE_PAGES: Final = "hugepages-"
+_ZERO: Final = Quantity("0")
+
+
+def is_native(name: str) -> bool:
+    """Whether a resource is Kubernetes' own: without a domain, or in one of Kubernetes'."""
+    return "/" not in name or "kubernetes.io/" in name
+
+
+def is_overcommittable(name: str) -> bool:
+    """Whether limits may exceed requests."""
+    return is_native(name) and not name.startswith(_HUGE_PAGES)
+
+
+def validate_container_resources(
+    errors: ErrorList, path: FieldPath, resources: core_v1.ResourceRequirements, claims: Set[str]
+) -> None:
+    """What a container asks for."""
+    _amounts(errors, path.child("limits"), resources.limits)
+    _requests(errors, path, resources)
+    _huge_pages(errors, path, resources)
+    validate_container_claims(errors, path.child("claims"), resources.claims, claims)
+
+
+def _amounts(errors: ErrorList, path: FieldPath, amounts: Mapping[str, Quantity]) -> None:
+    for name, amount in sorted(amounts.items()):
+        _name(errors, path.key(name), name)
+        _amount(errors, path.key(name), name, amount)
+
+
+def _name(errors: ErrorList, path: FieldPath, name: str) -> None:
+    prior = len(errors)
+    check(errors, path, name, formats.qualified_name)
+    if len(errors) == prior and "/" not in name and not _is_standard(name):
+        errors.invalid(path, name, "must be a standard resource type or fully qualified")
+    if "/" not in name:
+        if name not in _CONTAINER_RESOURCES and not name.startswith(_HUGE_PAGES):
+            errors.invalid(path, name, "must be a standard resource for containers")
+    elif not is_native(name) and not formats.extended_resource_name(name):
+        errors.invalid(path, name, "doesn't follow extended resource name standard")
+
+
+def _is_standard(name: str) -> bool:
+    return name in _STANDARD or name.removeprefix("requests.").startswith(_HUGE_PAGES)
+
+
+def _amount(errors: ErrorList, path: FieldPath, name: str, amount: Quantity) -> None:
+    if amount.sign() < 0:
+        errors.invalid(path, str(amount), "must be greater than or equal to 0")
+    if formats.extended_resource_name(name) and amount.milli_value() % 1000:
+        errors.invalid(path, amount, "must be an integer")
+
+
+def _requests(errors: ErrorList, path: FieldPath, resources: core_v1.ResourceRequirements) -> None:
+    where = path.child("requests")
+    for name, amount in sorted(resources.requests.items()):
+        _name(errors, where.key(name), name)
+        _amount(errors, where.key(name), name, amount)
+        limit = resources.limits.get(name)
+        if limit is None:
+            if not is_overcommittable(name):
+                errors.required(path.child("limits"), "Limit must be set for non overcommitable resources")
+        elif amount != limit and not is_overcommittable(name):
+            errors.invalid(where, str(amount), f"must be equal to {name} limit of {limit}")
+        elif amount > limit:
+            errors.invalid(where, str(amount), f"must be less than or equal to {name} limit of {limit}")
+
+
+def _huge_pages(errors: ErrorList, path: FieldPath, resources: core_v1.ResourceRequirements) -> None:
+    names = {*resources.limits, *resources.requests}
+    if any(name.startswith(_HUGE_PAGES) for name in names) and not names & {"cpu", "memory"}:
+        errors.forbidden(path, "HugePages require cpu or memory")
+
+
+def validate_pod_resources(errors: ErrorList, path: FieldPath, spec: core_v1.PodSpec) -> None:
+    """What a pod asks for as a whole: no claims, and no less than its containers together."""
+    resources = spec.resources
+    if resources is None:
+        return
+    if _is_written(resources.claims):
+        errors.forbidden(path.child("claims"), "claims may not be set for Resources at pod-level")
+    for kind, amounts in (("limits", resources.limits), ("requests", resources.requests)):
+        for name, amount in sorted(amounts.items()):
+            where = path.child(kind).key(name)
+            if name not in _POD_RESOURCES and not name.startswith(_HUGE_PAGES):
+                errors.not_supported(where, name, (*_POD_RESOURCES, _HUGE_PAGES))
+            _amount(errors, where, name, amount)
+    for name, amount in sorted(resources.requests.items()):
+        limit = resources.limits.get(name)
+        if limit is not None and amount > limit:
+            errors.invalid(
+                path.child("requests"), str(amount), f"must be less than or equal to {name} limit of {limit}"
+            )
+        total = _together(container.resources.requests.get(name, _ZERO) for container in spec.containers)
+        if amount < total:
+            errors.invalid(
+                path.child("requests").key(name),
+                str(amount),
+                f"must be greater than or equal to aggregate container requests of {total}",
+            )
+
+
+def _together(amounts: Iterable[Quantity]) -> Quantity:
+    total = _ZERO
+    for amount in amounts:
+        total = total + amount
+    return total
+
+
+def _is_written(items: tuple[object, ...]) -> bool:
+    """Whether the list was spelled out, be it empty."""
+    return bool(items) or type(items) is not tuple

@@ -1,0 +1,41 @@
+"""ReplicationControllers, the predecessors of replica sets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cathedra.api.core import core_v1
+from cathedra.api.struct import replace
+from cathedra.kinds.builtin import builtin
+from cathedra.kinds.core.pods.defaults import default_pod_template
+from cathedra.kinds.core.pods.templates import with_template_labels
+from cathedra.kinds.defaults import absent
+from cathedra.kinds.definition import ResourceDefinition
+
+__all__ = ["default_replication_controller", "replication_controller_definition"]
+
+
+def default_replication_controller(replicas: core_v1.ReplicationController) -> core_v1.ReplicationController:
+    """A replication controller of one, selecting its template's labels."""
+    spec = replicas.spec
+    changes: dict[str, Any] = absent(spec, replicas=1)
+    if spec.template is not None:
+        changes["template"] = default_pod_template(spec.template)
+        if not spec.selector:
+            changes["selector"] = dict(spec.template.metadata.labels)
+    filled = replace(replicas, spec=replace(spec, **changes))
+    return with_template_labels(filled, spec.template) if spec.template is not None else filled
+
+
+def replication_controller_definition() -> ResourceDefinition[core_v1.ReplicationController]:
+    """The definition of replicationcontrollers."""
+    return builtin(
+        core_v1.ReplicationController,
+        "replicationcontrollers",
+        namespaced=True,
+        default=default_replication_controller,
+        counts_generation=True,
+        short_names=("rc",),
+        categories=("all",),
+        field_selectors={"status.replicas": lambda replicas: str(replicas.status.replicas)},
+    )

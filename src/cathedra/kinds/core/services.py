@@ -1,0 +1,84 @@
+"""Services: kinds of addresses and their ports."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from cathedra.api.core import core_v1
+from cathedra.api.struct import replace
+from cathedra.kinds.builtin import builtin
+from cathedra.kinds.columns import AGE, NAME, age
+from cathedra.kinds.defaults import absent
+from cathedra.kinds.definition import Column, ResourceDefinition
+
+__all__ = ["default_service", "service_cells", "service_definition"]
+
+SERVICE_COLUMNS: Final = (
+    NAME,
+    Column("Type", description="How the service is reached."),
+    Column("Cluster-IP", description="Its address in the cluster."),
+    Column("External-IP", description="Its addresses from outside."),
+    Column("Port(s)", description="Its ports."),
+    AGE,
+    Column("Selector", priority=1, description="The pods behind it."),
+)
+
+
+def default_service(service: core_v1.Service) -> core_v1.Service:
+    """A service inside the cluster, reached at the ports of its pods."""
+    spec = service.spec
+    changes: dict[str, Any] = absent(spec, type="ClusterIP", session_affinity="None")
+    kind = spec.type or "ClusterIP"
+    if kind != "ExternalName":
+        changes |= absent(spec, internal_traffic_policy="Cluster")
+    if kind in ("NodePort", "LoadBalancer"):
+        changes |= absent(spec, external_traffic_policy="Cluster")
+    if kind == "LoadBalancer":
+        changes |= absent(spec, allocate_load_balancer_node_ports=True)
+    changes["ports"] = tuple(_service_port(port) for port in spec.ports)
+    return replace(service, spec=replace(spec, **changes))
+
+
+def _service_port(port: core_v1.ServicePort) -> core_v1.ServicePort:
+    changes: dict[str, Any] = absent(port, protocol="TCP")
+    if port.target_port in ("", 0):
+        changes["target_port"] = port.port
+    return replace(port, **changes)
+
+
+def service_definition() -> ResourceDefinition[core_v1.Service]:
+    """The definition of services."""
+    return builtin(
+        core_v1.Service,
+        "services",
+        namespaced=True,
+        default=default_service,
+        table=(SERVICE_COLUMNS, service_cells),
+        short_names=("svc",),
+        categories=("all",),
+        field_selectors={
+            "spec.clusterIP": lambda service: service.spec.cluster_ip,
+            "spec.type": lambda service: service.spec.type,
+        },
+    )
+
+
+def service_cells(service: core_v1.Service, now: float) -> list[Any]:
+    """Cells of a Service."""
+    spec = service.spec
+    ports = ",".join(_port(port) for port in spec.ports)
+    selector = ",".join(f"{key}={value}" for key, value in sorted(spec.selector.items()))
+    return [
+        service.metadata.name,
+        spec.type,
+        spec.cluster_ip or "<none>",
+        ",".join(spec.external_ips) or "<none>",
+        ports or "<none>",
+        age(service.metadata.creation_timestamp, now),
+        selector or "<none>",
+    ]
+
+
+def _port(port: core_v1.ServicePort) -> str:
+    node_port = f":{port.node_port}" if port.node_port else ""
+    return f"{port.port}{node_port}/{port.protocol}"

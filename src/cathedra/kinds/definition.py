@@ -1,0 +1,178 @@
+"""The description of a kind: everything the API server, discovery, OpenAPI, tables and clients need to know of it.
+
+Adding a kind to Cathedra adds one `ResourceDefinition` and nothing else. Its strategies are pure functions on frozen
+objects; whatever they need of the world (gates, time, the namespace's labels) is in the `RequestContext` they are
+given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, Protocol, TypeVar
+
+from cathedra.api.field import ErrorList, ErrorType
+from cathedra.api.gates import FeatureGates
+from cathedra.api.scheme import GroupResource, GroupVersionKind
+from cathedra.api.struct import KubeStruct
+
+__all__ = [
+    "Column",
+    "ExpressionChecker",
+    "ExpressionFault",
+    "RequestContext",
+    "ResourceDefinition",
+    "Strategy",
+    "VersionDefinition",
+]
+
+T = TypeVar("T", bound=KubeStruct)
+
+
+@dataclass(frozen=True, slots=True)
+class ExpressionFault:
+    """What is wrong with an expression: INVALID (with the compiler's text), FORBIDDEN (too expensive) or INTERNAL."""
+
+    type: ErrorType
+    detail: str
+
+
+class ExpressionChecker(Protocol):
+    """Compiles CEL expressions for validation. The API layer knows no CEL; whoever composes the server hands one in.
+
+    ``stored`` expressions were accepted before and compile in the most permissive environment (spec: api.md, 3.4).
+    """
+
+    def selector(self, expression: str, *, stored: bool) -> ExpressionFault | None:
+        """What is wrong with a device selector: it must compile, answer a bool, and be cheap enough."""
+
+    def derived_attribute(self, expression: str, *, stored: bool) -> tuple[ExpressionFault | None, int]:
+        """What is wrong with a derived attribute's expression, and its estimated cost."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestContext:
+    """What a strategy may know of the request and the world."""
+
+    gates: FeatureGates
+    now: float
+    """Seconds since the Unix epoch."""
+    api_version: str = ""
+    """The version in which the object was sent, as ``resource.k8s.io/v1beta1``."""
+    namespace_labels: Mapping[str, str] = field(default_factory=dict)
+    """Labels of the object's namespace; empty for cluster-scoped kinds."""
+    user: str = ""
+    groups: tuple[str, ...] = ()
+    expressions: ExpressionChecker | None = None
+    """Who compiles CEL; without it expressions are stored unseen."""
+
+
+class Strategy(Generic[T]):
+    """How objects of a kind are written through one door: the main resource, or a sub-resource such as ``status``.
+
+    The order on create is default → prepare_create → validate_create; on update default → prepare_update →
+    validate_update. Metadata common to all kinds (names, labels, owner references, uid …) is the API server's business;
+    these methods see the hub version only.
+    """
+
+    allow_create_on_update: bool = False
+    allow_unconditional_update: bool = True
+    returns_deleted_object: bool = True
+    """Whether DELETE answers with the object instead of a Status."""
+
+    def default(self, obj: T, context: RequestContext) -> T:
+        """Fill in what was left out."""
+        return obj
+
+    def prepare_create(self, obj: T, context: RequestContext) -> T:
+        """Clear the status, drop fields behind closed gates, set the first generation."""
+        return obj
+
+    def validate_create(self, obj: T, context: RequestContext) -> ErrorList:
+        """Everything that is wrong with a new object, in Kubernetes' order."""
+        return ErrorList()
+
+    def prepare_update(self, new: T, old: T, context: RequestContext) -> T:
+        """Keep what this door may not change, drop fields behind closed gates unless in use, count the generation."""
+        return new
+
+    def validate_update(self, new: T, old: T, context: RequestContext) -> ErrorList:
+        """Everything that is wrong with a change, in Kubernetes' order."""
+        return ErrorList()
+
+    def warnings(self, new: T, old: T | None, context: RequestContext) -> Sequence[str]:
+        """Texts for ``Warning`` headers; ``old`` is None on create."""
+        return ()
+
+
+@dataclass(frozen=True, slots=True)
+class VersionDefinition:
+    """One served version: its struct, and the way to the hub version and back (identity where it is the hub)."""
+
+    name: str
+    type: type[KubeStruct]
+    to_hub: Callable[[Any], Any] = lambda obj: obj
+    from_hub: Callable[[Any], Any] = lambda obj: obj
+    served_by_default: bool = True
+    subresources: tuple[str, ...] | None = None
+    """Sub-resources in this version where they differ from the definition's."""
+    deprecation_warning: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of the server-side table."""
+
+    name: str
+    type: str = "string"
+    format: str = ""
+    description: str = ""
+    priority: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResourceDefinition(Generic[T]):
+    """A kind with its names, versions, rules and looks. ``versions`` is in order of preference; the hub is ``type``."""
+
+    group: str
+    kind: str
+    plural: str
+    singular: str
+    namespaced: bool
+    type: type[T]
+    """The hub struct, in which objects are kept and strategies see them."""
+    versions: tuple[VersionDefinition, ...]
+    strategy: Strategy[T]
+    subresources: Mapping[str, Strategy[T]] = field(default_factory=dict)
+    """Writable sub-resources that share the object, as ``status``."""
+    short_names: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    columns: tuple[Column, ...] = ()
+    cells: Callable[[T, float], list[Any]] | None = None
+    """One table row: the object and the time now (epoch seconds) → cells in order of ``columns``."""
+    field_selectors: Mapping[str, Callable[[T], str]] = field(default_factory=dict)
+    """Selectable fields besides ``metadata.name`` and ``metadata.namespace``."""
+    verbs: tuple[str, ...] = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
+    gate: str = ""
+    """The feature gate without which the kind is not served."""
+    stored_as: GroupResource | None = None
+    """The resource whose objects these are, where one kind is served in two groups."""
+    group_resource: GroupResource = field(init=False, repr=False, compare=False)
+    """Group and plural; asked a dozen times per request."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "group_resource", GroupResource(self.group, self.plural))
+
+    def version(self, name: str) -> VersionDefinition:
+        """The version of that name.
+
+        Raises:
+            KeyError: the kind has no such version.
+        """
+        for version in self.versions:
+            if version.name == name:
+                return version
+        raise KeyError(f"{self.kind} has no version {name!r}")
+
+    def gvk(self, version: str) -> GroupVersionKind:
+        """Group, version and kind in one of the versions."""
+        return GroupVersionKind(self.group, version, self.kind)

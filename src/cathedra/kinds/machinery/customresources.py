@@ -1,0 +1,30 @@
+"""Definitions of custom resources."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cathedra.api.core import apiextensions_v1
+from cathedra.kinds.builtin import builtin
+from cathedra.kinds.columns import GENERIC_COLUMNS, generic_cells
+from cathedra.kinds.definition import ResourceDefinition
+
+__all__ = ["crd_cells", "custom_resource_definition"]
+
+
+def crd_cells(definition: apiextensions_v1.CustomResourceDefinition, now: float) -> list[Any]:
+    """Cells of a CustomResourceDefinition."""
+    return generic_cells(definition, now)
+
+
+def custom_resource_definition() -> ResourceDefinition[apiextensions_v1.CustomResourceDefinition]:
+    """The definition of customresourcedefinitions."""
+    return builtin(
+        apiextensions_v1.CustomResourceDefinition,
+        "customresourcedefinitions",
+        namespaced=False,
+        counts_generation=True,
+        table=(GENERIC_COLUMNS, crd_cells),
+        short_names=("crd", "crds"),
+        categories=("api-extensions",),
+    )

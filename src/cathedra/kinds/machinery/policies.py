@@ -1,0 +1,125 @@
+"""Validating admission policies and their bindings."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from cathedra.api.core import admissionregistration_v1, meta_v1
+from cathedra.api.struct import replace
+from cathedra.kinds.builtin import builtin
+from cathedra.kinds.columns import AGE, NAME, age
+from cathedra.kinds.defaults import absent
+from cathedra.kinds.definition import Column, ResourceDefinition
+from cathedra.kinds.strategies import CountedStrategy
+
+__all__ = [
+    "default_policy",
+    "default_policy_binding",
+    "policy_binding_cells",
+    "policy_binding_definition",
+    "policy_cells",
+    "policy_definition",
+    "scoped",
+    "selectors",
+]
+
+POLICY_COLUMNS: Final = (
+    NAME,
+    Column("Validations", type="integer", description="How many expressions must hold."),
+    Column("ParamKind", description="The kind of its parameters."),
+    AGE,
+)
+POLICY_BINDING_COLUMNS: Final = (
+    NAME,
+    Column("PolicyName", description="The policy that is put in force."),
+    Column("ParamRef", description="The parameters it is given."),
+    AGE,
+)
+
+
+def default_policy(
+    policy: admissionregistration_v1.ValidatingAdmissionPolicy,
+) -> admissionregistration_v1.ValidatingAdmissionPolicy:
+    """A policy that refuses when it cannot be evaluated."""
+    spec = policy.spec
+    changes: dict[str, Any] = absent(spec, failure_policy="Fail")
+    if spec.match_constraints is not None:
+        changes["match_constraints"] = _match_resources(spec.match_constraints)
+    return replace(policy, spec=replace(spec, **changes))
+
+
+def default_policy_binding(
+    binding: admissionregistration_v1.ValidatingAdmissionPolicyBinding,
+) -> admissionregistration_v1.ValidatingAdmissionPolicyBinding:
+    """A binding that matches by equivalence."""
+    if binding.spec.match_resources is None:
+        return binding
+    return replace(binding, spec=replace(binding.spec, match_resources=_match_resources(binding.spec.match_resources)))
+
+
+def _match_resources(match: admissionregistration_v1.MatchResources) -> admissionregistration_v1.MatchResources:
+    return replace(
+        match,
+        resource_rules=tuple(scoped(rule) for rule in match.resource_rules),
+        exclude_resource_rules=tuple(scoped(rule) for rule in match.exclude_resource_rules),
+        **selectors(match),
+    )
+
+
+def selectors(obj: Any) -> dict[str, Any]:
+    return absent(
+        obj,
+        match_policy="Equivalent",
+        namespace_selector=meta_v1.LabelSelector(),
+        object_selector=meta_v1.LabelSelector(),
+    )
+
+
+def scoped(rule: Any) -> Any:
+    return replace(rule, **absent(rule, scope="*"))
+
+
+def policy_cells(policy: admissionregistration_v1.ValidatingAdmissionPolicy, now: float) -> list[Any]:
+    """Cells of a ValidatingAdmissionPolicy."""
+    kind = policy.spec.param_kind
+    return [
+        policy.metadata.name,
+        len(policy.spec.validations),
+        f"{kind.api_version}/{kind.kind}" if kind else "<unset>",
+        age(policy.metadata.creation_timestamp, now),
+    ]
+
+
+def policy_binding_cells(binding: admissionregistration_v1.ValidatingAdmissionPolicyBinding, now: float) -> list[Any]:
+    """Cells of a ValidatingAdmissionPolicyBinding."""
+    reference = binding.spec.param_ref
+    shown = "<unset>"
+    if reference is not None:
+        shown = f"{reference.namespace}/{reference.name}" if reference.namespace else reference.name or "*"
+    created = age(binding.metadata.creation_timestamp, now)
+    return [binding.metadata.name, binding.spec.policy_name, shown, created]
+
+
+def policy_definition() -> ResourceDefinition[admissionregistration_v1.ValidatingAdmissionPolicy]:
+    """The definition of validatingadmissionpolicies."""
+    return builtin(
+        admissionregistration_v1.ValidatingAdmissionPolicy,
+        "validatingadmissionpolicies",
+        namespaced=False,
+        default=default_policy,
+        counts_generation=True,
+        table=(POLICY_COLUMNS, policy_cells),
+        categories=("api-extensions",),
+    )
+
+
+def policy_binding_definition() -> ResourceDefinition[admissionregistration_v1.ValidatingAdmissionPolicyBinding]:
+    """The definition of validatingadmissionpolicybindings."""
+    return builtin(
+        admissionregistration_v1.ValidatingAdmissionPolicyBinding,
+        "validatingadmissionpolicybindings",
+        namespaced=False,
+        strategy=CountedStrategy(default_policy_binding),
+        table=(POLICY_BINDING_COLUMNS, policy_binding_cells),
+        categories=("api-extensions",),
+    )

@@ -1,0 +1,211 @@
+"""Roles and bindings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from cathedra.api import formats
+from cathedra.api.core import rbac_v1
+from cathedra.api.field import ErrorList, FieldPath
+from cathedra.api.formats import check
+from cathedra.api.struct import replace
+from cathedra.kinds.builtin import builtin
+from cathedra.kinds.columns import AGE, NAME, age
+from cathedra.kinds.defaults import absent
+from cathedra.kinds.definition import Column, ResourceDefinition
+from cathedra.kinds.strategies import Rules
+
+__all__ = [
+    "binding_cells",
+    "cluster_role_binding_definition",
+    "cluster_role_definition",
+    "default_cluster_role_binding",
+    "default_role_binding",
+    "role_binding_definition",
+    "role_definition",
+    "validate_binding",
+    "validate_binding_update",
+    "validate_cluster_role",
+    "validate_role",
+]
+
+_RBAC = "rbac.authorization.k8s.io"
+RBAC: Final = "rbac.authorization.k8s.io"
+_ROLES: Final = ("Role", "ClusterRole")
+_KINDS: Final = ("ServiceAccount", "User", "Group")
+BINDING_COLUMNS: Final = (
+    NAME,
+    Column("Role", description="The role that is given."),
+    AGE,
+    Column("Users", priority=1, description="Users it is given to."),
+    Column("Groups", priority=1, description="Groups it is given to."),
+    Column("ServiceAccounts", priority=1, description="Service accounts it is given to."),
+)
+
+
+def default_role_binding(binding: rbac_v1.RoleBinding) -> rbac_v1.RoleBinding:
+    """Groups of the reference and the subjects."""
+    bound: rbac_v1.RoleBinding = _default_binding(binding)
+    return bound
+
+
+def default_cluster_role_binding(binding: rbac_v1.ClusterRoleBinding) -> rbac_v1.ClusterRoleBinding:
+    """Groups of the reference and the subjects."""
+    bound: rbac_v1.ClusterRoleBinding = _default_binding(binding)
+    return bound
+
+
+def _default_binding(binding: Any) -> Any:
+    subjects = tuple(_default_subject(subject) for subject in binding.subjects)
+    reference = replace(binding.role_ref, **absent(binding.role_ref, api_group=_RBAC))
+    return replace(binding, subjects=subjects, role_ref=reference)
+
+
+def _default_subject(subject: rbac_v1.Subject) -> rbac_v1.Subject:
+    if subject.kind in ("User", "Group") and not subject.api_group:
+        return replace(subject, api_group=_RBAC)
+    return subject
+
+
+def validate_role(role: rbac_v1.Role) -> ErrorList:
+    """What is wrong with the rules of a namespace's role."""
+    errors = ErrorList()
+    _rules(errors, role.rules or (), namespaced=True)
+    return errors
+
+
+def validate_cluster_role(role: rbac_v1.ClusterRole) -> ErrorList:
+    """What is wrong with the rules of a cluster's role."""
+    errors = ErrorList()
+    _rules(errors, role.rules or (), namespaced=False)
+    aggregation = role.aggregation_rule
+    if aggregation is not None and not aggregation.cluster_role_selectors:
+        errors.required(
+            FieldPath("aggregationRule").child("clusterRoleSelectors"),
+            "at least one clusterRoleSelector required if aggregationRule is non-nil",
+        )
+    return errors
+
+
+def _rules(errors: ErrorList, rules: Sequence[rbac_v1.PolicyRule], *, namespaced: bool) -> None:
+    for position, rule in enumerate(rules):
+        path = FieldPath("rules").index(position)
+        if not rule.verbs:
+            errors.required(path.child("verbs"), "verbs must contain at least one value")
+        urls = path.child("nonResourceURLs")
+        if rule.non_resource_urls:
+            if namespaced:
+                errors.invalid(urls, list(rule.non_resource_urls), "namespaced rules cannot apply to non-resource URLs")
+            if rule.api_groups or rule.resources or rule.resource_names:
+                errors.invalid(
+                    urls,
+                    list(rule.non_resource_urls),
+                    "rules cannot apply to both regular resources and non-resource URLs",
+                )
+            continue
+        if not rule.api_groups:
+            errors.required(path.child("apiGroups"), "resource rules must supply at least one api group")
+        if not rule.resources:
+            errors.required(path.child("resources"), "resource rules must supply at least one resource")
+
+
+def validate_binding(binding: rbac_v1.RoleBinding | rbac_v1.ClusterRoleBinding) -> ErrorList:
+    """What is wrong with a binding: its role, and everybody who gets it."""
+    errors = ErrorList()
+    namespaced = isinstance(binding, rbac_v1.RoleBinding)
+    path = FieldPath("roleRef")
+    role = binding.role_ref
+    if role.api_group != RBAC:
+        errors.not_supported(path.child("apiGroup"), role.api_group, (RBAC,))
+    known = _ROLES if namespaced else ("ClusterRole",)
+    if role.kind not in known:
+        errors.not_supported(path.child("kind"), role.kind, known)
+    if not role.name:
+        errors.required(path.child("name"))
+    for position, subject in enumerate(binding.subjects):
+        _subject(errors, FieldPath("subjects").index(position), subject, namespaced=namespaced)
+    return errors
+
+
+def _subject(errors: ErrorList, path: FieldPath, subject: rbac_v1.Subject, *, namespaced: bool) -> None:
+    if not subject.name:
+        errors.required(path.child("name"))
+    if subject.kind == "ServiceAccount":
+        if subject.name:
+            check(errors, path.child("name"), subject.name, formats.dns_subdomain)
+        if subject.api_group:
+            errors.not_supported(path.child("apiGroup"), subject.api_group, ("",))
+        if not namespaced and not subject.namespace:
+            errors.required(path.child("namespace"))
+    elif subject.kind in _KINDS:
+        if subject.api_group != RBAC:
+            errors.not_supported(path.child("apiGroup"), subject.api_group, (RBAC,))
+    else:
+        errors.not_supported(path.child("kind"), subject.kind, _KINDS)
+
+
+def validate_binding_update(new: Any, old: Any) -> ErrorList:
+    """The role of a binding stays; whoever wants another makes another binding."""
+    errors = validate_binding(new)
+    if new.role_ref != old.role_ref:
+        errors.invalid(FieldPath("roleRef"), new.role_ref, "cannot change roleRef")
+    return errors
+
+
+def binding_cells(binding: rbac_v1.RoleBinding | rbac_v1.ClusterRoleBinding, now: float) -> list[Any]:
+    """Cells of a RoleBinding or ClusterRoleBinding."""
+    named: dict[str, list[str]] = {"User": [], "Group": [], "ServiceAccount": []}
+    for subject in binding.subjects:
+        accounts = subject.kind == "ServiceAccount"
+        named.setdefault(subject.kind, []).append(f"{subject.namespace}/{subject.name}" if accounts else subject.name)
+    return [
+        binding.metadata.name,
+        f"{binding.role_ref.kind}/{binding.role_ref.name}",
+        age(binding.metadata.creation_timestamp, now),
+        *(", ".join(named[kind]) for kind in ("User", "Group", "ServiceAccount")),
+    ]
+
+
+def role_definition() -> ResourceDefinition[rbac_v1.Role]:
+    """The definition of roles."""
+    return builtin(
+        rbac_v1.Role,
+        "roles",
+        namespaced=True,
+        rules=Rules(validate_role, lambda new, old: validate_role(new)),
+    )
+
+
+def cluster_role_definition() -> ResourceDefinition[rbac_v1.ClusterRole]:
+    """The definition of clusterroles."""
+    return builtin(
+        rbac_v1.ClusterRole,
+        "clusterroles",
+        namespaced=False,
+        rules=Rules(validate_cluster_role, lambda new, old: validate_cluster_role(new)),
+    )
+
+
+def role_binding_definition() -> ResourceDefinition[rbac_v1.RoleBinding]:
+    """The definition of rolebindings."""
+    return builtin(
+        rbac_v1.RoleBinding,
+        "rolebindings",
+        namespaced=True,
+        default=default_role_binding,
+        rules=Rules(validate_binding, validate_binding_update),
+        table=(BINDING_COLUMNS, binding_cells),
+    )
+
+
+def cluster_role_binding_definition() -> ResourceDefinition[rbac_v1.ClusterRoleBinding]:
+    """The definition of clusterrolebindings."""
+    return builtin(
+        rbac_v1.ClusterRoleBinding,
+        "clusterrolebindings",
+        namespaced=False,
+        default=default_cluster_role_binding,
+        rules=Rules(validate_binding, validate_binding_update),
+        table=(BINDING_COLUMNS, binding_cells),
+    )

@@ -1,0 +1,75 @@
+"""Defaults of claims and templates (spec: api.md, section 4)."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from cathedra.api import resource
+from cathedra.api.struct import replace
+
+__all__ = ["UndefaultedMode", "default_claim", "default_template"]
+
+
+class UndefaultedMode(str):
+    """A mode that conversion from v1beta1 marks as not to be filled in: its request names no class.
+
+    Such a request may be a list of alternatives there, so v1beta1 gives it no defaults; validation refuses it.
+    """
+
+    __slots__ = ()
+
+
+AnyRequest = TypeVar("AnyRequest", resource.ExactDeviceRequest, resource.DeviceSubRequest)
+
+
+def default_claim(claim: resource.ResourceClaim) -> resource.ResourceClaim:
+    """A claim whose requests say how many, and whose tolerations say how they compare."""
+    spec = _claim_spec(claim.spec)
+    status = claim.status
+    if status.allocation is not None:
+        devices = status.allocation.devices
+        results = tuple(
+            replace(result, tolerations=_tolerations(result.tolerations)) if result.tolerations else result
+            for result in devices.results
+        )
+        if results != devices.results:
+            allocation = replace(status.allocation, devices=replace(devices, results=results))
+            status = replace(status, allocation=allocation)
+    return replace(claim, spec=spec, status=status)
+
+
+def default_template(template: resource.ResourceClaimTemplate) -> resource.ResourceClaimTemplate:
+    """The same for the claims that the template makes."""
+    return replace(template, spec=replace(template.spec, spec=_claim_spec(template.spec.spec)))
+
+
+def _claim_spec(spec: resource.ResourceClaimSpec) -> resource.ResourceClaimSpec:
+    requests = spec.devices.requests
+    if not requests:
+        return spec
+    defaulted = tuple(_request(request) for request in requests)
+    return replace(spec, devices=replace(spec.devices, requests=defaulted))
+
+
+def _request(request: resource.DeviceRequest) -> resource.DeviceRequest:
+    exactly = request.exactly
+    alternatives = request.first_available
+    if exactly is not None:
+        exactly = _any_request(exactly)
+    if alternatives:
+        alternatives = tuple(_any_request(alternative) for alternative in alternatives)
+    return replace(request, exactly=exactly, first_available=alternatives)
+
+
+def _any_request(request: AnyRequest) -> AnyRequest:
+    if isinstance(request.allocation_mode, UndefaultedMode):
+        return replace(request, tolerations=_tolerations(request.tolerations))
+    mode = request.allocation_mode or "ExactCount"
+    count = request.count or (1 if mode == "ExactCount" else 0)
+    return replace(request, allocation_mode=mode, count=count, tolerations=_tolerations(request.tolerations))
+
+
+def _tolerations(tolerations: tuple[resource.DeviceToleration, ...]) -> tuple[resource.DeviceToleration, ...]:
+    if all(toleration.operator for toleration in tolerations):
+        return tolerations
+    return tuple(t if t.operator else replace(t, operator="Equal") for t in tolerations)

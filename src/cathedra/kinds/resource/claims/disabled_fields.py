@@ -1,0 +1,135 @@
+"""Fields of claims, templates and claim status that closed gates take out (spec: api.md, section 1.6)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from cathedra.api import resource
+from cathedra.api.gates import FeatureGates
+from cathedra.api.struct import replace
+
+__all__ = ["enabled_claim_spec", "enabled_claim_status", "uses_admin_access", "uses_consumable_capacity"]
+
+AnyRequest = resource.ExactDeviceRequest | resource.DeviceSubRequest
+
+
+def enabled_claim_spec(
+    spec: resource.ResourceClaimSpec, old: resource.ResourceClaimSpec | None, gates: FeatureGates
+) -> resource.ResourceClaimSpec:
+    """The spec without what is not enabled; an empty list of requests becomes an absent one."""
+    devices = spec.devices
+    requests = devices.requests or None
+    if requests is not None and not (gates["DRAPrioritizedList"] or (old is not None and _has_alternatives(old))):
+        requests = tuple(replace(r, first_available=()) if r.first_available else r for r in requests)
+    cleared: dict[str, Any] = {}
+    if gates.at_least("1.35") and not (gates["DRADeviceTaints"] or (old is not None and _has(old, "tolerations"))):
+        cleared["tolerations"] = ()
+    if not (gates["DRAAdminAccess"] or (old is not None and uses_admin_access(old))):
+        cleared["admin_access"] = None
+    consumable = gates["DRAConsumableCapacity"] or (old is not None and uses_consumable_capacity(old))
+    if not consumable:
+        cleared["capacity"] = None
+    if not (gates["DRADerivedAttributes"] or (old is not None and _has(old, "derived_attributes"))):
+        cleared["derived_attributes"] = ()
+    if requests is not None and cleared:
+        requests = tuple(_cleared_requests(request, cleared) for request in requests)
+    constraints = devices.constraints
+    if not consumable and any(constraint.distinct_attribute is not None for constraint in constraints):
+        constraints = tuple(replace(constraint, distinct_attribute=None) for constraint in constraints)
+    if requests is devices.requests and constraints is devices.constraints:
+        return spec
+    return replace(spec, devices=replace(devices, requests=requests, constraints=constraints))
+
+
+def _cleared_requests(request: resource.DeviceRequest, cleared: dict[str, Any]) -> resource.DeviceRequest:
+    exactly = _cleared_request(request.exactly, cleared) if request.exactly is not None else None
+    alternatives = tuple(_cleared_request(alternative, cleared) for alternative in request.first_available)
+    if exactly is request.exactly and all(a is b for a, b in zip(alternatives, request.first_available, strict=True)):
+        return request
+    return replace(request, exactly=exactly, first_available=alternatives)
+
+
+def _cleared_request(asked: Any, cleared: dict[str, Any]) -> Any:
+    changes = {name: empty for name, empty in cleared.items() if getattr(asked, name, None) not in (None, ())}
+    return replace(asked, **changes) if changes else asked
+
+
+def _requests(spec: resource.ResourceClaimSpec) -> Iterator[AnyRequest]:
+    for request in spec.devices.requests or ():
+        if request.exactly is not None:
+            yield request.exactly
+        yield from request.first_available
+
+
+def _has(spec: resource.ResourceClaimSpec, name: str) -> bool:
+    return any(getattr(asked, name) for asked in _requests(spec))
+
+
+def _has_alternatives(spec: resource.ResourceClaimSpec) -> bool:
+    return any(request.first_available for request in spec.devices.requests or ())
+
+
+def uses_admin_access(spec: resource.ResourceClaimSpec) -> bool:
+    """Whether some request says anything about admin access, even that it wants none."""
+    return any(r.exactly is not None and r.exactly.admin_access is not None for r in spec.devices.requests or ())
+
+
+def uses_consumable_capacity(spec: resource.ResourceClaimSpec) -> bool:
+    """Whether some request asks for capacity, or some constraint for distinct values."""
+    return any(asked.capacity is not None for asked in _requests(spec)) or any(
+        constraint.distinct_attribute is not None for constraint in spec.devices.constraints
+    )
+
+
+def _results(status: resource.ResourceClaimStatus) -> tuple[resource.DeviceRequestAllocationResult, ...]:
+    return status.allocation.devices.results if status.allocation is not None else ()
+
+
+def enabled_claim_status(
+    status: resource.ResourceClaimStatus, old: resource.ResourceClaim, gates: FeatureGates
+) -> resource.ResourceClaimStatus:
+    """The status without what is not enabled, and without the devices that this very update deallocates."""
+    before = _results(old.status)
+    cleared: dict[str, Any] = {}
+    if not (gates["DRAAdminAccess"] or uses_admin_access(old.spec) or any(r.admin_access is not None for r in before)):
+        cleared["admin_access"] = None
+    consumable = gates["DRAConsumableCapacity"] or uses_consumable_capacity(old.spec) or _consumes(old.status)
+    if not consumable:
+        cleared |= {"share_id": None, "consumed_capacity": {}}
+    if not (
+        gates["DRADeviceBindingConditions"] or any(r.binding_conditions or r.binding_failure_conditions for r in before)
+    ):
+        cleared |= {"binding_conditions": (), "binding_failure_conditions": ()}
+    if not (gates["DRAOptionalNodeOperations"] or any(r.skip_node_operations for r in before)):
+        cleared["skip_node_operations"] = ()
+    allocation = status.allocation
+    if allocation is not None and cleared:
+        results = tuple(replace(result, **cleared) for result in allocation.devices.results)
+        if results != allocation.devices.results:
+            allocation = replace(allocation, devices=replace(allocation.devices, results=results))
+    devices = status.devices
+    reports = gates["DRAResourceClaimDeviceStatus"] or bool(old.status.devices)
+    if not reports:
+        devices = ()
+    if not consumable:
+        devices = tuple(replace(device, share_id=None) for device in devices)
+    devices = tuple(d if d.conditions or d.conditions is None else replace(d, conditions=None) for d in devices)
+    if reports:
+        gone = {_identity(result) for result in before}
+        gone -= {_identity(result) for result in (allocation.devices.results if allocation is not None else ())}
+        if gone:
+            devices = tuple(device for device in devices if _identity(device) not in gone)
+    return replace(status, allocation=allocation, devices=devices)
+
+
+def _consumes(status: resource.ResourceClaimStatus) -> bool:
+    return any(r.share_id is not None or r.consumed_capacity for r in _results(status)) or any(
+        device.share_id is not None for device in status.devices
+    )
+
+
+def _identity(
+    device: resource.DeviceRequestAllocationResult | resource.AllocatedDeviceStatus,
+) -> tuple[str, str, str, str | None]:
+    return device.driver, device.pool, device.device, device.share_id

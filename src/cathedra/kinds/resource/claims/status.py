@@ -1,0 +1,228 @@
+"""Rules of a claim's status (spec: api.md, section 3.5)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from cathedra.api import formats, resource
+from cathedra.api.field import ErrorList, FieldPath
+from cathedra.api.formats import check, longer_than, unique
+from cathedra.kinds.conditions import validate_conditions
+from cathedra.kinds.definition import RequestContext
+from cathedra.kinds.nodeselectors import validate_node_selector
+from cathedra.kinds.resource.binding import validate_binding_conditions, validate_skipped_operations
+from cathedra.kinds.resource.claims.validation import (
+    ADMIN_LABEL,
+    EFFECTS,
+    IMMUTABLE,
+    RequestNames,
+    request_names,
+    validate_configuration,
+    validate_request_reference,
+    validate_request_references,
+)
+from cathedra.kinds.resource.names import validate_driver_name, validate_opaque, validate_pool_name
+
+__all__ = ["validate_status_update"]
+
+MAX_RESERVED: Final = 256
+MAX_RESULTS: Final = 32
+MAX_CONFIG: Final = 64
+MAX_CONDITIONS: Final = 8
+MAX_IPS: Final = 16
+MAX_INTERFACE: Final = 256
+MAX_HARDWARE: Final = 128
+SOURCES: Final = ("FromClaim", "FromClass")
+_STATUS: Final = FieldPath("status")
+Identity = tuple[str, str, str, str | None]
+
+
+def validate_status_update(
+    new: resource.ResourceClaim, old: resource.ResourceClaim, context: RequestContext
+) -> ErrorList:
+    """What is wrong with a claim's new status."""
+    errors = ErrorList()
+    _admin_access(errors, new, old, context)
+    _consumers(errors, new.status.reserved_for)
+    allocated = {_identity(result) for result in _results(new.status)}
+    _devices(errors, new.status, allocated)
+    _reservations(errors, new, old)
+    before, after = old.status.allocation, new.status.allocation
+    if after is not None and before is None:
+        _allocation(errors, _STATUS.child("allocation"), after, request_names(new.spec), context)
+    elif after is not None and after != before:
+        errors.invalid(_STATUS.child("allocation"), after, IMMUTABLE)
+    return errors
+
+
+def _results(status: resource.ResourceClaimStatus) -> tuple[resource.DeviceRequestAllocationResult, ...]:
+    return status.allocation.devices.results if status.allocation is not None else ()
+
+
+def _identity(
+    device: resource.DeviceRequestAllocationResult | resource.AllocatedDeviceStatus,
+) -> Identity:
+    return device.driver, device.pool, device.device, device.share_id
+
+
+def _admin_access(
+    errors: ErrorList, new: resource.ResourceClaim, old: resource.ResourceClaim, context: RequestContext
+) -> None:
+    if any(result.admin_access for result in _results(old.status)):
+        return
+    if context.namespace_labels.get(ADMIN_LABEL) == "true":
+        return
+    path = _STATUS.child("allocation", "devices", "results")
+    for position, result in enumerate(_results(new.status)):
+        if result.admin_access:
+            errors.forbidden(
+                path.index(position).child("adminAccess"),
+                f"admin access to devices requires the `{ADMIN_LABEL}: true` label on the containing namespace",
+            )
+            return
+
+
+def _consumers(errors: ErrorList, consumers: Sequence[resource.ResourceClaimConsumerReference]) -> None:
+    path = _STATUS.child("reservedFor")
+    if len(consumers) > MAX_RESERVED:
+        errors.too_many(path, len(consumers), MAX_RESERVED)
+        return
+    for position, consumer in enumerate(consumers):
+        where = path.index(position)
+        for name, value in (
+            ("resource", consumer.resource),
+            ("name", consumer.name),
+            ("uid", consumer.uid),
+        ):
+            if not value:
+                errors.required(where.child(name))
+    unique(errors, path, [consumer.uid for consumer in consumers])
+
+
+def _reservations(errors: ErrorList, new: resource.ResourceClaim, old: resource.ResourceClaim) -> None:
+    path = _STATUS.child("reservedFor")
+    reserved = new.status.reserved_for
+    if not reserved:
+        return
+    if new.status.allocation is None:
+        errors.forbidden(path, "may not be specified when `allocated` is not set")
+        return
+    if new.metadata.deletion_timestamp is not None and set(reserved) - set(old.status.reserved_for):
+        errors.forbidden(
+            path, "new entries may not be added while `deallocationRequested` or `deletionTimestamp` are set"
+        )
+
+
+def _devices(errors: ErrorList, status: resource.ResourceClaimStatus, allocated: set[Identity]) -> None:
+    path = _STATUS.child("devices")
+    for position, device in enumerate(status.devices):
+        _device(errors, path.index(position), device, allocated)
+    seen: set[Identity] = set()
+    for position, device in enumerate(status.devices):
+        if _identity(device) in seen:
+            errors.duplicate(path.index(position), _shown(device))
+        seen.add(_identity(device))
+
+
+def _shown(device: resource.AllocatedDeviceStatus) -> dict[str, Any]:
+    return {
+        "Driver": device.driver,
+        "Pool": device.pool,
+        "Device": device.device,
+        "ShareID": device.share_id or "",
+    }
+
+
+def _device(
+    errors: ErrorList, path: FieldPath, device: resource.AllocatedDeviceStatus, allocated: set[Identity]
+) -> None:
+    validate_driver_name(errors, path.child("driver"), device.driver)
+    validate_pool_name(errors, path.child("pool"), device.pool)
+    check(errors, path.child("device"), device.device, formats.dns_label)
+    if device.share_id is not None:
+        check(errors, path.child("shareID"), device.share_id, formats.uuid)
+    if _identity(device) not in allocated:
+        errors.invalid(path, _shown(device), "must be an allocated device in the claim")
+    conditions = device.conditions or ()
+    if len(conditions) > MAX_CONDITIONS:
+        errors.too_many(path.child("conditions"), len(conditions), MAX_CONDITIONS)
+    validate_conditions(errors, path.child("conditions"), conditions)
+    validate_opaque(errors, path.child("data"), device.data, stored=False, required=False)
+    if device.network_data is not None:
+        _network(errors, path.child("networkData"), device.network_data)
+
+
+def _network(errors: ErrorList, path: FieldPath, data: resource.NetworkDeviceData) -> None:
+    if longer_than(data.interface_name, MAX_INTERFACE):
+        errors.too_long(path.child("interfaceName"), MAX_INTERFACE)
+    if longer_than(data.hardware_address, MAX_HARDWARE):
+        errors.too_long(path.child("hardwareAddress"), MAX_HARDWARE)
+    where = path.child("ips")
+    if len(data.ips) > MAX_IPS:
+        errors.too_many(where, len(data.ips), MAX_IPS)
+        return
+    for position, address in enumerate(data.ips):
+        check(errors, where.index(position), address, formats.interface_address)
+    unique(errors, where, data.ips)
+
+
+def _allocation(
+    errors: ErrorList,
+    path: FieldPath,
+    allocation: resource.AllocationResult,
+    names: RequestNames,
+    context: RequestContext,
+) -> None:
+    devices = path.child("devices")
+    results = allocation.devices.results
+    if len(results) > MAX_RESULTS:
+        errors.too_many(devices.child("results"), len(results), MAX_RESULTS)
+    else:
+        for position, result in enumerate(results):
+            _result(errors, devices.child("results").index(position), result, names, context)
+    config = allocation.devices.config
+    if len(config) > MAX_CONFIG:
+        errors.too_many(devices.child("config"), len(config), MAX_CONFIG)
+    else:
+        for position, entry in enumerate(config):
+            _config(errors, devices.child("config").index(position), entry, names)
+    if allocation.node_selector is not None:
+        validate_node_selector(errors, path.child("nodeSelector"), allocation.node_selector)
+
+
+def _result(
+    errors: ErrorList,
+    path: FieldPath,
+    result: resource.DeviceRequestAllocationResult,
+    names: RequestNames,
+    context: RequestContext,
+) -> None:
+    validate_request_reference(errors, path.child("request"), result.request, names)
+    validate_driver_name(errors, path.child("driver"), result.driver)
+    validate_pool_name(errors, path.child("pool"), result.pool)
+    check(errors, path.child("device"), result.device, formats.dns_label)
+    validate_binding_conditions(errors, path, result.binding_conditions, result.binding_failure_conditions)
+    if result.share_id is not None:
+        check(errors, path.child("shareID"), result.share_id, formats.uuid)
+    validate_skipped_operations(errors, path.child("skipNodeOperations"), result.skip_node_operations)
+    if context.gates.at_least("1.37"):
+        for position, toleration in enumerate(result.tolerations):
+            where = path.child("tolerations").index(position)
+            if toleration.key:
+                check(errors, where.child("key"), toleration.key, formats.label_key)
+            if toleration.operator not in ("Equal", "Exists"):
+                errors.not_supported(where.child("operator"), toleration.operator, ("Equal", "Exists"))
+            if toleration.effect and toleration.effect not in EFFECTS:
+                errors.not_supported(where.child("effect"), toleration.effect, EFFECTS)
+
+
+def _config(
+    errors: ErrorList, path: FieldPath, config: resource.DeviceAllocationConfiguration, names: RequestNames
+) -> None:
+    if not config.source:
+        errors.required(path.child("source"))
+    elif config.source not in SOURCES:
+        errors.not_supported(path.child("source"), config.source, SOURCES)
+    validate_request_references(errors, path.child("requests"), config.requests, names)
+    validate_configuration(errors, path, config.opaque, stored=False)

@@ -1,0 +1,155 @@
+"""Strategies and definitions of claims and templates (spec: api.md, sections 1.6, 3.3, 3.5)."""
+
+from __future__ import annotations
+
+from cathedra.api import resource
+from cathedra.api.core import resource_v1beta1
+from cathedra.api.field import ErrorList
+from cathedra.api.gates import FeatureGates
+from cathedra.api.struct import replace
+from cathedra.kinds.columns import NAME_AND_AGE, name_and_age
+from cathedra.kinds.definition import RequestContext, ResourceDefinition, Strategy
+from cathedra.kinds.resource.claims.columns import CLAIM_COLUMNS, claim_cells
+from cathedra.kinds.resource.claims.conversion import claim_from_hub, claim_to_hub, template_from_hub, template_to_hub
+from cathedra.kinds.resource.claims.defaults import default_claim, default_template
+from cathedra.kinds.resource.claims.disabled_fields import enabled_claim_spec, enabled_claim_status
+from cathedra.kinds.resource.claims.status import validate_status_update
+from cathedra.kinds.resource.claims.validation import (
+    validate_claim,
+    validate_claim_update,
+    validate_template,
+    validate_template_update,
+)
+from cathedra.kinds.resource.versions import GROUP, served_versions
+from cathedra.kinds.strategies import kept_metadata
+
+__all__ = ["ClaimStatusStrategy", "ClaimStrategy", "TemplateStrategy", "claim_definition", "template_definition"]
+
+
+class ClaimStrategy(Strategy[resource.ResourceClaim]):
+    """The claim itself: its spec never changes, its status comes through another door."""
+
+    def default(self, obj: resource.ResourceClaim, context: RequestContext) -> resource.ResourceClaim:
+        """Say how many, where the author did not."""
+        return default_claim(obj)
+
+    def prepare_create(self, obj: resource.ResourceClaim, context: RequestContext) -> resource.ResourceClaim:
+        """Empty the status, drop what closed gates forbid."""
+        spec = enabled_claim_spec(obj.spec, None, context.gates)
+        return replace(obj, spec=spec, status=resource.ResourceClaimStatus())
+
+    def validate_create(self, obj: resource.ResourceClaim, context: RequestContext) -> ErrorList:
+        """All rules of a new claim."""
+        return validate_claim(obj, context)
+
+    def prepare_update(
+        self, new: resource.ResourceClaim, old: resource.ResourceClaim, context: RequestContext
+    ) -> resource.ResourceClaim:
+        """Keep the status, drop what closed gates forbid and the stored claim does not use."""
+        spec = enabled_claim_spec(new.spec, old.spec, context.gates)
+        return replace(new, spec=spec, status=old.status)
+
+    def validate_update(
+        self, new: resource.ResourceClaim, old: resource.ResourceClaim, context: RequestContext
+    ) -> ErrorList:
+        """The spec is immutable."""
+        return validate_claim_update(new, old, context)
+
+
+class ClaimStatusStrategy(Strategy[resource.ResourceClaim]):
+    """The claim's status: allocation, reservations, what drivers report of devices."""
+
+    def default(self, obj: resource.ResourceClaim, context: RequestContext) -> resource.ResourceClaim:
+        """Say how tolerations compare."""
+        return default_claim(obj)
+
+    def prepare_update(
+        self, new: resource.ResourceClaim, old: resource.ResourceClaim, context: RequestContext
+    ) -> resource.ResourceClaim:
+        """Keep spec and metadata, drop what closed gates forbid, forget devices that were deallocated."""
+        metadata = kept_metadata(new.metadata, old.metadata)
+        status = enabled_claim_status(new.status, old, context.gates)
+        return replace(new, metadata=metadata, spec=old.spec, status=status)
+
+    def validate_update(
+        self, new: resource.ResourceClaim, old: resource.ResourceClaim, context: RequestContext
+    ) -> ErrorList:
+        """All rules of a status."""
+        return validate_status_update(new, old, context)
+
+
+class TemplateStrategy(Strategy[resource.ResourceClaimTemplate]):
+    """A template: its spec never changes."""
+
+    def default(self, obj: resource.ResourceClaimTemplate, context: RequestContext) -> resource.ResourceClaimTemplate:
+        """Say how many, where the author did not."""
+        return default_template(obj)
+
+    def prepare_create(
+        self, obj: resource.ResourceClaimTemplate, context: RequestContext
+    ) -> resource.ResourceClaimTemplate:
+        """Drop what closed gates forbid."""
+        spec = enabled_claim_spec(obj.spec.spec, None, context.gates)
+        return replace(obj, spec=replace(obj.spec, spec=spec))
+
+    def validate_create(self, obj: resource.ResourceClaimTemplate, context: RequestContext) -> ErrorList:
+        """All rules of a new template."""
+        return validate_template(obj, context)
+
+    def prepare_update(
+        self, new: resource.ResourceClaimTemplate, old: resource.ResourceClaimTemplate, context: RequestContext
+    ) -> resource.ResourceClaimTemplate:
+        """Drop what closed gates forbid and the stored template does not use."""
+        spec = enabled_claim_spec(new.spec.spec, old.spec.spec, context.gates)
+        return replace(new, spec=replace(new.spec, spec=spec))
+
+    def validate_update(
+        self, new: resource.ResourceClaimTemplate, old: resource.ResourceClaimTemplate, context: RequestContext
+    ) -> ErrorList:
+        """The spec is immutable, and looked at all the same."""
+        return validate_template_update(new, old, context)
+
+
+def claim_definition(gates: FeatureGates) -> ResourceDefinition[resource.ResourceClaim]:
+    """The definition of resourceclaims."""
+    return ResourceDefinition(
+        group=GROUP,
+        kind="ResourceClaim",
+        plural="resourceclaims",
+        singular="resourceclaim",
+        namespaced=True,
+        type=resource.ResourceClaim,
+        versions=served_versions(
+            gates,
+            resource.ResourceClaim,
+            resource_v1beta1.ResourceClaim,
+            claim_to_hub,
+            claim_from_hub,
+        ),
+        strategy=ClaimStrategy(),
+        subresources={"status": ClaimStatusStrategy()},
+        columns=CLAIM_COLUMNS,
+        cells=claim_cells,
+    )
+
+
+def template_definition(gates: FeatureGates) -> ResourceDefinition[resource.ResourceClaimTemplate]:
+    """The definition of resourceclaimtemplates."""
+    return ResourceDefinition(
+        group=GROUP,
+        kind="ResourceClaimTemplate",
+        plural="resourceclaimtemplates",
+        singular="resourceclaimtemplate",
+        namespaced=True,
+        type=resource.ResourceClaimTemplate,
+        versions=served_versions(
+            gates,
+            resource.ResourceClaimTemplate,
+            resource_v1beta1.ResourceClaimTemplate,
+            template_to_hub,
+            template_from_hub,
+        ),
+        strategy=TemplateStrategy(),
+        columns=NAME_AND_AGE,
+        cells=name_and_age,
+    )

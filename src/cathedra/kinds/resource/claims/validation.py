@@ -1,0 +1,297 @@
+"""Rules of claims and templates (spec: api.md, sections 3.3 to 3.5)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from cathedra.api import formats, resource
+from cathedra.api.field import ErrorList, FieldPath
+from cathedra.api.formats import check, unique
+from cathedra.kinds.definition import RequestContext
+from cathedra.kinds.metadata import validate_annotations, validate_labels
+from cathedra.kinds.resource.expressions import validate_derived_attributes, validate_selectors
+from cathedra.kinds.resource.names import (
+    validate_class_name,
+    validate_driver_name,
+    validate_fully_qualified_name,
+    validate_opaque,
+)
+
+__all__ = [
+    "ADMIN_LABEL",
+    "EFFECTS",
+    "IMMUTABLE",
+    "RequestNames",
+    "request_names",
+    "validate_claim",
+    "validate_claim_spec",
+    "validate_claim_update",
+    "validate_configuration",
+    "validate_request_reference",
+    "validate_request_references",
+    "validate_template",
+    "validate_template_update",
+]
+
+MAX_ITEMS: Final = 32
+MAX_ALTERNATIVES: Final = 8
+ADMIN_LABEL: Final = "resource.kubernetes.io/admin-access"
+"""The label that a namespace must carry, with the value "true", for claims with admin access."""
+EFFECTS: Final = ("NoExecute", "NoSchedule", "None")
+IMMUTABLE: Final = "field is immutable"
+_NOT_ADMIN: Final = f"admin access to devices requires the `{ADMIN_LABEL}: true` label on the containing namespace"
+RequestNames = dict[str, frozenset[str] | None]
+"""Name of a request → names of its alternatives; None for a request that has none."""
+
+
+def validate_claim(claim: resource.ResourceClaim, context: RequestContext) -> ErrorList:
+    """What is wrong with a new claim."""
+    errors = ErrorList()
+    _admin_access(errors, claim.spec, context)
+    validate_claim_spec(errors, FieldPath("spec"), claim.spec, context, stored=False)
+    return errors
+
+
+def validate_claim_update(
+    new: resource.ResourceClaim, old: resource.ResourceClaim, context: RequestContext
+) -> ErrorList:
+    """The spec is immutable; before 1.35 it was looked at as well."""
+    errors = ErrorList()
+    if new.spec != old.spec:
+        errors.invalid("spec", new.spec, IMMUTABLE)
+    if not context.gates.at_least("1.35"):
+        validate_claim_spec(errors, FieldPath("spec"), new.spec, context, stored=True)
+    return errors
+
+
+def validate_template(template: resource.ResourceClaimTemplate, context: RequestContext) -> ErrorList:
+    """What is wrong with a new template."""
+    errors = ErrorList()
+    _admin_access(errors, template.spec.spec, context)
+    _template_spec(errors, template.spec, context, stored=False)
+    return errors
+
+
+def validate_template_update(
+    new: resource.ResourceClaimTemplate, old: resource.ResourceClaimTemplate, context: RequestContext
+) -> ErrorList:
+    """The spec is looked at, and is immutable."""
+    errors = ErrorList()
+    _template_spec(errors, new.spec, context, stored=True)
+    if new.spec != old.spec:
+        errors.invalid("spec", new.spec, IMMUTABLE)
+    return errors
+
+
+def _admin_access(errors: ErrorList, spec: resource.ResourceClaimSpec, context: RequestContext) -> None:
+    if context.namespace_labels.get(ADMIN_LABEL) == "true":
+        return
+    for position, request in enumerate(spec.devices.requests or ()):
+        if request.exactly is not None and request.exactly.admin_access:
+            path = FieldPath("spec").child("devices", "requests").index(position).child("adminAccess")
+            errors.forbidden(path, _NOT_ADMIN)
+            return
+
+
+_TEMPLATE_METADATA: Final = (
+    ("name", "name"),
+    ("generateName", "generate_name"),
+    ("namespace", "namespace"),
+    ("uID", "uid"),
+    ("resourceVersion", "resource_version"),
+    ("generation", "generation"),
+    ("selfLink", "self_link"),
+    ("creationTimestamp", "creation_timestamp"),
+    ("deletionTimestamp", "deletion_timestamp"),
+    ("deletionGracePeriodSeconds", "deletion_grace_period_seconds"),
+    ("ownerReferences", "owner_references"),
+    ("finalizers", "finalizers"),
+    ("managedFields", "managed_fields"),
+)
+
+
+def _template_spec(
+    errors: ErrorList, spec: resource.ResourceClaimTemplateSpec, context: RequestContext, *, stored: bool
+) -> None:
+    path = FieldPath("spec")
+    metadata = path.child("metadata")
+    for name, attribute in _TEMPLATE_METADATA:
+        value = getattr(spec.metadata, attribute)
+        if value not in ("", 0, None, ()) or (attribute == "deletion_grace_period_seconds" and value is not None):
+            errors.forbidden(metadata.child(name), "cannot be set")
+    validate_labels(errors, metadata.child("labels"), spec.metadata.labels)
+    validate_annotations(errors, metadata.child("annotations"), spec.metadata.annotations)
+    validate_claim_spec(errors, path.child("spec"), spec.spec, context, stored=stored)
+
+
+def request_names(spec: resource.ResourceClaimSpec) -> RequestNames:
+    """The names that constraints, config and allocation results may refer to."""
+    names: RequestNames = {}
+    for request in spec.devices.requests or ():
+        if request.first_available:
+            names[request.name] = frozenset(alternative.name for alternative in request.first_available)
+        else:
+            names[request.name] = None
+    return names
+
+
+def validate_claim_spec(
+    errors: ErrorList, path: FieldPath, spec: resource.ResourceClaimSpec, context: RequestContext, *, stored: bool
+) -> None:
+    """What is wrong with the spec of a claim."""
+    path = path.child("devices")
+    names = request_names(spec)
+    devices = spec.devices
+    requests = devices.requests or ()
+    if len(requests) > MAX_ITEMS:
+        errors.too_many(path.child("requests"), len(requests), MAX_ITEMS)
+    else:
+        for position, request in enumerate(requests):
+            _request(errors, path.child("requests").index(position), request, context, stored=stored)
+        unique(errors, path.child("requests"), [request.name for request in requests])
+    if len(devices.constraints) > MAX_ITEMS:
+        errors.too_many(path.child("constraints"), len(devices.constraints), MAX_ITEMS)
+    else:
+        for position, constraint in enumerate(devices.constraints):
+            _constraint(errors, path.child("constraints").index(position), constraint, names, context)
+    if len(devices.config) > MAX_ITEMS:
+        errors.too_many(path.child("config"), len(devices.config), MAX_ITEMS)
+    else:
+        for position, config in enumerate(devices.config):
+            where = path.child("config").index(position)
+            validate_request_references(errors, where.child("requests"), config.requests, names)
+            validate_configuration(errors, where, config.opaque, stored=stored)
+    validate_derived_attributes(errors, path, spec, context, stored=stored)
+
+
+def _request(
+    errors: ErrorList, path: FieldPath, request: resource.DeviceRequest, context: RequestContext, *, stored: bool
+) -> None:
+    check(errors, path.child("name"), request.name, formats.dns_label)
+    if request.exactly is not None and request.first_available:
+        errors.invalid(
+            path, None, "exactly one of `exactly` or `firstAvailable` is required, but multiple fields are set"
+        )
+        return
+    if request.exactly is not None:
+        _asked(errors, path.child("exactly"), request.exactly, context, stored=stored)
+        return
+    if not request.first_available:
+        errors.required(path, "exactly one of `exactly` or `firstAvailable` is required")
+        return
+    where = path.child("firstAvailable")
+    if len(request.first_available) > MAX_ALTERNATIVES:
+        errors.too_many(where, len(request.first_available), MAX_ALTERNATIVES)
+        return
+    for position, alternative in enumerate(request.first_available):
+        item = where.index(position)
+        check(errors, item.child("name"), alternative.name, formats.dns_label)
+        _asked(errors, item, alternative, context, stored=stored)
+    unique(errors, where, [alternative.name for alternative in request.first_available])
+
+
+def _asked(
+    errors: ErrorList,
+    path: FieldPath,
+    asked: resource.ExactDeviceRequest | resource.DeviceSubRequest,
+    context: RequestContext,
+    *,
+    stored: bool,
+) -> None:
+    validate_class_name(errors, path.child("deviceClassName"), asked.device_class_name)
+    validate_selectors(errors, path.child("selectors"), asked.selectors, context, stored=stored)
+    count = path.child("count")
+    if asked.allocation_mode == "All":
+        if asked.count:
+            errors.invalid(count, asked.count, "must not be specified when allocationMode is 'All'")
+    elif asked.allocation_mode == "ExactCount":
+        if asked.count <= 0:
+            errors.invalid(count, asked.count, "must be greater than zero")
+    else:
+        errors.not_supported(path.child("allocationMode"), asked.allocation_mode, ("All", "ExactCount"))
+    for position, toleration in enumerate(asked.tolerations):
+        _toleration(errors, path.child("tolerations").index(position), toleration, context)
+
+
+def _toleration(
+    errors: ErrorList, path: FieldPath, toleration: resource.DeviceToleration, context: RequestContext
+) -> None:
+    if toleration.key:
+        check(errors, path.child("key"), toleration.key, formats.label_key)
+    value = path.child("value")
+    if toleration.operator == "Exists":
+        if toleration.value:
+            errors.invalid(value, toleration.value, "must be empty for operator `Exists`")
+    elif toleration.operator == "Equal":
+        check(errors, value, toleration.value, formats.label_value)
+    elif not toleration.operator:
+        errors.required(path.child("operator"))
+    else:
+        errors.not_supported(path.child("operator"), toleration.operator, ("Equal", "Exists"))
+    effects = EFFECTS if context.gates.at_least("1.35") else EFFECTS[:2]
+    if toleration.effect and toleration.effect not in effects:
+        errors.not_supported(path.child("effect"), toleration.effect, effects)
+
+
+def _constraint(
+    errors: ErrorList,
+    path: FieldPath,
+    constraint: resource.DeviceConstraint,
+    names: RequestNames,
+    context: RequestContext,
+) -> None:
+    validate_request_references(errors, path.child("requests"), constraint.requests, names)
+    match, distinct = constraint.match_attribute, constraint.distinct_attribute
+    if match is not None:
+        validate_fully_qualified_name(errors, path.child("matchAttribute"), match, context.gates)
+        if distinct is None or not context.gates.at_least("1.37"):
+            return
+    if distinct is not None:
+        validate_fully_qualified_name(errors, path.child("distinctAttribute"), distinct, context.gates)
+    elif context.gates["DRAConsumableCapacity"]:
+        errors.required(
+            path,
+            'exactly one of "matchAttribute" or "distinctAttribute" is required, but multiple fields are set',
+        )
+    else:
+        errors.required(path.child("matchAttribute"))
+
+
+def validate_request_references(
+    errors: ErrorList, path: FieldPath, references: Sequence[str], names: RequestNames
+) -> None:
+    """References to requests, each at most once."""
+    if len(references) > MAX_ITEMS:
+        errors.too_many(path, len(references), MAX_ITEMS)
+        return
+    for position, reference in enumerate(references):
+        validate_request_reference(errors, path.index(position), reference, names)
+    unique(errors, path, references)
+
+
+def validate_request_reference(errors: ErrorList, path: FieldPath, reference: str, names: RequestNames) -> None:
+    """A reference to a request, or to one of its alternatives as ``request/alternative``."""
+    unknown = "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'"
+    parts = reference.split("/")
+    if len(parts) > 2:
+        errors.invalid(path, reference, unknown)
+        return
+    for part in parts:
+        check(errors, path, part, formats.dns_label)
+    alternatives = names.get(parts[0])
+    known = parts[0] in names if len(parts) == 1 else alternatives is not None and parts[1] in alternatives
+    if not known:
+        errors.invalid(path, reference, unknown)
+
+
+def validate_configuration(
+    errors: ErrorList, path: FieldPath, opaque: resource.OpaqueDeviceConfiguration | None, *, stored: bool
+) -> None:
+    """Parameters for a driver."""
+    if opaque is None:
+        errors.required(path.child("opaque"))
+        return
+    where = path.child("opaque")
+    validate_driver_name(errors, where.child("driver"), opaque.driver)
+    validate_opaque(errors, where.child("parameters"), opaque.parameters, stored=stored, required=True)

@@ -1,0 +1,118 @@
+"""Device classes: selectors and configuration that claims refer to by name (spec: api.md, section 3.8)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from cathedra.api import resource
+from cathedra.api import resource as v1
+from cathedra.api.core import resource_v1beta1
+from cathedra.api.core import resource_v1beta1 as v1beta1
+from cathedra.api.field import ErrorList, FieldPath
+from cathedra.api.formats import extended_resource_name
+from cathedra.api.gates import FeatureGates
+from cathedra.api.struct import replace, reshape
+from cathedra.kinds.columns import NAME_AND_AGE, name_and_age
+from cathedra.kinds.definition import RequestContext, ResourceDefinition, Strategy
+from cathedra.kinds.resource.claims.validation import validate_configuration
+from cathedra.kinds.resource.expressions import validate_selectors
+from cathedra.kinds.resource.versions import GROUP, served_versions
+from cathedra.kinds.strategies import first_generation
+
+__all__ = [
+    "ClassStrategy",
+    "class_definition",
+    "class_from_hub",
+    "class_to_hub",
+    "enabled_class_spec",
+    "validate_class",
+]
+
+_SPEC: Final = FieldPath("spec")
+MAX_CONFIG: Final = 32
+
+
+def enabled_class_spec(
+    spec: resource.DeviceClassSpec, old: resource.DeviceClassSpec | None, gates: FeatureGates
+) -> resource.DeviceClassSpec:
+    """The spec without what is not enabled."""
+    if gates["DRAExtendedResource"] or (old is not None and old.extended_resource_name is not None):
+        return spec
+    return replace(spec, extended_resource_name=None)
+
+
+def validate_class(new: resource.DeviceClass, old: resource.DeviceClass | None, context: RequestContext) -> ErrorList:
+    """What is wrong with a class; lists that did not change count as stored."""
+    errors = ErrorList()
+    spec = new.spec
+    stored = old is not None and old.spec.selectors == spec.selectors
+    validate_selectors(errors, _SPEC.child("selectors"), spec.selectors, context, stored=stored)
+    path = _SPEC.child("config")
+    if len(spec.config) > MAX_CONFIG:
+        errors.too_many(path, len(spec.config), MAX_CONFIG)
+    else:
+        stored = old is not None and old.spec.config == spec.config
+        for position, config in enumerate(spec.config):
+            validate_configuration(errors, path.index(position), config.opaque, stored=stored)
+    name = spec.extended_resource_name
+    if name is not None and not extended_resource_name(name):
+        errors.invalid(_SPEC.child("extendedResourceName"), name, "must be a valid extended resource name")
+    return errors
+
+
+class ClassStrategy(Strategy[resource.DeviceClass]):
+    """A device class, freely changeable."""
+
+    def prepare_create(self, obj: resource.DeviceClass, context: RequestContext) -> resource.DeviceClass:
+        """Drop what closed gates forbid, start counting."""
+        return first_generation(replace(obj, spec=enabled_class_spec(obj.spec, None, context.gates)))
+
+    def validate_create(self, obj: resource.DeviceClass, context: RequestContext) -> ErrorList:
+        """All rules of a class."""
+        return validate_class(obj, None, context)
+
+    def prepare_update(
+        self, new: resource.DeviceClass, old: resource.DeviceClass, context: RequestContext
+    ) -> resource.DeviceClass:
+        """Drop what closed gates forbid, count the change."""
+        spec = enabled_class_spec(new.spec, old.spec, context.gates)
+        generation = old.metadata.generation + (spec != old.spec)
+        return replace(new, metadata=replace(new.metadata, generation=generation), spec=spec)
+
+    def validate_update(
+        self, new: resource.DeviceClass, old: resource.DeviceClass, context: RequestContext
+    ) -> ErrorList:
+        """All rules of a class; unchanged lists count as stored."""
+        return validate_class(new, old, context)
+
+
+def class_to_hub(device_class: v1beta1.DeviceClass) -> v1.DeviceClass:
+    """The same class."""
+    return v1.DeviceClass(metadata=device_class.metadata, spec=reshape(device_class.spec, v1.DeviceClassSpec))
+
+
+def class_from_hub(device_class: v1.DeviceClass) -> v1beta1.DeviceClass:
+    """The same class."""
+    return v1beta1.DeviceClass(metadata=device_class.metadata, spec=reshape(device_class.spec, v1beta1.DeviceClassSpec))
+
+
+def class_definition(gates: FeatureGates) -> ResourceDefinition[resource.DeviceClass]:
+    """The definition of deviceclasses."""
+    return ResourceDefinition(
+        group=GROUP,
+        kind="DeviceClass",
+        plural="deviceclasses",
+        singular="deviceclass",
+        namespaced=False,
+        type=resource.DeviceClass,
+        versions=served_versions(
+            gates,
+            resource.DeviceClass,
+            resource_v1beta1.DeviceClass,
+            class_to_hub,
+            class_from_hub,
+        ),
+        strategy=ClassStrategy(),
+        columns=NAME_AND_AGE,
+        cells=name_and_age,
+    )

@@ -1,0 +1,29 @@
+"""The kinds of resource.k8s.io that a release has (spec: api.md, section 1)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cathedra.api.gates import FeatureGates
+from cathedra.kinds.definition import ResourceDefinition
+from cathedra.kinds.resource.claims.strategy import claim_definition, template_definition
+from cathedra.kinds.resource.classes import class_definition
+from cathedra.kinds.resource.poolstatusrequests.strategy import pool_status_request_definition
+from cathedra.kinds.resource.slices.strategy import slice_definition
+from cathedra.kinds.resource.taintrules import taint_rule_definition
+
+__all__ = ["device_definitions"]
+
+
+def device_definitions(gates: FeatureGates) -> tuple[ResourceDefinition[Any], ...]:
+    """The kinds of the group that the release has."""
+    kinds: list[ResourceDefinition[Any]] = [
+        class_definition(gates),
+        claim_definition(gates),
+        template_definition(gates),
+        slice_definition(gates),
+        taint_rule_definition(gates),
+    ]
+    if gates.at_least("1.36"):
+        kinds.append(pool_status_request_definition(gates))
+    return tuple(kinds)

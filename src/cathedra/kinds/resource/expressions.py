@@ -1,0 +1,128 @@
+"""Rules of CEL expressions in claims and classes (spec: api.md, sections 3.3 and 3.4).
+
+What an expression means is not known here; the request context brings somebody who compiles."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from cathedra.api import resource
+from cathedra.api.field import ErrorList, ErrorType, FieldPath
+from cathedra.api.formats import longer_than
+from cathedra.kinds.definition import ExpressionFault, RequestContext
+from cathedra.kinds.resource.names import validate_fully_qualified_name
+
+__all__ = ["validate_derived_attributes", "validate_selectors"]
+
+MAX_EXPRESSION: Final = 10 * 1024
+MAX_SELECTORS: Final = 32
+MAX_DERIVED: Final = 32
+MAX_COST: Final = 1_000_000
+
+
+def validate_selectors(
+    errors: ErrorList,
+    path: FieldPath,
+    selectors: Sequence[resource.DeviceSelector],
+    context: RequestContext,
+    *,
+    stored: bool,
+) -> None:
+    """Selectors of a request or a class."""
+    if len(selectors) > MAX_SELECTORS:
+        errors.too_many(path, len(selectors), MAX_SELECTORS)
+        return
+    for position, selector in enumerate(selectors):
+        where = path.index(position).child("cel")
+        if selector.cel is None:
+            errors.required(where)
+            continue
+        expression = selector.cel.expression
+        where = where.child("expression")
+        if longer_than(expression, MAX_EXPRESSION):
+            errors.too_long(where, MAX_EXPRESSION)
+        elif context.expressions is not None:
+            _enter(errors, where, expression, context.expressions.selector(expression, stored=stored))
+
+
+def _enter(errors: ErrorList, path: FieldPath, expression: str, fault: ExpressionFault | None) -> None:
+    if fault is None:
+        return
+    if fault.type is ErrorType.FORBIDDEN:
+        errors.forbidden(path, fault.detail)
+    elif fault.type is ErrorType.INTERNAL:
+        errors.internal(path, fault.detail)
+    else:
+        errors.invalid(path, expression, fault.detail)
+
+
+def validate_derived_attributes(
+    errors: ErrorList,
+    path: FieldPath,
+    spec: resource.ResourceClaimSpec,
+    context: RequestContext,
+    *,
+    stored: bool,
+) -> None:
+    """Derived attributes of all requests: each well-formed, used by a constraint, and all together cheap enough."""
+    total = 0
+    for position, request in enumerate(spec.devices.requests or ()):
+        where = path.child("requests").index(position)
+        if request.exactly is not None and request.exactly.derived_attributes:
+            derived = request.exactly.derived_attributes
+            used = _constrained(spec, request.name, request.name)
+            total += _derived(errors, where.child("exactly"), derived, used, context, stored=stored)
+        for number, alternative in enumerate(request.first_available):
+            if alternative.derived_attributes:
+                used = _constrained(spec, request.name, f"{request.name}/{alternative.name}")
+                item = where.child("firstAvailable").index(number)
+                total += _derived(errors, item, alternative.derived_attributes, used, context, stored=stored)
+    if total > MAX_COST:
+        errors.forbidden(path, "too complex, exceeds cost limit")
+
+
+def _constrained(spec: resource.ResourceClaimSpec, *references: str) -> set[str]:
+    """The attributes of constraints that cover one of the references."""
+    return {
+        attribute
+        for constraint in spec.devices.constraints
+        if not constraint.requests or any(reference in constraint.requests for reference in references)
+        for attribute in (constraint.match_attribute, constraint.distinct_attribute)
+        if attribute is not None
+    }
+
+
+def _derived(
+    errors: ErrorList,
+    path: FieldPath,
+    derived: Sequence[resource.DeviceDerivedAttribute],
+    used: set[str],
+    context: RequestContext,
+    *,
+    stored: bool,
+) -> int:
+    path = path.child("derivedAttributes")
+    if len(derived) > MAX_DERIVED:
+        errors.too_many(path, len(derived), MAX_DERIVED)
+        return 0
+    total = 0
+    seen: set[str] = set()
+    for position, attribute in enumerate(derived):
+        where = path.index(position)
+        validate_fully_qualified_name(errors, where.child("name"), attribute.name, context.gates)
+        if attribute.name not in used:
+            errors.invalid(where.child("name"), attribute.name, "must be referenced by a constraint for this request")
+        expression = attribute.expression
+        if not expression:
+            errors.required(where.child("expression"))
+        elif longer_than(expression, MAX_EXPRESSION):
+            errors.too_long(where.child("expression"), MAX_EXPRESSION)
+        elif context.expressions is not None:
+            fault, cost = context.expressions.derived_attribute(expression, stored=stored)
+            _enter(errors, where.child("expression"), expression, fault)
+            total += cost
+        if attribute.name in seen:
+            errors.duplicate(where, attribute.name)
+        seen.add(attribute.name)
+    return total

@@ -1,0 +1,119 @@
+"""Names in the world of devices: drivers, pools, attributes, opaque parameters (spec: api.md, section 3.2)."""
+
+from __future__ import annotations
+
+import json
+from typing import Final
+
+from cathedra.api import formats
+from cathedra.api.field import ErrorList, FieldPath
+from cathedra.api.formats import check, longer_than
+from cathedra.api.gates import FeatureGates
+from cathedra.api.struct import RawJSON
+
+__all__ = [
+    "validate_class_name",
+    "validate_driver_name",
+    "validate_fully_qualified_name",
+    "validate_opaque",
+    "validate_pool_name",
+    "validate_qualified_name",
+]
+
+MAX_DRIVER: Final = 63
+MAX_POOL: Final = 253
+MAX_IDENTIFIER: Final = 32
+MAX_OPAQUE: Final = 10 * 1024
+
+
+def validate_driver_name(errors: ErrorList, path: FieldPath, name: str, *, limit: int = MAX_DRIVER) -> None:
+    """A DNS subdomain of at most 63 bytes, upper case allowed."""
+    if not name:
+        errors.required(path)
+        return
+    if longer_than(name, limit):
+        errors.too_long(path, limit)
+    check(errors, path, name, _lowered_subdomain)
+
+
+def _lowered_subdomain(name: str) -> list[str]:
+    return formats.dns_subdomain(name.lower())
+
+
+def validate_pool_name(errors: ErrorList, path: FieldPath, name: str) -> None:
+    """DNS subdomains joined with slashes, at most 253 bytes in all."""
+    if not name:
+        errors.required(path)
+        return
+    if longer_than(name, MAX_POOL):
+        errors.too_long(path, MAX_POOL)
+    for part in name.split("/"):
+        check(errors, path, part, formats.dns_subdomain)
+
+
+def validate_class_name(errors: ErrorList, path: FieldPath, name: str) -> None:
+    """A DNS subdomain; whether such a class exists is not asked."""
+    if not name:
+        errors.required(path)
+        return
+    check(errors, path, name, formats.dns_subdomain)
+
+
+def validate_qualified_name(errors: ErrorList, path: FieldPath, name: str, gates: FeatureGates) -> None:
+    """An identifier, or a domain and an identifier joined by a slash."""
+    parts = name.split("/")
+    if len(parts) == 1:
+        _identifier(errors, path, name)
+        return
+    if len(parts) > 2:
+        if gates.at_least("1.37"):
+            errors.invalid(path, name, "a fully qualified name must be a domain and a name separated by a slash")
+        return
+    domain, identifier = parts
+    if not domain:
+        _empty(errors, path, "the domain must not be empty", gates)
+    else:
+        validate_driver_name(errors, path, domain)
+    if not identifier:
+        _empty(errors, path, "the name must not be empty", gates)
+    else:
+        _identifier(errors, path, identifier)
+
+
+def _empty(errors: ErrorList, path: FieldPath, text: str, gates: FeatureGates) -> None:
+    if gates.at_least("1.35"):
+        errors.invalid(path, "", text)
+    else:
+        errors.required(path, text)
+
+
+def _identifier(errors: ErrorList, path: FieldPath, name: str) -> None:
+    if longer_than(name, MAX_IDENTIFIER):
+        errors.too_long(path, MAX_IDENTIFIER)
+    check(errors, path, name, formats.c_identifier)
+
+
+def validate_fully_qualified_name(errors: ErrorList, path: FieldPath, name: str, gates: FeatureGates) -> None:
+    """A qualified name that does have a domain."""
+    validate_qualified_name(errors, path, name, gates)
+    if "/" not in name:
+        errors.invalid(path, name, "a fully qualified name must be a domain and a name separated by a slash")
+
+
+def validate_opaque(errors: ErrorList, path: FieldPath, raw: RawJSON | None, *, stored: bool, required: bool) -> None:
+    """A JSON object; a new one has at most 10 KiB."""
+    data = raw.data if raw is not None else b""
+    if not data or data.strip() == b"null":
+        if required:
+            errors.required(path)
+        return
+    if not stored and len(data) > MAX_OPAQUE:
+        errors.too_long(path, MAX_OPAQUE)
+        return
+    try:
+        value = json.loads(data)
+    except ValueError as error:
+        errors.invalid(path, "<value omitted>", f"error parsing data as JSON: {error}")
+        return
+    if not isinstance(value, dict):
+        errors.invalid(path, "<value omitted>", "must be a valid JSON object")

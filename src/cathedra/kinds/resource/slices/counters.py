@@ -1,0 +1,107 @@
+"""Rules of counters: what sets hold, and what devices draw from them (spec: api.md, sections 1.7, 3.6, appendix D).
+
+Until 1.34 a set lay in the same slice as its devices, so references could be checked and limits held for the slice as a
+whole; since 1.35 sets have slices of their own and each set and each consumption has its limits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from cathedra.api import formats, resource
+from cathedra.api.field import ErrorList, FieldPath
+from cathedra.api.formats import check, unique
+from cathedra.api.gates import FeatureGates
+
+__all__ = ["validate_consumptions", "validate_counter_sets", "validate_references"]
+
+MAX_SETS: Final = 8
+MAX_CONSUMPTIONS: Final = 2
+MAX_GROUPS: Final = 2
+MAX_COUNTERS: Final = 32
+MAX_COUNTERS_OF_SLICE: Final = 1024
+
+
+def validate_counter_sets(
+    errors: ErrorList, path: FieldPath, sets: Sequence[resource.CounterSet], gates: FeatureGates
+) -> None:
+    """The sets of a slice."""
+    newer = gates.at_least("1.35")
+    if newer and len(sets) > MAX_SETS:
+        errors.too_many(path, len(sets), MAX_SETS)
+        return
+    total = sum(len(counters.counters) for counters in sets)
+    if not newer and total > MAX_COUNTERS:
+        errors.invalid(path, total, f"the total number of counters must not exceed {MAX_COUNTERS}")
+    for position, counters in enumerate(sets):
+        where = path.index(position)
+        _set_name(errors, where.child("name"), counters.name)
+        _counters(errors, where.child("counters"), counters.counters)
+    unique(errors, path, [counters.name for counters in sets])
+
+
+def validate_consumptions(
+    errors: ErrorList, path: FieldPath, consumptions: Sequence[resource.DeviceCounterConsumption], gates: FeatureGates
+) -> None:
+    """What one device draws."""
+    if gates.at_least("1.35") and len(consumptions) > MAX_CONSUMPTIONS:
+        errors.too_many(path, len(consumptions), MAX_CONSUMPTIONS)
+        return
+    for position, consumption in enumerate(consumptions):
+        where = path.index(position)
+        _set_name(errors, where.child("counterSet"), consumption.counter_set)
+        _counters(errors, where.child("counters"), consumption.counters)
+        _groups(errors, where.child("compatibilityGroups"), consumption.compatibility_groups)
+    unique(errors, path, [consumption.counter_set for consumption in consumptions])
+
+
+def _set_name(errors: ErrorList, path: FieldPath, name: str) -> None:
+    if not name:
+        errors.required(path)
+    else:
+        check(errors, path, name, formats.dns_label)
+
+
+def _counters(errors: ErrorList, path: FieldPath, counters: Mapping[str, resource.Counter]) -> None:
+    """Named counters: at least one, at most 32."""
+    if not counters:
+        errors.required(path)
+        return
+    if len(counters) > MAX_COUNTERS:
+        errors.too_many(path, len(counters), MAX_COUNTERS)
+        return
+    for name in sorted(counters):
+        check(errors, path, name, formats.dns_label)
+
+
+def _groups(errors: ErrorList, path: FieldPath, groups: tuple[str, ...]) -> None:
+    if len(groups) > MAX_GROUPS:
+        errors.too_many(path, len(groups), MAX_GROUPS)
+        return
+    for position, group in enumerate(groups):
+        check(errors, path.index(position), group, formats.dns_label)
+    unique(errors, path, groups)
+
+
+def validate_references(errors: ErrorList, path: FieldPath, spec: resource.ResourceSliceSpec) -> None:
+    """Up to 1.34: devices draw from counters of their own slice, and not from too many."""
+    known = {counters.name: counters.counters for counters in spec.shared_counters}
+    total = 0
+    for position, device in enumerate(spec.devices):
+        drawn = sum(len(consumption.counters) for consumption in device.consumes_counters)
+        total += drawn
+        if drawn > MAX_COUNTERS:
+            errors.invalid(path.index(position), drawn, f"the total number of counters must not exceed {MAX_COUNTERS}")
+        for number, consumption in enumerate(device.consumes_counters):
+            where = path.index(position).child("consumesCounters").index(number)
+            counters = known.get(consumption.counter_set)
+            if counters is None:
+                text = "must reference a counterSet defined in the ResourceSlice sharedCounters"
+                errors.invalid(where.child("counterSet"), consumption.counter_set, text)
+                continue
+            for name in sorted(consumption.counters):
+                if name not in counters:
+                    text = "must reference a counter defined in the ResourceSlice sharedCounters"
+                    errors.invalid(where.child("counters"), name, text)
+    if total > MAX_COUNTERS_OF_SLICE:
+        errors.invalid(path, total, f"the total number of counters must not exceed {MAX_COUNTERS_OF_SLICE}")

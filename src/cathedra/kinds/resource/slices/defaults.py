@@ -1,0 +1,37 @@
+"""Defaults of slices: multipliers, and since when taints are there (spec: api.md, section 4)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from cathedra.api import resource
+from cathedra.api.struct import Quantity, replace
+from cathedra.kinds.resource.taints import dated
+
+__all__ = ["default_slice"]
+
+_ONE: Final = Quantity("1")
+
+
+def default_slice(piece: resource.ResourceSlice, now: float) -> resource.ResourceSlice:
+    """A slice whose taints say since when."""
+    devices = piece.spec.devices
+    if any(device.node_allocatable_resource_mappings for device in devices):
+        devices = tuple(_multiplied(device) for device in devices)
+        piece = replace(piece, spec=replace(piece.spec, devices=devices))
+    if all(taint.time_added is not None for device in devices for taint in device.taints):
+        return piece
+    dated = tuple(
+        replace(device, taints=tuple(dated(taint, now) for taint in device.taints)) if device.taints else device
+        for device in devices
+    )
+    return replace(piece, spec=replace(piece.spec, devices=dated))
+
+
+def _multiplied(device: resource.Device) -> resource.Device:
+    """The device with the multiplier of release 1.36, which is one."""
+    mappings = {
+        name: mapping if mapping.allocation_multiplier is not None else replace(mapping, allocation_multiplier=_ONE)
+        for name, mapping in device.node_allocatable_resource_mappings.items()
+    }
+    return replace(device, node_allocatable_resource_mappings=mappings)

@@ -1,0 +1,117 @@
+"""Fields of slices that closed gates take out (spec: api.md, section 1.6)."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from cathedra.api import resource
+from cathedra.api.gates import FeatureGates
+from cathedra.api.struct import EMPTY_LIST, replace
+
+__all__ = ["enabled_slice_spec"]
+
+_LISTS: Final = ("ints", "bools", "strings", "versions")
+
+
+def enabled_slice_spec(
+    spec: resource.ResourceSliceSpec, old: resource.ResourceSliceSpec | None, gates: FeatureGates
+) -> resource.ResourceSliceSpec:
+    """The spec without what is not enabled."""
+    changes, per_device = _closed(old, gates)
+    result = replace(spec, **changes) if changes else spec
+    devices = result.devices
+    if any(per_device.values()) or not _open_lists(old, gates) or not _open_policies(old, gates):
+        devices = tuple(_device(device, per_device, old, gates) for device in devices)
+    if devices and not _open_groups(old, gates):
+        devices = tuple(_without_groups(device) for device in devices)
+    counters = result.shared_counters
+    if not (devices is EMPTY_LIST and counters) and not (counters is EMPTY_LIST and devices):
+        # A list that was spelled out empty matters beside the other one only: both together are refused.
+        devices = devices if devices else ()
+        counters = counters if counters else ()
+    return replace(result, devices=devices, shared_counters=counters)
+
+
+def _closed(old: resource.ResourceSliceSpec | None, gates: FeatureGates) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Fields of the spec, and fields of each device, that are to be emptied."""
+    spec: dict[str, Any] = {}
+    device: dict[str, Any] = {}
+    before = old.devices if old is not None else ()
+    if not (gates["DRADeviceTaints"] or any(d.taints for d in before)):
+        device["taints"] = ()
+    if not (gates["DRAPartitionableDevices"] or (old is not None and _is_partitioned(old))):
+        spec |= {"shared_counters": (), "per_device_node_selection": None}
+        device |= {"consumes_counters": (), "node_name": None, "node_selector": None, "all_nodes": None}
+    binding = gates["DRADeviceBindingConditions"] and gates["DRAResourceClaimDeviceStatus"]
+    if not (binding or any(_binds(d) for d in before)):
+        device |= {"binds_to_node": None, "binding_conditions": (), "binding_failure_conditions": ()}
+    if not _open_policies(old, gates):
+        device["allow_multiple_allocations"] = None
+    if not (gates["DRANodeAllocatableResources"] or any(_maps(d) for d in before)):
+        device |= {"node_allocatable_resources": {}, "node_allocatable_resource_mappings": {}}
+    kept_type = old is not None and old.partition_type_attribute is not None
+    if not (gates["DRAPartitionableDevicesType"] or kept_type):
+        spec["partition_type_attribute"] = None
+    if not (gates["DRAOptionalNodeOperations"] or (old is not None and old.skip_node_operations)):
+        spec["skip_node_operations"] = ()
+    return spec, device
+
+
+def _is_partitioned(spec: resource.ResourceSliceSpec) -> bool:
+    return bool(spec.shared_counters or spec.per_device_node_selection is not None) or any(
+        d.consumes_counters or d.node_name is not None or d.node_selector is not None or d.all_nodes is not None
+        for d in spec.devices
+    )
+
+
+def _binds(device: resource.Device) -> bool:
+    return bool(device.binds_to_node is not None or device.binding_conditions or device.binding_failure_conditions)
+
+
+def _maps(device: resource.Device) -> bool:
+    return bool(device.node_allocatable_resources or device.node_allocatable_resource_mappings)
+
+
+def _open_policies(old: resource.ResourceSliceSpec | None, gates: FeatureGates) -> bool:
+    return gates["DRAConsumableCapacity"] or (
+        old is not None
+        and any(
+            device.allow_multiple_allocations is not None
+            or any(capacity.request_policy is not None for capacity in device.capacity.values())
+            for device in old.devices
+        )
+    )
+
+
+def _open_lists(old: resource.ResourceSliceSpec | None, gates: FeatureGates) -> bool:
+    return gates["DRAListTypeAttributes"] or (
+        old is not None and any(getattr(a, name) for d in old.devices for a in d.attributes.values() for name in _LISTS)
+    )
+
+
+def _open_groups(old: resource.ResourceSliceSpec | None, gates: FeatureGates) -> bool:
+    return gates["DRADeviceCompatibilityGroups"] or (
+        old is not None and any(c.compatibility_groups for d in old.devices for c in d.consumes_counters)
+    )
+
+
+def _device(
+    device: resource.Device,
+    cleared: dict[str, Any],
+    old: resource.ResourceSliceSpec | None,
+    gates: FeatureGates,
+) -> resource.Device:
+    changes = dict(cleared)
+    if not _open_lists(old, gates) and device.attributes:
+        empty: dict[str, Any] = dict.fromkeys(_LISTS, ())
+        changes["attributes"] = {name: replace(value, **empty) for name, value in device.attributes.items()}
+    if not _open_policies(old, gates) and device.capacity:
+        changes["capacity"] = {name: replace(value, request_policy=None) for name, value in device.capacity.items()}
+    return replace(device, **changes) if changes else device
+
+
+def _without_groups(device: resource.Device) -> resource.Device:
+    if not any(consumption.compatibility_groups for consumption in device.consumes_counters):
+        return device
+    consumed = tuple(replace(consumption, compatibility_groups=()) for consumption in device.consumes_counters)
+    return replace(device, consumes_counters=consumed)

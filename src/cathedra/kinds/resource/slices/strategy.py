@@ -1,0 +1,110 @@
+"""Strategy, columns and definition of slices (spec: api.md, sections 3.6 and 3.7)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from cathedra.api import resource
+from cathedra.api.core import resource_v1beta1
+from cathedra.api.field import ErrorList
+from cathedra.api.gates import FeatureGates
+from cathedra.api.struct import replace
+from cathedra.kinds.columns import AGE, NAME, age
+from cathedra.kinds.definition import Column, RequestContext, ResourceDefinition, Strategy
+from cathedra.kinds.resource.slices.conversion import slice_from_hub, slice_to_hub
+from cathedra.kinds.resource.slices.defaults import default_slice
+from cathedra.kinds.resource.slices.disabled_fields import enabled_slice_spec
+from cathedra.kinds.resource.slices.validation import validate_slice
+from cathedra.kinds.resource.versions import GROUP, served_versions
+from cathedra.kinds.strategies import first_generation
+
+__all__ = ["SliceStrategy", "slice_cells", "slice_definition"]
+
+SLICE_COLUMNS: Final = (
+    NAME,
+    Column("Node", description="The node the devices are local to."),
+    Column("Driver", description="The driver that publishes the devices."),
+    Column("Pool", description="The pool the devices belong to."),
+    AGE,
+)
+
+
+class SliceStrategy(Strategy[resource.ResourceSlice]):
+    """A slice of a pool, written by its driver."""
+
+    def default(self, obj: resource.ResourceSlice, context: RequestContext) -> resource.ResourceSlice:
+        """Date the taints."""
+        return default_slice(obj, context.now)
+
+    def prepare_create(self, obj: resource.ResourceSlice, context: RequestContext) -> resource.ResourceSlice:
+        """Drop what closed gates forbid, start counting."""
+        return first_generation(replace(obj, spec=enabled_slice_spec(obj.spec, None, context.gates)))
+
+    def validate_create(self, obj: resource.ResourceSlice, context: RequestContext) -> ErrorList:
+        """All rules of a slice."""
+        return validate_slice(obj, None, context)
+
+    def prepare_update(
+        self, new: resource.ResourceSlice, old: resource.ResourceSlice, context: RequestContext
+    ) -> resource.ResourceSlice:
+        """Count the change, then drop what closed gates forbid."""
+        generation = old.metadata.generation + (new.spec != old.spec)
+        spec = enabled_slice_spec(new.spec, old.spec, context.gates)
+        return replace(new, metadata=replace(new.metadata, generation=generation), spec=spec)
+
+    def validate_update(
+        self, new: resource.ResourceSlice, old: resource.ResourceSlice, context: RequestContext
+    ) -> ErrorList:
+        """All rules of a slice, and what it may not change."""
+        return validate_slice(new, old, context)
+
+    def warnings(
+        self, new: resource.ResourceSlice, old: resource.ResourceSlice | None, context: RequestContext
+    ) -> Sequence[str]:
+        """A driver's name is better written in lower case."""
+        if new.spec.driver != new.spec.driver.lower():
+            return (
+                f'spec.driver: driver names should be lowercase; "{new.spec.driver}" contains uppercase characters',
+            )
+        return ()
+
+
+def slice_cells(piece: resource.ResourceSlice, now: float) -> list[Any]:
+    """Cells of a ResourceSlice."""
+    spec = piece.spec
+    created = age(piece.metadata.creation_timestamp, now)
+    return [piece.metadata.name, spec.node_name or "", spec.driver, spec.pool.name, created]
+
+
+def slice_definition(gates: FeatureGates) -> ResourceDefinition[resource.ResourceSlice]:
+    """The definition of resourceslices."""
+    return ResourceDefinition(
+        group=GROUP,
+        kind="ResourceSlice",
+        plural="resourceslices",
+        singular="resourceslice",
+        namespaced=False,
+        type=resource.ResourceSlice,
+        versions=served_versions(
+            gates,
+            resource.ResourceSlice,
+            resource_v1beta1.ResourceSlice,
+            slice_to_hub,
+            slice_from_hub,
+        ),
+        strategy=SliceStrategy(),
+        columns=SLICE_COLUMNS,
+        cells=slice_cells,
+        field_selectors=_slice_fields(gates),
+    )
+
+
+def _slice_fields(gates: FeatureGates) -> dict[str, Callable[[resource.ResourceSlice], str]]:
+    fields: dict[str, Callable[[resource.ResourceSlice], str]] = {
+        "spec.nodeName": lambda piece: piece.spec.node_name or "",
+        "spec.driver": lambda piece: piece.spec.driver,
+    }
+    if gates.at_least("1.37"):
+        fields["spec.pool.name"] = lambda piece: piece.spec.pool.name
+    return fields

@@ -1,0 +1,151 @@
+"""Rules of resource slices (spec: api.md, section 3.6)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from cathedra.api import formats, resource
+from cathedra.api.core import core_v1
+from cathedra.api.field import ErrorList, FieldPath
+from cathedra.api.formats import check, unique
+from cathedra.api.struct import EMPTY_LIST
+from cathedra.kinds.definition import RequestContext
+from cathedra.kinds.nodeselectors import validate_node_selector
+from cathedra.kinds.resource.binding import validate_skipped_operations
+from cathedra.kinds.resource.names import validate_driver_name, validate_fully_qualified_name, validate_pool_name
+from cathedra.kinds.resource.slices.counters import validate_counter_sets, validate_references
+from cathedra.kinds.resource.slices.devices import DeviceRules
+
+__all__ = ["validate_slice"]
+
+MAX_DEVICES: Final = 128
+MAX_RICH_DEVICES: Final = 64
+IMMUTABLE: Final = "field is immutable"
+_SPEC: Final = FieldPath("spec")
+_NODES: Final = "exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` is required"
+
+
+def validate_slice(
+    new: resource.ResourceSlice, old: resource.ResourceSlice | None, context: RequestContext
+) -> ErrorList:
+    """What is wrong with a slice; ``old`` is what it replaces."""
+    errors = ErrorList()
+    spec = new.spec
+    validate_driver_name(errors, _SPEC.child("driver"), spec.driver)
+    _pool(errors, _SPEC.child("pool"), spec.pool)
+    if old is not None:
+        for path, after, stored in (
+            (_SPEC.child("driver"), spec.driver, old.spec.driver),
+            (_SPEC.child("pool", "name"), spec.pool.name, old.spec.pool.name),
+            (_SPEC.child("nodeName"), spec.node_name, old.spec.node_name),
+        ):
+            if after != stored:
+                errors.invalid(path, after, IMMUTABLE)
+    _nodes(errors, spec)
+    if context.gates.at_least("1.35") and _written(spec.devices) and _written(spec.shared_counters):
+        errors.invalid(_SPEC, "", "only one of `sharedCounters` or `devices` is allowed")
+    before = {device.name: device for device in old.spec.devices} if old is not None else {}
+    _devices(errors, spec, before, context)
+    validate_counter_sets(errors, _SPEC.child("sharedCounters"), spec.shared_counters, context.gates)
+    if not context.gates.at_least("1.35"):
+        validate_references(errors, _SPEC.child("devices"), spec)
+    _partition_type(errors, spec, old, context)
+    validate_skipped_operations(errors, _SPEC.child("skipNodeOperations"), spec.skip_node_operations)
+    return errors
+
+
+def _written(items: tuple[Any, ...]) -> bool:
+    return bool(items) or items is EMPTY_LIST
+
+
+def _pool(errors: ErrorList, path: FieldPath, pool: resource.ResourcePool) -> None:
+    validate_pool_name(errors, path.child("name"), pool.name)
+    if pool.resource_slice_count <= 0:
+        errors.invalid(path.child("resourceSliceCount"), pool.resource_slice_count, "must be greater than zero")
+    if pool.generation < 0:
+        errors.invalid(path.child("generation"), pool.generation, "must be greater than or equal to zero")
+
+
+def _nodes(errors: ErrorList, spec: resource.ResourceSliceSpec) -> None:
+    given = []
+    if spec.node_name is not None:
+        path = _SPEC.child("nodeName")
+        if not spec.node_name:
+            errors.invalid(path, "", "must be either unset or set to a non-empty string")
+        else:
+            given.append("`nodeName`")
+            check(errors, path, spec.node_name, formats.dns_subdomain)
+    if spec.node_selector is not None:
+        given.append("`nodeSelector`")
+        _single_term(errors, _SPEC.child("nodeSelector"), spec.node_selector)
+    for name, value in (("allNodes", spec.all_nodes), ("perDeviceNodeSelection", spec.per_device_node_selection)):
+        if value:
+            given.append(f"`{name}`")
+        elif value is not None:
+            errors.invalid(_SPEC.child(name), False, "must be either unset or set to true")
+    if not given:
+        errors.required(_SPEC, _NODES)
+    elif len(given) > 1:
+        errors.invalid(_SPEC, f"{{{', '.join(given)}}}", f"{_NODES}, but multiple fields are set")
+
+
+def _single_term(errors: ErrorList, path: FieldPath, selector: core_v1.NodeSelector) -> None:
+    validate_node_selector(errors, path, selector)
+    terms = selector.node_selector_terms
+    if len(terms or ()) != 1:
+        errors.invalid(path.child("nodeSelectorTerms"), terms, "must have exactly one node selector term")
+
+
+def _devices(
+    errors: ErrorList,
+    spec: resource.ResourceSliceSpec,
+    before: Mapping[str, resource.Device],
+    context: RequestContext,
+) -> None:
+    path = _SPEC.child("devices")
+    limit = MAX_DEVICES
+    if context.gates.at_least("1.35") and any(_is_rich(device) for device in spec.devices):
+        limit = MAX_RICH_DEVICES
+    if len(spec.devices) > limit:
+        errors.too_many(path, len(spec.devices), limit)
+        return
+    rules = DeviceRules(context, per_device_nodes=bool(spec.per_device_node_selection))
+    for position, device in enumerate(spec.devices):
+        rules.validate(errors, path.index(position), device, before.get(device.name))
+    unique(errors, path, [device.name for device in spec.devices])
+
+
+def _is_rich(device: resource.Device) -> bool:
+    return bool(device.taints or device.consumes_counters) or any(
+        _written(items)
+        for attribute in device.attributes.values()
+        for items in (attribute.ints, attribute.bools, attribute.strings, attribute.versions)
+    )
+
+
+def _partition_type(
+    errors: ErrorList, spec: resource.ResourceSliceSpec, old: resource.ResourceSlice | None, context: RequestContext
+) -> None:
+    attribute = spec.partition_type_attribute
+    if attribute is None:
+        return
+    path = _SPEC.child("partitionTypeAttribute")
+    stored = old is not None and old.spec.partition_type_attribute == attribute
+    if not context.gates["DRAPartitionableDevicesType"] and not stored:
+        errors.forbidden(path, "requires the DRAPartitionableDevicesType feature gate")
+        return
+    validate_fully_qualified_name(errors, path, attribute, context.gates)
+    consumers = [(i, device) for i, device in enumerate(spec.devices) if device.consumes_counters]
+    if not consumers:
+        errors.invalid(path, attribute, "must not be set when no device consumes counters")
+    domain, _, name = attribute.partition("/")
+    for position, device in consumers:
+        where = _SPEC.child("devices").index(position).child("attributes").key(attribute)
+        value = device.attributes.get(attribute)
+        if value is None and domain == spec.driver:
+            value = device.attributes.get(name)
+        if value is None:
+            errors.required(where, "must be set when the slice has a partitionTypeAttribute")
+        elif value.string is None:
+            errors.invalid(where, value, "must be a string")

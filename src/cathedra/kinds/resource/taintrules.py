@@ -1,0 +1,164 @@
+"""Device taint rules, written by administrators (spec: api.md, section 3.9)."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from cathedra.api import formats, resource
+from cathedra.api.field import ErrorList, FieldPath
+from cathedra.api.formats import check
+from cathedra.api.gates import FeatureGates
+from cathedra.api.struct import Time, replace
+from cathedra.kinds.columns import AGE, NAME, age
+from cathedra.kinds.conditions import validate_conditions
+from cathedra.kinds.definition import Column, RequestContext, ResourceDefinition, Strategy, VersionDefinition
+from cathedra.kinds.resource.names import validate_driver_name, validate_pool_name
+from cathedra.kinds.resource.taints import dated, validate_taint
+from cathedra.kinds.resource.versions import GROUP, deprecation
+from cathedra.kinds.strategies import first_generation, kept_metadata
+
+__all__ = [
+    "TaintRuleStatusStrategy",
+    "TaintRuleStrategy",
+    "default_taint_rule",
+    "taint_rule_cells",
+    "taint_rule_definition",
+    "validate_taint_rule",
+    "validate_taint_rule_status",
+]
+
+_SPEC: Final = FieldPath("spec")
+_STATUS: Final = FieldPath("status")
+MAX_RULE_CONDITIONS: Final = 8
+TAINT_RULE_COLUMNS: Final = (
+    NAME,
+    Column("Key", description="The taint's key."),
+    Column("Value", description="The taint's value."),
+    Column("Effect", description="What the taint does."),
+    Column("TimeAdded", description="How long the taint has been in force."),
+    AGE,
+)
+
+
+def default_taint_rule(rule: resource.DeviceTaintRule, now: float) -> resource.DeviceTaintRule:
+    """A rule whose taint says since when."""
+    taint = dated(rule.spec.taint, now)
+    return rule if taint is rule.spec.taint else replace(rule, spec=replace(rule.spec, taint=taint))
+
+
+def validate_taint_rule(
+    new: resource.DeviceTaintRule, old: resource.DeviceTaintRule | None, context: RequestContext
+) -> ErrorList:
+    """What is wrong with a taint rule."""
+    errors = ErrorList()
+    selector = new.spec.device_selector
+    if selector is not None:
+        path = _SPEC.child("deviceSelector")
+        if selector.driver is not None:
+            validate_driver_name(errors, path.child("driver"), selector.driver)
+        if selector.pool is not None:
+            validate_pool_name(errors, path.child("pool"), selector.pool)
+        if selector.device is not None:
+            check(errors, path.child("device"), selector.device, formats.dns_label)
+    before = old.spec.taint if old is not None else None
+    validate_taint(errors, _SPEC.child("taint"), new.spec.taint, context.gates, old=before)
+    return errors
+
+
+def validate_taint_rule_status(new: resource.DeviceTaintRule) -> ErrorList:
+    """What is wrong with a taint rule's status."""
+    errors = ErrorList()
+    path = _STATUS.child("conditions")
+    if len(new.status.conditions) > MAX_RULE_CONDITIONS:
+        errors.too_many(path, len(new.status.conditions), MAX_RULE_CONDITIONS)
+    validate_conditions(errors, path, new.status.conditions)
+    return errors
+
+
+class TaintRuleStrategy(Strategy[resource.DeviceTaintRule]):
+    """A rule that taints devices, written by an administrator."""
+
+    def default(self, obj: resource.DeviceTaintRule, context: RequestContext) -> resource.DeviceTaintRule:
+        """Date the taint."""
+        return default_taint_rule(obj, context.now)
+
+    def prepare_create(self, obj: resource.DeviceTaintRule, context: RequestContext) -> resource.DeviceTaintRule:
+        """Empty the status, start counting."""
+        return first_generation(replace(obj, status=resource.DeviceTaintRuleStatus()))
+
+    def validate_create(self, obj: resource.DeviceTaintRule, context: RequestContext) -> ErrorList:
+        """All rules of a taint rule."""
+        return validate_taint_rule(obj, None, context)
+
+    def prepare_update(
+        self, new: resource.DeviceTaintRule, old: resource.DeviceTaintRule, context: RequestContext
+    ) -> resource.DeviceTaintRule:
+        """Date a changed effect anew, keep the status, count the change."""
+        taint, before = new.spec.taint, old.spec.taint
+        spec = new.spec
+        if taint.effect != before.effect and taint.time_added == before.time_added:
+            spec = replace(spec, taint=replace(taint, time_added=Time(context.now)))
+        generation = old.metadata.generation + (spec != old.spec)
+        return replace(new, metadata=replace(new.metadata, generation=generation), spec=spec, status=old.status)
+
+    def validate_update(
+        self, new: resource.DeviceTaintRule, old: resource.DeviceTaintRule, context: RequestContext
+    ) -> ErrorList:
+        """All rules of a taint rule; an unchanged effect is left alone."""
+        return validate_taint_rule(new, old, context)
+
+
+class TaintRuleStatusStrategy(Strategy[resource.DeviceTaintRule]):
+    """What the eviction controller reports of a rule."""
+
+    def default(self, obj: resource.DeviceTaintRule, context: RequestContext) -> resource.DeviceTaintRule:
+        """Date the taint."""
+        return default_taint_rule(obj, context.now)
+
+    def prepare_update(
+        self, new: resource.DeviceTaintRule, old: resource.DeviceTaintRule, context: RequestContext
+    ) -> resource.DeviceTaintRule:
+        """Keep spec and metadata."""
+        return replace(new, metadata=kept_metadata(new.metadata, old.metadata), spec=old.spec)
+
+    def validate_update(
+        self, new: resource.DeviceTaintRule, old: resource.DeviceTaintRule, context: RequestContext
+    ) -> ErrorList:
+        """The rules of conditions."""
+        return validate_taint_rule_status(new)
+
+
+def taint_rule_cells(rule: resource.DeviceTaintRule, now: float) -> list[Any]:
+    """Cells of a DeviceTaintRule."""
+    taint = rule.spec.taint
+    added = age(taint.time_added, now) if taint.time_added else ""
+    return [rule.metadata.name, taint.key, taint.value, taint.effect, added, age(rule.metadata.creation_timestamp, now)]
+
+
+def taint_rule_definition(gates: FeatureGates) -> ResourceDefinition[resource.DeviceTaintRule]:
+    versions = []
+    if gates.at_least("1.37"):
+        versions.append(VersionDefinition("v1", resource.DeviceTaintRule))
+    if gates.at_least("1.36"):
+        versions.append(VersionDefinition("v1beta2", resource.DeviceTaintRule, served_by_default=False))
+    versions.append(
+        VersionDefinition(
+            "v1alpha3",
+            resource.DeviceTaintRule,
+            served_by_default=False,
+            deprecation_warning=deprecation(gates, "v1alpha3", "DeviceTaintRule", "1.36", "1.39"),
+        )
+    )
+    return ResourceDefinition(
+        group=GROUP,
+        kind="DeviceTaintRule",
+        plural="devicetaintrules",
+        singular="devicetaintrule",
+        namespaced=False,
+        type=resource.DeviceTaintRule,
+        versions=tuple(versions),
+        strategy=TaintRuleStrategy(),
+        subresources={"status": TaintRuleStatusStrategy()} if gates.at_least("1.35") else {},
+        columns=TAINT_RULE_COLUMNS,
+        cells=taint_rule_cells,
+    )

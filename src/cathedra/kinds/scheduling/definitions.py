@@ -1,0 +1,92 @@
+"""Workload and PodGroup in the versions that a release has (spec: api.md, section 6.4)."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from cathedra.api.core import scheduling_v1alpha2, scheduling_v1alpha3
+from cathedra.api.gates import FeatureGates
+from cathedra.kinds.columns import NAME_AND_AGE, name_and_age
+from cathedra.kinds.definition import ResourceDefinition, VersionDefinition
+from cathedra.kinds.scheduling.conversion import group_from_hub, group_to_hub, workload_from_hub, workload_to_hub
+from cathedra.kinds.scheduling.podgroups import (
+    POD_GROUP_COLUMNS,
+    PodGroupStatusStrategy,
+    PodGroupStrategy,
+    pod_group_cells,
+)
+from cathedra.kinds.scheduling.priorityclasses import priority_class_definition
+from cathedra.kinds.scheduling.workloads import WorkloadStrategy
+
+__all__ = ["scheduling_definitions"]
+
+GROUP: Final = "scheduling.k8s.io"
+Versions = tuple[VersionDefinition, ...]
+
+
+def _newest() -> tuple[Versions, Versions]:
+    names = ("v1beta1", "v1alpha3")
+    return (
+        tuple(VersionDefinition(name, scheduling_v1alpha3.Workload, served_by_default=False) for name in names),
+        tuple(VersionDefinition(name, scheduling_v1alpha3.PodGroup, served_by_default=False) for name in names),
+    )
+
+
+def _of_136() -> tuple[Versions, Versions]:
+    return (
+        (
+            VersionDefinition(
+                "v1alpha2",
+                scheduling_v1alpha2.Workload,
+                workload_to_hub,
+                workload_from_hub,
+                served_by_default=False,
+            ),
+        ),
+        (
+            VersionDefinition(
+                "v1alpha2",
+                scheduling_v1alpha2.PodGroup,
+                group_to_hub,
+                group_from_hub,
+                served_by_default=False,
+            ),
+        ),
+    )
+
+
+def scheduling_definitions(gates: FeatureGates) -> tuple[ResourceDefinition[Any], ...]:
+    """Priority classes, and from 1.36 on Workload and PodGroup."""
+    if not gates.at_least("1.36"):
+        return (priority_class_definition(),)
+    workloads, groups = _newest() if gates.at_least("1.37") else _of_136()
+    return (
+        priority_class_definition(),
+        ResourceDefinition(
+            group=GROUP,
+            kind="Workload",
+            plural="workloads",
+            singular="workload",
+            namespaced=True,
+            type=scheduling_v1alpha3.Workload,
+            versions=workloads,
+            strategy=WorkloadStrategy(),
+            columns=NAME_AND_AGE,
+            cells=name_and_age,
+            gate="GenericWorkload",
+        ),
+        ResourceDefinition(
+            group=GROUP,
+            kind="PodGroup",
+            plural="podgroups",
+            singular="podgroup",
+            namespaced=True,
+            type=scheduling_v1alpha3.PodGroup,
+            versions=groups,
+            strategy=PodGroupStrategy(),
+            subresources={"status": PodGroupStatusStrategy()},
+            columns=POD_GROUP_COLUMNS,
+            cells=pod_group_cells,
+            gate="GenericWorkload",
+        ),
+    )

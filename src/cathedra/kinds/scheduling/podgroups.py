@@ -1,0 +1,115 @@
+"""Pod groups: their strategies and table."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from cathedra.api.core import scheduling_v1alpha3
+from cathedra.api.field import ErrorList
+from cathedra.api.struct import replace
+from cathedra.kinds.columns import AGE, NAME, age
+from cathedra.kinds.definition import Column, RequestContext, Strategy
+from cathedra.kinds.scheduling.validation import (
+    validate_pod_group,
+    validate_pod_group_status,
+    validate_pod_group_update,
+)
+
+__all__ = ["POD_GROUP_COLUMNS", "PodGroupStatusStrategy", "PodGroupStrategy", "pod_group_cells"]
+
+POD_GROUP_COLUMNS: Final = (
+    NAME,
+    Column("Policy", description="How the group is scheduled."),
+    Column("Workload", description="The workload the group belongs to."),
+    Column("Status", description="How far scheduling has come."),
+    AGE,
+)
+
+
+class PodGroupStrategy(Strategy[scheduling_v1alpha3.PodGroup]):
+    """A pod group: its spec never changes, its status comes through another door."""
+
+    def default(self, obj: scheduling_v1alpha3.PodGroup, context: RequestContext) -> scheduling_v1alpha3.PodGroup:
+        """Pods of a group are disrupted one by one, unless its author says otherwise."""
+        if obj.spec.disruption_mode is not None:
+            return obj
+        single = scheduling_v1alpha3.DisruptionMode(single=scheduling_v1alpha3.SingleDisruptionMode())
+        return replace(obj, spec=replace(obj.spec, disruption_mode=single))
+
+    def prepare_create(
+        self, obj: scheduling_v1alpha3.PodGroup, context: RequestContext
+    ) -> scheduling_v1alpha3.PodGroup:
+        """Empty the status, drop claims behind a closed gate."""
+        group = replace(obj, status=scheduling_v1alpha3.PodGroupStatus())
+        if context.gates["DRAWorkloadResourceClaims"]:
+            return group
+        return replace(group, spec=replace(group.spec, resource_claims=()))
+
+    def validate_create(self, obj: scheduling_v1alpha3.PodGroup, context: RequestContext) -> ErrorList:
+        """The rules of a pod group."""
+        return validate_pod_group(obj)
+
+    def prepare_update(
+        self, new: scheduling_v1alpha3.PodGroup, old: scheduling_v1alpha3.PodGroup, context: RequestContext
+    ) -> scheduling_v1alpha3.PodGroup:
+        """Keep the status, drop claims behind a closed gate unless there are some already."""
+        group = replace(new, status=old.status)
+        if context.gates["DRAWorkloadResourceClaims"] or old.spec.resource_claims:
+            return group
+        return replace(group, spec=replace(group.spec, resource_claims=()))
+
+    def validate_update(
+        self, new: scheduling_v1alpha3.PodGroup, old: scheduling_v1alpha3.PodGroup, context: RequestContext
+    ) -> ErrorList:
+        """The spec is immutable."""
+        return validate_pod_group_update(new, old)
+
+
+class PodGroupStatusStrategy(Strategy[scheduling_v1alpha3.PodGroup]):
+    """The claims that were made for a group, and how scheduling goes."""
+
+    def prepare_update(
+        self, new: scheduling_v1alpha3.PodGroup, old: scheduling_v1alpha3.PodGroup, context: RequestContext
+    ) -> scheduling_v1alpha3.PodGroup:
+        """Keep the spec; drop claims behind a closed gate unless there are some already."""
+        group = replace(new, spec=old.spec)
+        if context.gates["DRAWorkloadResourceClaims"] or old.spec.resource_claims:
+            return group
+        return replace(group, status=replace(group.status, resource_claim_statuses=()))
+
+    def validate_update(
+        self, new: scheduling_v1alpha3.PodGroup, old: scheduling_v1alpha3.PodGroup, context: RequestContext
+    ) -> ErrorList:
+        """The rules of a group's status."""
+        return validate_pod_group_status(new)
+
+
+def pod_group_cells(group: scheduling_v1alpha3.PodGroup, now: float) -> list[Any]:
+    """Cells of a PodGroup."""
+    policy = "Gang" if group.spec.scheduling_policy.gang is not None else "Basic"
+    reference = getattr(group.spec, "workload_ref", None) or getattr(group.spec, "pod_group_template_ref", None)
+    return [
+        group.metadata.name,
+        policy,
+        _workload_name(reference),
+        _group_status(group),
+        age(group.metadata.creation_timestamp, now),
+    ]
+
+
+def _workload_name(reference: Any) -> str:
+    if reference is None:
+        return "<none>"
+    workload = getattr(reference, "workload", None) or reference
+    return getattr(workload, "workload_name", "") or "<none>"
+
+
+def _group_status(group: scheduling_v1alpha3.PodGroup) -> str:
+    status = "Pending"
+    for condition in group.status.conditions:
+        if condition.type == "PodGroupScheduled":
+            status = {"True": "Scheduled", "False": "Unschedulable"}.get(condition.status, status)
+    for condition in group.status.conditions:
+        if condition.type == "DisruptionTarget" and condition.status == "True":
+            status = condition.reason
+    return status

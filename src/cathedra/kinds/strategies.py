@@ -1,0 +1,172 @@
+"""Strategies that most kinds share: spec and status kept apart, generations counted.
+
+Most kinds need nothing but these; the others inherit and add their rules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+from cathedra.api.core.meta_v1 import ObjectMeta
+from cathedra.api.field import ErrorList
+from cathedra.api.struct import KubeStruct, replace
+from cathedra.kinds.definition import RequestContext, Strategy
+
+__all__ = [
+    "NO_RULES",
+    "CountedStrategy",
+    "DefaultedStrategy",
+    "GenerationStrategy",
+    "Rules",
+    "SpecStrategy",
+    "StatusStrategy",
+    "first_generation",
+    "kept_metadata",
+    "next_generation",
+    "without_generation",
+]
+
+T = TypeVar("T", bound=KubeStruct)
+
+
+def _any_object(_: Any) -> ErrorList:
+    return ErrorList()
+
+
+def _any_change(_: Any, __: Any) -> ErrorList:
+    return ErrorList()
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """Validation that looks at the objects alone."""
+
+    create: Callable[[Any], ErrorList] = _any_object
+    update: Callable[[Any, Any], ErrorList] = _any_change
+    """The new object and the old one."""
+
+
+NO_RULES: Final = Rules()
+"""Whatever decodes is accepted."""
+
+
+class DefaultedStrategy(Strategy[T]):
+    """A kind without status: what is written is what is kept, once defaults are in."""
+
+    def __init__(self, default: Callable[[Any], Any] = lambda obj: obj, rules: Rules = NO_RULES) -> None:
+        self._default = default
+        self._rules = rules
+
+    def default(self, obj: T, context: RequestContext) -> T:
+        """Fill in what was left out."""
+        filled: T = self._default(obj)
+        return filled
+
+    def validate_create(self, obj: T, context: RequestContext) -> ErrorList:
+        """The rules of a new object."""
+        return self._rules.create(obj)
+
+    def validate_update(self, new: T, old: T, context: RequestContext) -> ErrorList:
+        """The rules of a change."""
+        return self._rules.update(new, old)
+
+
+class SpecStrategy(DefaultedStrategy[T]):
+    """The main door of a kind with status: the status is emptied on create and kept on update."""
+
+    def prepare_create(self, obj: T, context: RequestContext) -> T:
+        """Empty the status."""
+        return replace(obj, status=_parts(type(obj)()).status)
+
+    def prepare_update(self, new: T, old: T, context: RequestContext) -> T:
+        """Keep the stored status."""
+        return replace(new, status=_parts(old).status)
+
+
+class GenerationStrategy(SpecStrategy[T]):
+    """A kind with status whose generation counts the changes of its spec."""
+
+    def prepare_create(self, obj: T, context: RequestContext) -> T:
+        """Empty the status and start counting."""
+        return first_generation(super().prepare_create(obj, context))
+
+    def prepare_update(self, new: T, old: T, context: RequestContext) -> T:
+        """Keep the status, count a change of the spec."""
+        return next_generation(super().prepare_update(new, old, context), old)
+
+
+class StatusStrategy(Strategy[T]):
+    """The ``status`` door: everything but status and the freely changeable metadata is kept."""
+
+    kept: Iterable[str] = ("spec",)
+
+    def __init__(self, default: Callable[[Any], Any] = lambda obj: obj) -> None:
+        self._default = default
+
+    def default(self, obj: T, context: RequestContext) -> T:
+        """Fill in what was left out."""
+        filled: T = self._default(obj)
+        return filled
+
+    def prepare_update(self, new: T, old: T, context: RequestContext) -> T:
+        """Keep the stored spec."""
+        return replace(new, **{name: getattr(old, name) for name in self.kept})
+
+    def validate_update(self, new: T, old: T, context: RequestContext) -> ErrorList:
+        """Nothing is wrong with any status that decodes."""
+        return ErrorList()
+
+
+def _parts(obj: Any) -> Any:
+    """``obj`` as what every kind with these strategies is: something with metadata, spec and status."""
+    return obj
+
+
+def first_generation(obj: T) -> T:
+    """The object as generation 1."""
+    metadata = _parts(obj).metadata
+    return replace(obj, metadata=replace(metadata, generation=1))
+
+
+def next_generation(new: T, old: T) -> T:
+    """The object with the stored generation, one higher if its spec changed."""
+    generation = _parts(old).metadata.generation
+    if _parts(new).spec != _parts(old).spec:
+        generation += 1
+    metadata = _parts(new).metadata
+    return replace(new, metadata=replace(metadata, generation=generation))
+
+
+def without_generation(new: T, old: T | None) -> T:
+    """The object with the stored generation, whatever the request says."""
+    generation = _parts(old).metadata.generation if old is not None else 0
+    metadata = _parts(new).metadata
+    return new if metadata.generation == generation else replace(new, metadata=replace(metadata, generation=generation))
+
+
+class CountedStrategy(DefaultedStrategy[Any]):
+    """A kind without a status of its own whose generation counts."""
+
+    def prepare_create(self, obj: Any, context: RequestContext) -> Any:
+        """Start counting."""
+        return first_generation(obj)
+
+    def prepare_update(self, new: Any, old: Any, context: RequestContext) -> Any:
+        """Count a change."""
+        if hasattr(new, "spec"):
+            return next_generation(new, old)
+        generation = old.metadata.generation + (new.webhooks != old.webhooks)
+        return replace(new, metadata=replace(new.metadata, generation=generation))
+
+
+def kept_metadata(new: ObjectMeta, old: ObjectMeta) -> ObjectMeta:
+    """The metadata of a status update: labels, annotations, finalizers and owners stay as they are stored."""
+    return replace(
+        new,
+        labels=old.labels,
+        annotations=old.annotations,
+        finalizers=old.finalizers,
+        owner_references=old.owner_references,
+        generation=old.generation,
+    )

@@ -1,0 +1,66 @@
+"""Closed gates take fields out, unless the stored object uses the feature."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from cathedra.api.struct import to_dict
+from tests.unit.kinds.objects import claim, context, created, definition_of, device, exactly, resource_slice, updated
+
+SUB = {"name": "x", "deviceClassName": "c"}
+
+
+@pytest.mark.parametrize(
+    ("gate", "request_", "field"),
+    [
+        ("DRAPrioritizedList", {"name": "r", "firstAvailable": [SUB]}, "firstAvailable"),
+        ("DRADeviceTaints", exactly(tolerations=[{"operator": "Exists"}]), "tolerations"),
+        ("DRAConsumableCapacity", exactly(capacity={"requests": {"m": "1"}}), "capacity"),
+    ],
+)
+def test_fields_of_requests_go_and_stay_where_they_are_in_use(gate: str, request_: dict[str, Any], field: str) -> None:
+    closed = context("1.36", **{gate: False})
+    strategy = definition_of("resourceclaims", "1.36").strategy
+    made = claim(request_)
+    assert field not in str(to_dict(created(strategy, made, closed)[0].spec))
+    assert field in str(to_dict(created(strategy, made, context("1.36"))[0].spec))
+    assert field in str(to_dict(updated(strategy, made, made, closed)[0].spec))
+
+
+@pytest.mark.parametrize(
+    ("gates", "properties"),
+    [
+        ({"DRADeviceTaints": False}, {"taints": [{"key": "k", "effect": "NoSchedule"}]}),
+        ({"DRAPartitionableDevices": False}, {"nodeName": "n"}),
+        (
+            {"DRADeviceBindingConditions": False},
+            {"bindsToNode": True, "bindingConditions": ["a"], "bindingFailureConditions": ["b"]},
+        ),
+        ({"DRAConsumableCapacity": False}, {"allowMultipleAllocations": True}),
+        ({}, {"attributes": {"a": {"ints": [1]}}}),
+    ],
+)
+def test_fields_of_devices_go_and_stay_where_they_are_in_use(
+    gates: dict[str, bool], properties: dict[str, Any]
+) -> None:
+    closed = context("1.36", **gates)
+    strategy = definition_of("resourceslices", "1.36").strategy
+    made = resource_slice(device(**properties))
+    name = next(iter(properties))
+    kept = to_dict(updated(strategy, made, made, closed)[0].spec)["devices"][0]
+    gone = to_dict(created(strategy, made, closed)[0].spec)["devices"][0]
+    if name == "attributes":
+        assert (gone["attributes"], kept["attributes"]) == ({"a": {}}, {"a": {"ints": [1]}})
+        return
+    assert not set(properties) & set(gone)
+    assert set(properties) <= set(kept)
+
+
+def test_an_attribute_without_its_values_is_refused() -> None:
+    made = resource_slice(device(attributes={"a": {"ints": [1]}}))
+    errors = created(definition_of("resourceslices").strategy, made, context())[1]
+    assert [str(error) for error in errors] == [
+        'spec.devices[0].attributes[a]: Invalid value: "": exactly one value must be specified'
+    ]
