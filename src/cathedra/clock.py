@@ -12,13 +12,15 @@ import asyncio
 import os
 import selectors
 import time
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Executor
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, TypeVarTuple
 
 __all__ = ["Clock", "LoopClock", "SystemClock", "VirtualTimeDeadlock", "VirtualTimeLoop", "process_age", "run_virtual"]
 
 T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 DEFAULT_EPOCH = 1_767_225_600.0
 """Where virtual time starts: 2026-01-01T00:00:00Z, in seconds since the Unix epoch."""
@@ -106,7 +108,11 @@ class _JumpingSelector(selectors.SelectSelector):
 
 
 class VirtualTimeLoop(asyncio.SelectorEventLoop):
-    """An event loop in virtual time. It serves no threads and no sockets with other processes."""
+    """An event loop in virtual time. It serves no sockets with other processes.
+
+    What is handed to a thread (``asyncio.to_thread``, `cathedra.files.durable`) runs at once and takes no time: a real
+    thread would end at a moment that no seed decides.
+    """
 
     def __init__(self) -> None:
         self._jumping = _JumpingSelector()
@@ -117,6 +123,15 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
     def time(self) -> float:
         """Seconds of virtual time since the loop was made."""
         return self._jumping.elapsed
+
+    def run_in_executor(self, executor: Executor | None, func: Callable[[*Ts], T], *args: *Ts) -> asyncio.Future[T]:
+        """Call ``func`` now; the future is done when this returns."""
+        future: asyncio.Future[T] = self.create_future()
+        try:
+            future.set_result(func(*args))
+        except Exception as error:
+            future.set_exception(error)
+        return future
 
 
 def run_virtual(main: Coroutine[Any, Any, T]) -> T:

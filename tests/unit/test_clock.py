@@ -64,3 +64,16 @@ def test_a_process_knows_how_old_it_is() -> None:
     began = time.monotonic()
     age = float(subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True).stdout)
     assert 0.29 < age < time.monotonic() - began + 0.02
+
+
+def test_what_runs_in_a_thread_takes_no_virtual_time_and_raises_where_it_is_awaited() -> None:
+    def fail() -> None:
+        raise KeyError("k")
+
+    async def main() -> float:
+        assert await asyncio.to_thread(lambda: 3) == 3
+        with pytest.raises(KeyError):
+            await asyncio.to_thread(fail)
+        return asyncio.get_running_loop().time()
+
+    assert run_virtual(main()) == 0.0
