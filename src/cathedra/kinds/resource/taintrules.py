@@ -13,7 +13,7 @@ from cathedra.kinds.columns import AGE, NAME, age
 from cathedra.kinds.conditions import validate_conditions
 from cathedra.kinds.definition import Column, RequestContext, ResourceDefinition, Strategy, VersionDefinition
 from cathedra.kinds.resource.names import validate_driver_name, validate_pool_name
-from cathedra.kinds.resource.taints import dated, validate_taint
+from cathedra.kinds.resource.taints import dated_taint, validate_taint
 from cathedra.kinds.resource.versions import GROUP, deprecation
 from cathedra.kinds.strategies import first_generation, kept_metadata
 
@@ -42,7 +42,7 @@ TAINT_RULE_COLUMNS: Final = (
 
 def default_taint_rule(rule: resource.DeviceTaintRule, now: float) -> resource.DeviceTaintRule:
     """A rule whose taint says since when."""
-    taint = dated(rule.spec.taint, now)
+    taint = dated_taint(rule.spec.taint, now)
     return rule if taint is rule.spec.taint else replace(rule, spec=replace(rule.spec, taint=taint))
 
 

@@ -10,12 +10,13 @@ from cathedra.api.formats import check
 from cathedra.api.gates import FeatureGates
 from cathedra.api.struct import Time, replace
 
-__all__ = ["dated", "validate_taint"]
+__all__ = ["dated_taint", "validate_taint"]
 
 EFFECTS: Final = ("NoExecute", "NoSchedule", "None")
 
 
-def dated(taint: resource.DeviceTaint, now: float) -> resource.DeviceTaint:
+def dated_taint(taint: resource.DeviceTaint, now: float) -> resource.DeviceTaint:
+    """The taint with the time at which it was added; ``now`` where it says none (epoch seconds)."""
     return taint if taint.time_added is not None else replace(taint, time_added=Time(now))
 
 

@@ -6,7 +6,7 @@ from typing import Final
 
 from cathedra.api import resource
 from cathedra.api.struct import Quantity, replace
-from cathedra.kinds.resource.taints import dated
+from cathedra.kinds.resource.taints import dated_taint
 
 __all__ = ["default_slice"]
 
@@ -22,7 +22,7 @@ def default_slice(piece: resource.ResourceSlice, now: float) -> resource.Resourc
     if all(taint.time_added is not None for device in devices for taint in device.taints):
         return piece
     dated = tuple(
-        replace(device, taints=tuple(dated(taint, now) for taint in device.taints)) if device.taints else device
+        replace(device, taints=tuple(dated_taint(taint, now) for taint in device.taints)) if device.taints else device
         for device in devices
     )
     return replace(piece, spec=replace(piece.spec, devices=dated))
