@@ -14,6 +14,7 @@ from cathedra.api.core.meta_v1 import PartialObjectMetadata
 from cathedra.client.informer import SharedInformers
 from cathedra.client.resources import resource_ref
 from cathedra.client.transport import ResourceRef
+from cathedra.semantics.conditions import is_true
 
 __all__ = ["CustomKinds"]
 
@@ -37,7 +38,7 @@ class CustomKinds:
     def _changed(self, definition: CustomResourceDefinition) -> None:
         spec = definition.spec
         served = next((version.name for version in spec.versions if version.served), None)
-        established = any(c.type == "Established" and c.status == "True" for c in definition.status.conditions)
+        established = is_true(definition.status.conditions, "Established")
         key = (spec.group, spec.names.plural)
         if served is None or not established or key in self._known:
             return

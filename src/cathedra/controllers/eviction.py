@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from cathedra.api.core.core_v1 import Pod, PodCondition
 from cathedra.api.status import StatusError
-from cathedra.api.struct import Time
+from cathedra.api.struct import Time, replace
 from cathedra.client.client import Client
 from cathedra.client.resources import PODS
 from cathedra.clock import Clock
-from cathedra.controllers.podstates import with_condition
+from cathedra.semantics.conditions import with_condition
 
 __all__ = ["evict"]
 
@@ -30,7 +30,8 @@ async def evict(client: Client, clock: Clock, pod: Pod, reason: str, message: st
             reason=reason,
             message=message,
         )
-        await pods.update_status(with_condition(fresh, disrupted))
+        conditions = with_condition(fresh.status.conditions, disrupted)
+        await pods.update_status(replace(fresh, status=replace(fresh.status, conditions=conditions)))
         await pods.delete(pod.metadata.name, uid=pod.metadata.uid)
     except StatusError as error:
         if error.is_not_found:

@@ -13,8 +13,9 @@ from typing import Generic, TypeVar
 from cathedra.api.struct import KubeStruct
 from cathedra.client.client import Client
 from cathedra.client.informer import Informer
-from cathedra.client.objects import controller_of, metadata_of
+from cathedra.client.objects import metadata_of
 from cathedra.clock import Clock
+from cathedra.semantics.owners import controller_of
 
 __all__ = ["Expectations"]
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from typing import Final
 
 from cathedra.api.core.core_v1 import Pod, PodTemplateSpec
-from cathedra.api.core.meta_v1 import ObjectMeta, OwnerReference
-from cathedra.api.scheme import kind_of
+from cathedra.api.core.meta_v1 import ObjectMeta
 from cathedra.api.status import StatusError
 from cathedra.api.struct import KubeStruct, to_dict
 from cathedra.client.client import Client
@@ -19,21 +19,12 @@ from cathedra.client.objects import metadata_of
 from cathedra.client.resources import PODS
 from cathedra.client.transport import PatchType
 from cathedra.controllers.expectations import Expectations
+from cathedra.semantics.owners import controller_reference
 
-__all__ = ["PodControl", "controller_reference", "pod_from_template"]
+__all__ = ["BY_CONTROLLER", "PodControl", "pod_from_template"]
 
-
-def controller_reference(owner: KubeStruct) -> OwnerReference:
-    """The reference that makes ``owner`` the controller of what carries it, and lets foreground deletion wait."""
-    gvk, metadata = kind_of(type(owner)), metadata_of(owner)
-    return OwnerReference(
-        api_version=gvk.api_version,
-        kind=gvk.kind,
-        name=metadata.name,
-        uid=metadata.uid,
-        controller=True,
-        block_owner_deletion=True,
-    )
+BY_CONTROLLER: Final = "controller-uid"
+"""Name of the index of pods (and other owned objects) by the UID of their controller."""
 
 
 def pod_from_template(template: PodTemplateSpec, owner: KubeStruct) -> Pod:

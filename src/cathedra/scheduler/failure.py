@@ -23,6 +23,7 @@ from cathedra.scheduler.framework.diagnosis import Diagnosis
 from cathedra.scheduler.framework.status import Status
 from cathedra.scheduler.queue.entry import Entry
 from cathedra.scheduler.queue.queue import SchedulingQueue
+from cathedra.semantics.conditions import find_condition
 
 __all__ = ["FailureReport", "Failures", "shortened"]
 
@@ -103,7 +104,7 @@ class FailureReport:
 
     def patch(self, pod: Pod, now: float) -> dict[str, Any] | None:
         """The change of the pod's status, or None if it says so already."""
-        old = next((c for c in pod.status.conditions if c.type == "PodScheduled"), None)
+        old = find_condition(pod.status.conditions, "PodScheduled")
         status: dict[str, Any] = {}
         if not self._said_by(old):
             since = old.last_transition_time if old is not None and old.status == "False" else Time(now)

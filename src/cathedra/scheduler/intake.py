@@ -14,10 +14,9 @@ from cathedra.scheduler.queue.queue import SchedulingQueue, pod_actions
 from cathedra.scheduler.state.cache import Cache
 from cathedra.scheduler.state.nominations import Nominations
 from cathedra.scheduler.state.pod_info import PodInfo
+from cathedra.semantics.pods import is_terminal
 
 __all__ = ["Intake", "node_actions"]
-
-_FINISHED = ("Succeeded", "Failed")
 
 
 class Intake:
@@ -57,7 +56,7 @@ class Intake:
 
     def pod_added(self, pod: Pod) -> None:
         """A pod has appeared: with a node it takes room, without one it waits."""
-        if pod.status.phase in _FINISHED:
+        if is_terminal(pod):
             return
         if pod.spec.node_name:
             self._occupies(pod, Action.ADD, None)
@@ -67,8 +66,8 @@ class Intake:
 
     def pod_updated(self, old: Pod, new: Pod) -> None:
         """A pod has changed, been bound or finished."""
-        if new.status.phase in _FINISHED:
-            if old.status.phase not in _FINISHED:
+        if is_terminal(new):
+            if not is_terminal(old):
                 self.pod_deleted(old)
             return
         if not new.spec.node_name:
@@ -83,7 +82,7 @@ class Intake:
     def pod_deleted(self, pod: Pod) -> None:
         """A pod has gone, and what it held is free."""
         uid = pod.metadata.uid
-        if pod.status.phase in _FINISHED:
+        if is_terminal(pod):
             return
         if not pod.spec.node_name:
             self._queue.delete(uid)

@@ -18,7 +18,7 @@ from cathedra.api.selectors import from_label_selector
 from cathedra.api.status import StatusError
 from cathedra.api.struct import Time, replace
 from cathedra.client.informer import Informer
-from cathedra.client.objects import ObjectKey, controller_of, key_of, metadata_of
+from cathedra.client.objects import ObjectKey, key_of, metadata_of
 from cathedra.client.resources import (
     DEPLOYMENTS,
     PODDISRUPTIONBUDGETS,
@@ -29,8 +29,10 @@ from cathedra.client.resources import (
 )
 from cathedra.client.workqueue import WorkQueue, run_workers
 from cathedra.controllers.controller import ControllerContext
-from cathedra.controllers.podstates import is_ready
 from cathedra.controllers.workloads.rollout import resolve
+from cathedra.semantics.conditions import with_condition
+from cathedra.semantics.owners import controller_of
+from cathedra.semantics.pods import is_ready
 
 __all__ = ["DisruptionController"]
 
@@ -198,17 +200,15 @@ class DisruptionController:
         )
 
     def _conditions(self, budget: PodDisruptionBudget, status: str, reason: str, message: str) -> tuple[Condition, ...]:
-        old = next((c for c in budget.status.conditions if c.type == "DisruptionAllowed"), None)
-        moved = old is None or old.status != status
         new = Condition(
             type="DisruptionAllowed",
             status=status,
             observed_generation=budget.metadata.generation,
-            last_transition_time=Time(self._clock.now()) if moved or old is None else old.last_transition_time,
+            last_transition_time=Time(self._clock.now()),
             reason=reason,
             message=message,
         )
-        return (*(c for c in budget.status.conditions if c.type != "DisruptionAllowed"), new)
+        return with_condition(budget.status.conditions, new)
 
     async def _write(self, budget: PodDisruptionBudget, status: PodDisruptionBudgetStatus) -> None:
         if status == budget.status:

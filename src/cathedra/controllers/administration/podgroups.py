@@ -13,11 +13,12 @@ from cathedra.api.struct import replace
 from cathedra.client.resources import PODGROUPS, PODS
 from cathedra.client.workqueue import WorkQueue, run_workers
 from cathedra.controllers.controller import ControllerContext
+from cathedra.semantics.podclaims import pod_group_name
+from cathedra.semantics.pods import is_terminal
 
 __all__ = ["PodGroupProtectionController"]
 
 FINALIZER: Final = "scheduling.k8s.io/podgroup-protection"
-_ENDED: Final = frozenset({"Succeeded", "Failed"})
 
 Key = tuple[str, str]
 """Namespace and name of a pod group."""
@@ -49,7 +50,7 @@ class PodGroupProtectionController:
 
     def _pod_changed(self, pod: Pod) -> None:
         key = _group_key(pod)
-        if key and (pod.status.phase in _ENDED or pod.metadata.deletion_timestamp is not None):
+        if key and (is_terminal(pod) or pod.metadata.deletion_timestamp is not None):
             namespace, _, name = key.partition("/")
             self._queue.add((namespace, name))
 
@@ -58,7 +59,7 @@ class PodGroupProtectionController:
         if group is None or group.metadata.deletion_timestamp is None or FINALIZER not in group.metadata.finalizers:
             return
         members = self._pods.store.by_index("podgroup", "/".join(key))
-        if any(pod.status.phase not in _ENDED for pod in members):
+        if any(not is_terminal(pod) for pod in members):
             return
         finalizers = tuple(one for one in group.metadata.finalizers if one != FINALIZER)
         freed = replace(group, metadata=replace(group.metadata, finalizers=finalizers))
@@ -75,6 +76,5 @@ def _group_keys(pod: Pod) -> tuple[str, ...]:
 
 
 def _group_key(pod: Pod) -> str:
-    group = pod.spec.scheduling_group if pod.spec is not None else None
-    name = group.pod_group_name if group is not None else None
+    name = pod_group_name(pod)
     return f"{pod.metadata.namespace}/{name}" if name else ""

@@ -26,6 +26,7 @@ from cathedra.kinds.core.pods.usage import pod_in_scopes, pod_usage, tracked_pod
 from cathedra.kinds.core.quotas import count_name, object_usage
 from cathedra.kinds.resource.claims.extended import beyond_pod, paying_pod
 from cathedra.kinds.resource.claims.usage import claim_usage, tracked_claim_resources
+from cathedra.semantics.pods import is_terminal
 
 __all__ = ["ResourceQuotaController"]
 
@@ -100,8 +101,7 @@ class ResourceQuotaController:
             self._enqueue(new)
 
     def _pod_changed(self, old: Pod, new: Pod) -> None:
-        ended = {"Succeeded", "Failed"}
-        if new.status.phase in ended and old.status.phase not in ended:
+        if is_terminal(new) and not is_terminal(old):
             self._given_back(new)
 
     def _given_back(self, obj: Any) -> None:

@@ -30,7 +30,10 @@ from cathedra.controllers.devicetaints.taints import (
 )
 from cathedra.controllers.devicetaints.verdict import Verdict, claim_verdict, earliest
 from cathedra.controllers.eviction import evict
-from cathedra.controllers.resourceclaim import podclaims
+from cathedra.controllers.resourceclaim import podindexes
+from cathedra.semantics import podclaims
+from cathedra.semantics.conditions import find_condition
+from cathedra.semantics.pods import is_terminal
 
 __all__ = ["DeviceTaintEvictionController", "rules_resource"]
 
@@ -75,7 +78,7 @@ class DeviceTaintEvictionController:
         self._evictions_by_rule: dict[str, int] = {}
         self._told: dict[str, tuple[int, float]] = {}
         """Rule uid → generation and time (monotonic) of its last status."""
-        self._pods.store.add_index(podclaims.BY_CLAIM, podclaims.by_claim)
+        self._pods.store.add_index(podindexes.BY_CLAIM, podindexes.by_claim)
         self._claims.store.add_index(BY_DEVICE, by_device)
         self._listen()
 
@@ -134,7 +137,7 @@ class DeviceTaintEvictionController:
 
     def _users(self, claim: ResourceClaim) -> Iterable[Pod]:
         value = f"{claim.metadata.namespace}/{claim.metadata.name}"
-        return self._pods.store.by_index(podclaims.BY_CLAIM, value)
+        return self._pods.store.by_index(podindexes.BY_CLAIM, value)
 
     def _slice_changed(self, old: ResourceSlice | None, new: ResourceSlice | None) -> None:
         before = tainted_devices(old) if old is not None else {}
@@ -211,7 +214,7 @@ class DeviceTaintEvictionController:
         return True
 
     def _verdict(self, pod: Pod) -> Verdict | None:
-        if not pod.spec.node_name or podclaims.is_terminated(pod):
+        if not pod.spec.node_name or is_terminal(pod):
             return None
         return earliest(self._claim_verdicts(pod))
 
@@ -223,13 +226,13 @@ class DeviceTaintEvictionController:
 
     def _held_claims(self, pod: Pod) -> Iterator[ResourceClaim]:
         """The claims that a pod may really use: its own where they were generated, and reserved for it."""
-        group = podclaims.group_name(pod) if self._workloads else ""
+        group = podclaims.pod_group_name(pod) if self._workloads else ""
         generated = {status.resource_claim_name for status in pod.status.resource_claim_statuses}
         for name in podclaims.claim_names(pod):
             claim = self._claims.store.get(pod.metadata.namespace, name)
-            if claim is None or not podclaims.is_reserved_for(claim, pod, group=group):
+            if claim is None or not podclaims.is_reserved_for_group_named(claim, pod, group):
                 continue
-            if name in generated and not podclaims.is_owned(claim, pod, group=group):
+            if name in generated and not podclaims.is_made_for(claim, pod, group):
                 continue
             yield claim
 
@@ -304,7 +307,7 @@ class DeviceTaintEvictionController:
         seen: set[str] = set()
         for claim in self._selected_claims(rule):
             for pod in self._users(claim):
-                gone = pod.metadata.deletion_timestamp is not None or podclaims.is_terminated(pod)
+                gone = pod.metadata.deletion_timestamp is not None or is_terminal(pod)
                 if pod.metadata.uid in seen or gone or not pod.spec.node_name:
                     continue
                 if claim in self._held_claims(pod):
@@ -317,14 +320,9 @@ class DeviceTaintEvictionController:
 
     async def _write_status(self, rule: DeviceTaintRule, condition: RuleCondition) -> None:
         wanted = (condition.status, condition.reason, condition.message, rule.metadata.generation)
-        for old in rule.status.conditions:
-            if old.type == "EvictionInProgress" and wanted == (
-                old.status,
-                old.reason,
-                old.message,
-                old.observed_generation,
-            ):
-                return
+        old = find_condition(rule.status.conditions, "EvictionInProgress")
+        if old is not None and wanted == (old.status, old.reason, old.message, old.observed_generation):
+            return
         fields = {
             "metadata": {"uid": rule.metadata.uid},
             "status": {

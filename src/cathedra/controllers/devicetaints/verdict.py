@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from cathedra.api.resource import DeviceTaint, DeviceToleration, ResourceClaim
 from cathedra.controllers.devicetaints.taints import DeviceTaints, Tainted, results_of
+from cathedra.semantics.tolerations import tolerates_device_taint
 
-__all__ = ["Verdict", "claim_verdict", "earliest", "tolerates"]
+__all__ = ["Verdict", "claim_verdict", "earliest"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,21 +20,10 @@ class Verdict:
     reasons: tuple[Tainted, ...]
 
 
-def tolerates(toleration: DeviceToleration, taint: DeviceTaint) -> bool:
-    """Whether a toleration covers a taint; an empty effect or key covers all."""
-    if toleration.effect and toleration.effect != taint.effect:
-        return False
-    if toleration.key and toleration.key != taint.key:
-        return False
-    if toleration.operator == "Exists":
-        return True
-    return toleration.operator in ("", "Equal") and toleration.value == taint.value
-
-
 def due_time(taint: DeviceTaint, tolerations: Iterable[DeviceToleration]) -> float | None:
     """When users of a device with that taint have to go (epoch seconds); None if they may stay."""
     added = taint.time_added.timestamp if taint.time_added is not None else 0.0
-    matching = [toleration for toleration in tolerations if tolerates(toleration, taint)]
+    matching = [toleration for toleration in tolerations if tolerates_device_taint(toleration, taint)]
     if not matching:
         return added
     limits = [toleration.toleration_seconds for toleration in matching]

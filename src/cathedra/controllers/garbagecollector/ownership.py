@@ -18,6 +18,7 @@ from cathedra.api.struct import KubeStruct
 from cathedra.client.informer import Informer, SharedInformers
 from cathedra.client.objects import metadata_of
 from cathedra.client.transport import ResourceRef
+from cathedra.semantics.owners import owner_uids
 
 __all__ = ["FOREGROUND", "ORPHAN", "Item", "NotServed", "OwnerState", "Ownership", "is_waiting"]
 
@@ -86,7 +87,7 @@ class Ownership:
     def add(self, ref: ResourceRef[Any]) -> None:
         """Look after one more resource."""
         informer = self._shared.of(ref)
-        informer.store.add_index(_BY_OWNER, _owner_uids)
+        informer.store.add_index(_BY_OWNER, owner_uids)
         self.informers[ref.group, ref.resource] = informer
         self._by_kind[ref.group, ref.kind] = ref
 
@@ -138,7 +139,3 @@ class Ownership:
         self._gone[uid] = None
         if len(self._gone) > _REMEMBERED:
             self._gone.popitem(last=False)
-
-
-def _owner_uids(obj: KubeStruct) -> Iterator[str]:
-    return (owner.uid for owner in metadata_of(obj).owner_references)

@@ -14,7 +14,6 @@ from cathedra.api.core.batch_v1 import Job, JobStatus, UncountedTerminatedPods
 from cathedra.api.core.core_v1 import Pod
 from cathedra.api.status import StatusError
 from cathedra.api.struct import Time, replace
-from cathedra.client.objects import controller_of
 from cathedra.client.resources import JOBS, PODS
 from cathedra.client.workqueue import RetryLater, WorkQueue, run_workers
 from cathedra.controllers.controller import ControllerContext
@@ -34,7 +33,10 @@ from cathedra.controllers.job.pods import (
     replaces_only_failed,
 )
 from cathedra.controllers.job.tally import noted, settled, tally, uncounted
-from cathedra.controllers.podstates import BY_CONTROLLER, by_controller, surplus_first
+from cathedra.controllers.podcontrol import BY_CONTROLLER
+from cathedra.controllers.podranking import surplus_first
+from cathedra.semantics.conditions import is_true
+from cathedra.semantics.owners import controller_of, controller_uid
 
 __all__ = ["JobController"]
 
@@ -67,7 +69,7 @@ class JobController:
         self._pods = context.informers.of(PODS)
         self._expected_pods: Expectations[str] = Expectations(self._pods, context.clock)
         self._expected_jobs: Expectations[str] = Expectations(self._jobs, context.clock)
-        self._pods.store.add_index(BY_CONTROLLER, by_controller)
+        self._pods.store.add_index(BY_CONTROLLER, controller_uid)
         self._jobs.add_handler(
             on_add=self._enqueue, on_update=lambda _, job: self._enqueue(job), on_delete=self._job_deleted
         )
@@ -299,7 +301,7 @@ class _Sync:
 
     def _with_suspension(self, status: JobStatus) -> JobStatus:
         job = self._job
-        suspended = outcomes.condition_is_true(status, "Suspended")
+        suspended = is_true(status.conditions, "Suspended")
         if job.spec.suspend and not suspended:
             self._recorder.record(job, "Normal", "Suspended", "Job suspended")
             status = with_condition(status, "Suspended", "True", "JobSuspended", "Job suspended", self._now)

@@ -15,14 +15,15 @@ from cathedra.api.core.core_v1 import ObjectReference
 from cathedra.api.core.meta_v1 import ObjectMeta
 from cathedra.api.status import StatusError
 from cathedra.api.struct import Time, replace
-from cathedra.client.objects import ObjectKey, controller_of, key_of, reference_to
+from cathedra.client.objects import ObjectKey, key_of, reference_to
 from cathedra.client.resources import CRONJOBS, JOBS
 from cathedra.client.workqueue import WorkQueue, run_workers
 from cathedra.controllers.controller import ControllerContext
 from cathedra.controllers.expectations import Expectations
-from cathedra.controllers.job.outcome import condition_is_true, has_finished
-from cathedra.controllers.podcontrol import controller_reference
+from cathedra.controllers.job.outcome import has_finished
 from cathedra.kinds.batch.schedule import Schedule, ScheduleError, most_recent, parse_schedule
+from cathedra.semantics.conditions import is_true
+from cathedra.semantics.owners import controller_of, controller_reference
 
 __all__ = ["CronJobController"]
 
@@ -112,7 +113,7 @@ class CronJobController:
             if job is None:
                 self._tell(cron_job, "Warning", "MissingJob", f"Active job went missing: {reference.name}")
             elif has_finished(job):
-                kind = "Complete" if condition_is_true(job.status, "Complete") else "Failed"
+                kind = "Complete" if is_true(job.status.conditions, "Complete") else "Failed"
                 text = f"Saw completed job: {job.metadata.name}, condition: {kind}"
                 self._tell(cron_job, "Normal", "SawCompletedJob", text)
             else:
@@ -133,7 +134,7 @@ class CronJobController:
             ("Failed", spec.failed_jobs_history_limit, KEPT_FAILED),
         ):
             kept = default if limit is None else limit
-            ended = sorted((job for job in jobs if condition_is_true(job.status, kind)), key=_age)
+            ended = sorted((job for job in jobs if is_true(job.status.conditions, kind)), key=_age)
             for job in ended[: max(0, len(ended) - kept)]:
                 await self._delete(cron_job, job.metadata.name, job.metadata.uid)
 

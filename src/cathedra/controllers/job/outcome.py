@@ -11,8 +11,9 @@ from cathedra.api.struct import Time, replace
 from cathedra.controllers.job.indexes import parse_indexes
 from cathedra.controllers.job.pods import is_indexed
 from cathedra.controllers.job.tally import Tally
+from cathedra.semantics.conditions import is_true, with_condition_restarted
 
-__all__ = ["Outcome", "condition_is_true", "decide", "has_finished", "reached_completions", "with_condition"]
+__all__ = ["Outcome", "decide", "has_finished", "reached_completions", "with_condition"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +36,7 @@ def _failed(reason: str, message: str) -> Outcome:
 
 def has_finished(job: Job) -> bool:
     """Whether the job has its final condition."""
-    return condition_is_true(job.status, "Complete") or condition_is_true(job.status, "Failed")
-
-
-def condition_is_true(status: JobStatus, kind: str) -> bool:
-    """Whether a condition of that type is True."""
-    return any(condition.type == kind and condition.status == "True" for condition in status.conditions)
+    return is_true(job.status.conditions, "Complete") or is_true(job.status.conditions, "Failed")
 
 
 def interim_outcome(job: Job) -> Outcome | None:
@@ -57,9 +53,6 @@ def interim_outcome(job: Job) -> Outcome | None:
 
 def with_condition(status: JobStatus, kind: str, value: str, reason: str, message: str, now: float) -> JobStatus:
     """The status with a condition set; one that says the same already keeps its times."""
-    for old in status.conditions:
-        if (old.type, old.status, old.reason, old.message) == (kind, value, reason, message):
-            return status
     new = JobCondition(
         type=kind,
         status=value,
@@ -68,8 +61,7 @@ def with_condition(status: JobStatus, kind: str, value: str, reason: str, messag
         reason=reason,
         message=message,
     )
-    others = tuple(condition for condition in status.conditions if condition.type != kind)
-    return replace(status, conditions=(*others, new))
+    return replace(status, conditions=with_condition_restarted(status.conditions, new))
 
 
 def decide(job: Job, counted: Tally, pods: Iterable[Pod], now: float) -> Outcome | None:

@@ -7,9 +7,11 @@ from typing import Final
 
 from cathedra.api.core.batch_v1 import Job
 from cathedra.api.core.core_v1 import Container, EnvVar, EnvVarSource, ObjectFieldSelector, Pod
-from cathedra.api.core.meta_v1 import ObjectMeta, OwnerReference
+from cathedra.api.core.meta_v1 import ObjectMeta
 from cathedra.api.struct import replace
-from cathedra.controllers.podstates import condition, is_terminal
+from cathedra.semantics.conditions import find_condition
+from cathedra.semantics.owners import controller_reference
+from cathedra.semantics.pods import is_terminal
 
 __all__ = [
     "FAILURE_COUNT",
@@ -80,7 +82,7 @@ def finish_time(pod: Pod, now: float) -> float:
     if pod.metadata.deletion_timestamp is not None:
         grace = pod.metadata.deletion_grace_period_seconds or 0
         return min(now, pod.metadata.deletion_timestamp.timestamp - grace)
-    ready = condition(pod, "Ready")
+    ready = find_condition(pod.status.conditions, "Ready")
     if ready is not None and ready.last_transition_time is not None and is_terminal(pod):
         return ready.last_transition_time.timestamp
     return pod.metadata.creation_timestamp.timestamp if pod.metadata.creation_timestamp else now
@@ -95,16 +97,7 @@ def new_pod(job: Job, index: int | None, failures: int = 0) -> Pod:
         labels=template.metadata.labels,
         annotations=template.metadata.annotations,
         finalizers=(*template.metadata.finalizers, TRACKING),
-        owner_references=(
-            OwnerReference(
-                api_version="batch/v1",
-                kind="Job",
-                name=job.metadata.name,
-                uid=job.metadata.uid,
-                controller=True,
-                block_owner_deletion=True,
-            ),
-        ),
+        owner_references=(controller_reference(job),),
     )
     spec = template.spec
     if index is None:

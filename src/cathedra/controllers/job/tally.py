@@ -15,7 +15,7 @@ from cathedra.api.struct import replace
 from cathedra.controllers.job.failurepolicy import Verdict, judge
 from cathedra.controllers.job.indexes import format_indexes, parse_indexes
 from cathedra.controllers.job.pods import completion_index, failure_count, has_failed, is_indexed, is_tracked
-from cathedra.controllers.podstates import is_active, is_ready, is_terminal
+from cathedra.semantics.pods import is_active, is_ready, is_terminal
 
 __all__ = ["Tally", "noted", "settled", "tally", "uncounted"]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from cathedra.api.core.core_v1 import Namespace, NamespaceCondition, NamespaceStatus, Pod
+from cathedra.api.core.core_v1 import Namespace, NamespaceCondition, Pod
 from cathedra.api.scheme import GroupResource
 from cathedra.api.status import StatusError
 from cathedra.api.struct import KubeStruct, Time, replace
@@ -19,6 +19,7 @@ from cathedra.client.transport import ResourceRef
 from cathedra.client.workqueue import WorkQueue, run_workers
 from cathedra.controllers.controller import ControllerContext
 from cathedra.controllers.customkinds import CustomKinds
+from cathedra.semantics.conditions import with_condition
 
 __all__ = ["NamespaceController"]
 
@@ -119,11 +120,12 @@ class NamespaceController:
         remains.add(ref, (await resource.list()).items)
 
     async def _tell(self, namespace: Namespace, remains: _Remains) -> Namespace:
-        status = namespace.status
+        conditions = namespace.status.conditions
         for condition in _conditions(remains, Time(self._clock.now())):
-            status = _with_condition(status, condition)
-        if status == namespace.status:
+            conditions = with_condition(conditions, condition)
+        if conditions == namespace.status.conditions:
             return namespace
+        status = replace(namespace.status, conditions=conditions)
         return await self._client.resource(NAMESPACES).update_status(replace(namespace, status=status))
 
     async def _finalize(self, namespace: Namespace) -> None:
@@ -182,14 +184,3 @@ def _conditions(remains: _Remains, now: Time) -> tuple[NamespaceCondition, ...]:
             "All content-preserving finalizers finished",
         ),
     )
-
-
-def _with_condition(status: NamespaceStatus, new: NamespaceCondition) -> NamespaceStatus:
-    old = next((known for known in status.conditions if known.type == new.type), None)
-    if old is not None:
-        if old.status == new.status:
-            new = replace(new, last_transition_time=old.last_transition_time)
-        conditions = tuple(new if known is old else known for known in status.conditions)
-    else:
-        conditions = (*status.conditions, new)
-    return replace(status, conditions=conditions)

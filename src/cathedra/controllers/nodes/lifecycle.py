@@ -27,10 +27,10 @@ from cathedra.controllers.nodes.taints import (
     UNREACHABLE,
     no_execute_key,
     no_schedule_keys,
-    ready_condition,
-    ready_status,
 )
-from cathedra.controllers.podstates import is_ready, with_condition
+from cathedra.semantics.conditions import find_condition, with_condition
+from cathedra.semantics.nodes import ready_status
+from cathedra.semantics.pods import is_ready
 
 __all__ = ["LifecycleTiming", "NodeLifecycleController"]
 
@@ -164,7 +164,7 @@ class NodeLifecycleController:
     def _observe(self, node: Node) -> _Health:
         """Note signs of life."""
         lease: Lease | None = self._leases.store.get(LEASE_NAMESPACE, node.metadata.name)
-        ready = ready_condition(node)
+        ready = find_condition(node.status.conditions, "Ready")
         # A Ready condition that this controller set is no sign of life.
         heartbeat = ready.last_heartbeat_time if ready is not None else None
         sign = (node.metadata.uid, heartbeat, lease.spec.renew_time if lease is not None else None)
@@ -210,7 +210,7 @@ class NodeLifecycleController:
         updated = await self._client.resource(NODES).update_status(replace(node, status=status))
         health = self._health[node.metadata.name]
         # What was written here must not look like a heartbeat when it comes back.
-        ready = ready_condition(updated)
+        ready = find_condition(updated.status.conditions, "Ready")
         health.sign = (health.sign[0], ready.last_heartbeat_time if ready else None, health.sign[2])
         return updated
 
@@ -222,7 +222,9 @@ class NodeLifecycleController:
             not_ready = PodCondition(type="Ready", status="False", last_transition_time=now)
             self._recorder.record(pod, "Warning", "NodeNotReady", "Node is not ready")
             try:
-                await self._client.resource(PODS, pod.metadata.namespace).update_status(with_condition(pod, not_ready))
+                conditions = with_condition(pod.status.conditions, not_ready)
+                marked = replace(pod, status=replace(pod.status, conditions=conditions))
+                await self._client.resource(PODS, pod.metadata.namespace).update_status(marked)
             except StatusError as error:
                 if not (error.is_not_found or error.is_conflict):
                     raise

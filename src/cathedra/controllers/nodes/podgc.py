@@ -9,12 +9,14 @@ from __future__ import annotations
 import contextlib
 from typing import Final
 
-from cathedra.api.core.core_v1 import Node, Pod, PodCondition
+from cathedra.api.core.core_v1 import Pod, PodCondition
 from cathedra.api.status import StatusError
 from cathedra.api.struct import Time, replace
 from cathedra.client.resources import NODES, PODS
 from cathedra.controllers.controller import ControllerContext
-from cathedra.controllers.podstates import is_terminal, with_condition
+from cathedra.semantics.conditions import with_condition
+from cathedra.semantics.nodes import is_node_ready
+from cathedra.semantics.pods import is_terminal
 
 __all__ = ["PodGarbageCollector"]
 
@@ -88,7 +90,7 @@ class PodGarbageCollector:
 
     def _is_out_of_service(self, pod: Pod) -> bool:
         node = self._nodes.store.get("", pod.spec.node_name)
-        return node is not None and not _is_ready(node) and any(t.key == OUT_OF_SERVICE for t in node.spec.taints)
+        return node is not None and not is_node_ready(node) and any(t.key == OUT_OF_SERVICE for t in node.spec.taints)
 
     async def _end(self, pod: Pod, reason: str, message: str) -> None:
         """Fail the pod if it has not ended, and delete it; its claims follow its phase."""
@@ -100,7 +102,8 @@ class PodGarbageCollector:
                 disrupted = PodCondition(
                     type="DisruptionTarget", status="True", last_transition_time=now, reason=reason, message=message
                 )
-                failed = with_condition(failed, disrupted)
+                conditions = with_condition(failed.status.conditions, disrupted)
+                failed = replace(failed, status=replace(failed.status, conditions=conditions))
             try:
                 await resource.update_status(failed)
             except StatusError as error:
@@ -116,7 +119,3 @@ class PodGarbageCollector:
         except StatusError:
             # Gone, replaced or refused: the next round sees which.
             return
-
-
-def _is_ready(node: Node) -> bool:
-    return any(condition.type == "Ready" and condition.status == "True" for condition in node.status.conditions)

@@ -16,7 +16,7 @@ from cathedra.controllers.controller import ControllerContext
 from cathedra.controllers.eviction import evict
 from cathedra.controllers.nodes.lifecycle import BY_NODE, by_node
 from cathedra.controllers.nodes.taints import eviction_delay
-from cathedra.controllers.podstates import is_terminal
+from cathedra.semantics.pods import is_terminal
 
 __all__ = ["TaintEvictionController"]
 

@@ -8,9 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from cathedra.api.core.core_v1 import Node, NodeCondition, Taint, Toleration
+from cathedra.api.core.core_v1 import Node, Taint, Toleration
+from cathedra.semantics.conditions import find_condition
+from cathedra.semantics.nodes import ready_status
+from cathedra.semantics.tolerations import tolerates
 
-__all__ = ["NOT_READY", "UNREACHABLE", "eviction_delay", "no_execute_key", "no_schedule_keys", "ready_status"]
+__all__ = ["NOT_READY", "UNREACHABLE", "eviction_delay", "no_execute_key", "no_schedule_keys"]
 
 NOT_READY: Final = "node.kubernetes.io/not-ready"
 UNREACHABLE: Final = "node.kubernetes.io/unreachable"
@@ -27,17 +30,6 @@ _CONDITION_TAINTS: Final = {
 MANAGED_NO_SCHEDULE: Final = frozenset({*_CONDITION_TAINTS.values(), UNSCHEDULABLE})
 
 
-def ready_condition(node: Node) -> NodeCondition | None:
-    """Condition Ready, if the node has one."""
-    return next((condition for condition in node.status.conditions if condition.type == "Ready"), None)
-
-
-def ready_status(node: Node) -> str:
-    """Status of condition Ready; a node without one is Unknown."""
-    ready = ready_condition(node)
-    return ready.status if ready is not None else "Unknown"
-
-
 def no_schedule_keys(node: Node) -> frozenset[str]:
     """The NoSchedule taints that conditions and ``spec.unschedulable`` ask for."""
     keys = {
@@ -45,7 +37,7 @@ def no_schedule_keys(node: Node) -> frozenset[str]:
         for condition in node.status.conditions
         if (key := _CONDITION_TAINTS.get((condition.type, condition.status))) is not None
     }
-    if ready_condition(node) is None:
+    if find_condition(node.status.conditions, "Ready") is None:
         keys.add(NOT_READY)
     if node.spec.unschedulable:
         keys.add(UNSCHEDULABLE)
@@ -55,17 +47,6 @@ def no_schedule_keys(node: Node) -> frozenset[str]:
 def no_execute_key(node: Node) -> str:
     """The NoExecute taint that the node's health asks for, "" for a healthy node."""
     return {"False": NOT_READY, "Unknown": UNREACHABLE}.get(ready_status(node), "")
-
-
-def tolerates(toleration: Toleration, taint: Taint) -> bool:
-    """Whether a toleration covers a taint."""
-    if toleration.effect and toleration.effect != taint.effect:
-        return False
-    if toleration.key and toleration.key != taint.key:
-        return False
-    if toleration.operator == "Exists":
-        return True
-    return toleration.operator in ("", "Equal") and toleration.value == taint.value
 
 
 def eviction_delay(taints: Iterable[Taint], tolerations: Iterable[Toleration]) -> float | None:

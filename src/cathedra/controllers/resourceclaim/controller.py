@@ -7,27 +7,24 @@ What is enqueued when, and what syncing a pod means, is here; claims are made by
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from typing import Final, Literal, NamedTuple
 
 from cathedra.api.core.core_v1 import Pod, PodResourceClaim, PodResourceClaimStatus
 from cathedra.api.core.scheduling_v1beta1 import PodGroup
-from cathedra.api.resource import ResourceClaim, ResourceClaimConsumerReference, ResourceClaimTemplate
+from cathedra.api.resource import ResourceClaim, ResourceClaimTemplate
 from cathedra.api.struct import replace
 from cathedra.client.resources import PODGROUPS, PODS, RESOURCECLAIMS, RESOURCECLAIMTEMPLATES
 from cathedra.client.workqueue import RetryLater, WorkQueue, run_workers
 from cathedra.controllers.controller import ControllerContext
-from cathedra.controllers.resourceclaim import podclaims
+from cathedra.controllers.resourceclaim import podindexes
 from cathedra.controllers.resourceclaim.maker import ClaimMaker
 from cathedra.controllers.resourceclaim.release import ClaimRelease, DeletedPods
+from cathedra.semantics import podclaims
 
 __all__ = ["ResourceClaimController"]
 
 FIELD_MANAGER: Final = "ResourceClaimController"
 WORKERS: Final = 50
-
-_BY_TEMPLATE: Final = "pod-claim-template"
-_BY_GROUP: Final = "pod-group"
 
 
 class Key(NamedTuple):
@@ -59,8 +56,8 @@ class ResourceClaimController:
         self._groups = informers.of(PODGROUPS) if self._workloads else None
         self._maker = ClaimMaker(self._client, informers, context.clock, context.gates)
         self._release = ClaimRelease(self._client, informers, self._deleted, groups=self._workloads)
-        self._pods.store.add_index(podclaims.BY_CLAIM, podclaims.by_claim)
-        self._pods.store.add_index(_BY_TEMPLATE, _template_keys)
+        self._pods.store.add_index(podindexes.BY_CLAIM, podindexes.by_claim)
+        self._pods.store.add_index(podindexes.BY_TEMPLATE, podindexes.by_template)
         self._pods.add_handler(
             on_add=self._pod_changed, on_update=lambda _, pod: self._pod_changed(pod), on_delete=self._pod_deleted
         )
@@ -69,7 +66,7 @@ class ResourceClaimController:
             on_add=self._template_changed, on_update=lambda _, template: self._template_changed(template)
         )
         if self._groups is not None:
-            self._pods.store.add_index(_BY_GROUP, _group_keys)
+            self._pods.store.add_index(podindexes.BY_GROUP, podindexes.by_group)
             self._groups.add_handler(
                 on_add=self._group_changed,
                 on_update=lambda _, group: self._group_changed(group),
@@ -90,7 +87,7 @@ class ResourceClaimController:
     def _pod_changed(self, pod: Pod) -> None:
         if not podclaims.has_claims(pod):
             return
-        if podclaims.is_done(pod):
+        if podclaims.is_done_with_claims(pod):
             self._enqueue_claims(pod)
         if self._needs_work(pod):
             self._enqueue_pod(pod)
@@ -124,7 +121,7 @@ class ResourceClaimController:
 
     def _reconsider_users(self, claim: ResourceClaim) -> None:
         value = f"{claim.metadata.namespace}/{claim.metadata.name}"
-        for pod in self._pods.store.by_index(podclaims.BY_CLAIM, value):
+        for pod in self._pods.store.by_index(podindexes.BY_CLAIM, value):
             self._pod_changed(pod)
         if self._groups is not None:
             for group in self._groups.store.list():
@@ -133,7 +130,7 @@ class ResourceClaimController:
 
     def _template_changed(self, template: ResourceClaimTemplate) -> None:
         value = f"{template.metadata.namespace}/{template.metadata.name}"
-        for pod in self._pods.store.by_index(_BY_TEMPLATE, value):
+        for pod in self._pods.store.by_index(podindexes.BY_TEMPLATE, value):
             self._pod_changed(pod)
         if self._groups is not None:
             for group in self._groups.store.list():
@@ -147,44 +144,47 @@ class ResourceClaimController:
             if status.resource_claim_name:
                 self._queue.add(Key("claim", group.metadata.namespace, status.resource_claim_name))
         value = f"{group.metadata.namespace}/{group.metadata.name}"
-        for pod in self._pods.store.by_index(_BY_GROUP, value):
+        for pod in self._pods.store.by_index(podindexes.BY_GROUP, value):
             self._pod_changed(pod)
 
     def _needs_work(self, pod: Pod) -> bool:
         """Whether syncing the pod would do anything (spec: controllers.md, section 2.3)."""
-        if pod.metadata.deletion_timestamp is not None or podclaims.is_done(pod):
+        if pod.metadata.deletion_timestamp is not None or podclaims.is_done_with_claims(pod):
             return False
         return any(self._entry_needs_work(pod, entry) for entry in pod.spec.resource_claims)
 
     def _entry_needs_work(self, pod: Pod, entry: PodResourceClaim) -> bool:
-        generated = not entry.resource_claim_name
-        name = entry.resource_claim_name or ""
-        if generated:
-            recorded, name = podclaims.recorded_name(pod, entry.name)
-            if not recorded:
-                return True
-            if not name:
-                return False
-        claim = self._maker.get(pod.metadata.namespace, name)
+        try:
+            found = podclaims.entry_claim(pod, entry)
+        except podclaims.PodClaimError:
+            return True
+        if found is None:
+            return False
+        claim = self._maker.get(pod.metadata.namespace, found.name)
         if claim is None:
-            return generated and not podclaims.is_bound_to_group(entry, self._group_of(pod))
+            return found.generated and self._sharing_group(pod, entry) is None
         group = self._group_name(pod)
-        if generated and not podclaims.is_owned(claim, pod, group=group):
+        if found.generated and not podclaims.is_made_for(claim, pod, group):
             return False
         return (
             bool(pod.spec.node_name)
             and claim.status.allocation is not None
-            and not podclaims.is_reserved_for(claim, pod, group=group)
+            and not podclaims.is_reserved_for_group_named(claim, pod, group)
         )
 
     def _group_name(self, pod: Pod) -> str:
-        return podclaims.group_name(pod) if self._workloads else ""
+        return podclaims.pod_group_name(pod) if self._workloads else ""
 
     def _group_of(self, pod: Pod) -> PodGroup | None:
-        name = podclaims.group_name(pod)
+        name = podclaims.pod_group_name(pod)
         if self._groups is None or not name:
             return None
         return self._groups.store.get(pod.metadata.namespace, name)
+
+    def _sharing_group(self, pod: Pod, entry: PodResourceClaim) -> PodGroup | None:
+        """The pod's PodGroup if the claim of this entry is the group's."""
+        group = self._group_of(pod)
+        return group if group is not None and podclaims.shares_claim(entry, group) else None
 
     # What is done.
 
@@ -203,7 +203,7 @@ class ResourceClaimController:
                 await self._sync_group(group)
 
     async def _sync_pod(self, pod: Pod) -> None:
-        if pod.metadata.deletion_timestamp is not None or podclaims.is_done(pod):
+        if pod.metadata.deletion_timestamp is not None or podclaims.is_done_with_claims(pod):
             return
         recorded = {status.name: status.resource_claim_name for status in pod.status.resource_claim_statuses}
         names = dict(recorded)
@@ -233,17 +233,20 @@ class ResourceClaimController:
         template = entry.resource_claim_template_name
         if not template:
             return ""
-        recorded, name = podclaims.recorded_name(pod, entry.name)
-        if recorded and not name:
-            return ""
-        namespace, group_name = pod.metadata.namespace, self._group_name(pod)
-        claim = self._maker.get(namespace, name) if name else None
-        if claim is not None and podclaims.is_owned(claim, pod, group=group_name):
-            return name
-        group = self._group_of(pod)
-        if podclaims.is_bound_to_group(entry, group) and group is not None:
-            found = self._maker.find(group, entry.name)
-            return found.metadata.name if found else ""
+        try:
+            known = podclaims.entry_claim(pod, entry)
+        except podclaims.ClaimNotCreated:
+            pass
+        else:
+            if known is None:
+                return ""
+            claim = self._maker.get(pod.metadata.namespace, known.name)
+            if claim is not None and podclaims.is_made_for(claim, pod, self._group_name(pod)):
+                return known.name
+        group = self._sharing_group(pod, entry)
+        if group is not None:
+            shared = self._maker.find(group, entry.name)
+            return shared.metadata.name if shared else ""
         found = self._maker.find(pod, entry.name)
         if found is None:
             found = await self._maker.make(pod, entry.name, template)
@@ -262,19 +265,18 @@ class ResourceClaimController:
 
     async def _reserve_for_scheduled(self, pod: Pod) -> None:
         """Reserve what is allocated already for a pod that was placed without the scheduler."""
-        group_name, group = self._group_name(pod), self._group_of(pod)
+        group_name = self._group_name(pod)
         for entry in pod.spec.resource_claims:
-            name = podclaims.entry_claim_name(pod, entry)
-            claim = self._maker.get(pod.metadata.namespace, name) if name else None
-            if claim is None or claim.status.allocation is None:
+            found = podclaims.entry_claim(pod, entry)
+            claim = self._maker.get(pod.metadata.namespace, found.name) if found is not None else None
+            if found is None or claim is None or claim.status.allocation is None:
                 continue
-            if entry.resource_claim_template_name:
-                podclaims.check_owner(claim, pod, group=group_name)
-            if podclaims.is_reserved_for(claim, pod, group=group_name):
+            if found.generated:
+                podclaims.check_owner(claim, pod, group_name)
+            if podclaims.is_reserved_for_group_named(claim, pod, group_name):
                 continue
-            consumer = _pod_reference(pod)
-            if group is not None and podclaims.is_bound_to_group(entry, group):
-                consumer = _group_reference(group)
+            group = self._sharing_group(pod, entry)
+            consumer = podclaims.pod_consumer(pod) if group is None else podclaims.group_consumer(group)
             status = replace(claim.status, reserved_for=(*claim.status.reserved_for, consumer))
             await self._client.resource(RESOURCECLAIMS, pod.metadata.namespace).update_status(
                 replace(claim, status=status)
@@ -307,26 +309,3 @@ class ResourceClaimController:
             )
         if failure is not None:
             raise RetryLater(f"podgroup {group.metadata.namespace}/{group.metadata.name}") from failure
-
-
-def _pod_reference(pod: Pod) -> ResourceClaimConsumerReference:
-    return ResourceClaimConsumerReference(resource="pods", name=pod.metadata.name, uid=pod.metadata.uid)
-
-
-def _group_reference(group: PodGroup) -> ResourceClaimConsumerReference:
-    return ResourceClaimConsumerReference(
-        api_group=podclaims.SCHEDULING_GROUP,
-        resource="podgroups",
-        name=group.metadata.name,
-        uid=group.metadata.uid,
-    )
-
-
-def _template_keys(pod: Pod) -> Iterator[str]:
-    return (f"{pod.metadata.namespace}/{name}" for name in podclaims.template_names(pod))
-
-
-def _group_keys(pod: Pod) -> Iterator[str]:
-    name = podclaims.group_name(pod)
-    if name:
-        yield f"{pod.metadata.namespace}/{name}"

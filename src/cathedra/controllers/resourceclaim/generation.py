@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from cathedra.api.core.meta_v1 import ObjectMeta, OwnerReference
+from cathedra.api.core.meta_v1 import ObjectMeta
 from cathedra.api.gates import FeatureGates
 from cathedra.api.resource import ResourceClaim, ResourceClaimTemplate
-from cathedra.api.scheme import kind_of
-from cathedra.api.struct import KubeStruct
+from cathedra.api.struct import KubeStruct, replace
 from cathedra.client.objects import metadata_of
+from cathedra.semantics.owners import controller_reference
 
 __all__ = ["POD_CLAIM_NAME", "FeatureDisabled", "claim_from_template", "generate_name"]
 
@@ -47,11 +47,8 @@ def claim_from_template(
     if any(request.first_available for request in requests) and not gates["DRAPrioritizedList"]:
         raise FeatureDisabled("template includes a prioritized list of subrequests, but the feature is disabled")
     metadata = metadata_of(owner)
-    gvk = kind_of(type(owner))
-    # No blockOwnerDeletion: a pod need not wait for its claims.
-    reference = OwnerReference(
-        api_version=gvk.api_version, kind=gvk.kind, name=metadata.name, uid=metadata.uid, controller=True
-    )
+    # The deletion of a pod need not wait for its claims.
+    reference = replace(controller_reference(owner), block_owner_deletion=None)
     return ResourceClaim(
         metadata=ObjectMeta(
             generate_name=generate_name(metadata.name, entry),

@@ -17,10 +17,11 @@ from cathedra.api.status import not_found
 from cathedra.api.struct import KubeStruct
 from cathedra.client.client import Client
 from cathedra.client.informer import SharedInformers
-from cathedra.client.objects import ObjectKey, controller_of, key_of, metadata_of
+from cathedra.client.objects import ObjectKey, key_of, metadata_of
 from cathedra.client.resources import RESOURCECLAIMS, RESOURCECLAIMTEMPLATES
 from cathedra.clock import Clock
 from cathedra.controllers.resourceclaim.generation import POD_CLAIM_NAME, claim_from_template
+from cathedra.semantics.owners import controller_of
 
 __all__ = ["ClaimMaker", "TemplateMissing"]
 

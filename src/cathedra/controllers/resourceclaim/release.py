@@ -14,10 +14,11 @@ from cathedra.api.status import StatusError
 from cathedra.api.struct import KubeStruct, replace
 from cathedra.client.client import Client
 from cathedra.client.informer import Informer, SharedInformers
-from cathedra.client.objects import controller_of, metadata_of, with_metadata
+from cathedra.client.objects import metadata_of, with_metadata
 from cathedra.client.resources import PODGROUPS, PODS, RESOURCECLAIMS
 from cathedra.client.transport import ResourceRef
-from cathedra.controllers.resourceclaim.podclaims import SCHEDULING_GROUP, is_done
+from cathedra.semantics.owners import controller_of
+from cathedra.semantics.podclaims import SCHEDULING_GROUP, is_done_with_claims
 
 __all__ = ["FINALIZER", "ClaimRelease", "DeletedPods"]
 
@@ -85,7 +86,7 @@ class ClaimRelease:
         if consumer.uid in self._deleted:
             return False
         pod = await self._exists(self._pods, PODS, namespace, consumer)
-        return pod is not None and not is_done(pod)
+        return pod is not None and not is_done_with_claims(pod)
 
     async def _exists(
         self, informer: Informer[T], ref: ResourceRef[T], namespace: str, consumer: ResourceClaimConsumerReference
@@ -107,7 +108,7 @@ class ClaimRelease:
             return
         pod = self._pods.store.get(claim.metadata.namespace, owner.name)
         # A pod that is not there at all leaves its claims to the garbage collector.
-        if pod is None or (pod.metadata.uid == owner.uid and not is_done(pod)):
+        if pod is None or (pod.metadata.uid == owner.uid and not is_done_with_claims(pod)):
             return
         try:
             await self._client.resource(RESOURCECLAIMS, claim.metadata.namespace).delete(claim.metadata.name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Final
 
 from cathedra.api.core.apps_v1 import DaemonSet, DaemonSetStatus
@@ -20,13 +21,13 @@ from cathedra.api.selectors import node_selector_matches
 from cathedra.api.struct import replace
 from cathedra.client.resources import DAEMONSETS, NODES
 from cathedra.controllers.controller import ControllerContext
-from cathedra.controllers.nodes.taints import tolerates
 from cathedra.controllers.podcontrol import pod_from_template
-from cathedra.controllers.podstates import is_available, is_ready, is_terminal
 from cathedra.controllers.workloads.revisions import Revisions
 from cathedra.controllers.workloads.rollout import resolve
 from cathedra.controllers.workloads.templates import REVISION_HASH
 from cathedra.controllers.workloads.workload import WorkloadController
+from cathedra.semantics.pods import is_available, is_ready, is_terminal
+from cathedra.semantics.tolerations import HARD_EFFECTS, first_untolerated
 
 __all__ = ["DaemonSetController"]
 
@@ -201,17 +202,13 @@ def _fits(obj: DaemonSet, node: Node) -> bool:
     return required is None or node_selector_matches(required, node)
 
 
-def _untolerated(obj: DaemonSet, node: Node, effects: tuple[str, ...]) -> bool:
-    tolerations = _tolerations(obj.spec.template.spec)
-    return any(
-        taint.effect in effects and not any(tolerates(toleration, taint) for toleration in tolerations)
-        for taint in node.spec.taints
-    )
+def _is_repelled(obj: DaemonSet, node: Node, effects: Collection[str]) -> bool:
+    return first_untolerated(node.spec.taints, _tolerations(obj.spec.template.spec), effects) is not None
 
 
 def _should_run(obj: DaemonSet, node: Node) -> bool:
-    return _fits(obj, node) and not _untolerated(obj, node, ("NoSchedule", "NoExecute"))
+    return _fits(obj, node) and not _is_repelled(obj, node, HARD_EFFECTS)
 
 
 def _may_stay(obj: DaemonSet, node: Node) -> bool:
-    return _fits(obj, node) and not _untolerated(obj, node, ("NoExecute",))
+    return _fits(obj, node) and not _is_repelled(obj, node, ("NoExecute",))

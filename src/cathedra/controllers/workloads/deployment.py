@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from typing import Final
 
 from cathedra.api.core.apps_v1 import (
@@ -16,15 +15,17 @@ from cathedra.api.core.apps_v1 import (
 from cathedra.api.core.meta_v1 import ObjectMeta
 from cathedra.api.status import StatusError
 from cathedra.api.struct import Time, replace
-from cathedra.client.objects import ObjectKey, controller_of, key_of, with_metadata
+from cathedra.client.objects import ObjectKey, key_of, with_metadata
 from cathedra.client.resources import DEPLOYMENTS, PODS, REPLICASETS
 from cathedra.client.workqueue import RetryLater, WorkQueue, run_workers
 from cathedra.controllers.controller import ControllerContext
 from cathedra.controllers.expectations import Expectations
-from cathedra.controllers.podcontrol import controller_reference
-from cathedra.controllers.podstates import BY_CONTROLLER, by_controller, is_active
+from cathedra.controllers.podcontrol import BY_CONTROLLER
 from cathedra.controllers.workloads.rollout import down_step, limits, up_step
 from cathedra.controllers.workloads.templates import POD_TEMPLATE_HASH, same_template, template_hash, with_label
+from cathedra.semantics.conditions import find_condition, with_condition_moved_last
+from cathedra.semantics.owners import controller_of, controller_reference, controller_uid
+from cathedra.semantics.pods import is_active
 
 __all__ = ["DeploymentController"]
 
@@ -49,8 +50,8 @@ class DeploymentController:
         self._sets = context.informers.of(REPLICASETS)
         self._pods = context.informers.of(PODS)
         self._expectations: Expectations[str] = Expectations(self._sets, context.clock)
-        self._sets.store.add_index(_BY_DEPLOYMENT, _controller_uid)
-        self._pods.store.add_index(BY_CONTROLLER, by_controller)
+        self._sets.store.add_index(_BY_DEPLOYMENT, controller_uid)
+        self._pods.store.add_index(BY_CONTROLLER, controller_uid)
         self._deployments.add_handler(
             on_add=self._enqueue, on_update=lambda _, new: self._enqueue(new), on_delete=self._forget
         )
@@ -301,7 +302,7 @@ class DeploymentController:
         if complete:
             told = ("True", "NewReplicaSetAvailable", f"{shown} has successfully progressed.")
             return _with_condition(status, "Progressing", told, now, moved=False), None
-        known = next((c for c in status.conditions if c.type == "Progressing"), None)
+        known = find_condition(status.conditions, "Progressing")
         moved = (
             status.updated_replicas > old.updated_replicas
             or status.replicas - status.updated_replicas < old.replicas - old.updated_replicas
@@ -326,18 +327,20 @@ def _with_condition(
     status: DeploymentStatus, kind: str, told: tuple[str, str, str], now: float, *, moved: bool
 ) -> DeploymentStatus:
     value, reason, message = told
-    old = next((c for c in status.conditions if c.type == kind), None)
-    if old is not None and (old.status, old.reason) == (value, reason) and not moved:
-        return status
-    transition = old.last_transition_time if old is not None and old.status == value else Time(now)
     new = DeploymentCondition(
         type=kind,
         status=value,
         reason=reason,
         message=message,
         last_update_time=Time(now),
-        last_transition_time=transition,
+        last_transition_time=Time(now),
     )
+    if not moved:
+        return replace(status, conditions=with_condition_moved_last(status.conditions, new))
+    # Progress is told anew each time: the times and the text count, even if nothing else is different.
+    old = find_condition(status.conditions, kind)
+    if old is not None and old.status == value:
+        new = replace(new, last_transition_time=old.last_transition_time)
     return replace(status, conditions=(*(c for c in status.conditions if c.type != kind), new))
 
 
@@ -367,9 +370,3 @@ def _size_annotations(deployment: Deployment) -> dict[str, str]:
     if deployment.spec.strategy.type == "Recreate":
         surge = 0
     return {DESIRED: str(replicas), MAXIMUM: str(replicas + surge)}
-
-
-def _controller_uid(replica_set: ReplicaSet) -> Iterator[str]:
-    owner = controller_of(replica_set)
-    if owner is not None:
-        yield owner.uid

@@ -10,15 +10,10 @@ from cathedra.api.struct import Time, replace
 from cathedra.client.resources import REPLICASETS
 from cathedra.controllers.controller import ControllerContext
 from cathedra.controllers.podcontrol import pod_from_template
-from cathedra.controllers.podstates import (
-    available_since,
-    is_active,
-    is_available,
-    is_ready,
-    is_terminal,
-    surplus_first,
-)
+from cathedra.controllers.podranking import surplus_first
 from cathedra.controllers.workloads.workload import WorkloadController
+from cathedra.semantics.conditions import with_condition_moved_last
+from cathedra.semantics.pods import is_active, is_available, is_ready, is_terminal, ready_since
 
 __all__ = ["ReplicaSetController"]
 
@@ -63,11 +58,10 @@ class ReplicaSetController(WorkloadController[ReplicaSet]):
         labels = obj.spec.template.metadata.labels.items()
         conditions = tuple(c for c in obj.status.conditions if c.type != "ReplicaFailure")
         if reason:
-            known = next((c for c in obj.status.conditions if c.type == "ReplicaFailure"), None)
             failure = ReplicaSetCondition(
                 type="ReplicaFailure", status="True", last_transition_time=Time(now), reason=reason, message=message
             )
-            conditions = (*conditions, known or failure)
+            conditions = with_condition_moved_last(obj.status.conditions, failure)
         status = ReplicaSetStatus(
             replicas=len(active),
             fully_labeled_replicas=sum(labels <= pod.metadata.labels.items() for pod in active),
@@ -85,5 +79,5 @@ class ReplicaSetController(WorkloadController[ReplicaSet]):
     def _next_available(self, obj: ReplicaSet, active: list[Pod]) -> float | None:
         """Seconds until another ready pod has been ready long enough."""
         now, wait = self.clock.now(), obj.spec.min_ready_seconds
-        ends = [since + wait - now for pod in active if (since := available_since(pod)) is not None]
+        ends = [since + wait - now for pod in active if (since := ready_since(pod)) is not None]
         return min((end for end in ends if end > 0), default=None) if wait else None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, Final
 
 from cathedra.api.core.apps_v1 import ControllerRevision
@@ -12,10 +11,10 @@ from cathedra.api.status import StatusError
 from cathedra.api.struct import KubeStruct, RawJSON, from_dict, replace, to_dict
 from cathedra.client.client import Client
 from cathedra.client.informer import SharedInformers
-from cathedra.client.objects import controller_of, metadata_of
+from cathedra.client.objects import metadata_of
 from cathedra.client.resources import CONTROLLERREVISIONS
-from cathedra.controllers.podcontrol import controller_reference
 from cathedra.controllers.workloads.templates import REVISION_HASH, template_hash
+from cathedra.semantics.owners import controller_reference, controller_uid
 
 __all__ = ["Revisions"]
 
@@ -29,7 +28,7 @@ class Revisions:
     def __init__(self, client: Client, informers: SharedInformers) -> None:
         self._client = client
         self.informer = informers.of(CONTROLLERREVISIONS)
-        self.informer.store.add_index(_BY_OWNER, _owner_uid)
+        self.informer.store.add_index(_BY_OWNER, controller_uid)
 
     async def current(self, owner: KubeStruct, template: PodTemplateSpec, kept: int | None) -> str:
         """The hash of the present template; its revision exists afterwards, and old ones beyond ``kept`` do not."""
@@ -75,9 +74,3 @@ class Revisions:
         template: dict[str, Any] = revision.data.load()["spec"]["template"]
         template.pop("$patch", None)
         return from_dict(PodTemplateSpec, template)
-
-
-def _owner_uid(revision: ControllerRevision) -> Iterator[str]:
-    owner = controller_of(revision)
-    if owner is not None:
-        yield owner.uid

@@ -17,10 +17,10 @@ from cathedra.client.objects import with_metadata
 from cathedra.client.resources import PERSISTENTVOLUMECLAIMS, STATEFULSETS
 from cathedra.controllers.controller import ControllerContext
 from cathedra.controllers.podcontrol import pod_from_template
-from cathedra.controllers.podstates import is_available, is_ready, is_terminal
 from cathedra.controllers.workloads.revisions import Revisions
 from cathedra.controllers.workloads.templates import REVISION_HASH
 from cathedra.controllers.workloads.workload import WorkloadController
+from cathedra.semantics.pods import is_available, is_ready, is_terminal
 
 __all__ = ["StatefulSetController"]
 

@@ -10,14 +10,14 @@ from cathedra.api.core.core_v1 import Pod
 from cathedra.api.core.meta_v1 import LabelSelector
 from cathedra.api.selectors import SelectorError, from_label_selector
 from cathedra.api.struct import KubeStruct
-from cathedra.client.objects import ObjectKey, controller_of, key_of, metadata_of
+from cathedra.client.objects import ObjectKey, key_of, metadata_of
 from cathedra.client.resources import PODS
 from cathedra.client.transport import ResourceRef
 from cathedra.client.workqueue import WorkQueue, run_workers
 from cathedra.controllers.controller import ControllerContext
 from cathedra.controllers.expectations import Expectations
-from cathedra.controllers.podcontrol import PodControl
-from cathedra.controllers.podstates import BY_CONTROLLER, by_controller
+from cathedra.controllers.podcontrol import BY_CONTROLLER, PodControl
+from cathedra.semantics.owners import controller_of, controller_uid
 
 __all__ = ["WorkloadController", "selects"]
 
@@ -53,7 +53,7 @@ class WorkloadController(Generic[T]):
         self.expectations: Expectations[str] = Expectations(self.pods, context.clock)
         self.control = PodControl(context.client, self.recorder, self.expectations)
         self.queue: WorkQueue[ObjectKey] = WorkQueue(context.clock)
-        self.pods.store.add_index(BY_CONTROLLER, by_controller)
+        self.pods.store.add_index(BY_CONTROLLER, controller_uid)
         self.pods.store.add_index(_ORPHANS, _orphan_namespace)
         self.objects.add_handler(
             on_add=self.enqueue, on_update=lambda _, obj: self.enqueue(obj), on_delete=self._forget

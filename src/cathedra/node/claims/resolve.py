@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from cathedra.api.core.core_v1 import Pod
 from cathedra.api.gates import FeatureGates
 from cathedra.api.resource import ResourceClaim
-from cathedra.client.objects import controller_of
 from cathedra.node.claims.claiminfo import DriverState
 from cathedra.node.claims.errors import PrepareError
+from cathedra.semantics.owners import controller_of
 
 __all__ = ["PodClaim", "check_allowed", "driver_states", "pod_claims"]
 

@@ -36,6 +36,7 @@ from cathedra.scheduler.dynamicresources.extended_resources import IN_MEMORY_NAM
 from cathedra.scheduler.dynamicresources.resolving import Resolver
 from cathedra.scheduler.dynamicresources.writing import ClaimWriter, WriteFailed
 from cathedra.scheduler.framework.status import Status, error
+from cathedra.semantics.podclaims import is_reserved_for
 
 __all__ = ["ClaimBinding"]
 
@@ -103,7 +104,7 @@ class ClaimBinding:
             await self._find_out(cycle)
         for index, claim in enumerate(tuple(cycle.claims)):
             self._devices.settle(claim)
-            own = any(consumer.uid == pod.metadata.uid for consumer in claim.status.reserved_for)
+            own = is_reserved_for(claim, pod, None)
             if claim.status.allocation is not None and own:
                 cycle.claims[index] = await self._release(claim, pod)
         if cycle.special is not None:

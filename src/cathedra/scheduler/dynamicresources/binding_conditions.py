@@ -10,8 +10,8 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable
 
-from cathedra.api.core.meta_v1 import Condition
 from cathedra.api.resource import AllocatedDeviceStatus, DeviceRequestAllocationResult, ResourceClaim
+from cathedra.semantics.conditions import is_true
 
 __all__ = ["BINDING_TIMEOUT_SECONDS", "POLL_SECONDS", "BindingFailed", "Progress", "progress", "waits"]
 
@@ -66,7 +66,7 @@ def _is_ready(claim: ResourceClaim, result: DeviceRequestAllocationResult) -> bo
                 f"device binding failed: claim={claim.metadata.name}, reason={condition.reason}, "
                 f'message="{condition.message}"'
             )
-    return all(_is_true(conditions, wanted) for wanted in result.binding_conditions)
+    return all(is_true(conditions, wanted) for wanted in result.binding_conditions)
 
 
 def _status_of(
@@ -74,7 +74,3 @@ def _status_of(
 ) -> AllocatedDeviceStatus | None:
     wanted = (result.driver, result.pool, result.device)
     return next((status for status in devices if (status.driver, status.pool, status.device) == wanted), None)
-
-
-def _is_true(conditions: Iterable[Condition], wanted: str) -> bool:
-    return any(condition.type == wanted and condition.status == "True" for condition in conditions)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from cathedra.api.core.core_v1 import Container, ContainerExtendedResourceRequest, Pod
-from cathedra.api.core.meta_v1 import ObjectMeta, OwnerReference
+from cathedra.api.core.meta_v1 import ObjectMeta
 from cathedra.api.resource import (
     DeviceClaim,
     DeviceClass,
@@ -21,9 +21,9 @@ from cathedra.api.resource import (
     ResourceClaimSpec,
 )
 from cathedra.api.struct import replace
-from cathedra.client.objects import controller_of
 from cathedra.scheduler.state.node_info import NodeInfo
 from cathedra.scheduler.state.resources import is_extended_resource
+from cathedra.semantics.owners import controller_reference, is_controlled_by
 
 __all__ = [
     "ANNOTATION",
@@ -97,7 +97,7 @@ def _newest_first(class_: DeviceClass) -> tuple[int, str]:
 
 def special_claim(pod: Pod, uid: str, requests: Sequence[DeviceRequest] = ()) -> ResourceClaim:
     """The claim in memory, under a temporary UID."""
-    owner = OwnerReference(api_version="v1", kind="Pod", name=pod.metadata.name, uid=pod.metadata.uid, controller=True)
+    owner = replace(controller_reference(pod), block_owner_deletion=None)
     metadata = ObjectMeta(
         name=IN_MEMORY_NAME,
         generate_name=f"{pod.metadata.name}-extended-resources-",
@@ -115,8 +115,7 @@ def is_special_for(pod: Pod, claim: ResourceClaim) -> bool:
     """Whether ``claim`` was made for the extended resources of ``pod``."""
     if claim.metadata.annotations.get(ANNOTATION) != "true":
         return False
-    owner = controller_of(claim)
-    return owner is not None and owner.uid == pod.metadata.uid and owner.name == pod.metadata.name
+    return is_controlled_by(claim, pod)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,9 @@ from collections.abc import Iterable, Sequence
 from cathedra.api.core.core_v1 import Pod
 from cathedra.api.resource import ResourceClaim
 from cathedra.client.store import Store
-from cathedra.scheduler.dynamicresources.resolving import Resolver, Unresolved, claim_names
+from cathedra.scheduler.dynamicresources.resolving import Resolver, Unresolved
 from cathedra.scheduler.framework.events import Action, Change, Registration, Resource
+from cathedra.semantics.podclaims import claim_names, pod_group_name
 
 __all__ = ["Hints"]
 
@@ -82,9 +83,8 @@ class Hints:
 
     def _group_helps(self, pod: Pod, change: Change) -> bool:
         """The PodGroup's claims have been made, so the pod's may all be there now."""
-        group = pod.spec.scheduling_group
         metadata = change.new.metadata
-        if group is None or (pod.metadata.namespace, group.pod_group_name) != (metadata.namespace, metadata.name):
+        if (pod.metadata.namespace, pod_group_name(pod)) != (metadata.namespace, metadata.name):
             return False
         try:
             self._resolver.claims(pod)

@@ -36,11 +36,17 @@ from cathedra.scheduler.state.node_info import NodeInfo
 from cathedra.scheduler.state.resources import (
     CPU,
     EPHEMERAL_STORAGE,
-    HUGE_PAGES,
     MEMORY,
-    claim_amounts,
-    container_amounts,
     pod_requests,
+)
+from cathedra.semantics.podresources import (
+    HUGE_PAGES,
+    add_amounts,
+    claims_share_of_container,
+    claims_share_of_pod,
+    container_totals,
+    is_pod_level_resource,
+    nanos,
 )
 
 __all__ = ["ClaimUse", "NodeAllocatable", "Unaccountable", "containers_of", "refusal", "with_statuses"]
@@ -181,17 +187,21 @@ def with_statuses(pod: Pod, statuses: tuple[NodeAllocatableResourceClaimStatus, 
 
 def _uncovered(pod: Pod) -> str:
     """What pod-level resources do not cover once the devices' share is added; "" if they cover all."""
-    given = pod.spec.resources
-    if given is None or not pod.status.node_allocatable_resource_claim_statuses:
+    given, claims = pod.spec.resources, pod.status.node_allocatable_resource_claim_statuses
+    if given is None or not claims:
         return ""
-    for name, amount in container_amounts(pod, lambda container: container.resources.requests).items():
+    requested = container_totals(pod, lambda container: nanos(container.resources.requests))
+    limited = container_totals(pod, lambda container: nanos(container.resources.limits))
+    for total in (requested, limited):
+        add_amounts(total, claims_share_of_pod(claims))
+    for name, amount in requested.items():
         asked = given.requests.get(name)
-        if asked is not None and _is_pod_level(name) and amount > asked.nanos:
+        if asked is not None and is_pod_level_resource(name) and amount > asked.nanos:
             return (
                 f"pod level request for {name} is insufficient to cover the aggregated container and "
                 "node-allocatable DRA requests"
             )
-    for name, amount in container_amounts(pod, lambda container: container.resources.limits).items():
+    for name, amount in limited.items():
         limit = given.limits.get(name)
         if limit is not None and name.startswith(HUGE_PAGES) and amount > limit.nanos:
             return (
@@ -203,7 +213,7 @@ def _uncovered(pod: Pod) -> str:
 
 def _uncovered_containers(pod: Pod, limits: Mapping[str, Quantity]) -> Iterator[str]:
     for container in pod.spec.containers:
-        added = claim_amounts(pod, container.name)
+        added = claims_share_of_container(pod.status.node_allocatable_resource_claim_statuses, container.name)
         for name, own in container.resources.limits.items():
             limit = limits.get(name)
             if limit is None or name.startswith(HUGE_PAGES):
@@ -213,10 +223,6 @@ def _uncovered_containers(pod: Pod, limits: Mapping[str, Quantity]) -> Iterator[
                     f"pod level limit for {name} is insufficient to cover the limit and DRA overhead for container "
                     f"{container.name}"
                 )
-
-
-def _is_pod_level(name: str) -> bool:
-    return name in (CPU, MEMORY) or name.startswith(HUGE_PAGES)
 
 
 def _pool(slice_: ResourceSlice) -> tuple[str, ...]:

@@ -10,15 +10,25 @@ from collections.abc import Callable, Iterator
 from cathedra.api.core.core_v1 import Pod, PodResourceClaim
 from cathedra.api.core.scheduling_v1beta1 import PodGroup
 from cathedra.api.resource import ResourceClaim, ResourceClaimConsumerReference
-from cathedra.client.objects import controller_of
 from cathedra.client.store import Store
+from cathedra.semantics.podclaims import (
+    NotOwner,
+    PodClaimError,
+    check_group_owner,
+    check_owner,
+    entry_claim,
+    group_consumer,
+    group_entry_claim,
+    is_reserved_for,
+    pod_consumer,
+    pod_group_name,
+    shares_claim,
+)
 
-__all__ = ["FindClaim", "Resolver", "Unresolved", "claim_names"]
+__all__ = ["FindClaim", "Resolver", "Unresolved"]
 
 FindClaim = Callable[[str, str], ResourceClaim | None]
 """Namespace and name → claim."""
-
-_GROUP_API = "scheduling.k8s.io"
 
 
 class Unresolved(Exception):
@@ -54,104 +64,55 @@ class Resolver:
 
     def is_reserved(self, pod: Pod, claim: ResourceClaim) -> bool:
         """Whether the pod, or its PodGroup, is entered among the claim's consumers."""
-        group = self._group_of(pod)
-        uids = {pod.metadata.uid} if group is None else {pod.metadata.uid, group.metadata.uid}
-        return any(consumer.uid in uids for consumer in claim.status.reserved_for)
+        return is_reserved_for(claim, pod, self._group_of(pod))
 
     def consumer(self, pod: Pod, claim: ResourceClaim) -> ResourceClaimConsumerReference:
         """Who is entered among the claim's consumers when ``pod`` uses it."""
         group = self._group_of(pod)
-        if group is not None and any(
-            _is_shared(entry, group) and _shared_name(entry, group) == claim.metadata.name
-            for entry in pod.spec.resource_claims
-        ):
-            metadata = group.metadata
-            return ResourceClaimConsumerReference(
-                api_group=_GROUP_API, resource="podgroups", name=metadata.name, uid=metadata.uid
-            )
-        return ResourceClaimConsumerReference(resource="pods", name=pod.metadata.name, uid=pod.metadata.uid)
+        if group is not None and claim.metadata.name in _shared_names(pod, group):
+            return group_consumer(group)
+        return pod_consumer(pod)
 
     def _group_of(self, pod: Pod) -> PodGroup | None:
-        wanted = pod.spec.scheduling_group
-        if self._groups is None or wanted is None or not wanted.pod_group_name:
+        name = pod_group_name(pod)
+        if self._groups is None or not name:
             return None
-        return self._groups.get(pod.metadata.namespace, wanted.pod_group_name)
+        return self._groups.get(pod.metadata.namespace, name)
 
     def _claim(self, pod: Pod, entry: PodResourceClaim, group: PodGroup | None) -> ResourceClaim | None:
         namespace = pod.metadata.namespace
-        shared = group if group is not None and _is_shared(entry, group) else None
-        name = _group_claim(entry, shared) if shared is not None else _pod_claim(pod, entry)
-        if name is None:
+        shared = group if group is not None and shares_claim(entry, group) else None
+        try:
+            named = group_entry_claim(shared, entry) if shared is not None else entry_claim(pod, entry)
+        except PodClaimError as error:
+            raise Unresolved(str(error)) from error
+        if named is None:
             return None
-        claim = self._find(namespace, name)
+        claim = self._find(namespace, named.name)
         if claim is None:
-            raise Unresolved(f'could not find ResourceClaim "{namespace}/{name}"')
+            raise Unresolved(f'could not find ResourceClaim "{namespace}/{named.name}"')
         if claim.metadata.deletion_timestamp is not None:
-            raise Unresolved(f'resourceclaim "{name}" is being deleted')
-        if entry.resource_claim_name is None:
-            _check_owner(claim, pod, group, shared)
+            raise Unresolved(f'resourceclaim "{named.name}" is being deleted')
+        if not named.generated:
+            return claim
+        try:
+            if shared is not None:
+                check_group_owner(claim, shared)
+            else:
+                check_owner(claim, pod, group.metadata.name if group is not None else "")
+        except NotOwner as error:
+            raise Unresolved(str(error)) from error
         return claim
 
 
-def claim_names(pod: Pod) -> Iterator[str]:
-    """The names of the claims that the pod is known to use."""
+def _shared_names(pod: Pod, group: PodGroup) -> Iterator[str]:
+    """The claims that the pod has through its PodGroup, as far as they are known."""
     for entry in pod.spec.resource_claims:
-        if entry.resource_claim_name is not None:
-            yield entry.resource_claim_name
-    for status in pod.status.resource_claim_statuses:
-        if status.resource_claim_name:
-            yield status.resource_claim_name
-
-
-def _is_shared(entry: PodResourceClaim, group: PodGroup) -> bool:
-    """Whether the claim of this entry is the PodGroup's: same name and same reference."""
-    wanted = (entry.name, entry.resource_claim_name, entry.resource_claim_template_name)
-    return any(
-        wanted == (other.name, other.resource_claim_name, other.resource_claim_template_name)
-        for other in group.spec.resource_claims
-    )
-
-
-def _shared_name(entry: PodResourceClaim, group: PodGroup) -> str | None:
-    if entry.resource_claim_name is not None:
-        return entry.resource_claim_name
-    return next((s.resource_claim_name for s in group.status.resource_claim_statuses if s.name == entry.name), None)
-
-
-def _group_claim(entry: PodResourceClaim, group: PodGroup) -> str | None:
-    """The name of the PodGroup's claim; None if none was needed."""
-    if entry.resource_claim_name is not None:
-        return entry.resource_claim_name
-    for status in group.status.resource_claim_statuses:
-        if status.name == entry.name:
-            return status.resource_claim_name or None
-    raise Unresolved(f"PodGroup {group.metadata.namespace}/{group.metadata.name}: ResourceClaim not created yet")
-
-
-def _pod_claim(pod: Pod, entry: PodResourceClaim) -> str | None:
-    """The name of the pod's claim; None if none was needed."""
-    where = f'pod "{pod.metadata.namespace}/{pod.metadata.name}"'
-    if entry.resource_claim_name is not None:
-        return entry.resource_claim_name
-    if entry.resource_claim_template_name is None:
-        raise Unresolved(f'{where}, spec.resourceClaim "{entry.name}": none of the supported fields are set')
-    for status in pod.status.resource_claim_statuses:
-        if status.name == entry.name:
-            return status.resource_claim_name or None
-    raise Unresolved(f"{where}: ResourceClaim not created yet")
-
-
-def _check_owner(claim: ResourceClaim, pod: Pod, group: PodGroup | None, shared: PodGroup | None) -> None:
-    """Make sure that a claim made from a template was made for this pod, or for its PodGroup."""
-    owner = controller_of(claim)
-    if owner is not None:
-        if shared is None and (owner.uid, owner.name) == (pod.metadata.uid, pod.metadata.name):
-            return
-        if group is not None and (owner.uid, owner.name) == (group.metadata.uid, group.metadata.name):
-            return
-    namespace = claim.metadata.namespace
-    what = f"ResourceClaim {namespace}/{claim.metadata.name} was not created for"
-    if shared is not None:
-        raise Unresolved(f"{what} PodGroup {namespace}/{shared.metadata.name} (PodGroup is not owner)")
-    who = "Pod is not owner" if group is None else f"neither Pod nor PodGroup {group.metadata.name} is the owner"
-    raise Unresolved(f"{what} Pod {namespace}/{pod.metadata.name} ({who})")
+        if not shares_claim(entry, group):
+            continue
+        try:
+            named = group_entry_claim(group, entry)
+        except PodClaimError:
+            continue
+        if named is not None:
+            yield named.name

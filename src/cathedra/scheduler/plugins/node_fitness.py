@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cathedra.api.core.core_v1 import Node, NodeSelector, NodeSelectorTerm, Pod
+from cathedra.api.core.core_v1 import Node, NodeSelector, NodeSelectorTerm, Pod, Taint
 from cathedra.api.selectors import node_selector_matches
 from cathedra.scheduler.framework.events import Action, Change, Registration, Resource
 from cathedra.scheduler.framework.plugin import (
@@ -17,13 +17,14 @@ from cathedra.scheduler.framework.plugin import (
 )
 from cathedra.scheduler.framework.status import Code, Status, unresolvable
 from cathedra.scheduler.plugins.normalize import normalized
-from cathedra.scheduler.state.node_info import NodeInfo, tolerates
+from cathedra.scheduler.state.node_info import NodeInfo
 from cathedra.scheduler.state.pod_info import PodInfo
 from cathedra.scheduler.state.snapshot import Snapshot
+from cathedra.semantics.tolerations import first_untolerated, is_tolerated
 
 __all__ = ["NodeAffinity", "NodeName", "NodeUnschedulable", "TaintToleration", "matches_node_affinity"]
 
-_UNSCHEDULABLE_TAINT = ("node.kubernetes.io/unschedulable", "", "NoSchedule")
+_UNSCHEDULABLE_TAINT = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 _SKIP = Status(Code.SKIP)
 
 
@@ -66,13 +67,13 @@ class NodeUnschedulable(FilterPlugin):
 
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
         """Refuses a cordoned node."""
-        if not node.unschedulable or tolerates(pod.pod.spec.tolerations, _UNSCHEDULABLE_TAINT):
+        if not node.unschedulable or is_tolerated(_UNSCHEDULABLE_TAINT, pod.pod.spec.tolerations):
             return None
         return self._refusal
 
     @staticmethod
     def _takes_pods(pod: Pod, change: Change) -> bool:
-        return not change.new.spec.unschedulable or tolerates(pod.spec.tolerations, _UNSCHEDULABLE_TAINT)
+        return not change.new.spec.unschedulable or is_tolerated(_UNSCHEDULABLE_TAINT, pod.spec.tolerations)
 
 
 class TaintToleration(FilterPlugin, ScorePlugin):
@@ -95,10 +96,7 @@ class TaintToleration(FilterPlugin, ScorePlugin):
 
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
         """Refuses at the first taint that the pod does not tolerate."""
-        if not node.hard_taints:
-            return None
-        tolerations = pod.pod.spec.tolerations
-        if all(tolerates(tolerations, taint) for taint in node.hard_taints):
+        if first_untolerated(node.hard_taints, pod.pod.spec.tolerations) is None:
             return None
         return self._refusal
 
@@ -107,13 +105,12 @@ class TaintToleration(FilterPlugin, ScorePlugin):
         if not any(node.soft_taints for node in nodes):
             return None
         tolerations = [t for t in pod.pod.spec.tolerations if t.effect in ("", "PreferNoSchedule")]
-        counts = [sum(not tolerates(tolerations, taint) for taint in node.soft_taints) for node in nodes]
+        counts = [sum(not is_tolerated(taint, tolerations) for taint in node.soft_taints) for node in nodes]
         return normalized(counts, reverse=True)
 
     @staticmethod
     def _tolerable(pod: Pod, change: Change) -> bool:
-        taints = [(t.key, t.value, t.effect) for t in change.new.spec.taints if t.effect != "PreferNoSchedule"]
-        return all(tolerates(pod.spec.tolerations, taint) for taint in taints)
+        return first_untolerated(change.new.spec.taints, pod.spec.tolerations) is None
 
 
 class NodeAffinity(PreFilterPlugin, FilterPlugin, ScorePlugin):

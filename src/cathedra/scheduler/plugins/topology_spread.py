@@ -16,9 +16,10 @@ from cathedra.scheduler.framework.events import Action, Registration, Resource
 from cathedra.scheduler.framework.plugin import MAX_SCORE, CycleState, FilterPlugin, PreFilterPlugin, ScorePlugin
 from cathedra.scheduler.framework.status import Code, Status, unresolvable, unschedulable
 from cathedra.scheduler.plugins.node_fitness import matches_node_affinity
-from cathedra.scheduler.state.node_info import NodeInfo, tolerates
+from cathedra.scheduler.state.node_info import NodeInfo
 from cathedra.scheduler.state.pod_info import PodInfo, selector_with_keys
 from cathedra.scheduler.state.snapshot import Snapshot
+from cathedra.semantics.tolerations import first_untolerated
 
 __all__ = ["PodTopologySpread"]
 
@@ -51,7 +52,7 @@ class _Constraint:
         if self.honors_affinity and not matches_node_affinity(pod.pod, node.node):
             return False
         tolerations = pod.pod.spec.tolerations
-        return not self.honors_taints or all(tolerates(tolerations, taint) for taint in node.hard_taints)
+        return not self.honors_taints or first_untolerated(node.hard_taints, tolerations) is None
 
 
 class PodTopologySpread(PreFilterPlugin, FilterPlugin, ScorePlugin):

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from cathedra.api.core.core_v1 import Node, Toleration
+from cathedra.api.core.core_v1 import Node, Taint
 from cathedra.scheduler.state.pod_info import PodInfo
 from cathedra.scheduler.state.resources import Amounts, amounts
+from cathedra.semantics.tolerations import HARD_EFFECTS
 
-__all__ = ["NodeInfo", "ports_conflict", "tolerates"]
+__all__ = ["NodeInfo", "ports_conflict"]
 
 _ANY_ADDRESS = "0.0.0.0"
-_HARD_EFFECTS = ("NoSchedule", "NoExecute")
 
 
 class NodeInfo:
@@ -46,8 +46,8 @@ class NodeInfo:
         self.scoring_memory = 0
         self.ports: dict[tuple[str, str, int], int] = {}
         self.allocatable: Amounts = {}
-        self.hard_taints: tuple[tuple[str, str, str], ...] = ()
-        self.soft_taints: tuple[tuple[str, str, str], ...] = ()
+        self.hard_taints: tuple[Taint, ...] = ()
+        self.soft_taints: tuple[Taint, ...] = ()
         self.unschedulable = False
         self.image_sizes: dict[str, int] = {}
         self.generation = 0
@@ -61,9 +61,9 @@ class NodeInfo:
         self.node = node
         self.allocatable = amounts(node.status.allocatable)
         self.unschedulable = bool(node.spec.unschedulable)
-        taints = tuple((taint.key, taint.value, taint.effect) for taint in node.spec.taints)
-        self.hard_taints = tuple(taint for taint in taints if taint[2] in _HARD_EFFECTS)
-        self.soft_taints = tuple(taint for taint in taints if taint[2] == "PreferNoSchedule")
+        taints = node.spec.taints
+        self.hard_taints = tuple(taint for taint in taints if taint.effect in HARD_EFFECTS)
+        self.soft_taints = tuple(taint for taint in taints if taint.effect == "PreferNoSchedule")
         self.image_sizes = {name: image.size_bytes for image in node.status.images for name in image.names}
         self.generation += 1
 
@@ -116,32 +116,3 @@ def ports_conflict(wanted: Iterable[tuple[str, str, int]], used: Iterable[tuple[
         if holders and (address == _ANY_ADDRESS or address in holders or _ANY_ADDRESS in holders):
             return True
     return False
-
-
-def tolerates(tolerations: Iterable[Toleration], taint: tuple[str, str, str]) -> bool:
-    """Whether some toleration covers the taint (key, value, effect)."""
-    return any(_covers(toleration, taint) for toleration in tolerations)
-
-
-def _covers(toleration: Toleration, taint: tuple[str, str, str]) -> bool:
-    key, value, effect = taint
-    if toleration.effect and toleration.effect != effect:
-        return False
-    if toleration.key and toleration.key != key:
-        return False
-    if toleration.operator == "Exists":
-        return True
-    if toleration.operator in ("", "Equal"):
-        return toleration.value == value and bool(toleration.key)
-    return _compares(toleration, value)
-
-
-def _compares(toleration: Toleration, value: str) -> bool:
-    """Numeric operators of tolerations: both sides must be whole numbers."""
-    try:
-        wanted, found = int(toleration.value), int(value)
-    except ValueError:
-        return False
-    if toleration.operator == "Gt":
-        return found > wanted
-    return toleration.operator == "Lt" and found < wanted

@@ -14,6 +14,7 @@ from cathedra.api.quantity import Quantity
 from cathedra.api.selectors import Selector, from_label_selector
 from cathedra.api.struct import replace
 from cathedra.scheduler.state.resources import CPU, MEMORY, Amounts, pod_requests
+from cathedra.semantics.pods import long_running_containers
 
 __all__ = ["AffinityTerm", "NamespaceLabels", "PodInfo", "WeightedTerm", "selector_with_keys"]
 
@@ -172,11 +173,8 @@ def _taken(pod: Pod) -> tuple[NodeAllocatableResourceClaimStatus, ...]:
 
 
 def _ports(pod: Pod) -> Iterator[ContainerPort]:
-    for container in pod.spec.containers:
+    for container in long_running_containers(pod):
         yield from container.ports
-    for container in pod.spec.init_containers:
-        if container.restart_policy == "Always":
-            yield from container.ports
 
 
 def _preferred(pod: Pod) -> Iterator[WeightedTerm]:

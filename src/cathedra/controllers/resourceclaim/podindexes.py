@@ -1,0 +1,32 @@
+"""Indexes of pods by the claims and templates that they name, and by their PodGroup."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from cathedra.api.core.core_v1 import Pod
+from cathedra.semantics.podclaims import claim_names, pod_group_name, template_names
+
+__all__ = ["BY_CLAIM", "BY_GROUP", "BY_TEMPLATE", "by_claim", "by_group", "by_template"]
+
+BY_CLAIM: Final = "pod-claim"
+BY_TEMPLATE: Final = "pod-claim-template"
+BY_GROUP: Final = "pod-group"
+
+
+def by_claim(pod: Pod) -> Iterator[str]:
+    """``namespace/name`` of every claim that ``pod`` uses."""
+    return (f"{pod.metadata.namespace}/{name}" for name in claim_names(pod))
+
+
+def by_template(pod: Pod) -> Iterator[str]:
+    """``namespace/name`` of every template that ``pod`` uses."""
+    return (f"{pod.metadata.namespace}/{name}" for name in template_names(pod))
+
+
+def by_group(pod: Pod) -> Iterator[str]:
+    """``namespace/name`` of the pod's PodGroup, if it has one."""
+    name = pod_group_name(pod)
+    if name:
+        yield f"{pod.metadata.namespace}/{name}"

@@ -1,0 +1,19 @@
+"""Readiness of nodes."""
+
+from __future__ import annotations
+
+from cathedra.api.core.core_v1 import Node
+from cathedra.semantics.conditions import find_condition, is_true
+
+__all__ = ["is_node_ready", "ready_status"]
+
+
+def is_node_ready(node: Node) -> bool:
+    """Whether condition Ready is True. Source: ``pkg/util/node/node.go`` (IsNodeReady)."""
+    return is_true(node.status.conditions, "Ready")
+
+
+def ready_status(node: Node) -> str:
+    """Status of condition Ready; a node without one is Unknown (spec: controllers.md, section 9.2)."""
+    ready = find_condition(node.status.conditions, "Ready")
+    return ready.status if ready is not None else "Unknown"

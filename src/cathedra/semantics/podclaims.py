@@ -1,0 +1,244 @@
+"""From a pod's entries to its claims: their names, whom they were made for, who may use them.
+
+Spec: controllers.md, section 2.1; scheduling.md, sections 2 and 14; node.md, section 7.2. Source:
+``k8s.io/dynamic-resource-allocation/resourceclaim``. The texts are Kubernetes' own.
+
+The scheduler knows a PodGroup by its object, the node and the controllers only by its name: so there are two ways to
+ask for a reservation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from cathedra.api.core.core_v1 import Pod, PodResourceClaim
+from cathedra.api.core.scheduling_v1beta1 import PodGroup
+from cathedra.api.resource import ResourceClaim, ResourceClaimConsumerReference
+from cathedra.semantics.owners import controller_of, is_controlled_by
+from cathedra.semantics.pods import is_terminal
+
+__all__ = [
+    "SCHEDULING_GROUP",
+    "ClaimNotCreated",
+    "EntryClaim",
+    "EntryUnset",
+    "NotOwner",
+    "PodClaimError",
+    "check_group_owner",
+    "check_owner",
+    "claim_names",
+    "entry_claim",
+    "extended_claim_name",
+    "group_consumer",
+    "group_entry_claim",
+    "has_claims",
+    "is_done_with_claims",
+    "is_made_for",
+    "is_reserved_for",
+    "is_reserved_for_group_named",
+    "pod_consumer",
+    "pod_group_name",
+    "shares_claim",
+    "template_names",
+]
+
+SCHEDULING_GROUP: Final = "scheduling.k8s.io"
+
+
+class PodClaimError(Exception):
+    """Base of what is wrong between a pod and one of its claims: `EntryUnset`, `ClaimNotCreated`, `NotOwner`."""
+
+
+class EntryUnset(PodClaimError):
+    """An entry names neither a claim nor a template."""
+
+    def __init__(self, pod: Pod, entry: PodResourceClaim) -> None:
+        super().__init__(f'{_quoted(pod)}, spec.resourceClaim "{entry.name}": none of the supported fields are set')
+
+
+class ClaimNotCreated(PodClaimError):
+    """The claim of a template does not exist yet, neither for the pod nor for its PodGroup."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"{what}: ResourceClaim not created yet")
+
+
+class NotOwner(PodClaimError):
+    """A claim that was to be made from a template was made for something else."""
+
+    def __init__(self, claim: ResourceClaim, made_for: str, why: str) -> None:
+        where = f"{claim.metadata.namespace}/{claim.metadata.name}"
+        super().__init__(f"ResourceClaim {where} was not created for {made_for} ({why})")
+
+
+@dataclass(frozen=True, slots=True)
+class EntryClaim:
+    """The claim of one entry: its name, and whether it was generated from a template, so that its owner counts."""
+
+    entry: str
+    name: str
+    generated: bool
+
+
+def entry_claim(pod: Pod, entry: PodResourceClaim) -> EntryClaim | None:
+    """The claim of an entry of the pod; None if the entry turned out to need none.
+
+    Raises:
+        EntryUnset: the entry says nothing.
+        ClaimNotCreated: its claim is not generated yet.
+    """
+    if entry.resource_claim_name is not None:
+        return EntryClaim(entry.name, entry.resource_claim_name, generated=False)
+    if entry.resource_claim_template_name is None:
+        raise EntryUnset(pod, entry)
+    for status in pod.status.resource_claim_statuses:
+        if status.name == entry.name:
+            name = status.resource_claim_name
+            return EntryClaim(entry.name, name, generated=True) if name else None
+    raise ClaimNotCreated(_quoted(pod))
+
+
+def group_entry_claim(group: PodGroup, entry: PodResourceClaim) -> EntryClaim | None:
+    """The claim of an entry that the PodGroup has as well (see `shares_claim`); None if it turned out to need none.
+
+    Raises:
+        ClaimNotCreated: its claim is not generated yet.
+    """
+    if entry.resource_claim_name is not None:
+        return EntryClaim(entry.name, entry.resource_claim_name, generated=False)
+    for status in group.status.resource_claim_statuses:
+        if status.name == entry.name:
+            name = status.resource_claim_name
+            return EntryClaim(entry.name, name, generated=True) if name else None
+    raise ClaimNotCreated(f"PodGroup {group.metadata.namespace}/{group.metadata.name}")
+
+
+def shares_claim(entry: PodResourceClaim, group: PodGroup) -> bool:
+    """Whether the claim of this entry is the PodGroup's: same name and same reference."""
+    wanted = (entry.name, entry.resource_claim_name or "", entry.resource_claim_template_name or "")
+    return any(
+        wanted == (other.name, other.resource_claim_name or "", other.resource_claim_template_name or "")
+        for other in group.spec.resource_claims
+    )
+
+
+def has_claims(pod: Pod) -> bool:
+    """Whether the pod uses claims, its own or those made for its extended resources."""
+    return bool(pod.spec.resource_claims) or pod.status.extended_resource_claim_status is not None
+
+
+def claim_names(pod: Pod) -> Iterator[str]:
+    """The claims that the pod is known to use, those of its entries first; each as often as it is named."""
+    for entry in pod.spec.resource_claims:
+        try:
+            found = entry_claim(pod, entry)
+        except PodClaimError:
+            continue
+        if found is not None and found.name:
+            yield found.name
+    extended = extended_claim_name(pod)
+    if extended:
+        yield extended
+
+
+def extended_claim_name(pod: Pod) -> str:
+    """The claim that was made for the pod's extended resources, "" if there is none."""
+    status = pod.status.extended_resource_claim_status
+    return status.resource_claim_name if status is not None else ""
+
+
+def template_names(pod: Pod) -> Iterator[str]:
+    """The templates that the pod uses."""
+    return (
+        entry.resource_claim_template_name for entry in pod.spec.resource_claims if entry.resource_claim_template_name
+    )
+
+
+def pod_group_name(pod: Pod) -> str:
+    """The pod's PodGroup, "" if it has none."""
+    group = pod.spec.scheduling_group
+    return (group.pod_group_name or "") if group is not None else ""
+
+
+def is_done_with_claims(pod: Pod) -> bool:
+    """Whether the pod will never use its claims (again): it has ended, or was deleted before it was scheduled.
+
+    Source: ``pkg/controller/resourceclaim/controller.go`` (isPodDone).
+    """
+    return is_terminal(pod) or (pod.metadata.deletion_timestamp is not None and not pod.spec.node_name)
+
+
+def check_owner(claim: ResourceClaim, pod: Pod, group: str) -> None:
+    """Make sure that a generated claim was made for this pod, or for the PodGroup of its that is named ``group``.
+
+    ``group`` is "" while the gate DRAWorkloadResourceClaims is off, or if the pod has none. Source: IsForPod.
+
+    Raises:
+        NotOwner: it was made for something else.
+    """
+    owner = controller_of(claim)
+    if owner is not None:
+        if owner.uid == pod.metadata.uid:
+            return
+        scheduling = owner.api_version.partition("/")[0] == SCHEDULING_GROUP
+        if group and scheduling and (owner.kind, owner.name) == ("PodGroup", group):
+            return
+    why = f"neither Pod nor PodGroup {group} is the owner" if group else "Pod is not owner"
+    raise NotOwner(claim, f"Pod {_plain(pod)}", why)
+
+
+def check_group_owner(claim: ResourceClaim, group: PodGroup) -> None:
+    """Make sure that a generated claim, which all pods of a PodGroup share, was made for it.
+
+    Raises:
+        NotOwner: it was made for something else.
+    """
+    if not is_controlled_by(claim, group):
+        raise NotOwner(claim, f"PodGroup {group.metadata.namespace}/{group.metadata.name}", "PodGroup is not owner")
+
+
+def is_made_for(claim: ResourceClaim, pod: Pod, group: str) -> bool:
+    """Whether `check_owner` has nothing to say."""
+    try:
+        check_owner(claim, pod, group)
+    except NotOwner:
+        return False
+    return True
+
+
+def is_reserved_for(claim: ResourceClaim, pod: Pod, group: PodGroup | None) -> bool:
+    """Whether the pod, or its PodGroup, is among the claim's consumers (scheduler)."""
+    uids = (pod.metadata.uid,) if group is None else (pod.metadata.uid, group.metadata.uid)
+    return any(consumer.uid in uids for consumer in claim.status.reserved_for)
+
+
+def is_reserved_for_group_named(claim: ResourceClaim, pod: Pod, group: str) -> bool:
+    """Whether the pod, or the PodGroup named ``group``, is among the claim's consumers (controllers, node)."""
+    wanted = (SCHEDULING_GROUP, "podgroups", group)
+    return any(
+        consumer.uid == pod.metadata.uid
+        or (bool(group) and (consumer.api_group, consumer.resource, consumer.name) == wanted)
+        for consumer in claim.status.reserved_for
+    )
+
+
+def pod_consumer(pod: Pod) -> ResourceClaimConsumerReference:
+    """The entry in ``reservedFor`` that reserves a claim for the pod."""
+    return ResourceClaimConsumerReference(resource="pods", name=pod.metadata.name, uid=pod.metadata.uid)
+
+
+def group_consumer(group: PodGroup) -> ResourceClaimConsumerReference:
+    """The entry in ``reservedFor`` that reserves a claim for all pods of the PodGroup."""
+    return ResourceClaimConsumerReference(
+        api_group=SCHEDULING_GROUP, resource="podgroups", name=group.metadata.name, uid=group.metadata.uid
+    )
+
+
+def _plain(pod: Pod) -> str:
+    return f"{pod.metadata.namespace}/{pod.metadata.name}"
+
+
+def _quoted(pod: Pod) -> str:
+    return f'pod "{_plain(pod)}"'

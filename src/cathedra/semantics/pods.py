@@ -1,0 +1,65 @@
+"""What a pod's phase means, and since when it is ready.
+
+Sources: ``pkg/api/v1/pod/util.go``, ``pkg/controller/controller_utils.go`` (IsPodActive, IsPodTerminating).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from cathedra.api.core.core_v1 import Container, Pod
+from cathedra.semantics.conditions import find_condition, is_true
+
+__all__ = [
+    "TERMINAL_PHASES",
+    "is_active",
+    "is_available",
+    "is_ready",
+    "is_sidecar",
+    "is_terminal",
+    "long_running_containers",
+    "ready_since",
+]
+
+TERMINAL_PHASES: Final = frozenset({"Succeeded", "Failed"})
+
+
+def is_terminal(pod: Pod) -> bool:
+    """Whether the pod has ended for good (IsPodTerminal)."""
+    return pod.status.phase in TERMINAL_PHASES
+
+
+def is_active(pod: Pod) -> bool:
+    """Whether the pod has not ended and is not being deleted (IsPodActive)."""
+    return not is_terminal(pod) and pod.metadata.deletion_timestamp is None
+
+
+def is_ready(pod: Pod) -> bool:
+    """Whether condition Ready is True (IsPodReady)."""
+    return is_true(pod.status.conditions, "Ready")
+
+
+def ready_since(pod: Pod) -> float | None:
+    """When the pod became ready (epoch seconds, 0 if that is not recorded); None while it is not."""
+    ready = find_condition(pod.status.conditions, "Ready")
+    if ready is None or ready.status != "True":
+        return None
+    return ready.last_transition_time.timestamp if ready.last_transition_time is not None else 0.0
+
+
+def is_available(pod: Pod, min_ready_seconds: int, now: float) -> bool:
+    """Whether the pod has been ready for so many seconds at ``now`` (epoch seconds; IsPodAvailable)."""
+    since = ready_since(pod)
+    return since is not None and (min_ready_seconds == 0 or since + min_ready_seconds <= now)
+
+
+def is_sidecar(container: Container) -> bool:
+    """Whether an init container goes on beside the pod's containers (``restartPolicy: Always``)."""
+    return container.restart_policy == "Always"
+
+
+def long_running_containers(pod: Pod) -> Iterator[Container]:
+    """The containers and the sidecars: those that run at the same time, and so may not have the same host port."""
+    yield from pod.spec.containers
+    yield from (container for container in pod.spec.init_containers if is_sidecar(container))

@@ -1,0 +1,120 @@
+"""What a pod asks of its node."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cathedra.api.core.core_v1 import NodeAllocatableResourceClaimStatus, Pod
+from cathedra.api.quantity import Quantity
+from cathedra.api.struct import from_dict
+from cathedra.semantics.podresources import (
+    claims_share_of_container,
+    claims_share_of_pod,
+    container_totals,
+    nanos,
+    pod_limit_quantities,
+    pod_request_nanos,
+    pod_request_quantities,
+)
+
+CPU = 10**9
+
+
+def pod(
+    containers: Sequence[Mapping[str, str]], inits: Sequence[tuple[Mapping[str, str], bool]] = (), **spec: Any
+) -> Pod:
+    """A pod whose containers ask for these requests (and have them as limits); inits say whether they are sidecars."""
+
+    def container(name: str, asked: Mapping[str, str], **more: Any) -> dict[str, Any]:
+        return {"name": name, "resources": {"requests": dict(asked), "limits": dict(asked)}, **more}
+
+    steps = [
+        container(f"i{number}", asked, **({"restartPolicy": "Always"} if stays else {}))
+        for number, (asked, stays) in enumerate(inits)
+    ]
+    mains = [container(f"c{number}", asked) for number, asked in enumerate(containers)]
+    return from_dict(Pod, {"spec": {"containers": mains, "initContainers": steps, **spec}})
+
+
+def asked(made: Pod) -> dict[str, str]:
+    return {name: str(quantity) for name, quantity in pod_request_quantities(made).items()}
+
+
+def test_containers_add_up_and_the_largest_step_of_initialisation_may_be_more() -> None:
+    assert asked(pod([{"cpu": "1"}, {"cpu": "500m", "memory": "1Gi"}])) == {"cpu": "1500m", "memory": "1Gi"}
+    assert asked(pod([{"cpu": "1"}], [({"cpu": "3"}, False), ({"cpu": "2"}, False)])) == {"cpu": "3"}
+
+
+def test_a_sidecar_counts_with_the_containers_and_with_every_later_step() -> None:
+    made = pod([{"cpu": "1"}], [({"cpu": "2"}, False), ({"cpu": "1"}, True), ({"cpu": "2500m"}, False)])
+    assert asked(made) == {"cpu": "3500m"}
+
+
+def test_pod_level_requests_override_what_they_may_and_overhead_comes_last() -> None:
+    made = pod(
+        [{"cpu": "1", "memory": "1Gi", "example.com/x": "1"}],
+        resources={"requests": {"cpu": "4", "example.com/x": "7"}},
+        overhead={"cpu": "100m"},
+    )
+    assert asked(made) == {"cpu": "4100m", "memory": "1Gi", "example.com/x": "1"}
+
+
+def test_overhead_is_added_only_to_limits_that_there_are() -> None:
+    made = pod([{"cpu": "1"}], overhead={"cpu": "100m", "memory": "1Mi"})
+    assert {name: str(q) for name, q in pod_limit_quantities(made).items()} == {"cpu": "1100m"}
+
+
+def test_defaults_fill_in_for_containers_that_do_not_say() -> None:
+    made = pod([{"cpu": "0"}, {}])
+    assert pod_request_nanos(made, (), {"cpu": Quantity("100m")}) == {"cpu": CPU // 10}
+
+
+def test_what_claims_take_counts_per_pod_and_once_for_each_container_that_refers_to_them() -> None:
+    claim = from_dict(
+        NodeAllocatableResourceClaimStatus,
+        {
+            "resourceClaimName": "c",
+            "containers": ["c0", "c1"],
+            "mapping": [{"name": "cpu", "quantity": "2"}],
+            "overhead": [{"name": "cpu", "perPod": "1", "perContainer": "500m"}],
+        },
+    )
+    assert claims_share_of_pod([claim]) == {"cpu": 4 * CPU}
+    assert claims_share_of_container([claim], "c1") == {"cpu": 3 * CPU + CPU // 2}
+    assert claims_share_of_container([claim], "other") == {}
+    assert pod_request_nanos(pod([{"cpu": "1"}]), [claim]) == {"cpu": 5 * CPU}
+
+
+AMOUNTS = st.dictionaries(st.sampled_from(["cpu", "memory"]), st.integers(0, 9).map(str))
+
+
+@given(st.lists(AMOUNTS, max_size=3), st.lists(st.tuples(AMOUNTS, st.booleans()), max_size=4))
+def test_quantities_and_nano_units_agree(
+    containers: list[dict[str, str]], inits: list[tuple[dict[str, str], bool]]
+) -> None:
+    made = pod(containers, inits)
+    quantities = container_totals(made, lambda container: container.resources.requests)
+    assert nanos(quantities) == container_totals(made, lambda container: nanos(container.resources.requests))
+    assert nanos(pod_request_quantities(made)) == pod_request_nanos(made, ())
+
+
+@given(st.lists(AMOUNTS, max_size=3), st.lists(st.tuples(AMOUNTS, st.booleans()), max_size=4))
+def test_no_moment_of_the_pods_life_needs_more_than_it_asks_for(
+    containers: list[dict[str, str]], inits: list[tuple[dict[str, str], bool]]
+) -> None:
+    total = pod_request_nanos(pod(containers, inits), ())
+
+    def of(parts: list[dict[str, str]]) -> int:
+        return sum(int(part.get("cpu", "0")) * CPU for part in parts)
+
+    moments = []
+    for position, (step, stays) in enumerate(inits):
+        earlier = [part for part, goes_on in inits[:position] if goes_on]
+        moments.append(of([*earlier, step]))
+        del stays
+    moments.append(of([*containers, *(part for part, stays in inits if stays)]))
+    assert total.get("cpu", 0) == max(moments)
