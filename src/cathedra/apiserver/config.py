@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from cathedra.api.gates import FeatureGates
+from cathedra.apiserver.authentication.pki import KubeletTLS
 from cathedra.apiserver.authentication.user import UserInfo
 from cathedra.apiserver.traffic.audit import AuditPolicy
 from cathedra.apiserver.traffic.flow import SEATS
@@ -51,6 +52,8 @@ class ServeOptions:
     """0: any free one."""
     pki: Path | None = None
     """Folder of the certificates, made if missing; None serves plain HTTP."""
+    kubelet: KubeletTLS | None = None
+    """How nodes are reached; None: with the certificates of ``pki``, or in plain HTTP without one."""
     names: tuple[str, ...] = ()
     """More host names and addresses for the server's certificate."""
     tokens: Mapping[str, UserInfo] = field(default_factory=dict)

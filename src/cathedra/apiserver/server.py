@@ -14,7 +14,7 @@ from cathedra.api.gates import FeatureGates
 from cathedra.apiserver.accesscontrol import access_control
 from cathedra.apiserver.admission.webhooks.client import WebhookClient
 from cathedra.apiserver.authentication.authenticator import Authenticator, StaticTokens, authenticated
-from cathedra.apiserver.authentication.pki import PKI
+from cathedra.apiserver.authentication.pki import PKI, KubeletTLS
 from cathedra.apiserver.authentication.serviceaccounts import ServiceAccountTokens
 from cathedra.apiserver.authentication.signing import SigningKey
 from cathedra.apiserver.authentication.user import MASTERS_GROUP, UserInfo
@@ -39,10 +39,7 @@ from cathedra.apiserver.transport import InProcessTransport
 from cathedra.apiserver.verbs.context import ServerContext
 from cathedra.clock import Clock
 
-__all__ = ["NODE_CALLER", "APIServer"]
-
-NODE_CALLER = "system:kube-apiserver"
-"""Whose token the server shows to node agents when it passes logs and exec on."""
+__all__ = ["APIServer"]
 
 
 class APIServer:
@@ -57,6 +54,7 @@ class APIServer:
         self._host = "127.0.0.1"
         self._tokens = context.static_tokens
         self._anonymous = True
+        self._kubelet: KubeletTLS | None = None
         self._app: Application | None = None
         self._listener: Listener | None = None
         self._proxy: Proxy | None = None
@@ -152,6 +150,7 @@ class APIServer:
             self.pki = PKI(options.pki, self.context.clock.now())
             self.context.tokens.key.keep_in(self.pki.service_account_key)
             tls = self.pki.tls_files((options.host, "localhost", "127.0.0.1", *options.names))
+            self._kubelet = options.kubelet or self.pki.kubelet_client()
         self._tokens.add(options.tokens)
         self._anonymous = options.anonymous
         self._listener = Listener(self.app, listening, tls)
@@ -170,7 +169,7 @@ class APIServer:
         discovery = Discovery(self.catalog, openapi, lambda: f"{self._host}:{self.port}")
         checks = {"ping": lambda: True, "log": lambda: True, "etcd": lambda: self.context.registry.healthy}
         health = HealthAndVersion(self.config.release, checks)
-        self._proxy = Proxy(self.context, self._tokens.token_of(NODE_CALLER))
+        self._proxy = Proxy(self.context, self._kubelet)
         return Application(
             self.context,
             self.catalog,

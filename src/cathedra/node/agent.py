@@ -11,7 +11,7 @@ import asyncio
 import random as randoms
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from cathedra.api.gates import FeatureGates
 from cathedra.api.quantity import Quantity
@@ -35,6 +35,9 @@ from cathedra.node.pods.podmanager import InformerPods, PodManager, PodSource
 from cathedra.node.runtime.runtime import ContainerRun, Runtime
 from cathedra.node.runtime.simulated import SimulatedRuntime
 from cathedra.node.setup.nodefacts import NodeFacts
+
+if TYPE_CHECKING:
+    from cathedra.node.server.tls import NodeTLS
 
 __all__ = ["NodeAgent"]
 
@@ -105,16 +108,26 @@ class NodeAgent:
         """Run until cancelled.
 
         Raises:
+            UnprotectedServer: the node's server would let everybody in; nothing has been started.
             CorruptCheckpoint: what is known of prepared claims cannot be trusted; nothing has been started.
             ShimLost: the container runtime cannot be started.
         """
+        tls = self._tls()
         self.claims.recover()
         runtime = await self._open_runtime()
         found = await runtime.open(self._container_ended)
         try:
-            await self._run_parts(runtime, found)
+            await self._run_parts(runtime, found, tls)
         finally:
             await runtime.close(stop_containers=self.config.stop_containers)
+
+    def _tls(self) -> NodeTLS | None:
+        root = self.config.root
+        if root is None:
+            return None
+        from cathedra.node.server.tls import node_tls
+
+        return node_tls(self.config, root, self._clock.now())
 
     async def _open_runtime(self) -> Runtime:
         if self._runtime is not None:
@@ -141,7 +154,7 @@ class NodeAgent:
         if self._manager is not None:
             self._manager.container_ended(state)
 
-    async def _run_parts(self, runtime: Runtime, found: tuple[ContainerRun, ...]) -> None:
+    async def _run_parts(self, runtime: Runtime, found: tuple[ContainerRun, ...], tls: NodeTLS | None) -> None:
         config = self.config
         recorder = self._recorder or EventRecorder(self._client, "kubelet", self._clock, host=config.name)
         context = PodContext(
@@ -166,8 +179,8 @@ class NodeAgent:
                 group.create_task(own.run())
                 source = InformerPods(own)
             self._manager = manager = PodManager(context, source)
-            if config.root is not None:
-                self._serve(group, config.root, runtime, manager)
+            if config.root is not None and tls is not None:
+                self._serve(group, config.root, runtime, manager, tls)
             info = RuntimeInfo(runtime.name, runtime.version, self.port)
             reporter = NodeReporter(self._client, config, info, clock=self._clock, gates=self._gates)
             wiper = SliceWiper(
@@ -223,15 +236,25 @@ class NodeAgent:
         registrar = PluginRegistrar(root / "plugins_registry", self.registry, clock=self._clock, metrics=self.metrics)
         group.create_task(registrar.run())
 
-    def _serve(self, group: asyncio.TaskGroup, root: Path, runtime: Runtime, manager: PodManager) -> None:
+    def _serve(self, group: asyncio.TaskGroup, root: Path, runtime: Runtime, manager: PodManager, tls: NodeTLS) -> None:
         from cathedra.node.server.app import NodeApp
+        from cathedra.node.server.authentication import RequestAuthenticator
+        from cathedra.node.server.authorization import RequestAuthorizer
         from cathedra.node.server.httpserver import HTTPServer, listen
         from cathedra.node.server.podresources import PodResourcesServer
 
         listener = listen(self.config.address, self.config.port)
         self.port = listener.getsockname()[1]
-        app = NodeApp(manager, runtime, self.metrics, root=root, token=self.config.token, clock=self._clock)
-        group.create_task(HTTPServer(app, listener, self.config).run())
+        app = NodeApp(
+            manager,
+            runtime,
+            self.metrics,
+            root=root,
+            authenticator=RequestAuthenticator(self._client, self._clock),
+            authorizer=RequestAuthorizer(self._client, self.config.name, self._clock),
+            clock=self._clock,
+        )
+        group.create_task(HTTPServer(app, listener, tls).run())
         resources = PodResourcesServer(
             root / "pod-resources", manager, self.claims, clock=self._clock, gates=self._gates, metrics=self.metrics
         )

@@ -23,11 +23,11 @@ class NodeConfig:
     """The node's InternalIP, and what its server listens on."""
     port: int = 0
     """Where logs and exec are served; 0: any free port. The Node's status tells which."""
-    token: str = ""
-    """Bearer token that callers of that server have to show; "" lets everybody in, which only a test should do."""
     certificate: Path | None = None
     key: Path | None = None
-    """With both, the server speaks TLS; else plain HTTP, which is why it should listen on the loopback only."""
+    """PEM files of the server; without both it signs a certificate itself."""
+    client_authority: Path | None = None
+    """PEM file of the authorities that sign certificates of the server's callers. An agent with a ``root`` needs it."""
     runtime: str = "auto"
     """``auto`` (crun, else runc, else processes), ``oci`` (crun or runc, or fail), ``crun``, ``runc``, ``process``."""
     cdi_directories: tuple[Path, ...] = ()

@@ -1,109 +1,15 @@
-"""Certificates: a CA of our own, the server's certificate, client certificates, and the user one names.
-
-Elliptic-curve keys (P-256): made in a millisecond, where RSA would cost the start of the server a noticeable time.
-The cryptography library is imported only when certificates must be made or read.
-"""
+"""The user that a client certificate names (spec: apimachinery.md, section 14)."""
 
 from __future__ import annotations
 
-import datetime
 import hashlib
-import ipaddress
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from cathedra.apiserver.authentication.user import UserInfo
 
-if TYPE_CHECKING:
-    from cryptography import x509
-    from cryptography.hazmat.primitives.asymmetric import ec
-
-__all__ = ["Authority", "KeyPair", "certificate_user"]
+__all__ = ["certificate_user"]
 
 CREDENTIAL_ID: Final = "authentication.kubernetes.io/credential-id"
-VALIDITY: Final = datetime.timedelta(days=3650)
-BACKDATE: Final = datetime.timedelta(minutes=5)
-
-
-@dataclass(frozen=True, slots=True)
-class KeyPair:
-    """A certificate and its private key, both PEM."""
-
-    certificate: bytes
-    key: bytes
-
-
-class Authority:
-    """A certificate authority for servers and clients of one cluster."""
-
-    def __init__(self, pair: KeyPair) -> None:
-        from cryptography import x509
-        from cryptography.hazmat.primitives.serialization import load_pem_private_key
-
-        self.pair = pair
-        self._certificate = x509.load_pem_x509_certificate(pair.certificate)
-        key = load_pem_private_key(pair.key, None)
-        self._key: ec.EllipticCurvePrivateKey = key  # type: ignore[assignment]  # `make` makes no others
-
-    @staticmethod
-    def make(now: float, name: str = "cathedra-ca") -> Authority:
-        """A new authority; ``now`` in seconds since the Unix epoch."""
-        from cryptography import x509
-        from cryptography.hazmat.primitives.asymmetric import ec
-
-        key = ec.generate_private_key(ec.SECP256R1())
-        subject = _name(name)
-        builder = _builder(subject, subject, key, now).add_extension(
-            x509.BasicConstraints(ca=True, path_length=None), critical=True
-        )
-        builder = builder.add_extension(_usage(signing=True), critical=True).add_extension(
-            x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False
-        )
-        return Authority(_signed(builder, key, key))
-
-    def server(self, hosts: tuple[str, ...], now: float) -> KeyPair:
-        """A certificate for a server that is reached under these host names and addresses."""
-        from cryptography import x509
-        from cryptography.x509.oid import ExtendedKeyUsageOID
-
-        names: list[x509.GeneralName] = []
-        for host in hosts:
-            try:
-                names.append(x509.IPAddress(ipaddress.ip_address(host)))
-            except ValueError:
-                names.append(x509.DNSName(host))
-        return self._leaf(
-            "kube-apiserver", (), now, ExtendedKeyUsageOID.SERVER_AUTH, x509.SubjectAlternativeName(names)
-        )
-
-    def client(self, user: str, groups: tuple[str, ...], now: float) -> KeyPair:
-        """A certificate that names a user and his groups."""
-        from cryptography.x509.oid import ExtendedKeyUsageOID
-
-        return self._leaf(user, groups, now, ExtendedKeyUsageOID.CLIENT_AUTH, None)
-
-    def _leaf(
-        self,
-        common_name: str,
-        organizations: tuple[str, ...],
-        now: float,
-        usage: x509.ObjectIdentifier,
-        names: x509.SubjectAlternativeName | None,
-    ) -> KeyPair:
-        from cryptography import x509
-        from cryptography.hazmat.primitives.asymmetric import ec
-
-        key = ec.generate_private_key(ec.SECP256R1())
-        builder = _builder(_name(common_name, organizations), self._certificate.subject, key, now)
-        builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        builder = builder.add_extension(_usage(signing=False), critical=True)
-        builder = builder.add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
-        builder = builder.add_extension(
-            x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key()), critical=False
-        )
-        if names is not None:
-            builder = builder.add_extension(names, critical=False)
-        return _signed(builder, key, self._key)
 
 
 def certificate_user(certificate: bytes) -> UserInfo:
@@ -116,56 +22,3 @@ def certificate_user(certificate: bytes) -> UserInfo:
     groups = tuple(str(a.value) for a in subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME))
     fingerprint = hashlib.sha256(certificate).hexdigest()
     return UserInfo(names[0] if names else "", groups, "", {CREDENTIAL_ID: (f"X509SHA256={fingerprint}",)})
-
-
-def _name(common_name: str, organizations: tuple[str, ...] = ()) -> x509.Name:
-    from cryptography import x509
-    from cryptography.x509.oid import NameOID
-
-    groups = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, name) for name in organizations]
-    return x509.Name([*groups, x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
-
-
-def _builder(
-    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, now: float
-) -> x509.CertificateBuilder:
-    from cryptography import x509
-
-    start = datetime.datetime.fromtimestamp(int(now), datetime.UTC) - BACKDATE
-    return (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(issuer)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(start)
-        .not_valid_after(start + VALIDITY)
-    )
-
-
-def _usage(*, signing: bool) -> x509.KeyUsage:
-    from cryptography import x509
-
-    return x509.KeyUsage(
-        digital_signature=True,
-        key_cert_sign=signing,
-        crl_sign=signing,
-        content_commitment=False,
-        key_encipherment=False,
-        data_encipherment=False,
-        key_agreement=False,
-        encipher_only=False,
-        decipher_only=False,
-    )
-
-
-def _signed(
-    builder: x509.CertificateBuilder, key: ec.EllipticCurvePrivateKey, signer: ec.EllipticCurvePrivateKey
-) -> KeyPair:
-    from cryptography.hazmat.primitives import hashes, serialization
-
-    certificate = builder.sign(signer, hashes.SHA256())
-    return KeyPair(
-        certificate.public_bytes(serialization.Encoding.PEM),
-        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()),
-    )

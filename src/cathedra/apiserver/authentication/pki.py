@@ -4,15 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
 from typing import Final
 
-from cathedra.apiserver.authentication.certificates import Authority, KeyPair
+from cathedra.certificates import Authority, KeyPair
 from cathedra.files.atomic import write_durable
 
-__all__ = ["PKI", "TLSFiles"]
+__all__ = ["KUBELET_CLIENT", "PKI", "KubeletTLS", "NodeIdentity", "TLSFiles"]
 
 ADMIN: Final = ("kubernetes-admin", ("system:masters",))
+KUBELET_CLIENT: Final = "kube-apiserver-kubelet-client"
+"""The user that the API server is at nodes. It is nobody at the API: no certificate of that name is accepted there."""
+
+
+class NodeIdentity(Enum):
+    """What a node's serving certificate has to be for."""
+
+    NAME = "name"
+    """The name of the Node object, which the node cannot change."""
+    ADDRESS = "address"
+    """The address that is connected to, as kube-apiserver checks it."""
+
+
+@dataclass(frozen=True, slots=True)
+class KubeletTLS:
+    """What the API server shows to nodes, and how it checks what they show (PEM files)."""
+
+    certificate: Path
+    key: Path
+    authority: Path
+    identity: NodeIdentity = NodeIdentity.NAME
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +47,10 @@ class TLSFiles:
 
 
 class PKI:
-    """A folder with the authority, the server's certificate and the administrator's."""
+    """A folder with the authority, the server's certificate and the administrator's.
+
+    Nodes trust an authority of their own for the API server's certificate, so that it is worth nothing at the API.
+    """
 
     def __init__(self, folder: Path, now: float) -> None:
         self._folder = folder
@@ -69,6 +94,33 @@ class PKI:
         """The administrator's certificate."""
         return self.client(*ADMIN, file="admin")
 
+    def kubelet_client(self) -> KubeletTLS:
+        """How the API server reaches nodes; the files are made if one is missing."""
+        self._ensure("kubelet-client-ca", lambda: Authority.make(self._now, "cathedra-kubelet-client-ca").pair)
+        self._ensure("apiserver-kubelet-client", self._make_kubelet_client)
+        return KubeletTLS(
+            self._path("apiserver-kubelet-client.crt"), self._path("apiserver-kubelet-client.key"), self._path("ca.crt")
+        )
+
+    def node(self, name: str, addresses: tuple[str, ...]) -> TLSFiles:
+        """The files of a node's server; they are made if one is missing."""
+        self.kubelet_client()
+        file = f"nodes/{name}"
+        self._ensure(file, lambda: self.node_certificate(name, addresses))
+        return TLSFiles(self._path(f"{file}.crt"), self._path(f"{file}.key"), self._path("kubelet-client-ca.crt"))
+
+    def node_certificate(self, name: str, addresses: tuple[str, ...]) -> KeyPair:
+        """A serving certificate of a node under its name and addresses, as kubernetes.io/kubelet-serving signs one."""
+        return self.authority.server(
+            (name, *addresses), self._now, name=f"system:node:{name}", groups=("system:nodes",)
+        )
+
+    def _make_kubelet_client(self) -> KeyPair:
+        pair = KeyPair(
+            self._path("kubelet-client-ca.crt").read_bytes(), self._path("kubelet-client-ca.key").read_bytes()
+        )
+        return Authority(pair).client(KUBELET_CLIENT, (), self._now)
+
     def _path(self, name: str) -> Path:
         return self._folder / name
 
@@ -81,6 +133,6 @@ class PKI:
         if certificate.exists() and key.exists():
             return
         pair = make()
-        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        key.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         write_durable(key, pair.key)
         write_durable(certificate, pair.certificate, mode=0o644)

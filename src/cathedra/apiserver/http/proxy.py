@@ -7,11 +7,8 @@ imported with the first request that needs it.
 from __future__ import annotations
 
 import asyncio
-import ssl
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import urlencode
 
 from cathedra.api.core.core_v1 import Node, Pod
 from cathedra.api.scheme import GroupResource
@@ -26,11 +23,15 @@ from cathedra.apiserver.verbs.context import ServerContext
 if TYPE_CHECKING:
     import aiohttp
 
+    from cathedra.apiserver.authentication.pki import KubeletTLS
+    from cathedra.apiserver.http.kubelet import KubeletConnections
+
 __all__ = ["Proxy"]
 
 NODES: Final = GroupResource("", "nodes")
 PROTOCOLS: Final = ("v5.channel.k8s.io", "v4.channel.k8s.io")
 _ADDRESS_ORDER: Final = ("Hostname", "InternalDNS", "InternalIP", "ExternalDNS", "ExternalIP")
+_SENDABLE: Final = frozenset({*range(1000, 1004), *range(1007, 1015), *range(3000, 5000)})
 _STREAM_PARAMETERS: Final = {"stdin": "input", "stdout": "output", "stderr": "error", "tty": "tty"}
 
 
@@ -38,23 +39,23 @@ _STREAM_PARAMETERS: Final = {"stdin": "input", "stdout": "output", "stderr": "er
 class _Backend:
     """Where a pod's node agent listens."""
 
+    node: str
     address: str
     port: int
 
 
 class Proxy:
-    """Passes requests on to node agents. ``token`` is shown to them; ``tls`` makes the TLS context, None is HTTP."""
+    """Passes requests on to node agents. ``tls`` says how they are reached; None is HTTP."""
 
-    def __init__(self, server: ServerContext, token: str = "", tls: Callable[[], ssl.SSLContext] | None = None) -> None:
+    def __init__(self, server: ServerContext, tls: KubeletTLS | None = None) -> None:
         self._server = server
-        self._token = token
         self._tls = tls
-        self._session: aiohttp.ClientSession | None = None
+        self._connections: KubeletConnections | None = None
 
     async def close(self) -> None:
         """Let go of connections."""
-        if self._session is not None:
-            await self._session.close()
+        if self._connections is not None:
+            await self._connections.close()
 
     async def http(self, request: Request, target: Target, send: Send, audit_id: bytes) -> Response | None:
         """A request without upgrade.
@@ -85,7 +86,7 @@ class Proxy:
             container = _container(pod, request.parameter("container"))
             path = f"/{target.subresource}/{pod.metadata.namespace}/{pod.metadata.name}/{container}"
         offered = request.scope.get("subprotocols", [])
-        await self._tunnel(request, send, self._url(backend, path, _stream_query(request), "ws"), offered)
+        await self._tunnel(request, send, self._url("ws", backend, path, _stream_query(request)), offered)
 
     async def _log(self, request: Request, target: Target, send: Send, audit_id: bytes) -> Response | None:
         pod = self._pod(target)
@@ -100,7 +101,7 @@ class Proxy:
         import aiohttp
 
         try:
-            async with (await self._client()).get(self._url(backend, path, query, "http")) as answer:
+            async with self._nodes().session.get(self._url("http", backend, path, query)) as answer:
                 if answer.status != 200:
                     raise _passed_on(answer.status, await answer.text())
                 await self._stream(answer, send, audit_id)
@@ -127,8 +128,9 @@ class Proxy:
         connect = await request.receive()
         assert connect["type"] == "websocket.connect"
         try:
-            session = await self._client()
-            async with session.ws_connect(url, protocols=offered, max_msg_size=0, autoping=True) as upstream:
+            async with self._nodes().session.ws_connect(
+                url, protocols=offered, max_msg_size=0, autoping=True
+            ) as upstream:
                 await send({"type": "websocket.accept", "subprotocol": upstream.protocol})
                 await _pump(request, send, upstream)
         except aiohttp.WSServerHandshakeError as error:
@@ -175,26 +177,20 @@ class Proxy:
             if kind in known:
                 endpoints: Any = node.status.daemon_endpoints
                 port = endpoints.kubelet_endpoint.port if endpoints and endpoints.kubelet_endpoint else 0
-                return _Backend(known[kind], port or 10250)
+                return _Backend(name, known[kind], port or 10250)
         shown = " ".join(f"{{{kind} {address}}}" for kind, address in known.items())
         raise failure(500, "", f"no preferred addresses found; known addresses: [{shown}]")
 
-    def _url(self, backend: _Backend, path: str, query: Any, scheme: str) -> str:
-        secure = "s" if self._tls is not None else ""
-        suffix = f"?{urlencode(query, doseq=True)}" if query else ""
-        host = f"[{backend.address}]" if ":" in backend.address else backend.address
-        return f"{scheme}{secure}://{host}:{backend.port}{path}{suffix}"
+    def _url(self, scheme: str, backend: _Backend, path: str, query: Any) -> str:
+        return self._nodes().url(scheme, backend.node, backend.address, backend.port, path, query)
 
-    async def _client(self) -> aiohttp.ClientSession:
-        if self._session is None:
-            import aiohttp
+    def _nodes(self) -> KubeletConnections:
+        if self._connections is None:
+            # aiohttp costs a start some 100 ms, and few servers' first request is for logs.
+            from cathedra.apiserver.http.kubelet import KubeletConnections
 
-            connector = aiohttp.TCPConnector(ssl=self._tls() if self._tls else False)
-            headers = {"Authorization": f"Bearer {self._token}"} if self._token else {}
-            self._session = aiohttp.ClientSession(
-                connector=connector, headers=headers, timeout=aiohttp.ClientTimeout(total=None, sock_connect=30)
-            )
-        return self._session
+            self._connections = KubeletConnections(self._tls)
+        return self._connections
 
 
 async def _pump(request: Request, send: Send, upstream: aiohttp.ClientWebSocketResponse) -> None:
@@ -221,10 +217,18 @@ async def _pump(request: Request, send: Send, upstream: aiohttp.ClientWebSocketR
             elif message.type is aiohttp.WSMsgType.TEXT:
                 await send({"type": "websocket.send", "text": message.data})
         if not reader.done():
-            await send({"type": "websocket.close", "code": upstream.close_code or 1000})
+            await send({"type": "websocket.close", "code": _close_code(upstream.close_code)})
     finally:
         reader.cancel()
         await asyncio.gather(reader, return_exceptions=True)
+
+
+def _close_code(code: int | None) -> int:
+    """The code to pass on: a node that ends the connection without a close frame (1006) has come to a normal end.
+
+    1004 to 1006 and 1015 only ever stand for something; they cannot be sent (RFC 6455, section 7.4.1).
+    """
+    return code if code is not None and code in _SENDABLE else 1000
 
 
 def _stream_query(request: Request) -> list[tuple[str, str]]:

@@ -1,12 +1,11 @@
 """The node's HTTP interface, on the kubelet's own paths: logs, exec, pods, health and metrics.
 
 spec: node.md, section 17.10. A plain ASGI application. The API server sends ``kubectl logs`` and ``kubectl exec`` here.
-Callers show a bearer token; ``/healthz`` is open to everybody.
+Every request is authenticated and authorized before anything of it is looked at.
 """
 
 from __future__ import annotations
 
-import hmac
 import json
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import Any, Final
 from urllib.parse import parse_qs
 
 from cathedra.api.scheme import GroupResource
-from cathedra.api.status import StatusError, bad_request, internal_error, not_found, unauthorized
+from cathedra.api.status import StatusError, bad_request, internal_error, not_found
 from cathedra.api.struct import Time, to_dict
 from cathedra.api.timestamp import TimeError
 from cathedra.clock import Clock
@@ -24,6 +23,8 @@ from cathedra.node.metrics import NodeMetrics
 from cathedra.node.pods.podmanager import PodManager
 from cathedra.node.pods.worker import PodWorker
 from cathedra.node.runtime.runtime import ExecProcess, Runtime, RuntimeFailure
+from cathedra.node.server.authentication import RequestAuthenticator
+from cathedra.node.server.authorization import RequestAuthorizer
 from cathedra.node.server.portforward import PROTOCOLS as FORWARDING
 from cathedra.node.server.portforward import TUNNEL, serve_channels, serve_tunnel
 from cathedra.node.server.remotecommand import choose_protocol, refuse_command, serve_command
@@ -43,13 +44,22 @@ class NodeApp:
     """Serves the pods of one node."""
 
     def __init__(
-        self, pods: PodManager, runtime: Runtime, metrics: NodeMetrics, *, root: Path, token: str, clock: Clock
+        self,
+        pods: PodManager,
+        runtime: Runtime,
+        metrics: NodeMetrics,
+        *,
+        root: Path,
+        authenticator: RequestAuthenticator,
+        authorizer: RequestAuthorizer,
+        clock: Clock,
     ) -> None:
         self._pods = pods
         self._runtime = runtime
         self._metrics = metrics
         self._root = root
-        self._token = token
+        self._authenticator = authenticator
+        self._authorizer = authorizer
         self._clock = clock
         self._closed = False
 
@@ -67,11 +77,9 @@ class NodeApp:
             await _answer_error(scope, receive, send, error)
 
     async def _route(self, scope: Scope, receive: Receive, send: Send) -> None:
-        parts = scope["path"].strip("/").split("/")
-        if parts == ["healthz"]:
-            await _answer(send, 200, b"ok", "text/plain")
-            return
-        self._authenticate(scope)
+        user = await self._authenticator.user_of(scope)
+        await self._authorizer.authorize(user, scope.get("method", "GET"), scope["path"])
+        parts = scope["path"].removeprefix("/").split("/")
         query = parse_qs(scope["query_string"].decode(), keep_blank_values=True)
         if parts[0] == "containerLogs" and len(parts) == 4:
             await self._logs(parts[1], parts[2], parts[3], query, receive, send)
@@ -79,6 +87,8 @@ class NodeApp:
             await self._connect(scope, parts, query, receive, send)
         elif parts[0] == "portForward" and len(parts) in {3, 4} and scope["type"] == "websocket":
             await self._forward(scope, parts[1], parts[2], query, receive, send)
+        elif parts == ["healthz"]:
+            await _answer(send, 200, b"ok", "text/plain")
         elif parts == ["pods"]:
             items = [{"kind": "Pod", "apiVersion": "v1"} | to_dict(w.pod) for w in self._pods.workers()]
             body = json.dumps({"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": items})
@@ -87,13 +97,6 @@ class NodeApp:
             await _answer(send, 200, self._metrics.text(), "text/plain; version=0.0.4")
         else:
             raise bad_request(f"the node serves nothing at {scope['path']}")
-
-    def _authenticate(self, scope: Scope) -> None:
-        if not self._token:
-            return
-        shown = dict(scope["headers"]).get(b"authorization", b"")
-        if not hmac.compare_digest(shown, f"Bearer {self._token}".encode()):
-            raise unauthorized()
 
     def _worker(self, namespace: str, name: str) -> PodWorker:
         worker = self._pods.find(namespace, name)

@@ -40,9 +40,9 @@ from cathedra.api.core.meta_v1 import DeleteOptions, LabelSelector, ObjectMeta
 from cathedra.api.gates import FeatureGates
 from cathedra.api.status import StatusError
 from cathedra.api.struct import replace
-from cathedra.apiserver.authentication.certificates import Authority
 from cathedra.apiserver.config import ServerConfig
 from cathedra.apiserver.server import APIServer
+from cathedra.certificates import Authority
 from cathedra.client.resources import CONFIGMAPS, PODS, SERVICES, resource_ref
 from cathedra.client.transport import WriteOptions
 from cathedra.clock import SystemClock

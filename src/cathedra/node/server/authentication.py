@@ -1,0 +1,118 @@
+"""The user behind a request to the node: a client certificate, or a bearer token that the API server knows.
+
+As a kubelet with webhook authentication: certificates are checked against ``--client-ca-file`` by TLS itself, tokens by
+a TokenReview whose outcome is kept for two minutes. There are no anonymous requests.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import Any, Final, Generic, TypeVar
+
+from cathedra.api.core.authentication_v1 import TokenReview, TokenReviewSpec, UserInfo
+from cathedra.api.status import StatusError, unauthorized
+from cathedra.client.client import Client
+from cathedra.client.transport import ResourceRef
+from cathedra.clock import Clock
+
+__all__ = ["PEER_CERTIFICATE", "ExpiringCache", "RequestAuthenticator", "certificate_user"]
+
+PEER_CERTIFICATE: Final = "cathedra.peer_certificate"
+"""ASGI extension under which the server hands over a client's certificate, as a `UserInfo`."""
+
+TOKEN_SECONDS: Final = 120.0
+TOKEN_BYTES: Final = 64 * 1024
+"""Longer tokens are refused unseen."""
+
+_REVIEWS: Final = ResourceRef("authentication.k8s.io", "v1", "tokenreviews", "TokenReview", False, TokenReview)
+_AUTHENTICATED: Final = "system:authenticated"
+_CREDENTIAL_ID: Final = "authentication.kubernetes.io/credential-id"
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class ExpiringCache(Generic[K, V]):
+    """Values that are good for some seconds; of more than ``size`` the oldest are dropped."""
+
+    def __init__(self, clock: Clock, size: int) -> None:
+        self._clock = clock
+        self._size = size
+        self._entries: OrderedDict[K, tuple[float, V]] = OrderedDict()
+
+    def get(self, key: K) -> V | None:
+        """The value, if there is one that is still good."""
+        entry = self._entries.get(key)
+        return entry[1] if entry is not None and self._clock.monotonic() < entry[0] else None
+
+    def put(self, key: K, value: V, seconds: float) -> None:
+        """Keep ``value`` for ``seconds``."""
+        self._entries[key] = (self._clock.monotonic() + seconds, value)
+        self._entries.move_to_end(key)
+        if len(self._entries) > self._size:
+            self._entries.popitem(last=False)
+
+
+class RequestAuthenticator:
+    """Finds out who sends a request to the node."""
+
+    def __init__(self, client: Client, clock: Clock) -> None:
+        self._reviews = client.resource(_REVIEWS)
+        self._known: ExpiringCache[bytes, TokenReview] = ExpiringCache(clock, 4096)
+
+    async def user_of(self, scope: Mapping[str, Any]) -> UserInfo:
+        """The user that an ASGI scope's certificate or token names.
+
+        Raises:
+            StatusError: 401, there is neither, or the API server does not know the token, or it cannot be asked.
+        """
+        certified: UserInfo | None = scope.get("extensions", {}).get(PEER_CERTIFICATE)
+        if certified is not None:
+            return certified
+        token = _bearer_token(scope)
+        if not token or len(token) > TOKEN_BYTES:
+            raise unauthorized()
+        review = await self._reviewed(token)
+        if not review.status.authenticated:
+            raise unauthorized()
+        return review.status.user
+
+    async def _reviewed(self, token: str) -> TokenReview:
+        key = hashlib.sha256(token.encode()).digest()
+        known = self._known.get(key)
+        if known is not None:
+            return known
+        try:
+            review = await self._reviews.create(TokenReview(spec=TokenReviewSpec(token=token)))
+        except (StatusError, ConnectionError) as error:
+            raise unauthorized() from error
+        self._known.put(key, review, TOKEN_SECONDS)
+        return review
+
+
+def certificate_user(subject: Mapping[str, Any], certificate: bytes) -> UserInfo | None:
+    """The user that a verified client certificate names: CN is the name, each O a group. None: it has no CN.
+
+    Args:
+        subject: what ``ssl.SSLSocket.getpeercert`` says.
+        certificate: the same certificate in DER.
+    """
+    facts = [(key, value) for relative in subject.get("subject", ()) for key, value in relative]
+    name = next((value for key, value in facts if key == "commonName"), "")
+    if not name:
+        return None
+    groups = tuple(value for key, value in facts if key == "organizationName")
+    fingerprint = hashlib.sha256(certificate).hexdigest()
+    return UserInfo(
+        username=name, groups=(*groups, _AUTHENTICATED), extra={_CREDENTIAL_ID: (f"X509SHA256={fingerprint}",)}
+    )
+
+
+def _bearer_token(scope: Mapping[str, Any]) -> str:
+    for key, value in scope["headers"]:
+        if key == b"authorization":
+            scheme, _, token = value.decode("latin-1").partition(" ")
+            return token.strip() if scheme.lower() == "bearer" else ""
+    return ""

@@ -1,0 +1,97 @@
+"""Whether a user may do what a request to the node asks for: a SubjectAccessReview at the API server.
+
+As a kubelet with webhook authorization: the question is a verb on a sub-resource of the node, ``nodes/proxy`` or one
+that allows less (KEP-2862). What was allowed is kept for five minutes, what was refused for half a minute.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from cathedra.api.core.authentication_v1 import UserInfo
+from cathedra.api.core.authorization_v1 import ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec
+from cathedra.api.status import StatusError, failure
+from cathedra.client.client import Client
+from cathedra.client.transport import ResourceRef
+from cathedra.clock import Clock
+from cathedra.node.server.authentication import ExpiringCache
+
+__all__ = ["RequestAuthorizer", "subresources_of"]
+
+ALLOWED_SECONDS: Final = 300.0
+REFUSED_SECONDS: Final = 30.0
+
+_REVIEWS: Final = ResourceRef(
+    "authorization.k8s.io", "v1", "subjectaccessreviews", "SubjectAccessReview", False, SubjectAccessReview
+)
+_VERBS: Final = {"POST": "create", "GET": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+_PROXY: Final = "proxy"
+_SUBRESOURCES: Final = {
+    "stats": ("stats",),
+    "metrics": ("metrics",),
+    "logs": ("log",),
+    "pods": ("pods", _PROXY),
+    "runningPods": ("pods", _PROXY),
+    "healthz": ("healthz", _PROXY),
+    "configz": ("configz", _PROXY),
+}
+"""By the first part of the path. Each of the sub-resources alone suffices."""
+
+_Question = tuple[str, tuple[str, ...], str, str]
+
+
+def subresources_of(path: str) -> tuple[str, ...]:
+    """The sub-resources of the node of which one has to be allowed for ``path``, in the order in which they are asked.
+
+    Only a path that begins with exactly the name of a part gets that part's: others need ``proxy``, which allows all.
+    """
+    first = path.removeprefix("/").partition("/")[0] if path.startswith("/") else ""
+    return _SUBRESOURCES.get(first, (_PROXY,))
+
+
+class RequestAuthorizer:
+    """Asks the API server whether users may do something on this node."""
+
+    def __init__(self, client: Client, node: str, clock: Clock) -> None:
+        self._reviews = client.resource(_REVIEWS)
+        self._node = node
+        self._known: ExpiringCache[_Question, bool] = ExpiringCache(clock, 8192)
+
+    async def authorize(self, user: UserInfo, method: str, path: str) -> None:
+        """Let pass what ``user`` may do.
+
+        Raises:
+            StatusError: 403, he may not; 500, the API server cannot be asked.
+        """
+        verb, subresources = _VERBS.get(method, ""), subresources_of(path)
+        what = f"user={user.username}, verb={verb}, resource=nodes, subresource(s)=[{' '.join(subresources)}]"
+        for subresource in subresources:
+            try:
+                allowed = await self._allowed(user, verb, subresource)
+            except (StatusError, ConnectionError) as error:
+                raise failure(500, "InternalError", f"Authorization error ({what})") from error
+            if allowed:
+                return
+        raise failure(403, "Forbidden", f"Forbidden ({what})")
+
+    async def _allowed(self, user: UserInfo, verb: str, subresource: str) -> bool:
+        question = (user.username, user.groups, verb, subresource)
+        known = self._known.get(question)
+        if known is not None:
+            return known
+        review = await self._reviews.create(
+            SubjectAccessReview(
+                spec=SubjectAccessReviewSpec(
+                    user=user.username,
+                    uid=user.uid,
+                    groups=user.groups,
+                    extra=user.extra,
+                    resource_attributes=ResourceAttributes(
+                        verb=verb, version="v1", resource="nodes", subresource=subresource, name=self._node
+                    ),
+                )
+            )
+        )
+        allowed = review.status.allowed and not review.status.denied
+        self._known.put(question, allowed, ALLOWED_SECONDS if allowed else REFUSED_SECONDS)
+        return allowed

@@ -1,0 +1,64 @@
+"""The files of the node's TLS server: given ones, or a certificate of its own making.
+
+A kubelet without ``--tls-cert-file`` signs a certificate itself; kube-apiserver takes that unless it is told an
+authority for kubelets. What cannot be done without is the authority of those who call: without it nobody could be told
+from anybody, so the agent does not start.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from cathedra.certificates import self_signed
+from cathedra.files.atomic import write_durable
+from cathedra.node.config import NodeConfig
+
+__all__ = ["NodeTLS", "UnprotectedServer", "node_tls"]
+
+_FOLDER: Final = "pki"
+
+
+class UnprotectedServer(Exception):
+    """The node's server would let everybody in, or could not be told from another; nothing has been started."""
+
+    def __init__(self, node: str, missing: str, option: str) -> None:
+        self.node, self.missing, self.option = node, missing, option
+        super().__init__(f"node {node}: {missing}; name it with {option}")
+
+
+@dataclass(frozen=True, slots=True)
+class NodeTLS:
+    """Certificate and key of a server, and the authority of its clients' certificates (PEM files)."""
+
+    certificate: Path
+    key: Path
+    client_authority: Path
+
+
+def node_tls(config: NodeConfig, root: Path, now: float) -> NodeTLS:
+    """The files of the node that ``config`` describes; a certificate of its own is kept below ``root``.
+
+    Raises:
+        UnprotectedServer: there is no client authority, or half of a key pair.
+        OSError: a certificate cannot be written.
+    """
+    if config.client_authority is None:
+        raise UnprotectedServer(
+            config.name, "no authority for the certificates of those who ask for logs and exec", "--client-ca-file"
+        )
+    if config.certificate is not None and config.key is not None:
+        return NodeTLS(config.certificate, config.key, config.client_authority)
+    if config.certificate is not None:
+        raise UnprotectedServer(config.name, f"no key for certificate {config.certificate}", "--tls-private-key-file")
+    if config.key is not None:
+        raise UnprotectedServer(config.name, f"no certificate for key {config.key}", "--tls-cert-file")
+    folder = root / _FOLDER
+    made = NodeTLS(folder / "kubelet.crt", folder / "kubelet.key", config.client_authority)
+    if not made.certificate.exists() or not made.key.exists():
+        pair = self_signed(f"{config.name}@{int(now)}", (config.name, config.address), now)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_durable(made.key, pair.key)
+        write_durable(made.certificate, pair.certificate, mode=0o644)
+    return made
