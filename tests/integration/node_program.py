@@ -17,11 +17,16 @@ from cathedra.node.agent import NodeAgent
 from cathedra.node.config import NodeConfig
 
 
-async def main(target: Target, name: str, root: str, runtime: str) -> None:
+async def main(target: Target, authority: Path, name: str, root: str, runtime: str) -> None:
     """Run until killed."""
     clock = SystemClock()
     config = NodeConfig(
-        name=name, root=Path(root), runtime=runtime, cdi_directories=(Path(root) / "cdi",), orphan_seconds=30
+        name=name,
+        root=Path(root),
+        client_authority=authority,
+        runtime=runtime,
+        cdi_directories=(Path(root) / "cdi",),
+        orphan_seconds=30,
     )
     async with await HTTPTransport.open(target) as transport:
         agent = NodeAgent(
@@ -36,5 +41,6 @@ async def main(target: Target, name: str, root: str, runtime: str) -> None:
 
 if __name__ == "__main__":
     url, authority, token, *rest = sys.argv[1:]
+    known = Path(authority)
     with contextlib.suppress(KeyboardInterrupt):
-        asyncio.run(main(Target(url, certificate_authority=Path(authority).read_bytes(), token=token), *rest))
+        asyncio.run(main(Target(url, certificate_authority=known.read_bytes(), token=token), known, *rest))

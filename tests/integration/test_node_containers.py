@@ -9,6 +9,7 @@ import asyncio
 import json
 import random
 import shutil
+import ssl
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -40,6 +41,7 @@ from cathedra.api.core.meta_v1 import ObjectMeta
 from cathedra.api.quantity import Quantity
 from cathedra.cdi.files import write_spec
 from cathedra.cdi.spec import ContainerEdits, Device, DeviceNode, Hook, Mount, Spec
+from cathedra.certificates import Authority
 from cathedra.client.client import Client
 from cathedra.client.resources import CONFIGMAPS, PODS, RESOURCECLAIMS
 from cathedra.clock import SystemClock
@@ -61,6 +63,10 @@ class RealNode:
         self.root = root
         self.runtime = runtime
         self.server = NodeTransport()
+        self.server.tokens = {TOKEN: "operator", "powerless": "passer-by"}
+        self.server.grants = {("operator", "get", "proxy")}
+        self.authority = Authority.make(SystemClock().now())
+        root.parent.joinpath("client-ca.crt").write_bytes(self.authority.pair.certificate)
         self.client = Client(self.server, clock=SystemClock())
         self.agent = self.make_agent(stop_containers=True)
 
@@ -69,7 +75,7 @@ class RealNode:
             name=NODE,
             root=self.root,
             runtime=self.runtime,
-            token=TOKEN,
+            client_authority=self.root.parent / "client-ca.crt",
             cdi_directories=(self.root / "cdi",),
             stop_containers=stop_containers,
             orphan_seconds=20,
@@ -93,10 +99,18 @@ class RealNode:
         await self.until(lambda: self.pod(name).status.phase == phase)
 
     async def logs(self, container: str = "c", pod: str = "p", token: str = TOKEN, **query: str) -> tuple[int, str]:
-        url = f"http://127.0.0.1:{self.agent.port}/containerLogs/default/{pod}/{container}"
+        url = f"https://127.0.0.1:{self.agent.port}/containerLogs/default/{pod}/{container}"
         headers = {"Authorization": f"Bearer {token}"}
-        async with aiohttp.ClientSession() as session, session.get(url, params=query, headers=headers) as response:
+        async with (
+            self.session() as session,
+            session.get(url, params=query, headers=headers) as response,
+        ):
             return response.status, await response.text()
+
+    def session(self) -> aiohttp.ClientSession:
+        """A client that trusts the certificate that the node has signed itself."""
+        trusted = ssl.create_default_context(cafile=str(self.root / "pki" / "kubelet.crt"))
+        return aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=trusted))
 
     def exec(self, *command: str, **query: str) -> AbstractAsyncContextManager[aiohttp.ClientWebSocketResponse]:
         return self.connect("exec", [*(("command", word) for word in command), *query.items()])
@@ -108,10 +122,10 @@ class RealNode:
     async def connect(
         self, action: str, parameters: list[tuple[str, str]]
     ) -> AsyncIterator[aiohttp.ClientWebSocketResponse]:
-        url = f"http://127.0.0.1:{self.agent.port}/{action}/default/p/c"
+        url = f"https://127.0.0.1:{self.agent.port}/{action}/default/p/c"
         headers = {"Authorization": f"Bearer {TOKEN}"}
         async with (
-            aiohttp.ClientSession() as session,
+            self.session() as session,
             session.ws_connect(
                 url, params=parameters, headers=headers, protocols=("v5.channel.k8s.io", "v4.channel.k8s.io")
             ) as socket,
@@ -201,6 +215,7 @@ async def test_a_pod_runs_to_its_end_with_environment_volumes_and_logs(node: Rea
     assert (await node.logs(limitBytes="4"))[1] == text[:4]
     assert (await node.logs(timestamps="true"))[1].startswith("20")
     assert (await node.logs(token="wrong"))[0] == 401
+    assert (await node.logs(token="powerless"))[0] == 403
     assert (await node.logs(container="x"))[0] == 400
     assert (await node.logs(pod="x"))[0] == 404
 

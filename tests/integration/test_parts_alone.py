@@ -74,6 +74,20 @@ class Parts:
             process.wait(20)
 
 
+def enrolled(data: Path, node: str) -> list[str]:
+    """The options with which a node starts on the files that an administrator made for it."""
+    files = data / "files"
+    command = [sys.executable, "-m", "cathedra.cli.main", "enrol", f"--data-dir={data}", f"--node-name={node}"]
+    done = subprocess.run([*command, f"--to={files}"], capture_output=True, text=True, timeout=30, check=True)
+    assert f"--tls-cert-file {files / 'kubelet.crt'}" in done.stdout
+    return [
+        f"--kubeconfig={files / 'kubeconfig'}",
+        f"--tls-cert-file={files / 'kubelet.crt'}",
+        f"--tls-private-key-file={files / 'kubelet.key'}",
+        f"--client-ca-file={files / 'client-ca.crt'}",
+    ]
+
+
 @pytest.fixture
 def folder() -> Iterator[Path]:
     # Unix sockets leave no room for the long names of pytest's own folders.
@@ -91,7 +105,7 @@ def test_a_pod_gets_its_device_from_five_processes(folder: Path) -> None:
         node = ("--node-name=alone", f"--root-dir={folder / 'n'}")
         parts.start("controller-manager", where, "--leader-elect")
         parts.start("scheduler", where, "--leader-elect")
-        parts.start("node", where, *node, f"--token-file={folder / 'node-token'}")
+        parts.start("node", *node, *enrolled(folder, "alone"))
         parts.wait_for("node", "node alone is Ready")
         parts.start("driver", where, *node, "--gpus=2")
         parts.wait_for("driver", "2 devices published")

@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Iterable
 from pathlib import Path
 
-from cathedra.cluster.config import ClusterConfig, ConfigError, DriverConfig, default_data_dir
+from cathedra.cluster.config import ClusterConfig, ConfigError, DriverConfig, KubeletOptions, default_data_dir
 
 __all__ = ["cluster_config", "data_dir", "driver_config", "gate_overrides", "server_config"]
 
@@ -47,6 +47,11 @@ def server_config(arguments: argparse.Namespace) -> ClusterConfig:
         gates=gate_overrides(arguments.feature_gates),
         runtime_config=_switches("--runtime-config", arguments.runtime_config),
         max_requests_inflight=arguments.max_requests_inflight,
+        kubelet=KubeletOptions(
+            client_certificate=_absolute(arguments.kubelet_client_certificate),
+            client_key=_absolute(arguments.kubelet_client_key),
+            authority=_absolute(arguments.kubelet_certificate_authority),
+        ),
         audit_log=_absolute(arguments.audit_log_path),
         audit_policy=_absolute(arguments.audit_policy_file),
     )

@@ -18,11 +18,12 @@ def complaint(error: BaseException) -> str | None:
     from cathedra.cluster.config import ConfigError
     from cathedra.cluster.manifests import ManifestError
     from cathedra.driver.errors import DriverError
+    from cathedra.node.server.tls import UnprotectedServer
 
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
     told = (
         *(OSError, StatusError, StorageError, KubeconfigError, LostLeadership, DriverError),
-        *(ConfigError, ManifestError, PolicyError, UnknownGate, UnknownAPIGroup),
+        *(ConfigError, UnprotectedServer, ManifestError, PolicyError, UnknownGate, UnknownAPIGroup),
     )
     return str(error) if isinstance(error, told) else None

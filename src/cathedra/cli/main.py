@@ -81,6 +81,15 @@ def _parser() -> argparse.ArgumentParser:
     _add_data_dir(demo)
     demo.add_argument("--runtime", choices=("auto", "oci", "process"), default="auto", help="how containers run")
 
+    enrol = commands.add_parser("enrol", help="write the files with which a node joins a cluster")
+    enrol.set_defaults(module="enrol")
+    _add_data_dir(enrol)
+    enrol.add_argument("--node-name", required=True, metavar="NAME", help="the node")
+    enrol.add_argument(
+        "--address", action="append", metavar="IP", help="where the node is reached (repeatable; default 127.0.0.1)"
+    )
+    enrol.add_argument("--to", type=Path, metavar="DIR", help="where the files go (default: ./NAME)")
+
     for part, about in _PARTS.items():
         command = commands.add_parser(part, help=about)
         command.set_defaults(module="parts", part=part)
@@ -121,6 +130,19 @@ def _add_server_options(parser: argparse.ArgumentParser) -> None:
         default="",
         metavar="G/V=true,…",
         help="API versions to serve or not, as resource.k8s.io/v1beta1=true or api/alpha=true",
+    )
+    parser.add_argument(
+        "--kubelet-client-certificate",
+        type=Path,
+        metavar="FILE",
+        help="what the server shows to nodes (default: a certificate of its own making)",
+    )
+    parser.add_argument("--kubelet-client-key", type=Path, metavar="FILE", help="the key of that certificate")
+    parser.add_argument(
+        "--kubelet-certificate-authority",
+        type=Path,
+        metavar="FILE",
+        help="who signs nodes' serving certificates (default: the cluster's authority)",
     )
     parser.add_argument(
         "--max-requests-inflight", type=int, default=600, metavar="N", help="requests worked on at once (default 600)"
@@ -175,12 +197,7 @@ def _add_part_options(parser: argparse.ArgumentParser, part: str) -> None:
             "--root-dir", type=Path, metavar="DIR", help="the kubelet's directory (default: in the data directory)"
         )
     if part == "node":
-        parser.add_argument(
-            "--token-file",
-            type=Path,
-            metavar="FILE",
-            help="what the API server shows when it asks for logs and exec (cathedra apiserver writes node-token)",
-        )
+        _add_node_server_options(parser)
         parser.add_argument(
             "--runtime", choices=("auto", "oci", "process", "simulated"), default="auto", help="how containers run"
         )
@@ -193,6 +210,21 @@ def _add_part_options(parser: argparse.ArgumentParser, part: str) -> None:
             help="where CDI documents are written (default: in the root directory)",
         )
         _add_driver_options(parser)
+
+
+def _add_node_server_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--address", default="127.0.0.1", metavar="IP", help="where it listens (default 127.0.0.1)")
+    parser.add_argument("--port", type=int, default=0, help="port for logs and exec (default: a free one)")
+    parser.add_argument(
+        "--client-ca-file",
+        type=Path,
+        metavar="FILE",
+        help="who signs the certificate that the API server shows (default: the kubeconfig's authority)",
+    )
+    parser.add_argument(
+        "--tls-cert-file", type=Path, metavar="FILE", help="the node's serving certificate (default: one of its own)"
+    )
+    parser.add_argument("--tls-private-key-file", type=Path, metavar="FILE", help="the key of --tls-cert-file")
 
 
 if __name__ == "__main__":

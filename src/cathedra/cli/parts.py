@@ -14,7 +14,7 @@ import uvloop
 
 from cathedra.cli.choices import driver_config, gate_overrides, server_config
 from cathedra.cluster import alone
-from cathedra.cluster.alone import PartConfig
+from cathedra.cluster.alone import PartConfig, ServingOptions
 from cathedra.cluster.config import default_data_dir
 
 __all__ = ["run"]
@@ -43,7 +43,13 @@ def _part(arguments: argparse.Namespace) -> Coroutine[Any, Any, None]:
             node_name=arguments.node_name,
             root=_root(arguments),
             runtime=arguments.runtime,
-            token=arguments.token_file.read_text().strip() if arguments.token_file else "",
+            serving=ServingOptions(
+                address=arguments.address,
+                port=arguments.port,
+                certificate=_absolute(arguments.tls_cert_file),
+                key=_absolute(arguments.tls_private_key_file),
+                client_authority=_absolute(arguments.client_ca_file),
+            ),
         )
         return alone.run_node(config, say=_say)
     config = PartConfig(
@@ -68,6 +74,10 @@ def _leading(arguments: argparse.Namespace) -> PartConfig:
 def _root(arguments: argparse.Namespace) -> Path:
     chosen: Path = arguments.root_dir or default_data_dir() / "nodes" / arguments.node_name
     return chosen.expanduser().absolute()
+
+
+def _absolute(path: Path | None) -> Path | None:
+    return None if path is None else path.expanduser().absolute()
 
 
 def _say(line: str) -> None:

@@ -27,13 +27,38 @@ from cathedra.cluster.datadir import DataDir
 from cathedra.cluster.garbage import collect_rarely
 from cathedra.cluster.leading import candidate
 from cathedra.cluster.signals import run_until, stop_event
+from cathedra.files.atomic import write_durable
+from cathedra.files.private import private_directory
 
-__all__ = ["PartConfig", "run_apiserver", "run_controllers", "run_driver", "run_node", "run_scheduler"]
+__all__ = [
+    "PartConfig",
+    "ServingOptions",
+    "run_apiserver",
+    "run_controllers",
+    "run_driver",
+    "run_node",
+    "run_scheduler",
+]
 
 Say = Callable[[str], None]
 """Where a line of progress goes."""
 
 KUBELET_ROOT: Final = Path("/var/lib/kubelet")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServingOptions:
+    """How a node's server shows itself and knows its callers (PEM files)."""
+
+    address: str = "127.0.0.1"
+    """The node's InternalIP, and what its server listens on."""
+    port: int = 0
+    """0: any free one; the Node's status tells which."""
+    certificate: Path | None = None
+    key: Path | None = None
+    """Without both the node signs a certificate itself."""
+    client_authority: Path | None = None
+    """Who signs callers' certificates; None: the authority that the kubeconfig names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,8 +76,7 @@ class PartConfig:
     cdi: Path | None = None
     """Where CDI documents are written; None: in ``root``."""
     runtime: str = "auto"
-    token: str = ""
-    """What the API server shows when it asks the node for logs and exec; "" refuses nobody, on the loopback."""
+    serving: ServingOptions = field(default_factory=lambda: ServingOptions())
     driver: DriverConfig = field(default_factory=DriverConfig)
 
     @property
@@ -141,6 +165,7 @@ async def run_node(config: PartConfig, *, say: Say) -> None:
 
     Raises:
         KubeconfigError: there is no usable configuration.
+        UnprotectedServer: nothing says whose certificates the node's callers show.
         OSError: the root directory cannot be used.
     """
     from cathedra.node.agent import NodeAgent
@@ -152,7 +177,11 @@ async def run_node(config: PartConfig, *, say: Say) -> None:
         node = NodeConfig(
             name=config.node_name,
             root=config.root,
-            token=config.token,
+            address=config.serving.address,
+            port=config.serving.port,
+            certificate=config.serving.certificate,
+            key=config.serving.key,
+            client_authority=config.serving.client_authority or _authority_file(config.root, target),
             runtime=config.runtime,
             kubelet_version=f"v{config.release}.0",
             api_server=(server.hostname or "127.0.0.1", server.port or 443),
@@ -209,6 +238,15 @@ async def run_driver(config: PartConfig, *, say: Say) -> None:
                 await runner.run()
 
         await run_until(stopped, run())
+
+
+def _authority_file(root: Path, target: Target) -> Path | None:
+    """The kubeconfig's authority as a file of the node, as clusters usually name it to kubelets; None: it has none."""
+    if not target.certificate_authority:
+        return None
+    file = private_directory(root / "pki") / "client-ca.crt"
+    write_durable(file, target.certificate_authority, mode=0o644)
+    return file
 
 
 def _elector(config: PartConfig, client: Client, lease: str) -> LeaderElector | None:

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, Final
 
 from cathedra.api.gates import FeatureGates
 from cathedra.apiserver.authentication.user import MASTERS_GROUP, UserInfo
@@ -34,7 +34,7 @@ from cathedra.cluster.permissions import (
     install_driver_permissions,
     node_user,
 )
-from cathedra.cluster.serving import node_token, open_server, write_kubeconfig
+from cathedra.cluster.serving import open_server, write_kubeconfig
 from cathedra.cluster.signals import stop_event
 from cathedra.cluster.sockets import forget_short_root, short_root
 from cathedra.controllers.controller_manager import ControllerManager
@@ -42,6 +42,8 @@ from cathedra.node.config import NodeConfig
 from cathedra.scheduler.scheduler import Scheduler
 
 __all__ = ["Cluster", "run_cluster"]
+
+NODE_ADDRESS: Final = "127.0.0.1"
 
 Say = Callable[[str], None]
 """Where a line of progress goes."""
@@ -189,10 +191,15 @@ class Cluster:
     def _make_node(self, name: str) -> RunningNode:
         config = self.config
         assert self.server.pki is not None, "the server serves TLS"
+        simulated = config.runtime == "simulated"
+        files = None if simulated else self.server.pki.node(name, (NODE_ADDRESS,))
         node = NodeConfig(
             name=name,
-            root=None if config.runtime == "simulated" else short_root(config.data_dir) / "nodes" / name,
-            token=node_token(config.data_dir),
+            root=None if simulated else short_root(config.data_dir) / "nodes" / name,
+            address=NODE_ADDRESS,
+            certificate=files.certificate if files else None,
+            key=files.key if files else None,
+            client_authority=files.client_authority if files else None,
             runtime=config.runtime,
             kubelet_version=f"v{config.release}.0",
             api_server=("127.0.0.1", self.server.port),

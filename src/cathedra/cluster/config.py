@@ -10,7 +10,7 @@ from typing import Final
 
 from cathedra.api.quantity import Quantity, QuantityError
 
-__all__ = ["ClusterConfig", "ConfigError", "DriverConfig", "default_data_dir"]
+__all__ = ["ClusterConfig", "ConfigError", "DriverConfig", "KubeletOptions", "default_data_dir"]
 
 RUNTIMES: Final = ("auto", "oci", "process", "simulated")
 RELEASES: Final = ("1.34", "1.35", "1.36", "1.37")
@@ -49,6 +49,23 @@ class DriverConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class KubeletOptions:
+    """How the API server reaches nodes, where it is not with certificates of the cluster's own (PEM files)."""
+
+    client_certificate: Path | None = None
+    client_key: Path | None = None
+    authority: Path | None = None
+    """Who signs the serving certificates of nodes; None: the cluster's authority."""
+
+    def __post_init__(self) -> None:
+        if (self.client_certificate is None) != (self.client_key is None):
+            raise ConfigError("--kubelet-client-certificate and --kubelet-client-key need each other")
+        for file in (self.client_certificate, self.client_key, self.authority):
+            if file is not None and not file.is_file():
+                raise ConfigError(f"{file} is no file; the options --kubelet-… name PEM files")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterConfig:
     """A whole cluster in one process."""
 
@@ -68,6 +85,7 @@ class ClusterConfig:
     """Where requests are written down; None: nowhere."""
     audit_policy: Path | None = None
     """Which requests, and how much of them; None: the metadata of all."""
+    kubelet: KubeletOptions = field(default_factory=KubeletOptions)
     driver: DriverConfig = field(default_factory=DriverConfig)
     context: str = "cathedra"
     """Name of the kubeconfig context."""

@@ -25,6 +25,7 @@ from cathedra.api.core.core_v1 import ServiceAccount
 from cathedra.api.core.meta_v1 import ObjectMeta
 from cathedra.api.core.rbac_v1 import ClusterRole, ClusterRoleBinding, PolicyRule, RoleRef, Subject
 from cathedra.api.status import StatusError
+from cathedra.apiserver.authentication.pki import KUBELET_CLIENT
 from cathedra.apiserver.authentication.serviceaccounts import service_account_user
 from cathedra.apiserver.authentication.user import UserInfo
 from cathedra.client import resources
@@ -37,6 +38,7 @@ __all__ = [
     "controller_user",
     "driver_user",
     "install_driver_permissions",
+    "install_kubelet_permissions",
     "node_user",
 ]
 
@@ -78,6 +80,23 @@ async def install_driver_permissions(client: Client, driver: str) -> None:
         except StatusError as error:
             if not error.is_already_exists:
                 raise
+
+
+async def install_kubelet_permissions(client: Client) -> None:
+    """Let the API server's user at nodes do there what it is asked for; what is there already stays as it is.
+
+    The user has no credentials at the API itself: nodes ask about it, and nothing else ever does.
+    """
+    binding = ClusterRoleBinding(
+        metadata=ObjectMeta(name=f"cathedra:{KUBELET_CLIENT}"),
+        subjects=(Subject(kind="User", api_group=_RBAC, name=KUBELET_CLIENT),),
+        role_ref=RoleRef(api_group=_RBAC, kind="ClusterRole", name="system:kubelet-api-admin"),
+    )
+    try:
+        await client.resource(_ref(ClusterRoleBinding, _RBAC, "clusterrolebindings")).create(binding)
+    except StatusError as error:
+        if not error.is_already_exists:
+            raise
 
 
 def _objects(driver: str) -> Iterator[tuple[ResourceRef[Any], Any]]:

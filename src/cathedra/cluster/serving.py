@@ -6,27 +6,25 @@ Used by the whole cluster in one process and by the API server alone, so that a 
 from __future__ import annotations
 
 import errno
-import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
-from typing import Final
 
 from cathedra.api.gates import FeatureGates
-from cathedra.apiserver.authentication.user import MASTERS_GROUP, UserInfo
+from cathedra.apiserver.authentication.pki import PKI, KubeletTLS, NodeIdentity
 from cathedra.apiserver.config import ServeOptions, ServerConfig
-from cathedra.apiserver.server import NODE_CALLER, APIServer
+from cathedra.apiserver.server import APIServer
 from cathedra.apiserver.storage.protocol import SharedStorage, Storage
 from cathedra.apiserver.traffic.audit import AuditPolicy, load_policy
 from cathedra.client import kubeconfig
+from cathedra.client.client import Client
 from cathedra.client.kubeconfig import Target
 from cathedra.clock import Clock
-from cathedra.cluster.config import ClusterConfig, ConfigError
+from cathedra.cluster.config import ClusterConfig, ConfigError, KubeletOptions
+from cathedra.cluster.permissions import install_kubelet_permissions
 from cathedra.files.atomic import write_durable
 
-__all__ = ["node_token", "open_server", "write_kubeconfig"]
-
-TOKEN_FILE: Final = "node-token"
+__all__ = ["open_server", "write_kubeconfig"]
 
 
 async def open_server(config: ClusterConfig, *, gates: FeatureGates, clock: Clock, random: Random) -> APIServer:
@@ -58,9 +56,11 @@ async def open_server(config: ClusterConfig, *, gates: FeatureGates, clock: Cloc
     )
     remembered = config.data_dir / "port"
     port = config.port or (int(remembered.read_text()) if remembered.exists() else 0)
-    tokens: Mapping[str, UserInfo] = {node_token(config.data_dir): UserInfo(NODE_CALLER, (MASTERS_GROUP,))}
+    pki = config.data_dir / "pki"
+    kubelet = _kubelet_tls(config.kubelet, PKI(pki, clock.now()))
     try:
-        await server.serve(ServeOptions(port=port, pki=config.data_dir / "pki", anonymous=False, tokens=tokens))
+        await server.serve(ServeOptions(port=port, pki=pki, anonymous=False, kubelet=kubelet))
+        await install_kubelet_permissions(Client(server.transport(), clock=clock))
     except OSError as error:
         await server.close()
         if error.errno != errno.EADDRINUSE:
@@ -79,12 +79,14 @@ def _audit_policy(file: Path | None) -> AuditPolicy:
     return AuditPolicy() if file is None else load_policy(file.read_text(encoding="utf-8"))
 
 
-def node_token(data_dir: Path) -> str:
-    """What the API server shows to node agents when it passes logs and exec on; made when it is first asked for."""
-    file = data_dir / TOKEN_FILE
-    if not file.exists():
-        write_durable(file, f"{secrets.token_urlsafe(32)}\n".encode())
-    return file.read_text().strip()
+def _kubelet_tls(options: KubeletOptions, pki: PKI) -> KubeletTLS:
+    own = pki.kubelet_client()
+    return KubeletTLS(
+        options.client_certificate or own.certificate,
+        options.client_key or own.key,
+        options.authority or own.authority,
+        NodeIdentity.NAME if options.authority is None else NodeIdentity.ADDRESS,
+    )
 
 
 def write_kubeconfig(

@@ -7,6 +7,8 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from cathedra.api.core.authentication_v1 import TokenReview, TokenReviewStatus, UserInfo
+from cathedra.api.core.authorization_v1 import SubjectAccessReview, SubjectAccessReviewStatus
 from cathedra.api.core.core_v1 import (
     Container,
     Event,
@@ -46,7 +48,32 @@ DRIVER = "gpu.example.com"
 
 
 class NodeTransport(FakeTransport):
-    """Grace periods of pods, status sub-resources, and field selectors on the node's name."""
+    """Grace periods of pods, status sub-resources, field selectors on the node's name, and reviews.
+
+    ``tokens`` are bearer tokens with their users, ``grants`` what users may do: (user, verb, sub-resource of nodes).
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tokens: dict[str, str] = {}
+        self.grants: set[tuple[str, str, str]] = set()
+
+    async def create(
+        self, ref: Any, namespace: str, obj: Any, options: Any, *, name: str = "", subresource: str = ""
+    ) -> Any:
+        if isinstance(obj, TokenReview):
+            await self._enter("create", ref.resource, obj.spec.token)
+            user = self.tokens.get(obj.spec.token)
+            status = TokenReviewStatus(authenticated=user is not None, user=UserInfo(username=user or ""))
+            return replace(obj, status=status)
+        if isinstance(obj, SubjectAccessReview):
+            wanted = obj.spec.resource_attributes
+            assert wanted is not None
+            assert (wanted.group, wanted.resource, wanted.name) == ("", "nodes", NODE)
+            await self._enter("create", ref.resource, wanted.subresource)
+            allowed = (obj.spec.user, wanted.verb, wanted.subresource) in self.grants
+            return replace(obj, status=SubjectAccessReviewStatus(allowed=allowed))
+        return await super().create(ref, namespace, obj, options, name=name, subresource=subresource)
 
     async def update(self, ref: Any, namespace: str, obj: Any, options: Any, *, subresource: str = "") -> Any:
         old = self.objects.get((ref.resource, namespace, metadata_of(obj).name))

@@ -96,11 +96,18 @@ class PKI:
 
     def kubelet_client(self) -> KubeletTLS:
         """How the API server reaches nodes; the files are made if one is missing."""
+        self._ensure("ca", self._make_authority)
         self._ensure("kubelet-client-ca", lambda: Authority.make(self._now, "cathedra-kubelet-client-ca").pair)
         self._ensure("apiserver-kubelet-client", self._make_kubelet_client)
         return KubeletTLS(
             self._path("apiserver-kubelet-client.crt"), self._path("apiserver-kubelet-client.key"), self._path("ca.crt")
         )
+
+    @property
+    def kubelet_client_authority(self) -> bytes:
+        """The certificate of the authority that nodes trust for their callers, PEM."""
+        self.kubelet_client()
+        return self._path("kubelet-client-ca.crt").read_bytes()
 
     def node(self, name: str, addresses: tuple[str, ...]) -> TLSFiles:
         """The files of a node's server; they are made if one is missing."""

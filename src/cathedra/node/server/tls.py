@@ -13,6 +13,7 @@ from typing import Final
 
 from cathedra.certificates import self_signed
 from cathedra.files.atomic import write_durable
+from cathedra.files.private import private_directory
 from cathedra.node.config import NodeConfig
 
 __all__ = ["NodeTLS", "UnprotectedServer", "node_tls"]
@@ -58,7 +59,7 @@ def node_tls(config: NodeConfig, root: Path, now: float) -> NodeTLS:
     made = NodeTLS(folder / "kubelet.crt", folder / "kubelet.key", config.client_authority)
     if not made.certificate.exists() or not made.key.exists():
         pair = self_signed(f"{config.name}@{int(now)}", (config.name, config.address), now)
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        private_directory(folder)
         write_durable(made.key, pair.key)
         write_durable(made.certificate, pair.certificate, mode=0o644)
     return made

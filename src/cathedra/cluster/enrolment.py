@@ -1,0 +1,48 @@
+"""What a node on another machine, or in another process, needs to join a cluster: a folder of files.
+
+A kubeconfig for the node's own user, a serving certificate under its name and addresses, and the authority of the
+certificate that the API server shows. The authorities' keys stay in the data directory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from cathedra.apiserver.authentication.pki import PKI
+from cathedra.client import kubeconfig
+from cathedra.client.kubeconfig import Target
+from cathedra.clock import Clock
+from cathedra.cluster.config import ConfigError
+from cathedra.files.atomic import write_durable
+from cathedra.files.private import private_directory
+
+__all__ = ["enrol"]
+
+
+def enrol(data_dir: Path, node: str, addresses: Sequence[str], folder: Path, *, clock: Clock) -> None:
+    """Write ``kubeconfig``, ``kubelet.crt``, ``kubelet.key`` and ``client-ca.crt`` for ``node`` into ``folder``.
+
+    Raises:
+        ConfigError: no API server has been started on ``data_dir`` yet.
+        OSError: a file cannot be read or written.
+    """
+    port = data_dir / "port"
+    if not port.exists() or not (data_dir / "pki" / "ca.key").exists():
+        raise ConfigError(f"{data_dir} has no certificates yet; start cathedra apiserver or cathedra up on it first")
+    pki = PKI(data_dir / "pki", clock.now())
+    user = pki.client(f"system:node:{node}", ("system:nodes",))
+    serving = pki.node_certificate(node, tuple(addresses))
+    private_directory(folder)
+    kubeconfig.write(
+        folder / "kubeconfig",
+        Target(
+            server=f"https://127.0.0.1:{port.read_text().strip()}",
+            certificate_authority=pki.authority_certificate,
+            client_certificate=user.certificate,
+            client_key=user.key,
+        ),
+    )
+    write_durable(folder / "kubelet.key", serving.key)
+    write_durable(folder / "kubelet.crt", serving.certificate, mode=0o644)
+    write_durable(folder / "client-ca.crt", pki.kubelet_client_authority, mode=0o644)
