@@ -14,7 +14,6 @@ import msgspec
 
 from cathedra.allocation.checks.capacity import Unusable
 from cathedra.allocation.checks.selectors import Failure
-from cathedra.allocation.checks.taints import first_untolerated
 from cathedra.allocation.checks.values import Value
 from cathedra.allocation.claims.problem import Choice, Problem
 from cathedra.allocation.claims.requests import Constraint, Option
@@ -22,6 +21,7 @@ from cathedra.allocation.errors import FatalError
 from cathedra.allocation.supply.ledger import LedgerSnapshot
 from cathedra.api.resource import ResourceClaim
 from cathedra.api.struct import replace
+from cathedra.semantics.tolerations import first_untolerated_on_device
 
 __all__ = ["ConstraintReason", "Explanation", "RequestReason", "SelectorReason", "explain"]
 
@@ -313,7 +313,7 @@ class _Explanation:
     def _tolerates(self, position: int, taints: dict[str, int]) -> bool:
         if not self.problem.features.device_taints:
             return True
-        taint = first_untolerated(self.problem.devices[position].taints, self.option.tolerations)
+        taint = first_untolerated_on_device(self.problem.devices[position].taints, self.option.tolerations)
         if taint is None:
             return True
         text = f"{taint.key}={taint.value}:{taint.effect}" if taint.value else f"{taint.key}:{taint.effect}"

@@ -34,6 +34,7 @@ from cathedra.apiserver.storage.protocol import StorageError
 from cathedra.apiserver.verbs.context import ServerContext
 from cathedra.apiserver.verbs.delete import delete_collection
 from cathedra.apiserver.verbs.update import change
+from cathedra.semantics.conditions import find_condition, is_true, with_condition
 
 __all__ = ["CLEANUP", "CustomResources"]
 
@@ -111,11 +112,11 @@ class CustomResources:
             established = _condition("Established", "False", "NotAccepted", "not all names are accepted", now)
             names = obj.status.accepted_names or CustomResourceDefinitionNames()
             if _is_established(obj):
-                established = next(one for one in obj.status.conditions if one.type == "Established")
+                established = find_condition(obj.status.conditions, "Established") or established
 
         def settled(entry: Entry) -> CustomResourceDefinition:
             current: CustomResourceDefinition = entry.object
-            conditions = _merged(current.status.conditions, (accepted, established))
+            conditions = with_condition(with_condition(current.status.conditions, accepted), established)
             return replace(current, status=replace(current.status, conditions=conditions, accepted_names=names))
 
         await change(self._server, self._call(obj, "status"), settled)
@@ -231,23 +232,10 @@ def _adapted(definition: Any, obj: CustomObject) -> CustomObject:
 
 
 def _is_established(obj: CustomResourceDefinition) -> bool:
-    return any(one.type == "Established" and one.status == "True" for one in obj.status.conditions)
+    return is_true(obj.status.conditions, "Established")
 
 
 def _condition(kind: str, status: str, reason: str, message: str, now: Time) -> CustomResourceDefinitionCondition:
     return CustomResourceDefinitionCondition(
         type=kind, status=status, reason=reason, message=message, last_transition_time=now
     )
-
-
-def _merged(
-    old: tuple[CustomResourceDefinitionCondition, ...], new: tuple[CustomResourceDefinitionCondition, ...]
-) -> tuple[CustomResourceDefinitionCondition, ...]:
-    """The conditions with the new ones in their places; times stay where the status does."""
-    known = {one.type: one for one in old}
-    for one in new:
-        before = known.get(one.type)
-        if before is not None and before.status == one.status:
-            one = replace(one, last_transition_time=before.last_transition_time)
-        known[one.type] = one
-    return tuple(known.values())

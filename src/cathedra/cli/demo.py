@@ -26,6 +26,8 @@ from cathedra.cluster import background
 from cathedra.cluster.datadir import DataDir
 from cathedra.cluster.manifests import create_all, read_manifests
 from cathedra.cluster.overview import read_overview
+from cathedra.semantics.conditions import is_true
+from cathedra.semantics.pods import is_terminal
 
 __all__ = ["run"]
 
@@ -100,10 +102,8 @@ async def _wait_until_settled(client: Client, clock: SystemClock) -> bool:
 
 
 def _settled(jobs: Informer[Job], pods: Informer[Pod]) -> bool:
-    jobs_done = all(
-        any(c.type == "Complete" and c.status == "True" for c in j.status.conditions) for j in jobs.store.list()
-    )
-    return jobs_done and all(p.status.phase in ("Running", "Succeeded", "Failed") for p in pods.store.list())
+    jobs_done = all(is_true(job.status.conditions, "Complete") for job in jobs.store.list())
+    return jobs_done and all(is_terminal(pod) or pod.status.phase == "Running" for pod in pods.store.list())
 
 
 async def _show_logs(client: Client, transport: HTTPTransport, console: Console) -> None:

@@ -10,10 +10,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from cathedra.api.core.core_v1 import Node, Pod
+from cathedra.api.core.core_v1 import Pod
 from cathedra.api.resource import DeviceAttribute, ResourceClaim, ResourceSlice
 from cathedra.client.client import Client
 from cathedra.client.resources import NODES, PODS, RESOURCECLAIMS, RESOURCESLICES
+from cathedra.semantics.conditions import find_condition
+from cathedra.semantics.nodes import is_node_ready
+from cathedra.semantics.podclaims import claim_names
 
 __all__ = ["ClaimRow", "DeviceRow", "NodeRow", "Overview", "PodRow", "read_overview"]
 
@@ -91,17 +94,13 @@ async def read_overview(client: Client) -> Overview:
     taken = Counter(row.node for row in devices if row.claims)
     return Overview(
         nodes=tuple(
-            NodeRow(n.metadata.name, _is_ready(n), total[n.metadata.name], taken[n.metadata.name])
+            NodeRow(n.metadata.name, is_node_ready(n), total[n.metadata.name], taken[n.metadata.name])
             for n in sorted(nodes, key=lambda n: n.metadata.name)
         ),
         devices=tuple(devices),
         claims=tuple(sorted(map(_claim, claims), key=lambda row: (row.namespace, row.name))),
         pods=tuple(sorted(map(_pod, pods), key=lambda row: (row.namespace, row.name))),
     )
-
-
-def _is_ready(node: Node) -> bool:
-    return any(c.type == "Ready" and c.status == "True" for c in node.status.conditions)
 
 
 def _devices(slices: Iterable[ResourceSlice], claims: Iterable[ResourceClaim]) -> Iterator[DeviceRow]:
@@ -161,14 +160,13 @@ def _claim(claim: ResourceClaim) -> ClaimRow:
 
 
 def _pod(pod: Pod) -> PodRow:
-    generated = {status.name: status.resource_claim_name for status in pod.status.resource_claim_statuses}
-    claims = (entry.resource_claim_name or generated.get(entry.name) for entry in pod.spec.resource_claims)
-    why = next((c.message for c in pod.status.conditions if c.type == "PodScheduled" and c.status == "False"), "")
+    scheduled = find_condition(pod.status.conditions, "PodScheduled")
+    why = scheduled.message if scheduled is not None and scheduled.status == "False" else ""
     return PodRow(
         namespace=pod.metadata.namespace,
         name=pod.metadata.name,
         phase=pod.status.phase,
         node=pod.spec.node_name,
-        claims=tuple(name for name in claims if name),
+        claims=tuple(claim_names(pod)),
         why=why if pod.status.phase == "Pending" else "",
     )

@@ -16,6 +16,7 @@ __all__ = [
     "Stated",
     "find_condition",
     "is_true",
+    "keep_transition_time",
     "with_condition",
     "with_condition_moved_last",
     "with_condition_restarted",
@@ -72,7 +73,7 @@ def with_condition(conditions: Sequence[C], new: C) -> tuple[C, ...]:
     old = find_condition(conditions, new.type)
     if old is None:
         return (*conditions, new)
-    dated = _with_time_of(new, old) if old.status == new.status else new
+    dated = keep_transition_time(new, old)
     return tuple(dated if condition is old else condition for condition in conditions)
 
 
@@ -85,7 +86,7 @@ def with_condition_moved_last(conditions: Sequence[C], new: C) -> tuple[C, ...]:
     old = find_condition(conditions, new.type)
     if old is not None and (old.status, old.reason) == (new.status, new.reason):
         return tuple(conditions)
-    dated = _with_time_of(new, old) if old is not None and old.status == new.status else new
+    dated = keep_transition_time(new, old)
     return (*(condition for condition in conditions if condition.type != new.type), dated)
 
 
@@ -103,6 +104,9 @@ def with_condition_restarted(conditions: Sequence[C], new: C) -> tuple[C, ...]:
     return tuple(new if condition is old else condition for condition in conditions)
 
 
-def _with_time_of(new: C, old: C) -> C:
+def keep_transition_time(new: C, old: C | None) -> C:
+    """``new``, dated as ``old`` if that has the same status."""
+    if old is None or old.status != new.status:
+        return new
     dated: C = replace(cast(Any, new), last_transition_time=old.last_transition_time)
     return dated

@@ -9,14 +9,13 @@ from hypothesis import strategies as st
 from cathedra.allocation import FatalError, Features
 from cathedra.allocation.checks.capacity import Unusable, Usage, usage
 from cathedra.allocation.checks.selectors import Questions
-from cathedra.allocation.checks.taints import covers
 from cathedra.allocation.checks.values import scalar_or_set
 from cathedra.allocation.search.outlook import matchable
 from cathedra.allocation.supply.devices import Interner, Signature
 from cathedra.allocation.supply.nodes import NodeTarget
 from cathedra.api.core import core_v1
 from cathedra.api.quantity import Quantity
-from cathedra.api.resource import Device, DeviceAttribute, DeviceTaint, DeviceToleration
+from cathedra.api.resource import Device, DeviceAttribute
 from cathedra.api.struct import from_dict
 from tests.unit.allocation.building import device, node
 
@@ -24,22 +23,6 @@ from tests.unit.allocation.building import device, node
 def signature(**more: object) -> Signature:
     """The signature of a device of driver «drv»."""
     return Interner().signature("drv", from_dict(Device, device("d", **more)))
-
-
-@pytest.mark.parametrize(
-    ("toleration", "taint", "covered"),
-    [
-        ({"key": "k", "operator": "Equal", "value": "v"}, {"key": "k", "value": "v"}, True),
-        ({"key": "k", "value": "w"}, {"key": "k", "value": "v"}, False),
-        ({"key": "k"}, {"key": "k"}, True),
-        ({"operator": "Exists"}, {"key": "k", "value": "v"}, True),
-        ({"key": "k", "operator": "Exists", "effect": "NoExecute"}, {"key": "k"}, False),
-        ({"key": "k", "operator": "Resembles"}, {"key": "k"}, False),
-    ],
-)
-def test_a_toleration_covers_a_taint(toleration: dict[str, str], taint: dict[str, str], covered: bool) -> None:
-    given_taint = from_dict(DeviceTaint, {"effect": "NoSchedule", **taint})
-    assert covers(from_dict(DeviceToleration, toleration), given_taint) == covered
 
 
 RANGE = {"default": "4", "validRange": {"min": "4", "max": "32", "step": "4"}}

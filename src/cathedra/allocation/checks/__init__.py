@@ -1,2 +1,2 @@
-"""The single tests that a candidate must pass: `selectors` (CEL), `taints`, `capacity` (consumable capacity), `values`
+"""The single tests that a candidate must pass: `selectors` (CEL), `capacity` (consumable capacity), `values`
 (attribute values as constraints compare them), and `derived` attributes."""

@@ -14,12 +14,12 @@ import msgspec
 
 from cathedra.allocation.checks.capacity import Unusable, usage
 from cathedra.allocation.checks.selectors import Failure
-from cathedra.allocation.checks.taints import first_untolerated
 from cathedra.allocation.claims.problem import Problem
 from cathedra.allocation.claims.requests import ClaimPlan, Obstacle, Option
 from cathedra.allocation.features import Features
 from cathedra.allocation.supply.devices import DeviceRecord, Interner, Sight
 from cathedra.allocation.supply.pools import PoolState, PoolView
+from cathedra.semantics.tolerations import first_untolerated_on_device
 
 __all__ = ["Bases", "PoolMasks", "Tables", "bases"]
 
@@ -151,7 +151,7 @@ class Tables:
             return _NO
         if device.consumes_counters and not features.partitionable_devices:
             return _NO
-        if features.device_taints and first_untolerated(record.taints, option.tolerations) is not None:
+        if features.device_taints and first_untolerated_on_device(record.taints, option.tolerations) is not None:
             return _NO
         return _YES
 

@@ -11,7 +11,6 @@ import enum
 from collections.abc import Mapping
 
 from cathedra.allocation.checks.capacity import Unusable, Usage
-from cathedra.allocation.checks.taints import first_untolerated
 from cathedra.allocation.checks.values import Value
 from cathedra.allocation.claims.problem import Choice, Placement, Problem, Solution
 from cathedra.allocation.claims.requests import CLAIM_LIMIT, Constraint, Option
@@ -19,6 +18,7 @@ from cathedra.allocation.errors import FatalError
 from cathedra.allocation.features import Features
 from cathedra.allocation.search.budget import Meter
 from cathedra.allocation.supply.devices import DeviceRecord, groups_of
+from cathedra.semantics.tolerations import first_untolerated_on_device
 
 __all__ = ["PlainSearch"]
 
@@ -173,7 +173,7 @@ class PlainSearch:
                 if not self._charge(record, position):
                     return None
                 undo.charged = True
-        if self.features.device_taints and first_untolerated(record.taints, option.tolerations) is not None:
+        if self.features.device_taints and first_untolerated_on_device(record.taints, option.tolerations) is not None:
             self._rejected(undo)
             return None
         for constraint in self.constraints[option.claim]:

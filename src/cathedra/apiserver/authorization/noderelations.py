@@ -13,6 +13,7 @@ from cathedra.api.core.core_v1 import Container, EphemeralContainer, Pod, Volume
 from cathedra.api.scheme import GroupResource
 from cathedra.apiserver.registry.registry import Registry
 from cathedra.apiserver.registry.watching import Change
+from cathedra.semantics.podclaims import claim_names
 
 __all__ = ["MIRROR_POD", "NodeRelations", "references"]
 
@@ -84,14 +85,7 @@ def references(pod: Pod) -> Iterator[Reference]:
 
 
 def _claims(pod: Pod) -> Iterator[Reference]:
-    spec, status = pod.spec, pod.status
-    names = [claim.resource_claim_name for claim in (spec.resource_claims if spec is not None else ())]
-    names += [claim.resource_claim_name for claim in status.resource_claim_statuses]
-    if status.extended_resource_claim_status is not None:
-        names.append(status.extended_resource_claim_status.resource_claim_name)
-    for name in names:
-        if name:
-            yield "resourceclaims", name
+    return (("resourceclaims", name) for name in claim_names(pod))
 
 
 def _of_container(container: Container | EphemeralContainer) -> Iterator[Reference]:

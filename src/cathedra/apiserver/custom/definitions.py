@@ -20,6 +20,7 @@ from cathedra.apiserver.custom.columns import parse_path
 from cathedra.apiserver.custom.rules import compile_rules
 from cathedra.apiserver.custom.schema import read_schema
 from cathedra.kinds.definition import RequestContext, ResourceDefinition, Strategy
+from cathedra.semantics.conditions import is_true
 
 __all__ = ["CRDS", "DefinitionStatusStrategy", "DefinitionStrategy", "with_custom_rules"]
 
@@ -97,7 +98,7 @@ class DefinitionStrategy(Strategy[CustomResourceDefinition]):
             errors.invalid("spec.group", new.spec.group, "field is immutable")
         if new.spec.names.plural != old.spec.names.plural:
             errors.invalid("spec.names.plural", new.spec.names.plural, "field is immutable")
-        if any(c.type == "Established" and c.status == "True" for c in old.status.conditions):
+        if is_true(old.status.conditions, "Established"):
             if new.spec.scope != old.spec.scope:
                 errors.invalid("spec.scope", new.spec.scope, "field is immutable")
             if new.spec.names.kind != old.spec.names.kind:

@@ -13,6 +13,7 @@ from cathedra.apiserver.registry.entry import Entry
 from cathedra.apiserver.request import Call
 from cathedra.apiserver.verbs.context import ServerContext
 from cathedra.apiserver.verbs.update import change
+from cathedra.semantics.conditions import with_condition
 
 __all__ = ["bind"]
 
@@ -66,7 +67,7 @@ def _bound(call: Call, pod: Pod, binding: Binding, now: float) -> Pod:
         last_transition_time=Time(now),
         observed_generation=_observed_generation(pod),
     )
-    conditions = (*(c for c in pod.status.conditions if c.type != "PodScheduled"), condition)
+    conditions = with_condition(pod.status.conditions, condition)
     return replace(
         pod, metadata=metadata, spec=replace(spec, node_name=node), status=replace(pod.status, conditions=conditions)
     )

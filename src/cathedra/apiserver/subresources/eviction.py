@@ -16,6 +16,7 @@ from cathedra.apiserver.verbs import read
 from cathedra.apiserver.verbs.context import ServerContext
 from cathedra.apiserver.verbs.delete import delete
 from cathedra.apiserver.verbs.update import change
+from cathedra.semantics.pods import is_ready, is_terminal
 
 __all__ = ["evict"]
 
@@ -41,11 +42,7 @@ async def evict(server: ServerContext, call: Call, eviction: Eviction) -> Status
 
 def _free(pod: Pod) -> bool:
     """Whether budgets do not count the pod."""
-    return pod.status.phase in {"Succeeded", "Failed", "Pending"} or pod.metadata.deletion_timestamp is not None
-
-
-def _ready(pod: Pod) -> bool:
-    return any(c.type == "Ready" and c.status == "True" for c in pod.status.conditions)
+    return is_terminal(pod) or pod.status.phase == "Pending" or pod.metadata.deletion_timestamp is not None
 
 
 async def _charge(server: ServerContext, call: Call, pod: Pod) -> None:
@@ -63,7 +60,7 @@ async def _charge(server: ServerContext, call: Call, pod: Pod) -> None:
         name=budgets[0].metadata.name,
         subresource="status",
     )
-    if not _ready(pod) and _unhealthy_may_go(budgets[0]):
+    if not is_ready(pod) and _unhealthy_may_go(budgets[0]):
         return
 
     def charged(entry: Entry) -> PodDisruptionBudget:

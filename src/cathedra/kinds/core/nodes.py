@@ -9,6 +9,7 @@ from cathedra.kinds.builtin import builtin
 from cathedra.kinds.columns import AGE, NAME, age
 from cathedra.kinds.definition import Column, RequestContext, ResourceDefinition
 from cathedra.kinds.strategies import SpecStrategy
+from cathedra.semantics.conditions import find_condition
 
 __all__ = ["NodeStrategy", "node_cells", "node_definition"]
 
@@ -69,10 +70,8 @@ def node_cells(node: core_v1.Node, now: float) -> list[Any]:
 
 
 def _node_status(node: core_v1.Node) -> str:
-    words = ["Unknown"]
-    for condition in node.status.conditions:
-        if condition.type == "Ready":
-            words = ["Ready" if condition.status == "True" else "NotReady"]
+    ready = find_condition(node.status.conditions, "Ready")
+    words = ["Unknown" if ready is None else "Ready" if ready.status == "True" else "NotReady"]
     if node.spec.unschedulable:
         words.append("SchedulingDisabled")
     return ",".join(words)

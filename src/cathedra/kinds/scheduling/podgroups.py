@@ -14,6 +14,7 @@ from cathedra.kinds.scheduling.validation import (
     validate_pod_group_status,
     validate_pod_group_update,
 )
+from cathedra.semantics.conditions import find_condition
 
 __all__ = ["POD_GROUP_COLUMNS", "PodGroupStatusStrategy", "PodGroupStrategy", "pod_group_cells"]
 
@@ -105,11 +106,8 @@ def _workload_name(reference: Any) -> str:
 
 
 def _group_status(group: scheduling_v1alpha3.PodGroup) -> str:
-    status = "Pending"
-    for condition in group.status.conditions:
-        if condition.type == "PodGroupScheduled":
-            status = {"True": "Scheduled", "False": "Unschedulable"}.get(condition.status, status)
-    for condition in group.status.conditions:
-        if condition.type == "DisruptionTarget" and condition.status == "True":
-            status = condition.reason
-    return status
+    disrupted = find_condition(group.status.conditions, "DisruptionTarget")
+    if disrupted is not None and disrupted.status == "True":
+        return disrupted.reason
+    scheduled = find_condition(group.status.conditions, "PodGroupScheduled")
+    return {"True": "Scheduled", "False": "Unschedulable"}.get(scheduled.status if scheduled else "", "Pending")

@@ -20,6 +20,7 @@ from cathedra.apiserver.admission.pods.credentials import with_credentials
 from cathedra.apiserver.registry.registry import Registry
 from cathedra.apiserver.registry.selection import Selection
 from cathedra.apiserver.resources import PODS
+from cathedra.semantics.tolerations import concerns_taint
 
 __all__ = ["DefaultTolerations", "PodPriority", "PodServiceAccount"]
 
@@ -158,12 +159,8 @@ class DefaultTolerations(AdmissionPlugin):
         added = tuple(
             Toleration(key=key, operator="Exists", effect="NoExecute", toleration_seconds=TOLERATED_SECONDS)
             for key in ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
-            if not any(_tolerates(toleration, key) for toleration in pod.spec.tolerations)
+            if not any(concerns_taint(toleration, key, "NoExecute") for toleration in pod.spec.tolerations)
         )
         if not added:
             return pod
         return replace(pod, spec=replace(pod.spec, tolerations=(*pod.spec.tolerations, *added)))
-
-
-def _tolerates(toleration: Toleration, key: str) -> bool:
-    return toleration.key in {"", key} and toleration.effect in {"", "NoExecute"}

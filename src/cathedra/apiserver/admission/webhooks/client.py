@@ -17,6 +17,7 @@ from cathedra.api.struct import encode
 from cathedra.apiserver.admission.webhooks.review import CallFailed
 from cathedra.apiserver.registry.registry import Registry
 from cathedra.apiserver.registry.selection import Selection
+from cathedra.semantics.pods import is_ready
 
 if TYPE_CHECKING:
     import aiohttp
@@ -115,7 +116,7 @@ class WebhookClient:
         matches = parse_label_selector(selector).matches
         for entry in self._registry.table(_PODS).select(Selection(service.metadata.namespace)):
             pod = entry.object
-            ready = any(c.type == "Ready" and c.status == "True" for c in pod.status.conditions)
+            ready = is_ready(pod)
             if selector and ready and matches(pod.metadata.labels):
                 number = _target_port(pod, port)
                 return pod.status.pod_ip or pod.status.host_ip, number

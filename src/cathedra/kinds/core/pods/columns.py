@@ -8,6 +8,8 @@ from cathedra.api.core import core_v1
 from cathedra.api.struct import Time
 from cathedra.kinds.columns import AGE, NAME, age
 from cathedra.kinds.definition import Column
+from cathedra.semantics.conditions import find_condition, is_true
+from cathedra.semantics.pods import is_ready, is_sidecar, is_terminal
 
 __all__ = ["POD_COLUMNS", "pod_cells", "pod_status"]
 
@@ -44,7 +46,7 @@ def pod_cells(pod: core_v1.Pod, now: float) -> list[Any]:
 
 
 def _restartable(pod: core_v1.Pod) -> dict[str, bool]:
-    return {container.name: container.restart_policy == "Always" for container in pod.spec.init_containers}
+    return {container.name: is_sidecar(container) for container in pod.spec.init_containers}
 
 
 def _readiness(pod: core_v1.Pod) -> tuple[int, int]:
@@ -78,20 +80,20 @@ def _finished(status: core_v1.ContainerStatus) -> Time | None:
 def pod_status(pod: core_v1.Pod) -> str:
     """The pod in a word: its phase, or the reason that matters most."""
     reason = pod.status.reason or pod.status.phase
-    for condition in pod.status.conditions:
-        if condition.type == "PodScheduled" and condition.reason == "SchedulingGated":
-            reason = "SchedulingGated"
+    scheduled = find_condition(pod.status.conditions, "PodScheduled")
+    if scheduled is not None and scheduled.reason == "SchedulingGated":
+        reason = "SchedulingGated"
     waiting = _waiting_for_init(pod)
     reason = waiting if waiting is not None and not _initialized_with_sidecars(pod) else _of_containers(pod, reason)
     if pod.metadata.deletion_timestamp is None:
         return reason
     if pod.status.reason == "NodeLost":
         return "Unknown"
-    return reason if pod.status.phase in ("Succeeded", "Failed") else "Terminating"
+    return reason if is_terminal(pod) else "Terminating"
 
 
 def _initialized_with_sidecars(pod: core_v1.Pod) -> bool:
-    return any(condition.type == "Initialized" and condition.status == "True" for condition in pod.status.conditions)
+    return is_true(pod.status.conditions, "Initialized")
 
 
 def _waiting_for_init(pod: core_v1.Pod) -> str | None:
@@ -133,6 +135,5 @@ def _of_containers(pod: core_v1.Pod, reason: str) -> str:
     if reason != "Completed":
         return reason
     if running:
-        is_ready = any(c.type == "Ready" and c.status == "True" for c in pod.status.conditions)
-        return "Running" if is_ready else "NotReady"
+        return "Running" if is_ready(pod) else "NotReady"
     return failed or reason

@@ -10,13 +10,14 @@ from typing import Any, Final
 from cathedra.api.core.core_v1 import Container, Pod, ResourceQuota, ScopedResourceSelectorRequirement
 from cathedra.api.formats import extended_resource_name
 from cathedra.api.quantity import Quantity
+from cathedra.semantics.podresources import HUGE_PAGES, pod_limit_quantities, pod_request_quantities
+from cathedra.semantics.pods import is_terminal
 
 __all__ = ["COUNT_PODS", "missing_resources", "pod_in_scopes", "pod_usage", "tracked_pod_resources"]
 
 COUNT_PODS: Final = "count/pods"
 _IMPLICIT: Final = "deviceclass.resource.kubernetes.io/"
 _PLAIN: Final = ("cpu", "memory", "ephemeral-storage")
-_HUGE_PAGES: Final = "hugepages-"
 _CHECKED: Final = frozenset({"cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory"})
 """Resources that every container must state once a quota limits them."""
 _KNOWN: Final = frozenset(
@@ -30,9 +31,9 @@ def pod_usage(pod: Pod, *, extended: bool) -> dict[str, Quantity]:
     implicit extended resources of device classes."""
     one = Quantity.of_value(1)
     usage = {COUNT_PODS: one}
-    if pod.status.phase in {"Succeeded", "Failed"}:
+    if is_terminal(pod):
         return usage
-    return {**usage, "pods": one, **_charged(_total(pod, "requests"), _total(pod, "limits"), extended=extended)}
+    return {**usage, "pods": one, **_charged(pod_request_quantities(pod), pod_limit_quantities(pod), extended=extended)}
 
 
 def tracked_pod_resources(names: Iterable[str], *, extended: bool) -> set[str]:
@@ -40,7 +41,7 @@ def tracked_pod_resources(names: Iterable[str], *, extended: bool) -> set[str]:
     found = set()
     for name in names:
         asked = name.removeprefix("requests.")
-        if name in _KNOWN or asked.startswith(_HUGE_PAGES) or (asked != name and _is_extended(asked, extended)):
+        if name in _KNOWN or asked.startswith(HUGE_PAGES) or (asked != name and _is_extended(asked, extended)):
             found.add(name)
     return found
 
@@ -68,7 +69,7 @@ def pod_in_scopes(quota: ResourceQuota, pod: Pod) -> bool:
 def _charged(requests: Amounts, limits: Amounts, *, extended: bool) -> dict[str, Quantity]:
     charged: dict[str, Quantity] = {}
     for name, amount in requests.items():
-        if name in _PLAIN or name.startswith(_HUGE_PAGES):
+        if name in _PLAIN or name.startswith(HUGE_PAGES):
             charged[name] = amount
             charged[f"requests.{name}"] = amount
         elif _is_extended(name, extended):
@@ -81,43 +82,9 @@ def _is_extended(name: str, extended: bool) -> bool:
     return extended_resource_name(name) or (extended and name.startswith(_IMPLICIT))
 
 
-def _total(pod: Pod, which: str) -> dict[str, Quantity]:
-    spec: Any = pod.spec
-    running: dict[str, Quantity] = {}
-    for container in spec.containers:
-        running = _sum(running, _amounts(container, which))
-    peak: dict[str, Quantity] = {}
-    sidecars: dict[str, Quantity] = {}
-    for container in spec.init_containers:
-        if container.restart_policy == "Always":
-            sidecars = _sum(sidecars, _amounts(container, which))
-            step = sidecars
-        else:
-            step = _sum(sidecars, _amounts(container, which))
-        peak = _most(peak, step)
-    total = _most(_sum(running, sidecars), peak)
-    if spec.resources is not None:
-        total.update(getattr(spec.resources, which))
-    return _sum(total, spec.overhead) if which == "requests" or total else total
-
-
 def _amounts(container: Container, which: str) -> Amounts:
     found: Amounts = getattr(container.resources, which)
     return found
-
-
-def _sum(one: Amounts, other: Amounts) -> dict[str, Quantity]:
-    total = dict(one)
-    for name, amount in other.items():
-        total[name] = total[name] + amount if name in total else amount
-    return total
-
-
-def _most(one: Amounts, other: Amounts) -> dict[str, Quantity]:
-    most = dict(one)
-    for name, amount in other.items():
-        most[name] = max(most[name], amount) if name in most else amount
-    return most
 
 
 def _in_scope(scope: str, pod: Pod) -> bool:

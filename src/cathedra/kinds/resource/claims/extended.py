@@ -10,6 +10,7 @@ from cathedra.api.quantity import Quantity
 from cathedra.api.resource import ResourceClaim
 from cathedra.kinds.core.pods.usage import pod_usage
 from cathedra.kinds.resource.claims.usage import SPECIAL_CLAIM
+from cathedra.semantics.owners import controller_of
 
 __all__ = ["beyond_pod", "paying_pod"]
 
@@ -47,7 +48,7 @@ def _owner(claim: ResourceClaim) -> OwnerReference | None:
     """The controller of a special claim; None for other claims."""
     if claim.metadata.annotations.get(SPECIAL_CLAIM) != "true":
         return None
-    return next((one for one in claim.metadata.owner_references if one.controller), None)
+    return controller_of(claim)
 
 
 def _age(metadata: ObjectMeta) -> tuple[float, str]:
