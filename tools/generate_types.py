@@ -10,6 +10,8 @@ from __future__ import annotations
 import json
 import keyword
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +22,7 @@ from cathedra.api.facts import group_version, load
 CORE = Path(__file__).parent.parent / "src" / "cathedra" / "api" / "core"
 FACTS: dict[str, dict[str, dict[str, Any]]] = load()
 
+META = "meta/v1"
 BY_HAND = {("resource", "v1"): "cathedra.api.resource"}
 """Group versions whose structs are written by hand, and where."""
 
@@ -160,6 +163,17 @@ def module_name(package: str) -> str:
     return package.replace("/", "_")
 
 
+OBJECT = '''class KubeObject(KubeStruct, frozen=True):
+    """The base of every kind whose objects are stored: what has metadata, and with it a name and an owner.
+
+    Kinds declare ``metadata`` again, for JSON shows fields in the order in which a kind itself declares them.
+    """
+
+    metadata: ObjectMeta = always(lambda: ObjectMeta())
+'''
+"""The one struct of ``meta/v1`` that is not on the wire."""
+
+
 class Module:
     """One group version on its way to Python."""
 
@@ -170,6 +184,9 @@ class Module:
 
     def source(self, *, docstring: str, generated: bool) -> str:
         classes = [text for name, facts in sorted(FACTS[self.package].items()) if (text := self.struct(name, facts))]
+        if self.package == META:
+            classes.insert(0, OBJECT)
+            self.structs.add("KubeObject")
         body = "\n\n".join(classes)
         names = ", ".join(f'"{name}"' for name in sorted(self.structs))
         modules = "".join(f"from cathedra.api.core import {name}\n" for name in sorted(self.imports))
@@ -197,15 +214,22 @@ class Module:
     def struct(self, name: str, facts: dict[str, Any]) -> str | None:
         if "fields" not in facts or (self.package, name) in OPAQUE:
             return None
-        if self.package == "meta/v1" and name in META_SCALARS:
+        if self.package == META and name in META_SCALARS:
             return None
         self.structs.add(name)
         fields = list(self.fields(name, facts))
         renames = {f.attribute: f.json for f in fields if f.attribute != f.json}
         rename = f", rename={json.dumps(renames)}" if renames else ""
-        lines = [f"class {name}(KubeStruct, frozen=True{rename}):", f'    """{self.package} {name}."""', ""]
+        lines = [f"class {name}({self.base(fields)}, frozen=True{rename}):", f'    """{self.package} {name}."""', ""]
         lines += [f"    {f.attribute}: {f.annotation} = {f.default}" for f in fields]
         return "\n".join(lines).rstrip() + "\n"
+
+    def base(self, fields: list[Field]) -> str:
+        """`KubeObject` for what has a kind and metadata of its own, `KubeStruct` for lists, options and parts."""
+        annotations = {field.attribute: field.annotation for field in fields}
+        if "kind" not in annotations or not annotations.get("metadata", "").endswith("ObjectMeta"):
+            return "KubeStruct"
+        return "KubeObject" if self.package == META else self.refer(META, "KubeObject")
 
     def fields(self, owner: str, facts: dict[str, Any]) -> Iterator[Field]:
         declared = {field: position for position, field in enumerate(DECLARED.get(owner, ()))}
@@ -268,7 +292,7 @@ class Module:
         except LookupError as unknown:
             print(f"without facts, kept as opaque JSON: {unknown}")
             return "RawJSON"
-        if package == "meta/v1" and name in META_SCALARS:
+        if package == META and name in META_SCALARS:
             return META_SCALARS[name]
         if (package, name) in OPAQUE:
             return "RawJSON"
@@ -294,7 +318,7 @@ class Module:
     def locate(self, go: str) -> tuple[str, str]:
         qualifier, _, name = go.rpartition(".")
         if not qualifier:
-            if go in FACTS[self.package] or (self.package == "meta/v1" and go in META_SCALARS):
+            if go in FACTS[self.package] or (self.package == META and go in META_SCALARS):
                 return self.package, go
             group = self.package.split("/")[0]
             for package in (f"{group}/v1", f"{group}/v1beta1", "core/v1", "meta/v1"):
@@ -304,7 +328,7 @@ class Module:
         if qualifier == "runtime":
             return "runtime", name
         for package in PACKAGES[qualifier]:
-            if name in FACTS[package] or (package == "meta/v1" and name in META_SCALARS):
+            if name in FACTS[package] or (package == META and name in META_SCALARS):
                 return package, name
         raise LookupError(f"{self.package}: {go}")
 
@@ -339,6 +363,8 @@ def main() -> None:
         "",
     ]
     (CORE / "index.py").write_text("\n".join(lines))
+    for step in (("check", "--fix", "--select=I,RUF022"), ("format",)):
+        subprocess.run([sys.executable, "-m", "ruff", *step, "--quiet", str(CORE)], check=True)
 
 
 if __name__ == "__main__":

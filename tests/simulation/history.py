@@ -11,7 +11,6 @@ from cathedra.api.core.core_v1 import Pod
 from cathedra.api.resource import ResourceClaim
 from cathedra.api.struct import KubeStruct, encode
 from cathedra.client.client import Client
-from cathedra.client.objects import metadata_of
 from cathedra.client.resources import EVENTS, JOBS, NODES, PODS, RESOURCECLAIMS, RESOURCESLICES
 from cathedra.client.transport import EventType, ResourceRef
 from cathedra.clock import Clock
@@ -60,7 +59,7 @@ class History:
         """Note every change of one resource until cancelled."""
         async with client.resource(ref).watch(resource_version="1", bookmarks=False) as events:
             async for event in events:
-                revision = int(metadata_of(event.object).resource_version)
+                revision = int(event.object.metadata.resource_version)
                 self.moments.append(Moment(revision, self.clock.now(), event.type, ref, event.object))
                 if isinstance(event.object, ResourceClaim):
                     self._check_devices(event.object, deleted=event.type is EventType.DELETED)
@@ -71,7 +70,7 @@ class History:
 
     def of(self, ref: ResourceRef[Any], name: str = "") -> list[Any]:
         """Every state of the objects of one resource (of one name), in order."""
-        return [m.obj for m in self._in_order() if m.ref == ref and (not name or metadata_of(m.obj).name == name)]
+        return [m.obj for m in self._in_order() if m.ref == ref and (not name or m.obj.metadata.name == name)]
 
     def reasons(self) -> Counter[str]:
         """How often each reason was given in an event that is new."""
@@ -82,7 +81,7 @@ class History:
         claims: dict[tuple[str, str], ResourceClaim] = {}
         for moment in self._in_order():
             obj = moment.obj
-            key = (metadata_of(obj).namespace, metadata_of(obj).name)
+            key = (obj.metadata.namespace, obj.metadata.name)
             if isinstance(obj, ResourceClaim):
                 claims[key] = obj
                 if moment.type is EventType.DELETED:

@@ -39,18 +39,19 @@ from cathedra.allocation.search.budget import Budget
 from cathedra.allocation.supply.inventory import Inventory
 from cathedra.allocation.supply.ledger import Ledger
 from cathedra.api.core import core_v1
+from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.api.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
-from cathedra.api.struct import KubeStruct, from_dict
+from cathedra.api.struct import from_dict
 
 __all__ = ["Cluster", "Objects", "allocate", "fits", "how_many"]
 
-T = TypeVar("T", bound=KubeStruct)
+T = TypeVar("T", bound=KubeObject)
 
-Object: TypeAlias = KubeStruct | Mapping[str, Any]
+Object: TypeAlias = KubeObject | Mapping[str, Any]
 Objects: TypeAlias = str | Object | Iterable[Object]
 """YAML text, one object, or several."""
 
-_KINDS: Mapping[str, type[KubeStruct]] = {
+_KINDS: Mapping[str, type[KubeObject]] = {
     "Node": core_v1.Node,
     "DeviceClass": DeviceClass,
     "DeviceTaintRule": DeviceTaintRule,
@@ -212,7 +213,7 @@ def _objects(objects: Objects) -> Iterable[Object]:
         for document in yaml.load_all(objects, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
             if document:
                 yield from _objects(document)
-    elif isinstance(objects, KubeStruct):
+    elif isinstance(objects, KubeObject):
         yield objects
     elif isinstance(objects, Mapping):
         if str(objects.get("kind", "")).endswith("List") and "items" in objects:
@@ -225,8 +226,8 @@ def _objects(objects: Objects) -> Iterable[Object]:
             yield from _objects(one)
 
 
-def _typed(one: Object) -> KubeStruct | None:
-    if isinstance(one, KubeStruct):
+def _typed(one: Object) -> KubeObject | None:
+    if isinstance(one, KubeObject):
         return one
     kind = _KINDS.get(str(one.get("kind", "")))
     return None if kind is None else from_dict(kind, one)

@@ -214,7 +214,7 @@ class DeviceClaimConfiguration(KubeStruct, frozen=True):
     opaque: OpaqueDeviceConfiguration | None = None
 
 
-class DeviceClass(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
+class DeviceClass(meta_v1.KubeObject, frozen=True, rename={"api_version": "apiVersion"}):
     """A kind of device that administrators offer: which devices belong to it, and how they are set up."""
 
     kind: str = ""
@@ -352,7 +352,7 @@ class DeviceTaint(KubeStruct, frozen=True, rename={"time_added": "timeAdded"}):
     time_added: Time | None = None
 
 
-class DeviceTaintRule(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
+class DeviceTaintRule(meta_v1.KubeObject, frozen=True, rename={"api_version": "apiVersion"}):
     """Adds a taint to all devices that it selects."""
 
     kind: str = ""
@@ -480,7 +480,7 @@ class OpaqueDeviceConfiguration(KubeStruct, frozen=True):
     parameters: RawJSON | None = UNSET_LIST
 
 
-class ResourceClaim(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
+class ResourceClaim(meta_v1.KubeObject, frozen=True, rename={"api_version": "apiVersion"}):
     """Asks for devices."""
 
     kind: str = ""
@@ -522,7 +522,7 @@ class ResourceClaimStatus(KubeStruct, frozen=True, rename={"reserved_for": "rese
     devices: tuple[AllocatedDeviceStatus, ...] = ()
 
 
-class ResourceClaimTemplate(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
+class ResourceClaimTemplate(meta_v1.KubeObject, frozen=True, rename={"api_version": "apiVersion"}):
     """Makes a claim for each pod that names it; the claim goes with its pod."""
 
     kind: str = ""
@@ -555,7 +555,7 @@ class ResourcePool(KubeStruct, frozen=True, rename={"resource_slice_count": "res
     resource_slice_count: Int64 = always(int)
 
 
-class ResourceSlice(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
+class ResourceSlice(meta_v1.KubeObject, frozen=True, rename={"api_version": "apiVersion"}):
     """A part of a pool of devices that a driver publishes."""
 
     kind: str = ""

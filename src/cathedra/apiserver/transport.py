@@ -11,10 +11,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
-from cathedra.api.core.meta_v1 import DeleteOptions
+from cathedra.api.core.meta_v1 import DeleteOptions, KubeObject
 from cathedra.api.scheme import GroupResource
 from cathedra.api.status import failure, not_found
-from cathedra.api.struct import KubeStruct
 from cathedra.apiserver.authentication.user import UserInfo
 from cathedra.apiserver.catalog import Catalog
 from cathedra.apiserver.registry.entry import Entry
@@ -28,7 +27,7 @@ from cathedra.client.transport import ListOptions, Page, PatchType, ResourceRef,
 
 __all__ = ["InProcessTransport"]
 
-T = TypeVar("T", bound=KubeStruct)
+T = TypeVar("T", bound=KubeObject)
 
 
 class InProcessTransport:
@@ -77,7 +76,7 @@ class InProcessTransport:
         self,
         ref: ResourceRef[T],
         namespace: str,
-        obj: KubeStruct,
+        obj: KubeObject,
         options: WriteOptions,
         *,
         name: str = "",
@@ -98,7 +97,7 @@ class InProcessTransport:
         self, ref: ResourceRef[T], namespace: str, obj: T, options: WriteOptions, *, subresource: str = ""
     ) -> T:
         """Replace an object."""
-        metadata: Any = obj.metadata  # type: ignore[attr-defined]  # every kind has it
+        metadata = obj.metadata
         call = self._call("update", ref, namespace or metadata.namespace, metadata.name, subresource, options=options)
         await asyncio.sleep(0)
         await self._server.registry.catch_up()

@@ -12,15 +12,14 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from cathedra.api.core.meta_v1 import DeleteOptions, Preconditions
+from cathedra.api.core.meta_v1 import DeleteOptions, KubeObject, Preconditions
 from cathedra.api.scheme import GroupVersionKind
-from cathedra.api.struct import KubeStruct
 from cathedra.client.transport import ListOptions, Page, PatchType, ResourceRef, Transport, WatchEvent, WriteOptions
 from cathedra.clock import Clock
 
 __all__ = ["Client", "ResourceClient"]
 
-T = TypeVar("T", bound=KubeStruct)
+T = TypeVar("T", bound=KubeObject)
 
 
 class Client:
@@ -90,7 +89,7 @@ class ResourceClient(Generic[T]):
         created: T = await self.transport.create(self.ref, self.namespace, obj, self._options(dry_run=dry_run))
         return created
 
-    async def create_subresource(self, name: str, subresource: str, obj: KubeStruct) -> Any:
+    async def create_subresource(self, name: str, subresource: str, obj: KubeObject) -> Any:
         """POST to a sub-resource, as a binding or an eviction; the answer is what that sub-resource answers."""
         return await self.transport.create(
             self.ref, self.namespace, obj, self._options(), name=name, subresource=subresource

@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from typing import Any, Final, Generic, Literal, TypeVar
 
 from cathedra.api.core.core_v1 import Event, EventSource, ObjectReference
-from cathedra.api.core.meta_v1 import ObjectMeta
+from cathedra.api.core.meta_v1 import KubeObject, ObjectMeta
 from cathedra.api.status import StatusError
-from cathedra.api.struct import KubeStruct, MicroTime, Time
+from cathedra.api.struct import MicroTime, Time
 from cathedra.client.backoff import TokenBucket
 from cathedra.client.client import Client
 from cathedra.client.objects import reference_to, with_metadata
@@ -123,7 +123,7 @@ class EventRecorder:
 
     def record(
         self,
-        involved: KubeStruct,
+        involved: KubeObject | ObjectReference,
         type_: EventType,
         reason: str,
         message: str,

@@ -14,13 +14,13 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import cache
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 from urllib.parse import quote
 
 import msgspec
 
 from cathedra import __version__
-from cathedra.api.core.meta_v1 import DeleteOptions, ListMeta, Status
+from cathedra.api.core.meta_v1 import DeleteOptions, KubeObject, ListMeta, Status
 from cathedra.api.scheme import GroupVersionKind, UnknownKind, kind_of, type_of
 from cathedra.api.status import StatusError
 from cathedra.api.struct import KubeStruct, decode, encode, replace
@@ -40,7 +40,8 @@ if TYPE_CHECKING:
 
 __all__ = ["HTTPTransport"]
 
-T = TypeVar("T", bound=KubeStruct)
+S = TypeVar("S", bound=KubeStruct)
+T = TypeVar("T", bound=KubeObject)
 
 _RETRIES: Final = 10
 _LONGEST_PAUSE: Final = 10.0
@@ -132,7 +133,7 @@ class HTTPTransport:
         self,
         ref: ResourceRef[T],
         namespace: str,
-        obj: KubeStruct,
+        obj: KubeObject,
         options: WriteOptions,
         *,
         name: str = "",
@@ -147,7 +148,7 @@ class HTTPTransport:
         self, ref: ResourceRef[T], namespace: str, obj: T, options: WriteOptions, *, subresource: str = ""
     ) -> T:
         """PUT an object."""
-        name = cast(Any, obj).metadata.name
+        name = obj.metadata.name
         path = _path(ref, namespace, name, subresource)
         return _object(ref.type, await self._request("PUT", path, query=_write_query(options), body=_body(obj)))
 
@@ -311,7 +312,7 @@ def _body(obj: KubeStruct) -> bytes:
     return encode(replace(obj, kind=gvk.kind, api_version=gvk.api_version))
 
 
-def _object(kind: type[T], body: bytes) -> T:
+def _object(kind: type[S], body: bytes) -> S:
     return replace(decode(kind, body), kind="", api_version="")
 
 

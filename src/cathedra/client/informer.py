@@ -13,18 +13,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.api.status import StatusError
-from cathedra.api.struct import KubeStruct
 from cathedra.client.backoff import ExponentialBackoff
 from cathedra.client.client import Client
-from cathedra.client.objects import key_of, metadata_of
+from cathedra.client.objects import key_of
 from cathedra.client.store import Store
 from cathedra.client.transport import EventType, ResourceRef, WatchEvent
 from cathedra.clock import Clock
 
 __all__ = ["Handler", "Informer", "SharedInformers"]
 
-T = TypeVar("T", bound=KubeStruct)
+T = TypeVar("T", bound=KubeObject)
 
 _LOG = logging.getLogger(__name__)
 
@@ -171,11 +171,11 @@ class Informer(Generic[T]):
             self._remove(event.object)
         elif event.type is not EventType.BOOKMARK:
             self._put(event.object)
-        self._resource_version = metadata_of(event.object).resource_version
+        self._resource_version = event.object.metadata.resource_version
 
     def _put(self, obj: T) -> None:
         namesake = self.store.get(*key_of(obj))
-        if namesake is not None and metadata_of(namesake).uid != metadata_of(obj).uid:
+        if namesake is not None and namesake.metadata.uid != obj.metadata.uid:
             self._remove(namesake)
         old = self.store.put(obj)
         if old is None:
@@ -183,7 +183,7 @@ class Informer(Generic[T]):
                 if handler.on_add is not None:
                     handler.on_add(obj)
             return
-        if metadata_of(old).resource_version == metadata_of(obj).resource_version:
+        if old.metadata.resource_version == obj.metadata.resource_version:
             return
         for handler in self._handlers:
             if handler.on_update is not None:

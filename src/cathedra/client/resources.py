@@ -21,8 +21,8 @@ from cathedra.api.core import (
     scheduling_v1beta1,
     storage_v1,
 )
+from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.api.scheme import kind_of
-from cathedra.api.struct import KubeStruct
 from cathedra.client.transport import ResourceRef
 
 __all__ = [
@@ -68,7 +68,7 @@ __all__ = [
     "resource_ref",
 ]
 
-T = TypeVar("T", bound=KubeStruct)
+T = TypeVar("T", bound=KubeObject)
 
 
 def resource_ref(kind: type[T], plural: str, *, namespaced: bool) -> ResourceRef[T]:

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Generic, TypeVar
 
-from cathedra.api.struct import KubeStruct
+from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.client.objects import ObjectKey, key_of
 
 __all__ = ["IndexConflict", "Indexer", "Store"]
 
-T = TypeVar("T", bound=KubeStruct)
+T = TypeVar("T", bound=KubeObject)
 
 Indexer = Callable[[T], Iterable[str]]
 """The values under which an object is found in an index."""

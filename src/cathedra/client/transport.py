@@ -13,12 +13,11 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Generic, Protocol, TypeVar
 
-from cathedra.api.core.meta_v1 import DeleteOptions
-from cathedra.api.struct import KubeStruct
+from cathedra.api.core.meta_v1 import DeleteOptions, KubeObject
 
 __all__ = ["EventType", "ListOptions", "Page", "PatchType", "ResourceRef", "Transport", "WatchEvent", "WriteOptions"]
 
-T = TypeVar("T", bound=KubeStruct)
+T = TypeVar("T", bound=KubeObject)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +113,7 @@ class Transport(Protocol):
         self,
         ref: ResourceRef[T],
         namespace: str,
-        obj: KubeStruct,
+        obj: KubeObject,
         options: WriteOptions,
         *,
         name: str = "",

@@ -8,9 +8,10 @@ from typing import Any
 
 import yaml
 
+from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.api.gates import FeatureGates
 from cathedra.api.scheme import GroupVersionKind
-from cathedra.api.struct import KubeStruct, from_dict
+from cathedra.api.struct import from_dict
 from cathedra.client.client import Client
 from cathedra.client.transport import ResourceRef
 from cathedra.kinds.served import all_definitions
@@ -22,7 +23,7 @@ class ManifestError(ValueError):
     """A document is no object that the cluster knows."""
 
 
-Manifest = tuple[ResourceRef[Any], KubeStruct]
+Manifest = tuple[ResourceRef[Any], KubeObject]
 """Where an object goes, and the object."""
 
 

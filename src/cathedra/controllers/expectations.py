@@ -10,17 +10,16 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Generic, TypeVar
 
-from cathedra.api.struct import KubeStruct
+from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.client.client import Client
 from cathedra.client.informer import Informer
-from cathedra.client.objects import metadata_of
 from cathedra.clock import Clock
 from cathedra.semantics.owners import controller_of
 
 __all__ = ["Expectations"]
 
 K = TypeVar("K", bound=Hashable)
-T = TypeVar("T", bound=KubeStruct)
+T = TypeVar("T", bound=KubeObject)
 
 LONGEST_WAIT = 300.0
 """Seconds after which a write that never showed up is no longer waited for."""
@@ -35,11 +34,11 @@ class Expectations(Generic[K]):
         self._expected: dict[K, tuple[str, float]] = {}
         self._doubts: set[K] = set()
 
-    def expect(self, key: K, written: KubeStruct | None) -> None:
+    def expect(self, key: K, written: KubeObject | None) -> None:
         """Wait for ``written``, as the API server answered it."""
         if written is None:
             return
-        version = metadata_of(written).resource_version
+        version = written.metadata.resource_version
         before = self._expected.get(key)
         if before is not None and before[0].isdigit() and version.isdigit() and int(before[0]) > int(version):
             return
@@ -60,7 +59,7 @@ class Expectations(Generic[K]):
         """Something may have been written for ``key`` although no answer came."""
         self._doubts.add(key)
 
-    async def find_out(self, key: K, client: Client, owner: KubeStruct) -> None:
+    async def find_out(self, key: K, client: Client, owner: KubeObject) -> None:
         """Ask what became of unanswered writes for ``key``: whatever ``owner`` controls is waited for.
 
         Raises:
@@ -68,7 +67,7 @@ class Expectations(Generic[K]):
         """
         if key not in self._doubts:
             return
-        metadata = metadata_of(owner)
+        metadata = owner.metadata
         page = await client.resource(self._informer.ref, metadata.namespace).list()
         self._doubts.discard(key)
         for obj in page.items:

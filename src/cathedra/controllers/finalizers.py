@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
+from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.api.status import StatusError
-from cathedra.api.struct import KubeStruct
 from cathedra.client.client import ResourceClient
-from cathedra.client.objects import metadata_of
 from cathedra.client.transport import PatchType
 
 __all__ = ["remove_finalizer"]
 
-T = TypeVar("T", bound=KubeStruct)
+T = TypeVar("T", bound=KubeObject)
 
 
 async def remove_finalizer(resource: ResourceClient[T], obj: T, finalizer: str) -> T | None:
@@ -20,7 +19,7 @@ async def remove_finalizer(resource: ResourceClient[T], obj: T, finalizer: str) 
 
     Status writes in between do not matter; another change of the finalizers does, and the caller tries again.
     """
-    metadata = metadata_of(obj)
+    metadata = obj.metadata
     if finalizer not in metadata.finalizers:
         return obj
     rest = [name for name in metadata.finalizers if name != finalizer]

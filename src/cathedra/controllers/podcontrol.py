@@ -10,12 +10,11 @@ from collections.abc import Sequence
 from typing import Final
 
 from cathedra.api.core.core_v1 import Pod, PodTemplateSpec
-from cathedra.api.core.meta_v1 import ObjectMeta
+from cathedra.api.core.meta_v1 import KubeObject, ObjectMeta
 from cathedra.api.status import StatusError
-from cathedra.api.struct import KubeStruct, to_dict
+from cathedra.api.struct import to_dict
 from cathedra.client.client import Client
 from cathedra.client.events import EventRecorder
-from cathedra.client.objects import metadata_of
 from cathedra.client.resources import PODS
 from cathedra.client.transport import PatchType
 from cathedra.controllers.expectations import Expectations
@@ -27,9 +26,9 @@ BY_CONTROLLER: Final = "controller-uid"
 """Name of the index of pods (and other owned objects) by the UID of their controller."""
 
 
-def pod_from_template(template: PodTemplateSpec, owner: KubeStruct) -> Pod:
+def pod_from_template(template: PodTemplateSpec, owner: KubeObject) -> Pod:
     """A pod as the template has it, controlled by ``owner`` and named after it by the API server."""
-    metadata = metadata_of(owner)
+    metadata = owner.metadata
     return Pod(
         metadata=ObjectMeta(
             generate_name=f"{metadata.name}-",
@@ -51,7 +50,7 @@ class PodControl:
         self._recorder = recorder
         self._expectations = expectations
 
-    async def create_all(self, owner: KubeStruct, pods: Sequence[Pod]) -> StatusError | ConnectionError | None:
+    async def create_all(self, owner: KubeObject, pods: Sequence[Pod]) -> StatusError | ConnectionError | None:
         """Create pods in batches of 1, 2, 4 …, so that a full quota costs few requests; the first failure ends it."""
         created, batch = 0, 1
         while created < len(pods):
@@ -66,20 +65,20 @@ class PodControl:
             batch *= 2
         return None
 
-    async def create(self, owner: KubeStruct, pod: Pod) -> None:
+    async def create(self, owner: KubeObject, pod: Pod) -> None:
         """Create one pod."""
         try:
-            created = await self._client.resource(PODS, metadata_of(owner).namespace).create(pod)
+            created = await self._client.resource(PODS, owner.metadata.namespace).create(pod)
         except StatusError as error:
             self._recorder.record(owner, "Warning", "FailedCreate", f"Error creating: {error}")
             raise
         except ConnectionError:
-            self._expectations.doubt(metadata_of(owner).uid)
+            self._expectations.doubt(owner.metadata.uid)
             raise
-        self._expectations.expect(metadata_of(owner).uid, created)
+        self._expectations.expect(owner.metadata.uid, created)
         self._recorder.record(owner, "Normal", "SuccessfulCreate", f"Created pod: {created.metadata.name}")
 
-    async def delete(self, owner: KubeStruct, pod: Pod) -> None:
+    async def delete(self, owner: KubeObject, pod: Pod) -> None:
         """Delete one pod, that very one."""
         try:
             gone = await self._client.resource(PODS, pod.metadata.namespace).delete(
@@ -90,10 +89,10 @@ class PodControl:
                 return
             self._recorder.record(owner, "Warning", "FailedDelete", f"Error deleting: {error}")
             raise
-        self._expectations.expect(metadata_of(owner).uid, gone)
+        self._expectations.expect(owner.metadata.uid, gone)
         self._recorder.record(owner, "Normal", "SuccessfulDelete", f"Deleted pod: {pod.metadata.name}")
 
-    async def adopt(self, owner: KubeStruct, pod: Pod) -> None:
+    async def adopt(self, owner: KubeObject, pod: Pod) -> None:
         """Make ``owner`` the controller of a pod that has none."""
         reference = to_dict(controller_reference(owner))
         references = [*(to_dict(known) for known in pod.metadata.owner_references), reference]
@@ -104,4 +103,4 @@ class PodControl:
         ]
         pods = self._client.resource(PODS, pod.metadata.namespace)
         adopted = await pods.patch(pod.metadata.name, PatchType.JSON, body)
-        self._expectations.expect(metadata_of(owner).uid, adopted)
+        self._expectations.expect(owner.metadata.uid, adopted)

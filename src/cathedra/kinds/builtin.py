@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
+from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.api.scheme import kind_of
-from cathedra.api.struct import KubeStruct
 from cathedra.kinds.columns import GENERIC_COLUMNS, generic_cells
 from cathedra.kinds.definition import Column, ResourceDefinition, Strategy, VersionDefinition
 from cathedra.kinds.strategies import (
@@ -20,7 +20,7 @@ from cathedra.kinds.strategies import (
 
 __all__ = ["builtin"]
 
-T = TypeVar("T", bound=KubeStruct)
+T = TypeVar("T", bound=KubeObject)
 Cells = Callable[[Any, float], list[Any]]
 
 

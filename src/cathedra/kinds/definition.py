@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
+from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.api.field import ErrorList, ErrorType
 from cathedra.api.gates import FeatureGates
 from cathedra.api.scheme import GroupResource, GroupVersionKind
-from cathedra.api.struct import KubeStruct
 
 __all__ = [
     "Column",
@@ -25,7 +25,7 @@ __all__ = [
     "VersionDefinition",
 ]
 
-T = TypeVar("T", bound=KubeStruct)
+T = TypeVar("T", bound=KubeObject)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ class VersionDefinition:
     """One served version: its struct, and the way to the hub version and back (identity where it is the hub)."""
 
     name: str
-    type: type[KubeStruct]
+    type: type[KubeObject]
     to_hub: Callable[[Any], Any] = lambda obj: obj
     from_hub: Callable[[Any], Any] = lambda obj: obj
     served_by_default: bool = True

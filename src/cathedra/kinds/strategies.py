@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
-from cathedra.api.core.meta_v1 import ObjectMeta
+from cathedra.api.core.meta_v1 import KubeObject, ObjectMeta
 from cathedra.api.field import ErrorList
-from cathedra.api.struct import KubeStruct, replace
+from cathedra.api.struct import replace
 from cathedra.kinds.definition import RequestContext, Strategy
 
 __all__ = [
@@ -27,7 +27,7 @@ __all__ = [
     "without_generation",
 ]
 
-T = TypeVar("T", bound=KubeStruct)
+T = TypeVar("T", bound=KubeObject)
 
 
 def _any_object(_: Any) -> ErrorList:

@@ -6,41 +6,39 @@ Source: apimachinery ``pkg/apis/meta/v1/controller_ref.go``.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, cast
 
-from cathedra.api.core.meta_v1 import ObjectMeta, OwnerReference
+from cathedra.api.core.meta_v1 import KubeObject, OwnerReference
 from cathedra.api.scheme import kind_of
-from cathedra.api.struct import KubeStruct
 
 __all__ = ["controller_of", "controller_reference", "controller_uid", "is_controlled_by", "owner_uids"]
 
 
-def controller_of(obj: KubeStruct) -> OwnerReference | None:
+def controller_of(obj: KubeObject) -> OwnerReference | None:
     """The owner reference with ``controller: true``, if there is one; the first, should there be several."""
-    return next((owner for owner in _metadata(obj).owner_references if owner.controller), None)
+    return next((owner for owner in obj.metadata.owner_references if owner.controller), None)
 
 
-def is_controlled_by(obj: KubeStruct, owner: KubeStruct) -> bool:
+def is_controlled_by(obj: KubeObject, owner: KubeObject) -> bool:
     """Whether ``owner`` is the controller of ``obj``; the UID alone decides."""
     controller = controller_of(obj)
-    return controller is not None and controller.uid == _metadata(owner).uid
+    return controller is not None and controller.uid == owner.metadata.uid
 
 
-def controller_uid(obj: KubeStruct) -> Iterator[str]:
+def controller_uid(obj: KubeObject) -> Iterator[str]:
     """The UID of the object's controller, as an index function: nothing for an object without one."""
     controller = controller_of(obj)
     if controller is not None:
         yield controller.uid
 
 
-def owner_uids(obj: KubeStruct) -> Iterator[str]:
+def owner_uids(obj: KubeObject) -> Iterator[str]:
     """The UIDs of all owners, as an index function."""
-    return (owner.uid for owner in _metadata(obj).owner_references)
+    return (owner.uid for owner in obj.metadata.owner_references)
 
 
-def controller_reference(owner: KubeStruct) -> OwnerReference:
+def controller_reference(owner: KubeObject) -> OwnerReference:
     """The reference that makes ``owner`` the controller of what carries it, and lets foreground deletion wait."""
-    gvk, metadata = kind_of(type(owner)), _metadata(owner)
+    gvk, metadata = kind_of(type(owner)), owner.metadata
     return OwnerReference(
         api_version=gvk.api_version,
         kind=gvk.kind,
@@ -49,8 +47,3 @@ def controller_reference(owner: KubeStruct) -> OwnerReference:
         controller=True,
         block_owner_deletion=True,
     )
-
-
-def _metadata(obj: KubeStruct) -> ObjectMeta:
-    metadata: ObjectMeta = cast(Any, obj).metadata
-    return metadata

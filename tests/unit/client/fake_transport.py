@@ -14,7 +14,7 @@ from typing import Any
 from cathedra.api.scheme import GroupResource
 from cathedra.api.status import already_exists, conflict, expired, not_found
 from cathedra.api.struct import KubeStruct, from_dict, to_dict
-from cathedra.client.objects import metadata_of, with_metadata
+from cathedra.client.objects import with_metadata
 from cathedra.client.transport import EventType, Page, PatchType, WatchEvent
 from cathedra.clock import LoopClock
 
@@ -45,7 +45,7 @@ class FakeTransport:
     async def _record(self, ref: Any, kind: EventType, obj: KubeStruct) -> KubeStruct:
         self.revision += 1
         obj = with_metadata(obj, resource_version=str(self.revision))
-        key = (ref.resource, metadata_of(obj).namespace, metadata_of(obj).name)
+        key = (ref.resource, obj.metadata.namespace, obj.metadata.name)
         if kind is EventType.DELETED:
             self.objects.pop(key, None)
         else:
@@ -92,7 +92,7 @@ class FakeTransport:
             raise expired(f"too old resource version: {position} ({self.forgotten})")
         while cut == self._cut:
             for revision, resource, kind, obj in tuple(self.history):
-                if revision > position and resource == ref.resource and namespace in ("", metadata_of(obj).namespace):
+                if revision > position and resource == ref.resource and namespace in ("", obj.metadata.namespace):
                     yield WatchEvent(kind, obj)
             position = self.revision
             async with self._changed:
@@ -101,8 +101,8 @@ class FakeTransport:
     async def create(
         self, ref: Any, namespace: str, obj: Any, options: Any, *, name: str = "", subresource: str = ""
     ) -> Any:
-        await self._enter("create", ref.resource, name or metadata_of(obj).name)
-        metadata = metadata_of(obj)
+        await self._enter("create", ref.resource, name or obj.metadata.name)
+        metadata = obj.metadata
         new_name = metadata.name or f"{metadata.generate_name}{self.revision + 1:05d}"
         if (ref.resource, namespace, new_name) in self.objects:
             raise already_exists(GroupResource(ref.group, ref.resource), new_name)
@@ -110,12 +110,12 @@ class FakeTransport:
         return await self._record(ref, EventType.ADDED, with_metadata(obj, name=new_name, namespace=namespace, uid=uid))
 
     async def update(self, ref: Any, namespace: str, obj: Any, options: Any, *, subresource: str = "") -> Any:
-        name = metadata_of(obj).name
+        name = obj.metadata.name
         await self._enter("update", ref.resource, name)
         old = self.objects.get((ref.resource, namespace, name))
         if old is None:
             raise not_found(GroupResource(ref.group, ref.resource), name)
-        if metadata_of(obj).resource_version not in ("", metadata_of(old).resource_version):
+        if obj.metadata.resource_version not in ("", old.metadata.resource_version):
             raise conflict(GroupResource(ref.group, ref.resource), name, "the object has been modified")
         return await self._record(ref, EventType.MODIFIED, obj)
 

@@ -10,7 +10,6 @@ from cathedra.api.core.core_v1 import ConfigMap, Namespace, ResourceQuota, Resou
 from cathedra.api.core.meta_v1 import ObjectMeta, PartialObjectMetadata
 from cathedra.api.quantity import Quantity
 from cathedra.api.struct import from_dict
-from cathedra.client.objects import metadata_of
 from cathedra.client.resources import CONFIGMAPS, NAMESPACES, RESOURCEQUOTAS, resource_ref
 from cathedra.client.transport import ResourceRef
 from cathedra.controllers.administration.quotas import ResourceQuotaController
@@ -52,7 +51,7 @@ def test_a_custom_resource_goes_with_its_owner() -> None:
         await define(world)
         metadata = ObjectMeta(name="owner", namespace="default")
         owner = await world.create(CONFIGMAPS, ConfigMap(metadata=metadata))
-        uid = metadata_of(owner).uid
+        uid = owner.metadata.uid
         await cart(world, "owned", {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": uid})
         await cart(world, "free")
         await settle()
@@ -72,7 +71,7 @@ def test_an_object_goes_with_the_custom_resource_that_owns_it() -> None:
             "apiVersion": "shop.example.com/v1",
             "kind": "Cart",
             "name": "owner",
-            "uid": metadata_of(owner).uid,
+            "uid": owner.metadata.uid,
         }
         metadata = from_dict(ObjectMeta, {"name": "child", "namespace": "default", "ownerReferences": [reference]})
         await world.create(CONFIGMAPS, ConfigMap(metadata=metadata))

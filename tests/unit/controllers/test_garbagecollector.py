@@ -10,7 +10,7 @@ from cathedra.api.core.core_v1 import ConfigMap, Node
 from cathedra.api.core.meta_v1 import ObjectMeta, OwnerReference
 from cathedra.api.resource import ResourcePool, ResourceSlice, ResourceSliceSpec
 from cathedra.api.struct import KubeStruct
-from cathedra.client.objects import metadata_of, with_metadata
+from cathedra.client.objects import with_metadata
 from cathedra.client.resources import CONFIGMAPS, EVENTS, NODES, RESOURCESLICES, SECRETS
 from cathedra.controllers.controller import ControllerContext
 from cathedra.controllers.garbagecollector.controller import GarbageCollector
@@ -24,7 +24,7 @@ def collector(context: ControllerContext) -> GarbageCollector:
 
 
 def owner_reference(owner: KubeStruct, kind: str = "ConfigMap", **changes: Any) -> OwnerReference:
-    metadata = metadata_of(owner)
+    metadata = owner.metadata
     return OwnerReference(api_version="v1", kind=kind, name=metadata.name, uid=metadata.uid, **changes)
 
 

@@ -14,7 +14,6 @@ from cathedra.apiserver.config import ServerConfig
 from cathedra.apiserver.server import APIServer
 from cathedra.client.client import Client, ResourceClient
 from cathedra.client.informer import SharedInformers
-from cathedra.client.objects import metadata_of
 from cathedra.client.resources import EVENTS, PODS
 from cathedra.client.transport import ResourceRef, Transport
 from cathedra.clock import LoopClock, run_virtual
@@ -47,12 +46,12 @@ class World:
 
     async def create(self, ref: ResourceRef[T], obj: T) -> T:
         """Create with its status, which a plain create would drop."""
-        created = await self.of(ref, metadata_of(obj).namespace or "default").create(obj)
+        created = await self.of(ref, obj.metadata.namespace or "default").create(obj)
         status = getattr(obj, "status", None)
         if status is None or status == type(status)():
             return created
         wanted: Any = replace(created, status=status)
-        return await self.of(ref, metadata_of(obj).namespace or "default").update_status(wanted)
+        return await self.of(ref, obj.metadata.namespace or "default").update_status(wanted)
 
     async def change(self, ref: ResourceRef[T], name: str, change: Callable[[T], T], *, status: bool = False) -> T:
         """Read, change, write."""
@@ -61,7 +60,7 @@ class World:
         return await (resource.update_status(changed) if status else resource.update(changed))
 
     async def names(self, ref: ResourceRef[Any], namespace: str = "default") -> list[str]:
-        return [metadata_of(obj).name for obj in await self.list(ref, namespace)]
+        return [obj.metadata.name for obj in await self.list(ref, namespace)]
 
     async def list(self, ref: ResourceRef[T], namespace: str = "default") -> tuple[T, ...]:
         return (await self.of(ref, namespace).list()).items

@@ -33,7 +33,6 @@ from cathedra.api.resource import (
 )
 from cathedra.api.struct import Time, replace
 from cathedra.client.client import Client
-from cathedra.client.objects import metadata_of
 from cathedra.client.resources import PODS, RESOURCECLAIMS
 from cathedra.client.transport import EventType
 from cathedra.node.agent import NodeAgent
@@ -76,10 +75,10 @@ class NodeTransport(FakeTransport):
         return await super().create(ref, namespace, obj, options, name=name, subresource=subresource)
 
     async def update(self, ref: Any, namespace: str, obj: Any, options: Any, *, subresource: str = "") -> Any:
-        old = self.objects.get((ref.resource, namespace, metadata_of(obj).name))
+        old = self.objects.get((ref.resource, namespace, obj.metadata.name))
         if subresource == "status" and old is not None:
             status = obj.status
-            obj = replace(old, status=status, metadata=replace(metadata_of(old), resource_version=_version(obj)))
+            obj = replace(old, status=status, metadata=replace(old.metadata, resource_version=_version(obj)))
         return await super().update(ref, namespace, obj, options, subresource=subresource)
 
     async def delete(self, ref: Any, namespace: str, name: str, options: Any) -> Any:
@@ -105,7 +104,7 @@ class NodeTransport(FakeTransport):
 
 
 def _version(obj: Any) -> str:
-    return metadata_of(obj).resource_version
+    return obj.metadata.resource_version
 
 
 class FakeDriver:

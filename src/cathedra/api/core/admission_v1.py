@@ -3,14 +3,26 @@
 
 from __future__ import annotations
 
-from cathedra.api.core import authentication_v1
-from cathedra.api.core import meta_v1
+from cathedra.api.core import authentication_v1, meta_v1
 from cathedra.api.struct import KubeStruct, RawJSON, always
 
 __all__ = ["AdmissionRequest", "AdmissionResponse", "AdmissionReview"]
 
 
-class AdmissionRequest(KubeStruct, frozen=True, rename={"sub_resource": "subResource", "user_info": "userInfo", "object_": "object", "old_object": "oldObject", "dry_run": "dryRun", "request_kind": "requestKind", "request_resource": "requestResource", "request_sub_resource": "requestSubResource"}):
+class AdmissionRequest(
+    KubeStruct,
+    frozen=True,
+    rename={
+        "sub_resource": "subResource",
+        "user_info": "userInfo",
+        "object_": "object",
+        "old_object": "oldObject",
+        "dry_run": "dryRun",
+        "request_kind": "requestKind",
+        "request_resource": "requestResource",
+        "request_sub_resource": "requestSubResource",
+    },
+):
     """admission/v1 AdmissionRequest."""
 
     uid: str = always(str)
@@ -30,7 +42,9 @@ class AdmissionRequest(KubeStruct, frozen=True, rename={"sub_resource": "subReso
     request_sub_resource: str = ""
 
 
-class AdmissionResponse(KubeStruct, frozen=True, rename={"patch_type": "patchType", "audit_annotations": "auditAnnotations"}):
+class AdmissionResponse(
+    KubeStruct, frozen=True, rename={"patch_type": "patchType", "audit_annotations": "auditAnnotations"}
+):
     """admission/v1 AdmissionResponse."""
 
     uid: str = always(str)

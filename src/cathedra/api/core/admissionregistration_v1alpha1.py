@@ -3,11 +3,36 @@
 
 from __future__ import annotations
 
-from cathedra.api.core import admissionregistration_v1
-from cathedra.api.core import meta_v1
+from cathedra.api.core import admissionregistration_v1, meta_v1
 from cathedra.api.struct import Int64, KubeStruct, always
 
-__all__ = ["ApplyConfiguration", "AuditAnnotation", "ExpressionWarning", "JSONPatch", "MatchResources", "MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding", "MutatingAdmissionPolicyBindingList", "MutatingAdmissionPolicyBindingSpec", "MutatingAdmissionPolicyList", "MutatingAdmissionPolicySpec", "Mutation", "NamedRuleWithOperations", "ParamKind", "ParamRef", "TypeChecking", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding", "ValidatingAdmissionPolicyBindingList", "ValidatingAdmissionPolicyBindingSpec", "ValidatingAdmissionPolicyList", "ValidatingAdmissionPolicySpec", "ValidatingAdmissionPolicyStatus", "Validation", "Variable"]
+__all__ = [
+    "ApplyConfiguration",
+    "AuditAnnotation",
+    "ExpressionWarning",
+    "JSONPatch",
+    "MatchResources",
+    "MutatingAdmissionPolicy",
+    "MutatingAdmissionPolicyBinding",
+    "MutatingAdmissionPolicyBindingList",
+    "MutatingAdmissionPolicyBindingSpec",
+    "MutatingAdmissionPolicyList",
+    "MutatingAdmissionPolicySpec",
+    "Mutation",
+    "NamedRuleWithOperations",
+    "ParamKind",
+    "ParamRef",
+    "TypeChecking",
+    "ValidatingAdmissionPolicy",
+    "ValidatingAdmissionPolicyBinding",
+    "ValidatingAdmissionPolicyBindingList",
+    "ValidatingAdmissionPolicyBindingSpec",
+    "ValidatingAdmissionPolicyList",
+    "ValidatingAdmissionPolicySpec",
+    "ValidatingAdmissionPolicyStatus",
+    "Validation",
+    "Variable",
+]
 
 
 class ApplyConfiguration(KubeStruct, frozen=True):
@@ -36,7 +61,17 @@ class JSONPatch(KubeStruct, frozen=True):
     expression: str = ""
 
 
-class MatchResources(KubeStruct, frozen=True, rename={"namespace_selector": "namespaceSelector", "object_selector": "objectSelector", "resource_rules": "resourceRules", "exclude_resource_rules": "excludeResourceRules", "match_policy": "matchPolicy"}):
+class MatchResources(
+    KubeStruct,
+    frozen=True,
+    rename={
+        "namespace_selector": "namespaceSelector",
+        "object_selector": "objectSelector",
+        "resource_rules": "resourceRules",
+        "exclude_resource_rules": "excludeResourceRules",
+        "match_policy": "matchPolicy",
+    },
+):
     """admissionregistration/v1alpha1 MatchResources."""
 
     namespace_selector: meta_v1.LabelSelector | None = None
@@ -46,7 +81,7 @@ class MatchResources(KubeStruct, frozen=True, rename={"namespace_selector": "nam
     match_policy: str | None = None
 
 
-class MutatingAdmissionPolicy(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
+class MutatingAdmissionPolicy(meta_v1.KubeObject, frozen=True, rename={"api_version": "apiVersion"}):
     """admissionregistration/v1alpha1 MutatingAdmissionPolicy."""
 
     kind: str = ""
@@ -55,7 +90,7 @@ class MutatingAdmissionPolicy(KubeStruct, frozen=True, rename={"api_version": "a
     spec: MutatingAdmissionPolicySpec = always(lambda: MutatingAdmissionPolicySpec())
 
 
-class MutatingAdmissionPolicyBinding(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
+class MutatingAdmissionPolicyBinding(meta_v1.KubeObject, frozen=True, rename={"api_version": "apiVersion"}):
     """admissionregistration/v1alpha1 MutatingAdmissionPolicyBinding."""
 
     kind: str = ""
@@ -73,7 +108,11 @@ class MutatingAdmissionPolicyBindingList(KubeStruct, frozen=True, rename={"api_v
     items: tuple[MutatingAdmissionPolicyBinding, ...] = always(tuple)
 
 
-class MutatingAdmissionPolicyBindingSpec(KubeStruct, frozen=True, rename={"policy_name": "policyName", "param_ref": "paramRef", "match_resources": "matchResources"}):
+class MutatingAdmissionPolicyBindingSpec(
+    KubeStruct,
+    frozen=True,
+    rename={"policy_name": "policyName", "param_ref": "paramRef", "match_resources": "matchResources"},
+):
     """admissionregistration/v1alpha1 MutatingAdmissionPolicyBindingSpec."""
 
     policy_name: str = ""
@@ -90,7 +129,17 @@ class MutatingAdmissionPolicyList(KubeStruct, frozen=True, rename={"api_version"
     items: tuple[MutatingAdmissionPolicy, ...] = always(tuple)
 
 
-class MutatingAdmissionPolicySpec(KubeStruct, frozen=True, rename={"param_kind": "paramKind", "match_constraints": "matchConstraints", "failure_policy": "failurePolicy", "match_conditions": "matchConditions", "reinvocation_policy": "reinvocationPolicy"}):
+class MutatingAdmissionPolicySpec(
+    KubeStruct,
+    frozen=True,
+    rename={
+        "param_kind": "paramKind",
+        "match_constraints": "matchConstraints",
+        "failure_policy": "failurePolicy",
+        "match_conditions": "matchConditions",
+        "reinvocation_policy": "reinvocationPolicy",
+    },
+):
     """admissionregistration/v1alpha1 MutatingAdmissionPolicySpec."""
 
     param_kind: ParamKind | None = None
@@ -102,7 +151,11 @@ class MutatingAdmissionPolicySpec(KubeStruct, frozen=True, rename={"param_kind":
     reinvocation_policy: str = ""
 
 
-class Mutation(KubeStruct, frozen=True, rename={"patch_type": "patchType", "apply_configuration": "applyConfiguration", "json_patch": "jsonPatch"}):
+class Mutation(
+    KubeStruct,
+    frozen=True,
+    rename={"patch_type": "patchType", "apply_configuration": "applyConfiguration", "json_patch": "jsonPatch"},
+):
     """admissionregistration/v1alpha1 Mutation."""
 
     patch_type: str = always(str)
@@ -110,7 +163,11 @@ class Mutation(KubeStruct, frozen=True, rename={"patch_type": "patchType", "appl
     json_patch: JSONPatch | None = None
 
 
-class NamedRuleWithOperations(KubeStruct, frozen=True, rename={"api_groups": "apiGroups", "api_versions": "apiVersions", "resource_names": "resourceNames"}):
+class NamedRuleWithOperations(
+    KubeStruct,
+    frozen=True,
+    rename={"api_groups": "apiGroups", "api_versions": "apiVersions", "resource_names": "resourceNames"},
+):
     """admissionregistration/v1alpha1 NamedRuleWithOperations."""
 
     api_groups: tuple[str, ...] = ()
@@ -143,7 +200,7 @@ class TypeChecking(KubeStruct, frozen=True, rename={"expression_warnings": "expr
     expression_warnings: tuple[ExpressionWarning, ...] = ()
 
 
-class ValidatingAdmissionPolicy(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
+class ValidatingAdmissionPolicy(meta_v1.KubeObject, frozen=True, rename={"api_version": "apiVersion"}):
     """admissionregistration/v1alpha1 ValidatingAdmissionPolicy."""
 
     kind: str = ""
@@ -153,7 +210,7 @@ class ValidatingAdmissionPolicy(KubeStruct, frozen=True, rename={"api_version": 
     status: ValidatingAdmissionPolicyStatus = always(lambda: ValidatingAdmissionPolicyStatus())
 
 
-class ValidatingAdmissionPolicyBinding(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
+class ValidatingAdmissionPolicyBinding(meta_v1.KubeObject, frozen=True, rename={"api_version": "apiVersion"}):
     """admissionregistration/v1alpha1 ValidatingAdmissionPolicyBinding."""
 
     kind: str = ""
@@ -171,7 +228,16 @@ class ValidatingAdmissionPolicyBindingList(KubeStruct, frozen=True, rename={"api
     items: tuple[ValidatingAdmissionPolicyBinding, ...] = always(tuple)
 
 
-class ValidatingAdmissionPolicyBindingSpec(KubeStruct, frozen=True, rename={"policy_name": "policyName", "param_ref": "paramRef", "match_resources": "matchResources", "validation_actions": "validationActions"}):
+class ValidatingAdmissionPolicyBindingSpec(
+    KubeStruct,
+    frozen=True,
+    rename={
+        "policy_name": "policyName",
+        "param_ref": "paramRef",
+        "match_resources": "matchResources",
+        "validation_actions": "validationActions",
+    },
+):
     """admissionregistration/v1alpha1 ValidatingAdmissionPolicyBindingSpec."""
 
     policy_name: str = ""
@@ -189,7 +255,17 @@ class ValidatingAdmissionPolicyList(KubeStruct, frozen=True, rename={"api_versio
     items: tuple[ValidatingAdmissionPolicy, ...] = always(tuple)
 
 
-class ValidatingAdmissionPolicySpec(KubeStruct, frozen=True, rename={"param_kind": "paramKind", "match_constraints": "matchConstraints", "failure_policy": "failurePolicy", "audit_annotations": "auditAnnotations", "match_conditions": "matchConditions"}):
+class ValidatingAdmissionPolicySpec(
+    KubeStruct,
+    frozen=True,
+    rename={
+        "param_kind": "paramKind",
+        "match_constraints": "matchConstraints",
+        "failure_policy": "failurePolicy",
+        "audit_annotations": "auditAnnotations",
+        "match_conditions": "matchConditions",
+    },
+):
     """admissionregistration/v1alpha1 ValidatingAdmissionPolicySpec."""
 
     param_kind: ParamKind | None = None
@@ -201,7 +277,9 @@ class ValidatingAdmissionPolicySpec(KubeStruct, frozen=True, rename={"param_kind
     variables: tuple[Variable, ...] = ()
 
 
-class ValidatingAdmissionPolicyStatus(KubeStruct, frozen=True, rename={"observed_generation": "observedGeneration", "type_checking": "typeChecking"}):
+class ValidatingAdmissionPolicyStatus(
+    KubeStruct, frozen=True, rename={"observed_generation": "observedGeneration", "type_checking": "typeChecking"}
+):
     """admissionregistration/v1alpha1 ValidatingAdmissionPolicyStatus."""
 
     observed_generation: Int64 = 0

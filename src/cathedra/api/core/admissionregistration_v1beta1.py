@@ -3,11 +3,45 @@
 
 from __future__ import annotations
 
-from cathedra.api.core import admissionregistration_v1
-from cathedra.api.core import meta_v1
+from cathedra.api.core import admissionregistration_v1, meta_v1
 from cathedra.api.struct import Int32, Int64, KubeStruct, always
 
-__all__ = ["ApplyConfiguration", "AuditAnnotation", "ExpressionWarning", "JSONPatch", "MatchCondition", "MatchResources", "MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding", "MutatingAdmissionPolicyBindingList", "MutatingAdmissionPolicyBindingSpec", "MutatingAdmissionPolicyList", "MutatingAdmissionPolicySpec", "MutatingWebhook", "MutatingWebhookConfiguration", "MutatingWebhookConfigurationList", "Mutation", "NamedRuleWithOperations", "ParamKind", "ParamRef", "ServiceReference", "TypeChecking", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding", "ValidatingAdmissionPolicyBindingList", "ValidatingAdmissionPolicyBindingSpec", "ValidatingAdmissionPolicyList", "ValidatingAdmissionPolicySpec", "ValidatingAdmissionPolicyStatus", "ValidatingWebhook", "ValidatingWebhookConfiguration", "ValidatingWebhookConfigurationList", "Validation", "Variable", "WebhookClientConfig"]
+__all__ = [
+    "ApplyConfiguration",
+    "AuditAnnotation",
+    "ExpressionWarning",
+    "JSONPatch",
+    "MatchCondition",
+    "MatchResources",
+    "MutatingAdmissionPolicy",
+    "MutatingAdmissionPolicyBinding",
+    "MutatingAdmissionPolicyBindingList",
+    "MutatingAdmissionPolicyBindingSpec",
+    "MutatingAdmissionPolicyList",
+    "MutatingAdmissionPolicySpec",
+    "MutatingWebhook",
+    "MutatingWebhookConfiguration",
+    "MutatingWebhookConfigurationList",
+    "Mutation",
+    "NamedRuleWithOperations",
+    "ParamKind",
+    "ParamRef",
+    "ServiceReference",
+    "TypeChecking",
+    "ValidatingAdmissionPolicy",
+    "ValidatingAdmissionPolicyBinding",
+    "ValidatingAdmissionPolicyBindingList",
+    "ValidatingAdmissionPolicyBindingSpec",
+    "ValidatingAdmissionPolicyList",
+    "ValidatingAdmissionPolicySpec",
+    "ValidatingAdmissionPolicyStatus",
+    "ValidatingWebhook",
+    "ValidatingWebhookConfiguration",
+    "ValidatingWebhookConfigurationList",
+    "Validation",
+    "Variable",
+    "WebhookClientConfig",
+]
 
 
 class ApplyConfiguration(KubeStruct, frozen=True):
@@ -43,7 +77,17 @@ class MatchCondition(KubeStruct, frozen=True):
     expression: str = always(str)
 
 
-class MatchResources(KubeStruct, frozen=True, rename={"namespace_selector": "namespaceSelector", "object_selector": "objectSelector", "resource_rules": "resourceRules", "exclude_resource_rules": "excludeResourceRules", "match_policy": "matchPolicy"}):
+class MatchResources(
+    KubeStruct,
+    frozen=True,
+    rename={
+        "namespace_selector": "namespaceSelector",
+        "object_selector": "objectSelector",
+        "resource_rules": "resourceRules",
+        "exclude_resource_rules": "excludeResourceRules",
+        "match_policy": "matchPolicy",
+    },
+):
     """admissionregistration/v1beta1 MatchResources."""
 
     namespace_selector: meta_v1.LabelSelector | None = None
@@ -53,7 +97,7 @@ class MatchResources(KubeStruct, frozen=True, rename={"namespace_selector": "nam
     match_policy: str | None = None
 
 
-class MutatingAdmissionPolicy(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
+class MutatingAdmissionPolicy(meta_v1.KubeObject, frozen=True, rename={"api_version": "apiVersion"}):
     """admissionregistration/v1beta1 MutatingAdmissionPolicy."""
 
     kind: str = ""
@@ -62,7 +106,7 @@ class MutatingAdmissionPolicy(KubeStruct, frozen=True, rename={"api_version": "a
     spec: MutatingAdmissionPolicySpec = always(lambda: MutatingAdmissionPolicySpec())
 
 
-class MutatingAdmissionPolicyBinding(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
+class MutatingAdmissionPolicyBinding(meta_v1.KubeObject, frozen=True, rename={"api_version": "apiVersion"}):
     """admissionregistration/v1beta1 MutatingAdmissionPolicyBinding."""
 
     kind: str = ""
@@ -80,7 +124,11 @@ class MutatingAdmissionPolicyBindingList(KubeStruct, frozen=True, rename={"api_v
     items: tuple[MutatingAdmissionPolicyBinding, ...] = always(tuple)
 
 
-class MutatingAdmissionPolicyBindingSpec(KubeStruct, frozen=True, rename={"policy_name": "policyName", "param_ref": "paramRef", "match_resources": "matchResources"}):
+class MutatingAdmissionPolicyBindingSpec(
+    KubeStruct,
+    frozen=True,
+    rename={"policy_name": "policyName", "param_ref": "paramRef", "match_resources": "matchResources"},
+):
     """admissionregistration/v1beta1 MutatingAdmissionPolicyBindingSpec."""
 
     policy_name: str = ""
@@ -97,7 +145,17 @@ class MutatingAdmissionPolicyList(KubeStruct, frozen=True, rename={"api_version"
     items: tuple[MutatingAdmissionPolicy, ...] = always(tuple)
 
 
-class MutatingAdmissionPolicySpec(KubeStruct, frozen=True, rename={"param_kind": "paramKind", "match_constraints": "matchConstraints", "failure_policy": "failurePolicy", "match_conditions": "matchConditions", "reinvocation_policy": "reinvocationPolicy"}):
+class MutatingAdmissionPolicySpec(
+    KubeStruct,
+    frozen=True,
+    rename={
+        "param_kind": "paramKind",
+        "match_constraints": "matchConstraints",
+        "failure_policy": "failurePolicy",
+        "match_conditions": "matchConditions",
+        "reinvocation_policy": "reinvocationPolicy",
+    },
+):
     """admissionregistration/v1beta1 MutatingAdmissionPolicySpec."""
 
     param_kind: ParamKind | None = None
@@ -109,7 +167,22 @@ class MutatingAdmissionPolicySpec(KubeStruct, frozen=True, rename={"param_kind":
     reinvocation_policy: str = ""
 
 
-class MutatingWebhook(KubeStruct, frozen=True, rename={"client_config": "clientConfig", "failure_policy": "failurePolicy", "namespace_selector": "namespaceSelector", "side_effects": "sideEffects", "timeout_seconds": "timeoutSeconds", "admission_review_versions": "admissionReviewVersions", "match_policy": "matchPolicy", "reinvocation_policy": "reinvocationPolicy", "object_selector": "objectSelector", "match_conditions": "matchConditions"}):
+class MutatingWebhook(
+    KubeStruct,
+    frozen=True,
+    rename={
+        "client_config": "clientConfig",
+        "failure_policy": "failurePolicy",
+        "namespace_selector": "namespaceSelector",
+        "side_effects": "sideEffects",
+        "timeout_seconds": "timeoutSeconds",
+        "admission_review_versions": "admissionReviewVersions",
+        "match_policy": "matchPolicy",
+        "reinvocation_policy": "reinvocationPolicy",
+        "object_selector": "objectSelector",
+        "match_conditions": "matchConditions",
+    },
+):
     """admissionregistration/v1beta1 MutatingWebhook."""
 
     name: str = always(str)
@@ -126,7 +199,7 @@ class MutatingWebhook(KubeStruct, frozen=True, rename={"client_config": "clientC
     match_conditions: tuple[MatchCondition, ...] = ()
 
 
-class MutatingWebhookConfiguration(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
+class MutatingWebhookConfiguration(meta_v1.KubeObject, frozen=True, rename={"api_version": "apiVersion"}):
     """admissionregistration/v1beta1 MutatingWebhookConfiguration."""
 
     kind: str = ""
@@ -144,7 +217,11 @@ class MutatingWebhookConfigurationList(KubeStruct, frozen=True, rename={"api_ver
     items: tuple[MutatingWebhookConfiguration, ...] = always(tuple)
 
 
-class Mutation(KubeStruct, frozen=True, rename={"patch_type": "patchType", "apply_configuration": "applyConfiguration", "json_patch": "jsonPatch"}):
+class Mutation(
+    KubeStruct,
+    frozen=True,
+    rename={"patch_type": "patchType", "apply_configuration": "applyConfiguration", "json_patch": "jsonPatch"},
+):
     """admissionregistration/v1beta1 Mutation."""
 
     patch_type: str = always(str)
@@ -152,7 +229,11 @@ class Mutation(KubeStruct, frozen=True, rename={"patch_type": "patchType", "appl
     json_patch: JSONPatch | None = None
 
 
-class NamedRuleWithOperations(KubeStruct, frozen=True, rename={"api_groups": "apiGroups", "api_versions": "apiVersions", "resource_names": "resourceNames"}):
+class NamedRuleWithOperations(
+    KubeStruct,
+    frozen=True,
+    rename={"api_groups": "apiGroups", "api_versions": "apiVersions", "resource_names": "resourceNames"},
+):
     """admissionregistration/v1beta1 NamedRuleWithOperations."""
 
     api_groups: tuple[str, ...] = ()
@@ -194,7 +275,7 @@ class TypeChecking(KubeStruct, frozen=True, rename={"expression_warnings": "expr
     expression_warnings: tuple[ExpressionWarning, ...] = ()
 
 
-class ValidatingAdmissionPolicy(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
+class ValidatingAdmissionPolicy(meta_v1.KubeObject, frozen=True, rename={"api_version": "apiVersion"}):
     """admissionregistration/v1beta1 ValidatingAdmissionPolicy."""
 
     kind: str = ""
@@ -204,7 +285,7 @@ class ValidatingAdmissionPolicy(KubeStruct, frozen=True, rename={"api_version": 
     status: ValidatingAdmissionPolicyStatus = always(lambda: ValidatingAdmissionPolicyStatus())
 
 
-class ValidatingAdmissionPolicyBinding(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
+class ValidatingAdmissionPolicyBinding(meta_v1.KubeObject, frozen=True, rename={"api_version": "apiVersion"}):
     """admissionregistration/v1beta1 ValidatingAdmissionPolicyBinding."""
 
     kind: str = ""
@@ -222,7 +303,16 @@ class ValidatingAdmissionPolicyBindingList(KubeStruct, frozen=True, rename={"api
     items: tuple[ValidatingAdmissionPolicyBinding, ...] = always(tuple)
 
 
-class ValidatingAdmissionPolicyBindingSpec(KubeStruct, frozen=True, rename={"policy_name": "policyName", "param_ref": "paramRef", "match_resources": "matchResources", "validation_actions": "validationActions"}):
+class ValidatingAdmissionPolicyBindingSpec(
+    KubeStruct,
+    frozen=True,
+    rename={
+        "policy_name": "policyName",
+        "param_ref": "paramRef",
+        "match_resources": "matchResources",
+        "validation_actions": "validationActions",
+    },
+):
     """admissionregistration/v1beta1 ValidatingAdmissionPolicyBindingSpec."""
 
     policy_name: str = ""
@@ -240,7 +330,17 @@ class ValidatingAdmissionPolicyList(KubeStruct, frozen=True, rename={"api_versio
     items: tuple[ValidatingAdmissionPolicy, ...] = always(tuple)
 
 
-class ValidatingAdmissionPolicySpec(KubeStruct, frozen=True, rename={"param_kind": "paramKind", "match_constraints": "matchConstraints", "failure_policy": "failurePolicy", "audit_annotations": "auditAnnotations", "match_conditions": "matchConditions"}):
+class ValidatingAdmissionPolicySpec(
+    KubeStruct,
+    frozen=True,
+    rename={
+        "param_kind": "paramKind",
+        "match_constraints": "matchConstraints",
+        "failure_policy": "failurePolicy",
+        "audit_annotations": "auditAnnotations",
+        "match_conditions": "matchConditions",
+    },
+):
     """admissionregistration/v1beta1 ValidatingAdmissionPolicySpec."""
 
     param_kind: ParamKind | None = None
@@ -252,7 +352,9 @@ class ValidatingAdmissionPolicySpec(KubeStruct, frozen=True, rename={"param_kind
     variables: tuple[Variable, ...] = ()
 
 
-class ValidatingAdmissionPolicyStatus(KubeStruct, frozen=True, rename={"observed_generation": "observedGeneration", "type_checking": "typeChecking"}):
+class ValidatingAdmissionPolicyStatus(
+    KubeStruct, frozen=True, rename={"observed_generation": "observedGeneration", "type_checking": "typeChecking"}
+):
     """admissionregistration/v1beta1 ValidatingAdmissionPolicyStatus."""
 
     observed_generation: Int64 = 0
@@ -260,7 +362,21 @@ class ValidatingAdmissionPolicyStatus(KubeStruct, frozen=True, rename={"observed
     conditions: tuple[meta_v1.Condition, ...] = ()
 
 
-class ValidatingWebhook(KubeStruct, frozen=True, rename={"client_config": "clientConfig", "failure_policy": "failurePolicy", "namespace_selector": "namespaceSelector", "side_effects": "sideEffects", "timeout_seconds": "timeoutSeconds", "admission_review_versions": "admissionReviewVersions", "match_policy": "matchPolicy", "object_selector": "objectSelector", "match_conditions": "matchConditions"}):
+class ValidatingWebhook(
+    KubeStruct,
+    frozen=True,
+    rename={
+        "client_config": "clientConfig",
+        "failure_policy": "failurePolicy",
+        "namespace_selector": "namespaceSelector",
+        "side_effects": "sideEffects",
+        "timeout_seconds": "timeoutSeconds",
+        "admission_review_versions": "admissionReviewVersions",
+        "match_policy": "matchPolicy",
+        "object_selector": "objectSelector",
+        "match_conditions": "matchConditions",
+    },
+):
     """admissionregistration/v1beta1 ValidatingWebhook."""
 
     name: str = always(str)
@@ -276,7 +392,7 @@ class ValidatingWebhook(KubeStruct, frozen=True, rename={"client_config": "clien
     match_conditions: tuple[MatchCondition, ...] = ()
 
 
-class ValidatingWebhookConfiguration(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
+class ValidatingWebhookConfiguration(meta_v1.KubeObject, frozen=True, rename={"api_version": "apiVersion"}):
     """admissionregistration/v1beta1 ValidatingWebhookConfiguration."""
 
     kind: str = ""

@@ -6,10 +6,16 @@ from __future__ import annotations
 from cathedra.api.core import meta_v1
 from cathedra.api.struct import KubeStruct, always
 
-__all__ = ["APIGroupDiscovery", "APIGroupDiscoveryList", "APIResourceDiscovery", "APISubresourceDiscovery", "APIVersionDiscovery"]
+__all__ = [
+    "APIGroupDiscovery",
+    "APIGroupDiscoveryList",
+    "APIResourceDiscovery",
+    "APISubresourceDiscovery",
+    "APIVersionDiscovery",
+]
 
 
-class APIGroupDiscovery(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
+class APIGroupDiscovery(meta_v1.KubeObject, frozen=True, rename={"api_version": "apiVersion"}):
     """apidiscovery/v2beta1 APIGroupDiscovery."""
 
     kind: str = ""
@@ -27,7 +33,11 @@ class APIGroupDiscoveryList(KubeStruct, frozen=True, rename={"api_version": "api
     items: tuple[APIGroupDiscovery, ...] = always(tuple)
 
 
-class APIResourceDiscovery(KubeStruct, frozen=True, rename={"response_kind": "responseKind", "singular_resource": "singularResource", "short_names": "shortNames"}):
+class APIResourceDiscovery(
+    KubeStruct,
+    frozen=True,
+    rename={"response_kind": "responseKind", "singular_resource": "singularResource", "short_names": "shortNames"},
+):
     """apidiscovery/v2beta1 APIResourceDiscovery."""
 
     resource: str = always(str)
@@ -40,7 +50,9 @@ class APIResourceDiscovery(KubeStruct, frozen=True, rename={"response_kind": "re
     subresources: tuple[APISubresourceDiscovery, ...] = ()
 
 
-class APISubresourceDiscovery(KubeStruct, frozen=True, rename={"response_kind": "responseKind", "accepted_types": "acceptedTypes"}):
+class APISubresourceDiscovery(
+    KubeStruct, frozen=True, rename={"response_kind": "responseKind", "accepted_types": "acceptedTypes"}
+):
     """apidiscovery/v2beta1 APISubresourceDiscovery."""
 
     subresource: str = always(str)

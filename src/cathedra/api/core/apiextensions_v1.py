@@ -4,9 +4,31 @@
 from __future__ import annotations
 
 from cathedra.api.core import meta_v1
-from cathedra.api.struct import Int32, Int64, KubeStruct, RawJSON, Time, UNSET_LIST, always
+from cathedra.api.struct import UNSET_LIST, Int32, Int64, KubeStruct, RawJSON, Time, always
 
-__all__ = ["ConversionRequest", "ConversionResponse", "ConversionReview", "CustomResourceColumnDefinition", "CustomResourceConversion", "CustomResourceDefinition", "CustomResourceDefinitionCondition", "CustomResourceDefinitionList", "CustomResourceDefinitionNames", "CustomResourceDefinitionSpec", "CustomResourceDefinitionStatus", "CustomResourceDefinitionVersion", "CustomResourceSubresourceScale", "CustomResourceSubresources", "CustomResourceValidation", "ExternalDocumentation", "SelectableField", "ServiceReference", "ValidationRule", "WebhookClientConfig", "WebhookConversion"]
+__all__ = [
+    "ConversionRequest",
+    "ConversionResponse",
+    "ConversionReview",
+    "CustomResourceColumnDefinition",
+    "CustomResourceConversion",
+    "CustomResourceDefinition",
+    "CustomResourceDefinitionCondition",
+    "CustomResourceDefinitionList",
+    "CustomResourceDefinitionNames",
+    "CustomResourceDefinitionSpec",
+    "CustomResourceDefinitionStatus",
+    "CustomResourceDefinitionVersion",
+    "CustomResourceSubresourceScale",
+    "CustomResourceSubresources",
+    "CustomResourceValidation",
+    "ExternalDocumentation",
+    "SelectableField",
+    "ServiceReference",
+    "ValidationRule",
+    "WebhookClientConfig",
+    "WebhookConversion",
+]
 
 
 class ConversionRequest(KubeStruct, frozen=True, rename={"desired_api_version": "desiredAPIVersion"}):
@@ -52,7 +74,7 @@ class CustomResourceConversion(KubeStruct, frozen=True):
     webhook: WebhookConversion | None = None
 
 
-class CustomResourceDefinition(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
+class CustomResourceDefinition(meta_v1.KubeObject, frozen=True, rename={"api_version": "apiVersion"}):
     """apiextensions/v1 CustomResourceDefinition."""
 
     kind: str = ""
@@ -62,7 +84,11 @@ class CustomResourceDefinition(KubeStruct, frozen=True, rename={"api_version": "
     status: CustomResourceDefinitionStatus = always(lambda: CustomResourceDefinitionStatus())
 
 
-class CustomResourceDefinitionCondition(KubeStruct, frozen=True, rename={"last_transition_time": "lastTransitionTime", "observed_generation": "observedGeneration"}):
+class CustomResourceDefinitionCondition(
+    KubeStruct,
+    frozen=True,
+    rename={"last_transition_time": "lastTransitionTime", "observed_generation": "observedGeneration"},
+):
     """apiextensions/v1 CustomResourceDefinitionCondition."""
 
     type: str = always(str)
@@ -82,7 +108,9 @@ class CustomResourceDefinitionList(KubeStruct, frozen=True, rename={"api_version
     items: tuple[CustomResourceDefinition, ...] = always(tuple)
 
 
-class CustomResourceDefinitionNames(KubeStruct, frozen=True, rename={"short_names": "shortNames", "list_kind": "listKind"}):
+class CustomResourceDefinitionNames(
+    KubeStruct, frozen=True, rename={"short_names": "shortNames", "list_kind": "listKind"}
+):
     """apiextensions/v1 CustomResourceDefinitionNames."""
 
     plural: str = always(str)
@@ -93,7 +121,9 @@ class CustomResourceDefinitionNames(KubeStruct, frozen=True, rename={"short_name
     categories: tuple[str, ...] = ()
 
 
-class CustomResourceDefinitionSpec(KubeStruct, frozen=True, rename={"preserve_unknown_fields": "preserveUnknownFields"}):
+class CustomResourceDefinitionSpec(
+    KubeStruct, frozen=True, rename={"preserve_unknown_fields": "preserveUnknownFields"}
+):
     """apiextensions/v1 CustomResourceDefinitionSpec."""
 
     group: str = always(str)
@@ -104,7 +134,15 @@ class CustomResourceDefinitionSpec(KubeStruct, frozen=True, rename={"preserve_un
     preserve_unknown_fields: bool = False
 
 
-class CustomResourceDefinitionStatus(KubeStruct, frozen=True, rename={"accepted_names": "acceptedNames", "stored_versions": "storedVersions", "observed_generation": "observedGeneration"}):
+class CustomResourceDefinitionStatus(
+    KubeStruct,
+    frozen=True,
+    rename={
+        "accepted_names": "acceptedNames",
+        "stored_versions": "storedVersions",
+        "observed_generation": "observedGeneration",
+    },
+):
     """apiextensions/v1 CustomResourceDefinitionStatus."""
 
     conditions: tuple[CustomResourceDefinitionCondition, ...] = always(tuple)
@@ -113,7 +151,15 @@ class CustomResourceDefinitionStatus(KubeStruct, frozen=True, rename={"accepted_
     observed_generation: Int64 = 0
 
 
-class CustomResourceDefinitionVersion(KubeStruct, frozen=True, rename={"additional_printer_columns": "additionalPrinterColumns", "deprecation_warning": "deprecationWarning", "selectable_fields": "selectableFields"}):
+class CustomResourceDefinitionVersion(
+    KubeStruct,
+    frozen=True,
+    rename={
+        "additional_printer_columns": "additionalPrinterColumns",
+        "deprecation_warning": "deprecationWarning",
+        "selectable_fields": "selectableFields",
+    },
+):
     """apiextensions/v1 CustomResourceDefinitionVersion."""
 
     name: str = always(str)
@@ -127,7 +173,15 @@ class CustomResourceDefinitionVersion(KubeStruct, frozen=True, rename={"addition
     selectable_fields: tuple[SelectableField, ...] = ()
 
 
-class CustomResourceSubresourceScale(KubeStruct, frozen=True, rename={"spec_replicas_path": "specReplicasPath", "status_replicas_path": "statusReplicasPath", "label_selector_path": "labelSelectorPath"}):
+class CustomResourceSubresourceScale(
+    KubeStruct,
+    frozen=True,
+    rename={
+        "spec_replicas_path": "specReplicasPath",
+        "status_replicas_path": "statusReplicasPath",
+        "label_selector_path": "labelSelectorPath",
+    },
+):
     """apiextensions/v1 CustomResourceSubresourceScale."""
 
     spec_replicas_path: str = always(str)
@@ -170,7 +224,15 @@ class ServiceReference(KubeStruct, frozen=True):
     port: Int32 | None = None
 
 
-class ValidationRule(KubeStruct, frozen=True, rename={"message_expression": "messageExpression", "field_path": "fieldPath", "optional_old_self": "optionalOldSelf"}):
+class ValidationRule(
+    KubeStruct,
+    frozen=True,
+    rename={
+        "message_expression": "messageExpression",
+        "field_path": "fieldPath",
+        "optional_old_self": "optionalOldSelf",
+    },
+):
     """apiextensions/v1 ValidationRule."""
 
     rule: str = always(str)
@@ -189,7 +251,11 @@ class WebhookClientConfig(KubeStruct, frozen=True, rename={"ca_bundle": "caBundl
     url: str | None = None
 
 
-class WebhookConversion(KubeStruct, frozen=True, rename={"client_config": "clientConfig", "conversion_review_versions": "conversionReviewVersions"}):
+class WebhookConversion(
+    KubeStruct,
+    frozen=True,
+    rename={"client_config": "clientConfig", "conversion_review_versions": "conversionReviewVersions"},
+):
     """apiextensions/v1 WebhookConversion."""
 
     client_config: WebhookClientConfig | None = None

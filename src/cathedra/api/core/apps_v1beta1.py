@@ -3,14 +3,37 @@
 
 from __future__ import annotations
 
-from cathedra.api.core import core_v1
-from cathedra.api.core import meta_v1
-from cathedra.api.struct import Int32, Int64, KubeStruct, RawJSON, Time, UNSET_LIST, always
+from cathedra.api.core import core_v1, meta_v1
+from cathedra.api.struct import UNSET_LIST, Int32, Int64, KubeStruct, RawJSON, Time, always
 
-__all__ = ["ControllerRevision", "ControllerRevisionList", "Deployment", "DeploymentCondition", "DeploymentList", "DeploymentRollback", "DeploymentSpec", "DeploymentStatus", "DeploymentStrategy", "RollbackConfig", "RollingUpdateDeployment", "RollingUpdateStatefulSetStrategy", "Scale", "ScaleSpec", "ScaleStatus", "StatefulSet", "StatefulSetCondition", "StatefulSetList", "StatefulSetOrdinals", "StatefulSetPersistentVolumeClaimRetentionPolicy", "StatefulSetSpec", "StatefulSetStatus", "StatefulSetUpdateStrategy"]
+__all__ = [
+    "ControllerRevision",
+    "ControllerRevisionList",
+    "Deployment",
+    "DeploymentCondition",
+    "DeploymentList",
+    "DeploymentRollback",
+    "DeploymentSpec",
+    "DeploymentStatus",
+    "DeploymentStrategy",
+    "RollbackConfig",
+    "RollingUpdateDeployment",
+    "RollingUpdateStatefulSetStrategy",
+    "Scale",
+    "ScaleSpec",
+    "ScaleStatus",
+    "StatefulSet",
+    "StatefulSetCondition",
+    "StatefulSetList",
+    "StatefulSetOrdinals",
+    "StatefulSetPersistentVolumeClaimRetentionPolicy",
+    "StatefulSetSpec",
+    "StatefulSetStatus",
+    "StatefulSetUpdateStrategy",
+]
 
 
-class ControllerRevision(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
+class ControllerRevision(meta_v1.KubeObject, frozen=True, rename={"api_version": "apiVersion"}):
     """apps/v1beta1 ControllerRevision."""
 
     kind: str = ""
@@ -29,7 +52,7 @@ class ControllerRevisionList(KubeStruct, frozen=True, rename={"api_version": "ap
     items: tuple[ControllerRevision, ...] = always(tuple)
 
 
-class Deployment(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
+class Deployment(meta_v1.KubeObject, frozen=True, rename={"api_version": "apiVersion"}):
     """apps/v1beta1 Deployment."""
 
     kind: str = ""
@@ -39,7 +62,9 @@ class Deployment(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
     status: DeploymentStatus = always(lambda: DeploymentStatus())
 
 
-class DeploymentCondition(KubeStruct, frozen=True, rename={"last_update_time": "lastUpdateTime", "last_transition_time": "lastTransitionTime"}):
+class DeploymentCondition(
+    KubeStruct, frozen=True, rename={"last_update_time": "lastUpdateTime", "last_transition_time": "lastTransitionTime"}
+):
     """apps/v1beta1 DeploymentCondition."""
 
     type: str = always(str)
@@ -59,7 +84,11 @@ class DeploymentList(KubeStruct, frozen=True, rename={"api_version": "apiVersion
     items: tuple[Deployment, ...] = always(tuple)
 
 
-class DeploymentRollback(KubeStruct, frozen=True, rename={"api_version": "apiVersion", "updated_annotations": "updatedAnnotations", "rollback_to": "rollbackTo"}):
+class DeploymentRollback(
+    KubeStruct,
+    frozen=True,
+    rename={"api_version": "apiVersion", "updated_annotations": "updatedAnnotations", "rollback_to": "rollbackTo"},
+):
     """apps/v1beta1 DeploymentRollback."""
 
     kind: str = ""
@@ -69,7 +98,16 @@ class DeploymentRollback(KubeStruct, frozen=True, rename={"api_version": "apiVer
     rollback_to: RollbackConfig = always(lambda: RollbackConfig())
 
 
-class DeploymentSpec(KubeStruct, frozen=True, rename={"min_ready_seconds": "minReadySeconds", "revision_history_limit": "revisionHistoryLimit", "rollback_to": "rollbackTo", "progress_deadline_seconds": "progressDeadlineSeconds"}):
+class DeploymentSpec(
+    KubeStruct,
+    frozen=True,
+    rename={
+        "min_ready_seconds": "minReadySeconds",
+        "revision_history_limit": "revisionHistoryLimit",
+        "rollback_to": "rollbackTo",
+        "progress_deadline_seconds": "progressDeadlineSeconds",
+    },
+):
     """apps/v1beta1 DeploymentSpec."""
 
     replicas: Int32 | None = None
@@ -83,7 +121,19 @@ class DeploymentSpec(KubeStruct, frozen=True, rename={"min_ready_seconds": "minR
     progress_deadline_seconds: Int32 | None = None
 
 
-class DeploymentStatus(KubeStruct, frozen=True, rename={"observed_generation": "observedGeneration", "updated_replicas": "updatedReplicas", "available_replicas": "availableReplicas", "unavailable_replicas": "unavailableReplicas", "ready_replicas": "readyReplicas", "collision_count": "collisionCount", "terminating_replicas": "terminatingReplicas"}):
+class DeploymentStatus(
+    KubeStruct,
+    frozen=True,
+    rename={
+        "observed_generation": "observedGeneration",
+        "updated_replicas": "updatedReplicas",
+        "available_replicas": "availableReplicas",
+        "unavailable_replicas": "unavailableReplicas",
+        "ready_replicas": "readyReplicas",
+        "collision_count": "collisionCount",
+        "terminating_replicas": "terminatingReplicas",
+    },
+):
     """apps/v1beta1 DeploymentStatus."""
 
     observed_generation: Int64 = 0
@@ -110,7 +160,9 @@ class RollbackConfig(KubeStruct, frozen=True):
     revision: Int64 = 0
 
 
-class RollingUpdateDeployment(KubeStruct, frozen=True, rename={"max_unavailable": "maxUnavailable", "max_surge": "maxSurge"}):
+class RollingUpdateDeployment(
+    KubeStruct, frozen=True, rename={"max_unavailable": "maxUnavailable", "max_surge": "maxSurge"}
+):
     """apps/v1beta1 RollingUpdateDeployment."""
 
     max_unavailable: int | str | None = None
@@ -124,7 +176,7 @@ class RollingUpdateStatefulSetStrategy(KubeStruct, frozen=True, rename={"max_una
     max_unavailable: int | str | None = None
 
 
-class Scale(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
+class Scale(meta_v1.KubeObject, frozen=True, rename={"api_version": "apiVersion"}):
     """apps/v1beta1 Scale."""
 
     kind: str = ""
@@ -148,7 +200,7 @@ class ScaleStatus(KubeStruct, frozen=True, rename={"target_selector": "targetSel
     target_selector: str = ""
 
 
-class StatefulSet(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
+class StatefulSet(meta_v1.KubeObject, frozen=True, rename={"api_version": "apiVersion"}):
     """apps/v1beta1 StatefulSet."""
 
     kind: str = ""
@@ -183,14 +235,28 @@ class StatefulSetOrdinals(KubeStruct, frozen=True):
     start: Int32 = always(int)
 
 
-class StatefulSetPersistentVolumeClaimRetentionPolicy(KubeStruct, frozen=True, rename={"when_deleted": "whenDeleted", "when_scaled": "whenScaled"}):
+class StatefulSetPersistentVolumeClaimRetentionPolicy(
+    KubeStruct, frozen=True, rename={"when_deleted": "whenDeleted", "when_scaled": "whenScaled"}
+):
     """apps/v1beta1 StatefulSetPersistentVolumeClaimRetentionPolicy."""
 
     when_deleted: str = ""
     when_scaled: str = ""
 
 
-class StatefulSetSpec(KubeStruct, frozen=True, rename={"volume_claim_templates": "volumeClaimTemplates", "service_name": "serviceName", "pod_management_policy": "podManagementPolicy", "update_strategy": "updateStrategy", "revision_history_limit": "revisionHistoryLimit", "min_ready_seconds": "minReadySeconds", "persistent_volume_claim_retention_policy": "persistentVolumeClaimRetentionPolicy"}):
+class StatefulSetSpec(
+    KubeStruct,
+    frozen=True,
+    rename={
+        "volume_claim_templates": "volumeClaimTemplates",
+        "service_name": "serviceName",
+        "pod_management_policy": "podManagementPolicy",
+        "update_strategy": "updateStrategy",
+        "revision_history_limit": "revisionHistoryLimit",
+        "min_ready_seconds": "minReadySeconds",
+        "persistent_volume_claim_retention_policy": "persistentVolumeClaimRetentionPolicy",
+    },
+):
     """apps/v1beta1 StatefulSetSpec."""
 
     replicas: Int32 | None = None
@@ -206,7 +272,20 @@ class StatefulSetSpec(KubeStruct, frozen=True, rename={"volume_claim_templates":
     ordinals: StatefulSetOrdinals | None = None
 
 
-class StatefulSetStatus(KubeStruct, frozen=True, rename={"observed_generation": "observedGeneration", "ready_replicas": "readyReplicas", "current_replicas": "currentReplicas", "updated_replicas": "updatedReplicas", "current_revision": "currentRevision", "update_revision": "updateRevision", "collision_count": "collisionCount", "available_replicas": "availableReplicas"}):
+class StatefulSetStatus(
+    KubeStruct,
+    frozen=True,
+    rename={
+        "observed_generation": "observedGeneration",
+        "ready_replicas": "readyReplicas",
+        "current_replicas": "currentReplicas",
+        "updated_replicas": "updatedReplicas",
+        "current_revision": "currentRevision",
+        "update_revision": "updateRevision",
+        "collision_count": "collisionCount",
+        "available_replicas": "availableReplicas",
+    },
+):
     """apps/v1beta1 StatefulSetStatus."""
 
     observed_generation: Int64 | None = None

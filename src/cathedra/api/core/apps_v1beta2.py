@@ -3,14 +3,47 @@
 
 from __future__ import annotations
 
-from cathedra.api.core import core_v1
-from cathedra.api.core import meta_v1
-from cathedra.api.struct import Int32, Int64, KubeStruct, RawJSON, Time, UNSET_LIST, always
+from cathedra.api.core import core_v1, meta_v1
+from cathedra.api.struct import UNSET_LIST, Int32, Int64, KubeStruct, RawJSON, Time, always
 
-__all__ = ["ControllerRevision", "ControllerRevisionList", "DaemonSet", "DaemonSetCondition", "DaemonSetList", "DaemonSetSpec", "DaemonSetStatus", "DaemonSetUpdateStrategy", "Deployment", "DeploymentCondition", "DeploymentList", "DeploymentSpec", "DeploymentStatus", "DeploymentStrategy", "ReplicaSet", "ReplicaSetCondition", "ReplicaSetList", "ReplicaSetSpec", "ReplicaSetStatus", "RollingUpdateDaemonSet", "RollingUpdateDeployment", "RollingUpdateStatefulSetStrategy", "Scale", "ScaleSpec", "ScaleStatus", "StatefulSet", "StatefulSetCondition", "StatefulSetList", "StatefulSetOrdinals", "StatefulSetPersistentVolumeClaimRetentionPolicy", "StatefulSetSpec", "StatefulSetStatus", "StatefulSetUpdateStrategy"]
+__all__ = [
+    "ControllerRevision",
+    "ControllerRevisionList",
+    "DaemonSet",
+    "DaemonSetCondition",
+    "DaemonSetList",
+    "DaemonSetSpec",
+    "DaemonSetStatus",
+    "DaemonSetUpdateStrategy",
+    "Deployment",
+    "DeploymentCondition",
+    "DeploymentList",
+    "DeploymentSpec",
+    "DeploymentStatus",
+    "DeploymentStrategy",
+    "ReplicaSet",
+    "ReplicaSetCondition",
+    "ReplicaSetList",
+    "ReplicaSetSpec",
+    "ReplicaSetStatus",
+    "RollingUpdateDaemonSet",
+    "RollingUpdateDeployment",
+    "RollingUpdateStatefulSetStrategy",
+    "Scale",
+    "ScaleSpec",
+    "ScaleStatus",
+    "StatefulSet",
+    "StatefulSetCondition",
+    "StatefulSetList",
+    "StatefulSetOrdinals",
+    "StatefulSetPersistentVolumeClaimRetentionPolicy",
+    "StatefulSetSpec",
+    "StatefulSetStatus",
+    "StatefulSetUpdateStrategy",
+]
 
 
-class ControllerRevision(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
+class ControllerRevision(meta_v1.KubeObject, frozen=True, rename={"api_version": "apiVersion"}):
     """apps/v1beta2 ControllerRevision."""
 
     kind: str = ""
@@ -29,7 +62,7 @@ class ControllerRevisionList(KubeStruct, frozen=True, rename={"api_version": "ap
     items: tuple[ControllerRevision, ...] = always(tuple)
 
 
-class DaemonSet(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
+class DaemonSet(meta_v1.KubeObject, frozen=True, rename={"api_version": "apiVersion"}):
     """apps/v1beta2 DaemonSet."""
 
     kind: str = ""
@@ -58,7 +91,15 @@ class DaemonSetList(KubeStruct, frozen=True, rename={"api_version": "apiVersion"
     items: tuple[DaemonSet, ...] = always(tuple)
 
 
-class DaemonSetSpec(KubeStruct, frozen=True, rename={"update_strategy": "updateStrategy", "min_ready_seconds": "minReadySeconds", "revision_history_limit": "revisionHistoryLimit"}):
+class DaemonSetSpec(
+    KubeStruct,
+    frozen=True,
+    rename={
+        "update_strategy": "updateStrategy",
+        "min_ready_seconds": "minReadySeconds",
+        "revision_history_limit": "revisionHistoryLimit",
+    },
+):
     """apps/v1beta2 DaemonSetSpec."""
 
     selector: meta_v1.LabelSelector | None = UNSET_LIST
@@ -68,7 +109,21 @@ class DaemonSetSpec(KubeStruct, frozen=True, rename={"update_strategy": "updateS
     revision_history_limit: Int32 | None = None
 
 
-class DaemonSetStatus(KubeStruct, frozen=True, rename={"current_number_scheduled": "currentNumberScheduled", "number_misscheduled": "numberMisscheduled", "desired_number_scheduled": "desiredNumberScheduled", "number_ready": "numberReady", "observed_generation": "observedGeneration", "updated_number_scheduled": "updatedNumberScheduled", "number_available": "numberAvailable", "number_unavailable": "numberUnavailable", "collision_count": "collisionCount"}):
+class DaemonSetStatus(
+    KubeStruct,
+    frozen=True,
+    rename={
+        "current_number_scheduled": "currentNumberScheduled",
+        "number_misscheduled": "numberMisscheduled",
+        "desired_number_scheduled": "desiredNumberScheduled",
+        "number_ready": "numberReady",
+        "observed_generation": "observedGeneration",
+        "updated_number_scheduled": "updatedNumberScheduled",
+        "number_available": "numberAvailable",
+        "number_unavailable": "numberUnavailable",
+        "collision_count": "collisionCount",
+    },
+):
     """apps/v1beta2 DaemonSetStatus."""
 
     current_number_scheduled: Int32 = always(int)
@@ -90,7 +145,7 @@ class DaemonSetUpdateStrategy(KubeStruct, frozen=True, rename={"rolling_update":
     rolling_update: RollingUpdateDaemonSet | None = None
 
 
-class Deployment(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
+class Deployment(meta_v1.KubeObject, frozen=True, rename={"api_version": "apiVersion"}):
     """apps/v1beta2 Deployment."""
 
     kind: str = ""
@@ -100,7 +155,9 @@ class Deployment(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
     status: DeploymentStatus = always(lambda: DeploymentStatus())
 
 
-class DeploymentCondition(KubeStruct, frozen=True, rename={"last_update_time": "lastUpdateTime", "last_transition_time": "lastTransitionTime"}):
+class DeploymentCondition(
+    KubeStruct, frozen=True, rename={"last_update_time": "lastUpdateTime", "last_transition_time": "lastTransitionTime"}
+):
     """apps/v1beta2 DeploymentCondition."""
 
     type: str = always(str)
@@ -120,7 +177,15 @@ class DeploymentList(KubeStruct, frozen=True, rename={"api_version": "apiVersion
     items: tuple[Deployment, ...] = always(tuple)
 
 
-class DeploymentSpec(KubeStruct, frozen=True, rename={"min_ready_seconds": "minReadySeconds", "revision_history_limit": "revisionHistoryLimit", "progress_deadline_seconds": "progressDeadlineSeconds"}):
+class DeploymentSpec(
+    KubeStruct,
+    frozen=True,
+    rename={
+        "min_ready_seconds": "minReadySeconds",
+        "revision_history_limit": "revisionHistoryLimit",
+        "progress_deadline_seconds": "progressDeadlineSeconds",
+    },
+):
     """apps/v1beta2 DeploymentSpec."""
 
     replicas: Int32 | None = None
@@ -133,7 +198,19 @@ class DeploymentSpec(KubeStruct, frozen=True, rename={"min_ready_seconds": "minR
     progress_deadline_seconds: Int32 | None = None
 
 
-class DeploymentStatus(KubeStruct, frozen=True, rename={"observed_generation": "observedGeneration", "updated_replicas": "updatedReplicas", "available_replicas": "availableReplicas", "unavailable_replicas": "unavailableReplicas", "ready_replicas": "readyReplicas", "collision_count": "collisionCount", "terminating_replicas": "terminatingReplicas"}):
+class DeploymentStatus(
+    KubeStruct,
+    frozen=True,
+    rename={
+        "observed_generation": "observedGeneration",
+        "updated_replicas": "updatedReplicas",
+        "available_replicas": "availableReplicas",
+        "unavailable_replicas": "unavailableReplicas",
+        "ready_replicas": "readyReplicas",
+        "collision_count": "collisionCount",
+        "terminating_replicas": "terminatingReplicas",
+    },
+):
     """apps/v1beta2 DeploymentStatus."""
 
     observed_generation: Int64 = 0
@@ -154,7 +231,7 @@ class DeploymentStrategy(KubeStruct, frozen=True, rename={"rolling_update": "rol
     rolling_update: RollingUpdateDeployment | None = None
 
 
-class ReplicaSet(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
+class ReplicaSet(meta_v1.KubeObject, frozen=True, rename={"api_version": "apiVersion"}):
     """apps/v1beta2 ReplicaSet."""
 
     kind: str = ""
@@ -192,7 +269,17 @@ class ReplicaSetSpec(KubeStruct, frozen=True, rename={"min_ready_seconds": "minR
     min_ready_seconds: Int32 = 0
 
 
-class ReplicaSetStatus(KubeStruct, frozen=True, rename={"fully_labeled_replicas": "fullyLabeledReplicas", "observed_generation": "observedGeneration", "ready_replicas": "readyReplicas", "available_replicas": "availableReplicas", "terminating_replicas": "terminatingReplicas"}):
+class ReplicaSetStatus(
+    KubeStruct,
+    frozen=True,
+    rename={
+        "fully_labeled_replicas": "fullyLabeledReplicas",
+        "observed_generation": "observedGeneration",
+        "ready_replicas": "readyReplicas",
+        "available_replicas": "availableReplicas",
+        "terminating_replicas": "terminatingReplicas",
+    },
+):
     """apps/v1beta2 ReplicaSetStatus."""
 
     replicas: Int32 = always(int)
@@ -204,14 +291,18 @@ class ReplicaSetStatus(KubeStruct, frozen=True, rename={"fully_labeled_replicas"
     terminating_replicas: Int32 | None = None
 
 
-class RollingUpdateDaemonSet(KubeStruct, frozen=True, rename={"max_unavailable": "maxUnavailable", "max_surge": "maxSurge"}):
+class RollingUpdateDaemonSet(
+    KubeStruct, frozen=True, rename={"max_unavailable": "maxUnavailable", "max_surge": "maxSurge"}
+):
     """apps/v1beta2 RollingUpdateDaemonSet."""
 
     max_unavailable: int | str | None = None
     max_surge: int | str | None = None
 
 
-class RollingUpdateDeployment(KubeStruct, frozen=True, rename={"max_unavailable": "maxUnavailable", "max_surge": "maxSurge"}):
+class RollingUpdateDeployment(
+    KubeStruct, frozen=True, rename={"max_unavailable": "maxUnavailable", "max_surge": "maxSurge"}
+):
     """apps/v1beta2 RollingUpdateDeployment."""
 
     max_unavailable: int | str | None = None
@@ -225,7 +316,7 @@ class RollingUpdateStatefulSetStrategy(KubeStruct, frozen=True, rename={"max_una
     max_unavailable: int | str | None = None
 
 
-class Scale(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
+class Scale(meta_v1.KubeObject, frozen=True, rename={"api_version": "apiVersion"}):
     """apps/v1beta2 Scale."""
 
     kind: str = ""
@@ -249,7 +340,7 @@ class ScaleStatus(KubeStruct, frozen=True, rename={"target_selector": "targetSel
     target_selector: str = ""
 
 
-class StatefulSet(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
+class StatefulSet(meta_v1.KubeObject, frozen=True, rename={"api_version": "apiVersion"}):
     """apps/v1beta2 StatefulSet."""
 
     kind: str = ""
@@ -284,14 +375,28 @@ class StatefulSetOrdinals(KubeStruct, frozen=True):
     start: Int32 = always(int)
 
 
-class StatefulSetPersistentVolumeClaimRetentionPolicy(KubeStruct, frozen=True, rename={"when_deleted": "whenDeleted", "when_scaled": "whenScaled"}):
+class StatefulSetPersistentVolumeClaimRetentionPolicy(
+    KubeStruct, frozen=True, rename={"when_deleted": "whenDeleted", "when_scaled": "whenScaled"}
+):
     """apps/v1beta2 StatefulSetPersistentVolumeClaimRetentionPolicy."""
 
     when_deleted: str = ""
     when_scaled: str = ""
 
 
-class StatefulSetSpec(KubeStruct, frozen=True, rename={"volume_claim_templates": "volumeClaimTemplates", "service_name": "serviceName", "pod_management_policy": "podManagementPolicy", "update_strategy": "updateStrategy", "revision_history_limit": "revisionHistoryLimit", "min_ready_seconds": "minReadySeconds", "persistent_volume_claim_retention_policy": "persistentVolumeClaimRetentionPolicy"}):
+class StatefulSetSpec(
+    KubeStruct,
+    frozen=True,
+    rename={
+        "volume_claim_templates": "volumeClaimTemplates",
+        "service_name": "serviceName",
+        "pod_management_policy": "podManagementPolicy",
+        "update_strategy": "updateStrategy",
+        "revision_history_limit": "revisionHistoryLimit",
+        "min_ready_seconds": "minReadySeconds",
+        "persistent_volume_claim_retention_policy": "persistentVolumeClaimRetentionPolicy",
+    },
+):
     """apps/v1beta2 StatefulSetSpec."""
 
     replicas: Int32 | None = None
@@ -307,7 +412,20 @@ class StatefulSetSpec(KubeStruct, frozen=True, rename={"volume_claim_templates":
     ordinals: StatefulSetOrdinals | None = None
 
 
-class StatefulSetStatus(KubeStruct, frozen=True, rename={"observed_generation": "observedGeneration", "ready_replicas": "readyReplicas", "current_replicas": "currentReplicas", "updated_replicas": "updatedReplicas", "current_revision": "currentRevision", "update_revision": "updateRevision", "collision_count": "collisionCount", "available_replicas": "availableReplicas"}):
+class StatefulSetStatus(
+    KubeStruct,
+    frozen=True,
+    rename={
+        "observed_generation": "observedGeneration",
+        "ready_replicas": "readyReplicas",
+        "current_replicas": "currentReplicas",
+        "updated_replicas": "updatedReplicas",
+        "current_revision": "currentRevision",
+        "update_revision": "updateRevision",
+        "collision_count": "collisionCount",
+        "available_replicas": "availableReplicas",
+    },
+):
     """apps/v1beta2 StatefulSetStatus."""
 
     observed_generation: Int64 = 0

@@ -4,9 +4,20 @@
 from __future__ import annotations
 
 from cathedra.api.core import meta_v1
-from cathedra.api.struct import Int64, KubeStruct, Time, UNSET_LIST, always
+from cathedra.api.struct import UNSET_LIST, Int64, KubeStruct, Time, always
 
-__all__ = ["BoundObjectReference", "SelfSubjectReview", "SelfSubjectReviewStatus", "TokenRequest", "TokenRequestSpec", "TokenRequestStatus", "TokenReview", "TokenReviewSpec", "TokenReviewStatus", "UserInfo"]
+__all__ = [
+    "BoundObjectReference",
+    "SelfSubjectReview",
+    "SelfSubjectReviewStatus",
+    "TokenRequest",
+    "TokenRequestSpec",
+    "TokenRequestStatus",
+    "TokenReview",
+    "TokenReviewSpec",
+    "TokenReviewStatus",
+    "UserInfo",
+]
 
 
 class BoundObjectReference(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
@@ -18,7 +29,7 @@ class BoundObjectReference(KubeStruct, frozen=True, rename={"api_version": "apiV
     uid: str = ""
 
 
-class SelfSubjectReview(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
+class SelfSubjectReview(meta_v1.KubeObject, frozen=True, rename={"api_version": "apiVersion"}):
     """authentication/v1 SelfSubjectReview."""
 
     kind: str = ""
@@ -33,7 +44,7 @@ class SelfSubjectReviewStatus(KubeStruct, frozen=True, rename={"user_info": "use
     user_info: UserInfo = always(lambda: UserInfo())
 
 
-class TokenRequest(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
+class TokenRequest(meta_v1.KubeObject, frozen=True, rename={"api_version": "apiVersion"}):
     """authentication/v1 TokenRequest."""
 
     kind: str = ""
@@ -43,7 +54,9 @@ class TokenRequest(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}
     status: TokenRequestStatus = always(lambda: TokenRequestStatus())
 
 
-class TokenRequestSpec(KubeStruct, frozen=True, rename={"bound_object_ref": "boundObjectRef", "expiration_seconds": "expirationSeconds"}):
+class TokenRequestSpec(
+    KubeStruct, frozen=True, rename={"bound_object_ref": "boundObjectRef", "expiration_seconds": "expirationSeconds"}
+):
     """authentication/v1 TokenRequestSpec."""
 
     audiences: tuple[str, ...] = always(tuple)
@@ -59,7 +72,7 @@ class TokenRequestStatus(KubeStruct, frozen=True, rename={"expiration_timestamp"
     expiration_timestamp: Time | None = UNSET_LIST
 
 
-class TokenReview(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
+class TokenReview(meta_v1.KubeObject, frozen=True, rename={"api_version": "apiVersion"}):
     """authentication/v1 TokenReview."""
 
     kind: str = ""

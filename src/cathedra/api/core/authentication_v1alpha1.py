@@ -3,14 +3,13 @@
 
 from __future__ import annotations
 
-from cathedra.api.core import authentication_v1
-from cathedra.api.core import meta_v1
+from cathedra.api.core import authentication_v1, meta_v1
 from cathedra.api.struct import KubeStruct, always
 
 __all__ = ["SelfSubjectReview", "SelfSubjectReviewStatus"]
 
 
-class SelfSubjectReview(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
+class SelfSubjectReview(meta_v1.KubeObject, frozen=True, rename={"api_version": "apiVersion"}):
     """authentication/v1alpha1 SelfSubjectReview."""
 
     kind: str = ""

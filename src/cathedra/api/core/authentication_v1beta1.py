@@ -3,14 +3,20 @@
 
 from __future__ import annotations
 
-from cathedra.api.core import authentication_v1
-from cathedra.api.core import meta_v1
+from cathedra.api.core import authentication_v1, meta_v1
 from cathedra.api.struct import KubeStruct, always
 
-__all__ = ["SelfSubjectReview", "SelfSubjectReviewStatus", "TokenReview", "TokenReviewSpec", "TokenReviewStatus", "UserInfo"]
+__all__ = [
+    "SelfSubjectReview",
+    "SelfSubjectReviewStatus",
+    "TokenReview",
+    "TokenReviewSpec",
+    "TokenReviewStatus",
+    "UserInfo",
+]
 
 
-class SelfSubjectReview(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
+class SelfSubjectReview(meta_v1.KubeObject, frozen=True, rename={"api_version": "apiVersion"}):
     """authentication/v1beta1 SelfSubjectReview."""
 
     kind: str = ""
@@ -25,7 +31,7 @@ class SelfSubjectReviewStatus(KubeStruct, frozen=True, rename={"user_info": "use
     user_info: authentication_v1.UserInfo = always(lambda: authentication_v1.UserInfo())
 
 
-class TokenReview(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
+class TokenReview(meta_v1.KubeObject, frozen=True, rename={"api_version": "apiVersion"}):
     """authentication/v1beta1 TokenReview."""
 
     kind: str = ""

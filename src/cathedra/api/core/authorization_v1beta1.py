@@ -3,14 +3,27 @@
 
 from __future__ import annotations
 
-from cathedra.api.core import authorization_v1
-from cathedra.api.core import meta_v1
+from cathedra.api.core import authorization_v1, meta_v1
 from cathedra.api.struct import KubeStruct, always
 
-__all__ = ["LocalSubjectAccessReview", "NonResourceAttributes", "NonResourceRule", "ResourceAttributes", "ResourceRule", "SelfSubjectAccessReview", "SelfSubjectAccessReviewSpec", "SelfSubjectRulesReview", "SelfSubjectRulesReviewSpec", "SubjectAccessReview", "SubjectAccessReviewSpec", "SubjectAccessReviewStatus", "SubjectRulesReviewStatus"]
+__all__ = [
+    "LocalSubjectAccessReview",
+    "NonResourceAttributes",
+    "NonResourceRule",
+    "ResourceAttributes",
+    "ResourceRule",
+    "SelfSubjectAccessReview",
+    "SelfSubjectAccessReviewSpec",
+    "SelfSubjectRulesReview",
+    "SelfSubjectRulesReviewSpec",
+    "SubjectAccessReview",
+    "SubjectAccessReviewSpec",
+    "SubjectAccessReviewStatus",
+    "SubjectRulesReviewStatus",
+]
 
 
-class LocalSubjectAccessReview(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
+class LocalSubjectAccessReview(meta_v1.KubeObject, frozen=True, rename={"api_version": "apiVersion"}):
     """authorization/v1beta1 LocalSubjectAccessReview."""
 
     kind: str = ""
@@ -34,7 +47,9 @@ class NonResourceRule(KubeStruct, frozen=True, rename={"non_resource_urls": "non
     non_resource_urls: tuple[str, ...] = ()
 
 
-class ResourceAttributes(KubeStruct, frozen=True, rename={"field_selector": "fieldSelector", "label_selector": "labelSelector"}):
+class ResourceAttributes(
+    KubeStruct, frozen=True, rename={"field_selector": "fieldSelector", "label_selector": "labelSelector"}
+):
     """authorization/v1beta1 ResourceAttributes."""
 
     namespace: str = ""
@@ -57,7 +72,7 @@ class ResourceRule(KubeStruct, frozen=True, rename={"api_groups": "apiGroups", "
     resource_names: tuple[str, ...] = ()
 
 
-class SelfSubjectAccessReview(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
+class SelfSubjectAccessReview(meta_v1.KubeObject, frozen=True, rename={"api_version": "apiVersion"}):
     """authorization/v1beta1 SelfSubjectAccessReview."""
 
     kind: str = ""
@@ -67,14 +82,18 @@ class SelfSubjectAccessReview(KubeStruct, frozen=True, rename={"api_version": "a
     status: SubjectAccessReviewStatus = always(lambda: SubjectAccessReviewStatus())
 
 
-class SelfSubjectAccessReviewSpec(KubeStruct, frozen=True, rename={"resource_attributes": "resourceAttributes", "non_resource_attributes": "nonResourceAttributes"}):
+class SelfSubjectAccessReviewSpec(
+    KubeStruct,
+    frozen=True,
+    rename={"resource_attributes": "resourceAttributes", "non_resource_attributes": "nonResourceAttributes"},
+):
     """authorization/v1beta1 SelfSubjectAccessReviewSpec."""
 
     resource_attributes: ResourceAttributes | None = None
     non_resource_attributes: NonResourceAttributes | None = None
 
 
-class SelfSubjectRulesReview(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
+class SelfSubjectRulesReview(meta_v1.KubeObject, frozen=True, rename={"api_version": "apiVersion"}):
     """authorization/v1beta1 SelfSubjectRulesReview."""
 
     kind: str = ""
@@ -90,7 +109,7 @@ class SelfSubjectRulesReviewSpec(KubeStruct, frozen=True):
     namespace: str = ""
 
 
-class SubjectAccessReview(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
+class SubjectAccessReview(meta_v1.KubeObject, frozen=True, rename={"api_version": "apiVersion"}):
     """authorization/v1beta1 SubjectAccessReview."""
 
     kind: str = ""
@@ -100,7 +119,11 @@ class SubjectAccessReview(KubeStruct, frozen=True, rename={"api_version": "apiVe
     status: SubjectAccessReviewStatus = always(lambda: SubjectAccessReviewStatus())
 
 
-class SubjectAccessReviewSpec(KubeStruct, frozen=True, rename={"resource_attributes": "resourceAttributes", "non_resource_attributes": "nonResourceAttributes"}):
+class SubjectAccessReviewSpec(
+    KubeStruct,
+    frozen=True,
+    rename={"resource_attributes": "resourceAttributes", "non_resource_attributes": "nonResourceAttributes"},
+):
     """authorization/v1beta1 SubjectAccessReviewSpec."""
 
     resource_attributes: ResourceAttributes | None = None
@@ -120,7 +143,15 @@ class SubjectAccessReviewStatus(KubeStruct, frozen=True, rename={"evaluation_err
     denied: bool = False
 
 
-class SubjectRulesReviewStatus(KubeStruct, frozen=True, rename={"resource_rules": "resourceRules", "non_resource_rules": "nonResourceRules", "evaluation_error": "evaluationError"}):
+class SubjectRulesReviewStatus(
+    KubeStruct,
+    frozen=True,
+    rename={
+        "resource_rules": "resourceRules",
+        "non_resource_rules": "nonResourceRules",
+        "evaluation_error": "evaluationError",
+    },
+):
     """authorization/v1beta1 SubjectRulesReviewStatus."""
 
     resource_rules: tuple[ResourceRule, ...] = always(tuple)

@@ -4,12 +4,38 @@
 from __future__ import annotations
 
 from cathedra.api.core import meta_v1
-from cathedra.api.struct import Int32, Int64, KubeStruct, Quantity, Time, UNSET_LIST, always
+from cathedra.api.struct import UNSET_LIST, Int32, Int64, KubeStruct, Quantity, Time, always
 
-__all__ = ["ContainerResourceMetricSource", "ContainerResourceMetricStatus", "CrossVersionObjectReference", "ExternalMetricSource", "ExternalMetricStatus", "HorizontalPodAutoscaler", "HorizontalPodAutoscalerCondition", "HorizontalPodAutoscalerList", "HorizontalPodAutoscalerSpec", "HorizontalPodAutoscalerStatus", "MetricSpec", "MetricStatus", "ObjectMetricSource", "ObjectMetricStatus", "PodsMetricSource", "PodsMetricStatus", "ResourceMetricSource", "ResourceMetricStatus", "Scale", "ScaleSpec", "ScaleStatus"]
+__all__ = [
+    "ContainerResourceMetricSource",
+    "ContainerResourceMetricStatus",
+    "CrossVersionObjectReference",
+    "ExternalMetricSource",
+    "ExternalMetricStatus",
+    "HorizontalPodAutoscaler",
+    "HorizontalPodAutoscalerCondition",
+    "HorizontalPodAutoscalerList",
+    "HorizontalPodAutoscalerSpec",
+    "HorizontalPodAutoscalerStatus",
+    "MetricSpec",
+    "MetricStatus",
+    "ObjectMetricSource",
+    "ObjectMetricStatus",
+    "PodsMetricSource",
+    "PodsMetricStatus",
+    "ResourceMetricSource",
+    "ResourceMetricStatus",
+    "Scale",
+    "ScaleSpec",
+    "ScaleStatus",
+]
 
 
-class ContainerResourceMetricSource(KubeStruct, frozen=True, rename={"target_average_utilization": "targetAverageUtilization", "target_average_value": "targetAverageValue"}):
+class ContainerResourceMetricSource(
+    KubeStruct,
+    frozen=True,
+    rename={"target_average_utilization": "targetAverageUtilization", "target_average_value": "targetAverageValue"},
+):
     """autoscaling/v1 ContainerResourceMetricSource."""
 
     name: str = always(str)
@@ -18,7 +44,11 @@ class ContainerResourceMetricSource(KubeStruct, frozen=True, rename={"target_ave
     container: str = always(str)
 
 
-class ContainerResourceMetricStatus(KubeStruct, frozen=True, rename={"current_average_utilization": "currentAverageUtilization", "current_average_value": "currentAverageValue"}):
+class ContainerResourceMetricStatus(
+    KubeStruct,
+    frozen=True,
+    rename={"current_average_utilization": "currentAverageUtilization", "current_average_value": "currentAverageValue"},
+):
     """autoscaling/v1 ContainerResourceMetricStatus."""
 
     name: str = always(str)
@@ -35,7 +65,16 @@ class CrossVersionObjectReference(KubeStruct, frozen=True, rename={"api_version"
     api_version: str = ""
 
 
-class ExternalMetricSource(KubeStruct, frozen=True, rename={"metric_name": "metricName", "metric_selector": "metricSelector", "target_value": "targetValue", "target_average_value": "targetAverageValue"}):
+class ExternalMetricSource(
+    KubeStruct,
+    frozen=True,
+    rename={
+        "metric_name": "metricName",
+        "metric_selector": "metricSelector",
+        "target_value": "targetValue",
+        "target_average_value": "targetAverageValue",
+    },
+):
     """autoscaling/v1 ExternalMetricSource."""
 
     metric_name: str = always(str)
@@ -44,7 +83,16 @@ class ExternalMetricSource(KubeStruct, frozen=True, rename={"metric_name": "metr
     target_average_value: Quantity | None = None
 
 
-class ExternalMetricStatus(KubeStruct, frozen=True, rename={"metric_name": "metricName", "metric_selector": "metricSelector", "current_value": "currentValue", "current_average_value": "currentAverageValue"}):
+class ExternalMetricStatus(
+    KubeStruct,
+    frozen=True,
+    rename={
+        "metric_name": "metricName",
+        "metric_selector": "metricSelector",
+        "current_value": "currentValue",
+        "current_average_value": "currentAverageValue",
+    },
+):
     """autoscaling/v1 ExternalMetricStatus."""
 
     metric_name: str = always(str)
@@ -53,7 +101,7 @@ class ExternalMetricStatus(KubeStruct, frozen=True, rename={"metric_name": "metr
     current_average_value: Quantity | None = None
 
 
-class HorizontalPodAutoscaler(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
+class HorizontalPodAutoscaler(meta_v1.KubeObject, frozen=True, rename={"api_version": "apiVersion"}):
     """autoscaling/v1 HorizontalPodAutoscaler."""
 
     kind: str = ""
@@ -63,7 +111,11 @@ class HorizontalPodAutoscaler(KubeStruct, frozen=True, rename={"api_version": "a
     status: HorizontalPodAutoscalerStatus = always(lambda: HorizontalPodAutoscalerStatus())
 
 
-class HorizontalPodAutoscalerCondition(KubeStruct, frozen=True, rename={"last_transition_time": "lastTransitionTime", "observed_generation": "observedGeneration"}):
+class HorizontalPodAutoscalerCondition(
+    KubeStruct,
+    frozen=True,
+    rename={"last_transition_time": "lastTransitionTime", "observed_generation": "observedGeneration"},
+):
     """autoscaling/v1 HorizontalPodAutoscalerCondition."""
 
     type: str = always(str)
@@ -83,7 +135,16 @@ class HorizontalPodAutoscalerList(KubeStruct, frozen=True, rename={"api_version"
     items: tuple[HorizontalPodAutoscaler, ...] = always(tuple)
 
 
-class HorizontalPodAutoscalerSpec(KubeStruct, frozen=True, rename={"scale_target_ref": "scaleTargetRef", "min_replicas": "minReplicas", "max_replicas": "maxReplicas", "target_cpu_utilization_percentage": "targetCPUUtilizationPercentage"}):
+class HorizontalPodAutoscalerSpec(
+    KubeStruct,
+    frozen=True,
+    rename={
+        "scale_target_ref": "scaleTargetRef",
+        "min_replicas": "minReplicas",
+        "max_replicas": "maxReplicas",
+        "target_cpu_utilization_percentage": "targetCPUUtilizationPercentage",
+    },
+):
     """autoscaling/v1 HorizontalPodAutoscalerSpec."""
 
     scale_target_ref: CrossVersionObjectReference = always(lambda: CrossVersionObjectReference())
@@ -92,7 +153,17 @@ class HorizontalPodAutoscalerSpec(KubeStruct, frozen=True, rename={"scale_target
     target_cpu_utilization_percentage: Int32 | None = None
 
 
-class HorizontalPodAutoscalerStatus(KubeStruct, frozen=True, rename={"observed_generation": "observedGeneration", "last_scale_time": "lastScaleTime", "current_replicas": "currentReplicas", "desired_replicas": "desiredReplicas", "current_cpu_utilization_percentage": "currentCPUUtilizationPercentage"}):
+class HorizontalPodAutoscalerStatus(
+    KubeStruct,
+    frozen=True,
+    rename={
+        "observed_generation": "observedGeneration",
+        "last_scale_time": "lastScaleTime",
+        "current_replicas": "currentReplicas",
+        "desired_replicas": "desiredReplicas",
+        "current_cpu_utilization_percentage": "currentCPUUtilizationPercentage",
+    },
+):
     """autoscaling/v1 HorizontalPodAutoscalerStatus."""
 
     observed_generation: Int64 | None = None
@@ -124,7 +195,11 @@ class MetricStatus(KubeStruct, frozen=True, rename={"object_": "object", "contai
     container_resource: ContainerResourceMetricStatus | None = None
 
 
-class ObjectMetricSource(KubeStruct, frozen=True, rename={"metric_name": "metricName", "target_value": "targetValue", "average_value": "averageValue"}):
+class ObjectMetricSource(
+    KubeStruct,
+    frozen=True,
+    rename={"metric_name": "metricName", "target_value": "targetValue", "average_value": "averageValue"},
+):
     """autoscaling/v1 ObjectMetricSource."""
 
     target: CrossVersionObjectReference = always(lambda: CrossVersionObjectReference())
@@ -134,7 +209,11 @@ class ObjectMetricSource(KubeStruct, frozen=True, rename={"metric_name": "metric
     average_value: Quantity | None = None
 
 
-class ObjectMetricStatus(KubeStruct, frozen=True, rename={"metric_name": "metricName", "current_value": "currentValue", "average_value": "averageValue"}):
+class ObjectMetricStatus(
+    KubeStruct,
+    frozen=True,
+    rename={"metric_name": "metricName", "current_value": "currentValue", "average_value": "averageValue"},
+):
     """autoscaling/v1 ObjectMetricStatus."""
 
     target: CrossVersionObjectReference = always(lambda: CrossVersionObjectReference())
@@ -144,7 +223,9 @@ class ObjectMetricStatus(KubeStruct, frozen=True, rename={"metric_name": "metric
     average_value: Quantity | None = None
 
 
-class PodsMetricSource(KubeStruct, frozen=True, rename={"metric_name": "metricName", "target_average_value": "targetAverageValue"}):
+class PodsMetricSource(
+    KubeStruct, frozen=True, rename={"metric_name": "metricName", "target_average_value": "targetAverageValue"}
+):
     """autoscaling/v1 PodsMetricSource."""
 
     metric_name: str = always(str)
@@ -152,7 +233,9 @@ class PodsMetricSource(KubeStruct, frozen=True, rename={"metric_name": "metricNa
     selector: meta_v1.LabelSelector | None = None
 
 
-class PodsMetricStatus(KubeStruct, frozen=True, rename={"metric_name": "metricName", "current_average_value": "currentAverageValue"}):
+class PodsMetricStatus(
+    KubeStruct, frozen=True, rename={"metric_name": "metricName", "current_average_value": "currentAverageValue"}
+):
     """autoscaling/v1 PodsMetricStatus."""
 
     metric_name: str = always(str)
@@ -160,7 +243,11 @@ class PodsMetricStatus(KubeStruct, frozen=True, rename={"metric_name": "metricNa
     selector: meta_v1.LabelSelector | None = None
 
 
-class ResourceMetricSource(KubeStruct, frozen=True, rename={"target_average_utilization": "targetAverageUtilization", "target_average_value": "targetAverageValue"}):
+class ResourceMetricSource(
+    KubeStruct,
+    frozen=True,
+    rename={"target_average_utilization": "targetAverageUtilization", "target_average_value": "targetAverageValue"},
+):
     """autoscaling/v1 ResourceMetricSource."""
 
     name: str = always(str)
@@ -168,7 +255,11 @@ class ResourceMetricSource(KubeStruct, frozen=True, rename={"target_average_util
     target_average_value: Quantity | None = None
 
 
-class ResourceMetricStatus(KubeStruct, frozen=True, rename={"current_average_utilization": "currentAverageUtilization", "current_average_value": "currentAverageValue"}):
+class ResourceMetricStatus(
+    KubeStruct,
+    frozen=True,
+    rename={"current_average_utilization": "currentAverageUtilization", "current_average_value": "currentAverageValue"},
+):
     """autoscaling/v1 ResourceMetricStatus."""
 
     name: str = always(str)
@@ -176,7 +267,7 @@ class ResourceMetricStatus(KubeStruct, frozen=True, rename={"current_average_uti
     current_average_value: Quantity = always(lambda: Quantity("0"))
 
 
-class Scale(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
+class Scale(meta_v1.KubeObject, frozen=True, rename={"api_version": "apiVersion"}):
     """autoscaling/v1 Scale."""
 
     kind: str = ""

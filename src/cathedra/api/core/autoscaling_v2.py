@@ -4,9 +4,34 @@
 from __future__ import annotations
 
 from cathedra.api.core import meta_v1
-from cathedra.api.struct import Int32, Int64, KubeStruct, Quantity, Time, UNSET_LIST, always
+from cathedra.api.struct import UNSET_LIST, Int32, Int64, KubeStruct, Quantity, Time, always
 
-__all__ = ["ContainerResourceMetricSource", "ContainerResourceMetricStatus", "CrossVersionObjectReference", "ExternalMetricSource", "ExternalMetricStatus", "HPAScalingPolicy", "HPAScalingRules", "HorizontalPodAutoscaler", "HorizontalPodAutoscalerBehavior", "HorizontalPodAutoscalerCondition", "HorizontalPodAutoscalerList", "HorizontalPodAutoscalerSpec", "HorizontalPodAutoscalerStatus", "MetricIdentifier", "MetricSpec", "MetricStatus", "MetricTarget", "MetricValueStatus", "ObjectMetricSource", "ObjectMetricStatus", "PodsMetricSource", "PodsMetricStatus", "ResourceMetricSource", "ResourceMetricStatus"]
+__all__ = [
+    "ContainerResourceMetricSource",
+    "ContainerResourceMetricStatus",
+    "CrossVersionObjectReference",
+    "ExternalMetricSource",
+    "ExternalMetricStatus",
+    "HPAScalingPolicy",
+    "HPAScalingRules",
+    "HorizontalPodAutoscaler",
+    "HorizontalPodAutoscalerBehavior",
+    "HorizontalPodAutoscalerCondition",
+    "HorizontalPodAutoscalerList",
+    "HorizontalPodAutoscalerSpec",
+    "HorizontalPodAutoscalerStatus",
+    "MetricIdentifier",
+    "MetricSpec",
+    "MetricStatus",
+    "MetricTarget",
+    "MetricValueStatus",
+    "ObjectMetricSource",
+    "ObjectMetricStatus",
+    "PodsMetricSource",
+    "PodsMetricStatus",
+    "ResourceMetricSource",
+    "ResourceMetricStatus",
+]
 
 
 class ContainerResourceMetricSource(KubeStruct, frozen=True):
@@ -55,7 +80,11 @@ class HPAScalingPolicy(KubeStruct, frozen=True, rename={"period_seconds": "perio
     period_seconds: Int32 = always(int)
 
 
-class HPAScalingRules(KubeStruct, frozen=True, rename={"select_policy": "selectPolicy", "stabilization_window_seconds": "stabilizationWindowSeconds"}):
+class HPAScalingRules(
+    KubeStruct,
+    frozen=True,
+    rename={"select_policy": "selectPolicy", "stabilization_window_seconds": "stabilizationWindowSeconds"},
+):
     """autoscaling/v2 HPAScalingRules."""
 
     select_policy: str | None = None
@@ -64,7 +93,7 @@ class HPAScalingRules(KubeStruct, frozen=True, rename={"select_policy": "selectP
     tolerance: Quantity | None = None
 
 
-class HorizontalPodAutoscaler(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
+class HorizontalPodAutoscaler(meta_v1.KubeObject, frozen=True, rename={"api_version": "apiVersion"}):
     """autoscaling/v2 HorizontalPodAutoscaler."""
 
     kind: str = ""
@@ -74,14 +103,20 @@ class HorizontalPodAutoscaler(KubeStruct, frozen=True, rename={"api_version": "a
     status: HorizontalPodAutoscalerStatus = always(lambda: HorizontalPodAutoscalerStatus())
 
 
-class HorizontalPodAutoscalerBehavior(KubeStruct, frozen=True, rename={"scale_up": "scaleUp", "scale_down": "scaleDown"}):
+class HorizontalPodAutoscalerBehavior(
+    KubeStruct, frozen=True, rename={"scale_up": "scaleUp", "scale_down": "scaleDown"}
+):
     """autoscaling/v2 HorizontalPodAutoscalerBehavior."""
 
     scale_up: HPAScalingRules | None = None
     scale_down: HPAScalingRules | None = None
 
 
-class HorizontalPodAutoscalerCondition(KubeStruct, frozen=True, rename={"last_transition_time": "lastTransitionTime", "observed_generation": "observedGeneration"}):
+class HorizontalPodAutoscalerCondition(
+    KubeStruct,
+    frozen=True,
+    rename={"last_transition_time": "lastTransitionTime", "observed_generation": "observedGeneration"},
+):
     """autoscaling/v2 HorizontalPodAutoscalerCondition."""
 
     type: str = always(str)
@@ -101,7 +136,11 @@ class HorizontalPodAutoscalerList(KubeStruct, frozen=True, rename={"api_version"
     items: tuple[HorizontalPodAutoscaler, ...] = always(tuple)
 
 
-class HorizontalPodAutoscalerSpec(KubeStruct, frozen=True, rename={"scale_target_ref": "scaleTargetRef", "min_replicas": "minReplicas", "max_replicas": "maxReplicas"}):
+class HorizontalPodAutoscalerSpec(
+    KubeStruct,
+    frozen=True,
+    rename={"scale_target_ref": "scaleTargetRef", "min_replicas": "minReplicas", "max_replicas": "maxReplicas"},
+):
     """autoscaling/v2 HorizontalPodAutoscalerSpec."""
 
     scale_target_ref: CrossVersionObjectReference = always(lambda: CrossVersionObjectReference())
@@ -111,7 +150,17 @@ class HorizontalPodAutoscalerSpec(KubeStruct, frozen=True, rename={"scale_target
     behavior: HorizontalPodAutoscalerBehavior | None = None
 
 
-class HorizontalPodAutoscalerStatus(KubeStruct, frozen=True, rename={"observed_generation": "observedGeneration", "last_scale_time": "lastScaleTime", "current_replicas": "currentReplicas", "desired_replicas": "desiredReplicas", "current_metrics": "currentMetrics"}):
+class HorizontalPodAutoscalerStatus(
+    KubeStruct,
+    frozen=True,
+    rename={
+        "observed_generation": "observedGeneration",
+        "last_scale_time": "lastScaleTime",
+        "current_replicas": "currentReplicas",
+        "desired_replicas": "desiredReplicas",
+        "current_metrics": "currentMetrics",
+    },
+):
     """autoscaling/v2 HorizontalPodAutoscalerStatus."""
 
     observed_generation: Int64 | None = None
@@ -151,7 +200,9 @@ class MetricStatus(KubeStruct, frozen=True, rename={"object_": "object", "contai
     container_resource: ContainerResourceMetricStatus | None = None
 
 
-class MetricTarget(KubeStruct, frozen=True, rename={"average_value": "averageValue", "average_utilization": "averageUtilization"}):
+class MetricTarget(
+    KubeStruct, frozen=True, rename={"average_value": "averageValue", "average_utilization": "averageUtilization"}
+):
     """autoscaling/v2 MetricTarget."""
 
     type: str = always(str)
@@ -160,7 +211,9 @@ class MetricTarget(KubeStruct, frozen=True, rename={"average_value": "averageVal
     average_utilization: Int32 | None = None
 
 
-class MetricValueStatus(KubeStruct, frozen=True, rename={"average_value": "averageValue", "average_utilization": "averageUtilization"}):
+class MetricValueStatus(
+    KubeStruct, frozen=True, rename={"average_value": "averageValue", "average_utilization": "averageUtilization"}
+):
     """autoscaling/v2 MetricValueStatus."""
 
     value: Quantity | None = None

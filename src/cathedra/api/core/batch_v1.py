@@ -3,15 +3,32 @@
 
 from __future__ import annotations
 
-from cathedra.api.core import core_v1
-from cathedra.api.core import meta_v1
-from cathedra.api.core import scheduling_v1alpha3
-from cathedra.api.struct import Int32, Int64, KubeStruct, Time, UNSET_LIST, always
+from cathedra.api.core import core_v1, meta_v1, scheduling_v1alpha3
+from cathedra.api.struct import UNSET_LIST, Int32, Int64, KubeStruct, Time, always
 
-__all__ = ["CronJob", "CronJobList", "CronJobSpec", "CronJobStatus", "Job", "JobCondition", "JobList", "JobSchedulingConfiguration", "JobSpec", "JobStatus", "JobTemplateSpec", "PodFailurePolicy", "PodFailurePolicyOnExitCodesRequirement", "PodFailurePolicyOnPodConditionsPattern", "PodFailurePolicyRule", "SuccessPolicy", "SuccessPolicyRule", "UncountedTerminatedPods"]
+__all__ = [
+    "CronJob",
+    "CronJobList",
+    "CronJobSpec",
+    "CronJobStatus",
+    "Job",
+    "JobCondition",
+    "JobList",
+    "JobSchedulingConfiguration",
+    "JobSpec",
+    "JobStatus",
+    "JobTemplateSpec",
+    "PodFailurePolicy",
+    "PodFailurePolicyOnExitCodesRequirement",
+    "PodFailurePolicyOnPodConditionsPattern",
+    "PodFailurePolicyRule",
+    "SuccessPolicy",
+    "SuccessPolicyRule",
+    "UncountedTerminatedPods",
+]
 
 
-class CronJob(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
+class CronJob(meta_v1.KubeObject, frozen=True, rename={"api_version": "apiVersion"}):
     """batch/v1 CronJob."""
 
     kind: str = ""
@@ -30,7 +47,18 @@ class CronJobList(KubeStruct, frozen=True, rename={"api_version": "apiVersion"})
     items: tuple[CronJob, ...] = always(tuple)
 
 
-class CronJobSpec(KubeStruct, frozen=True, rename={"starting_deadline_seconds": "startingDeadlineSeconds", "concurrency_policy": "concurrencyPolicy", "job_template": "jobTemplate", "successful_jobs_history_limit": "successfulJobsHistoryLimit", "failed_jobs_history_limit": "failedJobsHistoryLimit", "time_zone": "timeZone"}):
+class CronJobSpec(
+    KubeStruct,
+    frozen=True,
+    rename={
+        "starting_deadline_seconds": "startingDeadlineSeconds",
+        "concurrency_policy": "concurrencyPolicy",
+        "job_template": "jobTemplate",
+        "successful_jobs_history_limit": "successfulJobsHistoryLimit",
+        "failed_jobs_history_limit": "failedJobsHistoryLimit",
+        "time_zone": "timeZone",
+    },
+):
     """batch/v1 CronJobSpec."""
 
     schedule: str = always(str)
@@ -43,7 +71,11 @@ class CronJobSpec(KubeStruct, frozen=True, rename={"starting_deadline_seconds": 
     time_zone: str | None = None
 
 
-class CronJobStatus(KubeStruct, frozen=True, rename={"last_schedule_time": "lastScheduleTime", "last_successful_time": "lastSuccessfulTime"}):
+class CronJobStatus(
+    KubeStruct,
+    frozen=True,
+    rename={"last_schedule_time": "lastScheduleTime", "last_successful_time": "lastSuccessfulTime"},
+):
     """batch/v1 CronJobStatus."""
 
     active: tuple[core_v1.ObjectReference, ...] = ()
@@ -51,7 +83,7 @@ class CronJobStatus(KubeStruct, frozen=True, rename={"last_schedule_time": "last
     last_successful_time: Time | None = None
 
 
-class Job(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
+class Job(meta_v1.KubeObject, frozen=True, rename={"api_version": "apiVersion"}):
     """batch/v1 Job."""
 
     kind: str = ""
@@ -61,7 +93,9 @@ class Job(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
     status: JobStatus = always(lambda: JobStatus())
 
 
-class JobCondition(KubeStruct, frozen=True, rename={"last_probe_time": "lastProbeTime", "last_transition_time": "lastTransitionTime"}):
+class JobCondition(
+    KubeStruct, frozen=True, rename={"last_probe_time": "lastProbeTime", "last_transition_time": "lastTransitionTime"}
+):
     """batch/v1 JobCondition."""
 
     type: str = always(str)
@@ -81,7 +115,16 @@ class JobList(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
     items: tuple[Job, ...] = always(tuple)
 
 
-class JobSchedulingConfiguration(KubeStruct, frozen=True, rename={"scheduling_policy": "schedulingPolicy", "scheduling_constraints": "schedulingConstraints", "disruption_mode": "disruptionMode", "resource_claims": "resourceClaims"}):
+class JobSchedulingConfiguration(
+    KubeStruct,
+    frozen=True,
+    rename={
+        "scheduling_policy": "schedulingPolicy",
+        "scheduling_constraints": "schedulingConstraints",
+        "disruption_mode": "disruptionMode",
+        "resource_claims": "resourceClaims",
+    },
+):
     """batch/v1 JobSchedulingConfiguration."""
 
     scheduling_policy: scheduling_v1alpha3.WorkloadPodGroupSchedulingPolicy | None = None
@@ -90,7 +133,23 @@ class JobSchedulingConfiguration(KubeStruct, frozen=True, rename={"scheduling_po
     resource_claims: tuple[scheduling_v1alpha3.WorkloadPodGroupResourceClaim, ...] = ()
 
 
-class JobSpec(KubeStruct, frozen=True, rename={"active_deadline_seconds": "activeDeadlineSeconds", "manual_selector": "manualSelector", "backoff_limit": "backoffLimit", "ttl_seconds_after_finished": "ttlSecondsAfterFinished", "completion_mode": "completionMode", "pod_failure_policy": "podFailurePolicy", "backoff_limit_per_index": "backoffLimitPerIndex", "max_failed_indexes": "maxFailedIndexes", "pod_replacement_policy": "podReplacementPolicy", "managed_by": "managedBy", "success_policy": "successPolicy"}):
+class JobSpec(
+    KubeStruct,
+    frozen=True,
+    rename={
+        "active_deadline_seconds": "activeDeadlineSeconds",
+        "manual_selector": "manualSelector",
+        "backoff_limit": "backoffLimit",
+        "ttl_seconds_after_finished": "ttlSecondsAfterFinished",
+        "completion_mode": "completionMode",
+        "pod_failure_policy": "podFailurePolicy",
+        "backoff_limit_per_index": "backoffLimitPerIndex",
+        "max_failed_indexes": "maxFailedIndexes",
+        "pod_replacement_policy": "podReplacementPolicy",
+        "managed_by": "managedBy",
+        "success_policy": "successPolicy",
+    },
+):
     """batch/v1 JobSpec."""
 
     parallelism: Int32 | None = None
@@ -112,7 +171,17 @@ class JobSpec(KubeStruct, frozen=True, rename={"active_deadline_seconds": "activ
     scheduling: JobSchedulingConfiguration | None = None
 
 
-class JobStatus(KubeStruct, frozen=True, rename={"start_time": "startTime", "completion_time": "completionTime", "completed_indexes": "completedIndexes", "uncounted_terminated_pods": "uncountedTerminatedPods", "failed_indexes": "failedIndexes"}):
+class JobStatus(
+    KubeStruct,
+    frozen=True,
+    rename={
+        "start_time": "startTime",
+        "completion_time": "completionTime",
+        "completed_indexes": "completedIndexes",
+        "uncounted_terminated_pods": "uncountedTerminatedPods",
+        "failed_indexes": "failedIndexes",
+    },
+):
     """batch/v1 JobStatus."""
 
     conditions: tuple[JobCondition, ...] = ()
@@ -156,7 +225,9 @@ class PodFailurePolicyOnPodConditionsPattern(KubeStruct, frozen=True):
     status: str = always(str)
 
 
-class PodFailurePolicyRule(KubeStruct, frozen=True, rename={"on_exit_codes": "onExitCodes", "on_pod_conditions": "onPodConditions"}):
+class PodFailurePolicyRule(
+    KubeStruct, frozen=True, rename={"on_exit_codes": "onExitCodes", "on_pod_conditions": "onPodConditions"}
+):
     """batch/v1 PodFailurePolicyRule."""
 
     action: str = always(str)
@@ -170,7 +241,9 @@ class SuccessPolicy(KubeStruct, frozen=True):
     rules: tuple[SuccessPolicyRule, ...] = always(tuple)
 
 
-class SuccessPolicyRule(KubeStruct, frozen=True, rename={"succeeded_indexes": "succeededIndexes", "succeeded_count": "succeededCount"}):
+class SuccessPolicyRule(
+    KubeStruct, frozen=True, rename={"succeeded_indexes": "succeededIndexes", "succeeded_count": "succeededCount"}
+):
     """batch/v1 SuccessPolicyRule."""
 
     succeeded_indexes: str | None = None

@@ -3,15 +3,13 @@
 
 from __future__ import annotations
 
-from cathedra.api.core import batch_v1
-from cathedra.api.core import core_v1
-from cathedra.api.core import meta_v1
+from cathedra.api.core import batch_v1, core_v1, meta_v1
 from cathedra.api.struct import Int32, Int64, KubeStruct, Time, always
 
 __all__ = ["CronJob", "CronJobList", "CronJobSpec", "CronJobStatus", "JobTemplateSpec"]
 
 
-class CronJob(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
+class CronJob(meta_v1.KubeObject, frozen=True, rename={"api_version": "apiVersion"}):
     """batch/v1beta1 CronJob."""
 
     kind: str = ""
@@ -30,7 +28,18 @@ class CronJobList(KubeStruct, frozen=True, rename={"api_version": "apiVersion"})
     items: tuple[CronJob, ...] = always(tuple)
 
 
-class CronJobSpec(KubeStruct, frozen=True, rename={"starting_deadline_seconds": "startingDeadlineSeconds", "concurrency_policy": "concurrencyPolicy", "job_template": "jobTemplate", "successful_jobs_history_limit": "successfulJobsHistoryLimit", "failed_jobs_history_limit": "failedJobsHistoryLimit", "time_zone": "timeZone"}):
+class CronJobSpec(
+    KubeStruct,
+    frozen=True,
+    rename={
+        "starting_deadline_seconds": "startingDeadlineSeconds",
+        "concurrency_policy": "concurrencyPolicy",
+        "job_template": "jobTemplate",
+        "successful_jobs_history_limit": "successfulJobsHistoryLimit",
+        "failed_jobs_history_limit": "failedJobsHistoryLimit",
+        "time_zone": "timeZone",
+    },
+):
     """batch/v1beta1 CronJobSpec."""
 
     schedule: str = always(str)
@@ -43,7 +52,11 @@ class CronJobSpec(KubeStruct, frozen=True, rename={"starting_deadline_seconds": 
     time_zone: str | None = None
 
 
-class CronJobStatus(KubeStruct, frozen=True, rename={"last_schedule_time": "lastScheduleTime", "last_successful_time": "lastSuccessfulTime"}):
+class CronJobStatus(
+    KubeStruct,
+    frozen=True,
+    rename={"last_schedule_time": "lastScheduleTime", "last_successful_time": "lastSuccessfulTime"},
+):
     """batch/v1beta1 CronJobStatus."""
 
     active: tuple[core_v1.ObjectReference, ...] = ()

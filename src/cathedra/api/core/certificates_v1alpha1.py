@@ -9,7 +9,7 @@ from cathedra.api.struct import KubeStruct, always
 __all__ = ["ClusterTrustBundle", "ClusterTrustBundleList", "ClusterTrustBundleSpec"]
 
 
-class ClusterTrustBundle(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
+class ClusterTrustBundle(meta_v1.KubeObject, frozen=True, rename={"api_version": "apiVersion"}):
     """certificates/v1alpha1 ClusterTrustBundle."""
 
     kind: str = ""
@@ -27,7 +27,9 @@ class ClusterTrustBundleList(KubeStruct, frozen=True, rename={"api_version": "ap
     items: tuple[ClusterTrustBundle, ...] = always(tuple)
 
 
-class ClusterTrustBundleSpec(KubeStruct, frozen=True, rename={"signer_name": "signerName", "trust_bundle": "trustBundle"}):
+class ClusterTrustBundleSpec(
+    KubeStruct, frozen=True, rename={"signer_name": "signerName", "trust_bundle": "trustBundle"}
+):
     """certificates/v1alpha1 ClusterTrustBundleSpec."""
 
     signer_name: str = ""

@@ -4,12 +4,25 @@
 from __future__ import annotations
 
 from cathedra.api.core import meta_v1
-from cathedra.api.struct import Int32, KubeStruct, Time, UNSET_LIST, always
+from cathedra.api.struct import UNSET_LIST, Int32, KubeStruct, Time, always
 
-__all__ = ["CertificateSigningRequest", "CertificateSigningRequestCondition", "CertificateSigningRequestList", "CertificateSigningRequestSpec", "CertificateSigningRequestStatus", "ClusterTrustBundle", "ClusterTrustBundleList", "ClusterTrustBundleSpec", "PodCertificateRequest", "PodCertificateRequestList", "PodCertificateRequestSpec", "PodCertificateRequestStatus"]
+__all__ = [
+    "CertificateSigningRequest",
+    "CertificateSigningRequestCondition",
+    "CertificateSigningRequestList",
+    "CertificateSigningRequestSpec",
+    "CertificateSigningRequestStatus",
+    "ClusterTrustBundle",
+    "ClusterTrustBundleList",
+    "ClusterTrustBundleSpec",
+    "PodCertificateRequest",
+    "PodCertificateRequestList",
+    "PodCertificateRequestSpec",
+    "PodCertificateRequestStatus",
+]
 
 
-class CertificateSigningRequest(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
+class CertificateSigningRequest(meta_v1.KubeObject, frozen=True, rename={"api_version": "apiVersion"}):
     """certificates/v1beta1 CertificateSigningRequest."""
 
     kind: str = ""
@@ -19,7 +32,9 @@ class CertificateSigningRequest(KubeStruct, frozen=True, rename={"api_version": 
     status: CertificateSigningRequestStatus = always(lambda: CertificateSigningRequestStatus())
 
 
-class CertificateSigningRequestCondition(KubeStruct, frozen=True, rename={"last_update_time": "lastUpdateTime", "last_transition_time": "lastTransitionTime"}):
+class CertificateSigningRequestCondition(
+    KubeStruct, frozen=True, rename={"last_update_time": "lastUpdateTime", "last_transition_time": "lastTransitionTime"}
+):
     """certificates/v1beta1 CertificateSigningRequestCondition."""
 
     type: str = always(str)
@@ -39,7 +54,9 @@ class CertificateSigningRequestList(KubeStruct, frozen=True, rename={"api_versio
     items: tuple[CertificateSigningRequest, ...] = always(tuple)
 
 
-class CertificateSigningRequestSpec(KubeStruct, frozen=True, rename={"signer_name": "signerName", "expiration_seconds": "expirationSeconds"}):
+class CertificateSigningRequestSpec(
+    KubeStruct, frozen=True, rename={"signer_name": "signerName", "expiration_seconds": "expirationSeconds"}
+):
     """certificates/v1beta1 CertificateSigningRequestSpec."""
 
     request: bytes = always(bytes)
@@ -59,7 +76,7 @@ class CertificateSigningRequestStatus(KubeStruct, frozen=True):
     certificate: bytes = b""
 
 
-class ClusterTrustBundle(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
+class ClusterTrustBundle(meta_v1.KubeObject, frozen=True, rename={"api_version": "apiVersion"}):
     """certificates/v1beta1 ClusterTrustBundle."""
 
     kind: str = ""
@@ -77,14 +94,16 @@ class ClusterTrustBundleList(KubeStruct, frozen=True, rename={"api_version": "ap
     items: tuple[ClusterTrustBundle, ...] = always(tuple)
 
 
-class ClusterTrustBundleSpec(KubeStruct, frozen=True, rename={"signer_name": "signerName", "trust_bundle": "trustBundle"}):
+class ClusterTrustBundleSpec(
+    KubeStruct, frozen=True, rename={"signer_name": "signerName", "trust_bundle": "trustBundle"}
+):
     """certificates/v1beta1 ClusterTrustBundleSpec."""
 
     signer_name: str = ""
     trust_bundle: str = always(str)
 
 
-class PodCertificateRequest(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
+class PodCertificateRequest(meta_v1.KubeObject, frozen=True, rename={"api_version": "apiVersion"}):
     """certificates/v1beta1 PodCertificateRequest."""
 
     kind: str = ""
@@ -103,7 +122,24 @@ class PodCertificateRequestList(KubeStruct, frozen=True, rename={"api_version": 
     items: tuple[PodCertificateRequest, ...] = always(tuple)
 
 
-class PodCertificateRequestSpec(KubeStruct, frozen=True, rename={"signer_name": "signerName", "pod_name": "podName", "pod_uid": "podUID", "service_account_name": "serviceAccountName", "service_account_uid": "serviceAccountUID", "node_name": "nodeName", "node_uid": "nodeUID", "max_expiration_seconds": "maxExpirationSeconds", "pkix_public_key": "pkixPublicKey", "proof_of_possession": "proofOfPossession", "unverified_user_annotations": "unverifiedUserAnnotations", "stub_pkcs10_request": "stubPKCS10Request"}):
+class PodCertificateRequestSpec(
+    KubeStruct,
+    frozen=True,
+    rename={
+        "signer_name": "signerName",
+        "pod_name": "podName",
+        "pod_uid": "podUID",
+        "service_account_name": "serviceAccountName",
+        "service_account_uid": "serviceAccountUID",
+        "node_name": "nodeName",
+        "node_uid": "nodeUID",
+        "max_expiration_seconds": "maxExpirationSeconds",
+        "pkix_public_key": "pkixPublicKey",
+        "proof_of_possession": "proofOfPossession",
+        "unverified_user_annotations": "unverifiedUserAnnotations",
+        "stub_pkcs10_request": "stubPKCS10Request",
+    },
+):
     """certificates/v1beta1 PodCertificateRequestSpec."""
 
     signer_name: str = always(str)
@@ -120,7 +156,16 @@ class PodCertificateRequestSpec(KubeStruct, frozen=True, rename={"signer_name": 
     stub_pkcs10_request: bytes = always(bytes)
 
 
-class PodCertificateRequestStatus(KubeStruct, frozen=True, rename={"certificate_chain": "certificateChain", "not_before": "notBefore", "begin_refresh_at": "beginRefreshAt", "not_after": "notAfter"}):
+class PodCertificateRequestStatus(
+    KubeStruct,
+    frozen=True,
+    rename={
+        "certificate_chain": "certificateChain",
+        "not_before": "notBefore",
+        "begin_refresh_at": "beginRefreshAt",
+        "not_after": "notAfter",
+    },
+):
     """certificates/v1beta1 PodCertificateRequestStatus."""
 
     conditions: tuple[meta_v1.Condition, ...] = ()

@@ -9,7 +9,7 @@ from cathedra.api.struct import Int32, KubeStruct, MicroTime, always
 __all__ = ["Lease", "LeaseList", "LeaseSpec"]
 
 
-class Lease(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
+class Lease(meta_v1.KubeObject, frozen=True, rename={"api_version": "apiVersion"}):
     """coordination/v1 Lease."""
 
     kind: str = ""
@@ -27,7 +27,18 @@ class LeaseList(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
     items: tuple[Lease, ...] = always(tuple)
 
 
-class LeaseSpec(KubeStruct, frozen=True, rename={"holder_identity": "holderIdentity", "lease_duration_seconds": "leaseDurationSeconds", "acquire_time": "acquireTime", "renew_time": "renewTime", "lease_transitions": "leaseTransitions", "preferred_holder": "preferredHolder"}):
+class LeaseSpec(
+    KubeStruct,
+    frozen=True,
+    rename={
+        "holder_identity": "holderIdentity",
+        "lease_duration_seconds": "leaseDurationSeconds",
+        "acquire_time": "acquireTime",
+        "renew_time": "renewTime",
+        "lease_transitions": "leaseTransitions",
+        "preferred_holder": "preferredHolder",
+    },
+):
     """coordination/v1 LeaseSpec."""
 
     holder_identity: str | None = None

@@ -9,7 +9,7 @@ from cathedra.api.struct import KubeStruct, MicroTime, always
 __all__ = ["LeaseCandidate", "LeaseCandidateList", "LeaseCandidateSpec"]
 
 
-class LeaseCandidate(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
+class LeaseCandidate(meta_v1.KubeObject, frozen=True, rename={"api_version": "apiVersion"}):
     """coordination/v1alpha2 LeaseCandidate."""
 
     kind: str = ""
@@ -27,7 +27,17 @@ class LeaseCandidateList(KubeStruct, frozen=True, rename={"api_version": "apiVer
     items: tuple[LeaseCandidate, ...] = always(tuple)
 
 
-class LeaseCandidateSpec(KubeStruct, frozen=True, rename={"lease_name": "leaseName", "ping_time": "pingTime", "renew_time": "renewTime", "binary_version": "binaryVersion", "emulation_version": "emulationVersion"}):
+class LeaseCandidateSpec(
+    KubeStruct,
+    frozen=True,
+    rename={
+        "lease_name": "leaseName",
+        "ping_time": "pingTime",
+        "renew_time": "renewTime",
+        "binary_version": "binaryVersion",
+        "emulation_version": "emulationVersion",
+    },
+):
     """coordination/v1alpha2 LeaseCandidateSpec."""
 
     lease_name: str = always(str)

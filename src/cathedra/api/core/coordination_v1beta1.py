@@ -9,7 +9,7 @@ from cathedra.api.struct import Int32, KubeStruct, MicroTime, always
 __all__ = ["Lease", "LeaseCandidate", "LeaseCandidateList", "LeaseCandidateSpec", "LeaseList", "LeaseSpec"]
 
 
-class Lease(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
+class Lease(meta_v1.KubeObject, frozen=True, rename={"api_version": "apiVersion"}):
     """coordination/v1beta1 Lease."""
 
     kind: str = ""
@@ -18,7 +18,7 @@ class Lease(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
     spec: LeaseSpec = always(lambda: LeaseSpec())
 
 
-class LeaseCandidate(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
+class LeaseCandidate(meta_v1.KubeObject, frozen=True, rename={"api_version": "apiVersion"}):
     """coordination/v1beta1 LeaseCandidate."""
 
     kind: str = ""
@@ -36,7 +36,17 @@ class LeaseCandidateList(KubeStruct, frozen=True, rename={"api_version": "apiVer
     items: tuple[LeaseCandidate, ...] = always(tuple)
 
 
-class LeaseCandidateSpec(KubeStruct, frozen=True, rename={"lease_name": "leaseName", "ping_time": "pingTime", "renew_time": "renewTime", "binary_version": "binaryVersion", "emulation_version": "emulationVersion"}):
+class LeaseCandidateSpec(
+    KubeStruct,
+    frozen=True,
+    rename={
+        "lease_name": "leaseName",
+        "ping_time": "pingTime",
+        "renew_time": "renewTime",
+        "binary_version": "binaryVersion",
+        "emulation_version": "emulationVersion",
+    },
+):
     """coordination/v1beta1 LeaseCandidateSpec."""
 
     lease_name: str = always(str)
@@ -56,7 +66,18 @@ class LeaseList(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
     items: tuple[Lease, ...] = always(tuple)
 
 
-class LeaseSpec(KubeStruct, frozen=True, rename={"holder_identity": "holderIdentity", "lease_duration_seconds": "leaseDurationSeconds", "acquire_time": "acquireTime", "renew_time": "renewTime", "lease_transitions": "leaseTransitions", "preferred_holder": "preferredHolder"}):
+class LeaseSpec(
+    KubeStruct,
+    frozen=True,
+    rename={
+        "holder_identity": "holderIdentity",
+        "lease_duration_seconds": "leaseDurationSeconds",
+        "acquire_time": "acquireTime",
+        "renew_time": "renewTime",
+        "lease_transitions": "leaseTransitions",
+        "preferred_holder": "preferredHolder",
+    },
+):
     """coordination/v1beta1 LeaseSpec."""
 
     holder_identity: str | None = None

@@ -4,12 +4,261 @@
 from __future__ import annotations
 
 from cathedra.api.core import meta_v1
-from cathedra.api.struct import Int32, Int64, KubeStruct, MicroTime, Quantity, Time, UNSET_LIST, always
+from cathedra.api.struct import UNSET_LIST, Int32, Int64, KubeStruct, MicroTime, Quantity, Time, always
 
-__all__ = ["AWSElasticBlockStoreVolumeSource", "Affinity", "AppArmorProfile", "AttachedVolume", "AvoidPods", "AzureDiskVolumeSource", "AzureFilePersistentVolumeSource", "AzureFileVolumeSource", "Binding", "CSIPersistentVolumeSource", "CSIVolumeSource", "Capabilities", "CephFSPersistentVolumeSource", "CephFSVolumeSource", "CinderPersistentVolumeSource", "CinderVolumeSource", "ClientIPConfig", "ClusterTrustBundleProjection", "ComponentCondition", "ComponentStatus", "ComponentStatusList", "ConfigMap", "ConfigMapEnvSource", "ConfigMapKeySelector", "ConfigMapList", "ConfigMapNodeConfigSource", "ConfigMapProjection", "ConfigMapVolumeSource", "Container", "ContainerExtendedResourceRequest", "ContainerImage", "ContainerPort", "ContainerResizePolicy", "ContainerRestartRule", "ContainerRestartRuleOnExitCodes", "ContainerState", "ContainerStateRunning", "ContainerStateTerminated", "ContainerStateWaiting", "ContainerStatus", "ContainerUser", "DaemonEndpoint", "DownwardAPIProjection", "DownwardAPIVolumeFile", "DownwardAPIVolumeSource", "EmptyDirVolumeSource", "EndpointAddress", "EndpointPort", "EndpointSubset", "Endpoints", "EndpointsList", "EnvFromSource", "EnvVar", "EnvVarSource", "EphemeralContainer", "EphemeralContainerCommon", "EphemeralVolumeSource", "Event", "EventList", "EventSeries", "EventSource", "EvictionResponder", "ExecAction", "FCVolumeSource", "FileKeySelector", "FlexPersistentVolumeSource", "FlexVolumeSource", "FlockerVolumeSource", "GCEPersistentDiskVolumeSource", "GRPCAction", "GitRepoVolumeSource", "GlusterfsPersistentVolumeSource", "GlusterfsVolumeSource", "HTTPGetAction", "HTTPHeader", "HostAlias", "HostIP", "HostPathVolumeSource", "ISCSIPersistentVolumeSource", "ISCSIVolumeSource", "ImageVolumeSource", "ImageVolumeStatus", "KeyToPath", "Lifecycle", "LifecycleHandler", "LimitRange", "LimitRangeItem", "LimitRangeList", "LimitRangeSpec", "LinuxContainerUser", "LoadBalancerIngress", "LoadBalancerStatus", "LocalObjectReference", "LocalVolumeSource", "ModifyVolumeStatus", "NFSVolumeSource", "Namespace", "NamespaceCondition", "NamespaceList", "NamespaceSpec", "NamespaceStatus", "Node", "NodeAddress", "NodeAffinity", "NodeAllocatableMappedResources", "NodeAllocatableOverheadResources", "NodeAllocatableResourceClaimStatus", "NodeCondition", "NodeConfigSource", "NodeConfigStatus", "NodeDaemonEndpoints", "NodeFeatures", "NodeList", "NodePodPreemptionPolicy", "NodeProxyOptions", "NodeRuntimeHandler", "NodeRuntimeHandlerFeatures", "NodeSelector", "NodeSelectorRequirement", "NodeSelectorTerm", "NodeSpec", "NodeStatus", "NodeSwapStatus", "NodeSystemInfo", "ObjectFieldSelector", "ObjectReference", "PersistentVolume", "PersistentVolumeClaim", "PersistentVolumeClaimCondition", "PersistentVolumeClaimList", "PersistentVolumeClaimSpec", "PersistentVolumeClaimStatus", "PersistentVolumeClaimTemplate", "PersistentVolumeClaimVolumeSource", "PersistentVolumeList", "PersistentVolumeSource", "PersistentVolumeSpec", "PersistentVolumeStatus", "PhotonPersistentDiskVolumeSource", "Pod", "PodAffinity", "PodAffinityTerm", "PodAntiAffinity", "PodAttachOptions", "PodCertificateProjection", "PodCondition", "PodDNSConfig", "PodDNSConfigOption", "PodExecOptions", "PodExtendedResourceClaimStatus", "PodIP", "PodList", "PodLogOptions", "PodOS", "PodPortForwardOptions", "PodProxyOptions", "PodReadinessGate", "PodResourceClaim", "PodResourceClaimStatus", "PodSchedulingGate", "PodSchedulingGroup", "PodSecurityContext", "PodSignature", "PodSpec", "PodStatus", "PodTemplate", "PodTemplateList", "PodTemplateSpec", "PodVolumeHealth", "PortStatus", "PortworxVolumeSource", "Preconditions", "PreferAvoidPodsEntry", "PreferredSchedulingTerm", "Probe", "ProbeHandler", "ProjectedVolumeSource", "QuobyteVolumeSource", "RBDPersistentVolumeSource", "RBDVolumeSource", "RangeAllocation", "ReplicationController", "ReplicationControllerCondition", "ReplicationControllerList", "ReplicationControllerSpec", "ReplicationControllerStatus", "ResourceClaim", "ResourceFieldSelector", "ResourceHealth", "ResourceQuota", "ResourceQuotaList", "ResourceQuotaSpec", "ResourceQuotaStatus", "ResourceRequirements", "ResourceStatus", "SELinuxOptions", "ScaleIOPersistentVolumeSource", "ScaleIOVolumeSource", "ScopeSelector", "ScopedResourceSelectorRequirement", "SeccompProfile", "Secret", "SecretEnvSource", "SecretKeySelector", "SecretList", "SecretProjection", "SecretReference", "SecretVolumeSource", "SecurityContext", "SerializedReference", "Service", "ServiceAccount", "ServiceAccountList", "ServiceAccountTokenProjection", "ServiceList", "ServicePort", "ServiceProxyOptions", "ServiceSpec", "ServiceStatus", "SessionAffinityConfig", "SleepAction", "StorageOSPersistentVolumeSource", "StorageOSVolumeSource", "Sysctl", "TCPSocketAction", "Taint", "Toleration", "TopologySelectorLabelRequirement", "TopologySelectorTerm", "TopologySpreadConstraint", "TypedLocalObjectReference", "TypedObjectReference", "Volume", "VolumeDevice", "VolumeHealthCondition", "VolumeHealthStatus", "VolumeMount", "VolumeMountStatus", "VolumeNodeAffinity", "VolumeProjection", "VolumeResourceRequirements", "VolumeSource", "VolumeStatus", "VsphereVirtualDiskVolumeSource", "WeightedPodAffinityTerm", "WindowsSecurityContextOptions"]
+__all__ = [
+    "AWSElasticBlockStoreVolumeSource",
+    "Affinity",
+    "AppArmorProfile",
+    "AttachedVolume",
+    "AvoidPods",
+    "AzureDiskVolumeSource",
+    "AzureFilePersistentVolumeSource",
+    "AzureFileVolumeSource",
+    "Binding",
+    "CSIPersistentVolumeSource",
+    "CSIVolumeSource",
+    "Capabilities",
+    "CephFSPersistentVolumeSource",
+    "CephFSVolumeSource",
+    "CinderPersistentVolumeSource",
+    "CinderVolumeSource",
+    "ClientIPConfig",
+    "ClusterTrustBundleProjection",
+    "ComponentCondition",
+    "ComponentStatus",
+    "ComponentStatusList",
+    "ConfigMap",
+    "ConfigMapEnvSource",
+    "ConfigMapKeySelector",
+    "ConfigMapList",
+    "ConfigMapNodeConfigSource",
+    "ConfigMapProjection",
+    "ConfigMapVolumeSource",
+    "Container",
+    "ContainerExtendedResourceRequest",
+    "ContainerImage",
+    "ContainerPort",
+    "ContainerResizePolicy",
+    "ContainerRestartRule",
+    "ContainerRestartRuleOnExitCodes",
+    "ContainerState",
+    "ContainerStateRunning",
+    "ContainerStateTerminated",
+    "ContainerStateWaiting",
+    "ContainerStatus",
+    "ContainerUser",
+    "DaemonEndpoint",
+    "DownwardAPIProjection",
+    "DownwardAPIVolumeFile",
+    "DownwardAPIVolumeSource",
+    "EmptyDirVolumeSource",
+    "EndpointAddress",
+    "EndpointPort",
+    "EndpointSubset",
+    "Endpoints",
+    "EndpointsList",
+    "EnvFromSource",
+    "EnvVar",
+    "EnvVarSource",
+    "EphemeralContainer",
+    "EphemeralContainerCommon",
+    "EphemeralVolumeSource",
+    "Event",
+    "EventList",
+    "EventSeries",
+    "EventSource",
+    "EvictionResponder",
+    "ExecAction",
+    "FCVolumeSource",
+    "FileKeySelector",
+    "FlexPersistentVolumeSource",
+    "FlexVolumeSource",
+    "FlockerVolumeSource",
+    "GCEPersistentDiskVolumeSource",
+    "GRPCAction",
+    "GitRepoVolumeSource",
+    "GlusterfsPersistentVolumeSource",
+    "GlusterfsVolumeSource",
+    "HTTPGetAction",
+    "HTTPHeader",
+    "HostAlias",
+    "HostIP",
+    "HostPathVolumeSource",
+    "ISCSIPersistentVolumeSource",
+    "ISCSIVolumeSource",
+    "ImageVolumeSource",
+    "ImageVolumeStatus",
+    "KeyToPath",
+    "Lifecycle",
+    "LifecycleHandler",
+    "LimitRange",
+    "LimitRangeItem",
+    "LimitRangeList",
+    "LimitRangeSpec",
+    "LinuxContainerUser",
+    "LoadBalancerIngress",
+    "LoadBalancerStatus",
+    "LocalObjectReference",
+    "LocalVolumeSource",
+    "ModifyVolumeStatus",
+    "NFSVolumeSource",
+    "Namespace",
+    "NamespaceCondition",
+    "NamespaceList",
+    "NamespaceSpec",
+    "NamespaceStatus",
+    "Node",
+    "NodeAddress",
+    "NodeAffinity",
+    "NodeAllocatableMappedResources",
+    "NodeAllocatableOverheadResources",
+    "NodeAllocatableResourceClaimStatus",
+    "NodeCondition",
+    "NodeConfigSource",
+    "NodeConfigStatus",
+    "NodeDaemonEndpoints",
+    "NodeFeatures",
+    "NodeList",
+    "NodePodPreemptionPolicy",
+    "NodeProxyOptions",
+    "NodeRuntimeHandler",
+    "NodeRuntimeHandlerFeatures",
+    "NodeSelector",
+    "NodeSelectorRequirement",
+    "NodeSelectorTerm",
+    "NodeSpec",
+    "NodeStatus",
+    "NodeSwapStatus",
+    "NodeSystemInfo",
+    "ObjectFieldSelector",
+    "ObjectReference",
+    "PersistentVolume",
+    "PersistentVolumeClaim",
+    "PersistentVolumeClaimCondition",
+    "PersistentVolumeClaimList",
+    "PersistentVolumeClaimSpec",
+    "PersistentVolumeClaimStatus",
+    "PersistentVolumeClaimTemplate",
+    "PersistentVolumeClaimVolumeSource",
+    "PersistentVolumeList",
+    "PersistentVolumeSource",
+    "PersistentVolumeSpec",
+    "PersistentVolumeStatus",
+    "PhotonPersistentDiskVolumeSource",
+    "Pod",
+    "PodAffinity",
+    "PodAffinityTerm",
+    "PodAntiAffinity",
+    "PodAttachOptions",
+    "PodCertificateProjection",
+    "PodCondition",
+    "PodDNSConfig",
+    "PodDNSConfigOption",
+    "PodExecOptions",
+    "PodExtendedResourceClaimStatus",
+    "PodIP",
+    "PodList",
+    "PodLogOptions",
+    "PodOS",
+    "PodPortForwardOptions",
+    "PodProxyOptions",
+    "PodReadinessGate",
+    "PodResourceClaim",
+    "PodResourceClaimStatus",
+    "PodSchedulingGate",
+    "PodSchedulingGroup",
+    "PodSecurityContext",
+    "PodSignature",
+    "PodSpec",
+    "PodStatus",
+    "PodTemplate",
+    "PodTemplateList",
+    "PodTemplateSpec",
+    "PodVolumeHealth",
+    "PortStatus",
+    "PortworxVolumeSource",
+    "Preconditions",
+    "PreferAvoidPodsEntry",
+    "PreferredSchedulingTerm",
+    "Probe",
+    "ProbeHandler",
+    "ProjectedVolumeSource",
+    "QuobyteVolumeSource",
+    "RBDPersistentVolumeSource",
+    "RBDVolumeSource",
+    "RangeAllocation",
+    "ReplicationController",
+    "ReplicationControllerCondition",
+    "ReplicationControllerList",
+    "ReplicationControllerSpec",
+    "ReplicationControllerStatus",
+    "ResourceClaim",
+    "ResourceFieldSelector",
+    "ResourceHealth",
+    "ResourceQuota",
+    "ResourceQuotaList",
+    "ResourceQuotaSpec",
+    "ResourceQuotaStatus",
+    "ResourceRequirements",
+    "ResourceStatus",
+    "SELinuxOptions",
+    "ScaleIOPersistentVolumeSource",
+    "ScaleIOVolumeSource",
+    "ScopeSelector",
+    "ScopedResourceSelectorRequirement",
+    "SeccompProfile",
+    "Secret",
+    "SecretEnvSource",
+    "SecretKeySelector",
+    "SecretList",
+    "SecretProjection",
+    "SecretReference",
+    "SecretVolumeSource",
+    "SecurityContext",
+    "SerializedReference",
+    "Service",
+    "ServiceAccount",
+    "ServiceAccountList",
+    "ServiceAccountTokenProjection",
+    "ServiceList",
+    "ServicePort",
+    "ServiceProxyOptions",
+    "ServiceSpec",
+    "ServiceStatus",
+    "SessionAffinityConfig",
+    "SleepAction",
+    "StorageOSPersistentVolumeSource",
+    "StorageOSVolumeSource",
+    "Sysctl",
+    "TCPSocketAction",
+    "Taint",
+    "Toleration",
+    "TopologySelectorLabelRequirement",
+    "TopologySelectorTerm",
+    "TopologySpreadConstraint",
+    "TypedLocalObjectReference",
+    "TypedObjectReference",
+    "Volume",
+    "VolumeDevice",
+    "VolumeHealthCondition",
+    "VolumeHealthStatus",
+    "VolumeMount",
+    "VolumeMountStatus",
+    "VolumeNodeAffinity",
+    "VolumeProjection",
+    "VolumeResourceRequirements",
+    "VolumeSource",
+    "VolumeStatus",
+    "VsphereVirtualDiskVolumeSource",
+    "WeightedPodAffinityTerm",
+    "WindowsSecurityContextOptions",
+]
 
 
-class AWSElasticBlockStoreVolumeSource(KubeStruct, frozen=True, rename={"volume_id": "volumeID", "fs_type": "fsType", "read_only": "readOnly"}):
+class AWSElasticBlockStoreVolumeSource(
+    KubeStruct, frozen=True, rename={"volume_id": "volumeID", "fs_type": "fsType", "read_only": "readOnly"}
+):
     """core/v1 AWSElasticBlockStoreVolumeSource."""
 
     volume_id: str = always(str)
@@ -18,7 +267,11 @@ class AWSElasticBlockStoreVolumeSource(KubeStruct, frozen=True, rename={"volume_
     read_only: bool = False
 
 
-class Affinity(KubeStruct, frozen=True, rename={"node_affinity": "nodeAffinity", "pod_affinity": "podAffinity", "pod_anti_affinity": "podAntiAffinity"}):
+class Affinity(
+    KubeStruct,
+    frozen=True,
+    rename={"node_affinity": "nodeAffinity", "pod_affinity": "podAffinity", "pod_anti_affinity": "podAntiAffinity"},
+):
     """core/v1 Affinity."""
 
     node_affinity: NodeAffinity | None = None
@@ -46,7 +299,17 @@ class AvoidPods(KubeStruct, frozen=True, rename={"prefer_avoid_pods": "preferAvo
     prefer_avoid_pods: tuple[PreferAvoidPodsEntry, ...] = ()
 
 
-class AzureDiskVolumeSource(KubeStruct, frozen=True, rename={"disk_name": "diskName", "disk_uri": "diskURI", "caching_mode": "cachingMode", "fs_type": "fsType", "read_only": "readOnly"}):
+class AzureDiskVolumeSource(
+    KubeStruct,
+    frozen=True,
+    rename={
+        "disk_name": "diskName",
+        "disk_uri": "diskURI",
+        "caching_mode": "cachingMode",
+        "fs_type": "fsType",
+        "read_only": "readOnly",
+    },
+):
     """core/v1 AzureDiskVolumeSource."""
 
     disk_name: str = always(str)
@@ -57,7 +320,16 @@ class AzureDiskVolumeSource(KubeStruct, frozen=True, rename={"disk_name": "diskN
     kind: str | None = None
 
 
-class AzureFilePersistentVolumeSource(KubeStruct, frozen=True, rename={"secret_name": "secretName", "share_name": "shareName", "read_only": "readOnly", "secret_namespace": "secretNamespace"}):
+class AzureFilePersistentVolumeSource(
+    KubeStruct,
+    frozen=True,
+    rename={
+        "secret_name": "secretName",
+        "share_name": "shareName",
+        "read_only": "readOnly",
+        "secret_namespace": "secretNamespace",
+    },
+):
     """core/v1 AzureFilePersistentVolumeSource."""
 
     secret_name: str = always(str)
@@ -66,7 +338,9 @@ class AzureFilePersistentVolumeSource(KubeStruct, frozen=True, rename={"secret_n
     secret_namespace: str | None = UNSET_LIST
 
 
-class AzureFileVolumeSource(KubeStruct, frozen=True, rename={"secret_name": "secretName", "share_name": "shareName", "read_only": "readOnly"}):
+class AzureFileVolumeSource(
+    KubeStruct, frozen=True, rename={"secret_name": "secretName", "share_name": "shareName", "read_only": "readOnly"}
+):
     """core/v1 AzureFileVolumeSource."""
 
     secret_name: str = always(str)
@@ -74,7 +348,7 @@ class AzureFileVolumeSource(KubeStruct, frozen=True, rename={"secret_name": "sec
     read_only: bool = False
 
 
-class Binding(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
+class Binding(meta_v1.KubeObject, frozen=True, rename={"api_version": "apiVersion"}):
     """core/v1 Binding."""
 
     kind: str = ""
@@ -83,7 +357,21 @@ class Binding(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
     target: ObjectReference = always(lambda: ObjectReference())
 
 
-class CSIPersistentVolumeSource(KubeStruct, frozen=True, rename={"volume_handle": "volumeHandle", "read_only": "readOnly", "fs_type": "fsType", "volume_attributes": "volumeAttributes", "controller_publish_secret_ref": "controllerPublishSecretRef", "node_stage_secret_ref": "nodeStageSecretRef", "node_publish_secret_ref": "nodePublishSecretRef", "controller_expand_secret_ref": "controllerExpandSecretRef", "node_expand_secret_ref": "nodeExpandSecretRef"}):
+class CSIPersistentVolumeSource(
+    KubeStruct,
+    frozen=True,
+    rename={
+        "volume_handle": "volumeHandle",
+        "read_only": "readOnly",
+        "fs_type": "fsType",
+        "volume_attributes": "volumeAttributes",
+        "controller_publish_secret_ref": "controllerPublishSecretRef",
+        "node_stage_secret_ref": "nodeStageSecretRef",
+        "node_publish_secret_ref": "nodePublishSecretRef",
+        "controller_expand_secret_ref": "controllerExpandSecretRef",
+        "node_expand_secret_ref": "nodeExpandSecretRef",
+    },
+):
     """core/v1 CSIPersistentVolumeSource."""
 
     driver: str = always(str)
@@ -98,7 +386,16 @@ class CSIPersistentVolumeSource(KubeStruct, frozen=True, rename={"volume_handle"
     node_expand_secret_ref: SecretReference | None = None
 
 
-class CSIVolumeSource(KubeStruct, frozen=True, rename={"read_only": "readOnly", "fs_type": "fsType", "volume_attributes": "volumeAttributes", "node_publish_secret_ref": "nodePublishSecretRef"}):
+class CSIVolumeSource(
+    KubeStruct,
+    frozen=True,
+    rename={
+        "read_only": "readOnly",
+        "fs_type": "fsType",
+        "volume_attributes": "volumeAttributes",
+        "node_publish_secret_ref": "nodePublishSecretRef",
+    },
+):
     """core/v1 CSIVolumeSource."""
 
     driver: str = always(str)
@@ -115,7 +412,9 @@ class Capabilities(KubeStruct, frozen=True):
     drop: tuple[str, ...] = ()
 
 
-class CephFSPersistentVolumeSource(KubeStruct, frozen=True, rename={"secret_file": "secretFile", "secret_ref": "secretRef", "read_only": "readOnly"}):
+class CephFSPersistentVolumeSource(
+    KubeStruct, frozen=True, rename={"secret_file": "secretFile", "secret_ref": "secretRef", "read_only": "readOnly"}
+):
     """core/v1 CephFSPersistentVolumeSource."""
 
     monitors: tuple[str, ...] = always(tuple)
@@ -126,7 +425,9 @@ class CephFSPersistentVolumeSource(KubeStruct, frozen=True, rename={"secret_file
     read_only: bool = False
 
 
-class CephFSVolumeSource(KubeStruct, frozen=True, rename={"secret_file": "secretFile", "secret_ref": "secretRef", "read_only": "readOnly"}):
+class CephFSVolumeSource(
+    KubeStruct, frozen=True, rename={"secret_file": "secretFile", "secret_ref": "secretRef", "read_only": "readOnly"}
+):
     """core/v1 CephFSVolumeSource."""
 
     monitors: tuple[str, ...] = always(tuple)
@@ -137,7 +438,11 @@ class CephFSVolumeSource(KubeStruct, frozen=True, rename={"secret_file": "secret
     read_only: bool = False
 
 
-class CinderPersistentVolumeSource(KubeStruct, frozen=True, rename={"volume_id": "volumeID", "fs_type": "fsType", "read_only": "readOnly", "secret_ref": "secretRef"}):
+class CinderPersistentVolumeSource(
+    KubeStruct,
+    frozen=True,
+    rename={"volume_id": "volumeID", "fs_type": "fsType", "read_only": "readOnly", "secret_ref": "secretRef"},
+):
     """core/v1 CinderPersistentVolumeSource."""
 
     volume_id: str = always(str)
@@ -146,7 +451,11 @@ class CinderPersistentVolumeSource(KubeStruct, frozen=True, rename={"volume_id":
     secret_ref: SecretReference | None = None
 
 
-class CinderVolumeSource(KubeStruct, frozen=True, rename={"volume_id": "volumeID", "fs_type": "fsType", "read_only": "readOnly", "secret_ref": "secretRef"}):
+class CinderVolumeSource(
+    KubeStruct,
+    frozen=True,
+    rename={"volume_id": "volumeID", "fs_type": "fsType", "read_only": "readOnly", "secret_ref": "secretRef"},
+):
     """core/v1 CinderVolumeSource."""
 
     volume_id: str = always(str)
@@ -161,7 +470,9 @@ class ClientIPConfig(KubeStruct, frozen=True, rename={"timeout_seconds": "timeou
     timeout_seconds: Int32 | None = None
 
 
-class ClusterTrustBundleProjection(KubeStruct, frozen=True, rename={"signer_name": "signerName", "label_selector": "labelSelector"}):
+class ClusterTrustBundleProjection(
+    KubeStruct, frozen=True, rename={"signer_name": "signerName", "label_selector": "labelSelector"}
+):
     """core/v1 ClusterTrustBundleProjection."""
 
     name: str | None = None
@@ -181,7 +492,7 @@ class ComponentCondition(KubeStruct, frozen=True):
     error: str = ""
 
 
-class ComponentStatus(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
+class ComponentStatus(meta_v1.KubeObject, frozen=True, rename={"api_version": "apiVersion"}):
     """core/v1 ComponentStatus."""
 
     kind: str = ""
@@ -199,7 +510,7 @@ class ComponentStatusList(KubeStruct, frozen=True, rename={"api_version": "apiVe
     items: tuple[ComponentStatus, ...] = always(tuple)
 
 
-class ConfigMap(KubeStruct, frozen=True, rename={"api_version": "apiVersion", "binary_data": "binaryData"}):
+class ConfigMap(meta_v1.KubeObject, frozen=True, rename={"api_version": "apiVersion", "binary_data": "binaryData"}):
     """core/v1 ConfigMap."""
 
     kind: str = ""
@@ -234,7 +545,9 @@ class ConfigMapList(KubeStruct, frozen=True, rename={"api_version": "apiVersion"
     items: tuple[ConfigMap, ...] = always(tuple)
 
 
-class ConfigMapNodeConfigSource(KubeStruct, frozen=True, rename={"resource_version": "resourceVersion", "kubelet_config_key": "kubeletConfigKey"}):
+class ConfigMapNodeConfigSource(
+    KubeStruct, frozen=True, rename={"resource_version": "resourceVersion", "kubelet_config_key": "kubeletConfigKey"}
+):
     """core/v1 ConfigMapNodeConfigSource."""
 
     namespace: str = always(str)
@@ -252,7 +565,9 @@ class ConfigMapProjection(KubeStruct, frozen=True):
     optional: bool | None = None
 
 
-class ConfigMapVolumeSource(KubeStruct, frozen=True, rename={"default_mode": "defaultMode", "default_user": "defaultUser"}):
+class ConfigMapVolumeSource(
+    KubeStruct, frozen=True, rename={"default_mode": "defaultMode", "default_user": "defaultUser"}
+):
     """core/v1 ConfigMapVolumeSource."""
 
     name: str = ""
@@ -262,7 +577,27 @@ class ConfigMapVolumeSource(KubeStruct, frozen=True, rename={"default_mode": "de
     default_user: Int64 | None = None
 
 
-class Container(KubeStruct, frozen=True, rename={"working_dir": "workingDir", "env_from": "envFrom", "resize_policy": "resizePolicy", "restart_policy": "restartPolicy", "restart_policy_rules": "restartPolicyRules", "volume_mounts": "volumeMounts", "volume_devices": "volumeDevices", "liveness_probe": "livenessProbe", "readiness_probe": "readinessProbe", "startup_probe": "startupProbe", "termination_message_path": "terminationMessagePath", "termination_message_policy": "terminationMessagePolicy", "image_pull_policy": "imagePullPolicy", "security_context": "securityContext", "stdin_once": "stdinOnce"}):
+class Container(
+    KubeStruct,
+    frozen=True,
+    rename={
+        "working_dir": "workingDir",
+        "env_from": "envFrom",
+        "resize_policy": "resizePolicy",
+        "restart_policy": "restartPolicy",
+        "restart_policy_rules": "restartPolicyRules",
+        "volume_mounts": "volumeMounts",
+        "volume_devices": "volumeDevices",
+        "liveness_probe": "livenessProbe",
+        "readiness_probe": "readinessProbe",
+        "startup_probe": "startupProbe",
+        "termination_message_path": "terminationMessagePath",
+        "termination_message_policy": "terminationMessagePolicy",
+        "image_pull_policy": "imagePullPolicy",
+        "security_context": "securityContext",
+        "stdin_once": "stdinOnce",
+    },
+):
     """core/v1 Container."""
 
     name: str = always(str)
@@ -292,7 +627,11 @@ class Container(KubeStruct, frozen=True, rename={"working_dir": "workingDir", "e
     tty: bool = False
 
 
-class ContainerExtendedResourceRequest(KubeStruct, frozen=True, rename={"container_name": "containerName", "resource_name": "resourceName", "request_name": "requestName"}):
+class ContainerExtendedResourceRequest(
+    KubeStruct,
+    frozen=True,
+    rename={"container_name": "containerName", "resource_name": "resourceName", "request_name": "requestName"},
+):
     """core/v1 ContainerExtendedResourceRequest."""
 
     container_name: str = always(str)
@@ -307,7 +646,9 @@ class ContainerImage(KubeStruct, frozen=True, rename={"size_bytes": "sizeBytes"}
     size_bytes: Int64 = 0
 
 
-class ContainerPort(KubeStruct, frozen=True, rename={"host_port": "hostPort", "container_port": "containerPort", "host_ip": "hostIP"}):
+class ContainerPort(
+    KubeStruct, frozen=True, rename={"host_port": "hostPort", "container_port": "containerPort", "host_ip": "hostIP"}
+):
     """core/v1 ContainerPort."""
 
     name: str = ""
@@ -317,7 +658,9 @@ class ContainerPort(KubeStruct, frozen=True, rename={"host_port": "hostPort", "c
     host_ip: str = ""
 
 
-class ContainerResizePolicy(KubeStruct, frozen=True, rename={"resource_name": "resourceName", "restart_policy": "restartPolicy"}):
+class ContainerResizePolicy(
+    KubeStruct, frozen=True, rename={"resource_name": "resourceName", "restart_policy": "restartPolicy"}
+):
     """core/v1 ContainerResizePolicy."""
 
     resource_name: str = always(str)
@@ -352,7 +695,16 @@ class ContainerStateRunning(KubeStruct, frozen=True, rename={"started_at": "star
     started_at: Time | None = UNSET_LIST
 
 
-class ContainerStateTerminated(KubeStruct, frozen=True, rename={"exit_code": "exitCode", "started_at": "startedAt", "finished_at": "finishedAt", "container_id": "containerID"}):
+class ContainerStateTerminated(
+    KubeStruct,
+    frozen=True,
+    rename={
+        "exit_code": "exitCode",
+        "started_at": "startedAt",
+        "finished_at": "finishedAt",
+        "container_id": "containerID",
+    },
+):
     """core/v1 ContainerStateTerminated."""
 
     exit_code: Int32 = always(int)
@@ -371,7 +723,20 @@ class ContainerStateWaiting(KubeStruct, frozen=True):
     message: str = ""
 
 
-class ContainerStatus(KubeStruct, frozen=True, rename={"last_state": "lastState", "restart_count": "restartCount", "image_id": "imageID", "container_id": "containerID", "allocated_resources": "allocatedResources", "volume_mounts": "volumeMounts", "allocated_resources_status": "allocatedResourcesStatus", "stop_signal": "stopSignal"}):
+class ContainerStatus(
+    KubeStruct,
+    frozen=True,
+    rename={
+        "last_state": "lastState",
+        "restart_count": "restartCount",
+        "image_id": "imageID",
+        "container_id": "containerID",
+        "allocated_resources": "allocatedResources",
+        "volume_mounts": "volumeMounts",
+        "allocated_resources_status": "allocatedResourcesStatus",
+        "stop_signal": "stopSignal",
+    },
+):
     """core/v1 ContainerStatus."""
 
     name: str = always(str)
@@ -409,7 +774,9 @@ class DownwardAPIProjection(KubeStruct, frozen=True):
     items: tuple[DownwardAPIVolumeFile, ...] = ()
 
 
-class DownwardAPIVolumeFile(KubeStruct, frozen=True, rename={"field_ref": "fieldRef", "resource_field_ref": "resourceFieldRef"}):
+class DownwardAPIVolumeFile(
+    KubeStruct, frozen=True, rename={"field_ref": "fieldRef", "resource_field_ref": "resourceFieldRef"}
+):
     """core/v1 DownwardAPIVolumeFile."""
 
     path: str = always(str)
@@ -419,7 +786,9 @@ class DownwardAPIVolumeFile(KubeStruct, frozen=True, rename={"field_ref": "field
     user: Int64 | None = None
 
 
-class DownwardAPIVolumeSource(KubeStruct, frozen=True, rename={"default_mode": "defaultMode", "default_user": "defaultUser"}):
+class DownwardAPIVolumeSource(
+    KubeStruct, frozen=True, rename={"default_mode": "defaultMode", "default_user": "defaultUser"}
+):
     """core/v1 DownwardAPIVolumeSource."""
 
     items: tuple[DownwardAPIVolumeFile, ...] = ()
@@ -461,7 +830,7 @@ class EndpointSubset(KubeStruct, frozen=True, rename={"not_ready_addresses": "no
     ports: tuple[EndpointPort, ...] = ()
 
 
-class Endpoints(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
+class Endpoints(meta_v1.KubeObject, frozen=True, rename={"api_version": "apiVersion"}):
     """core/v1 Endpoints."""
 
     kind: str = ""
@@ -495,7 +864,17 @@ class EnvVar(KubeStruct, frozen=True, rename={"value_from": "valueFrom"}):
     value_from: EnvVarSource | None = None
 
 
-class EnvVarSource(KubeStruct, frozen=True, rename={"field_ref": "fieldRef", "resource_field_ref": "resourceFieldRef", "config_map_key_ref": "configMapKeyRef", "secret_key_ref": "secretKeyRef", "file_key_ref": "fileKeyRef"}):
+class EnvVarSource(
+    KubeStruct,
+    frozen=True,
+    rename={
+        "field_ref": "fieldRef",
+        "resource_field_ref": "resourceFieldRef",
+        "config_map_key_ref": "configMapKeyRef",
+        "secret_key_ref": "secretKeyRef",
+        "file_key_ref": "fileKeyRef",
+    },
+):
     """core/v1 EnvVarSource."""
 
     field_ref: ObjectFieldSelector | None = None
@@ -505,7 +884,28 @@ class EnvVarSource(KubeStruct, frozen=True, rename={"field_ref": "fieldRef", "re
     file_key_ref: FileKeySelector | None = None
 
 
-class EphemeralContainer(KubeStruct, frozen=True, rename={"working_dir": "workingDir", "env_from": "envFrom", "resize_policy": "resizePolicy", "restart_policy": "restartPolicy", "restart_policy_rules": "restartPolicyRules", "volume_mounts": "volumeMounts", "volume_devices": "volumeDevices", "liveness_probe": "livenessProbe", "readiness_probe": "readinessProbe", "startup_probe": "startupProbe", "termination_message_path": "terminationMessagePath", "termination_message_policy": "terminationMessagePolicy", "image_pull_policy": "imagePullPolicy", "security_context": "securityContext", "stdin_once": "stdinOnce", "target_container_name": "targetContainerName"}):
+class EphemeralContainer(
+    KubeStruct,
+    frozen=True,
+    rename={
+        "working_dir": "workingDir",
+        "env_from": "envFrom",
+        "resize_policy": "resizePolicy",
+        "restart_policy": "restartPolicy",
+        "restart_policy_rules": "restartPolicyRules",
+        "volume_mounts": "volumeMounts",
+        "volume_devices": "volumeDevices",
+        "liveness_probe": "livenessProbe",
+        "readiness_probe": "readinessProbe",
+        "startup_probe": "startupProbe",
+        "termination_message_path": "terminationMessagePath",
+        "termination_message_policy": "terminationMessagePolicy",
+        "image_pull_policy": "imagePullPolicy",
+        "security_context": "securityContext",
+        "stdin_once": "stdinOnce",
+        "target_container_name": "targetContainerName",
+    },
+):
     """core/v1 EphemeralContainer."""
 
     name: str = always(str)
@@ -536,7 +936,27 @@ class EphemeralContainer(KubeStruct, frozen=True, rename={"working_dir": "workin
     target_container_name: str = ""
 
 
-class EphemeralContainerCommon(KubeStruct, frozen=True, rename={"working_dir": "workingDir", "env_from": "envFrom", "resize_policy": "resizePolicy", "restart_policy": "restartPolicy", "restart_policy_rules": "restartPolicyRules", "volume_mounts": "volumeMounts", "volume_devices": "volumeDevices", "liveness_probe": "livenessProbe", "readiness_probe": "readinessProbe", "startup_probe": "startupProbe", "termination_message_path": "terminationMessagePath", "termination_message_policy": "terminationMessagePolicy", "image_pull_policy": "imagePullPolicy", "security_context": "securityContext", "stdin_once": "stdinOnce"}):
+class EphemeralContainerCommon(
+    KubeStruct,
+    frozen=True,
+    rename={
+        "working_dir": "workingDir",
+        "env_from": "envFrom",
+        "resize_policy": "resizePolicy",
+        "restart_policy": "restartPolicy",
+        "restart_policy_rules": "restartPolicyRules",
+        "volume_mounts": "volumeMounts",
+        "volume_devices": "volumeDevices",
+        "liveness_probe": "livenessProbe",
+        "readiness_probe": "readinessProbe",
+        "startup_probe": "startupProbe",
+        "termination_message_path": "terminationMessagePath",
+        "termination_message_policy": "terminationMessagePolicy",
+        "image_pull_policy": "imagePullPolicy",
+        "security_context": "securityContext",
+        "stdin_once": "stdinOnce",
+    },
+):
     """core/v1 EphemeralContainerCommon."""
 
     name: str = always(str)
@@ -572,7 +992,19 @@ class EphemeralVolumeSource(KubeStruct, frozen=True, rename={"volume_claim_templ
     volume_claim_template: PersistentVolumeClaimTemplate | None = None
 
 
-class Event(KubeStruct, frozen=True, rename={"api_version": "apiVersion", "involved_object": "involvedObject", "first_timestamp": "firstTimestamp", "last_timestamp": "lastTimestamp", "event_time": "eventTime", "reporting_component": "reportingComponent", "reporting_instance": "reportingInstance"}):
+class Event(
+    meta_v1.KubeObject,
+    frozen=True,
+    rename={
+        "api_version": "apiVersion",
+        "involved_object": "involvedObject",
+        "first_timestamp": "firstTimestamp",
+        "last_timestamp": "lastTimestamp",
+        "event_time": "eventTime",
+        "reporting_component": "reportingComponent",
+        "reporting_instance": "reportingInstance",
+    },
+):
     """core/v1 Event."""
 
     kind: str = ""
@@ -630,7 +1062,9 @@ class ExecAction(KubeStruct, frozen=True):
     command: tuple[str, ...] = ()
 
 
-class FCVolumeSource(KubeStruct, frozen=True, rename={"target_wwns": "targetWWNs", "fs_type": "fsType", "read_only": "readOnly"}):
+class FCVolumeSource(
+    KubeStruct, frozen=True, rename={"target_wwns": "targetWWNs", "fs_type": "fsType", "read_only": "readOnly"}
+):
     """core/v1 FCVolumeSource."""
 
     target_wwns: tuple[str, ...] = ()
@@ -649,7 +1083,9 @@ class FileKeySelector(KubeStruct, frozen=True, rename={"volume_name": "volumeNam
     optional: bool | None = None
 
 
-class FlexPersistentVolumeSource(KubeStruct, frozen=True, rename={"fs_type": "fsType", "secret_ref": "secretRef", "read_only": "readOnly"}):
+class FlexPersistentVolumeSource(
+    KubeStruct, frozen=True, rename={"fs_type": "fsType", "secret_ref": "secretRef", "read_only": "readOnly"}
+):
     """core/v1 FlexPersistentVolumeSource."""
 
     driver: str = always(str)
@@ -659,7 +1095,9 @@ class FlexPersistentVolumeSource(KubeStruct, frozen=True, rename={"fs_type": "fs
     options: dict[str, str] = {}
 
 
-class FlexVolumeSource(KubeStruct, frozen=True, rename={"fs_type": "fsType", "secret_ref": "secretRef", "read_only": "readOnly"}):
+class FlexVolumeSource(
+    KubeStruct, frozen=True, rename={"fs_type": "fsType", "secret_ref": "secretRef", "read_only": "readOnly"}
+):
     """core/v1 FlexVolumeSource."""
 
     driver: str = always(str)
@@ -669,14 +1107,18 @@ class FlexVolumeSource(KubeStruct, frozen=True, rename={"fs_type": "fsType", "se
     options: dict[str, str] = {}
 
 
-class FlockerVolumeSource(KubeStruct, frozen=True, rename={"dataset_name": "datasetName", "dataset_uuid": "datasetUUID"}):
+class FlockerVolumeSource(
+    KubeStruct, frozen=True, rename={"dataset_name": "datasetName", "dataset_uuid": "datasetUUID"}
+):
     """core/v1 FlockerVolumeSource."""
 
     dataset_name: str = ""
     dataset_uuid: str = ""
 
 
-class GCEPersistentDiskVolumeSource(KubeStruct, frozen=True, rename={"pd_name": "pdName", "fs_type": "fsType", "read_only": "readOnly"}):
+class GCEPersistentDiskVolumeSource(
+    KubeStruct, frozen=True, rename={"pd_name": "pdName", "fs_type": "fsType", "read_only": "readOnly"}
+):
     """core/v1 GCEPersistentDiskVolumeSource."""
 
     pd_name: str = always(str)
@@ -701,7 +1143,9 @@ class GitRepoVolumeSource(KubeStruct, frozen=True):
     directory: str = ""
 
 
-class GlusterfsPersistentVolumeSource(KubeStruct, frozen=True, rename={"read_only": "readOnly", "endpoints_namespace": "endpointsNamespace"}):
+class GlusterfsPersistentVolumeSource(
+    KubeStruct, frozen=True, rename={"read_only": "readOnly", "endpoints_namespace": "endpointsNamespace"}
+):
     """core/v1 GlusterfsPersistentVolumeSource."""
 
     endpoints: str = always(str)
@@ -756,7 +1200,20 @@ class HostPathVolumeSource(KubeStruct, frozen=True):
     type: str | None = None
 
 
-class ISCSIPersistentVolumeSource(KubeStruct, frozen=True, rename={"target_portal": "targetPortal", "iscsi_interface": "iscsiInterface", "fs_type": "fsType", "read_only": "readOnly", "chap_auth_discovery": "chapAuthDiscovery", "secret_ref": "secretRef", "chap_auth_session": "chapAuthSession", "initiator_name": "initiatorName"}):
+class ISCSIPersistentVolumeSource(
+    KubeStruct,
+    frozen=True,
+    rename={
+        "target_portal": "targetPortal",
+        "iscsi_interface": "iscsiInterface",
+        "fs_type": "fsType",
+        "read_only": "readOnly",
+        "chap_auth_discovery": "chapAuthDiscovery",
+        "secret_ref": "secretRef",
+        "chap_auth_session": "chapAuthSession",
+        "initiator_name": "initiatorName",
+    },
+):
     """core/v1 ISCSIPersistentVolumeSource."""
 
     target_portal: str = always(str)
@@ -772,7 +1229,20 @@ class ISCSIPersistentVolumeSource(KubeStruct, frozen=True, rename={"target_porta
     initiator_name: str | None = None
 
 
-class ISCSIVolumeSource(KubeStruct, frozen=True, rename={"target_portal": "targetPortal", "iscsi_interface": "iscsiInterface", "fs_type": "fsType", "read_only": "readOnly", "chap_auth_discovery": "chapAuthDiscovery", "secret_ref": "secretRef", "chap_auth_session": "chapAuthSession", "initiator_name": "initiatorName"}):
+class ISCSIVolumeSource(
+    KubeStruct,
+    frozen=True,
+    rename={
+        "target_portal": "targetPortal",
+        "iscsi_interface": "iscsiInterface",
+        "fs_type": "fsType",
+        "read_only": "readOnly",
+        "chap_auth_discovery": "chapAuthDiscovery",
+        "secret_ref": "secretRef",
+        "chap_auth_session": "chapAuthSession",
+        "initiator_name": "initiatorName",
+    },
+):
     """core/v1 ISCSIVolumeSource."""
 
     target_portal: str = always(str)
@@ -810,7 +1280,9 @@ class KeyToPath(KubeStruct, frozen=True):
     user: Int64 | None = None
 
 
-class Lifecycle(KubeStruct, frozen=True, rename={"post_start": "postStart", "pre_stop": "preStop", "stop_signal": "stopSignal"}):
+class Lifecycle(
+    KubeStruct, frozen=True, rename={"post_start": "postStart", "pre_stop": "preStop", "stop_signal": "stopSignal"}
+):
     """core/v1 Lifecycle."""
 
     post_start: LifecycleHandler | None = None
@@ -827,7 +1299,7 @@ class LifecycleHandler(KubeStruct, frozen=True, rename={"http_get": "httpGet", "
     sleep: SleepAction | None = None
 
 
-class LimitRange(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
+class LimitRange(meta_v1.KubeObject, frozen=True, rename={"api_version": "apiVersion"}):
     """core/v1 LimitRange."""
 
     kind: str = ""
@@ -836,7 +1308,11 @@ class LimitRange(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
     spec: LimitRangeSpec = always(lambda: LimitRangeSpec())
 
 
-class LimitRangeItem(KubeStruct, frozen=True, rename={"default_request": "defaultRequest", "max_limit_request_ratio": "maxLimitRequestRatio"}):
+class LimitRangeItem(
+    KubeStruct,
+    frozen=True,
+    rename={"default_request": "defaultRequest", "max_limit_request_ratio": "maxLimitRequestRatio"},
+):
     """core/v1 LimitRangeItem."""
 
     type: str = always(str)
@@ -898,7 +1374,9 @@ class LocalVolumeSource(KubeStruct, frozen=True, rename={"fs_type": "fsType"}):
     fs_type: str | None = None
 
 
-class ModifyVolumeStatus(KubeStruct, frozen=True, rename={"target_volume_attributes_class_name": "targetVolumeAttributesClassName"}):
+class ModifyVolumeStatus(
+    KubeStruct, frozen=True, rename={"target_volume_attributes_class_name": "targetVolumeAttributesClassName"}
+):
     """core/v1 ModifyVolumeStatus."""
 
     target_volume_attributes_class_name: str = ""
@@ -913,7 +1391,7 @@ class NFSVolumeSource(KubeStruct, frozen=True, rename={"read_only": "readOnly"})
     read_only: bool = False
 
 
-class Namespace(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
+class Namespace(meta_v1.KubeObject, frozen=True, rename={"api_version": "apiVersion"}):
     """core/v1 Namespace."""
 
     kind: str = ""
@@ -955,7 +1433,7 @@ class NamespaceStatus(KubeStruct, frozen=True):
     conditions: tuple[NamespaceCondition, ...] = ()
 
 
-class Node(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
+class Node(meta_v1.KubeObject, frozen=True, rename={"api_version": "apiVersion"}):
     """core/v1 Node."""
 
     kind: str = ""
@@ -972,7 +1450,14 @@ class NodeAddress(KubeStruct, frozen=True):
     address: str = always(str)
 
 
-class NodeAffinity(KubeStruct, frozen=True, rename={"required_during_scheduling_ignored_during_execution": "requiredDuringSchedulingIgnoredDuringExecution", "preferred_during_scheduling_ignored_during_execution": "preferredDuringSchedulingIgnoredDuringExecution"}):
+class NodeAffinity(
+    KubeStruct,
+    frozen=True,
+    rename={
+        "required_during_scheduling_ignored_during_execution": "requiredDuringSchedulingIgnoredDuringExecution",
+        "preferred_during_scheduling_ignored_during_execution": "preferredDuringSchedulingIgnoredDuringExecution",
+    },
+):
     """core/v1 NodeAffinity."""
 
     required_during_scheduling_ignored_during_execution: NodeSelector | None = None
@@ -986,7 +1471,9 @@ class NodeAllocatableMappedResources(KubeStruct, frozen=True):
     quantity: Quantity | None = UNSET_LIST
 
 
-class NodeAllocatableOverheadResources(KubeStruct, frozen=True, rename={"per_pod": "perPod", "per_container": "perContainer"}):
+class NodeAllocatableOverheadResources(
+    KubeStruct, frozen=True, rename={"per_pod": "perPod", "per_container": "perContainer"}
+):
     """core/v1 NodeAllocatableOverheadResources."""
 
     name: str = always(str)
@@ -1004,7 +1491,11 @@ class NodeAllocatableResourceClaimStatus(KubeStruct, frozen=True, rename={"resou
     overhead: tuple[NodeAllocatableOverheadResources, ...] = ()
 
 
-class NodeCondition(KubeStruct, frozen=True, rename={"last_heartbeat_time": "lastHeartbeatTime", "last_transition_time": "lastTransitionTime"}):
+class NodeCondition(
+    KubeStruct,
+    frozen=True,
+    rename={"last_heartbeat_time": "lastHeartbeatTime", "last_transition_time": "lastTransitionTime"},
+):
     """core/v1 NodeCondition."""
 
     type: str = always(str)
@@ -1072,7 +1563,11 @@ class NodeRuntimeHandler(KubeStruct, frozen=True):
     features: NodeRuntimeHandlerFeatures | None = None
 
 
-class NodeRuntimeHandlerFeatures(KubeStruct, frozen=True, rename={"recursive_read_only_mounts": "recursiveReadOnlyMounts", "user_namespaces": "userNamespaces"}):
+class NodeRuntimeHandlerFeatures(
+    KubeStruct,
+    frozen=True,
+    rename={"recursive_read_only_mounts": "recursiveReadOnlyMounts", "user_namespaces": "userNamespaces"},
+):
     """core/v1 NodeRuntimeHandlerFeatures."""
 
     recursive_read_only_mounts: bool | None = None
@@ -1093,14 +1588,27 @@ class NodeSelectorRequirement(KubeStruct, frozen=True):
     values: tuple[str, ...] = ()
 
 
-class NodeSelectorTerm(KubeStruct, frozen=True, rename={"match_expressions": "matchExpressions", "match_fields": "matchFields"}):
+class NodeSelectorTerm(
+    KubeStruct, frozen=True, rename={"match_expressions": "matchExpressions", "match_fields": "matchFields"}
+):
     """core/v1 NodeSelectorTerm."""
 
     match_expressions: tuple[NodeSelectorRequirement, ...] = ()
     match_fields: tuple[NodeSelectorRequirement, ...] = ()
 
 
-class NodeSpec(KubeStruct, frozen=True, rename={"pod_cidr": "podCIDR", "external_id": "externalID", "provider_id": "providerID", "config_source": "configSource", "pod_cidrs": "podCIDRs", "pod_preemption_policy": "podPreemptionPolicy"}):
+class NodeSpec(
+    KubeStruct,
+    frozen=True,
+    rename={
+        "pod_cidr": "podCIDR",
+        "external_id": "externalID",
+        "provider_id": "providerID",
+        "config_source": "configSource",
+        "pod_cidrs": "podCIDRs",
+        "pod_preemption_policy": "podPreemptionPolicy",
+    },
+):
     """core/v1 NodeSpec."""
 
     pod_cidr: str = ""
@@ -1113,7 +1621,18 @@ class NodeSpec(KubeStruct, frozen=True, rename={"pod_cidr": "podCIDR", "external
     pod_preemption_policy: NodePodPreemptionPolicy | None = None
 
 
-class NodeStatus(KubeStruct, frozen=True, rename={"daemon_endpoints": "daemonEndpoints", "node_info": "nodeInfo", "volumes_in_use": "volumesInUse", "volumes_attached": "volumesAttached", "runtime_handlers": "runtimeHandlers", "declared_features": "declaredFeatures"}):
+class NodeStatus(
+    KubeStruct,
+    frozen=True,
+    rename={
+        "daemon_endpoints": "daemonEndpoints",
+        "node_info": "nodeInfo",
+        "volumes_in_use": "volumesInUse",
+        "volumes_attached": "volumesAttached",
+        "runtime_handlers": "runtimeHandlers",
+        "declared_features": "declaredFeatures",
+    },
+):
     """core/v1 NodeStatus."""
 
     capacity: dict[str, Quantity] = {}
@@ -1138,7 +1657,21 @@ class NodeSwapStatus(KubeStruct, frozen=True):
     capacity: Int64 | None = None
 
 
-class NodeSystemInfo(KubeStruct, frozen=True, rename={"machine_id": "machineID", "system_uuid": "systemUUID", "boot_id": "bootID", "kernel_version": "kernelVersion", "os_image": "osImage", "container_runtime_version": "containerRuntimeVersion", "kubelet_version": "kubeletVersion", "kube_proxy_version": "kubeProxyVersion", "operating_system": "operatingSystem"}):
+class NodeSystemInfo(
+    KubeStruct,
+    frozen=True,
+    rename={
+        "machine_id": "machineID",
+        "system_uuid": "systemUUID",
+        "boot_id": "bootID",
+        "kernel_version": "kernelVersion",
+        "os_image": "osImage",
+        "container_runtime_version": "containerRuntimeVersion",
+        "kubelet_version": "kubeletVersion",
+        "kube_proxy_version": "kubeProxyVersion",
+        "operating_system": "operatingSystem",
+    },
+):
     """core/v1 NodeSystemInfo."""
 
     machine_id: str = always(str)
@@ -1161,7 +1694,11 @@ class ObjectFieldSelector(KubeStruct, frozen=True, rename={"api_version": "apiVe
     field_path: str = always(str)
 
 
-class ObjectReference(KubeStruct, frozen=True, rename={"api_version": "apiVersion", "resource_version": "resourceVersion", "field_path": "fieldPath"}):
+class ObjectReference(
+    KubeStruct,
+    frozen=True,
+    rename={"api_version": "apiVersion", "resource_version": "resourceVersion", "field_path": "fieldPath"},
+):
     """core/v1 ObjectReference."""
 
     kind: str = ""
@@ -1173,7 +1710,7 @@ class ObjectReference(KubeStruct, frozen=True, rename={"api_version": "apiVersio
     field_path: str = ""
 
 
-class PersistentVolume(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
+class PersistentVolume(meta_v1.KubeObject, frozen=True, rename={"api_version": "apiVersion"}):
     """core/v1 PersistentVolume."""
 
     kind: str = ""
@@ -1183,7 +1720,7 @@ class PersistentVolume(KubeStruct, frozen=True, rename={"api_version": "apiVersi
     status: PersistentVolumeStatus = always(lambda: PersistentVolumeStatus())
 
 
-class PersistentVolumeClaim(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
+class PersistentVolumeClaim(meta_v1.KubeObject, frozen=True, rename={"api_version": "apiVersion"}):
     """core/v1 PersistentVolumeClaim."""
 
     kind: str = ""
@@ -1193,7 +1730,9 @@ class PersistentVolumeClaim(KubeStruct, frozen=True, rename={"api_version": "api
     status: PersistentVolumeClaimStatus = always(lambda: PersistentVolumeClaimStatus())
 
 
-class PersistentVolumeClaimCondition(KubeStruct, frozen=True, rename={"last_probe_time": "lastProbeTime", "last_transition_time": "lastTransitionTime"}):
+class PersistentVolumeClaimCondition(
+    KubeStruct, frozen=True, rename={"last_probe_time": "lastProbeTime", "last_transition_time": "lastTransitionTime"}
+):
     """core/v1 PersistentVolumeClaimCondition."""
 
     type: str = always(str)
@@ -1213,7 +1752,19 @@ class PersistentVolumeClaimList(KubeStruct, frozen=True, rename={"api_version": 
     items: tuple[PersistentVolumeClaim, ...] = always(tuple)
 
 
-class PersistentVolumeClaimSpec(KubeStruct, frozen=True, rename={"access_modes": "accessModes", "volume_name": "volumeName", "storage_class_name": "storageClassName", "volume_mode": "volumeMode", "data_source": "dataSource", "data_source_ref": "dataSourceRef", "volume_attributes_class_name": "volumeAttributesClassName"}):
+class PersistentVolumeClaimSpec(
+    KubeStruct,
+    frozen=True,
+    rename={
+        "access_modes": "accessModes",
+        "volume_name": "volumeName",
+        "storage_class_name": "storageClassName",
+        "volume_mode": "volumeMode",
+        "data_source": "dataSource",
+        "data_source_ref": "dataSourceRef",
+        "volume_attributes_class_name": "volumeAttributesClassName",
+    },
+):
     """core/v1 PersistentVolumeClaimSpec."""
 
     access_modes: tuple[str, ...] = ()
@@ -1227,7 +1778,18 @@ class PersistentVolumeClaimSpec(KubeStruct, frozen=True, rename={"access_modes":
     volume_attributes_class_name: str | None = None
 
 
-class PersistentVolumeClaimStatus(KubeStruct, frozen=True, rename={"access_modes": "accessModes", "allocated_resources": "allocatedResources", "allocated_resource_statuses": "allocatedResourceStatuses", "current_volume_attributes_class_name": "currentVolumeAttributesClassName", "modify_volume_status": "modifyVolumeStatus", "health_status": "healthStatus"}):
+class PersistentVolumeClaimStatus(
+    KubeStruct,
+    frozen=True,
+    rename={
+        "access_modes": "accessModes",
+        "allocated_resources": "allocatedResources",
+        "allocated_resource_statuses": "allocatedResourceStatuses",
+        "current_volume_attributes_class_name": "currentVolumeAttributesClassName",
+        "modify_volume_status": "modifyVolumeStatus",
+        "health_status": "healthStatus",
+    },
+):
     """core/v1 PersistentVolumeClaimStatus."""
 
     phase: str = ""
@@ -1248,7 +1810,9 @@ class PersistentVolumeClaimTemplate(KubeStruct, frozen=True):
     spec: PersistentVolumeClaimSpec = always(lambda: PersistentVolumeClaimSpec())
 
 
-class PersistentVolumeClaimVolumeSource(KubeStruct, frozen=True, rename={"claim_name": "claimName", "read_only": "readOnly"}):
+class PersistentVolumeClaimVolumeSource(
+    KubeStruct, frozen=True, rename={"claim_name": "claimName", "read_only": "readOnly"}
+):
     """core/v1 PersistentVolumeClaimVolumeSource."""
 
     claim_name: str = always(str)
@@ -1264,7 +1828,22 @@ class PersistentVolumeList(KubeStruct, frozen=True, rename={"api_version": "apiV
     items: tuple[PersistentVolume, ...] = always(tuple)
 
 
-class PersistentVolumeSource(KubeStruct, frozen=True, rename={"gce_persistent_disk": "gcePersistentDisk", "aws_elastic_block_store": "awsElasticBlockStore", "host_path": "hostPath", "flex_volume": "flexVolume", "azure_file": "azureFile", "vsphere_volume": "vsphereVolume", "azure_disk": "azureDisk", "photon_persistent_disk": "photonPersistentDisk", "portworx_volume": "portworxVolume", "scale_io": "scaleIO"}):
+class PersistentVolumeSource(
+    KubeStruct,
+    frozen=True,
+    rename={
+        "gce_persistent_disk": "gcePersistentDisk",
+        "aws_elastic_block_store": "awsElasticBlockStore",
+        "host_path": "hostPath",
+        "flex_volume": "flexVolume",
+        "azure_file": "azureFile",
+        "vsphere_volume": "vsphereVolume",
+        "azure_disk": "azureDisk",
+        "photon_persistent_disk": "photonPersistentDisk",
+        "portworx_volume": "portworxVolume",
+        "scale_io": "scaleIO",
+    },
+):
     """core/v1 PersistentVolumeSource."""
 
     gce_persistent_disk: GCEPersistentDiskVolumeSource | None = None
@@ -1291,7 +1870,30 @@ class PersistentVolumeSource(KubeStruct, frozen=True, rename={"gce_persistent_di
     csi: CSIPersistentVolumeSource | None = None
 
 
-class PersistentVolumeSpec(KubeStruct, frozen=True, rename={"gce_persistent_disk": "gcePersistentDisk", "aws_elastic_block_store": "awsElasticBlockStore", "host_path": "hostPath", "flex_volume": "flexVolume", "azure_file": "azureFile", "vsphere_volume": "vsphereVolume", "azure_disk": "azureDisk", "photon_persistent_disk": "photonPersistentDisk", "portworx_volume": "portworxVolume", "scale_io": "scaleIO", "access_modes": "accessModes", "claim_ref": "claimRef", "persistent_volume_reclaim_policy": "persistentVolumeReclaimPolicy", "storage_class_name": "storageClassName", "mount_options": "mountOptions", "volume_mode": "volumeMode", "node_affinity": "nodeAffinity", "volume_attributes_class_name": "volumeAttributesClassName"}):
+class PersistentVolumeSpec(
+    KubeStruct,
+    frozen=True,
+    rename={
+        "gce_persistent_disk": "gcePersistentDisk",
+        "aws_elastic_block_store": "awsElasticBlockStore",
+        "host_path": "hostPath",
+        "flex_volume": "flexVolume",
+        "azure_file": "azureFile",
+        "vsphere_volume": "vsphereVolume",
+        "azure_disk": "azureDisk",
+        "photon_persistent_disk": "photonPersistentDisk",
+        "portworx_volume": "portworxVolume",
+        "scale_io": "scaleIO",
+        "access_modes": "accessModes",
+        "claim_ref": "claimRef",
+        "persistent_volume_reclaim_policy": "persistentVolumeReclaimPolicy",
+        "storage_class_name": "storageClassName",
+        "mount_options": "mountOptions",
+        "volume_mode": "volumeMode",
+        "node_affinity": "nodeAffinity",
+        "volume_attributes_class_name": "volumeAttributesClassName",
+    },
+):
     """core/v1 PersistentVolumeSpec."""
 
     gce_persistent_disk: GCEPersistentDiskVolumeSource | None = None
@@ -1343,7 +1945,7 @@ class PhotonPersistentDiskVolumeSource(KubeStruct, frozen=True, rename={"pd_id":
     fs_type: str = ""
 
 
-class Pod(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
+class Pod(meta_v1.KubeObject, frozen=True, rename={"api_version": "apiVersion"}):
     """core/v1 Pod."""
 
     kind: str = ""
@@ -1353,14 +1955,31 @@ class Pod(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
     status: PodStatus = always(lambda: PodStatus())
 
 
-class PodAffinity(KubeStruct, frozen=True, rename={"required_during_scheduling_ignored_during_execution": "requiredDuringSchedulingIgnoredDuringExecution", "preferred_during_scheduling_ignored_during_execution": "preferredDuringSchedulingIgnoredDuringExecution"}):
+class PodAffinity(
+    KubeStruct,
+    frozen=True,
+    rename={
+        "required_during_scheduling_ignored_during_execution": "requiredDuringSchedulingIgnoredDuringExecution",
+        "preferred_during_scheduling_ignored_during_execution": "preferredDuringSchedulingIgnoredDuringExecution",
+    },
+):
     """core/v1 PodAffinity."""
 
     required_during_scheduling_ignored_during_execution: tuple[PodAffinityTerm, ...] = ()
     preferred_during_scheduling_ignored_during_execution: tuple[WeightedPodAffinityTerm, ...] = ()
 
 
-class PodAffinityTerm(KubeStruct, frozen=True, rename={"label_selector": "labelSelector", "topology_key": "topologyKey", "namespace_selector": "namespaceSelector", "match_label_keys": "matchLabelKeys", "mismatch_label_keys": "mismatchLabelKeys"}):
+class PodAffinityTerm(
+    KubeStruct,
+    frozen=True,
+    rename={
+        "label_selector": "labelSelector",
+        "topology_key": "topologyKey",
+        "namespace_selector": "namespaceSelector",
+        "match_label_keys": "matchLabelKeys",
+        "mismatch_label_keys": "mismatchLabelKeys",
+    },
+):
     """core/v1 PodAffinityTerm."""
 
     label_selector: meta_v1.LabelSelector | None = None
@@ -1371,7 +1990,14 @@ class PodAffinityTerm(KubeStruct, frozen=True, rename={"label_selector": "labelS
     mismatch_label_keys: tuple[str, ...] = ()
 
 
-class PodAntiAffinity(KubeStruct, frozen=True, rename={"required_during_scheduling_ignored_during_execution": "requiredDuringSchedulingIgnoredDuringExecution", "preferred_during_scheduling_ignored_during_execution": "preferredDuringSchedulingIgnoredDuringExecution"}):
+class PodAntiAffinity(
+    KubeStruct,
+    frozen=True,
+    rename={
+        "required_during_scheduling_ignored_during_execution": "requiredDuringSchedulingIgnoredDuringExecution",
+        "preferred_during_scheduling_ignored_during_execution": "preferredDuringSchedulingIgnoredDuringExecution",
+    },
+):
     """core/v1 PodAntiAffinity."""
 
     required_during_scheduling_ignored_during_execution: tuple[PodAffinityTerm, ...] = ()
@@ -1390,7 +2016,19 @@ class PodAttachOptions(KubeStruct, frozen=True, rename={"api_version": "apiVersi
     container: str = ""
 
 
-class PodCertificateProjection(KubeStruct, frozen=True, rename={"signer_name": "signerName", "key_type": "keyType", "max_expiration_seconds": "maxExpirationSeconds", "credential_bundle_path": "credentialBundlePath", "key_path": "keyPath", "certificate_chain_path": "certificateChainPath", "user_annotations": "userAnnotations"}):
+class PodCertificateProjection(
+    KubeStruct,
+    frozen=True,
+    rename={
+        "signer_name": "signerName",
+        "key_type": "keyType",
+        "max_expiration_seconds": "maxExpirationSeconds",
+        "credential_bundle_path": "credentialBundlePath",
+        "key_path": "keyPath",
+        "certificate_chain_path": "certificateChainPath",
+        "user_annotations": "userAnnotations",
+    },
+):
     """core/v1 PodCertificateProjection."""
 
     signer_name: str = ""
@@ -1403,7 +2041,15 @@ class PodCertificateProjection(KubeStruct, frozen=True, rename={"signer_name": "
     user: Int64 | None = None
 
 
-class PodCondition(KubeStruct, frozen=True, rename={"last_probe_time": "lastProbeTime", "last_transition_time": "lastTransitionTime", "observed_generation": "observedGeneration"}):
+class PodCondition(
+    KubeStruct,
+    frozen=True,
+    rename={
+        "last_probe_time": "lastProbeTime",
+        "last_transition_time": "lastTransitionTime",
+        "observed_generation": "observedGeneration",
+    },
+):
     """core/v1 PodCondition."""
 
     type: str = always(str)
@@ -1443,7 +2089,9 @@ class PodExecOptions(KubeStruct, frozen=True, rename={"api_version": "apiVersion
     command: tuple[str, ...] = always(tuple)
 
 
-class PodExtendedResourceClaimStatus(KubeStruct, frozen=True, rename={"request_mappings": "requestMappings", "resource_claim_name": "resourceClaimName"}):
+class PodExtendedResourceClaimStatus(
+    KubeStruct, frozen=True, rename={"request_mappings": "requestMappings", "resource_claim_name": "resourceClaimName"}
+):
     """core/v1 PodExtendedResourceClaimStatus."""
 
     request_mappings: tuple[ContainerExtendedResourceRequest, ...] = always(tuple)
@@ -1465,7 +2113,18 @@ class PodList(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
     items: tuple[Pod, ...] = always(tuple)
 
 
-class PodLogOptions(KubeStruct, frozen=True, rename={"api_version": "apiVersion", "since_seconds": "sinceSeconds", "since_time": "sinceTime", "tail_lines": "tailLines", "limit_bytes": "limitBytes", "insecure_skip_tls_verify_backend": "insecureSkipTLSVerifyBackend"}):
+class PodLogOptions(
+    KubeStruct,
+    frozen=True,
+    rename={
+        "api_version": "apiVersion",
+        "since_seconds": "sinceSeconds",
+        "since_time": "sinceTime",
+        "tail_lines": "tailLines",
+        "limit_bytes": "limitBytes",
+        "insecure_skip_tls_verify_backend": "insecureSkipTLSVerifyBackend",
+    },
+):
     """core/v1 PodLogOptions."""
 
     kind: str = ""
@@ -1510,7 +2169,11 @@ class PodReadinessGate(KubeStruct, frozen=True, rename={"condition_type": "condi
     condition_type: str = always(str)
 
 
-class PodResourceClaim(KubeStruct, frozen=True, rename={"resource_claim_name": "resourceClaimName", "resource_claim_template_name": "resourceClaimTemplateName"}):
+class PodResourceClaim(
+    KubeStruct,
+    frozen=True,
+    rename={"resource_claim_name": "resourceClaimName", "resource_claim_template_name": "resourceClaimTemplateName"},
+):
     """core/v1 PodResourceClaim."""
 
     name: str = always(str)
@@ -1537,7 +2200,24 @@ class PodSchedulingGroup(KubeStruct, frozen=True, rename={"pod_group_name": "pod
     pod_group_name: str | None = None
 
 
-class PodSecurityContext(KubeStruct, frozen=True, rename={"se_linux_options": "seLinuxOptions", "run_as_user": "runAsUser", "run_as_non_root": "runAsNonRoot", "supplemental_groups": "supplementalGroups", "fs_group": "fsGroup", "run_as_group": "runAsGroup", "windows_options": "windowsOptions", "fs_group_change_policy": "fsGroupChangePolicy", "seccomp_profile": "seccompProfile", "app_armor_profile": "appArmorProfile", "supplemental_groups_policy": "supplementalGroupsPolicy", "se_linux_change_policy": "seLinuxChangePolicy"}):
+class PodSecurityContext(
+    KubeStruct,
+    frozen=True,
+    rename={
+        "se_linux_options": "seLinuxOptions",
+        "run_as_user": "runAsUser",
+        "run_as_non_root": "runAsNonRoot",
+        "supplemental_groups": "supplementalGroups",
+        "fs_group": "fsGroup",
+        "run_as_group": "runAsGroup",
+        "windows_options": "windowsOptions",
+        "fs_group_change_policy": "fsGroupChangePolicy",
+        "seccomp_profile": "seccompProfile",
+        "app_armor_profile": "appArmorProfile",
+        "supplemental_groups_policy": "supplementalGroupsPolicy",
+        "se_linux_change_policy": "seLinuxChangePolicy",
+    },
+):
     """core/v1 PodSecurityContext."""
 
     se_linux_options: SELinuxOptions | None = None
@@ -1561,7 +2241,45 @@ class PodSignature(KubeStruct, frozen=True, rename={"pod_controller": "podContro
     pod_controller: meta_v1.OwnerReference | None = None
 
 
-class PodSpec(KubeStruct, frozen=True, rename={"init_containers": "initContainers", "ephemeral_containers": "ephemeralContainers", "restart_policy": "restartPolicy", "termination_grace_period_seconds": "terminationGracePeriodSeconds", "active_deadline_seconds": "activeDeadlineSeconds", "dns_policy": "dnsPolicy", "node_selector": "nodeSelector", "service_account_name": "serviceAccountName", "service_account": "serviceAccount", "automount_service_account_token": "automountServiceAccountToken", "node_name": "nodeName", "host_network": "hostNetwork", "host_pid": "hostPID", "host_ipc": "hostIPC", "share_process_namespace": "shareProcessNamespace", "security_context": "securityContext", "image_pull_secrets": "imagePullSecrets", "scheduler_name": "schedulerName", "host_aliases": "hostAliases", "priority_class_name": "priorityClassName", "dns_config": "dnsConfig", "readiness_gates": "readinessGates", "runtime_class_name": "runtimeClassName", "enable_service_links": "enableServiceLinks", "preemption_policy": "preemptionPolicy", "topology_spread_constraints": "topologySpreadConstraints", "set_hostname_as_fqdn": "setHostnameAsFQDN", "host_users": "hostUsers", "scheduling_gates": "schedulingGates", "resource_claims": "resourceClaims", "hostname_override": "hostnameOverride", "scheduling_group": "schedulingGroup", "eviction_responders": "evictionResponders"}):
+class PodSpec(
+    KubeStruct,
+    frozen=True,
+    rename={
+        "init_containers": "initContainers",
+        "ephemeral_containers": "ephemeralContainers",
+        "restart_policy": "restartPolicy",
+        "termination_grace_period_seconds": "terminationGracePeriodSeconds",
+        "active_deadline_seconds": "activeDeadlineSeconds",
+        "dns_policy": "dnsPolicy",
+        "node_selector": "nodeSelector",
+        "service_account_name": "serviceAccountName",
+        "service_account": "serviceAccount",
+        "automount_service_account_token": "automountServiceAccountToken",
+        "node_name": "nodeName",
+        "host_network": "hostNetwork",
+        "host_pid": "hostPID",
+        "host_ipc": "hostIPC",
+        "share_process_namespace": "shareProcessNamespace",
+        "security_context": "securityContext",
+        "image_pull_secrets": "imagePullSecrets",
+        "scheduler_name": "schedulerName",
+        "host_aliases": "hostAliases",
+        "priority_class_name": "priorityClassName",
+        "dns_config": "dnsConfig",
+        "readiness_gates": "readinessGates",
+        "runtime_class_name": "runtimeClassName",
+        "enable_service_links": "enableServiceLinks",
+        "preemption_policy": "preemptionPolicy",
+        "topology_spread_constraints": "topologySpreadConstraints",
+        "set_hostname_as_fqdn": "setHostnameAsFQDN",
+        "host_users": "hostUsers",
+        "scheduling_gates": "schedulingGates",
+        "resource_claims": "resourceClaims",
+        "hostname_override": "hostnameOverride",
+        "scheduling_group": "schedulingGroup",
+        "eviction_responders": "evictionResponders",
+    },
+):
     """core/v1 PodSpec."""
 
     volumes: tuple[Volume, ...] = ()
@@ -1609,7 +2327,28 @@ class PodSpec(KubeStruct, frozen=True, rename={"init_containers": "initContainer
     eviction_responders: tuple[EvictionResponder, ...] = ()
 
 
-class PodStatus(KubeStruct, frozen=True, rename={"observed_generation": "observedGeneration", "nominated_node_name": "nominatedNodeName", "host_ip": "hostIP", "host_ips": "hostIPs", "pod_ip": "podIP", "pod_ips": "podIPs", "start_time": "startTime", "init_container_statuses": "initContainerStatuses", "container_statuses": "containerStatuses", "qos_class": "qosClass", "ephemeral_container_statuses": "ephemeralContainerStatuses", "resource_claim_statuses": "resourceClaimStatuses", "extended_resource_claim_status": "extendedResourceClaimStatus", "allocated_resources": "allocatedResources", "node_allocatable_resource_claim_statuses": "nodeAllocatableResourceClaimStatuses", "volume_health": "volumeHealth"}):
+class PodStatus(
+    KubeStruct,
+    frozen=True,
+    rename={
+        "observed_generation": "observedGeneration",
+        "nominated_node_name": "nominatedNodeName",
+        "host_ip": "hostIP",
+        "host_ips": "hostIPs",
+        "pod_ip": "podIP",
+        "pod_ips": "podIPs",
+        "start_time": "startTime",
+        "init_container_statuses": "initContainerStatuses",
+        "container_statuses": "containerStatuses",
+        "qos_class": "qosClass",
+        "ephemeral_container_statuses": "ephemeralContainerStatuses",
+        "resource_claim_statuses": "resourceClaimStatuses",
+        "extended_resource_claim_status": "extendedResourceClaimStatus",
+        "allocated_resources": "allocatedResources",
+        "node_allocatable_resource_claim_statuses": "nodeAllocatableResourceClaimStatuses",
+        "volume_health": "volumeHealth",
+    },
+):
     """core/v1 PodStatus."""
 
     observed_generation: Int64 = 0
@@ -1636,7 +2375,7 @@ class PodStatus(KubeStruct, frozen=True, rename={"observed_generation": "observe
     volume_health: tuple[PodVolumeHealth, ...] = ()
 
 
-class PodTemplate(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
+class PodTemplate(meta_v1.KubeObject, frozen=True, rename={"api_version": "apiVersion"}):
     """core/v1 PodTemplate."""
 
     kind: str = ""
@@ -1661,7 +2400,11 @@ class PodTemplateSpec(KubeStruct, frozen=True):
     spec: PodSpec = always(lambda: PodSpec())
 
 
-class PodVolumeHealth(KubeStruct, frozen=True, rename={"health_conditions": "healthConditions", "last_transition_time": "lastTransitionTime"}):
+class PodVolumeHealth(
+    KubeStruct,
+    frozen=True,
+    rename={"health_conditions": "healthConditions", "last_transition_time": "lastTransitionTime"},
+):
     """core/v1 PodVolumeHealth."""
 
     name: str = always(str)
@@ -1677,7 +2420,9 @@ class PortStatus(KubeStruct, frozen=True):
     error: str | None = None
 
 
-class PortworxVolumeSource(KubeStruct, frozen=True, rename={"volume_id": "volumeID", "fs_type": "fsType", "read_only": "readOnly"}):
+class PortworxVolumeSource(
+    KubeStruct, frozen=True, rename={"volume_id": "volumeID", "fs_type": "fsType", "read_only": "readOnly"}
+):
     """core/v1 PortworxVolumeSource."""
 
     volume_id: str = always(str)
@@ -1691,7 +2436,9 @@ class Preconditions(KubeStruct, frozen=True):
     uid: str | None = None
 
 
-class PreferAvoidPodsEntry(KubeStruct, frozen=True, rename={"pod_signature": "podSignature", "eviction_time": "evictionTime"}):
+class PreferAvoidPodsEntry(
+    KubeStruct, frozen=True, rename={"pod_signature": "podSignature", "eviction_time": "evictionTime"}
+):
     """core/v1 PreferAvoidPodsEntry."""
 
     pod_signature: PodSignature = always(lambda: PodSignature())
@@ -1707,7 +2454,20 @@ class PreferredSchedulingTerm(KubeStruct, frozen=True):
     preference: NodeSelectorTerm = always(lambda: NodeSelectorTerm())
 
 
-class Probe(KubeStruct, frozen=True, rename={"http_get": "httpGet", "tcp_socket": "tcpSocket", "initial_delay_seconds": "initialDelaySeconds", "timeout_seconds": "timeoutSeconds", "period_seconds": "periodSeconds", "success_threshold": "successThreshold", "failure_threshold": "failureThreshold", "termination_grace_period_seconds": "terminationGracePeriodSeconds"}):
+class Probe(
+    KubeStruct,
+    frozen=True,
+    rename={
+        "http_get": "httpGet",
+        "tcp_socket": "tcpSocket",
+        "initial_delay_seconds": "initialDelaySeconds",
+        "timeout_seconds": "timeoutSeconds",
+        "period_seconds": "periodSeconds",
+        "success_threshold": "successThreshold",
+        "failure_threshold": "failureThreshold",
+        "termination_grace_period_seconds": "terminationGracePeriodSeconds",
+    },
+):
     """core/v1 Probe."""
 
     exec: ExecAction | None = None
@@ -1731,7 +2491,9 @@ class ProbeHandler(KubeStruct, frozen=True, rename={"http_get": "httpGet", "tcp_
     grpc: GRPCAction | None = None
 
 
-class ProjectedVolumeSource(KubeStruct, frozen=True, rename={"default_mode": "defaultMode", "default_user": "defaultUser"}):
+class ProjectedVolumeSource(
+    KubeStruct, frozen=True, rename={"default_mode": "defaultMode", "default_user": "defaultUser"}
+):
     """core/v1 ProjectedVolumeSource."""
 
     sources: tuple[VolumeProjection, ...] = always(tuple)
@@ -1750,7 +2512,9 @@ class QuobyteVolumeSource(KubeStruct, frozen=True, rename={"read_only": "readOnl
     tenant: str = ""
 
 
-class RBDPersistentVolumeSource(KubeStruct, frozen=True, rename={"fs_type": "fsType", "secret_ref": "secretRef", "read_only": "readOnly"}):
+class RBDPersistentVolumeSource(
+    KubeStruct, frozen=True, rename={"fs_type": "fsType", "secret_ref": "secretRef", "read_only": "readOnly"}
+):
     """core/v1 RBDPersistentVolumeSource."""
 
     monitors: tuple[str, ...] = always(tuple)
@@ -1763,7 +2527,9 @@ class RBDPersistentVolumeSource(KubeStruct, frozen=True, rename={"fs_type": "fsT
     read_only: bool = False
 
 
-class RBDVolumeSource(KubeStruct, frozen=True, rename={"fs_type": "fsType", "secret_ref": "secretRef", "read_only": "readOnly"}):
+class RBDVolumeSource(
+    KubeStruct, frozen=True, rename={"fs_type": "fsType", "secret_ref": "secretRef", "read_only": "readOnly"}
+):
     """core/v1 RBDVolumeSource."""
 
     monitors: tuple[str, ...] = always(tuple)
@@ -1776,7 +2542,7 @@ class RBDVolumeSource(KubeStruct, frozen=True, rename={"fs_type": "fsType", "sec
     read_only: bool = False
 
 
-class RangeAllocation(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
+class RangeAllocation(meta_v1.KubeObject, frozen=True, rename={"api_version": "apiVersion"}):
     """core/v1 RangeAllocation."""
 
     kind: str = ""
@@ -1786,7 +2552,7 @@ class RangeAllocation(KubeStruct, frozen=True, rename={"api_version": "apiVersio
     data: bytes = always(bytes)
 
 
-class ReplicationController(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
+class ReplicationController(meta_v1.KubeObject, frozen=True, rename={"api_version": "apiVersion"}):
     """core/v1 ReplicationController."""
 
     kind: str = ""
@@ -1824,7 +2590,16 @@ class ReplicationControllerSpec(KubeStruct, frozen=True, rename={"min_ready_seco
     min_ready_seconds: Int32 = 0
 
 
-class ReplicationControllerStatus(KubeStruct, frozen=True, rename={"fully_labeled_replicas": "fullyLabeledReplicas", "observed_generation": "observedGeneration", "ready_replicas": "readyReplicas", "available_replicas": "availableReplicas"}):
+class ReplicationControllerStatus(
+    KubeStruct,
+    frozen=True,
+    rename={
+        "fully_labeled_replicas": "fullyLabeledReplicas",
+        "observed_generation": "observedGeneration",
+        "ready_replicas": "readyReplicas",
+        "available_replicas": "availableReplicas",
+    },
+):
     """core/v1 ReplicationControllerStatus."""
 
     replicas: Int32 = always(int)
@@ -1858,7 +2633,7 @@ class ResourceHealth(KubeStruct, frozen=True, rename={"resource_id": "resourceID
     message: str | None = None
 
 
-class ResourceQuota(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
+class ResourceQuota(meta_v1.KubeObject, frozen=True, rename={"api_version": "apiVersion"}):
     """core/v1 ResourceQuota."""
 
     kind: str = ""
@@ -1916,7 +2691,20 @@ class SELinuxOptions(KubeStruct, frozen=True):
     level: str = ""
 
 
-class ScaleIOPersistentVolumeSource(KubeStruct, frozen=True, rename={"secret_ref": "secretRef", "ssl_enabled": "sslEnabled", "protection_domain": "protectionDomain", "storage_pool": "storagePool", "storage_mode": "storageMode", "volume_name": "volumeName", "fs_type": "fsType", "read_only": "readOnly"}):
+class ScaleIOPersistentVolumeSource(
+    KubeStruct,
+    frozen=True,
+    rename={
+        "secret_ref": "secretRef",
+        "ssl_enabled": "sslEnabled",
+        "protection_domain": "protectionDomain",
+        "storage_pool": "storagePool",
+        "storage_mode": "storageMode",
+        "volume_name": "volumeName",
+        "fs_type": "fsType",
+        "read_only": "readOnly",
+    },
+):
     """core/v1 ScaleIOPersistentVolumeSource."""
 
     gateway: str = always(str)
@@ -1931,7 +2719,20 @@ class ScaleIOPersistentVolumeSource(KubeStruct, frozen=True, rename={"secret_ref
     read_only: bool = False
 
 
-class ScaleIOVolumeSource(KubeStruct, frozen=True, rename={"secret_ref": "secretRef", "ssl_enabled": "sslEnabled", "protection_domain": "protectionDomain", "storage_pool": "storagePool", "storage_mode": "storageMode", "volume_name": "volumeName", "fs_type": "fsType", "read_only": "readOnly"}):
+class ScaleIOVolumeSource(
+    KubeStruct,
+    frozen=True,
+    rename={
+        "secret_ref": "secretRef",
+        "ssl_enabled": "sslEnabled",
+        "protection_domain": "protectionDomain",
+        "storage_pool": "storagePool",
+        "storage_mode": "storageMode",
+        "volume_name": "volumeName",
+        "fs_type": "fsType",
+        "read_only": "readOnly",
+    },
+):
     """core/v1 ScaleIOVolumeSource."""
 
     gateway: str = always(str)
@@ -1967,7 +2768,7 @@ class SeccompProfile(KubeStruct, frozen=True, rename={"localhost_profile": "loca
     localhost_profile: str | None = None
 
 
-class Secret(KubeStruct, frozen=True, rename={"api_version": "apiVersion", "string_data": "stringData"}):
+class Secret(meta_v1.KubeObject, frozen=True, rename={"api_version": "apiVersion", "string_data": "stringData"}):
     """core/v1 Secret."""
 
     kind: str = ""
@@ -2018,7 +2819,11 @@ class SecretReference(KubeStruct, frozen=True):
     namespace: str = ""
 
 
-class SecretVolumeSource(KubeStruct, frozen=True, rename={"secret_name": "secretName", "default_mode": "defaultMode", "default_user": "defaultUser"}):
+class SecretVolumeSource(
+    KubeStruct,
+    frozen=True,
+    rename={"secret_name": "secretName", "default_mode": "defaultMode", "default_user": "defaultUser"},
+):
     """core/v1 SecretVolumeSource."""
 
     secret_name: str = ""
@@ -2028,7 +2833,22 @@ class SecretVolumeSource(KubeStruct, frozen=True, rename={"secret_name": "secret
     default_user: Int64 | None = None
 
 
-class SecurityContext(KubeStruct, frozen=True, rename={"se_linux_options": "seLinuxOptions", "run_as_user": "runAsUser", "run_as_non_root": "runAsNonRoot", "read_only_root_filesystem": "readOnlyRootFilesystem", "allow_privilege_escalation": "allowPrivilegeEscalation", "run_as_group": "runAsGroup", "proc_mount": "procMount", "windows_options": "windowsOptions", "seccomp_profile": "seccompProfile", "app_armor_profile": "appArmorProfile"}):
+class SecurityContext(
+    KubeStruct,
+    frozen=True,
+    rename={
+        "se_linux_options": "seLinuxOptions",
+        "run_as_user": "runAsUser",
+        "run_as_non_root": "runAsNonRoot",
+        "read_only_root_filesystem": "readOnlyRootFilesystem",
+        "allow_privilege_escalation": "allowPrivilegeEscalation",
+        "run_as_group": "runAsGroup",
+        "proc_mount": "procMount",
+        "windows_options": "windowsOptions",
+        "seccomp_profile": "seccompProfile",
+        "app_armor_profile": "appArmorProfile",
+    },
+):
     """core/v1 SecurityContext."""
 
     capabilities: Capabilities | None = None
@@ -2053,7 +2873,7 @@ class SerializedReference(KubeStruct, frozen=True, rename={"api_version": "apiVe
     reference: ObjectReference = always(lambda: ObjectReference())
 
 
-class Service(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
+class Service(meta_v1.KubeObject, frozen=True, rename={"api_version": "apiVersion"}):
     """core/v1 Service."""
 
     kind: str = ""
@@ -2063,7 +2883,15 @@ class Service(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
     status: ServiceStatus = always(lambda: ServiceStatus())
 
 
-class ServiceAccount(KubeStruct, frozen=True, rename={"api_version": "apiVersion", "image_pull_secrets": "imagePullSecrets", "automount_service_account_token": "automountServiceAccountToken"}):
+class ServiceAccount(
+    meta_v1.KubeObject,
+    frozen=True,
+    rename={
+        "api_version": "apiVersion",
+        "image_pull_secrets": "imagePullSecrets",
+        "automount_service_account_token": "automountServiceAccountToken",
+    },
+):
     """core/v1 ServiceAccount."""
 
     kind: str = ""
@@ -2101,7 +2929,11 @@ class ServiceList(KubeStruct, frozen=True, rename={"api_version": "apiVersion"})
     items: tuple[Service, ...] = always(tuple)
 
 
-class ServicePort(KubeStruct, frozen=True, rename={"target_port": "targetPort", "node_port": "nodePort", "app_protocol": "appProtocol"}):
+class ServicePort(
+    KubeStruct,
+    frozen=True,
+    rename={"target_port": "targetPort", "node_port": "nodePort", "app_protocol": "appProtocol"},
+):
     """core/v1 ServicePort."""
 
     name: str = ""
@@ -2120,7 +2952,29 @@ class ServiceProxyOptions(KubeStruct, frozen=True, rename={"api_version": "apiVe
     path: str = ""
 
 
-class ServiceSpec(KubeStruct, frozen=True, rename={"cluster_ip": "clusterIP", "external_ips": "externalIPs", "session_affinity": "sessionAffinity", "load_balancer_ip": "loadBalancerIP", "load_balancer_source_ranges": "loadBalancerSourceRanges", "external_name": "externalName", "external_traffic_policy": "externalTrafficPolicy", "health_check_node_port": "healthCheckNodePort", "publish_not_ready_addresses": "publishNotReadyAddresses", "session_affinity_config": "sessionAffinityConfig", "ip_family_policy": "ipFamilyPolicy", "cluster_ips": "clusterIPs", "ip_families": "ipFamilies", "allocate_load_balancer_node_ports": "allocateLoadBalancerNodePorts", "load_balancer_class": "loadBalancerClass", "internal_traffic_policy": "internalTrafficPolicy", "traffic_distribution": "trafficDistribution"}):
+class ServiceSpec(
+    KubeStruct,
+    frozen=True,
+    rename={
+        "cluster_ip": "clusterIP",
+        "external_ips": "externalIPs",
+        "session_affinity": "sessionAffinity",
+        "load_balancer_ip": "loadBalancerIP",
+        "load_balancer_source_ranges": "loadBalancerSourceRanges",
+        "external_name": "externalName",
+        "external_traffic_policy": "externalTrafficPolicy",
+        "health_check_node_port": "healthCheckNodePort",
+        "publish_not_ready_addresses": "publishNotReadyAddresses",
+        "session_affinity_config": "sessionAffinityConfig",
+        "ip_family_policy": "ipFamilyPolicy",
+        "cluster_ips": "clusterIPs",
+        "ip_families": "ipFamilies",
+        "allocate_load_balancer_node_ports": "allocateLoadBalancerNodePorts",
+        "load_balancer_class": "loadBalancerClass",
+        "internal_traffic_policy": "internalTrafficPolicy",
+        "traffic_distribution": "trafficDistribution",
+    },
+):
     """core/v1 ServiceSpec."""
 
     ports: tuple[ServicePort, ...] = ()
@@ -2164,7 +3018,17 @@ class SleepAction(KubeStruct, frozen=True):
     seconds: Int64 = always(int)
 
 
-class StorageOSPersistentVolumeSource(KubeStruct, frozen=True, rename={"volume_name": "volumeName", "volume_namespace": "volumeNamespace", "fs_type": "fsType", "read_only": "readOnly", "secret_ref": "secretRef"}):
+class StorageOSPersistentVolumeSource(
+    KubeStruct,
+    frozen=True,
+    rename={
+        "volume_name": "volumeName",
+        "volume_namespace": "volumeNamespace",
+        "fs_type": "fsType",
+        "read_only": "readOnly",
+        "secret_ref": "secretRef",
+    },
+):
     """core/v1 StorageOSPersistentVolumeSource."""
 
     volume_name: str = ""
@@ -2174,7 +3038,17 @@ class StorageOSPersistentVolumeSource(KubeStruct, frozen=True, rename={"volume_n
     secret_ref: ObjectReference | None = None
 
 
-class StorageOSVolumeSource(KubeStruct, frozen=True, rename={"volume_name": "volumeName", "volume_namespace": "volumeNamespace", "fs_type": "fsType", "read_only": "readOnly", "secret_ref": "secretRef"}):
+class StorageOSVolumeSource(
+    KubeStruct,
+    frozen=True,
+    rename={
+        "volume_name": "volumeName",
+        "volume_namespace": "volumeNamespace",
+        "fs_type": "fsType",
+        "read_only": "readOnly",
+        "secret_ref": "secretRef",
+    },
+):
     """core/v1 StorageOSVolumeSource."""
 
     volume_name: str = ""
@@ -2230,7 +3104,20 @@ class TopologySelectorTerm(KubeStruct, frozen=True, rename={"match_label_express
     match_label_expressions: tuple[TopologySelectorLabelRequirement, ...] = ()
 
 
-class TopologySpreadConstraint(KubeStruct, frozen=True, rename={"max_skew": "maxSkew", "topology_key": "topologyKey", "when_unsatisfiable": "whenUnsatisfiable", "label_selector": "labelSelector", "min_domains": "minDomains", "node_affinity_policy": "nodeAffinityPolicy", "node_taints_policy": "nodeTaintsPolicy", "match_label_keys": "matchLabelKeys"}):
+class TopologySpreadConstraint(
+    KubeStruct,
+    frozen=True,
+    rename={
+        "max_skew": "maxSkew",
+        "topology_key": "topologyKey",
+        "when_unsatisfiable": "whenUnsatisfiable",
+        "label_selector": "labelSelector",
+        "min_domains": "minDomains",
+        "node_affinity_policy": "nodeAffinityPolicy",
+        "node_taints_policy": "nodeTaintsPolicy",
+        "match_label_keys": "matchLabelKeys",
+    },
+):
     """core/v1 TopologySpreadConstraint."""
 
     max_skew: Int32 = always(int)
@@ -2260,7 +3147,27 @@ class TypedObjectReference(KubeStruct, frozen=True, rename={"api_group": "apiGro
     namespace: str | None = None
 
 
-class Volume(KubeStruct, frozen=True, rename={"host_path": "hostPath", "empty_dir": "emptyDir", "gce_persistent_disk": "gcePersistentDisk", "aws_elastic_block_store": "awsElasticBlockStore", "git_repo": "gitRepo", "persistent_volume_claim": "persistentVolumeClaim", "flex_volume": "flexVolume", "downward_api": "downwardAPI", "azure_file": "azureFile", "config_map": "configMap", "vsphere_volume": "vsphereVolume", "azure_disk": "azureDisk", "photon_persistent_disk": "photonPersistentDisk", "portworx_volume": "portworxVolume", "scale_io": "scaleIO"}):
+class Volume(
+    KubeStruct,
+    frozen=True,
+    rename={
+        "host_path": "hostPath",
+        "empty_dir": "emptyDir",
+        "gce_persistent_disk": "gcePersistentDisk",
+        "aws_elastic_block_store": "awsElasticBlockStore",
+        "git_repo": "gitRepo",
+        "persistent_volume_claim": "persistentVolumeClaim",
+        "flex_volume": "flexVolume",
+        "downward_api": "downwardAPI",
+        "azure_file": "azureFile",
+        "config_map": "configMap",
+        "vsphere_volume": "vsphereVolume",
+        "azure_disk": "azureDisk",
+        "photon_persistent_disk": "photonPersistentDisk",
+        "portworx_volume": "portworxVolume",
+        "scale_io": "scaleIO",
+    },
+):
     """core/v1 Volume."""
 
     name: str = always(str)
@@ -2311,14 +3218,30 @@ class VolumeHealthCondition(KubeStruct, frozen=True):
     message: str = ""
 
 
-class VolumeHealthStatus(KubeStruct, frozen=True, rename={"health_conditions": "healthConditions", "last_transition_time": "lastTransitionTime"}):
+class VolumeHealthStatus(
+    KubeStruct,
+    frozen=True,
+    rename={"health_conditions": "healthConditions", "last_transition_time": "lastTransitionTime"},
+):
     """core/v1 VolumeHealthStatus."""
 
     health_conditions: tuple[VolumeHealthCondition, ...] = ()
     last_transition_time: Time | None = UNSET_LIST
 
 
-class VolumeMount(KubeStruct, frozen=True, rename={"read_only": "readOnly", "mount_path": "mountPath", "sub_path": "subPath", "mount_propagation": "mountPropagation", "sub_path_expr": "subPathExpr", "recursive_read_only": "recursiveReadOnly", "bind_mount_options": "bindMountOptions"}):
+class VolumeMount(
+    KubeStruct,
+    frozen=True,
+    rename={
+        "read_only": "readOnly",
+        "mount_path": "mountPath",
+        "sub_path": "subPath",
+        "mount_propagation": "mountPropagation",
+        "sub_path_expr": "subPathExpr",
+        "recursive_read_only": "recursiveReadOnly",
+        "bind_mount_options": "bindMountOptions",
+    },
+):
     """core/v1 VolumeMount."""
 
     name: str = always(str)
@@ -2331,7 +3254,16 @@ class VolumeMount(KubeStruct, frozen=True, rename={"read_only": "readOnly", "mou
     bind_mount_options: tuple[str, ...] = ()
 
 
-class VolumeMountStatus(KubeStruct, frozen=True, rename={"mount_path": "mountPath", "read_only": "readOnly", "recursive_read_only": "recursiveReadOnly", "volume_status": "volumeStatus"}):
+class VolumeMountStatus(
+    KubeStruct,
+    frozen=True,
+    rename={
+        "mount_path": "mountPath",
+        "read_only": "readOnly",
+        "recursive_read_only": "recursiveReadOnly",
+        "volume_status": "volumeStatus",
+    },
+):
     """core/v1 VolumeMountStatus."""
 
     name: str = always(str)
@@ -2347,7 +3279,17 @@ class VolumeNodeAffinity(KubeStruct, frozen=True):
     required: NodeSelector | None = None
 
 
-class VolumeProjection(KubeStruct, frozen=True, rename={"downward_api": "downwardAPI", "config_map": "configMap", "service_account_token": "serviceAccountToken", "cluster_trust_bundle": "clusterTrustBundle", "pod_certificate": "podCertificate"}):
+class VolumeProjection(
+    KubeStruct,
+    frozen=True,
+    rename={
+        "downward_api": "downwardAPI",
+        "config_map": "configMap",
+        "service_account_token": "serviceAccountToken",
+        "cluster_trust_bundle": "clusterTrustBundle",
+        "pod_certificate": "podCertificate",
+    },
+):
     """core/v1 VolumeProjection."""
 
     secret: SecretProjection | None = None
@@ -2365,7 +3307,27 @@ class VolumeResourceRequirements(KubeStruct, frozen=True):
     requests: dict[str, Quantity] = {}
 
 
-class VolumeSource(KubeStruct, frozen=True, rename={"host_path": "hostPath", "empty_dir": "emptyDir", "gce_persistent_disk": "gcePersistentDisk", "aws_elastic_block_store": "awsElasticBlockStore", "git_repo": "gitRepo", "persistent_volume_claim": "persistentVolumeClaim", "flex_volume": "flexVolume", "downward_api": "downwardAPI", "azure_file": "azureFile", "config_map": "configMap", "vsphere_volume": "vsphereVolume", "azure_disk": "azureDisk", "photon_persistent_disk": "photonPersistentDisk", "portworx_volume": "portworxVolume", "scale_io": "scaleIO"}):
+class VolumeSource(
+    KubeStruct,
+    frozen=True,
+    rename={
+        "host_path": "hostPath",
+        "empty_dir": "emptyDir",
+        "gce_persistent_disk": "gcePersistentDisk",
+        "aws_elastic_block_store": "awsElasticBlockStore",
+        "git_repo": "gitRepo",
+        "persistent_volume_claim": "persistentVolumeClaim",
+        "flex_volume": "flexVolume",
+        "downward_api": "downwardAPI",
+        "azure_file": "azureFile",
+        "config_map": "configMap",
+        "vsphere_volume": "vsphereVolume",
+        "azure_disk": "azureDisk",
+        "photon_persistent_disk": "photonPersistentDisk",
+        "portworx_volume": "portworxVolume",
+        "scale_io": "scaleIO",
+    },
+):
     """core/v1 VolumeSource."""
 
     host_path: HostPathVolumeSource | None = None
@@ -2406,7 +3368,16 @@ class VolumeStatus(KubeStruct, frozen=True):
     image: ImageVolumeStatus | None = None
 
 
-class VsphereVirtualDiskVolumeSource(KubeStruct, frozen=True, rename={"volume_path": "volumePath", "fs_type": "fsType", "storage_policy_name": "storagePolicyName", "storage_policy_id": "storagePolicyID"}):
+class VsphereVirtualDiskVolumeSource(
+    KubeStruct,
+    frozen=True,
+    rename={
+        "volume_path": "volumePath",
+        "fs_type": "fsType",
+        "storage_policy_name": "storagePolicyName",
+        "storage_policy_id": "storagePolicyID",
+    },
+):
     """core/v1 VsphereVirtualDiskVolumeSource."""
 
     volume_path: str = always(str)
@@ -2422,7 +3393,16 @@ class WeightedPodAffinityTerm(KubeStruct, frozen=True, rename={"pod_affinity_ter
     pod_affinity_term: PodAffinityTerm = always(lambda: PodAffinityTerm())
 
 
-class WindowsSecurityContextOptions(KubeStruct, frozen=True, rename={"gmsa_credential_spec_name": "gmsaCredentialSpecName", "gmsa_credential_spec": "gmsaCredentialSpec", "run_as_user_name": "runAsUserName", "host_process": "hostProcess"}):
+class WindowsSecurityContextOptions(
+    KubeStruct,
+    frozen=True,
+    rename={
+        "gmsa_credential_spec_name": "gmsaCredentialSpecName",
+        "gmsa_credential_spec": "gmsaCredentialSpec",
+        "run_as_user_name": "runAsUserName",
+        "host_process": "hostProcess",
+    },
+):
     """core/v1 WindowsSecurityContextOptions."""
 
     gmsa_credential_spec_name: str | None = None

@@ -3,11 +3,19 @@
 
 from __future__ import annotations
 
-from cathedra.api.core import core_v1
-from cathedra.api.core import meta_v1
+from cathedra.api.core import core_v1, meta_v1
 from cathedra.api.struct import Int32, KubeStruct, always
 
-__all__ = ["Endpoint", "EndpointConditions", "EndpointHints", "EndpointPort", "EndpointSlice", "EndpointSliceList", "ForNode", "ForZone"]
+__all__ = [
+    "Endpoint",
+    "EndpointConditions",
+    "EndpointHints",
+    "EndpointPort",
+    "EndpointSlice",
+    "EndpointSliceList",
+    "ForNode",
+    "ForZone",
+]
 
 
 class Endpoint(KubeStruct, frozen=True, rename={"target_ref": "targetRef", "node_name": "nodeName"}):
@@ -46,7 +54,9 @@ class EndpointPort(KubeStruct, frozen=True, rename={"app_protocol": "appProtocol
     app_protocol: str | None = None
 
 
-class EndpointSlice(KubeStruct, frozen=True, rename={"api_version": "apiVersion", "address_type": "addressType"}):
+class EndpointSlice(
+    meta_v1.KubeObject, frozen=True, rename={"api_version": "apiVersion", "address_type": "addressType"}
+):
     """discovery/v1beta1 EndpointSlice."""
 
     kind: str = ""

@@ -3,14 +3,26 @@
 
 from __future__ import annotations
 
-from cathedra.api.core import core_v1
-from cathedra.api.core import meta_v1
-from cathedra.api.struct import Int32, KubeStruct, MicroTime, Time, UNSET_LIST, always
+from cathedra.api.core import core_v1, meta_v1
+from cathedra.api.struct import UNSET_LIST, Int32, KubeStruct, MicroTime, Time, always
 
 __all__ = ["Event", "EventList", "EventSeries"]
 
 
-class Event(KubeStruct, frozen=True, rename={"api_version": "apiVersion", "event_time": "eventTime", "reporting_controller": "reportingController", "reporting_instance": "reportingInstance", "deprecated_source": "deprecatedSource", "deprecated_first_timestamp": "deprecatedFirstTimestamp", "deprecated_last_timestamp": "deprecatedLastTimestamp", "deprecated_count": "deprecatedCount"}):
+class Event(
+    meta_v1.KubeObject,
+    frozen=True,
+    rename={
+        "api_version": "apiVersion",
+        "event_time": "eventTime",
+        "reporting_controller": "reportingController",
+        "reporting_instance": "reportingInstance",
+        "deprecated_source": "deprecatedSource",
+        "deprecated_first_timestamp": "deprecatedFirstTimestamp",
+        "deprecated_last_timestamp": "deprecatedLastTimestamp",
+        "deprecated_count": "deprecatedCount",
+    },
+):
     """events/v1 Event."""
 
     kind: str = ""

@@ -4,12 +4,40 @@
 from __future__ import annotations
 
 from cathedra.api.core import meta_v1
-from cathedra.api.struct import Int32, KubeStruct, Time, UNSET_LIST, always
+from cathedra.api.struct import UNSET_LIST, Int32, KubeStruct, Time, always
 
-__all__ = ["ExemptPriorityLevelConfiguration", "FlowDistinguisherMethod", "FlowSchema", "FlowSchemaCondition", "FlowSchemaList", "FlowSchemaSpec", "FlowSchemaStatus", "GroupSubject", "LimitResponse", "LimitedPriorityLevelConfiguration", "NonResourcePolicyRule", "PolicyRulesWithSubjects", "PriorityLevelConfiguration", "PriorityLevelConfigurationCondition", "PriorityLevelConfigurationList", "PriorityLevelConfigurationReference", "PriorityLevelConfigurationSpec", "PriorityLevelConfigurationStatus", "QueuingConfiguration", "ResourcePolicyRule", "ServiceAccountSubject", "Subject", "UserSubject"]
+__all__ = [
+    "ExemptPriorityLevelConfiguration",
+    "FlowDistinguisherMethod",
+    "FlowSchema",
+    "FlowSchemaCondition",
+    "FlowSchemaList",
+    "FlowSchemaSpec",
+    "FlowSchemaStatus",
+    "GroupSubject",
+    "LimitResponse",
+    "LimitedPriorityLevelConfiguration",
+    "NonResourcePolicyRule",
+    "PolicyRulesWithSubjects",
+    "PriorityLevelConfiguration",
+    "PriorityLevelConfigurationCondition",
+    "PriorityLevelConfigurationList",
+    "PriorityLevelConfigurationReference",
+    "PriorityLevelConfigurationSpec",
+    "PriorityLevelConfigurationStatus",
+    "QueuingConfiguration",
+    "ResourcePolicyRule",
+    "ServiceAccountSubject",
+    "Subject",
+    "UserSubject",
+]
 
 
-class ExemptPriorityLevelConfiguration(KubeStruct, frozen=True, rename={"nominal_concurrency_shares": "nominalConcurrencyShares", "lendable_percent": "lendablePercent"}):
+class ExemptPriorityLevelConfiguration(
+    KubeStruct,
+    frozen=True,
+    rename={"nominal_concurrency_shares": "nominalConcurrencyShares", "lendable_percent": "lendablePercent"},
+):
     """flowcontrol/v1 ExemptPriorityLevelConfiguration."""
 
     nominal_concurrency_shares: Int32 | None = None
@@ -22,7 +50,7 @@ class FlowDistinguisherMethod(KubeStruct, frozen=True):
     type: str = always(str)
 
 
-class FlowSchema(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
+class FlowSchema(meta_v1.KubeObject, frozen=True, rename={"api_version": "apiVersion"}):
     """flowcontrol/v1 FlowSchema."""
 
     kind: str = ""
@@ -51,10 +79,20 @@ class FlowSchemaList(KubeStruct, frozen=True, rename={"api_version": "apiVersion
     items: tuple[FlowSchema, ...] = always(tuple)
 
 
-class FlowSchemaSpec(KubeStruct, frozen=True, rename={"priority_level_configuration": "priorityLevelConfiguration", "matching_precedence": "matchingPrecedence", "distinguisher_method": "distinguisherMethod"}):
+class FlowSchemaSpec(
+    KubeStruct,
+    frozen=True,
+    rename={
+        "priority_level_configuration": "priorityLevelConfiguration",
+        "matching_precedence": "matchingPrecedence",
+        "distinguisher_method": "distinguisherMethod",
+    },
+):
     """flowcontrol/v1 FlowSchemaSpec."""
 
-    priority_level_configuration: PriorityLevelConfigurationReference = always(lambda: PriorityLevelConfigurationReference())
+    priority_level_configuration: PriorityLevelConfigurationReference = always(
+        lambda: PriorityLevelConfigurationReference()
+    )
     matching_precedence: Int32 = always(int)
     distinguisher_method: FlowDistinguisherMethod | None = None
     rules: tuple[PolicyRulesWithSubjects, ...] = ()
@@ -79,7 +117,16 @@ class LimitResponse(KubeStruct, frozen=True):
     queuing: QueuingConfiguration | None = None
 
 
-class LimitedPriorityLevelConfiguration(KubeStruct, frozen=True, rename={"nominal_concurrency_shares": "nominalConcurrencyShares", "limit_response": "limitResponse", "lendable_percent": "lendablePercent", "borrowing_limit_percent": "borrowingLimitPercent"}):
+class LimitedPriorityLevelConfiguration(
+    KubeStruct,
+    frozen=True,
+    rename={
+        "nominal_concurrency_shares": "nominalConcurrencyShares",
+        "limit_response": "limitResponse",
+        "lendable_percent": "lendablePercent",
+        "borrowing_limit_percent": "borrowingLimitPercent",
+    },
+):
     """flowcontrol/v1 LimitedPriorityLevelConfiguration."""
 
     nominal_concurrency_shares: Int32 | None = UNSET_LIST
@@ -95,7 +142,9 @@ class NonResourcePolicyRule(KubeStruct, frozen=True, rename={"non_resource_urls"
     non_resource_urls: tuple[str, ...] = always(tuple)
 
 
-class PolicyRulesWithSubjects(KubeStruct, frozen=True, rename={"resource_rules": "resourceRules", "non_resource_rules": "nonResourceRules"}):
+class PolicyRulesWithSubjects(
+    KubeStruct, frozen=True, rename={"resource_rules": "resourceRules", "non_resource_rules": "nonResourceRules"}
+):
     """flowcontrol/v1 PolicyRulesWithSubjects."""
 
     subjects: tuple[Subject, ...] = always(tuple)
@@ -103,7 +152,7 @@ class PolicyRulesWithSubjects(KubeStruct, frozen=True, rename={"resource_rules":
     non_resource_rules: tuple[NonResourcePolicyRule, ...] = ()
 
 
-class PriorityLevelConfiguration(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
+class PriorityLevelConfiguration(meta_v1.KubeObject, frozen=True, rename={"api_version": "apiVersion"}):
     """flowcontrol/v1 PriorityLevelConfiguration."""
 
     kind: str = ""
@@ -113,7 +162,9 @@ class PriorityLevelConfiguration(KubeStruct, frozen=True, rename={"api_version":
     status: PriorityLevelConfigurationStatus = always(lambda: PriorityLevelConfigurationStatus())
 
 
-class PriorityLevelConfigurationCondition(KubeStruct, frozen=True, rename={"last_transition_time": "lastTransitionTime"}):
+class PriorityLevelConfigurationCondition(
+    KubeStruct, frozen=True, rename={"last_transition_time": "lastTransitionTime"}
+):
     """flowcontrol/v1 PriorityLevelConfigurationCondition."""
 
     type: str = ""
@@ -152,7 +203,9 @@ class PriorityLevelConfigurationStatus(KubeStruct, frozen=True):
     conditions: tuple[PriorityLevelConfigurationCondition, ...] = ()
 
 
-class QueuingConfiguration(KubeStruct, frozen=True, rename={"hand_size": "handSize", "queue_length_limit": "queueLengthLimit"}):
+class QueuingConfiguration(
+    KubeStruct, frozen=True, rename={"hand_size": "handSize", "queue_length_limit": "queueLengthLimit"}
+):
     """flowcontrol/v1 QueuingConfiguration."""
 
     queues: Int32 = always(int)

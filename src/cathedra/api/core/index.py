@@ -6,12 +6,8 @@ from __future__ import annotations
 from typing import Final
 
 KINDS: Final[dict[str, dict[str, str]]] = {
-    "admission.k8s.io/v1": {
-        "AdmissionReview": "cathedra.api.core.admission_v1:AdmissionReview"
-    },
-    "admission.k8s.io/v1beta1": {
-        "AdmissionReview": "cathedra.api.core.admission_v1beta1:AdmissionReview"
-    },
+    "admission.k8s.io/v1": {"AdmissionReview": "cathedra.api.core.admission_v1:AdmissionReview"},
+    "admission.k8s.io/v1beta1": {"AdmissionReview": "cathedra.api.core.admission_v1beta1:AdmissionReview"},
     "admissionregistration.k8s.io/v1": {
         "MutatingAdmissionPolicy": "cathedra.api.core.admissionregistration_v1:MutatingAdmissionPolicy",
         "MutatingAdmissionPolicyBinding": "cathedra.api.core.admissionregistration_v1:MutatingAdmissionPolicyBinding",
@@ -24,7 +20,7 @@ KINDS: Final[dict[str, dict[str, str]]] = {
         "ValidatingAdmissionPolicyBindingList": "cathedra.api.core.admissionregistration_v1:ValidatingAdmissionPolicyBindingList",
         "ValidatingAdmissionPolicyList": "cathedra.api.core.admissionregistration_v1:ValidatingAdmissionPolicyList",
         "ValidatingWebhookConfiguration": "cathedra.api.core.admissionregistration_v1:ValidatingWebhookConfiguration",
-        "ValidatingWebhookConfigurationList": "cathedra.api.core.admissionregistration_v1:ValidatingWebhookConfigurationList"
+        "ValidatingWebhookConfigurationList": "cathedra.api.core.admissionregistration_v1:ValidatingWebhookConfigurationList",
     },
     "admissionregistration.k8s.io/v1alpha1": {
         "MutatingAdmissionPolicy": "cathedra.api.core.admissionregistration_v1alpha1:MutatingAdmissionPolicy",
@@ -34,7 +30,7 @@ KINDS: Final[dict[str, dict[str, str]]] = {
         "ValidatingAdmissionPolicy": "cathedra.api.core.admissionregistration_v1alpha1:ValidatingAdmissionPolicy",
         "ValidatingAdmissionPolicyBinding": "cathedra.api.core.admissionregistration_v1alpha1:ValidatingAdmissionPolicyBinding",
         "ValidatingAdmissionPolicyBindingList": "cathedra.api.core.admissionregistration_v1alpha1:ValidatingAdmissionPolicyBindingList",
-        "ValidatingAdmissionPolicyList": "cathedra.api.core.admissionregistration_v1alpha1:ValidatingAdmissionPolicyList"
+        "ValidatingAdmissionPolicyList": "cathedra.api.core.admissionregistration_v1alpha1:ValidatingAdmissionPolicyList",
     },
     "admissionregistration.k8s.io/v1beta1": {
         "MutatingAdmissionPolicy": "cathedra.api.core.admissionregistration_v1beta1:MutatingAdmissionPolicy",
@@ -48,20 +44,20 @@ KINDS: Final[dict[str, dict[str, str]]] = {
         "ValidatingAdmissionPolicyBindingList": "cathedra.api.core.admissionregistration_v1beta1:ValidatingAdmissionPolicyBindingList",
         "ValidatingAdmissionPolicyList": "cathedra.api.core.admissionregistration_v1beta1:ValidatingAdmissionPolicyList",
         "ValidatingWebhookConfiguration": "cathedra.api.core.admissionregistration_v1beta1:ValidatingWebhookConfiguration",
-        "ValidatingWebhookConfigurationList": "cathedra.api.core.admissionregistration_v1beta1:ValidatingWebhookConfigurationList"
+        "ValidatingWebhookConfigurationList": "cathedra.api.core.admissionregistration_v1beta1:ValidatingWebhookConfigurationList",
     },
     "apidiscovery.k8s.io/v2": {
         "APIGroupDiscovery": "cathedra.api.core.apidiscovery_v2:APIGroupDiscovery",
-        "APIGroupDiscoveryList": "cathedra.api.core.apidiscovery_v2:APIGroupDiscoveryList"
+        "APIGroupDiscoveryList": "cathedra.api.core.apidiscovery_v2:APIGroupDiscoveryList",
     },
     "apidiscovery.k8s.io/v2beta1": {
         "APIGroupDiscovery": "cathedra.api.core.apidiscovery_v2beta1:APIGroupDiscovery",
-        "APIGroupDiscoveryList": "cathedra.api.core.apidiscovery_v2beta1:APIGroupDiscoveryList"
+        "APIGroupDiscoveryList": "cathedra.api.core.apidiscovery_v2beta1:APIGroupDiscoveryList",
     },
     "apiextensions.k8s.io/v1": {
         "ConversionReview": "cathedra.api.core.apiextensions_v1:ConversionReview",
         "CustomResourceDefinition": "cathedra.api.core.apiextensions_v1:CustomResourceDefinition",
-        "CustomResourceDefinitionList": "cathedra.api.core.apiextensions_v1:CustomResourceDefinitionList"
+        "CustomResourceDefinitionList": "cathedra.api.core.apiextensions_v1:CustomResourceDefinitionList",
     },
     "apps/v1": {
         "ControllerRevision": "cathedra.api.core.apps_v1:ControllerRevision",
@@ -73,7 +69,7 @@ KINDS: Final[dict[str, dict[str, str]]] = {
         "ReplicaSet": "cathedra.api.core.apps_v1:ReplicaSet",
         "ReplicaSetList": "cathedra.api.core.apps_v1:ReplicaSetList",
         "StatefulSet": "cathedra.api.core.apps_v1:StatefulSet",
-        "StatefulSetList": "cathedra.api.core.apps_v1:StatefulSetList"
+        "StatefulSetList": "cathedra.api.core.apps_v1:StatefulSetList",
     },
     "apps/v1beta1": {
         "ControllerRevision": "cathedra.api.core.apps_v1beta1:ControllerRevision",
@@ -83,7 +79,7 @@ KINDS: Final[dict[str, dict[str, str]]] = {
         "DeploymentRollback": "cathedra.api.core.apps_v1beta1:DeploymentRollback",
         "Scale": "cathedra.api.core.apps_v1beta1:Scale",
         "StatefulSet": "cathedra.api.core.apps_v1beta1:StatefulSet",
-        "StatefulSetList": "cathedra.api.core.apps_v1beta1:StatefulSetList"
+        "StatefulSetList": "cathedra.api.core.apps_v1beta1:StatefulSetList",
     },
     "apps/v1beta2": {
         "ControllerRevision": "cathedra.api.core.apps_v1beta2:ControllerRevision",
@@ -96,50 +92,50 @@ KINDS: Final[dict[str, dict[str, str]]] = {
         "ReplicaSetList": "cathedra.api.core.apps_v1beta2:ReplicaSetList",
         "Scale": "cathedra.api.core.apps_v1beta2:Scale",
         "StatefulSet": "cathedra.api.core.apps_v1beta2:StatefulSet",
-        "StatefulSetList": "cathedra.api.core.apps_v1beta2:StatefulSetList"
+        "StatefulSetList": "cathedra.api.core.apps_v1beta2:StatefulSetList",
     },
     "authentication.k8s.io/v1": {
         "SelfSubjectReview": "cathedra.api.core.authentication_v1:SelfSubjectReview",
         "TokenRequest": "cathedra.api.core.authentication_v1:TokenRequest",
-        "TokenReview": "cathedra.api.core.authentication_v1:TokenReview"
+        "TokenReview": "cathedra.api.core.authentication_v1:TokenReview",
     },
     "authentication.k8s.io/v1alpha1": {
         "SelfSubjectReview": "cathedra.api.core.authentication_v1alpha1:SelfSubjectReview"
     },
     "authentication.k8s.io/v1beta1": {
         "SelfSubjectReview": "cathedra.api.core.authentication_v1beta1:SelfSubjectReview",
-        "TokenReview": "cathedra.api.core.authentication_v1beta1:TokenReview"
+        "TokenReview": "cathedra.api.core.authentication_v1beta1:TokenReview",
     },
     "authorization.k8s.io/v1": {
         "LocalSubjectAccessReview": "cathedra.api.core.authorization_v1:LocalSubjectAccessReview",
         "SelfSubjectAccessReview": "cathedra.api.core.authorization_v1:SelfSubjectAccessReview",
         "SelfSubjectRulesReview": "cathedra.api.core.authorization_v1:SelfSubjectRulesReview",
-        "SubjectAccessReview": "cathedra.api.core.authorization_v1:SubjectAccessReview"
+        "SubjectAccessReview": "cathedra.api.core.authorization_v1:SubjectAccessReview",
     },
     "authorization.k8s.io/v1beta1": {
         "LocalSubjectAccessReview": "cathedra.api.core.authorization_v1beta1:LocalSubjectAccessReview",
         "SelfSubjectAccessReview": "cathedra.api.core.authorization_v1beta1:SelfSubjectAccessReview",
         "SelfSubjectRulesReview": "cathedra.api.core.authorization_v1beta1:SelfSubjectRulesReview",
-        "SubjectAccessReview": "cathedra.api.core.authorization_v1beta1:SubjectAccessReview"
+        "SubjectAccessReview": "cathedra.api.core.authorization_v1beta1:SubjectAccessReview",
     },
     "autoscaling/v1": {
         "HorizontalPodAutoscaler": "cathedra.api.core.autoscaling_v1:HorizontalPodAutoscaler",
         "HorizontalPodAutoscalerList": "cathedra.api.core.autoscaling_v1:HorizontalPodAutoscalerList",
-        "Scale": "cathedra.api.core.autoscaling_v1:Scale"
+        "Scale": "cathedra.api.core.autoscaling_v1:Scale",
     },
     "autoscaling/v2": {
         "HorizontalPodAutoscaler": "cathedra.api.core.autoscaling_v2:HorizontalPodAutoscaler",
-        "HorizontalPodAutoscalerList": "cathedra.api.core.autoscaling_v2:HorizontalPodAutoscalerList"
+        "HorizontalPodAutoscalerList": "cathedra.api.core.autoscaling_v2:HorizontalPodAutoscalerList",
     },
     "batch/v1": {
         "CronJob": "cathedra.api.core.batch_v1:CronJob",
         "CronJobList": "cathedra.api.core.batch_v1:CronJobList",
         "Job": "cathedra.api.core.batch_v1:Job",
-        "JobList": "cathedra.api.core.batch_v1:JobList"
+        "JobList": "cathedra.api.core.batch_v1:JobList",
     },
     "batch/v1beta1": {
         "CronJob": "cathedra.api.core.batch_v1beta1:CronJob",
-        "CronJobList": "cathedra.api.core.batch_v1beta1:CronJobList"
+        "CronJobList": "cathedra.api.core.batch_v1beta1:CronJobList",
     },
     "certificates.k8s.io/v1": {
         "CertificateSigningRequest": "cathedra.api.core.certificates_v1:CertificateSigningRequest",
@@ -147,11 +143,11 @@ KINDS: Final[dict[str, dict[str, str]]] = {
         "ClusterTrustBundle": "cathedra.api.core.certificates_v1:ClusterTrustBundle",
         "ClusterTrustBundleList": "cathedra.api.core.certificates_v1:ClusterTrustBundleList",
         "PodCertificateRequest": "cathedra.api.core.certificates_v1:PodCertificateRequest",
-        "PodCertificateRequestList": "cathedra.api.core.certificates_v1:PodCertificateRequestList"
+        "PodCertificateRequestList": "cathedra.api.core.certificates_v1:PodCertificateRequestList",
     },
     "certificates.k8s.io/v1alpha1": {
         "ClusterTrustBundle": "cathedra.api.core.certificates_v1alpha1:ClusterTrustBundle",
-        "ClusterTrustBundleList": "cathedra.api.core.certificates_v1alpha1:ClusterTrustBundleList"
+        "ClusterTrustBundleList": "cathedra.api.core.certificates_v1alpha1:ClusterTrustBundleList",
     },
     "certificates.k8s.io/v1beta1": {
         "CertificateSigningRequest": "cathedra.api.core.certificates_v1beta1:CertificateSigningRequest",
@@ -159,21 +155,21 @@ KINDS: Final[dict[str, dict[str, str]]] = {
         "ClusterTrustBundle": "cathedra.api.core.certificates_v1beta1:ClusterTrustBundle",
         "ClusterTrustBundleList": "cathedra.api.core.certificates_v1beta1:ClusterTrustBundleList",
         "PodCertificateRequest": "cathedra.api.core.certificates_v1beta1:PodCertificateRequest",
-        "PodCertificateRequestList": "cathedra.api.core.certificates_v1beta1:PodCertificateRequestList"
+        "PodCertificateRequestList": "cathedra.api.core.certificates_v1beta1:PodCertificateRequestList",
     },
     "coordination.k8s.io/v1": {
         "Lease": "cathedra.api.core.coordination_v1:Lease",
-        "LeaseList": "cathedra.api.core.coordination_v1:LeaseList"
+        "LeaseList": "cathedra.api.core.coordination_v1:LeaseList",
     },
     "coordination.k8s.io/v1alpha2": {
         "LeaseCandidate": "cathedra.api.core.coordination_v1alpha2:LeaseCandidate",
-        "LeaseCandidateList": "cathedra.api.core.coordination_v1alpha2:LeaseCandidateList"
+        "LeaseCandidateList": "cathedra.api.core.coordination_v1alpha2:LeaseCandidateList",
     },
     "coordination.k8s.io/v1beta1": {
         "Lease": "cathedra.api.core.coordination_v1beta1:Lease",
         "LeaseCandidate": "cathedra.api.core.coordination_v1beta1:LeaseCandidate",
         "LeaseCandidateList": "cathedra.api.core.coordination_v1beta1:LeaseCandidateList",
-        "LeaseList": "cathedra.api.core.coordination_v1beta1:LeaseList"
+        "LeaseList": "cathedra.api.core.coordination_v1beta1:LeaseList",
     },
     "v1": {
         "Binding": "cathedra.api.core.core_v1:Binding",
@@ -217,47 +213,47 @@ KINDS: Final[dict[str, dict[str, str]]] = {
         "ServiceAccount": "cathedra.api.core.core_v1:ServiceAccount",
         "ServiceAccountList": "cathedra.api.core.core_v1:ServiceAccountList",
         "ServiceList": "cathedra.api.core.core_v1:ServiceList",
-        "ServiceProxyOptions": "cathedra.api.core.core_v1:ServiceProxyOptions"
+        "ServiceProxyOptions": "cathedra.api.core.core_v1:ServiceProxyOptions",
     },
     "discovery.k8s.io/v1": {
         "EndpointSlice": "cathedra.api.core.discovery_v1:EndpointSlice",
-        "EndpointSliceList": "cathedra.api.core.discovery_v1:EndpointSliceList"
+        "EndpointSliceList": "cathedra.api.core.discovery_v1:EndpointSliceList",
     },
     "discovery.k8s.io/v1beta1": {
         "EndpointSlice": "cathedra.api.core.discovery_v1beta1:EndpointSlice",
-        "EndpointSliceList": "cathedra.api.core.discovery_v1beta1:EndpointSliceList"
+        "EndpointSliceList": "cathedra.api.core.discovery_v1beta1:EndpointSliceList",
     },
     "events.k8s.io/v1": {
         "Event": "cathedra.api.core.events_v1:Event",
-        "EventList": "cathedra.api.core.events_v1:EventList"
+        "EventList": "cathedra.api.core.events_v1:EventList",
     },
     "events.k8s.io/v1beta1": {
         "Event": "cathedra.api.core.events_v1beta1:Event",
-        "EventList": "cathedra.api.core.events_v1beta1:EventList"
+        "EventList": "cathedra.api.core.events_v1beta1:EventList",
     },
     "flowcontrol.apiserver.k8s.io/v1": {
         "FlowSchema": "cathedra.api.core.flowcontrol_v1:FlowSchema",
         "FlowSchemaList": "cathedra.api.core.flowcontrol_v1:FlowSchemaList",
         "PriorityLevelConfiguration": "cathedra.api.core.flowcontrol_v1:PriorityLevelConfiguration",
-        "PriorityLevelConfigurationList": "cathedra.api.core.flowcontrol_v1:PriorityLevelConfigurationList"
+        "PriorityLevelConfigurationList": "cathedra.api.core.flowcontrol_v1:PriorityLevelConfigurationList",
     },
     "flowcontrol.apiserver.k8s.io/v1beta1": {
         "FlowSchema": "cathedra.api.core.flowcontrol_v1beta1:FlowSchema",
         "FlowSchemaList": "cathedra.api.core.flowcontrol_v1beta1:FlowSchemaList",
         "PriorityLevelConfiguration": "cathedra.api.core.flowcontrol_v1beta1:PriorityLevelConfiguration",
-        "PriorityLevelConfigurationList": "cathedra.api.core.flowcontrol_v1beta1:PriorityLevelConfigurationList"
+        "PriorityLevelConfigurationList": "cathedra.api.core.flowcontrol_v1beta1:PriorityLevelConfigurationList",
     },
     "flowcontrol.apiserver.k8s.io/v1beta2": {
         "FlowSchema": "cathedra.api.core.flowcontrol_v1beta2:FlowSchema",
         "FlowSchemaList": "cathedra.api.core.flowcontrol_v1beta2:FlowSchemaList",
         "PriorityLevelConfiguration": "cathedra.api.core.flowcontrol_v1beta2:PriorityLevelConfiguration",
-        "PriorityLevelConfigurationList": "cathedra.api.core.flowcontrol_v1beta2:PriorityLevelConfigurationList"
+        "PriorityLevelConfigurationList": "cathedra.api.core.flowcontrol_v1beta2:PriorityLevelConfigurationList",
     },
     "flowcontrol.apiserver.k8s.io/v1beta3": {
         "FlowSchema": "cathedra.api.core.flowcontrol_v1beta3:FlowSchema",
         "FlowSchemaList": "cathedra.api.core.flowcontrol_v1beta3:FlowSchemaList",
         "PriorityLevelConfiguration": "cathedra.api.core.flowcontrol_v1beta3:PriorityLevelConfiguration",
-        "PriorityLevelConfigurationList": "cathedra.api.core.flowcontrol_v1beta3:PriorityLevelConfigurationList"
+        "PriorityLevelConfigurationList": "cathedra.api.core.flowcontrol_v1beta3:PriorityLevelConfigurationList",
     },
     "networking.k8s.io/v1": {
         "IPAddress": "cathedra.api.core.networking_v1:IPAddress",
@@ -269,7 +265,7 @@ KINDS: Final[dict[str, dict[str, str]]] = {
         "NetworkPolicy": "cathedra.api.core.networking_v1:NetworkPolicy",
         "NetworkPolicyList": "cathedra.api.core.networking_v1:NetworkPolicyList",
         "ServiceCIDR": "cathedra.api.core.networking_v1:ServiceCIDR",
-        "ServiceCIDRList": "cathedra.api.core.networking_v1:ServiceCIDRList"
+        "ServiceCIDRList": "cathedra.api.core.networking_v1:ServiceCIDRList",
     },
     "networking.k8s.io/v1beta1": {
         "IPAddress": "cathedra.api.core.networking_v1beta1:IPAddress",
@@ -279,29 +275,29 @@ KINDS: Final[dict[str, dict[str, str]]] = {
         "IngressClassList": "cathedra.api.core.networking_v1beta1:IngressClassList",
         "IngressList": "cathedra.api.core.networking_v1beta1:IngressList",
         "ServiceCIDR": "cathedra.api.core.networking_v1beta1:ServiceCIDR",
-        "ServiceCIDRList": "cathedra.api.core.networking_v1beta1:ServiceCIDRList"
+        "ServiceCIDRList": "cathedra.api.core.networking_v1beta1:ServiceCIDRList",
     },
     "node.k8s.io/v1": {
         "RuntimeClass": "cathedra.api.core.node_v1:RuntimeClass",
-        "RuntimeClassList": "cathedra.api.core.node_v1:RuntimeClassList"
+        "RuntimeClassList": "cathedra.api.core.node_v1:RuntimeClassList",
     },
     "node.k8s.io/v1alpha1": {
         "RuntimeClass": "cathedra.api.core.node_v1alpha1:RuntimeClass",
-        "RuntimeClassList": "cathedra.api.core.node_v1alpha1:RuntimeClassList"
+        "RuntimeClassList": "cathedra.api.core.node_v1alpha1:RuntimeClassList",
     },
     "node.k8s.io/v1beta1": {
         "RuntimeClass": "cathedra.api.core.node_v1beta1:RuntimeClass",
-        "RuntimeClassList": "cathedra.api.core.node_v1beta1:RuntimeClassList"
+        "RuntimeClassList": "cathedra.api.core.node_v1beta1:RuntimeClassList",
     },
     "policy/v1": {
         "Eviction": "cathedra.api.core.policy_v1:Eviction",
         "PodDisruptionBudget": "cathedra.api.core.policy_v1:PodDisruptionBudget",
-        "PodDisruptionBudgetList": "cathedra.api.core.policy_v1:PodDisruptionBudgetList"
+        "PodDisruptionBudgetList": "cathedra.api.core.policy_v1:PodDisruptionBudgetList",
     },
     "policy/v1beta1": {
         "Eviction": "cathedra.api.core.policy_v1beta1:Eviction",
         "PodDisruptionBudget": "cathedra.api.core.policy_v1beta1:PodDisruptionBudget",
-        "PodDisruptionBudgetList": "cathedra.api.core.policy_v1beta1:PodDisruptionBudgetList"
+        "PodDisruptionBudgetList": "cathedra.api.core.policy_v1beta1:PodDisruptionBudgetList",
     },
     "rbac.authorization.k8s.io/v1": {
         "ClusterRole": "cathedra.api.core.rbac_v1:ClusterRole",
@@ -311,7 +307,7 @@ KINDS: Final[dict[str, dict[str, str]]] = {
         "Role": "cathedra.api.core.rbac_v1:Role",
         "RoleBinding": "cathedra.api.core.rbac_v1:RoleBinding",
         "RoleBindingList": "cathedra.api.core.rbac_v1:RoleBindingList",
-        "RoleList": "cathedra.api.core.rbac_v1:RoleList"
+        "RoleList": "cathedra.api.core.rbac_v1:RoleList",
     },
     "rbac.authorization.k8s.io/v1alpha1": {
         "ClusterRole": "cathedra.api.core.rbac_v1alpha1:ClusterRole",
@@ -321,7 +317,7 @@ KINDS: Final[dict[str, dict[str, str]]] = {
         "Role": "cathedra.api.core.rbac_v1alpha1:Role",
         "RoleBinding": "cathedra.api.core.rbac_v1alpha1:RoleBinding",
         "RoleBindingList": "cathedra.api.core.rbac_v1alpha1:RoleBindingList",
-        "RoleList": "cathedra.api.core.rbac_v1alpha1:RoleList"
+        "RoleList": "cathedra.api.core.rbac_v1alpha1:RoleList",
     },
     "rbac.authorization.k8s.io/v1beta1": {
         "ClusterRole": "cathedra.api.core.rbac_v1beta1:ClusterRole",
@@ -331,7 +327,7 @@ KINDS: Final[dict[str, dict[str, str]]] = {
         "Role": "cathedra.api.core.rbac_v1beta1:Role",
         "RoleBinding": "cathedra.api.core.rbac_v1beta1:RoleBinding",
         "RoleBindingList": "cathedra.api.core.rbac_v1beta1:RoleBindingList",
-        "RoleList": "cathedra.api.core.rbac_v1beta1:RoleList"
+        "RoleList": "cathedra.api.core.rbac_v1beta1:RoleList",
     },
     "resource.k8s.io/v1": {
         "DeviceClass": "cathedra.api.resource:DeviceClass",
@@ -343,13 +339,13 @@ KINDS: Final[dict[str, dict[str, str]]] = {
         "ResourceClaimTemplate": "cathedra.api.resource:ResourceClaimTemplate",
         "ResourceClaimTemplateList": "cathedra.api.resource:ResourceClaimTemplateList",
         "ResourceSlice": "cathedra.api.resource:ResourceSlice",
-        "ResourceSliceList": "cathedra.api.resource:ResourceSliceList"
+        "ResourceSliceList": "cathedra.api.resource:ResourceSliceList",
     },
     "resource.k8s.io/v1alpha3": {
         "DeviceTaintRule": "cathedra.api.core.resource_v1alpha3:DeviceTaintRule",
         "DeviceTaintRuleList": "cathedra.api.core.resource_v1alpha3:DeviceTaintRuleList",
         "ResourcePoolStatusRequest": "cathedra.api.core.resource_v1alpha3:ResourcePoolStatusRequest",
-        "ResourcePoolStatusRequestList": "cathedra.api.core.resource_v1alpha3:ResourcePoolStatusRequestList"
+        "ResourcePoolStatusRequestList": "cathedra.api.core.resource_v1alpha3:ResourcePoolStatusRequestList",
     },
     "resource.k8s.io/v1beta1": {
         "DeviceClass": "cathedra.api.core.resource_v1beta1:DeviceClass",
@@ -359,7 +355,7 @@ KINDS: Final[dict[str, dict[str, str]]] = {
         "ResourceClaimTemplate": "cathedra.api.core.resource_v1beta1:ResourceClaimTemplate",
         "ResourceClaimTemplateList": "cathedra.api.core.resource_v1beta1:ResourceClaimTemplateList",
         "ResourceSlice": "cathedra.api.core.resource_v1beta1:ResourceSlice",
-        "ResourceSliceList": "cathedra.api.core.resource_v1beta1:ResourceSliceList"
+        "ResourceSliceList": "cathedra.api.core.resource_v1beta1:ResourceSliceList",
     },
     "resource.k8s.io/v1beta2": {
         "DeviceClass": "cathedra.api.core.resource_v1beta2:DeviceClass",
@@ -371,17 +367,17 @@ KINDS: Final[dict[str, dict[str, str]]] = {
         "ResourceClaimTemplate": "cathedra.api.core.resource_v1beta2:ResourceClaimTemplate",
         "ResourceClaimTemplateList": "cathedra.api.core.resource_v1beta2:ResourceClaimTemplateList",
         "ResourceSlice": "cathedra.api.core.resource_v1beta2:ResourceSlice",
-        "ResourceSliceList": "cathedra.api.core.resource_v1beta2:ResourceSliceList"
+        "ResourceSliceList": "cathedra.api.core.resource_v1beta2:ResourceSliceList",
     },
     "scheduling.k8s.io/v1": {
         "PriorityClass": "cathedra.api.core.scheduling_v1:PriorityClass",
-        "PriorityClassList": "cathedra.api.core.scheduling_v1:PriorityClassList"
+        "PriorityClassList": "cathedra.api.core.scheduling_v1:PriorityClassList",
     },
     "scheduling.k8s.io/v1alpha2": {
         "PodGroup": "cathedra.api.core.scheduling_v1alpha2:PodGroup",
         "PodGroupList": "cathedra.api.core.scheduling_v1alpha2:PodGroupList",
         "Workload": "cathedra.api.core.scheduling_v1alpha2:Workload",
-        "WorkloadList": "cathedra.api.core.scheduling_v1alpha2:WorkloadList"
+        "WorkloadList": "cathedra.api.core.scheduling_v1alpha2:WorkloadList",
     },
     "scheduling.k8s.io/v1alpha3": {
         "CompositePodGroup": "cathedra.api.core.scheduling_v1alpha3:CompositePodGroup",
@@ -389,7 +385,7 @@ KINDS: Final[dict[str, dict[str, str]]] = {
         "PodGroup": "cathedra.api.core.scheduling_v1alpha3:PodGroup",
         "PodGroupList": "cathedra.api.core.scheduling_v1alpha3:PodGroupList",
         "Workload": "cathedra.api.core.scheduling_v1alpha3:Workload",
-        "WorkloadList": "cathedra.api.core.scheduling_v1alpha3:WorkloadList"
+        "WorkloadList": "cathedra.api.core.scheduling_v1alpha3:WorkloadList",
     },
     "scheduling.k8s.io/v1beta1": {
         "PodGroup": "cathedra.api.core.scheduling_v1beta1:PodGroup",
@@ -397,7 +393,7 @@ KINDS: Final[dict[str, dict[str, str]]] = {
         "PriorityClass": "cathedra.api.core.scheduling_v1beta1:PriorityClass",
         "PriorityClassList": "cathedra.api.core.scheduling_v1beta1:PriorityClassList",
         "Workload": "cathedra.api.core.scheduling_v1beta1:Workload",
-        "WorkloadList": "cathedra.api.core.scheduling_v1beta1:WorkloadList"
+        "WorkloadList": "cathedra.api.core.scheduling_v1beta1:WorkloadList",
     },
     "storage.k8s.io/v1": {
         "CSIDriver": "cathedra.api.core.storage_v1:CSIDriver",
@@ -411,7 +407,7 @@ KINDS: Final[dict[str, dict[str, str]]] = {
         "VolumeAttachment": "cathedra.api.core.storage_v1:VolumeAttachment",
         "VolumeAttachmentList": "cathedra.api.core.storage_v1:VolumeAttachmentList",
         "VolumeAttributesClass": "cathedra.api.core.storage_v1:VolumeAttributesClass",
-        "VolumeAttributesClassList": "cathedra.api.core.storage_v1:VolumeAttributesClassList"
+        "VolumeAttributesClassList": "cathedra.api.core.storage_v1:VolumeAttributesClassList",
     },
     "storage.k8s.io/v1alpha1": {
         "CSIStorageCapacity": "cathedra.api.core.storage_v1alpha1:CSIStorageCapacity",
@@ -419,7 +415,7 @@ KINDS: Final[dict[str, dict[str, str]]] = {
         "VolumeAttachment": "cathedra.api.core.storage_v1alpha1:VolumeAttachment",
         "VolumeAttachmentList": "cathedra.api.core.storage_v1alpha1:VolumeAttachmentList",
         "VolumeAttributesClass": "cathedra.api.core.storage_v1alpha1:VolumeAttributesClass",
-        "VolumeAttributesClassList": "cathedra.api.core.storage_v1alpha1:VolumeAttributesClassList"
+        "VolumeAttributesClassList": "cathedra.api.core.storage_v1alpha1:VolumeAttributesClassList",
     },
     "storage.k8s.io/v1beta1": {
         "CSIDriver": "cathedra.api.core.storage_v1beta1:CSIDriver",
@@ -433,6 +429,6 @@ KINDS: Final[dict[str, dict[str, str]]] = {
         "VolumeAttachment": "cathedra.api.core.storage_v1beta1:VolumeAttachment",
         "VolumeAttachmentList": "cathedra.api.core.storage_v1beta1:VolumeAttachmentList",
         "VolumeAttributesClass": "cathedra.api.core.storage_v1beta1:VolumeAttributesClass",
-        "VolumeAttributesClassList": "cathedra.api.core.storage_v1beta1:VolumeAttributesClassList"
-    }
+        "VolumeAttributesClassList": "cathedra.api.core.storage_v1beta1:VolumeAttributesClassList",
+    },
 }

@@ -3,12 +3,70 @@
 
 from __future__ import annotations
 
-from cathedra.api.struct import Int32, Int64, KubeStruct, RawJSON, Time, UNSET_LIST, always
+from cathedra.api.struct import UNSET_LIST, Int32, Int64, KubeStruct, RawJSON, Time, always
 
-__all__ = ["APIGroup", "APIGroupList", "APIResource", "APIResourceList", "APIVersions", "ApplyOptions", "Condition", "CreateOptions", "DeleteOptions", "FieldSelectorRequirement", "GetOptions", "GroupVersionForDiscovery", "GroupVersionKind", "GroupVersionResource", "LabelSelector", "LabelSelectorRequirement", "List", "ListMeta", "ListOptions", "ManagedFieldsEntry", "ObjectMeta", "OwnerReference", "PartialObjectMetadata", "PartialObjectMetadataList", "PatchOptions", "Preconditions", "RootPaths", "ServerAddressByClientCIDR", "ShardInfo", "Status", "StatusCause", "StatusDetails", "Table", "TableColumnDefinition", "TableOptions", "TableRow", "TableRowCondition", "TypeMeta", "UpdateOptions"]
+__all__ = [
+    "APIGroup",
+    "APIGroupList",
+    "APIResource",
+    "APIResourceList",
+    "APIVersions",
+    "ApplyOptions",
+    "Condition",
+    "CreateOptions",
+    "DeleteOptions",
+    "FieldSelectorRequirement",
+    "GetOptions",
+    "GroupVersionForDiscovery",
+    "GroupVersionKind",
+    "GroupVersionResource",
+    "KubeObject",
+    "LabelSelector",
+    "LabelSelectorRequirement",
+    "List",
+    "ListMeta",
+    "ListOptions",
+    "ManagedFieldsEntry",
+    "ObjectMeta",
+    "OwnerReference",
+    "PartialObjectMetadata",
+    "PartialObjectMetadataList",
+    "PatchOptions",
+    "Preconditions",
+    "RootPaths",
+    "ServerAddressByClientCIDR",
+    "ShardInfo",
+    "Status",
+    "StatusCause",
+    "StatusDetails",
+    "Table",
+    "TableColumnDefinition",
+    "TableOptions",
+    "TableRow",
+    "TableRowCondition",
+    "TypeMeta",
+    "UpdateOptions",
+]
 
 
-class APIGroup(KubeStruct, frozen=True, rename={"api_version": "apiVersion", "preferred_version": "preferredVersion", "server_address_by_client_cidrs": "serverAddressByClientCIDRs"}):
+class KubeObject(KubeStruct, frozen=True):
+    """The base of every kind whose objects are stored: what has metadata, and with it a name and an owner.
+
+    Kinds declare ``metadata`` again, for JSON shows fields in the order in which a kind itself declares them.
+    """
+
+    metadata: ObjectMeta = always(lambda: ObjectMeta())
+
+
+class APIGroup(
+    KubeStruct,
+    frozen=True,
+    rename={
+        "api_version": "apiVersion",
+        "preferred_version": "preferredVersion",
+        "server_address_by_client_cidrs": "serverAddressByClientCIDRs",
+    },
+):
     """meta/v1 APIGroup."""
 
     kind: str = ""
@@ -27,7 +85,11 @@ class APIGroupList(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}
     groups: tuple[APIGroup, ...] = always(tuple)
 
 
-class APIResource(KubeStruct, frozen=True, rename={"short_names": "shortNames", "singular_name": "singularName", "storage_version_hash": "storageVersionHash"}):
+class APIResource(
+    KubeStruct,
+    frozen=True,
+    rename={"short_names": "shortNames", "singular_name": "singularName", "storage_version_hash": "storageVersionHash"},
+):
     """meta/v1 APIResource."""
 
     name: str = always(str)
@@ -51,7 +113,11 @@ class APIResourceList(KubeStruct, frozen=True, rename={"api_version": "apiVersio
     resources: tuple[APIResource, ...] = always(tuple)
 
 
-class APIVersions(KubeStruct, frozen=True, rename={"api_version": "apiVersion", "server_address_by_client_cidrs": "serverAddressByClientCIDRs"}):
+class APIVersions(
+    KubeStruct,
+    frozen=True,
+    rename={"api_version": "apiVersion", "server_address_by_client_cidrs": "serverAddressByClientCIDRs"},
+):
     """meta/v1 APIVersions."""
 
     kind: str = ""
@@ -60,7 +126,9 @@ class APIVersions(KubeStruct, frozen=True, rename={"api_version": "apiVersion", 
     server_address_by_client_cidrs: tuple[ServerAddressByClientCIDR, ...] = always(tuple)
 
 
-class ApplyOptions(KubeStruct, frozen=True, rename={"api_version": "apiVersion", "dry_run": "dryRun", "field_manager": "fieldManager"}):
+class ApplyOptions(
+    KubeStruct, frozen=True, rename={"api_version": "apiVersion", "dry_run": "dryRun", "field_manager": "fieldManager"}
+):
     """meta/v1 ApplyOptions."""
 
     kind: str = ""
@@ -70,7 +138,11 @@ class ApplyOptions(KubeStruct, frozen=True, rename={"api_version": "apiVersion",
     field_manager: str = always(str)
 
 
-class Condition(KubeStruct, frozen=True, rename={"observed_generation": "observedGeneration", "last_transition_time": "lastTransitionTime"}):
+class Condition(
+    KubeStruct,
+    frozen=True,
+    rename={"observed_generation": "observedGeneration", "last_transition_time": "lastTransitionTime"},
+):
     """meta/v1 Condition."""
 
     type: str = always(str)
@@ -81,7 +153,16 @@ class Condition(KubeStruct, frozen=True, rename={"observed_generation": "observe
     message: str = always(str)
 
 
-class CreateOptions(KubeStruct, frozen=True, rename={"api_version": "apiVersion", "dry_run": "dryRun", "field_manager": "fieldManager", "field_validation": "fieldValidation"}):
+class CreateOptions(
+    KubeStruct,
+    frozen=True,
+    rename={
+        "api_version": "apiVersion",
+        "dry_run": "dryRun",
+        "field_manager": "fieldManager",
+        "field_validation": "fieldValidation",
+    },
+):
     """meta/v1 CreateOptions."""
 
     kind: str = ""
@@ -91,7 +172,18 @@ class CreateOptions(KubeStruct, frozen=True, rename={"api_version": "apiVersion"
     field_validation: str = ""
 
 
-class DeleteOptions(KubeStruct, frozen=True, rename={"api_version": "apiVersion", "grace_period_seconds": "gracePeriodSeconds", "orphan_dependents": "orphanDependents", "propagation_policy": "propagationPolicy", "dry_run": "dryRun", "ignore_store_read_error_with_cluster_breaking_potential": "ignoreStoreReadErrorWithClusterBreakingPotential"}):
+class DeleteOptions(
+    KubeStruct,
+    frozen=True,
+    rename={
+        "api_version": "apiVersion",
+        "grace_period_seconds": "gracePeriodSeconds",
+        "orphan_dependents": "orphanDependents",
+        "propagation_policy": "propagationPolicy",
+        "dry_run": "dryRun",
+        "ignore_store_read_error_with_cluster_breaking_potential": "ignoreStoreReadErrorWithClusterBreakingPotential",
+    },
+):
     """meta/v1 DeleteOptions."""
 
     kind: str = ""
@@ -143,7 +235,9 @@ class GroupVersionResource(KubeStruct, frozen=True):
     resource: str = always(str)
 
 
-class LabelSelector(KubeStruct, frozen=True, rename={"match_labels": "matchLabels", "match_expressions": "matchExpressions"}):
+class LabelSelector(
+    KubeStruct, frozen=True, rename={"match_labels": "matchLabels", "match_expressions": "matchExpressions"}
+):
     """meta/v1 LabelSelector."""
 
     match_labels: dict[str, str] = {}
@@ -167,7 +261,17 @@ class List(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
     items: tuple[RawJSON, ...] = always(tuple)
 
 
-class ListMeta(KubeStruct, frozen=True, rename={"self_link": "selfLink", "resource_version": "resourceVersion", "continue_": "continue", "remaining_item_count": "remainingItemCount", "shard_info": "shardInfo"}):
+class ListMeta(
+    KubeStruct,
+    frozen=True,
+    rename={
+        "self_link": "selfLink",
+        "resource_version": "resourceVersion",
+        "continue_": "continue",
+        "remaining_item_count": "remainingItemCount",
+        "shard_info": "shardInfo",
+    },
+):
     """meta/v1 ListMeta."""
 
     self_link: str = ""
@@ -177,7 +281,22 @@ class ListMeta(KubeStruct, frozen=True, rename={"self_link": "selfLink", "resour
     shard_info: ShardInfo | None = None
 
 
-class ListOptions(KubeStruct, frozen=True, rename={"api_version": "apiVersion", "label_selector": "labelSelector", "field_selector": "fieldSelector", "resource_version": "resourceVersion", "timeout_seconds": "timeoutSeconds", "continue_": "continue", "allow_watch_bookmarks": "allowWatchBookmarks", "resource_version_match": "resourceVersionMatch", "send_initial_events": "sendInitialEvents", "shard_selector": "shardSelector"}):
+class ListOptions(
+    KubeStruct,
+    frozen=True,
+    rename={
+        "api_version": "apiVersion",
+        "label_selector": "labelSelector",
+        "field_selector": "fieldSelector",
+        "resource_version": "resourceVersion",
+        "timeout_seconds": "timeoutSeconds",
+        "continue_": "continue",
+        "allow_watch_bookmarks": "allowWatchBookmarks",
+        "resource_version_match": "resourceVersionMatch",
+        "send_initial_events": "sendInitialEvents",
+        "shard_selector": "shardSelector",
+    },
+):
     """meta/v1 ListOptions."""
 
     kind: str = ""
@@ -195,7 +314,9 @@ class ListOptions(KubeStruct, frozen=True, rename={"api_version": "apiVersion", 
     shard_selector: str = ""
 
 
-class ManagedFieldsEntry(KubeStruct, frozen=True, rename={"api_version": "apiVersion", "fields_type": "fieldsType", "fields_v1": "fieldsV1"}):
+class ManagedFieldsEntry(
+    KubeStruct, frozen=True, rename={"api_version": "apiVersion", "fields_type": "fieldsType", "fields_v1": "fieldsV1"}
+):
     """meta/v1 ManagedFieldsEntry."""
 
     manager: str = ""
@@ -207,7 +328,20 @@ class ManagedFieldsEntry(KubeStruct, frozen=True, rename={"api_version": "apiVer
     subresource: str = ""
 
 
-class ObjectMeta(KubeStruct, frozen=True, rename={"generate_name": "generateName", "self_link": "selfLink", "resource_version": "resourceVersion", "creation_timestamp": "creationTimestamp", "deletion_timestamp": "deletionTimestamp", "deletion_grace_period_seconds": "deletionGracePeriodSeconds", "owner_references": "ownerReferences", "managed_fields": "managedFields"}):
+class ObjectMeta(
+    KubeStruct,
+    frozen=True,
+    rename={
+        "generate_name": "generateName",
+        "self_link": "selfLink",
+        "resource_version": "resourceVersion",
+        "creation_timestamp": "creationTimestamp",
+        "deletion_timestamp": "deletionTimestamp",
+        "deletion_grace_period_seconds": "deletionGracePeriodSeconds",
+        "owner_references": "ownerReferences",
+        "managed_fields": "managedFields",
+    },
+):
     """meta/v1 ObjectMeta."""
 
     name: str = ""
@@ -227,7 +361,9 @@ class ObjectMeta(KubeStruct, frozen=True, rename={"generate_name": "generateName
     managed_fields: tuple[ManagedFieldsEntry, ...] = ()
 
 
-class OwnerReference(KubeStruct, frozen=True, rename={"api_version": "apiVersion", "block_owner_deletion": "blockOwnerDeletion"}):
+class OwnerReference(
+    KubeStruct, frozen=True, rename={"api_version": "apiVersion", "block_owner_deletion": "blockOwnerDeletion"}
+):
     """meta/v1 OwnerReference."""
 
     kind: str = always(str)
@@ -238,7 +374,7 @@ class OwnerReference(KubeStruct, frozen=True, rename={"api_version": "apiVersion
     block_owner_deletion: bool | None = None
 
 
-class PartialObjectMetadata(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
+class PartialObjectMetadata(KubeObject, frozen=True, rename={"api_version": "apiVersion"}):
     """meta/v1 PartialObjectMetadata."""
 
     kind: str = ""
@@ -255,7 +391,16 @@ class PartialObjectMetadataList(KubeStruct, frozen=True, rename={"api_version": 
     items: tuple[PartialObjectMetadata, ...] = always(tuple)
 
 
-class PatchOptions(KubeStruct, frozen=True, rename={"api_version": "apiVersion", "dry_run": "dryRun", "field_manager": "fieldManager", "field_validation": "fieldValidation"}):
+class PatchOptions(
+    KubeStruct,
+    frozen=True,
+    rename={
+        "api_version": "apiVersion",
+        "dry_run": "dryRun",
+        "field_manager": "fieldManager",
+        "field_validation": "fieldValidation",
+    },
+):
     """meta/v1 PatchOptions."""
 
     kind: str = ""
@@ -279,7 +424,9 @@ class RootPaths(KubeStruct, frozen=True):
     paths: tuple[str, ...] = always(tuple)
 
 
-class ServerAddressByClientCIDR(KubeStruct, frozen=True, rename={"client_cidr": "clientCIDR", "server_address": "serverAddress"}):
+class ServerAddressByClientCIDR(
+    KubeStruct, frozen=True, rename={"client_cidr": "clientCIDR", "server_address": "serverAddress"}
+):
     """meta/v1 ServerAddressByClientCIDR."""
 
     client_cidr: str = always(str)
@@ -344,7 +491,9 @@ class TableColumnDefinition(KubeStruct, frozen=True):
     type: str = always(str)
 
 
-class TableOptions(KubeStruct, frozen=True, rename={"api_version": "apiVersion", "_": "-", "include_object": "includeObject"}):
+class TableOptions(
+    KubeStruct, frozen=True, rename={"api_version": "apiVersion", "_": "-", "include_object": "includeObject"}
+):
     """meta/v1 TableOptions."""
 
     kind: str = ""
@@ -376,7 +525,16 @@ class TypeMeta(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
     api_version: str = ""
 
 
-class UpdateOptions(KubeStruct, frozen=True, rename={"api_version": "apiVersion", "dry_run": "dryRun", "field_manager": "fieldManager", "field_validation": "fieldValidation"}):
+class UpdateOptions(
+    KubeStruct,
+    frozen=True,
+    rename={
+        "api_version": "apiVersion",
+        "dry_run": "dryRun",
+        "field_manager": "fieldManager",
+        "field_validation": "fieldValidation",
+    },
+):
     """meta/v1 UpdateOptions."""
 
     kind: str = ""

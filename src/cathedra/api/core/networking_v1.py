@@ -3,11 +3,46 @@
 
 from __future__ import annotations
 
-from cathedra.api.core import core_v1
-from cathedra.api.core import meta_v1
-from cathedra.api.struct import Int32, KubeStruct, UNSET_LIST, always
+from cathedra.api.core import core_v1, meta_v1
+from cathedra.api.struct import UNSET_LIST, Int32, KubeStruct, always
 
-__all__ = ["HTTPIngressPath", "HTTPIngressRuleValue", "IPAddress", "IPAddressList", "IPAddressSpec", "IPBlock", "Ingress", "IngressBackend", "IngressClass", "IngressClassList", "IngressClassParametersReference", "IngressClassSpec", "IngressList", "IngressLoadBalancerIngress", "IngressLoadBalancerStatus", "IngressPortStatus", "IngressRule", "IngressRuleValue", "IngressServiceBackend", "IngressSpec", "IngressStatus", "IngressTLS", "NetworkPolicy", "NetworkPolicyEgressRule", "NetworkPolicyIngressRule", "NetworkPolicyList", "NetworkPolicyPeer", "NetworkPolicyPort", "NetworkPolicySpec", "ParentReference", "ServiceBackendPort", "ServiceCIDR", "ServiceCIDRList", "ServiceCIDRSpec", "ServiceCIDRStatus"]
+__all__ = [
+    "HTTPIngressPath",
+    "HTTPIngressRuleValue",
+    "IPAddress",
+    "IPAddressList",
+    "IPAddressSpec",
+    "IPBlock",
+    "Ingress",
+    "IngressBackend",
+    "IngressClass",
+    "IngressClassList",
+    "IngressClassParametersReference",
+    "IngressClassSpec",
+    "IngressList",
+    "IngressLoadBalancerIngress",
+    "IngressLoadBalancerStatus",
+    "IngressPortStatus",
+    "IngressRule",
+    "IngressRuleValue",
+    "IngressServiceBackend",
+    "IngressSpec",
+    "IngressStatus",
+    "IngressTLS",
+    "NetworkPolicy",
+    "NetworkPolicyEgressRule",
+    "NetworkPolicyIngressRule",
+    "NetworkPolicyList",
+    "NetworkPolicyPeer",
+    "NetworkPolicyPort",
+    "NetworkPolicySpec",
+    "ParentReference",
+    "ServiceBackendPort",
+    "ServiceCIDR",
+    "ServiceCIDRList",
+    "ServiceCIDRSpec",
+    "ServiceCIDRStatus",
+]
 
 
 class HTTPIngressPath(KubeStruct, frozen=True, rename={"path_type": "pathType"}):
@@ -24,7 +59,7 @@ class HTTPIngressRuleValue(KubeStruct, frozen=True):
     paths: tuple[HTTPIngressPath, ...] = always(tuple)
 
 
-class IPAddress(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
+class IPAddress(meta_v1.KubeObject, frozen=True, rename={"api_version": "apiVersion"}):
     """networking/v1 IPAddress."""
 
     kind: str = ""
@@ -55,7 +90,7 @@ class IPBlock(KubeStruct, frozen=True, rename={"except_": "except"}):
     except_: tuple[str, ...] = ()
 
 
-class Ingress(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
+class Ingress(meta_v1.KubeObject, frozen=True, rename={"api_version": "apiVersion"}):
     """networking/v1 Ingress."""
 
     kind: str = ""
@@ -72,7 +107,7 @@ class IngressBackend(KubeStruct, frozen=True):
     service: IngressServiceBackend | None = None
 
 
-class IngressClass(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
+class IngressClass(meta_v1.KubeObject, frozen=True, rename={"api_version": "apiVersion"}):
     """networking/v1 IngressClass."""
 
     kind: str = ""
@@ -158,7 +193,9 @@ class IngressServiceBackend(KubeStruct, frozen=True):
     port: ServiceBackendPort = always(lambda: ServiceBackendPort())
 
 
-class IngressSpec(KubeStruct, frozen=True, rename={"default_backend": "defaultBackend", "ingress_class_name": "ingressClassName"}):
+class IngressSpec(
+    KubeStruct, frozen=True, rename={"default_backend": "defaultBackend", "ingress_class_name": "ingressClassName"}
+):
     """networking/v1 IngressSpec."""
 
     default_backend: IngressBackend | None = None
@@ -180,7 +217,7 @@ class IngressTLS(KubeStruct, frozen=True, rename={"secret_name": "secretName"}):
     secret_name: str = ""
 
 
-class NetworkPolicy(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
+class NetworkPolicy(meta_v1.KubeObject, frozen=True, rename={"api_version": "apiVersion"}):
     """networking/v1 NetworkPolicy."""
 
     kind: str = ""
@@ -212,7 +249,11 @@ class NetworkPolicyList(KubeStruct, frozen=True, rename={"api_version": "apiVers
     items: tuple[NetworkPolicy, ...] = always(tuple)
 
 
-class NetworkPolicyPeer(KubeStruct, frozen=True, rename={"pod_selector": "podSelector", "namespace_selector": "namespaceSelector", "ip_block": "ipBlock"}):
+class NetworkPolicyPeer(
+    KubeStruct,
+    frozen=True,
+    rename={"pod_selector": "podSelector", "namespace_selector": "namespaceSelector", "ip_block": "ipBlock"},
+):
     """networking/v1 NetworkPolicyPeer."""
 
     pod_selector: meta_v1.LabelSelector | None = None
@@ -253,7 +294,7 @@ class ServiceBackendPort(KubeStruct, frozen=True):
     number: Int32 = 0
 
 
-class ServiceCIDR(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
+class ServiceCIDR(meta_v1.KubeObject, frozen=True, rename={"api_version": "apiVersion"}):
     """networking/v1 ServiceCIDR."""
 
     kind: str = ""

@@ -3,11 +3,36 @@
 
 from __future__ import annotations
 
-from cathedra.api.core import core_v1
-from cathedra.api.core import meta_v1
-from cathedra.api.struct import Int32, KubeStruct, UNSET_LIST, always
+from cathedra.api.core import core_v1, meta_v1
+from cathedra.api.struct import UNSET_LIST, Int32, KubeStruct, always
 
-__all__ = ["HTTPIngressPath", "HTTPIngressRuleValue", "IPAddress", "IPAddressList", "IPAddressSpec", "Ingress", "IngressBackend", "IngressClass", "IngressClassList", "IngressClassParametersReference", "IngressClassSpec", "IngressList", "IngressLoadBalancerIngress", "IngressLoadBalancerStatus", "IngressPortStatus", "IngressRule", "IngressRuleValue", "IngressSpec", "IngressStatus", "IngressTLS", "ParentReference", "ServiceCIDR", "ServiceCIDRList", "ServiceCIDRSpec", "ServiceCIDRStatus"]
+__all__ = [
+    "HTTPIngressPath",
+    "HTTPIngressRuleValue",
+    "IPAddress",
+    "IPAddressList",
+    "IPAddressSpec",
+    "Ingress",
+    "IngressBackend",
+    "IngressClass",
+    "IngressClassList",
+    "IngressClassParametersReference",
+    "IngressClassSpec",
+    "IngressList",
+    "IngressLoadBalancerIngress",
+    "IngressLoadBalancerStatus",
+    "IngressPortStatus",
+    "IngressRule",
+    "IngressRuleValue",
+    "IngressSpec",
+    "IngressStatus",
+    "IngressTLS",
+    "ParentReference",
+    "ServiceCIDR",
+    "ServiceCIDRList",
+    "ServiceCIDRSpec",
+    "ServiceCIDRStatus",
+]
 
 
 class HTTPIngressPath(KubeStruct, frozen=True, rename={"path_type": "pathType"}):
@@ -24,7 +49,7 @@ class HTTPIngressRuleValue(KubeStruct, frozen=True):
     paths: tuple[HTTPIngressPath, ...] = always(tuple)
 
 
-class IPAddress(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
+class IPAddress(meta_v1.KubeObject, frozen=True, rename={"api_version": "apiVersion"}):
     """networking/v1beta1 IPAddress."""
 
     kind: str = ""
@@ -48,7 +73,7 @@ class IPAddressSpec(KubeStruct, frozen=True, rename={"parent_ref": "parentRef"})
     parent_ref: ParentReference | None = None
 
 
-class Ingress(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
+class Ingress(meta_v1.KubeObject, frozen=True, rename={"api_version": "apiVersion"}):
     """networking/v1beta1 Ingress."""
 
     kind: str = ""
@@ -66,7 +91,7 @@ class IngressBackend(KubeStruct, frozen=True, rename={"service_name": "serviceNa
     resource: core_v1.TypedLocalObjectReference | None = None
 
 
-class IngressClass(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
+class IngressClass(meta_v1.KubeObject, frozen=True, rename={"api_version": "apiVersion"}):
     """networking/v1beta1 IngressClass."""
 
     kind: str = ""
@@ -176,7 +201,7 @@ class ParentReference(KubeStruct, frozen=True):
     name: str = ""
 
 
-class ServiceCIDR(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
+class ServiceCIDR(meta_v1.KubeObject, frozen=True, rename={"api_version": "apiVersion"}):
     """networking/v1beta1 ServiceCIDR."""
 
     kind: str = ""

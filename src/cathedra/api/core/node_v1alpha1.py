@@ -3,8 +3,7 @@
 
 from __future__ import annotations
 
-from cathedra.api.core import core_v1
-from cathedra.api.core import meta_v1
+from cathedra.api.core import core_v1, meta_v1
 from cathedra.api.struct import KubeStruct, Quantity, always
 
 __all__ = ["Overhead", "RuntimeClass", "RuntimeClassList", "RuntimeClassSpec", "Scheduling"]
@@ -16,7 +15,7 @@ class Overhead(KubeStruct, frozen=True, rename={"pod_fixed": "podFixed"}):
     pod_fixed: dict[str, Quantity] = {}
 
 
-class RuntimeClass(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
+class RuntimeClass(meta_v1.KubeObject, frozen=True, rename={"api_version": "apiVersion"}):
     """node/v1alpha1 RuntimeClass."""
 
     kind: str = ""

@@ -6,10 +6,18 @@ from __future__ import annotations
 from cathedra.api.core import meta_v1
 from cathedra.api.struct import Int32, Int64, KubeStruct, Time, always
 
-__all__ = ["Eviction", "PodDisruptionBudget", "PodDisruptionBudgetList", "PodDisruptionBudgetSpec", "PodDisruptionBudgetStatus"]
+__all__ = [
+    "Eviction",
+    "PodDisruptionBudget",
+    "PodDisruptionBudgetList",
+    "PodDisruptionBudgetSpec",
+    "PodDisruptionBudgetStatus",
+]
 
 
-class Eviction(KubeStruct, frozen=True, rename={"api_version": "apiVersion", "delete_options": "deleteOptions"}):
+class Eviction(
+    meta_v1.KubeObject, frozen=True, rename={"api_version": "apiVersion", "delete_options": "deleteOptions"}
+):
     """policy/v1beta1 Eviction."""
 
     kind: str = ""
@@ -18,7 +26,7 @@ class Eviction(KubeStruct, frozen=True, rename={"api_version": "apiVersion", "de
     delete_options: meta_v1.DeleteOptions | None = None
 
 
-class PodDisruptionBudget(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
+class PodDisruptionBudget(meta_v1.KubeObject, frozen=True, rename={"api_version": "apiVersion"}):
     """policy/v1beta1 PodDisruptionBudget."""
 
     kind: str = ""
@@ -37,7 +45,15 @@ class PodDisruptionBudgetList(KubeStruct, frozen=True, rename={"api_version": "a
     items: tuple[PodDisruptionBudget, ...] = always(tuple)
 
 
-class PodDisruptionBudgetSpec(KubeStruct, frozen=True, rename={"min_available": "minAvailable", "max_unavailable": "maxUnavailable", "unhealthy_pod_eviction_policy": "unhealthyPodEvictionPolicy"}):
+class PodDisruptionBudgetSpec(
+    KubeStruct,
+    frozen=True,
+    rename={
+        "min_available": "minAvailable",
+        "max_unavailable": "maxUnavailable",
+        "unhealthy_pod_eviction_policy": "unhealthyPodEvictionPolicy",
+    },
+):
     """policy/v1beta1 PodDisruptionBudgetSpec."""
 
     min_available: int | str | None = None
@@ -46,7 +62,18 @@ class PodDisruptionBudgetSpec(KubeStruct, frozen=True, rename={"min_available": 
     unhealthy_pod_eviction_policy: str | None = None
 
 
-class PodDisruptionBudgetStatus(KubeStruct, frozen=True, rename={"observed_generation": "observedGeneration", "disrupted_pods": "disruptedPods", "disruptions_allowed": "disruptionsAllowed", "current_healthy": "currentHealthy", "desired_healthy": "desiredHealthy", "expected_pods": "expectedPods"}):
+class PodDisruptionBudgetStatus(
+    KubeStruct,
+    frozen=True,
+    rename={
+        "observed_generation": "observedGeneration",
+        "disrupted_pods": "disruptedPods",
+        "disruptions_allowed": "disruptionsAllowed",
+        "current_healthy": "currentHealthy",
+        "desired_healthy": "desiredHealthy",
+        "expected_pods": "expectedPods",
+    },
+):
     """policy/v1beta1 PodDisruptionBudgetStatus."""
 
     observed_generation: Int64 = 0

@@ -4,9 +4,22 @@
 from __future__ import annotations
 
 from cathedra.api.core import meta_v1
-from cathedra.api.struct import KubeStruct, UNSET_LIST, always
+from cathedra.api.struct import UNSET_LIST, KubeStruct, always
 
-__all__ = ["AggregationRule", "ClusterRole", "ClusterRoleBinding", "ClusterRoleBindingList", "ClusterRoleList", "PolicyRule", "Role", "RoleBinding", "RoleBindingList", "RoleList", "RoleRef", "Subject"]
+__all__ = [
+    "AggregationRule",
+    "ClusterRole",
+    "ClusterRoleBinding",
+    "ClusterRoleBindingList",
+    "ClusterRoleList",
+    "PolicyRule",
+    "Role",
+    "RoleBinding",
+    "RoleBindingList",
+    "RoleList",
+    "RoleRef",
+    "Subject",
+]
 
 
 class AggregationRule(KubeStruct, frozen=True, rename={"cluster_role_selectors": "clusterRoleSelectors"}):
@@ -15,7 +28,9 @@ class AggregationRule(KubeStruct, frozen=True, rename={"cluster_role_selectors":
     cluster_role_selectors: tuple[meta_v1.LabelSelector, ...] = ()
 
 
-class ClusterRole(KubeStruct, frozen=True, rename={"api_version": "apiVersion", "aggregation_rule": "aggregationRule"}):
+class ClusterRole(
+    meta_v1.KubeObject, frozen=True, rename={"api_version": "apiVersion", "aggregation_rule": "aggregationRule"}
+):
     """rbac/v1beta1 ClusterRole."""
 
     kind: str = ""
@@ -25,7 +40,7 @@ class ClusterRole(KubeStruct, frozen=True, rename={"api_version": "apiVersion", 
     aggregation_rule: AggregationRule | None = None
 
 
-class ClusterRoleBinding(KubeStruct, frozen=True, rename={"api_version": "apiVersion", "role_ref": "roleRef"}):
+class ClusterRoleBinding(meta_v1.KubeObject, frozen=True, rename={"api_version": "apiVersion", "role_ref": "roleRef"}):
     """rbac/v1beta1 ClusterRoleBinding."""
 
     kind: str = ""
@@ -53,7 +68,11 @@ class ClusterRoleList(KubeStruct, frozen=True, rename={"api_version": "apiVersio
     items: tuple[ClusterRole, ...] = always(tuple)
 
 
-class PolicyRule(KubeStruct, frozen=True, rename={"api_groups": "apiGroups", "resource_names": "resourceNames", "non_resource_urls": "nonResourceURLs"}):
+class PolicyRule(
+    KubeStruct,
+    frozen=True,
+    rename={"api_groups": "apiGroups", "resource_names": "resourceNames", "non_resource_urls": "nonResourceURLs"},
+):
     """rbac/v1beta1 PolicyRule."""
 
     verbs: tuple[str, ...] = always(tuple)
@@ -63,7 +82,7 @@ class PolicyRule(KubeStruct, frozen=True, rename={"api_groups": "apiGroups", "re
     non_resource_urls: tuple[str, ...] = ()
 
 
-class Role(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
+class Role(meta_v1.KubeObject, frozen=True, rename={"api_version": "apiVersion"}):
     """rbac/v1beta1 Role."""
 
     kind: str = ""
@@ -72,7 +91,7 @@ class Role(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
     rules: tuple[PolicyRule, ...] | None = UNSET_LIST
 
 
-class RoleBinding(KubeStruct, frozen=True, rename={"api_version": "apiVersion", "role_ref": "roleRef"}):
+class RoleBinding(meta_v1.KubeObject, frozen=True, rename={"api_version": "apiVersion", "role_ref": "roleRef"}):
     """rbac/v1beta1 RoleBinding."""
 
     kind: str = ""

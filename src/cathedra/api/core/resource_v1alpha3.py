@@ -6,7 +6,24 @@ from __future__ import annotations
 from cathedra.api.core import meta_v1
 from cathedra.api.struct import Int32, Int64, KubeStruct, Quantity, Time, always
 
-__all__ = ["CELDeviceSelector", "DeviceSelector", "DeviceTaint", "DeviceTaintRule", "DeviceTaintRuleList", "DeviceTaintRuleSpec", "DeviceTaintRuleStatus", "DeviceTaintSelector", "PartitionTypeStatus", "PoolStatus", "ResourcePoolStatusRequest", "ResourcePoolStatusRequestList", "ResourcePoolStatusRequestSpec", "ResourcePoolStatusRequestStatus", "ShareableCapacityStatus", "ShareableSummaryStatus"]
+__all__ = [
+    "CELDeviceSelector",
+    "DeviceSelector",
+    "DeviceTaint",
+    "DeviceTaintRule",
+    "DeviceTaintRuleList",
+    "DeviceTaintRuleSpec",
+    "DeviceTaintRuleStatus",
+    "DeviceTaintSelector",
+    "PartitionTypeStatus",
+    "PoolStatus",
+    "ResourcePoolStatusRequest",
+    "ResourcePoolStatusRequestList",
+    "ResourcePoolStatusRequestSpec",
+    "ResourcePoolStatusRequestStatus",
+    "ShareableCapacityStatus",
+    "ShareableSummaryStatus",
+]
 
 
 class CELDeviceSelector(KubeStruct, frozen=True):
@@ -30,7 +47,7 @@ class DeviceTaint(KubeStruct, frozen=True, rename={"time_added": "timeAdded"}):
     time_added: Time | None = None
 
 
-class DeviceTaintRule(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
+class DeviceTaintRule(meta_v1.KubeObject, frozen=True, rename={"api_version": "apiVersion"}):
     """resource/v1alpha3 DeviceTaintRule."""
 
     kind: str = ""
@@ -79,7 +96,22 @@ class PartitionTypeStatus(KubeStruct, frozen=True):
     attribute: str = ""
 
 
-class PoolStatus(KubeStruct, frozen=True, rename={"pool_name": "poolName", "resource_slice_count": "resourceSliceCount", "total_devices": "totalDevices", "allocated_devices": "allocatedDevices", "available_devices": "availableDevices", "unavailable_devices": "unavailableDevices", "node_name": "nodeName", "validation_error": "validationError", "partition_summary": "partitionSummary", "shareable_summary": "shareableSummary"}):
+class PoolStatus(
+    KubeStruct,
+    frozen=True,
+    rename={
+        "pool_name": "poolName",
+        "resource_slice_count": "resourceSliceCount",
+        "total_devices": "totalDevices",
+        "allocated_devices": "allocatedDevices",
+        "available_devices": "availableDevices",
+        "unavailable_devices": "unavailableDevices",
+        "node_name": "nodeName",
+        "validation_error": "validationError",
+        "partition_summary": "partitionSummary",
+        "shareable_summary": "shareableSummary",
+    },
+):
     """resource/v1alpha3 PoolStatus."""
 
     driver: str = ""
@@ -96,7 +128,7 @@ class PoolStatus(KubeStruct, frozen=True, rename={"pool_name": "poolName", "reso
     shareable_summary: ShareableSummaryStatus | None = None
 
 
-class ResourcePoolStatusRequest(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
+class ResourcePoolStatusRequest(meta_v1.KubeObject, frozen=True, rename={"api_version": "apiVersion"}):
     """resource/v1alpha3 ResourcePoolStatusRequest."""
 
     kind: str = ""
@@ -115,7 +147,11 @@ class ResourcePoolStatusRequestList(KubeStruct, frozen=True, rename={"api_versio
     items: tuple[ResourcePoolStatusRequest, ...] = always(tuple)
 
 
-class ResourcePoolStatusRequestSpec(KubeStruct, frozen=True, rename={"pool_name": "poolName", "default_partition_type_attribute": "defaultPartitionTypeAttribute"}):
+class ResourcePoolStatusRequestSpec(
+    KubeStruct,
+    frozen=True,
+    rename={"pool_name": "poolName", "default_partition_type_attribute": "defaultPartitionTypeAttribute"},
+):
     """resource/v1alpha3 ResourcePoolStatusRequestSpec."""
 
     driver: str = always(str)
@@ -141,7 +177,14 @@ class ShareableCapacityStatus(KubeStruct, frozen=True):
     available: Quantity | None = None
 
 
-class ShareableSummaryStatus(KubeStruct, frozen=True, rename={"fully_available_devices": "fullyAvailableDevices", "partially_available_devices": "partiallyAvailableDevices"}):
+class ShareableSummaryStatus(
+    KubeStruct,
+    frozen=True,
+    rename={
+        "fully_available_devices": "fullyAvailableDevices",
+        "partially_available_devices": "partiallyAvailableDevices",
+    },
+):
     """resource/v1alpha3 ShareableSummaryStatus."""
 
     fully_available_devices: Int32 | None = None

@@ -3,11 +3,59 @@
 
 from __future__ import annotations
 
-from cathedra.api.core import core_v1
-from cathedra.api.core import meta_v1
-from cathedra.api.struct import Int64, KubeStruct, Quantity, RawJSON, Time, UNSET_LIST, always
+from cathedra.api.core import core_v1, meta_v1
+from cathedra.api.struct import UNSET_LIST, Int64, KubeStruct, Quantity, RawJSON, Time, always
 
-__all__ = ["AllocatedDeviceStatus", "AllocationResult", "BasicDevice", "CELDeviceSelector", "CapacityRequestPolicy", "CapacityRequestPolicyRange", "CapacityRequirements", "Counter", "CounterSet", "Device", "DeviceAllocationConfiguration", "DeviceAllocationResult", "DeviceAttribute", "DeviceCapacity", "DeviceClaim", "DeviceClaimConfiguration", "DeviceClass", "DeviceClassConfiguration", "DeviceClassList", "DeviceClassSpec", "DeviceConfiguration", "DeviceConstraint", "DeviceCounterConsumption", "DeviceDerivedAttribute", "DeviceRequest", "DeviceRequestAllocationResult", "DeviceSelector", "DeviceSubRequest", "DeviceTaint", "DeviceToleration", "NetworkDeviceData", "NodeAllocatableMapping", "NodeAllocatableOverhead", "NodeAllocatableResource", "NodeAllocatableResourceMapping", "OpaqueDeviceConfiguration", "ResourceClaim", "ResourceClaimConsumerReference", "ResourceClaimList", "ResourceClaimSpec", "ResourceClaimStatus", "ResourceClaimTemplate", "ResourceClaimTemplateList", "ResourceClaimTemplateSpec", "ResourcePool", "ResourceSlice", "ResourceSliceList", "ResourceSliceSpec"]
+__all__ = [
+    "AllocatedDeviceStatus",
+    "AllocationResult",
+    "BasicDevice",
+    "CELDeviceSelector",
+    "CapacityRequestPolicy",
+    "CapacityRequestPolicyRange",
+    "CapacityRequirements",
+    "Counter",
+    "CounterSet",
+    "Device",
+    "DeviceAllocationConfiguration",
+    "DeviceAllocationResult",
+    "DeviceAttribute",
+    "DeviceCapacity",
+    "DeviceClaim",
+    "DeviceClaimConfiguration",
+    "DeviceClass",
+    "DeviceClassConfiguration",
+    "DeviceClassList",
+    "DeviceClassSpec",
+    "DeviceConfiguration",
+    "DeviceConstraint",
+    "DeviceCounterConsumption",
+    "DeviceDerivedAttribute",
+    "DeviceRequest",
+    "DeviceRequestAllocationResult",
+    "DeviceSelector",
+    "DeviceSubRequest",
+    "DeviceTaint",
+    "DeviceToleration",
+    "NetworkDeviceData",
+    "NodeAllocatableMapping",
+    "NodeAllocatableOverhead",
+    "NodeAllocatableResource",
+    "NodeAllocatableResourceMapping",
+    "OpaqueDeviceConfiguration",
+    "ResourceClaim",
+    "ResourceClaimConsumerReference",
+    "ResourceClaimList",
+    "ResourceClaimSpec",
+    "ResourceClaimStatus",
+    "ResourceClaimTemplate",
+    "ResourceClaimTemplateList",
+    "ResourceClaimTemplateSpec",
+    "ResourcePool",
+    "ResourceSlice",
+    "ResourceSliceList",
+    "ResourceSliceSpec",
+]
 
 
 class AllocatedDeviceStatus(KubeStruct, frozen=True, rename={"share_id": "shareID", "network_data": "networkData"}):
@@ -22,7 +70,9 @@ class AllocatedDeviceStatus(KubeStruct, frozen=True, rename={"share_id": "shareI
     network_data: NetworkDeviceData | None = None
 
 
-class AllocationResult(KubeStruct, frozen=True, rename={"node_selector": "nodeSelector", "allocation_timestamp": "allocationTimestamp"}):
+class AllocationResult(
+    KubeStruct, frozen=True, rename={"node_selector": "nodeSelector", "allocation_timestamp": "allocationTimestamp"}
+):
     """resource/v1beta1 AllocationResult."""
 
     devices: DeviceAllocationResult = always(lambda: DeviceAllocationResult())
@@ -30,7 +80,22 @@ class AllocationResult(KubeStruct, frozen=True, rename={"node_selector": "nodeSe
     allocation_timestamp: Time | None = None
 
 
-class BasicDevice(KubeStruct, frozen=True, rename={"consumes_counters": "consumesCounters", "node_name": "nodeName", "node_selector": "nodeSelector", "all_nodes": "allNodes", "binds_to_node": "bindsToNode", "binding_conditions": "bindingConditions", "binding_failure_conditions": "bindingFailureConditions", "allow_multiple_allocations": "allowMultipleAllocations", "node_allocatable_resource_mappings": "nodeAllocatableResourceMappings", "node_allocatable_resources": "nodeAllocatableResources"}):
+class BasicDevice(
+    KubeStruct,
+    frozen=True,
+    rename={
+        "consumes_counters": "consumesCounters",
+        "node_name": "nodeName",
+        "node_selector": "nodeSelector",
+        "all_nodes": "allNodes",
+        "binds_to_node": "bindsToNode",
+        "binding_conditions": "bindingConditions",
+        "binding_failure_conditions": "bindingFailureConditions",
+        "allow_multiple_allocations": "allowMultipleAllocations",
+        "node_allocatable_resource_mappings": "nodeAllocatableResourceMappings",
+        "node_allocatable_resources": "nodeAllocatableResources",
+    },
+):
     """resource/v1beta1 BasicDevice."""
 
     attributes: dict[str, DeviceAttribute] = {}
@@ -54,7 +119,9 @@ class CELDeviceSelector(KubeStruct, frozen=True):
     expression: str = always(str)
 
 
-class CapacityRequestPolicy(KubeStruct, frozen=True, rename={"valid_values": "validValues", "valid_range": "validRange"}):
+class CapacityRequestPolicy(
+    KubeStruct, frozen=True, rename={"valid_values": "validValues", "valid_range": "validRange"}
+):
     """resource/v1beta1 CapacityRequestPolicy."""
 
     default: Quantity | None = UNSET_LIST
@@ -146,7 +213,7 @@ class DeviceClaimConfiguration(KubeStruct, frozen=True):
     opaque: OpaqueDeviceConfiguration | None = None
 
 
-class DeviceClass(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
+class DeviceClass(meta_v1.KubeObject, frozen=True, rename={"api_version": "apiVersion"}):
     """resource/v1beta1 DeviceClass."""
 
     kind: str = ""
@@ -184,7 +251,9 @@ class DeviceConfiguration(KubeStruct, frozen=True):
     opaque: OpaqueDeviceConfiguration | None = None
 
 
-class DeviceConstraint(KubeStruct, frozen=True, rename={"match_attribute": "matchAttribute", "distinct_attribute": "distinctAttribute"}):
+class DeviceConstraint(
+    KubeStruct, frozen=True, rename={"match_attribute": "matchAttribute", "distinct_attribute": "distinctAttribute"}
+):
     """resource/v1beta1 DeviceConstraint."""
 
     requests: tuple[str, ...] = ()
@@ -192,7 +261,9 @@ class DeviceConstraint(KubeStruct, frozen=True, rename={"match_attribute": "matc
     distinct_attribute: str | None = None
 
 
-class DeviceCounterConsumption(KubeStruct, frozen=True, rename={"counter_set": "counterSet", "compatibility_groups": "compatibilityGroups"}):
+class DeviceCounterConsumption(
+    KubeStruct, frozen=True, rename={"counter_set": "counterSet", "compatibility_groups": "compatibilityGroups"}
+):
     """resource/v1beta1 DeviceCounterConsumption."""
 
     counter_set: str = always(str)
@@ -207,7 +278,17 @@ class DeviceDerivedAttribute(KubeStruct, frozen=True):
     expression: str = always(str)
 
 
-class DeviceRequest(KubeStruct, frozen=True, rename={"device_class_name": "deviceClassName", "allocation_mode": "allocationMode", "admin_access": "adminAccess", "first_available": "firstAvailable", "derived_attributes": "derivedAttributes"}):
+class DeviceRequest(
+    KubeStruct,
+    frozen=True,
+    rename={
+        "device_class_name": "deviceClassName",
+        "allocation_mode": "allocationMode",
+        "admin_access": "adminAccess",
+        "first_available": "firstAvailable",
+        "derived_attributes": "derivedAttributes",
+    },
+):
     """resource/v1beta1 DeviceRequest."""
 
     name: str = always(str)
@@ -222,7 +303,18 @@ class DeviceRequest(KubeStruct, frozen=True, rename={"device_class_name": "devic
     derived_attributes: tuple[DeviceDerivedAttribute, ...] = ()
 
 
-class DeviceRequestAllocationResult(KubeStruct, frozen=True, rename={"admin_access": "adminAccess", "binding_conditions": "bindingConditions", "binding_failure_conditions": "bindingFailureConditions", "share_id": "shareID", "consumed_capacity": "consumedCapacity", "skip_node_operations": "skipNodeOperations"}):
+class DeviceRequestAllocationResult(
+    KubeStruct,
+    frozen=True,
+    rename={
+        "admin_access": "adminAccess",
+        "binding_conditions": "bindingConditions",
+        "binding_failure_conditions": "bindingFailureConditions",
+        "share_id": "shareID",
+        "consumed_capacity": "consumedCapacity",
+        "skip_node_operations": "skipNodeOperations",
+    },
+):
     """resource/v1beta1 DeviceRequestAllocationResult."""
 
     request: str = always(str)
@@ -244,7 +336,15 @@ class DeviceSelector(KubeStruct, frozen=True):
     cel: CELDeviceSelector | None = None
 
 
-class DeviceSubRequest(KubeStruct, frozen=True, rename={"device_class_name": "deviceClassName", "allocation_mode": "allocationMode", "derived_attributes": "derivedAttributes"}):
+class DeviceSubRequest(
+    KubeStruct,
+    frozen=True,
+    rename={
+        "device_class_name": "deviceClassName",
+        "allocation_mode": "allocationMode",
+        "derived_attributes": "derivedAttributes",
+    },
+):
     """resource/v1beta1 DeviceSubRequest."""
 
     name: str = always(str)
@@ -276,7 +376,9 @@ class DeviceToleration(KubeStruct, frozen=True, rename={"toleration_seconds": "t
     toleration_seconds: Int64 | None = None
 
 
-class NetworkDeviceData(KubeStruct, frozen=True, rename={"interface_name": "interfaceName", "hardware_address": "hardwareAddress"}):
+class NetworkDeviceData(
+    KubeStruct, frozen=True, rename={"interface_name": "interfaceName", "hardware_address": "hardwareAddress"}
+):
     """resource/v1beta1 NetworkDeviceData."""
 
     interface_name: str = ""
@@ -284,7 +386,15 @@ class NetworkDeviceData(KubeStruct, frozen=True, rename={"interface_name": "inte
     hardware_address: str = ""
 
 
-class NodeAllocatableMapping(KubeStruct, frozen=True, rename={"capacity_key": "capacityKey", "capacity_multiplier": "capacityMultiplier", "device_multiplier": "deviceMultiplier"}):
+class NodeAllocatableMapping(
+    KubeStruct,
+    frozen=True,
+    rename={
+        "capacity_key": "capacityKey",
+        "capacity_multiplier": "capacityMultiplier",
+        "device_multiplier": "deviceMultiplier",
+    },
+):
     """resource/v1beta1 NodeAllocatableMapping."""
 
     capacity_key: str | None = None
@@ -306,7 +416,9 @@ class NodeAllocatableResource(KubeStruct, frozen=True):
     overhead: NodeAllocatableOverhead | None = None
 
 
-class NodeAllocatableResourceMapping(KubeStruct, frozen=True, rename={"capacity_key": "capacityKey", "allocation_multiplier": "allocationMultiplier"}):
+class NodeAllocatableResourceMapping(
+    KubeStruct, frozen=True, rename={"capacity_key": "capacityKey", "allocation_multiplier": "allocationMultiplier"}
+):
     """resource/v1beta1 NodeAllocatableResourceMapping."""
 
     capacity_key: str | None = None
@@ -320,7 +432,7 @@ class OpaqueDeviceConfiguration(KubeStruct, frozen=True):
     parameters: RawJSON | None = UNSET_LIST
 
 
-class ResourceClaim(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
+class ResourceClaim(meta_v1.KubeObject, frozen=True, rename={"api_version": "apiVersion"}):
     """resource/v1beta1 ResourceClaim."""
 
     kind: str = ""
@@ -362,7 +474,7 @@ class ResourceClaimStatus(KubeStruct, frozen=True, rename={"reserved_for": "rese
     devices: tuple[AllocatedDeviceStatus, ...] = ()
 
 
-class ResourceClaimTemplate(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
+class ResourceClaimTemplate(meta_v1.KubeObject, frozen=True, rename={"api_version": "apiVersion"}):
     """resource/v1beta1 ResourceClaimTemplate."""
 
     kind: str = ""
@@ -395,7 +507,7 @@ class ResourcePool(KubeStruct, frozen=True, rename={"resource_slice_count": "res
     resource_slice_count: Int64 = always(int)
 
 
-class ResourceSlice(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
+class ResourceSlice(meta_v1.KubeObject, frozen=True, rename={"api_version": "apiVersion"}):
     """resource/v1beta1 ResourceSlice."""
 
     kind: str = ""
@@ -413,7 +525,19 @@ class ResourceSliceList(KubeStruct, frozen=True, rename={"api_version": "apiVers
     items: tuple[ResourceSlice, ...] = always(tuple)
 
 
-class ResourceSliceSpec(KubeStruct, frozen=True, rename={"node_name": "nodeName", "node_selector": "nodeSelector", "all_nodes": "allNodes", "per_device_node_selection": "perDeviceNodeSelection", "shared_counters": "sharedCounters", "partition_type_attribute": "partitionTypeAttribute", "skip_node_operations": "skipNodeOperations"}):
+class ResourceSliceSpec(
+    KubeStruct,
+    frozen=True,
+    rename={
+        "node_name": "nodeName",
+        "node_selector": "nodeSelector",
+        "all_nodes": "allNodes",
+        "per_device_node_selection": "perDeviceNodeSelection",
+        "shared_counters": "sharedCounters",
+        "partition_type_attribute": "partitionTypeAttribute",
+        "skip_node_operations": "skipNodeOperations",
+    },
+):
     """resource/v1beta1 ResourceSliceSpec."""
 
     driver: str = always(str)

@@ -3,11 +3,64 @@
 
 from __future__ import annotations
 
-from cathedra.api.core import core_v1
-from cathedra.api.core import meta_v1
-from cathedra.api.struct import Int64, KubeStruct, Quantity, RawJSON, Time, UNSET_LIST, always
+from cathedra.api.core import core_v1, meta_v1
+from cathedra.api.struct import UNSET_LIST, Int64, KubeStruct, Quantity, RawJSON, Time, always
 
-__all__ = ["AllocatedDeviceStatus", "AllocationResult", "CELDeviceSelector", "CapacityRequestPolicy", "CapacityRequestPolicyRange", "CapacityRequirements", "Counter", "CounterSet", "Device", "DeviceAllocationConfiguration", "DeviceAllocationResult", "DeviceAttribute", "DeviceCapacity", "DeviceClaim", "DeviceClaimConfiguration", "DeviceClass", "DeviceClassConfiguration", "DeviceClassList", "DeviceClassSpec", "DeviceConfiguration", "DeviceConstraint", "DeviceCounterConsumption", "DeviceDerivedAttribute", "DeviceRequest", "DeviceRequestAllocationResult", "DeviceSelector", "DeviceSubRequest", "DeviceTaint", "DeviceTaintRule", "DeviceTaintRuleList", "DeviceTaintRuleSpec", "DeviceTaintRuleStatus", "DeviceTaintSelector", "DeviceToleration", "ExactDeviceRequest", "NetworkDeviceData", "NodeAllocatableMapping", "NodeAllocatableOverhead", "NodeAllocatableResource", "NodeAllocatableResourceMapping", "OpaqueDeviceConfiguration", "ResourceClaim", "ResourceClaimConsumerReference", "ResourceClaimList", "ResourceClaimSpec", "ResourceClaimStatus", "ResourceClaimTemplate", "ResourceClaimTemplateList", "ResourceClaimTemplateSpec", "ResourcePool", "ResourceSlice", "ResourceSliceList", "ResourceSliceSpec"]
+__all__ = [
+    "AllocatedDeviceStatus",
+    "AllocationResult",
+    "CELDeviceSelector",
+    "CapacityRequestPolicy",
+    "CapacityRequestPolicyRange",
+    "CapacityRequirements",
+    "Counter",
+    "CounterSet",
+    "Device",
+    "DeviceAllocationConfiguration",
+    "DeviceAllocationResult",
+    "DeviceAttribute",
+    "DeviceCapacity",
+    "DeviceClaim",
+    "DeviceClaimConfiguration",
+    "DeviceClass",
+    "DeviceClassConfiguration",
+    "DeviceClassList",
+    "DeviceClassSpec",
+    "DeviceConfiguration",
+    "DeviceConstraint",
+    "DeviceCounterConsumption",
+    "DeviceDerivedAttribute",
+    "DeviceRequest",
+    "DeviceRequestAllocationResult",
+    "DeviceSelector",
+    "DeviceSubRequest",
+    "DeviceTaint",
+    "DeviceTaintRule",
+    "DeviceTaintRuleList",
+    "DeviceTaintRuleSpec",
+    "DeviceTaintRuleStatus",
+    "DeviceTaintSelector",
+    "DeviceToleration",
+    "ExactDeviceRequest",
+    "NetworkDeviceData",
+    "NodeAllocatableMapping",
+    "NodeAllocatableOverhead",
+    "NodeAllocatableResource",
+    "NodeAllocatableResourceMapping",
+    "OpaqueDeviceConfiguration",
+    "ResourceClaim",
+    "ResourceClaimConsumerReference",
+    "ResourceClaimList",
+    "ResourceClaimSpec",
+    "ResourceClaimStatus",
+    "ResourceClaimTemplate",
+    "ResourceClaimTemplateList",
+    "ResourceClaimTemplateSpec",
+    "ResourcePool",
+    "ResourceSlice",
+    "ResourceSliceList",
+    "ResourceSliceSpec",
+]
 
 
 class AllocatedDeviceStatus(KubeStruct, frozen=True, rename={"share_id": "shareID", "network_data": "networkData"}):
@@ -22,7 +75,9 @@ class AllocatedDeviceStatus(KubeStruct, frozen=True, rename={"share_id": "shareI
     network_data: NetworkDeviceData | None = None
 
 
-class AllocationResult(KubeStruct, frozen=True, rename={"node_selector": "nodeSelector", "allocation_timestamp": "allocationTimestamp"}):
+class AllocationResult(
+    KubeStruct, frozen=True, rename={"node_selector": "nodeSelector", "allocation_timestamp": "allocationTimestamp"}
+):
     """resource/v1beta2 AllocationResult."""
 
     devices: DeviceAllocationResult = always(lambda: DeviceAllocationResult())
@@ -36,7 +91,9 @@ class CELDeviceSelector(KubeStruct, frozen=True):
     expression: str = always(str)
 
 
-class CapacityRequestPolicy(KubeStruct, frozen=True, rename={"valid_values": "validValues", "valid_range": "validRange"}):
+class CapacityRequestPolicy(
+    KubeStruct, frozen=True, rename={"valid_values": "validValues", "valid_range": "validRange"}
+):
     """resource/v1beta2 CapacityRequestPolicy."""
 
     default: Quantity | None = UNSET_LIST
@@ -71,7 +128,22 @@ class CounterSet(KubeStruct, frozen=True):
     counters: dict[str, Counter] = {}
 
 
-class Device(KubeStruct, frozen=True, rename={"consumes_counters": "consumesCounters", "node_name": "nodeName", "node_selector": "nodeSelector", "all_nodes": "allNodes", "binds_to_node": "bindsToNode", "binding_conditions": "bindingConditions", "binding_failure_conditions": "bindingFailureConditions", "allow_multiple_allocations": "allowMultipleAllocations", "node_allocatable_resource_mappings": "nodeAllocatableResourceMappings", "node_allocatable_resources": "nodeAllocatableResources"}):
+class Device(
+    KubeStruct,
+    frozen=True,
+    rename={
+        "consumes_counters": "consumesCounters",
+        "node_name": "nodeName",
+        "node_selector": "nodeSelector",
+        "all_nodes": "allNodes",
+        "binds_to_node": "bindsToNode",
+        "binding_conditions": "bindingConditions",
+        "binding_failure_conditions": "bindingFailureConditions",
+        "allow_multiple_allocations": "allowMultipleAllocations",
+        "node_allocatable_resource_mappings": "nodeAllocatableResourceMappings",
+        "node_allocatable_resources": "nodeAllocatableResources",
+    },
+):
     """resource/v1beta2 Device."""
 
     name: str = always(str)
@@ -140,7 +212,7 @@ class DeviceClaimConfiguration(KubeStruct, frozen=True):
     opaque: OpaqueDeviceConfiguration | None = None
 
 
-class DeviceClass(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
+class DeviceClass(meta_v1.KubeObject, frozen=True, rename={"api_version": "apiVersion"}):
     """resource/v1beta2 DeviceClass."""
 
     kind: str = ""
@@ -178,7 +250,9 @@ class DeviceConfiguration(KubeStruct, frozen=True):
     opaque: OpaqueDeviceConfiguration | None = None
 
 
-class DeviceConstraint(KubeStruct, frozen=True, rename={"match_attribute": "matchAttribute", "distinct_attribute": "distinctAttribute"}):
+class DeviceConstraint(
+    KubeStruct, frozen=True, rename={"match_attribute": "matchAttribute", "distinct_attribute": "distinctAttribute"}
+):
     """resource/v1beta2 DeviceConstraint."""
 
     requests: tuple[str, ...] = ()
@@ -186,7 +260,9 @@ class DeviceConstraint(KubeStruct, frozen=True, rename={"match_attribute": "matc
     distinct_attribute: str | None = None
 
 
-class DeviceCounterConsumption(KubeStruct, frozen=True, rename={"counter_set": "counterSet", "compatibility_groups": "compatibilityGroups"}):
+class DeviceCounterConsumption(
+    KubeStruct, frozen=True, rename={"counter_set": "counterSet", "compatibility_groups": "compatibilityGroups"}
+):
     """resource/v1beta2 DeviceCounterConsumption."""
 
     counter_set: str = always(str)
@@ -209,7 +285,18 @@ class DeviceRequest(KubeStruct, frozen=True, rename={"first_available": "firstAv
     first_available: tuple[DeviceSubRequest, ...] = ()
 
 
-class DeviceRequestAllocationResult(KubeStruct, frozen=True, rename={"admin_access": "adminAccess", "binding_conditions": "bindingConditions", "binding_failure_conditions": "bindingFailureConditions", "share_id": "shareID", "consumed_capacity": "consumedCapacity", "skip_node_operations": "skipNodeOperations"}):
+class DeviceRequestAllocationResult(
+    KubeStruct,
+    frozen=True,
+    rename={
+        "admin_access": "adminAccess",
+        "binding_conditions": "bindingConditions",
+        "binding_failure_conditions": "bindingFailureConditions",
+        "share_id": "shareID",
+        "consumed_capacity": "consumedCapacity",
+        "skip_node_operations": "skipNodeOperations",
+    },
+):
     """resource/v1beta2 DeviceRequestAllocationResult."""
 
     request: str = always(str)
@@ -231,7 +318,15 @@ class DeviceSelector(KubeStruct, frozen=True):
     cel: CELDeviceSelector | None = None
 
 
-class DeviceSubRequest(KubeStruct, frozen=True, rename={"device_class_name": "deviceClassName", "allocation_mode": "allocationMode", "derived_attributes": "derivedAttributes"}):
+class DeviceSubRequest(
+    KubeStruct,
+    frozen=True,
+    rename={
+        "device_class_name": "deviceClassName",
+        "allocation_mode": "allocationMode",
+        "derived_attributes": "derivedAttributes",
+    },
+):
     """resource/v1beta2 DeviceSubRequest."""
 
     name: str = always(str)
@@ -253,7 +348,7 @@ class DeviceTaint(KubeStruct, frozen=True, rename={"time_added": "timeAdded"}):
     time_added: Time | None = None
 
 
-class DeviceTaintRule(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
+class DeviceTaintRule(meta_v1.KubeObject, frozen=True, rename={"api_version": "apiVersion"}):
     """resource/v1beta2 DeviceTaintRule."""
 
     kind: str = ""
@@ -303,7 +398,16 @@ class DeviceToleration(KubeStruct, frozen=True, rename={"toleration_seconds": "t
     toleration_seconds: Int64 | None = None
 
 
-class ExactDeviceRequest(KubeStruct, frozen=True, rename={"device_class_name": "deviceClassName", "allocation_mode": "allocationMode", "admin_access": "adminAccess", "derived_attributes": "derivedAttributes"}):
+class ExactDeviceRequest(
+    KubeStruct,
+    frozen=True,
+    rename={
+        "device_class_name": "deviceClassName",
+        "allocation_mode": "allocationMode",
+        "admin_access": "adminAccess",
+        "derived_attributes": "derivedAttributes",
+    },
+):
     """resource/v1beta2 ExactDeviceRequest."""
 
     device_class_name: str = always(str)
@@ -316,7 +420,9 @@ class ExactDeviceRequest(KubeStruct, frozen=True, rename={"device_class_name": "
     derived_attributes: tuple[DeviceDerivedAttribute, ...] = ()
 
 
-class NetworkDeviceData(KubeStruct, frozen=True, rename={"interface_name": "interfaceName", "hardware_address": "hardwareAddress"}):
+class NetworkDeviceData(
+    KubeStruct, frozen=True, rename={"interface_name": "interfaceName", "hardware_address": "hardwareAddress"}
+):
     """resource/v1beta2 NetworkDeviceData."""
 
     interface_name: str = ""
@@ -324,7 +430,15 @@ class NetworkDeviceData(KubeStruct, frozen=True, rename={"interface_name": "inte
     hardware_address: str = ""
 
 
-class NodeAllocatableMapping(KubeStruct, frozen=True, rename={"capacity_key": "capacityKey", "capacity_multiplier": "capacityMultiplier", "device_multiplier": "deviceMultiplier"}):
+class NodeAllocatableMapping(
+    KubeStruct,
+    frozen=True,
+    rename={
+        "capacity_key": "capacityKey",
+        "capacity_multiplier": "capacityMultiplier",
+        "device_multiplier": "deviceMultiplier",
+    },
+):
     """resource/v1beta2 NodeAllocatableMapping."""
 
     capacity_key: str | None = None
@@ -346,7 +460,9 @@ class NodeAllocatableResource(KubeStruct, frozen=True):
     overhead: NodeAllocatableOverhead | None = None
 
 
-class NodeAllocatableResourceMapping(KubeStruct, frozen=True, rename={"capacity_key": "capacityKey", "allocation_multiplier": "allocationMultiplier"}):
+class NodeAllocatableResourceMapping(
+    KubeStruct, frozen=True, rename={"capacity_key": "capacityKey", "allocation_multiplier": "allocationMultiplier"}
+):
     """resource/v1beta2 NodeAllocatableResourceMapping."""
 
     capacity_key: str | None = None
@@ -360,7 +476,7 @@ class OpaqueDeviceConfiguration(KubeStruct, frozen=True):
     parameters: RawJSON | None = UNSET_LIST
 
 
-class ResourceClaim(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
+class ResourceClaim(meta_v1.KubeObject, frozen=True, rename={"api_version": "apiVersion"}):
     """resource/v1beta2 ResourceClaim."""
 
     kind: str = ""
@@ -402,7 +518,7 @@ class ResourceClaimStatus(KubeStruct, frozen=True, rename={"reserved_for": "rese
     devices: tuple[AllocatedDeviceStatus, ...] = ()
 
 
-class ResourceClaimTemplate(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
+class ResourceClaimTemplate(meta_v1.KubeObject, frozen=True, rename={"api_version": "apiVersion"}):
     """resource/v1beta2 ResourceClaimTemplate."""
 
     kind: str = ""
@@ -435,7 +551,7 @@ class ResourcePool(KubeStruct, frozen=True, rename={"resource_slice_count": "res
     resource_slice_count: Int64 = always(int)
 
 
-class ResourceSlice(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
+class ResourceSlice(meta_v1.KubeObject, frozen=True, rename={"api_version": "apiVersion"}):
     """resource/v1beta2 ResourceSlice."""
 
     kind: str = ""
@@ -453,7 +569,19 @@ class ResourceSliceList(KubeStruct, frozen=True, rename={"api_version": "apiVers
     items: tuple[ResourceSlice, ...] = always(tuple)
 
 
-class ResourceSliceSpec(KubeStruct, frozen=True, rename={"node_name": "nodeName", "node_selector": "nodeSelector", "all_nodes": "allNodes", "per_device_node_selection": "perDeviceNodeSelection", "shared_counters": "sharedCounters", "partition_type_attribute": "partitionTypeAttribute", "skip_node_operations": "skipNodeOperations"}):
+class ResourceSliceSpec(
+    KubeStruct,
+    frozen=True,
+    rename={
+        "node_name": "nodeName",
+        "node_selector": "nodeSelector",
+        "all_nodes": "allNodes",
+        "per_device_node_selection": "perDeviceNodeSelection",
+        "shared_counters": "sharedCounters",
+        "partition_type_attribute": "partitionTypeAttribute",
+        "skip_node_operations": "skipNodeOperations",
+    },
+):
     """resource/v1beta2 ResourceSliceSpec."""
 
     driver: str = always(str)

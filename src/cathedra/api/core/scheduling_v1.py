@@ -9,7 +9,11 @@ from cathedra.api.struct import Int32, KubeStruct, always
 __all__ = ["PriorityClass", "PriorityClassList"]
 
 
-class PriorityClass(KubeStruct, frozen=True, rename={"api_version": "apiVersion", "global_default": "globalDefault", "preemption_policy": "preemptionPolicy"}):
+class PriorityClass(
+    meta_v1.KubeObject,
+    frozen=True,
+    rename={"api_version": "apiVersion", "global_default": "globalDefault", "preemption_policy": "preemptionPolicy"},
+):
     """scheduling/v1 PriorityClass."""
 
     kind: str = ""

@@ -4,9 +4,28 @@
 from __future__ import annotations
 
 from cathedra.api.core import meta_v1
-from cathedra.api.struct import Int32, KubeStruct, UNSET_LIST, always
+from cathedra.api.struct import UNSET_LIST, Int32, KubeStruct, always
 
-__all__ = ["BasicSchedulingPolicy", "GangSchedulingPolicy", "PodGroup", "PodGroupList", "PodGroupResourceClaim", "PodGroupResourceClaimStatus", "PodGroupSchedulingConstraints", "PodGroupSchedulingPolicy", "PodGroupSpec", "PodGroupStatus", "PodGroupTemplate", "PodGroupTemplateReference", "TopologyConstraint", "TypedLocalObjectReference", "Workload", "WorkloadList", "WorkloadPodGroupTemplateReference", "WorkloadSpec"]
+__all__ = [
+    "BasicSchedulingPolicy",
+    "GangSchedulingPolicy",
+    "PodGroup",
+    "PodGroupList",
+    "PodGroupResourceClaim",
+    "PodGroupResourceClaimStatus",
+    "PodGroupSchedulingConstraints",
+    "PodGroupSchedulingPolicy",
+    "PodGroupSpec",
+    "PodGroupStatus",
+    "PodGroupTemplate",
+    "PodGroupTemplateReference",
+    "TopologyConstraint",
+    "TypedLocalObjectReference",
+    "Workload",
+    "WorkloadList",
+    "WorkloadPodGroupTemplateReference",
+    "WorkloadSpec",
+]
 
 
 class BasicSchedulingPolicy(KubeStruct, frozen=True):
@@ -19,7 +38,7 @@ class GangSchedulingPolicy(KubeStruct, frozen=True, rename={"min_count": "minCou
     min_count: Int32 = always(int)
 
 
-class PodGroup(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
+class PodGroup(meta_v1.KubeObject, frozen=True, rename={"api_version": "apiVersion"}):
     """scheduling/v1alpha2 PodGroup."""
 
     kind: str = ""
@@ -38,7 +57,11 @@ class PodGroupList(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}
     items: tuple[PodGroup, ...] = always(tuple)
 
 
-class PodGroupResourceClaim(KubeStruct, frozen=True, rename={"resource_claim_name": "resourceClaimName", "resource_claim_template_name": "resourceClaimTemplateName"}):
+class PodGroupResourceClaim(
+    KubeStruct,
+    frozen=True,
+    rename={"resource_claim_name": "resourceClaimName", "resource_claim_template_name": "resourceClaimTemplateName"},
+):
     """scheduling/v1alpha2 PodGroupResourceClaim."""
 
     name: str = always(str)
@@ -66,7 +89,18 @@ class PodGroupSchedulingPolicy(KubeStruct, frozen=True):
     gang: GangSchedulingPolicy | None = None
 
 
-class PodGroupSpec(KubeStruct, frozen=True, rename={"pod_group_template_ref": "podGroupTemplateRef", "scheduling_policy": "schedulingPolicy", "scheduling_constraints": "schedulingConstraints", "resource_claims": "resourceClaims", "disruption_mode": "disruptionMode", "priority_class_name": "priorityClassName"}):
+class PodGroupSpec(
+    KubeStruct,
+    frozen=True,
+    rename={
+        "pod_group_template_ref": "podGroupTemplateRef",
+        "scheduling_policy": "schedulingPolicy",
+        "scheduling_constraints": "schedulingConstraints",
+        "resource_claims": "resourceClaims",
+        "disruption_mode": "disruptionMode",
+        "priority_class_name": "priorityClassName",
+    },
+):
     """scheduling/v1alpha2 PodGroupSpec."""
 
     pod_group_template_ref: PodGroupTemplateReference | None = UNSET_LIST
@@ -85,7 +119,17 @@ class PodGroupStatus(KubeStruct, frozen=True, rename={"resource_claim_statuses":
     resource_claim_statuses: tuple[PodGroupResourceClaimStatus, ...] = ()
 
 
-class PodGroupTemplate(KubeStruct, frozen=True, rename={"scheduling_policy": "schedulingPolicy", "scheduling_constraints": "schedulingConstraints", "resource_claims": "resourceClaims", "disruption_mode": "disruptionMode", "priority_class_name": "priorityClassName"}):
+class PodGroupTemplate(
+    KubeStruct,
+    frozen=True,
+    rename={
+        "scheduling_policy": "schedulingPolicy",
+        "scheduling_constraints": "schedulingConstraints",
+        "resource_claims": "resourceClaims",
+        "disruption_mode": "disruptionMode",
+        "priority_class_name": "priorityClassName",
+    },
+):
     """scheduling/v1alpha2 PodGroupTemplate."""
 
     name: str = always(str)
@@ -117,7 +161,7 @@ class TypedLocalObjectReference(KubeStruct, frozen=True, rename={"api_group": "a
     name: str = always(str)
 
 
-class Workload(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
+class Workload(meta_v1.KubeObject, frozen=True, rename={"api_version": "apiVersion"}):
     """scheduling/v1alpha2 Workload."""
 
     kind: str = ""
@@ -135,14 +179,18 @@ class WorkloadList(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}
     items: tuple[Workload, ...] = always(tuple)
 
 
-class WorkloadPodGroupTemplateReference(KubeStruct, frozen=True, rename={"workload_name": "workloadName", "pod_group_template_name": "podGroupTemplateName"}):
+class WorkloadPodGroupTemplateReference(
+    KubeStruct, frozen=True, rename={"workload_name": "workloadName", "pod_group_template_name": "podGroupTemplateName"}
+):
     """scheduling/v1alpha2 WorkloadPodGroupTemplateReference."""
 
     workload_name: str = always(str)
     pod_group_template_name: str = always(str)
 
 
-class WorkloadSpec(KubeStruct, frozen=True, rename={"controller_ref": "controllerRef", "pod_group_templates": "podGroupTemplates"}):
+class WorkloadSpec(
+    KubeStruct, frozen=True, rename={"controller_ref": "controllerRef", "pod_group_templates": "podGroupTemplates"}
+):
     """scheduling/v1alpha2 WorkloadSpec."""
 
     controller_ref: TypedLocalObjectReference | None = None

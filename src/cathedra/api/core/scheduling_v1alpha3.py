@@ -4,9 +4,57 @@
 from __future__ import annotations
 
 from cathedra.api.core import meta_v1
-from cathedra.api.struct import Int32, KubeStruct, UNSET_LIST, always
+from cathedra.api.struct import UNSET_LIST, Int32, KubeStruct, always
 
-__all__ = ["AllCompositeDisruptionMode", "AllDisruptionMode", "BasicSchedulingPolicy", "CompositeBasicSchedulingPolicy", "CompositeDisruptionMode", "CompositeGangSchedulingPolicy", "CompositePodGroup", "CompositePodGroupList", "CompositePodGroupSchedulingConstraints", "CompositePodGroupSchedulingPolicy", "CompositePodGroupSpec", "CompositePodGroupStatus", "CompositePodGroupTemplate", "DisruptionMode", "GangSchedulingPolicy", "PodGroup", "PodGroupList", "PodGroupResourceClaim", "PodGroupResourceClaimStatus", "PodGroupSchedulingConstraints", "PodGroupSchedulingPolicy", "PodGroupSpec", "PodGroupStatus", "PodGroupTemplate", "SingleCompositeDisruptionMode", "SingleDisruptionMode", "TopologyConstraint", "TypedLocalObjectReference", "Workload", "WorkloadCompositePodGroupAllDisruptionMode", "WorkloadCompositePodGroupBasicSchedulingPolicy", "WorkloadCompositePodGroupDisruptionMode", "WorkloadCompositePodGroupGangSchedulingPolicy", "WorkloadCompositePodGroupSchedulingConstraints", "WorkloadCompositePodGroupSchedulingPolicy", "WorkloadCompositePodGroupSingleDisruptionMode", "WorkloadList", "WorkloadPodGroupAllDisruptionMode", "WorkloadPodGroupBasicSchedulingPolicy", "WorkloadPodGroupDisruptionMode", "WorkloadPodGroupGangSchedulingPolicy", "WorkloadPodGroupResourceClaim", "WorkloadPodGroupSchedulingConstraints", "WorkloadPodGroupSchedulingPolicy", "WorkloadPodGroupSingleDisruptionMode", "WorkloadReference", "WorkloadSpec"]
+__all__ = [
+    "AllCompositeDisruptionMode",
+    "AllDisruptionMode",
+    "BasicSchedulingPolicy",
+    "CompositeBasicSchedulingPolicy",
+    "CompositeDisruptionMode",
+    "CompositeGangSchedulingPolicy",
+    "CompositePodGroup",
+    "CompositePodGroupList",
+    "CompositePodGroupSchedulingConstraints",
+    "CompositePodGroupSchedulingPolicy",
+    "CompositePodGroupSpec",
+    "CompositePodGroupStatus",
+    "CompositePodGroupTemplate",
+    "DisruptionMode",
+    "GangSchedulingPolicy",
+    "PodGroup",
+    "PodGroupList",
+    "PodGroupResourceClaim",
+    "PodGroupResourceClaimStatus",
+    "PodGroupSchedulingConstraints",
+    "PodGroupSchedulingPolicy",
+    "PodGroupSpec",
+    "PodGroupStatus",
+    "PodGroupTemplate",
+    "SingleCompositeDisruptionMode",
+    "SingleDisruptionMode",
+    "TopologyConstraint",
+    "TypedLocalObjectReference",
+    "Workload",
+    "WorkloadCompositePodGroupAllDisruptionMode",
+    "WorkloadCompositePodGroupBasicSchedulingPolicy",
+    "WorkloadCompositePodGroupDisruptionMode",
+    "WorkloadCompositePodGroupGangSchedulingPolicy",
+    "WorkloadCompositePodGroupSchedulingConstraints",
+    "WorkloadCompositePodGroupSchedulingPolicy",
+    "WorkloadCompositePodGroupSingleDisruptionMode",
+    "WorkloadList",
+    "WorkloadPodGroupAllDisruptionMode",
+    "WorkloadPodGroupBasicSchedulingPolicy",
+    "WorkloadPodGroupDisruptionMode",
+    "WorkloadPodGroupGangSchedulingPolicy",
+    "WorkloadPodGroupResourceClaim",
+    "WorkloadPodGroupSchedulingConstraints",
+    "WorkloadPodGroupSchedulingPolicy",
+    "WorkloadPodGroupSingleDisruptionMode",
+    "WorkloadReference",
+    "WorkloadSpec",
+]
 
 
 class AllCompositeDisruptionMode(KubeStruct, frozen=True):
@@ -38,7 +86,7 @@ class CompositeGangSchedulingPolicy(KubeStruct, frozen=True, rename={"min_group_
     min_group_count: Int32 = always(int)
 
 
-class CompositePodGroup(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
+class CompositePodGroup(meta_v1.KubeObject, frozen=True, rename={"api_version": "apiVersion"}):
     """scheduling/v1alpha3 CompositePodGroup."""
 
     kind: str = ""
@@ -70,7 +118,19 @@ class CompositePodGroupSchedulingPolicy(KubeStruct, frozen=True):
     gang: CompositeGangSchedulingPolicy | None = None
 
 
-class CompositePodGroupSpec(KubeStruct, frozen=True, rename={"parent_composite_pod_group_name": "parentCompositePodGroupName", "workload_ref": "workloadRef", "scheduling_policy": "schedulingPolicy", "scheduling_constraints": "schedulingConstraints", "disruption_mode": "disruptionMode", "priority_class_name": "priorityClassName", "preemption_policy": "preemptionPolicy"}):
+class CompositePodGroupSpec(
+    KubeStruct,
+    frozen=True,
+    rename={
+        "parent_composite_pod_group_name": "parentCompositePodGroupName",
+        "workload_ref": "workloadRef",
+        "scheduling_policy": "schedulingPolicy",
+        "scheduling_constraints": "schedulingConstraints",
+        "disruption_mode": "disruptionMode",
+        "priority_class_name": "priorityClassName",
+        "preemption_policy": "preemptionPolicy",
+    },
+):
     """scheduling/v1alpha3 CompositePodGroupSpec."""
 
     parent_composite_pod_group_name: str | None = None
@@ -89,7 +149,19 @@ class CompositePodGroupStatus(KubeStruct, frozen=True):
     conditions: tuple[meta_v1.Condition, ...] = ()
 
 
-class CompositePodGroupTemplate(KubeStruct, frozen=True, rename={"scheduling_policy": "schedulingPolicy", "scheduling_constraints": "schedulingConstraints", "disruption_mode": "disruptionMode", "priority_class_name": "priorityClassName", "preemption_policy": "preemptionPolicy", "pod_group_templates": "podGroupTemplates", "composite_pod_group_templates": "compositePodGroupTemplates"}):
+class CompositePodGroupTemplate(
+    KubeStruct,
+    frozen=True,
+    rename={
+        "scheduling_policy": "schedulingPolicy",
+        "scheduling_constraints": "schedulingConstraints",
+        "disruption_mode": "disruptionMode",
+        "priority_class_name": "priorityClassName",
+        "preemption_policy": "preemptionPolicy",
+        "pod_group_templates": "podGroupTemplates",
+        "composite_pod_group_templates": "compositePodGroupTemplates",
+    },
+):
     """scheduling/v1alpha3 CompositePodGroupTemplate."""
 
     name: str = always(str)
@@ -116,7 +188,7 @@ class GangSchedulingPolicy(KubeStruct, frozen=True, rename={"min_count": "minCou
     min_count: Int32 = always(int)
 
 
-class PodGroup(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
+class PodGroup(meta_v1.KubeObject, frozen=True, rename={"api_version": "apiVersion"}):
     """scheduling/v1alpha3 PodGroup."""
 
     kind: str = ""
@@ -135,7 +207,11 @@ class PodGroupList(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}
     items: tuple[PodGroup, ...] = always(tuple)
 
 
-class PodGroupResourceClaim(KubeStruct, frozen=True, rename={"resource_claim_name": "resourceClaimName", "resource_claim_template_name": "resourceClaimTemplateName"}):
+class PodGroupResourceClaim(
+    KubeStruct,
+    frozen=True,
+    rename={"resource_claim_name": "resourceClaimName", "resource_claim_template_name": "resourceClaimTemplateName"},
+):
     """scheduling/v1alpha3 PodGroupResourceClaim."""
 
     name: str = always(str)
@@ -163,7 +239,20 @@ class PodGroupSchedulingPolicy(KubeStruct, frozen=True):
     gang: GangSchedulingPolicy | None = None
 
 
-class PodGroupSpec(KubeStruct, frozen=True, rename={"parent_composite_pod_group_name": "parentCompositePodGroupName", "workload_ref": "workloadRef", "scheduling_policy": "schedulingPolicy", "scheduling_constraints": "schedulingConstraints", "resource_claims": "resourceClaims", "disruption_mode": "disruptionMode", "priority_class_name": "priorityClassName", "preemption_policy": "preemptionPolicy"}):
+class PodGroupSpec(
+    KubeStruct,
+    frozen=True,
+    rename={
+        "parent_composite_pod_group_name": "parentCompositePodGroupName",
+        "workload_ref": "workloadRef",
+        "scheduling_policy": "schedulingPolicy",
+        "scheduling_constraints": "schedulingConstraints",
+        "resource_claims": "resourceClaims",
+        "disruption_mode": "disruptionMode",
+        "priority_class_name": "priorityClassName",
+        "preemption_policy": "preemptionPolicy",
+    },
+):
     """scheduling/v1alpha3 PodGroupSpec."""
 
     parent_composite_pod_group_name: str | None = None
@@ -184,7 +273,18 @@ class PodGroupStatus(KubeStruct, frozen=True, rename={"resource_claim_statuses":
     resource_claim_statuses: tuple[PodGroupResourceClaimStatus, ...] = ()
 
 
-class PodGroupTemplate(KubeStruct, frozen=True, rename={"scheduling_policy": "schedulingPolicy", "scheduling_constraints": "schedulingConstraints", "resource_claims": "resourceClaims", "disruption_mode": "disruptionMode", "priority_class_name": "priorityClassName", "preemption_policy": "preemptionPolicy"}):
+class PodGroupTemplate(
+    KubeStruct,
+    frozen=True,
+    rename={
+        "scheduling_policy": "schedulingPolicy",
+        "scheduling_constraints": "schedulingConstraints",
+        "resource_claims": "resourceClaims",
+        "disruption_mode": "disruptionMode",
+        "priority_class_name": "priorityClassName",
+        "preemption_policy": "preemptionPolicy",
+    },
+):
     """scheduling/v1alpha3 PodGroupTemplate."""
 
     name: str = always(str)
@@ -219,7 +319,7 @@ class TypedLocalObjectReference(KubeStruct, frozen=True, rename={"api_group": "a
     name: str = always(str)
 
 
-class Workload(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
+class Workload(meta_v1.KubeObject, frozen=True, rename={"api_version": "apiVersion"}):
     """scheduling/v1alpha3 Workload."""
 
     kind: str = ""
@@ -243,7 +343,9 @@ class WorkloadCompositePodGroupDisruptionMode(KubeStruct, frozen=True):
     all: WorkloadCompositePodGroupAllDisruptionMode | None = None
 
 
-class WorkloadCompositePodGroupGangSchedulingPolicy(KubeStruct, frozen=True, rename={"min_group_count": "minGroupCount"}):
+class WorkloadCompositePodGroupGangSchedulingPolicy(
+    KubeStruct, frozen=True, rename={"min_group_count": "minGroupCount"}
+):
     """scheduling/v1alpha3 WorkloadCompositePodGroupGangSchedulingPolicy."""
 
     min_group_count: Int32 | None = None
@@ -296,7 +398,11 @@ class WorkloadPodGroupGangSchedulingPolicy(KubeStruct, frozen=True, rename={"min
     min_count: Int32 | None = None
 
 
-class WorkloadPodGroupResourceClaim(KubeStruct, frozen=True, rename={"resource_claim_name": "resourceClaimName", "resource_claim_template_name": "resourceClaimTemplateName"}):
+class WorkloadPodGroupResourceClaim(
+    KubeStruct,
+    frozen=True,
+    rename={"resource_claim_name": "resourceClaimName", "resource_claim_template_name": "resourceClaimTemplateName"},
+):
     """scheduling/v1alpha3 WorkloadPodGroupResourceClaim."""
 
     name: str = always(str)
@@ -321,14 +427,24 @@ class WorkloadPodGroupSingleDisruptionMode(KubeStruct, frozen=True):
     """scheduling/v1alpha3 WorkloadPodGroupSingleDisruptionMode."""
 
 
-class WorkloadReference(KubeStruct, frozen=True, rename={"workload_name": "workloadName", "template_name": "templateName"}):
+class WorkloadReference(
+    KubeStruct, frozen=True, rename={"workload_name": "workloadName", "template_name": "templateName"}
+):
     """scheduling/v1alpha3 WorkloadReference."""
 
     workload_name: str = always(str)
     template_name: str = always(str)
 
 
-class WorkloadSpec(KubeStruct, frozen=True, rename={"controller_ref": "controllerRef", "pod_group_templates": "podGroupTemplates", "composite_pod_group_templates": "compositePodGroupTemplates"}):
+class WorkloadSpec(
+    KubeStruct,
+    frozen=True,
+    rename={
+        "controller_ref": "controllerRef",
+        "pod_group_templates": "podGroupTemplates",
+        "composite_pod_group_templates": "compositePodGroupTemplates",
+    },
+):
     """scheduling/v1alpha3 WorkloadSpec."""
 
     controller_ref: TypedLocalObjectReference | None = None

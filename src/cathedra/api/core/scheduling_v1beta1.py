@@ -4,9 +4,40 @@
 from __future__ import annotations
 
 from cathedra.api.core import meta_v1
-from cathedra.api.struct import Int32, KubeStruct, UNSET_LIST, always
+from cathedra.api.struct import UNSET_LIST, Int32, KubeStruct, always
 
-__all__ = ["AllCompositeDisruptionMode", "AllDisruptionMode", "BasicSchedulingPolicy", "CompositeBasicSchedulingPolicy", "CompositeDisruptionMode", "CompositeGangSchedulingPolicy", "CompositePodGroupSchedulingConstraints", "CompositePodGroupSchedulingPolicy", "CompositePodGroupTemplate", "DisruptionMode", "GangSchedulingPolicy", "PodGroup", "PodGroupList", "PodGroupResourceClaim", "PodGroupResourceClaimStatus", "PodGroupSchedulingConstraints", "PodGroupSchedulingPolicy", "PodGroupSpec", "PodGroupStatus", "PodGroupTemplate", "PriorityClass", "PriorityClassList", "SingleCompositeDisruptionMode", "SingleDisruptionMode", "TopologyConstraint", "TypedLocalObjectReference", "Workload", "WorkloadList", "WorkloadReference", "WorkloadSpec"]
+__all__ = [
+    "AllCompositeDisruptionMode",
+    "AllDisruptionMode",
+    "BasicSchedulingPolicy",
+    "CompositeBasicSchedulingPolicy",
+    "CompositeDisruptionMode",
+    "CompositeGangSchedulingPolicy",
+    "CompositePodGroupSchedulingConstraints",
+    "CompositePodGroupSchedulingPolicy",
+    "CompositePodGroupTemplate",
+    "DisruptionMode",
+    "GangSchedulingPolicy",
+    "PodGroup",
+    "PodGroupList",
+    "PodGroupResourceClaim",
+    "PodGroupResourceClaimStatus",
+    "PodGroupSchedulingConstraints",
+    "PodGroupSchedulingPolicy",
+    "PodGroupSpec",
+    "PodGroupStatus",
+    "PodGroupTemplate",
+    "PriorityClass",
+    "PriorityClassList",
+    "SingleCompositeDisruptionMode",
+    "SingleDisruptionMode",
+    "TopologyConstraint",
+    "TypedLocalObjectReference",
+    "Workload",
+    "WorkloadList",
+    "WorkloadReference",
+    "WorkloadSpec",
+]
 
 
 class AllCompositeDisruptionMode(KubeStruct, frozen=True):
@@ -51,7 +82,19 @@ class CompositePodGroupSchedulingPolicy(KubeStruct, frozen=True):
     gang: CompositeGangSchedulingPolicy | None = None
 
 
-class CompositePodGroupTemplate(KubeStruct, frozen=True, rename={"scheduling_policy": "schedulingPolicy", "scheduling_constraints": "schedulingConstraints", "disruption_mode": "disruptionMode", "priority_class_name": "priorityClassName", "preemption_policy": "preemptionPolicy", "pod_group_templates": "podGroupTemplates", "composite_pod_group_templates": "compositePodGroupTemplates"}):
+class CompositePodGroupTemplate(
+    KubeStruct,
+    frozen=True,
+    rename={
+        "scheduling_policy": "schedulingPolicy",
+        "scheduling_constraints": "schedulingConstraints",
+        "disruption_mode": "disruptionMode",
+        "priority_class_name": "priorityClassName",
+        "preemption_policy": "preemptionPolicy",
+        "pod_group_templates": "podGroupTemplates",
+        "composite_pod_group_templates": "compositePodGroupTemplates",
+    },
+):
     """scheduling/v1beta1 CompositePodGroupTemplate."""
 
     name: str = always(str)
@@ -78,7 +121,7 @@ class GangSchedulingPolicy(KubeStruct, frozen=True, rename={"min_count": "minCou
     min_count: Int32 = always(int)
 
 
-class PodGroup(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
+class PodGroup(meta_v1.KubeObject, frozen=True, rename={"api_version": "apiVersion"}):
     """scheduling/v1beta1 PodGroup."""
 
     kind: str = ""
@@ -97,7 +140,11 @@ class PodGroupList(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}
     items: tuple[PodGroup, ...] = always(tuple)
 
 
-class PodGroupResourceClaim(KubeStruct, frozen=True, rename={"resource_claim_name": "resourceClaimName", "resource_claim_template_name": "resourceClaimTemplateName"}):
+class PodGroupResourceClaim(
+    KubeStruct,
+    frozen=True,
+    rename={"resource_claim_name": "resourceClaimName", "resource_claim_template_name": "resourceClaimTemplateName"},
+):
     """scheduling/v1beta1 PodGroupResourceClaim."""
 
     name: str = always(str)
@@ -125,7 +172,20 @@ class PodGroupSchedulingPolicy(KubeStruct, frozen=True):
     gang: GangSchedulingPolicy | None = None
 
 
-class PodGroupSpec(KubeStruct, frozen=True, rename={"parent_composite_pod_group_name": "parentCompositePodGroupName", "workload_ref": "workloadRef", "scheduling_policy": "schedulingPolicy", "scheduling_constraints": "schedulingConstraints", "resource_claims": "resourceClaims", "disruption_mode": "disruptionMode", "priority_class_name": "priorityClassName", "preemption_policy": "preemptionPolicy"}):
+class PodGroupSpec(
+    KubeStruct,
+    frozen=True,
+    rename={
+        "parent_composite_pod_group_name": "parentCompositePodGroupName",
+        "workload_ref": "workloadRef",
+        "scheduling_policy": "schedulingPolicy",
+        "scheduling_constraints": "schedulingConstraints",
+        "resource_claims": "resourceClaims",
+        "disruption_mode": "disruptionMode",
+        "priority_class_name": "priorityClassName",
+        "preemption_policy": "preemptionPolicy",
+    },
+):
     """scheduling/v1beta1 PodGroupSpec."""
 
     parent_composite_pod_group_name: str | None = None
@@ -146,7 +206,18 @@ class PodGroupStatus(KubeStruct, frozen=True, rename={"resource_claim_statuses":
     resource_claim_statuses: tuple[PodGroupResourceClaimStatus, ...] = ()
 
 
-class PodGroupTemplate(KubeStruct, frozen=True, rename={"scheduling_policy": "schedulingPolicy", "scheduling_constraints": "schedulingConstraints", "resource_claims": "resourceClaims", "disruption_mode": "disruptionMode", "priority_class_name": "priorityClassName", "preemption_policy": "preemptionPolicy"}):
+class PodGroupTemplate(
+    KubeStruct,
+    frozen=True,
+    rename={
+        "scheduling_policy": "schedulingPolicy",
+        "scheduling_constraints": "schedulingConstraints",
+        "resource_claims": "resourceClaims",
+        "disruption_mode": "disruptionMode",
+        "priority_class_name": "priorityClassName",
+        "preemption_policy": "preemptionPolicy",
+    },
+):
     """scheduling/v1beta1 PodGroupTemplate."""
 
     name: str = always(str)
@@ -159,7 +230,11 @@ class PodGroupTemplate(KubeStruct, frozen=True, rename={"scheduling_policy": "sc
     preemption_policy: str | None = None
 
 
-class PriorityClass(KubeStruct, frozen=True, rename={"api_version": "apiVersion", "global_default": "globalDefault", "preemption_policy": "preemptionPolicy"}):
+class PriorityClass(
+    meta_v1.KubeObject,
+    frozen=True,
+    rename={"api_version": "apiVersion", "global_default": "globalDefault", "preemption_policy": "preemptionPolicy"},
+):
     """scheduling/v1beta1 PriorityClass."""
 
     kind: str = ""
@@ -202,7 +277,7 @@ class TypedLocalObjectReference(KubeStruct, frozen=True, rename={"api_group": "a
     name: str = always(str)
 
 
-class Workload(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
+class Workload(meta_v1.KubeObject, frozen=True, rename={"api_version": "apiVersion"}):
     """scheduling/v1beta1 Workload."""
 
     kind: str = ""
@@ -220,14 +295,24 @@ class WorkloadList(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}
     items: tuple[Workload, ...] = always(tuple)
 
 
-class WorkloadReference(KubeStruct, frozen=True, rename={"workload_name": "workloadName", "template_name": "templateName"}):
+class WorkloadReference(
+    KubeStruct, frozen=True, rename={"workload_name": "workloadName", "template_name": "templateName"}
+):
     """scheduling/v1beta1 WorkloadReference."""
 
     workload_name: str = always(str)
     template_name: str = always(str)
 
 
-class WorkloadSpec(KubeStruct, frozen=True, rename={"controller_ref": "controllerRef", "pod_group_templates": "podGroupTemplates", "composite_pod_group_templates": "compositePodGroupTemplates"}):
+class WorkloadSpec(
+    KubeStruct,
+    frozen=True,
+    rename={
+        "controller_ref": "controllerRef",
+        "pod_group_templates": "podGroupTemplates",
+        "composite_pod_group_templates": "compositePodGroupTemplates",
+    },
+):
     """scheduling/v1beta1 WorkloadSpec."""
 
     controller_ref: TypedLocalObjectReference | None = None

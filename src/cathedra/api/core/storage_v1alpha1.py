@@ -3,14 +3,33 @@
 
 from __future__ import annotations
 
-from cathedra.api.core import core_v1
-from cathedra.api.core import meta_v1
-from cathedra.api.struct import Int32, KubeStruct, Quantity, Time, UNSET_LIST, always
+from cathedra.api.core import core_v1, meta_v1
+from cathedra.api.struct import UNSET_LIST, Int32, KubeStruct, Quantity, Time, always
 
-__all__ = ["CSIStorageCapacity", "CSIStorageCapacityList", "VolumeAttachment", "VolumeAttachmentList", "VolumeAttachmentSource", "VolumeAttachmentSpec", "VolumeAttachmentStatus", "VolumeAttributesClass", "VolumeAttributesClassList", "VolumeError"]
+__all__ = [
+    "CSIStorageCapacity",
+    "CSIStorageCapacityList",
+    "VolumeAttachment",
+    "VolumeAttachmentList",
+    "VolumeAttachmentSource",
+    "VolumeAttachmentSpec",
+    "VolumeAttachmentStatus",
+    "VolumeAttributesClass",
+    "VolumeAttributesClassList",
+    "VolumeError",
+]
 
 
-class CSIStorageCapacity(KubeStruct, frozen=True, rename={"api_version": "apiVersion", "node_topology": "nodeTopology", "storage_class_name": "storageClassName", "maximum_volume_size": "maximumVolumeSize"}):
+class CSIStorageCapacity(
+    meta_v1.KubeObject,
+    frozen=True,
+    rename={
+        "api_version": "apiVersion",
+        "node_topology": "nodeTopology",
+        "storage_class_name": "storageClassName",
+        "maximum_volume_size": "maximumVolumeSize",
+    },
+):
     """storage/v1alpha1 CSIStorageCapacity."""
 
     kind: str = ""
@@ -31,7 +50,7 @@ class CSIStorageCapacityList(KubeStruct, frozen=True, rename={"api_version": "ap
     items: tuple[CSIStorageCapacity, ...] = always(tuple)
 
 
-class VolumeAttachment(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
+class VolumeAttachment(meta_v1.KubeObject, frozen=True, rename={"api_version": "apiVersion"}):
     """storage/v1alpha1 VolumeAttachment."""
 
     kind: str = ""
@@ -50,7 +69,11 @@ class VolumeAttachmentList(KubeStruct, frozen=True, rename={"api_version": "apiV
     items: tuple[VolumeAttachment, ...] = always(tuple)
 
 
-class VolumeAttachmentSource(KubeStruct, frozen=True, rename={"persistent_volume_name": "persistentVolumeName", "inline_volume_spec": "inlineVolumeSpec"}):
+class VolumeAttachmentSource(
+    KubeStruct,
+    frozen=True,
+    rename={"persistent_volume_name": "persistentVolumeName", "inline_volume_spec": "inlineVolumeSpec"},
+):
     """storage/v1alpha1 VolumeAttachmentSource."""
 
     persistent_volume_name: str | None = None
@@ -65,7 +88,11 @@ class VolumeAttachmentSpec(KubeStruct, frozen=True, rename={"node_name": "nodeNa
     node_name: str = always(str)
 
 
-class VolumeAttachmentStatus(KubeStruct, frozen=True, rename={"attachment_metadata": "attachmentMetadata", "attach_error": "attachError", "detach_error": "detachError"}):
+class VolumeAttachmentStatus(
+    KubeStruct,
+    frozen=True,
+    rename={"attachment_metadata": "attachmentMetadata", "attach_error": "attachError", "detach_error": "detachError"},
+):
     """storage/v1alpha1 VolumeAttachmentStatus."""
 
     attached: bool = always(bool)
@@ -74,7 +101,9 @@ class VolumeAttachmentStatus(KubeStruct, frozen=True, rename={"attachment_metada
     detach_error: VolumeError | None = None
 
 
-class VolumeAttributesClass(KubeStruct, frozen=True, rename={"api_version": "apiVersion", "driver_name": "driverName"}):
+class VolumeAttributesClass(
+    meta_v1.KubeObject, frozen=True, rename={"api_version": "apiVersion", "driver_name": "driverName"}
+):
     """storage/v1alpha1 VolumeAttributesClass."""
 
     kind: str = ""

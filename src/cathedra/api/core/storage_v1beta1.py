@@ -3,14 +3,38 @@
 
 from __future__ import annotations
 
-from cathedra.api.core import core_v1
-from cathedra.api.core import meta_v1
-from cathedra.api.struct import Int32, Int64, KubeStruct, Quantity, Time, UNSET_LIST, always
+from cathedra.api.core import core_v1, meta_v1
+from cathedra.api.struct import UNSET_LIST, Int32, Int64, KubeStruct, Quantity, Time, always
 
-__all__ = ["CSIDriver", "CSIDriverList", "CSIDriverSpec", "CSINode", "CSINodeDriver", "CSINodeList", "CSINodeSpec", "CSINodeStatus", "CSIStorageCapacity", "CSIStorageCapacityList", "StorageClass", "StorageClassList", "StorageHealth", "StorageHealthCondition", "TokenRequest", "VolumeAttachment", "VolumeAttachmentList", "VolumeAttachmentSource", "VolumeAttachmentSpec", "VolumeAttachmentStatus", "VolumeAttributesClass", "VolumeAttributesClassList", "VolumeError", "VolumeNodeResources"]
+__all__ = [
+    "CSIDriver",
+    "CSIDriverList",
+    "CSIDriverSpec",
+    "CSINode",
+    "CSINodeDriver",
+    "CSINodeList",
+    "CSINodeSpec",
+    "CSINodeStatus",
+    "CSIStorageCapacity",
+    "CSIStorageCapacityList",
+    "StorageClass",
+    "StorageClassList",
+    "StorageHealth",
+    "StorageHealthCondition",
+    "TokenRequest",
+    "VolumeAttachment",
+    "VolumeAttachmentList",
+    "VolumeAttachmentSource",
+    "VolumeAttachmentSpec",
+    "VolumeAttachmentStatus",
+    "VolumeAttributesClass",
+    "VolumeAttributesClassList",
+    "VolumeError",
+    "VolumeNodeResources",
+]
 
 
-class CSIDriver(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
+class CSIDriver(meta_v1.KubeObject, frozen=True, rename={"api_version": "apiVersion"}):
     """storage/v1beta1 CSIDriver."""
 
     kind: str = ""
@@ -28,7 +52,23 @@ class CSIDriverList(KubeStruct, frozen=True, rename={"api_version": "apiVersion"
     items: tuple[CSIDriver, ...] = always(tuple)
 
 
-class CSIDriverSpec(KubeStruct, frozen=True, rename={"attach_required": "attachRequired", "pod_info_on_mount": "podInfoOnMount", "volume_lifecycle_modes": "volumeLifecycleModes", "storage_capacity": "storageCapacity", "fs_group_policy": "fsGroupPolicy", "token_requests": "tokenRequests", "requires_republish": "requiresRepublish", "se_linux_mount": "seLinuxMount", "node_allocatable_update_period_seconds": "nodeAllocatableUpdatePeriodSeconds", "service_account_token_in_secrets": "serviceAccountTokenInSecrets", "prevent_pod_scheduling_if_missing": "preventPodSchedulingIfMissing"}):
+class CSIDriverSpec(
+    KubeStruct,
+    frozen=True,
+    rename={
+        "attach_required": "attachRequired",
+        "pod_info_on_mount": "podInfoOnMount",
+        "volume_lifecycle_modes": "volumeLifecycleModes",
+        "storage_capacity": "storageCapacity",
+        "fs_group_policy": "fsGroupPolicy",
+        "token_requests": "tokenRequests",
+        "requires_republish": "requiresRepublish",
+        "se_linux_mount": "seLinuxMount",
+        "node_allocatable_update_period_seconds": "nodeAllocatableUpdatePeriodSeconds",
+        "service_account_token_in_secrets": "serviceAccountTokenInSecrets",
+        "prevent_pod_scheduling_if_missing": "preventPodSchedulingIfMissing",
+    },
+):
     """storage/v1beta1 CSIDriverSpec."""
 
     attach_required: bool | None = None
@@ -44,7 +84,7 @@ class CSIDriverSpec(KubeStruct, frozen=True, rename={"attach_required": "attachR
     prevent_pod_scheduling_if_missing: bool | None = None
 
 
-class CSINode(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
+class CSINode(meta_v1.KubeObject, frozen=True, rename={"api_version": "apiVersion"}):
     """storage/v1beta1 CSINode."""
 
     kind: str = ""
@@ -84,7 +124,16 @@ class CSINodeStatus(KubeStruct, frozen=True, rename={"storage_health": "storageH
     storage_health: tuple[StorageHealth, ...] = ()
 
 
-class CSIStorageCapacity(KubeStruct, frozen=True, rename={"api_version": "apiVersion", "node_topology": "nodeTopology", "storage_class_name": "storageClassName", "maximum_volume_size": "maximumVolumeSize"}):
+class CSIStorageCapacity(
+    meta_v1.KubeObject,
+    frozen=True,
+    rename={
+        "api_version": "apiVersion",
+        "node_topology": "nodeTopology",
+        "storage_class_name": "storageClassName",
+        "maximum_volume_size": "maximumVolumeSize",
+    },
+):
     """storage/v1beta1 CSIStorageCapacity."""
 
     kind: str = ""
@@ -105,7 +154,18 @@ class CSIStorageCapacityList(KubeStruct, frozen=True, rename={"api_version": "ap
     items: tuple[CSIStorageCapacity, ...] = always(tuple)
 
 
-class StorageClass(KubeStruct, frozen=True, rename={"api_version": "apiVersion", "reclaim_policy": "reclaimPolicy", "mount_options": "mountOptions", "allow_volume_expansion": "allowVolumeExpansion", "volume_binding_mode": "volumeBindingMode", "allowed_topologies": "allowedTopologies"}):
+class StorageClass(
+    meta_v1.KubeObject,
+    frozen=True,
+    rename={
+        "api_version": "apiVersion",
+        "reclaim_policy": "reclaimPolicy",
+        "mount_options": "mountOptions",
+        "allow_volume_expansion": "allowVolumeExpansion",
+        "volume_binding_mode": "volumeBindingMode",
+        "allowed_topologies": "allowedTopologies",
+    },
+):
     """storage/v1beta1 StorageClass."""
 
     kind: str = ""
@@ -136,7 +196,11 @@ class StorageHealth(KubeStruct, frozen=True, rename={"health_conditions": "healt
     health_conditions: tuple[StorageHealthCondition, ...] = ()
 
 
-class StorageHealthCondition(KubeStruct, frozen=True, rename={"access_mode": "accessMode", "volume_mode": "volumeMode", "last_transition_time": "lastTransitionTime"}):
+class StorageHealthCondition(
+    KubeStruct,
+    frozen=True,
+    rename={"access_mode": "accessMode", "volume_mode": "volumeMode", "last_transition_time": "lastTransitionTime"},
+):
     """storage/v1beta1 StorageHealthCondition."""
 
     status: str = always(str)
@@ -154,7 +218,7 @@ class TokenRequest(KubeStruct, frozen=True, rename={"expiration_seconds": "expir
     expiration_seconds: Int64 | None = None
 
 
-class VolumeAttachment(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
+class VolumeAttachment(meta_v1.KubeObject, frozen=True, rename={"api_version": "apiVersion"}):
     """storage/v1beta1 VolumeAttachment."""
 
     kind: str = ""
@@ -173,7 +237,11 @@ class VolumeAttachmentList(KubeStruct, frozen=True, rename={"api_version": "apiV
     items: tuple[VolumeAttachment, ...] = always(tuple)
 
 
-class VolumeAttachmentSource(KubeStruct, frozen=True, rename={"persistent_volume_name": "persistentVolumeName", "inline_volume_spec": "inlineVolumeSpec"}):
+class VolumeAttachmentSource(
+    KubeStruct,
+    frozen=True,
+    rename={"persistent_volume_name": "persistentVolumeName", "inline_volume_spec": "inlineVolumeSpec"},
+):
     """storage/v1beta1 VolumeAttachmentSource."""
 
     persistent_volume_name: str | None = None
@@ -188,7 +256,11 @@ class VolumeAttachmentSpec(KubeStruct, frozen=True, rename={"node_name": "nodeNa
     node_name: str = always(str)
 
 
-class VolumeAttachmentStatus(KubeStruct, frozen=True, rename={"attachment_metadata": "attachmentMetadata", "attach_error": "attachError", "detach_error": "detachError"}):
+class VolumeAttachmentStatus(
+    KubeStruct,
+    frozen=True,
+    rename={"attachment_metadata": "attachmentMetadata", "attach_error": "attachError", "detach_error": "detachError"},
+):
     """storage/v1beta1 VolumeAttachmentStatus."""
 
     attached: bool = always(bool)
@@ -197,7 +269,9 @@ class VolumeAttachmentStatus(KubeStruct, frozen=True, rename={"attachment_metada
     detach_error: VolumeError | None = None
 
 
-class VolumeAttributesClass(KubeStruct, frozen=True, rename={"api_version": "apiVersion", "driver_name": "driverName"}):
+class VolumeAttributesClass(
+    meta_v1.KubeObject, frozen=True, rename={"api_version": "apiVersion", "driver_name": "driverName"}
+):
     """storage/v1beta1 VolumeAttributesClass."""
 
     kind: str = ""

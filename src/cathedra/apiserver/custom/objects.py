@@ -1,4 +1,4 @@
-"""The struct types of custom resources, made at run time: metadata like everybody's, the rest plain JSON values.
+"""The struct types of custom resources, made at run time: metadata as in every kind, the rest plain JSON values.
 
 Everything in the server handles objects by ``metadata``, `replace` and `encode`; a struct per version lets custom
 resources pass through the same ways as built-in ones. Their values are plain dicts and lists, treated as immutable.
@@ -11,10 +11,10 @@ from typing import Any, ClassVar, Final
 
 import msgspec
 
-from cathedra.api.core.meta_v1 import ObjectMeta
+from cathedra.api.core.meta_v1 import KubeObject, ObjectMeta
 from cathedra.api.decoding import DecodeError, decode_values
 from cathedra.api.scheme import GroupVersionKind
-from cathedra.api.struct import KubeStruct, always
+from cathedra.api.struct import KubeStruct
 from cathedra.apiserver.custom.schema import Schema
 from cathedra.apiserver.patches.schema import DocumentShape, Shape, struct_shape
 
@@ -41,15 +41,13 @@ class ScalePaths:
     selector: str
 
 
-class CustomObject(KubeStruct, frozen=True):
+class CustomObject(KubeObject, frozen=True):
     """An instance of some definition. Fields besides metadata are those of its schema's top level."""
 
     schema: ClassVar[Schema]
     shape: ClassVar[Shape]
     openapi: ClassVar[dict[str, Any]]
     scale: ClassVar[ScalePaths | None]
-
-    metadata: ObjectMeta = always(lambda: ObjectMeta())
 
 
 def is_custom(kind: type[KubeStruct]) -> bool:

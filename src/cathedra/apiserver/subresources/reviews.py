@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from cathedra.api.core import authentication_v1, authorization_v1
-from cathedra.api.core.meta_v1 import ObjectMeta
+from cathedra.api.core.meta_v1 import KubeObject, ObjectMeta
 from cathedra.api.field import ErrorList
 from cathedra.api.scheme import GroupResource
 from cathedra.api.status import bad_request, invalid
-from cathedra.api.struct import KubeStruct, Time, replace
+from cathedra.api.struct import Time, replace
 from cathedra.apiserver.authentication.authenticator import authenticated
 from cathedra.apiserver.authentication.serviceaccounts import ISSUER
 from cathedra.apiserver.authentication.user import UserInfo
@@ -36,7 +36,7 @@ class Review:
 
 
 def _definition(
-    kind: type[KubeStruct], group: str, plural: str, *, namespaced: bool = False
+    kind: type[KubeObject], group: str, plural: str, *, namespaced: bool = False
 ) -> ResourceDefinition[Any]:
     """A definition of something that is only asked."""
     return ResourceDefinition(

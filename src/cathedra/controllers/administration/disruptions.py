@@ -18,7 +18,7 @@ from cathedra.api.selectors import from_label_selector
 from cathedra.api.status import StatusError
 from cathedra.api.struct import Time, replace
 from cathedra.client.informer import Informer
-from cathedra.client.objects import ObjectKey, key_of, metadata_of
+from cathedra.client.objects import ObjectKey, key_of
 from cathedra.client.resources import (
     DEPLOYMENTS,
     PODDISRUPTIONBUDGETS,
@@ -178,7 +178,7 @@ class DisruptionController:
         group = owner.api_version.rpartition("/")[0]
         informer = self._scaled.get((group, owner.kind))
         found = informer.store.get(namespace, owner.name) if informer is not None else None
-        if found is None or metadata_of(found).uid != owner.uid:
+        if found is None or found.metadata.uid != owner.uid:
             return None
         if isinstance(found, ReplicaSet):
             above = controller_of(found)

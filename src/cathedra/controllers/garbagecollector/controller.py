@@ -6,10 +6,9 @@ import asyncio
 from typing import Any, Final
 
 from cathedra.api.core.core_v1 import ObjectReference
-from cathedra.api.core.meta_v1 import OwnerReference
+from cathedra.api.core.meta_v1 import KubeObject, OwnerReference
 from cathedra.api.status import StatusError
-from cathedra.api.struct import KubeStruct, replace, to_dict
-from cathedra.client.objects import metadata_of
+from cathedra.api.struct import replace, to_dict
 from cathedra.client.transport import PatchType, ResourceRef
 from cathedra.client.workqueue import RetryLater, WorkQueue, run_workers
 from cathedra.controllers.controller import ControllerContext
@@ -68,7 +67,7 @@ class GarbageCollector:
         )
 
     def _changed(self, owned: Owned) -> None:
-        metadata = metadata_of(owned.obj)
+        metadata = owned.obj.metadata
         if metadata.deletion_timestamp is not None and (
             FOREGROUND in metadata.finalizers or ORPHAN in metadata.finalizers
         ):
@@ -81,18 +80,18 @@ class GarbageCollector:
 
     def _updated(self, old: Owned, new: Owned) -> None:
         self._changed(new)
-        if metadata_of(old.obj).owner_references != metadata_of(new.obj).owner_references:
+        if old.obj.metadata.owner_references != new.obj.metadata.owner_references:
             self._wake_waiting_owners(old)
 
     def _deleted(self, owned: Owned) -> None:
-        uid = metadata_of(owned.obj).uid
+        uid = owned.obj.metadata.uid
         self._graph.remember_gone(uid)
         for dependent in self._graph.dependents(uid):
             self._queue.add(dependent.item)
         self._wake_waiting_owners(owned)
 
     def _wake_waiting_owners(self, owned: Owned) -> None:
-        for reference in metadata_of(owned.obj).owner_references:
+        for reference in owned.obj.metadata.owner_references:
             owner = self._graph.owner(owned, reference)
             if owner is not None and is_waiting(owner.obj):
                 self._queue.add(owner.item)
@@ -103,7 +102,7 @@ class GarbageCollector:
         owned = self._graph.get(item)
         if owned is None:
             return
-        metadata = metadata_of(owned.obj)
+        metadata = owned.obj.metadata
         if metadata.deletion_timestamp is not None:
             if ORPHAN in metadata.finalizers:
                 await self._orphan_dependents(owned)
@@ -115,7 +114,7 @@ class GarbageCollector:
 
     async def _judge(self, owned: Owned) -> None:
         """Delete an object that no owner holds any more."""
-        metadata = metadata_of(owned.obj)
+        metadata = owned.obj.metadata
         states = [(owner, await self._state(owned, owner)) for owner in metadata.owner_references]
         solid = [owner for owner, state in states if state is OwnerState.SOLID]
         waiting = [owner for owner, state in states if state is OwnerState.WAITING]
@@ -134,10 +133,10 @@ class GarbageCollector:
         await self._delete(owned, self._policy(owned.obj))
 
     def _has_dependents(self, owned: Owned) -> bool:
-        return next(self._graph.dependents(metadata_of(owned.obj).uid), None) is not None
+        return next(self._graph.dependents(owned.obj.metadata.uid), None) is not None
 
-    def _policy(self, obj: KubeStruct) -> str:
-        finalizers = metadata_of(obj).finalizers
+    def _policy(self, obj: KubeObject) -> str:
+        finalizers = obj.metadata.finalizers
         if ORPHAN in finalizers:
             return "Orphan"
         return "Foreground" if FOREGROUND in finalizers else "Background"
@@ -151,7 +150,7 @@ class GarbageCollector:
             ref = self._graph.resource_of(owner)
         except NotServed as error:
             raise RetryLater(str(error)) from error
-        namespace = metadata_of(owned.obj).namespace
+        namespace = owned.obj.metadata.namespace
         if ref.namespaced and not namespace:
             shown = f"[{owner.api_version}/{owner.kind}, namespace: , name: {owner.name}, uid: {owner.uid}]"
             message = f'ownerRef {shown} does not exist in namespace ""'
@@ -164,13 +163,13 @@ class GarbageCollector:
             if not error.is_not_found:
                 raise
         else:
-            if metadata_of(found).uid == owner.uid:
+            if found.metadata.uid == owner.uid:
                 return OwnerState.WAITING if is_waiting(found) else OwnerState.SOLID
         self._graph.remember_gone(owner.uid)
         return OwnerState.GONE
 
     async def _delete(self, owned: Owned, policy: str) -> None:
-        metadata = metadata_of(owned.obj)
+        metadata = owned.obj.metadata
         try:
             await self._client.resource(owned.ref, metadata.namespace).delete(
                 metadata.name,
@@ -184,32 +183,32 @@ class GarbageCollector:
 
     async def _delete_dependents(self, owned: Owned) -> None:
         """Foreground: the owner stays until no dependent blocks it."""
-        metadata = metadata_of(owned.obj)
+        metadata = owned.obj.metadata
         blocked = False
         for dependent in self._graph.dependents(metadata.uid):
             if _blocks(dependent.obj, metadata.uid):
                 blocked = True
-            if metadata_of(dependent.obj).deletion_timestamp is None:
+            if dependent.obj.metadata.deletion_timestamp is None:
                 self._queue.add(dependent.item)
         if not blocked:
             await remove_finalizer(self._client.resource(owned.ref, metadata.namespace), owned.obj, FOREGROUND)
 
     async def _orphan_dependents(self, owned: Owned) -> None:
-        metadata = metadata_of(owned.obj)
+        metadata = owned.obj.metadata
         for dependent in tuple(self._graph.dependents(metadata.uid)):
-            others = tuple(o for o in metadata_of(dependent.obj).owner_references if o.uid != metadata.uid)
+            others = tuple(o for o in dependent.obj.metadata.owner_references if o.uid != metadata.uid)
             await self._set_owners(dependent, others)
         await remove_finalizer(self._client.resource(owned.ref, metadata.namespace), owned.obj, ORPHAN)
 
     async def _unblock(self, owned: Owned, uid: str) -> None:
-        owners = metadata_of(owned.obj).owner_references
+        owners = owned.obj.metadata.owner_references
         free = tuple(replace(o, block_owner_deletion=False) if o.uid == uid else o for o in owners)
         if free != owners:
             await self._set_owners(owned, free)
 
     async def _set_owners(self, owned: Owned, owners: tuple[OwnerReference, ...]) -> None:
         """Change the owner references; refused if somebody else changed them meanwhile."""
-        metadata = metadata_of(owned.obj)
+        metadata = owned.obj.metadata
         path = "/metadata/ownerReferences"
         body: list[dict[str, Any]] = [
             {"op": "test", "path": "/metadata/uid", "value": metadata.uid},
@@ -228,7 +227,7 @@ class GarbageCollector:
 
 def _about(owned: Owned) -> ObjectReference:
     """What an event about the object refers to; a custom resource does not know its own kind."""
-    metadata, ref = metadata_of(owned.obj), owned.ref
+    metadata, ref = owned.obj.metadata, owned.ref
     return ObjectReference(
         kind=ref.kind,
         namespace=metadata.namespace,
@@ -239,5 +238,5 @@ def _about(owned: Owned) -> ObjectReference:
     )
 
 
-def _blocks(obj: KubeStruct, uid: str) -> bool:
-    return any(owner.uid == uid and owner.block_owner_deletion for owner in metadata_of(obj).owner_references)
+def _blocks(obj: KubeObject, uid: str) -> bool:
+    return any(owner.uid == uid and owner.block_owner_deletion for owner in obj.metadata.owner_references)

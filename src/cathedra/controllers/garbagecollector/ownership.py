@@ -12,11 +12,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final, NamedTuple
 
-from cathedra.api.core.meta_v1 import OwnerReference
+from cathedra.api.core.meta_v1 import KubeObject, OwnerReference
 from cathedra.api.scheme import GroupVersionKind
-from cathedra.api.struct import KubeStruct
 from cathedra.client.informer import Informer, SharedInformers
-from cathedra.client.objects import metadata_of
 from cathedra.client.transport import ResourceRef
 from cathedra.semantics.owners import owner_uids
 
@@ -58,18 +56,18 @@ class Owned:
     """An object, and where it lives."""
 
     ref: ResourceRef[Any]
-    obj: KubeStruct
+    obj: KubeObject
 
     @property
     def item(self) -> Item:
         """Its address."""
-        metadata = metadata_of(self.obj)
+        metadata = self.obj.metadata
         return Item(self.ref.group, self.ref.resource, metadata.namespace, metadata.name)
 
 
-def is_waiting(obj: KubeStruct) -> bool:
+def is_waiting(obj: KubeObject) -> bool:
     """Whether the object is being deleted in the foreground."""
-    metadata = metadata_of(obj)
+    metadata = obj.metadata
     return metadata.deletion_timestamp is not None and FOREGROUND in metadata.finalizers
 
 
@@ -121,9 +119,9 @@ class Ownership:
             ref = self.resource_of(reference)
         except NotServed:
             return None
-        namespace = metadata_of(dependent.obj).namespace if ref.namespaced else ""
+        namespace = dependent.obj.metadata.namespace if ref.namespaced else ""
         obj = self.informers[ref.group, ref.resource].store.get(namespace, reference.name)
-        return Owned(ref, obj) if obj is not None and metadata_of(obj).uid == reference.uid else None
+        return Owned(ref, obj) if obj is not None and obj.metadata.uid == reference.uid else None
 
     def state(self, dependent: Owned, reference: OwnerReference) -> OwnerState:
         """What is known of an owner without asking anybody."""

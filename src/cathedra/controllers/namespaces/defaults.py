@@ -8,11 +8,10 @@ from __future__ import annotations
 from typing import Final
 
 from cathedra.api.core.core_v1 import ConfigMap, Namespace, ServiceAccount
-from cathedra.api.core.meta_v1 import ObjectMeta
+from cathedra.api.core.meta_v1 import KubeObject, ObjectMeta
 from cathedra.api.status import StatusError
-from cathedra.api.struct import KubeStruct, replace
+from cathedra.api.struct import replace
 from cathedra.client.informer import Informer, SharedInformers
-from cathedra.client.objects import metadata_of
 from cathedra.client.resources import CONFIGMAPS, NAMESPACES, SERVICEACCOUNTS
 from cathedra.client.workqueue import WorkQueue, run_workers
 from cathedra.controllers.controller import ControllerContext
@@ -77,9 +76,9 @@ class RootCAPublisher:
         await self._maps.wait_synced()
         await run_workers(self._queue, self._reconcile)
 
-    def _changed(self, obj: KubeStruct) -> None:
-        if metadata_of(obj).name == ROOT_CA:
-            self._queue.add(metadata_of(obj).namespace)
+    def _changed(self, obj: KubeObject) -> None:
+        if obj.metadata.name == ROOT_CA:
+            self._queue.add(obj.metadata.namespace)
 
     async def _reconcile(self, namespace: str) -> None:
         if not _is_active(self._namespaces, namespace):

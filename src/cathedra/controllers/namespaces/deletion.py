@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from cathedra.api.core.core_v1 import Namespace, NamespaceCondition, Pod
+from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.api.scheme import GroupResource
 from cathedra.api.status import StatusError
-from cathedra.api.struct import KubeStruct, Time, replace
-from cathedra.client.objects import metadata_of
+from cathedra.api.struct import Time, replace
 from cathedra.client.resources import NAMESPACES
 from cathedra.client.transport import ResourceRef
 from cathedra.client.workqueue import WorkQueue, run_workers
@@ -38,15 +38,15 @@ class _Remains:
     grace: int = 0
     """The longest grace period of a pod that is ending, in seconds."""
 
-    def add(self, ref: ResourceRef[Any], objects: tuple[KubeStruct, ...]) -> None:
+    def add(self, ref: ResourceRef[Any], objects: tuple[KubeObject, ...]) -> None:
         if not objects:
             return
         self.instances[f"{ref.resource}.{ref.group}"] = len(objects)
         for obj in objects:
-            for finalizer in metadata_of(obj).finalizers:
+            for finalizer in obj.metadata.finalizers:
                 self.finalizers[finalizer] = self.finalizers.get(finalizer, 0) + 1
             if isinstance(obj, Pod):
-                self.grace = max(self.grace, metadata_of(obj).deletion_grace_period_seconds or 0)
+                self.grace = max(self.grace, obj.metadata.deletion_grace_period_seconds or 0)
 
 
 class NamespaceController:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from cathedra.api.core.meta_v1 import ObjectMeta
+from cathedra.api.core.meta_v1 import KubeObject, ObjectMeta
 from cathedra.api.gates import FeatureGates
 from cathedra.api.resource import ResourceClaim, ResourceClaimTemplate
-from cathedra.api.struct import KubeStruct, replace
-from cathedra.client.objects import metadata_of
+from cathedra.api.struct import replace
 from cathedra.semantics.owners import controller_reference
 
 __all__ = ["POD_CLAIM_NAME", "FeatureDisabled", "claim_from_template", "generate_name"]
@@ -34,7 +33,7 @@ def generate_name(owner: str, entry: str) -> str:
 
 
 def claim_from_template(
-    template: ResourceClaimTemplate, owner: KubeStruct, entry: str, gates: FeatureGates
+    template: ResourceClaimTemplate, owner: KubeObject, entry: str, gates: FeatureGates
 ) -> ResourceClaim:
     """The claim to create for the entry of ``owner``.
 
@@ -46,7 +45,7 @@ def claim_from_template(
         raise FeatureDisabled("admin access is requested, but the feature is disabled")
     if any(request.first_available for request in requests) and not gates["DRAPrioritizedList"]:
         raise FeatureDisabled("template includes a prioritized list of subrequests, but the feature is disabled")
-    metadata = metadata_of(owner)
+    metadata = owner.metadata
     # The deletion of a pod need not wait for its claims.
     reference = replace(controller_reference(owner), block_owner_deletion=None)
     return ResourceClaim(

@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
+from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.api.gates import FeatureGates
 from cathedra.api.resource import ResourceClaim
 from cathedra.api.scheme import GroupResource
 from cathedra.api.status import not_found
-from cathedra.api.struct import KubeStruct
 from cathedra.client.client import Client
 from cathedra.client.informer import SharedInformers
-from cathedra.client.objects import ObjectKey, key_of, metadata_of
+from cathedra.client.objects import ObjectKey, key_of
 from cathedra.client.resources import RESOURCECLAIMS, RESOURCECLAIMTEMPLATES
 from cathedra.clock import Clock
 from cathedra.controllers.resourceclaim.generation import POD_CLAIM_NAME, claim_from_template
@@ -60,16 +60,16 @@ class ClaimMaker:
             return claim
         return self._recent(ObjectKey(namespace, name))
 
-    def find(self, owner: KubeStruct, entry: str) -> ResourceClaim | None:
+    def find(self, owner: KubeObject, entry: str) -> ResourceClaim | None:
         """The claim that was generated for this very owner and entry, if there is one."""
-        value = f"{metadata_of(owner).uid}/{entry}"
+        value = f"{owner.metadata.uid}/{entry}"
         for claim in self._claims.store.by_index(_BY_OWNER_AND_ENTRY, value):
             if claim.metadata.deletion_timestamp is None:
                 return claim
         key = self._fresh_by_owner.get(value)
         return self._recent(key) if key is not None else None
 
-    async def make(self, owner: KubeStruct, entry: str, template_name: str) -> ResourceClaim:
+    async def make(self, owner: KubeObject, entry: str, template_name: str) -> ResourceClaim:
         """Create the claim from its template.
 
         Raises:
@@ -78,12 +78,12 @@ class ClaimMaker:
             StatusError: the API server refused the claim.
             ConnectionError: nobody knows whether it was created; the next call finds out.
         """
-        namespace = metadata_of(owner).namespace
+        namespace = owner.metadata.namespace
         template = self._templates.store.get(namespace, template_name)
         if template is None:
             raise TemplateMissing(template_name)
         claims = self._client.resource(RESOURCECLAIMS, namespace)
-        value = f"{metadata_of(owner).uid}/{entry}"
+        value = f"{owner.metadata.uid}/{entry}"
         if value in self._uncertain:
             existing = next((c for c in (await claims.list()).items if value in _owner_and_entry(c)), None)
             self._uncertain.discard(value)

@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import Final, TypeVar
 
+from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.api.resource import ResourceClaim, ResourceClaimConsumerReference
 from cathedra.api.status import StatusError
-from cathedra.api.struct import KubeStruct, replace
+from cathedra.api.struct import replace
 from cathedra.client.client import Client
 from cathedra.client.informer import Informer, SharedInformers
-from cathedra.client.objects import metadata_of, with_metadata
+from cathedra.client.objects import with_metadata
 from cathedra.client.resources import PODGROUPS, PODS, RESOURCECLAIMS
 from cathedra.client.transport import ResourceRef
 from cathedra.semantics.owners import controller_of
@@ -25,7 +26,7 @@ __all__ = ["FINALIZER", "ClaimRelease", "DeletedPods"]
 FINALIZER: Final = "resource.kubernetes.io/delete-protection"
 _REMEMBERED: Final = 500
 
-T = TypeVar("T", bound=KubeStruct)
+T = TypeVar("T", bound=KubeObject)
 
 
 class DeletedPods:
@@ -100,7 +101,7 @@ class ClaimRelease:
                 if error.is_not_found:
                     return None
                 raise
-        return found if metadata_of(found).uid == consumer.uid else None
+        return found if found.metadata.uid == consumer.uid else None
 
     async def _delete_if_owner_is_done(self, claim: ResourceClaim) -> None:
         owner = controller_of(claim)

@@ -6,12 +6,11 @@ from typing import Any, Final
 
 from cathedra.api.core.apps_v1 import ControllerRevision
 from cathedra.api.core.core_v1 import PodTemplateSpec
-from cathedra.api.core.meta_v1 import ObjectMeta
+from cathedra.api.core.meta_v1 import KubeObject, ObjectMeta
 from cathedra.api.status import StatusError
-from cathedra.api.struct import KubeStruct, RawJSON, from_dict, replace, to_dict
+from cathedra.api.struct import RawJSON, from_dict, replace, to_dict
 from cathedra.client.client import Client
 from cathedra.client.informer import SharedInformers
-from cathedra.client.objects import metadata_of
 from cathedra.client.resources import CONTROLLERREVISIONS
 from cathedra.controllers.workloads.templates import REVISION_HASH, template_hash
 from cathedra.semantics.owners import controller_reference, controller_uid
@@ -30,9 +29,9 @@ class Revisions:
         self.informer = informers.of(CONTROLLERREVISIONS)
         self.informer.store.add_index(_BY_OWNER, controller_uid)
 
-    async def current(self, owner: KubeStruct, template: PodTemplateSpec, kept: int | None) -> str:
+    async def current(self, owner: KubeObject, template: PodTemplateSpec, kept: int | None) -> str:
         """The hash of the present template; its revision exists afterwards, and old ones beyond ``kept`` do not."""
-        metadata = metadata_of(owner)
+        metadata = owner.metadata
         known = sorted(self.informer.store.by_index(_BY_OWNER, metadata.uid), key=lambda r: r.revision)
         digest = template_hash(template, 0)
         name = f"{metadata.name}-{digest}"
@@ -65,9 +64,9 @@ class Revisions:
                 await resource.delete(stale.metadata.name, uid=stale.metadata.uid)
         return digest
 
-    def template(self, owner: KubeStruct, digest: str) -> PodTemplateSpec | None:
+    def template(self, owner: KubeObject, digest: str) -> PodTemplateSpec | None:
         """The template of an older revision, if it is still remembered."""
-        metadata = metadata_of(owner)
+        metadata = owner.metadata
         revision = self.informer.store.get(metadata.namespace, f"{metadata.name}-{digest}")
         if revision is None or revision.data is None:
             return None

@@ -7,10 +7,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final, Generic, TypeVar, cast
 
 from cathedra.api.core.core_v1 import Pod
-from cathedra.api.core.meta_v1 import LabelSelector
+from cathedra.api.core.meta_v1 import KubeObject, LabelSelector
 from cathedra.api.selectors import SelectorError, from_label_selector
-from cathedra.api.struct import KubeStruct
-from cathedra.client.objects import ObjectKey, key_of, metadata_of
+from cathedra.client.objects import ObjectKey, key_of
 from cathedra.client.resources import PODS
 from cathedra.client.transport import ResourceRef
 from cathedra.client.workqueue import WorkQueue, run_workers
@@ -21,7 +20,7 @@ from cathedra.semantics.owners import controller_of, controller_uid
 
 __all__ = ["WorkloadController", "selects"]
 
-T = TypeVar("T", bound=KubeStruct)
+T = TypeVar("T", bound=KubeObject)
 
 WORKERS: Final = 5
 _ORPHANS: Final = "orphan-pods"
@@ -81,12 +80,12 @@ class WorkloadController(Generic[T]):
         selector: LabelSelector | None = _spec(obj).selector
         return selector
 
-    def enqueue(self, obj: KubeStruct) -> None:
+    def enqueue(self, obj: KubeObject) -> None:
         """Have the object looked at."""
         self.queue.add(key_of(obj))
 
     def _forget(self, obj: T) -> None:
-        self.expectations.forget(metadata_of(obj).uid)
+        self.expectations.forget(obj.metadata.uid)
 
     def _pod_updated(self, old: Pod, pod: Pod) -> None:
         if old.metadata.owner_references != pod.metadata.owner_references:
@@ -100,16 +99,14 @@ class WorkloadController(Generic[T]):
                 self.queue.add(ObjectKey(pod.metadata.namespace, owner.name))
             return
         for obj in self.objects.store:
-            if metadata_of(obj).namespace == pod.metadata.namespace and selects(
-                self.selector(obj), pod.metadata.labels
-            ):
+            if obj.metadata.namespace == pod.metadata.namespace and selects(self.selector(obj), pod.metadata.labels):
                 self.enqueue(obj)
 
     async def _reconcile(self, key: ObjectKey) -> float | None:
         obj = self.objects.store.get(*key)
         if obj is None:
             return None
-        metadata = metadata_of(obj)
+        metadata = obj.metadata
         await self.expectations.find_out(metadata.uid, self.client, obj)
         if not self.expectations.met(metadata.uid):
             # The event of the last write is still to come, and brings the object here again.
@@ -123,7 +120,7 @@ class WorkloadController(Generic[T]):
         return await self.sync(obj, list(self.pods.store.by_index(BY_CONTROLLER, metadata.uid)))
 
 
-def _spec(obj: KubeStruct) -> Any:
+def _spec(obj: KubeObject) -> Any:
     return cast(Any, obj).spec
 
 

@@ -7,10 +7,11 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.api.scheme import GroupResource
 from cathedra.api.status import already_exists, bad_request, conflict, not_found
-from cathedra.api.struct import KubeStruct, replace
-from cathedra.client.objects import metadata_of, with_metadata
+from cathedra.api.struct import replace
+from cathedra.client.objects import with_metadata
 from cathedra.client.transport import (
     EventType,
     ListOptions,
@@ -28,7 +29,7 @@ class MemoryAPI:
     """A `Transport` whose server is itself. Selectors of lists are ignored: everything here belongs to one driver."""
 
     def __init__(self) -> None:
-        self._objects: dict[tuple[str, str, str], KubeStruct] = {}
+        self._objects: dict[tuple[str, str, str], KubeObject] = {}
         self._history: list[tuple[int, str, WatchEvent[Any]]] = []
         self._revision = 0
         self._changed = asyncio.Event()
@@ -42,7 +43,7 @@ class MemoryAPI:
     def _record(self, ref: ResourceRef[Any], kind: EventType, obj: Any) -> Any:
         self._revision += 1
         stored = with_metadata(obj, resource_version=str(self._revision))
-        metadata = metadata_of(stored)
+        metadata = stored.metadata
         key = (ref.resource, metadata.namespace, metadata.name)
         if kind is EventType.DELETED:
             self._objects.pop(key, None)
@@ -73,7 +74,7 @@ class MemoryAPI:
         while True:
             changed = self._changed
             for revision, of, event in self._history[:]:
-                if revision > position and of == resource and namespace in ("", metadata_of(event.object).namespace):
+                if revision > position and of == resource and namespace in ("", event.object.metadata.namespace):
                     yield event
             position = self._history[-1][0] if self._history else position
             if changed is self._changed:
@@ -83,7 +84,7 @@ class MemoryAPI:
         self,
         ref: ResourceRef[Any],
         namespace: str,
-        obj: KubeStruct,
+        obj: KubeObject,
         options: WriteOptions,
         *,
         name: str = "",
@@ -92,7 +93,7 @@ class MemoryAPI:
         """A new object, with a UID."""
         if subresource:
             raise bad_request(f"{ref.resource}/{subresource} is not served here")
-        metadata = metadata_of(obj)
+        metadata = obj.metadata
         name = metadata.name or f"{metadata.generate_name}{self._revision + 1:05d}"
         if (ref.resource, namespace, name) in self._objects:
             raise already_exists(GroupResource(ref.group, ref.resource), name)
@@ -103,9 +104,9 @@ class MemoryAPI:
         self, ref: ResourceRef[Any], namespace: str, obj: Any, options: WriteOptions, *, subresource: str = ""
     ) -> Any:
         """A changed object; without sub-resource the status stays, with ``status`` everything else."""
-        name = metadata_of(obj).name
+        name = obj.metadata.name
         old = self._find(ref, namespace, name)
-        if metadata_of(obj).resource_version not in ("", metadata_of(old).resource_version):
+        if obj.metadata.resource_version not in ("", old.metadata.resource_version):
             raise conflict(GroupResource(ref.group, ref.resource), name, "the object has been modified")
         if subresource == "status":
             obj = replace(old, status=obj.status)

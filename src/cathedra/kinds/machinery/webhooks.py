@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any, Final, TypeVar
 
 from cathedra.api.core import admissionregistration_v1
-from cathedra.api.struct import KubeStruct, replace
+from cathedra.api.core.meta_v1 import KubeObject
+from cathedra.api.struct import replace
 from cathedra.kinds.builtin import builtin
 from cathedra.kinds.columns import AGE, NAME, age
 from cathedra.kinds.defaults import absent
@@ -15,7 +16,7 @@ from cathedra.kinds.strategies import CountedStrategy
 
 __all__ = ["default_webhooks", "mutating_webhook_definition", "validating_webhook_definition", "webhook_cells"]
 
-T = TypeVar("T", bound=KubeStruct)
+T = TypeVar("T", bound=KubeObject)
 WEBHOOK_COLUMNS: Final = (NAME, Column("Webhooks", type="integer", description="How many webhooks."), AGE)
 
 

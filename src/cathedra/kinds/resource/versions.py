@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+from cathedra.api.core import meta_v1
 from cathedra.api.gates import FeatureGates
 from cathedra.api.struct import EMPTY_LIST, KubeStruct, reshape
 from cathedra.kinds.definition import VersionDefinition
@@ -22,8 +23,8 @@ _LIFE: Final = {
 
 def served_versions(
     gates: FeatureGates,
-    hub: type[KubeStruct],
-    flat: type[KubeStruct],
+    hub: type[meta_v1.KubeObject],
+    flat: type[meta_v1.KubeObject],
     to_hub: Callable[[Any], Any],
     from_hub: Callable[[Any], Any],
 ) -> tuple[VersionDefinition, ...]:

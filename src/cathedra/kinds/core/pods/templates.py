@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any, Final, TypeVar
 
 from cathedra.api.core import core_v1, meta_v1
-from cathedra.api.struct import KubeStruct, replace
+from cathedra.api.core.meta_v1 import KubeObject
+from cathedra.api.struct import replace
 from cathedra.kinds.definition import Column
 
 __all__ = ["CONTAINERS", "IMAGES", "SELECTOR", "container_cells", "selector_text", "with_template_labels"]
 
-T = TypeVar("T", bound=KubeStruct)
+T = TypeVar("T", bound=KubeObject)
 CONTAINERS: Final = Column("Containers", priority=1, description="Names of the containers.")
 IMAGES: Final = Column("Images", priority=1, description="Images of the containers.")
 SELECTOR: Final = Column("Selector", priority=1, description="The pods that belong to it.")
@@ -18,7 +19,7 @@ SELECTOR: Final = Column("Selector", priority=1, description="The pods that belo
 
 def with_template_labels(obj: T, template: core_v1.PodTemplateSpec) -> T:
     """An object without labels gets those of its template."""
-    metadata: meta_v1.ObjectMeta = obj.metadata  # type: ignore[attr-defined]  # every kind has it
+    metadata = obj.metadata
     if metadata.labels or not template.metadata.labels:
         return obj
     return replace(obj, metadata=replace(metadata, labels=dict(template.metadata.labels)))
