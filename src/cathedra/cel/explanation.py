@@ -93,9 +93,7 @@ def _collect(program: Program, root: Expr, trace: dict[int, Any], depth: int, in
 
 def _is_literal(node: Expr) -> bool:
     """A constant, or a list or map of nothing else."""
-    if isinstance(node, (ListLit, MapLit)):
-        return all(_is_literal(child) for child in node.children())
-    return isinstance(node, Const)
+    return all(isinstance(part, (Const, ListLit, MapLit)) for part in walk(node))
 
 
 def _body(node: Comprehension) -> list[Expr]:

@@ -10,13 +10,13 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
+from cathedra.cel import trampoline
 from cathedra.cel.checking import checker, cost, validators
 from cathedra.cel.checking.types import Type
-from cathedra.cel.depth import make_room
 from cathedra.cel.environment import Environment
 from cathedra.cel.errors import Aborted, CompileError, EvaluationError, Issue, display
 from cathedra.cel.evaluation import evaluator
-from cathedra.cel.evaluation.run import Run, Step, Variables
+from cathedra.cel.evaluation.run import Run, Step, Variables, Walk
 from cathedra.cel.syntax import parser
 from cathedra.cel.syntax.tree import Call, Expr, walk
 from cathedra.cel.values import Failure
@@ -73,6 +73,8 @@ class Program:
         run = Run(limit, trace)
         try:
             value = self.plan.eval(run, Variables(variables))
+            if value.__class__ is Walk:
+                value = trampoline.run(value)
         except (Aborted, CompileError) as error:
             return Outcome(None, error.text, run.cost)
         if value.__class__ is Failure:
@@ -108,7 +110,6 @@ def parse(source: str, environment: Environment) -> Expr:
     Raises:
         CompileError: syntax errors, worded as Kubernetes words them.
     """
-    make_room(source)
     try:
         return parser.parse(source, environment.macros)
     except parser.Invalid:

@@ -360,13 +360,9 @@ def _equal_values(left: Any, right: Any) -> bool | Failure:
         if getattr(right, "pointer", False):
             return NO_SUCH_OVERLOAD
         return left.same(right)
-    if isinstance(left, list):
-        if not isinstance(right, list) or len(left) != len(right):
-            return False
+    if isinstance(left, (list, dict)):
         walkable(left)
-        return all(equal(a, b) is not False for a, b in zip(left, right, strict=True))
-    if isinstance(left, dict):
-        return _equal_maps(left, right)
+        return _equal_parts(left, right)
     if kind is Optional:
         return _equal_optionals(left, right)
     if left is None or right is None:
@@ -374,23 +370,39 @@ def _equal_values(left: Any, right: Any) -> bool | Failure:
     return other is kind and bool(left == right)
 
 
-def _equal_maps(left: dict[Any, Any], right: Any) -> bool:
-    if not isinstance(right, dict) or len(left) != len(right):
-        return False
-    walkable(left)
-    for key, value in left.items():
-        other, found = find(right, decode_key(key))
-        if not found or equal(value, other) is False:
+def _equal_optionals(left: Any, right: Any) -> bool | Failure:
+    while left.__class__ is Optional:
+        if right.__class__ is not Optional:
+            return False
+        if not left.present or not right.present:
+            return bool(left.present == right.present)
+        left, right = left.value, right.value
+    return _equal_values(left, right)
+
+
+def _equal_parts(left: Any, right: Any) -> bool:
+    """Equality of lists and maps, which users nest as deeply as they like; what cannot be compared inside of them does
+    not tell them apart."""
+    pairs = [(left, right)]
+    while pairs:
+        left, right = pairs.pop()
+        if isinstance(left, list):
+            if not isinstance(right, list) or len(left) != len(right):
+                return False
+            pairs.extend(zip(reversed(left), reversed(right), strict=True))
+        elif isinstance(left, dict):
+            if not isinstance(right, dict) or len(left) != len(right):
+                return False
+            for key, value in left.items():
+                other, found = find(right, decode_key(key))
+                if not found:
+                    return False
+                pairs.append((value, other))
+        elif left.__class__ is Optional and right.__class__ is Optional and left.present and right.present:
+            pairs.append((left.value, right.value))
+        elif equal(left, right) is False:
             return False
     return True
-
-
-def _equal_optionals(left: Optional, right: Any) -> bool | Failure:
-    if right.__class__ is not Optional:
-        return False
-    if not left.present or not right.present:
-        return left.present == right.present
-    return _equal_values(left.value, right.value)
 
 
 def contains(values: list[Any], wanted: Any) -> bool:
@@ -420,6 +432,46 @@ def compare(left: Any, right: Any) -> int | Failure:
 
 def text(value: Any) -> str:
     """A value as error texts show it."""
+    if not isinstance(value, (list, dict, Optional)):
+        return _text_of_scalar(value)
+    walkable(value)
+    pieces: list[str] = []
+    pending: list[Any] = [value]
+    while pending:
+        one = pending.pop()
+        kind = one.__class__
+        if kind is _Literally:
+            pieces.append(one)
+        elif isinstance(one, list):
+            pending += _bracketed("[", [[item] for item in one], "]")
+        elif isinstance(one, dict):
+            entries = [[decode_key(key), _Literally(": "), item] for key, item in one.items()]
+            pending += _bracketed("{", entries, "}")
+        elif kind is Optional:
+            pending += _bracketed("optional(", [[one.value]], ")") if one.present else [_Literally("optional.none()")]
+        else:
+            pieces.append(_text_of_scalar(one))
+    return "".join(pieces)
+
+
+class _Literally(str):
+    """A piece of text, where strings are values."""
+
+    __slots__ = ()
+
+
+def _bracketed(opening: str, parts: list[list[Any]], closing: str) -> list[Any]:
+    """Brackets around parts, last piece first."""
+    pieces: list[Any] = [_Literally(closing)]
+    for position in range(len(parts) - 1, -1, -1):
+        pieces += reversed(parts[position])
+        if position:
+            pieces.append(_Literally(", "))
+    pieces.append(_Literally(opening))
+    return pieces
+
+
+def _text_of_scalar(value: Any) -> str:
     kind = value.__class__
     if kind is str:
         return str(value)
@@ -435,13 +487,6 @@ def text(value: Any) -> str:
         return str(value.name)
     if kind is bytes:
         return "[" + " ".join(map(str, value)) + "]"
-    if isinstance(value, list):
-        return "[" + ", ".join(map(text, walkable(value))) + "]"
-    if isinstance(value, dict):
-        walkable(value)
-        return "{" + ", ".join(f"{text(decode_key(k))}: {text(v)}" for k, v in value.items()) + "}"
-    if kind is Optional:
-        return f"optional({text(value.value)})" if value.present else "optional.none()"
     return str(value)
 
 

@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from cathedra.cel import trampoline
 from cathedra.cel.checking import types, wellknown
 from cathedra.cel.checking.declarations import Overload
 from cathedra.cel.checking.types import Kind, Type
 from cathedra.cel.environment import Environment
 from cathedra.cel.errors import Issue
 from cathedra.cel.syntax.tree import Call, Comprehension, Const, Expr, Ident, ListLit, MapLit, Select, StructLit
+from cathedra.cel.trampoline import Descent
 from cathedra.cel.values import TypeValue, UInt
 
 __all__ = ["check"]
@@ -23,7 +25,7 @@ __all__ = ["check"]
 def check(root: Expr, environment: Environment) -> list[Issue]:
     """Type-check ``root``; the types end up on its nodes. Returns what was found wrong, nothing if nothing is."""
     checker = _Checker(environment)
-    checker.check(root)
+    trampoline.run(checker.whole(root))
     if not checker.issues:
         checker.finish()
     return checker.issues
@@ -55,9 +57,21 @@ class _Checker:
 
     # --- walking
 
-    def check(self, node: Expr) -> None:
-        _VISITS[node.__class__](self, node)
+    def whole(self, root: Expr) -> Descent[None]:
+        if (deeper := self.check(root)) is not None:
+            yield deeper
+
+    def check(self, node: Expr) -> Descent[None] | None:
+        """Find the type of ``node``; what has parts answers a walk that does."""
         self.nodes.append(node)
+        kind = node.__class__
+        if kind is Const:
+            node.type = _LITERALS[node.value.__class__]  # type: ignore[attr-defined]  # a Const
+            return None
+        if kind is Ident:
+            self.ident(node)  # type: ignore[arg-type]  # an Ident
+            return None
+        return _VISITS[kind](self, node)
 
     def finish(self) -> None:
         for node in self.nodes:
@@ -66,9 +80,6 @@ class _Checker:
 
     def report(self, offset: int, message: str) -> None:
         self.issues.append(Issue(offset, message))
-
-    def const(self, node: Const) -> None:
-        node.type = _LITERALS[node.value.__class__]
 
     def ident(self, node: Ident) -> None:
         local = self.local(node.name)
@@ -109,17 +120,18 @@ class _Checker:
     def undeclared(self, offset: int, name: str) -> None:
         self.report(offset, f"undeclared reference to '{name}' (in container '{self.environment.container}')")
 
-    def select(self, node: Select) -> None:
+    def select(self, node: Select) -> Descent[None]:
         dotted = None if node.test_only else _dotted(node)
         if dotted is not None and self.local(dotted.split(".", 1)[0]) is None:
             for name in self.environment.candidates(dotted):
                 if self.resolve(node, name):
                     return
+        if (deeper := self.check(node.operand)) is not None:
+            yield deeper
         found = self.field_type(node.offset, node.operand, node.field, optional=False)
         node.type = types.BOOL if node.test_only else self.substitute(found)
 
     def field_type(self, offset: int, operand: Expr, name: str, *, optional: bool) -> Type:
-        self.check(operand)
         target, is_optional = _unwrap(self.substitute(operand.type))
         found = types.ERROR
         if target.kind is Kind.MAP:
@@ -146,12 +158,13 @@ class _Checker:
             return types.ERROR
         return found
 
-    def call(self, node: Call) -> None:
+    def call(self, node: Call) -> Descent[None]:
         if node.function == "_?._":
-            self.optional_select(node)
+            yield self.optional_select(node)
             return
         for arg in node.args:
-            self.check(arg)
+            if (deeper := self.check(arg)) is not None:
+                yield deeper
         if node.target is None:
             for name in self.environment.candidates(node.function):
                 if name in self.functions:
@@ -168,7 +181,8 @@ class _Checker:
                     node.function, node.target = name, None
                     self.overload(node, self.functions[name])
                     return
-        self.check(node.target)
+        if (deeper := self.check(node.target)) is not None:
+            yield deeper
         overloads = self.functions.get(node.function)
         if overloads is not None:
             self.overload(node, overloads)
@@ -176,13 +190,15 @@ class _Checker:
         node.type = types.ERROR
         self.undeclared(node.offset, node.function)
 
-    def optional_select(self, node: Call) -> None:
+    def optional_select(self, node: Call) -> Descent[None]:
         if "_?._" not in self.functions:
             self.undeclared(node.offset, node.function)
             node.type = types.ERROR
             return
         operand, name = node.args
         assert isinstance(name, Const)
+        if (deeper := self.check(operand)) is not None:
+            yield deeper
         node.type = self.substitute(self.field_type(node.offset, operand, name.value, optional=True))
         name.type = types.STRING
         node.overloads = ("select_optional_field",)
@@ -244,10 +260,11 @@ class _Checker:
         self.report(node.offset, f"found no matching overload for '{node.function}' applied to '{applied}'")
         node.type = types.ERROR
 
-    def list_literal(self, node: ListLit) -> None:
+    def list_literal(self, node: ListLit) -> Descent[None]:
         joined: Type | None = None
         for position, element in enumerate(node.elements):
-            self.check(element)
+            if (deeper := self.check(element)) is not None:
+                yield deeper
             one = element.type
             if position in node.optional:
                 one = self.unwrapped(element)
@@ -263,14 +280,16 @@ class _Checker:
     def mismatch(self, offset: int, expected: Type, found: Type) -> None:
         self.report(offset, f"expected type '{expected.text}' but found '{found.text}'")
 
-    def map_literal(self, node: MapLit) -> None:
+    def map_literal(self, node: MapLit) -> Descent[None]:
         key_type: Type | None = None
         value_type: Type | None = None
         for entry in node.entries:
             assert entry.key is not None
-            self.check(entry.key)
+            if (deeper := self.check(entry.key)) is not None:
+                yield deeper
             key_type = self.join(entry.key.offset, key_type, entry.key.type)
-            self.check(entry.value)
+            if (deeper := self.check(entry.value)) is not None:
+                yield deeper
             one = self.unwrapped(entry.value) if entry.optional else entry.value.type
             value_type = self.join(entry.value.offset, value_type, one)
         if key_type is None or value_type is None:
@@ -287,7 +306,7 @@ class _Checker:
         self.mismatch(offset, previous, current)
         return types.ERROR
 
-    def struct_literal(self, node: StructLit) -> None:
+    def struct_literal(self, node: StructLit) -> Descent[None]:
         named = self.environment.type_names
         found = next((n for n in self.environment.candidates(node.name) if n in named), None)
         if found is None:
@@ -300,7 +319,8 @@ class _Checker:
             self.report(node.offset, f"'{node.type.name}' is not a message type")
             node.type = types.ERROR
         for entry in node.entries:
-            self.check(entry.value)
+            if (deeper := self.check(entry.value)) is not None:
+                yield deeper
             wanted = self.declared_field(entry.offset, found, entry.name)
             given = self.unwrapped(entry.value) if entry.optional else entry.value.type
             if not self.assignable(wanted, given):
@@ -313,20 +333,25 @@ class _Checker:
         fields = self.environment.objects.get(object_name)
         return fields if fields is not None else wellknown.fields_of(object_name)
 
-    def comprehension(self, node: Comprehension) -> None:
-        self.check(node.range)
-        self.check(node.init)
+    def comprehension(self, node: Comprehension) -> Descent[None]:
+        if (deeper := self.check(node.range)) is not None:
+            yield deeper
+        if (deeper := self.check(node.init)) is not None:
+            yield deeper
         over = self.substitute(node.range.type)
         accu = node.init.type
         self.scopes.append({node.accu: accu})
         first, second = self.range_types(node, over)
         self.scopes.append({node.var: first, node.var2: second} if node.var2 else {node.var: first})
-        self.check(node.condition)
+        if (deeper := self.check(node.condition)) is not None:
+            yield deeper
         self.assert_type(node.condition, types.BOOL)
-        self.check(node.step)
+        if (deeper := self.check(node.step)) is not None:
+            yield deeper
         self.assert_type(node.step, accu)
         self.scopes.pop()
-        self.check(node.result)
+        if (deeper := self.check(node.result)) is not None:
+            yield deeper
         self.scopes.pop()
         node.type = self.substitute(node.result.type)
 
@@ -359,14 +384,27 @@ class _Checker:
         return tuple(_replace(arg, fresh) for arg in overload.args), _replace(overload.result, fresh)
 
     def substitute(self, one: Type, *, to_dyn: bool = False) -> Type:
+        """``one`` with the variables replaced that stand for something; all of them with ``to_dyn``."""
+        while one.generic and one.kind is Kind.PARAM:
+            bound = self.bound.get(one.name)
+            if bound is None:
+                return types.DYN if to_dyn else one
+            one = bound
+        return trampoline.run(self.substituted(one, to_dyn=to_dyn)) if one.generic else one
+
+    def substituted(self, one: Type, *, to_dyn: bool) -> Descent[Type]:
         if not one.generic:
             return one
         if one.kind is Kind.PARAM:
             bound = self.bound.get(one.name)
-            if bound is not None:
-                return self.substitute(bound, to_dyn=to_dyn)
-            return types.DYN if to_dyn else one
-        return Type(one.kind, one.name, tuple(self.substitute(p, to_dyn=to_dyn) for p in one.params))
+            if bound is None:
+                return types.DYN if to_dyn else one
+            found: Type = yield self.substituted(bound, to_dyn=to_dyn)
+            return found
+        params = []
+        for param in one.params:
+            params.append((yield self.substituted(param, to_dyn=to_dyn)))
+        return Type(one.kind, one.name, tuple(params))
 
     def assignable(self, left: Type, right: Type) -> bool:
         if left is right and not left.generic:
@@ -390,8 +428,21 @@ class _Checker:
         return True
 
     def fits(self, left: Type, right: Type) -> bool:
-        if left is right and not left.generic:
-            return True
+        pairs = [(left, right)]
+        while pairs:
+            left, right = pairs.pop()
+            if left is right and not left.generic:
+                continue
+            if left.kind is right.kind and left.kind in _NESTED:
+                if left.name != right.name or len(left.params) != len(right.params):
+                    return False
+                pairs.extend(zip(reversed(left.params), reversed(right.params), strict=True))
+            elif not self.fits_itself(left, right):
+                return False
+        return True
+
+    def fits_itself(self, left: Type, right: Type) -> bool:
+        """The same for two types that are no lists, maps or opaque types of one kind."""
         kind, other = left.kind, right.kind
         if other is Kind.PARAM:
             valid, bound = self.binds(left, right)
@@ -409,13 +460,6 @@ class _Checker:
             return kind in _NULLABLE or left.nullable
         if kind is Kind.TYPE:
             return other is Kind.TYPE
-        if kind in _NESTED:
-            return (
-                kind is other
-                and left.name == right.name
-                and len(left.params) == len(right.params)
-                and all(self.fits(a, b) for a, b in zip(left.params, right.params, strict=True))
-            )
         return kind is other and left.name == right.name
 
     def binds(self, one: Type, variable: Type) -> tuple[bool, bool]:
@@ -438,17 +482,21 @@ class _Checker:
         return False, False
 
     def free_of(self, variable: Type, within: Type) -> bool:
-        if variable == within:
-            return False
-        if within.kind is Kind.PARAM:
-            bound = self.bound.get(within.name)
-            return bound is None or self.free_of(variable, bound)
-        return all(self.free_of(variable, inner) for inner in within.params)
+        pending = [within]
+        while pending:
+            one = pending.pop()
+            if variable == one:
+                return False
+            if one.kind is Kind.PARAM:
+                bound = self.bound.get(one.name)
+                if bound is not None:
+                    pending.append(bound)
+            else:
+                pending.extend(one.params)
+        return True
 
 
-_VISITS: Final[dict[type, Callable[[_Checker, Any], None]]] = {
-    Const: _Checker.const,
-    Ident: _Checker.ident,
+_VISITS: Final[dict[type, Callable[[_Checker, Any], Descent[None]]]] = {
     Select: _Checker.select,
     Call: _Checker.call,
     ListLit: _Checker.list_literal,
@@ -487,17 +535,20 @@ def _replace(one: Type, fresh: dict[str, Type]) -> Type:
 
 
 def _less_specific(left: Type, right: Type) -> bool:
-    if left.kind in _DYNAMIC or left.kind is Kind.PARAM:
-        return True
-    if right.kind in _DYNAMIC or right.kind is Kind.PARAM or left.kind is not right.kind:
-        return False
-    if left.kind in _NESTED:
-        return (
-            left.name == right.name
-            and len(left.params) == len(right.params)
-            and all(_less_specific(a, b) for a, b in zip(left.params, right.params, strict=True))
-        )
-    return left.kind is Kind.TYPE or left == right
+    pairs = [(left, right)]
+    while pairs:
+        left, right = pairs.pop()
+        if left.kind in _DYNAMIC or left.kind is Kind.PARAM:
+            continue
+        if right.kind in _DYNAMIC or right.kind is Kind.PARAM or left.kind is not right.kind:
+            return False
+        if left.kind in _NESTED:
+            if left.name != right.name or len(left.params) != len(right.params):
+                return False
+            pairs.extend(zip(left.params, right.params, strict=True))
+        elif left.kind is not Kind.TYPE and left != right:
+            return False
+    return True
 
 
 def _most_general(left: Type, right: Type) -> Type:

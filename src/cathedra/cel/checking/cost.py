@@ -11,11 +11,13 @@ import math
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
+from cathedra.cel import trampoline
 from cathedra.cel.checking import types
 from cathedra.cel.checking.ranges import LIST_BASE, MAP_BASE, ONE, STRUCT_BASE, UNBOUNDED, UNKNOWN, ZERO, Range, capped
 from cathedra.cel.checking.types import Kind, Type
 from cathedra.cel.syntax.macros import ACCUMULATOR
 from cathedra.cel.syntax.tree import Call, Comprehension, Const, Expr, Ident, ListLit, MapLit, Select, StructLit
+from cathedra.cel.trampoline import Descent
 
 __all__ = ["UNBOUNDED", "SizeOf", "estimate"]
 
@@ -53,7 +55,8 @@ class _Operand(NamedTuple):
 
 def estimate(root: Expr, size_of: SizeOf | None) -> int:
     """The estimated maximum cost of a checked tree; `UNBOUNDED` if there is no telling."""
-    return _Estimator(size_of).cost(root).high
+    total: Range = trampoline.run(_Estimator(size_of).cost(root))
+    return total.high
 
 
 class _Estimator:
@@ -66,27 +69,25 @@ class _Estimator:
 
     # --- nodes
 
-    def cost(self, node: Expr) -> Range:
+    def cost(self, node: Expr) -> Descent[Range]:
         match node:
-            case Const():
-                return ZERO
             case Ident():
                 return self.ident(node)
             case Select():
-                return self.select(node)
+                return (yield from self.select(node))
             case Call():
-                return self.call(node)
+                return (yield from self.call(node))
             case ListLit():
-                return self.list_literal(node)
+                return (yield from self.list_literal(node))
             case MapLit():
-                return self.map_literal(node)
+                return (yield from self.map_literal(node))
             case StructLit():
                 total = STRUCT_BASE
                 for entry in node.entries:
-                    total = total.plus(self.cost(entry.value))
+                    total = total.plus((yield self.cost(entry.value)))
                 return total
             case Comprehension():
-                return self.bound(node) if _is_bind(node) else self.comprehension(node)
+                return (yield from self.bound(node) if _is_bind(node) else self.comprehension(node))
         return ZERO
 
     def ident(self, node: Ident) -> Range:
@@ -94,11 +95,11 @@ class _Estimator:
         self.paths[node.id] = local.path if local is not None else (node.name.lstrip("."),)
         return ONE
 
-    def select(self, node: Select) -> Range:
+    def select(self, node: Select) -> Descent[Range]:
         if node.qualified is not None:
             self.paths[node.id] = (node.qualified,)
             return ONE
-        cost = self.cost(node.operand)
+        cost: Range = yield self.cost(node.operand)
         if node.test_only:
             return cost
         if node.operand.type.kind in (Kind.MAP, Kind.STRUCT, Kind.PARAM):
@@ -106,22 +107,22 @@ class _Estimator:
         self.paths[node.id] = (*self.path(node.operand), node.field)
         return cost
 
-    def call(self, node: Call) -> Range:
+    def call(self, node: Call) -> Descent[Range]:
         if node.function == "dyn" and node.args:
-            cost = self.cost(node.args[0]).plus(ONE)
+            spent: Range = yield self.cost(node.args[0])
             self.copy_sizes(node, node.args[0])
-            return cost
+            return spent.plus(ONE)
         costs = []
         operands = []
         for arg in node.args:
-            costs.append(self.cost(arg))
+            costs.append((yield self.cost(arg)))
             operands.append(self.operand(arg))
         if not node.overloads:
             return ZERO
         total = ZERO
         target: _Operand | None = None
         if node.target is not None:
-            total = self.cost(node.target)
+            total = yield self.cost(node.target)
             target = self.operand(node.target)
         widest = Range(UNBOUNDED, 0)
         result_size: Range | None = None
@@ -141,37 +142,38 @@ class _Estimator:
             self.sizes[node.id] = result_size
         return total.plus(widest)
 
-    def list_literal(self, node: ListLit) -> Range:
+    def list_literal(self, node: ListLit) -> Descent[Range]:
         total = LIST_BASE
         held = Range(UNBOUNDED if node.elements else 0, 0)
         for element in node.elements:
-            total = total.plus(self.cost(element))
+            total = total.plus((yield self.cost(element)))
             held = held.union(self.size(element) or UNKNOWN)
         self.entries[node.id] = Entries(True, ONE, held)
         return total
 
-    def map_literal(self, node: MapLit) -> Range:
+    def map_literal(self, node: MapLit) -> Descent[Range]:
         total = MAP_BASE
         start = Range(UNBOUNDED if node.entries else 0, 0)
         key_size, value_size = start, start
         for entry in node.entries:
             assert entry.key is not None
-            total = total.plus(self.cost(entry.key)).plus(self.cost(entry.value))
+            total = total.plus((yield self.cost(entry.key))).plus((yield self.cost(entry.value)))
             key_size = key_size.union(self.size(entry.key) or UNKNOWN)
             value_size = value_size.union(self.size(entry.value) or UNKNOWN)
         self.entries[node.id] = Entries(False, key_size, value_size)
         return total
 
-    def comprehension(self, node: Comprehension) -> Range:
-        total = self.cost(node.range).plus(self.cost(node.init))
+    def comprehension(self, node: Comprehension) -> Descent[Range]:
+        over: Range = yield self.cost(node.range)
+        total = over.plus((yield self.cost(node.init)))
         self.push(node.accu, _Local(self.path(node.init), self.size(node.init), self.entries_of(node.init)))
         self.push_variables(node)
-        loop = self.cost(node.condition)
-        step = self.cost(node.step)
+        loop = yield self.cost(node.condition)
+        step = yield self.cost(node.step)
         self.pop(node.var)
         if node.var2:
             self.pop(node.var2)
-        total = total.plus(self.cost(node.result))
+        total = total.plus((yield self.cost(node.result)))
         self.pop(node.accu)
         count = self.size(node.range) or UNKNOWN
         total = total.plus(count.times(step.plus(loop)))
@@ -199,10 +201,11 @@ class _Estimator:
             size = value if of_list else key
             self.push(node.var, _Local((*path, "@items" if of_list else "@keys"), size, None))
 
-    def bound(self, node: Comprehension) -> Range:
-        total = self.cost(node.range).plus(self.cost(node.init))
+    def bound(self, node: Comprehension) -> Descent[Range]:
+        over: Range = yield self.cost(node.range)
+        total = over.plus((yield self.cost(node.init)))
         self.push(node.accu, _Local(self.path(node.init), self.size(node.init), self.entries_of(node.init)))
-        total = total.plus(self.cost(node.result))
+        total = total.plus((yield self.cost(node.result)))
         self.pop(node.accu)
         self.copy_sizes(node, node.result)
         return total
@@ -574,8 +577,8 @@ _SCALARS: Final = (Kind.BOOL, Kind.DOUBLE, Kind.DURATION, Kind.INT, Kind.TIMESTA
 
 
 def _is_scalar(one: Type) -> bool:
-    if one.kind is Kind.OPAQUE and one.name == "optional_type":
-        return _is_scalar(one.params[0])
+    while one.kind is Kind.OPAQUE and one.name == "optional_type":
+        one = one.params[0]
     return one.kind in _SCALARS
 
 

@@ -7,6 +7,7 @@ Names and spellings are those of reports: ``list(int)``, ``map(string, any)``, `
 from __future__ import annotations
 
 import enum
+from collections.abc import Callable
 from typing import Final
 
 __all__ = [
@@ -61,12 +62,17 @@ class Type:
     def __eq__(self, other: object) -> bool:
         if self is other:
             return True
-        return (
-            isinstance(other, Type)
-            and self.kind is other.kind
-            and self.name == other.name
-            and self.params == other.params
-        )
+        if not isinstance(other, Type) or self._hash != other._hash:
+            return False
+        pairs = [(self, other)]
+        while pairs:
+            one, two = pairs.pop()
+            if one is two:
+                continue
+            if one.kind is not two.kind or one.name != two.name or len(one.params) != len(two.params):
+                return False
+            pairs.extend(zip(one.params, two.params, strict=True))
+        return True
 
     def __hash__(self) -> int:
         return self._hash
@@ -77,21 +83,48 @@ class Type:
     @property
     def text(self) -> str:
         """As reports write it."""
-        special = _TEXTS.get(self.kind)
-        if special is not None:
-            return special
-        if self.nullable:
-            return f"wrapper({self.name})"
-        if not self.params:
-            return self.name
-        return f"{self.name}({', '.join(p.text for p in self.params)})"
+        return _spelled(self, _reported)
 
     @property
     def declared(self) -> str:
         """As the type of a whole expression is named: run-time names, with parameters."""
-        if not self.params:
-            return f"wrapper({self.name})" if self.nullable else self.name
-        return f"{self.name}({', '.join(p.declared for p in self.params)})"
+        return _spelled(self, _named)
+
+
+def _spelled(whole: Type, head: Callable[[Type], tuple[str, bool]]) -> str:
+    """``name(first, second)``; ``head`` gives the name of a type, and whether its parameters follow. Users nest types
+    as deeply as their expressions, so this is no recursion."""
+    pieces: list[str] = []
+    pending: list[Type | str] = [whole]
+    while pending:
+        one = pending.pop()
+        if isinstance(one, str):
+            pieces.append(one)
+            continue
+        name, open_ = head(one)
+        pieces.append(name)
+        if not open_ or not one.params:
+            continue
+        pieces.append("(")
+        pending.append(")")
+        for position in range(len(one.params) - 1, -1, -1):
+            pending.append(one.params[position])
+            if position:
+                pending.append(", ")
+    return "".join(pieces)
+
+
+def _reported(one: Type) -> tuple[str, bool]:
+    special = _TEXTS.get(one.kind)
+    if special is not None:
+        return special, False
+    return (f"wrapper({one.name})", False) if one.nullable else (one.name, True)
+
+
+def _named(one: Type) -> tuple[str, bool]:
+    if not one.params and one.nullable:
+        return f"wrapper({one.name})", False
+    return one.name, True
 
 
 _TEXTS: Final = {

@@ -114,15 +114,16 @@ def _name(one: Type) -> str:
     return "google.protobuf.Any" if one.kind is Kind.ANY else one.name
 
 
-def _unfit(node: Expr, letter: str) -> Expr | None:
+def _unfit(root: Expr, letter: str) -> Expr | None:
+    """The first part whose type does not fit; of ``%s`` also the parts of list and map literals are looked at."""
     kinds = _ACCEPTED[letter.lower()]
-    if node.type != types.DYN and node.type.kind not in kinds:
-        return node
-    if letter == "s":
-        for inner in node.children() if isinstance(node, (ListLit, MapLit)) else ():
-            wrong = _unfit(inner, letter)
-            if wrong is not None:
-                return wrong
+    pending = [root]
+    while pending:
+        node = pending.pop()
+        if node.type != types.DYN and node.type.kind not in kinds:
+            return node
+        if letter == "s" and isinstance(node, (ListLit, MapLit)):
+            pending.extend(reversed(node.children()))
     return None
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from cathedra.cel.evaluation.run import ABSENT, Run, Scope, Step, go_type
+from cathedra.cel.evaluation.run import ABSENT, Run, Scope, Step, Walk, go_type
+from cathedra.cel.trampoline import Descent
 from cathedra.cel.values import NO_SUCH_OVERLOAD, NONE, Failure, MutableList, Optional, UInt, find, text, type_name
 
 __all__ = [
@@ -26,10 +27,11 @@ __all__ = [
 
 
 class Attribute:
-    __slots__ = ("own_id", "qualifiers")
+    __slots__ = ("computed", "own_id", "qualifiers")
 
     def __init__(self, id_: int) -> None:
         self.own_id = id_
+        self.computed = False
         self.qualifiers: list[Any] = []
 
     @property
@@ -38,11 +40,17 @@ class Attribute:
 
     def add(self, qualifier: Any) -> None:
         self.qualifiers.append(qualifier)
+        self.computed = self.computed or qualifier.computed
 
     def resolve(self, run: Run, scope: Scope) -> Any:
+        """The value, a failure, or a walk that finds it."""
         raise NotImplementedError
 
     def qualified(self, run: Run, scope: Scope, value: Any) -> Any:
+        """What the qualifiers lead to from ``value``, or a walk that finds it."""
+        return self.walk(run, scope, value) if self.computed else self.look_up(run, value)
+
+    def look_up(self, run: Run, value: Any) -> Any:
         optional = value.__class__ is Optional
         if optional:
             if not value.present:
@@ -50,7 +58,25 @@ class Attribute:
             value = value.value
         for qualifier in self.qualifiers:
             optional = optional or qualifier.optional
-            value = qualifier.apply(run, scope, value, optional)
+            value = qualifier.apply(run, value, qualifier.key, optional)
+            if value is ABSENT:
+                return NONE
+            if value.__class__ is Failure:
+                return value
+        return Optional(value) if optional else value
+
+    def walk(self, run: Run, scope: Scope, value: Any) -> Descent[Any]:
+        optional = value.__class__ is Optional
+        if optional:
+            if not value.present:
+                return value
+            value = value.value
+        for qualifier in self.qualifiers:
+            optional = optional or qualifier.optional
+            key = qualifier.find_key(run, scope)
+            if key.__class__ is Walk:
+                key = yield key
+            value = qualifier.apply(run, value, key, optional)
             if value is ABSENT:
                 return NONE
             if value.__class__ is Failure:
@@ -67,6 +93,13 @@ class Absolute(Attribute):
 
     def resolve(self, run: Run, scope: Scope) -> Any:
         value = scope.find(run, self.name)
+        return self.begun(run, scope, value) if value.__class__ is Walk else self.found(run, scope, value)
+
+    def begun(self, run: Run, scope: Scope, finding: Any) -> Descent[Any]:
+        value = self.found(run, scope, (yield finding))
+        return (yield value) if value.__class__ is Walk else value
+
+    def found(self, run: Run, scope: Scope, value: Any) -> Any:
         if value is ABSENT:
             return Failure(f"no such attribute(s): {self.name}")
         if value.__class__ is Failure:
@@ -83,9 +116,14 @@ class Relative(Attribute):
         super().__init__(id_)
         self.operand = operand
 
-    def resolve(self, run: Run, scope: Scope) -> Any:
+    def resolve(self, run: Run, scope: Scope) -> Descent[Any]:
         value = self.operand.eval(run, scope)
-        return value if value.__class__ is Failure else self.qualified(run, scope, value)
+        if value.__class__ is Walk:
+            value = yield value
+        if value.__class__ is Failure:
+            return value
+        value = self.qualified(run, scope, value)
+        return (yield value) if value.__class__ is Walk else value
 
 
 class Conditional(Attribute):
@@ -95,21 +133,24 @@ class Conditional(Attribute):
         super().__init__(id_)
         self.condition, self.then, self.other = condition, then, other
 
-    @property
-    def id(self) -> int:
-        then, other = self.then.id, self.other.id
-        return then if then == other else self.own_id
-
     def add(self, qualifier: Any) -> None:
-        self.then.add(qualifier)
-        self.other.add(qualifier)
+        """Qualify the value of either branch; branches may be conditionals in turn."""
+        pending: list[Attribute] = [self]
+        while pending:
+            one = pending.pop()
+            if isinstance(one, Conditional):
+                one.qualifiers.append(qualifier)
+                pending += (one.then, one.other)
+            else:
+                one.add(qualifier)
 
-    def resolve(self, run: Run, scope: Scope) -> Any:
+    def resolve(self, run: Run, scope: Scope) -> Descent[Any]:
         value = self.condition.eval(run, scope)
-        if value is True:
-            return self.then.resolve(run, scope)
-        if value is False:
-            return self.other.resolve(run, scope)
+        if value.__class__ is Walk:
+            value = yield value
+        if value is True or value is False:
+            chosen = (self.then if value else self.other).resolve(run, scope)
+            return (yield chosen) if chosen.__class__ is Walk else chosen
         return value if value.__class__ is Failure else NO_SUCH_OVERLOAD
 
 
@@ -147,12 +188,16 @@ class Qualifier:
     """``.name`` or ``[constant]``."""
 
     __slots__ = ("id", "key", "optional", "test")
+    computed = False
 
     def __init__(self, id_: int, key: Any, *, optional: bool = False, test: bool = False) -> None:
         self.id, self.key, self.optional, self.test = id_, key, optional, test
 
-    def apply(self, run: Run, scope: Scope, value: Any, optional: bool) -> Any:
-        found = _look_up(value, self.key, test=optional or self.test)
+    def find_key(self, _: Run, __: Scope) -> Any:
+        return self.key
+
+    def apply(self, run: Run, value: Any, key: Any, optional: bool) -> Any:
+        found = _look_up(value, key, test=optional or self.test)
         failed = found.__class__ is Failure
         if self.test:
             shown = found if failed else found is not ABSENT
@@ -170,12 +215,16 @@ class AttributeQualifier:
     """``[name.and.more]``: the key is an attribute."""
 
     __slots__ = ("attribute", "id", "optional")
+    computed = True
 
     def __init__(self, id_: int, attribute: Attribute, *, optional: bool) -> None:
         self.id, self.attribute, self.optional = id_, attribute, optional
 
-    def apply(self, run: Run, scope: Scope, value: Any, optional: bool) -> Any:
-        found = _by_computed_key(value, self.attribute.resolve(run, scope), optional)
+    def find_key(self, run: Run, scope: Scope) -> Any:
+        return self.attribute.resolve(run, scope)
+
+    def apply(self, run: Run, value: Any, key: Any, optional: bool) -> Any:
+        found = _by_computed_key(value, key, optional)
         if found is ABSENT or (optional and found.__class__ is Failure):
             return found
         run.cost += 1
@@ -187,12 +236,16 @@ class ComputedQualifier:
     """``[f(x)]``: the key is computed."""
 
     __slots__ = ("id", "operand", "optional")
+    computed = True
 
     def __init__(self, id_: int, operand: Step, *, optional: bool) -> None:
         self.id, self.operand, self.optional = id_, operand, optional
 
-    def apply(self, run: Run, scope: Scope, value: Any, optional: bool) -> Any:
-        found = _by_computed_key(value, self.operand.eval(run, scope), optional)
+    def find_key(self, run: Run, scope: Scope) -> Any:
+        return self.operand.eval(run, scope)
+
+    def apply(self, run: Run, value: Any, key: Any, optional: bool) -> Any:
+        found = _by_computed_key(value, key, optional)
         if found is ABSENT or (optional and found.__class__ is Failure):
             return found
         run.drop(self.id)
@@ -225,8 +278,14 @@ class AttributeStep(Step):
         return self.attribute.id
 
     def eval(self, run: Run, scope: Scope) -> Any:
+        value = self.attribute.resolve(run, scope)
+        return self.walked(run, value) if value.__class__ is Walk else self.resolved(run, value)
+
+    def walked(self, run: Run, walk: Any) -> Descent[Any]:
+        return self.resolved(run, (yield walk))
+
+    def resolved(self, run: Run, value: Any) -> Any:
         attribute = self.attribute
-        value = attribute.resolve(run, scope)
         if attribute.__class__ is Conditional:
             assert isinstance(attribute, Conditional)
             run.drop(attribute.other.id, attribute.then.id, attribute.condition.id)
@@ -252,8 +311,7 @@ class PresenceTest(AttributeStep):
     def id(self) -> int:
         return self.test_id
 
-    def eval(self, run: Run, scope: Scope) -> Any:
-        value = self.attribute.resolve(run, scope)
+    def resolved(self, run: Run, value: Any) -> Any:
         if value.__class__ is Optional:
             value = value.present
         run.drop(self.attribute.id)

@@ -20,7 +20,7 @@ from cathedra.cel.library import registry
 from cathedra.cel.library.quantity import QuantityValue
 from cathedra.cel.library.semver import Semver
 from cathedra.cel.program import Program
-from cathedra.cel.syntax.tree import Call, Comprehension, Const, Expr, Ident, ListLit, MapLit, Select, walk
+from cathedra.cel.syntax.tree import Call, Comprehension, Const, Expr, Ident, ListLit, MapLit, Select, higher_than, walk
 from cathedra.cel.values import (
     MAX_INT,
     MIN_INT,
@@ -52,10 +52,12 @@ class Unsupported(Exception):
     """The expression has a part that is not compiled; it is evaluated step by step instead."""
 
 
-UNUSUAL: Final = (Unusual, LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError)
+UNUSUAL: Final = (Unusual, LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
 """What compiled code raises when the counting evaluator has to decide."""
 
 _MAX_CODE: Final = 20_000
+_MAX_HEIGHT: Final = 50
+"""Higher trees are left to the counting evaluator, whose depth costs no recursion; Python's compiler recurses."""
 
 
 _CHEAP: Final = frozenset(
@@ -83,6 +85,8 @@ def is_cheap(root: Expr) -> bool:
 
 def selector_code(program: Program) -> Code | None:
     """A function from a device view to the answer, or None if the expression is not compiled."""
+    if higher_than(_MAX_HEIGHT, program.root):
+        return None
     writer = _Writer()
     try:
         body = writer.boolean(program.root)
@@ -90,7 +94,7 @@ def selector_code(program: Program) -> Code | None:
         if len(source) > _MAX_CODE:
             return None
         code = compile(source, "<selector>", "exec")
-    except (Unsupported, SyntaxError, MemoryError, RecursionError, ValueError):
+    except (Unsupported, SyntaxError, ValueError):
         return None
     space: dict[str, Any] = {**_RUNTIME, **writer.constants}
     exec(code, space)

@@ -104,8 +104,8 @@ def size(value: Any) -> int:
 
 
 def _deep_size(value: Any) -> int:
-    if value.__class__ is Optional and value.present:
-        return _deep_size(value.value)
+    while value.__class__ is Optional and value.present:
+        value = value.value
     return size(value)
 
 
@@ -115,16 +115,21 @@ def _scan(amount: int, factor: float = _STRING) -> int:
 
 def traversal(value: Any) -> int:
     """One walk over a value."""
-    if isinstance(value, str):
-        return int(len(value.encode("utf-8", "surrogatepass")) * _STRING)
-    if isinstance(value, bytes):
-        return int(len(value) * _STRING)
-    if isinstance(value, list):
-        return sum(map(traversal, walkable(value)))
-    if isinstance(value, dict):
-        walkable(value)
-        return sum(traversal(decode_key(k)) + traversal(v) for k, v in value.items())
-    return 1
+    total, pending = 0, [walkable(value)]
+    while pending:
+        one = pending.pop()
+        if isinstance(one, str):
+            total += int(len(one.encode("utf-8", "surrogatepass")) * _STRING)
+        elif isinstance(one, bytes):
+            total += int(len(one) * _STRING)
+        elif isinstance(one, list):
+            pending += one
+        elif isinstance(one, dict):
+            pending += map(decode_key, one)
+            pending += one.values()
+        else:
+            total += 1
+    return total
 
 
 def _pattern(text: int, pattern: int) -> int:

@@ -11,9 +11,10 @@ Failures are values here (`Failure`); only exceeding the cost limit is an except
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
+from cathedra.cel import trampoline
 from cathedra.cel.errors import CompileError
 from cathedra.cel.evaluation.attributes import (
     KEY_TYPES,
@@ -43,6 +44,7 @@ from cathedra.cel.evaluation.steps import (
 )
 from cathedra.cel.library import regex, registry
 from cathedra.cel.syntax.tree import Call, Comprehension, Const, Expr, Ident, ListLit, MapLit, Select, StructLit
+from cathedra.cel.trampoline import Descent
 from cathedra.cel.values import NO_SUCH_OVERLOAD, Failure, UInt
 
 __all__ = ["plan"]
@@ -59,11 +61,23 @@ def plan(root: Expr) -> Step:
     Raises:
         CompileError: a constant conversion or a constant pattern fails, which is noticed here, wherever it stands.
     """
-    return _PLANNERS[root.__class__](root)
+    step: Step = trampoline.run(_planned(root))
+    return step
 
 
-def _plan_const(node: Const) -> Step:
-    return Constant(node.id, node.value)
+def _planned(node: Expr) -> Descent[Step]:
+    if isinstance(node, Const):
+        return Constant(node.id, node.value)
+    if isinstance(node, Ident):
+        return _plan_ident(node)
+    return (yield from _PLANNERS[node.__class__](node))
+
+
+def _all_planned(nodes: Iterable[Expr]) -> Descent[list[Step]]:
+    steps = []
+    for node in nodes:
+        steps.append((yield _planned(node)))
+    return steps
 
 
 def _plan_ident(node: Ident) -> Step:
@@ -76,22 +90,26 @@ def _attribute(step: Step) -> AttributeStep:
     return step if isinstance(step, AttributeStep) else AttributeStep(Relative(step.id, step))
 
 
-def _plan_select(node: Select) -> Step:
+def _plan_select(node: Select) -> Descent[Step]:
     if node.constant is not None:
         return Constant(node.id, node.constant)
     if node.qualified is not None:
         return AttributeStep(Absolute(node.id, node.qualified))
-    step = _attribute(plan(node.operand))
+    step = _attribute((yield _planned(node.operand)))
     step.attribute.add(Qualifier(node.id, node.field, test=node.test_only))
     return PresenceTest(step.attribute, node.id) if node.test_only else step
 
 
-def _plan_call(node: Call) -> Step:
-    function, id_ = node.function, node.id
+def _plan_call(node: Call) -> Descent[Step]:
     operands = node.args if node.target is None else [node.target, *node.args]
-    if function == "_?_:_":
-        return _plan_conditional(node)
-    args = [plan(operand) for operand in operands]
+    if node.function == "_?_:_":
+        return (yield from _plan_conditional(node))
+    args = yield from _all_planned(operands)
+    return _plan_function(node, args)
+
+
+def _plan_function(node: Call, args: list[Step]) -> Step:
+    function, id_ = node.function, node.id
     if function == "_&&_":
         return And(id_, args[0], args[1])
     if function == "_||_":
@@ -116,8 +134,8 @@ def _plan_call(node: Call) -> Step:
     return call
 
 
-def _plan_conditional(node: Call) -> Step:
-    condition, then, other = (plan(arg) for arg in node.args)
+def _plan_conditional(node: Call) -> Descent[Step]:
+    condition, then, other = yield from _all_planned(node.args)
     return AttributeStep(Conditional(node.id, condition, _branch(then), _branch(other)))
 
 
@@ -173,19 +191,22 @@ def _prepare_pattern(call: CallStep, pattern: str) -> None:
     call.fn, call.early = of_text, True
 
 
-def _plan_list(node: ListLit) -> Step:
-    elements = [plan(element) for element in node.elements]
+def _plan_list(node: ListLit) -> Descent[Step]:
+    elements = yield from _all_planned(node.elements)
     step = ListStep(node.id, elements, node.optional)
     if all(isinstance(element, Constant) for element in elements):
-        return Constant(node.id, step.build(Run(), Variables({})))
+        return Constant(node.id, (yield step.build(Run(), Variables({}))))
     return step
 
 
-def _plan_map(node: MapLit) -> Step:
-    entries = [(plan(_key(entry.key)), plan(entry.value), entry.optional) for entry in node.entries]
+def _plan_map(node: MapLit) -> Descent[Step]:
+    entries: list[tuple[Step, Step, bool]] = []
+    for entry in node.entries:
+        key = yield _planned(_key(entry.key))
+        entries.append((key, (yield _planned(entry.value)), entry.optional))
     step = MapStep(node.id, entries)
     if all(isinstance(key, Constant) and isinstance(value, Constant) for key, value, _ in entries):
-        return Constant(node.id, step.build(Run(), Variables({})))
+        return Constant(node.id, (yield step.build(Run(), Variables({}))))
     return step
 
 
@@ -194,19 +215,19 @@ def _key(key: Expr | None) -> Expr:
     return key
 
 
-def _plan_struct(node: StructLit) -> Step:
-    return StructStep(node.id, node.name, [(entry.name, plan(entry.value), entry.optional) for entry in node.entries])
+def _plan_struct(node: StructLit) -> Descent[Step]:
+    values = yield from _all_planned(entry.value for entry in node.entries)
+    fields = [(entry.name, value, entry.optional) for entry, value in zip(node.entries, values, strict=True)]
+    return StructStep(node.id, node.name, fields)
 
 
-def _plan_comprehension(node: Comprehension) -> Step:
-    init = plan(node.init)
-    over = plan(node.range)
-    return Fold(node, (over, init, plan(node.condition), plan(node.step), plan(node.result)))
+def _plan_comprehension(node: Comprehension) -> Descent[Step]:
+    parts = (node.init, node.range, node.condition, node.step, node.result)
+    init, over, condition, step, result = yield from _all_planned(parts)
+    return Fold(node, (over, init, condition, step, result))
 
 
-_PLANNERS: Final[dict[type, Callable[[Any], Step]]] = {
-    Const: _plan_const,
-    Ident: _plan_ident,
+_PLANNERS: Final[dict[type, Callable[[Any], Descent[Step]]]] = {
     Select: _plan_select,
     Call: _plan_call,
     ListLit: _plan_list,

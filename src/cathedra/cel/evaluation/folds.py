@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from cathedra.cel.evaluation.run import Numbered, Run, Scope, Step, go_type
+from cathedra.cel.evaluation.run import Numbered, Run, Scope, Step, Walk, go_type
 from cathedra.cel.syntax.tree import Comprehension
+from cathedra.cel.trampoline import Descent
 from cathedra.cel.values import Failure, MutableList, MutableMap, decode_key
 
 __all__ = ["Fold"]
@@ -19,14 +20,16 @@ class Fold(Numbered):
         self.id, self.accu, self.var, self.var2 = node.id, node.accu, node.var, node.var2
         self.range, self.init, self.condition, self.step, self.result = parts
 
-    def eval(self, run: Run, scope: Scope) -> Any:
-        value = self.fold(run, scope)
+    def eval(self, run: Run, scope: Scope) -> Descent[Any]:
+        value = yield from self.fold(run, scope)
         run.drop(self.range.id)
         run.note(self.id, value)
         return value
 
-    def fold(self, run: Run, scope: Scope) -> Any:
+    def fold(self, run: Run, scope: Scope) -> Descent[Any]:
         over = self.range.eval(run, scope)
+        if over.__class__ is Walk:
+            over = yield over
         if over.__class__ is Failure:
             return over
         if not isinstance(over, (list, dict)):
@@ -35,12 +38,19 @@ class Fold(Numbered):
             return Failure(f"got '{go_type(over)}', expected iterable type")
         inner = _FoldScope(self, scope)
         for inner.first, inner.second in self.pairs(over):
-            if self.condition.eval(run, inner) is False:
+            more = self.condition.eval(run, inner)
+            if more.__class__ is Walk:
+                more = yield more
+            if more is False:
                 break
-            inner.value = self.step.eval(run, inner)
-            inner.initialized = True
+            value = self.step.eval(run, inner)
+            if value.__class__ is Walk:
+                value = yield value
+            inner.value, inner.initialized = value, True
         inner.finished = True
         value = self.result.eval(run, inner)
+        if value.__class__ is Walk:
+            value = yield value
         if value.__class__ is MutableList:
             return list(value)
         return dict(value) if value.__class__ is MutableMap else value
@@ -62,18 +72,27 @@ class _FoldScope:
         self.initialized = self.finished = False
 
     def find(self, run: Run, name: str) -> Any:
-        fold = self.fold
-        if name == fold.accu:
-            if not self.initialized:
-                self.initialized = True
-                self.value = _accumulator(fold.init.eval(run, self.outer))
-            return self.value
-        if not self.finished:
-            if name == fold.var:
-                return self.first
-            if name == fold.var2:
-                return self.second
-        return self.outer.find(run, name)
+        """The value of a name, or a walk that finds it: the accumulator begins when it is first asked for."""
+        scope: Any = self
+        while scope.__class__ is _FoldScope:
+            fold = scope.fold
+            if name == fold.accu:
+                return scope.value if scope.initialized else scope.begin(run)
+            if not scope.finished:
+                if name == fold.var:
+                    return scope.first
+                if name == fold.var2:
+                    return scope.second
+            scope = scope.outer
+        return scope.find(run, name)
+
+    def begin(self, run: Run) -> Descent[Any]:
+        self.initialized = True
+        value = self.fold.init.eval(run, self.outer)
+        if value.__class__ is Walk:
+            value = yield value
+        self.value = _accumulator(value)
+        return self.value
 
 
 def _accumulator(value: Any) -> Any:

@@ -8,6 +8,7 @@ depends on how its interpreter cuts an expression into steps, so the stack is ke
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import GeneratorType
 from typing import Any, Final
 
 from cathedra.cel.errors import Aborted, CostLimitExceeded
@@ -15,7 +16,7 @@ from cathedra.cel.library.formats import Format
 from cathedra.cel.library.semver import Semver
 from cathedra.cel.values import Duration, Failure, MutableList, Optional, Timestamp, TypeValue, UInt, type_name
 
-__all__ = ["ABSENT", "Constant", "Numbered", "Run", "Scope", "Step", "Variables", "go_type", "require_hashable"]
+__all__ = ["ABSENT", "Constant", "Numbered", "Run", "Scope", "Step", "Variables", "Walk", "go_type", "require_hashable"]
 
 ABSENT: Final = object()
 """What a look-up gives that finds nothing."""
@@ -89,6 +90,9 @@ class Variables:
         return value() if callable(value) else value
 
 
+Walk: Final = GeneratorType
+"""The class of what a step returns that has to evaluate other steps first."""
+
 Scope = Any
 """`Variables` or the scope of a comprehension around it."""
 
@@ -104,7 +108,8 @@ class Step:
         raise NotImplementedError
 
     def eval(self, run: Run, scope: Scope) -> Any:
-        """The value, or a `Failure`."""
+        """The value, a `Failure`, or a `Walk` that finds one of them: steps with parts must not call each other, since
+        expressions nest more deeply than functions may (`cathedra.cel.trampoline`)."""
         raise NotImplementedError
 
 

@@ -7,8 +7,9 @@ from typing import Any, Final
 
 from cathedra.cel.errors import Aborted, CostLimitExceeded
 from cathedra.cel.evaluation.cost import call_cost
-from cathedra.cel.evaluation.run import Numbered, Run, Scope, Step, go_type, require_hashable
+from cathedra.cel.evaluation.run import Numbered, Run, Scope, Step, Walk, go_type, require_hashable
 from cathedra.cel.library import messages, registry
+from cathedra.cel.trampoline import Descent
 from cathedra.cel.values import NO_SUCH_OVERLOAD, Duration, Failure, Optional, Timestamp, UInt, encode_key, equal, text
 
 __all__ = [
@@ -33,17 +34,21 @@ class Or(Numbered):
 
     decides = True
 
-    def eval(self, run: Run, scope: Scope) -> Any:
-        value = self.combine(run, scope)
+    def eval(self, run: Run, scope: Scope) -> Descent[Any]:
+        value = yield from self.combine(run, scope)
         run.drop(self.left.id, self.right.id)
         run.note(self.id, value)
         return value
 
-    def combine(self, run: Run, scope: Scope) -> Any:
+    def combine(self, run: Run, scope: Scope) -> Descent[Any]:
         first = self.left.eval(run, scope)
+        if first.__class__ is Walk:
+            first = yield first
         if first is self.decides:
             return first
         second = self.right.eval(run, scope)
+        if second.__class__ is Walk:
+            second = yield second
         if second is self.decides:
             return second
         for value in (first, second):
@@ -63,9 +68,13 @@ class Equality(Numbered):
     def __init__(self, id_: int, left: Step, right: Step, *, negated: bool) -> None:
         self.id, self.left, self.right, self.negated = id_, left, right, negated
 
-    def eval(self, run: Run, scope: Scope) -> Any:
+    def eval(self, run: Run, scope: Scope) -> Descent[Any]:
         left = self.left.eval(run, scope)
+        if left.__class__ is Walk:
+            left = yield left
         right = self.right.eval(run, scope)
+        if right.__class__ is Walk:
+            right = yield right
         value: Any
         if left.__class__ is Failure:
             value = left
@@ -92,8 +101,8 @@ class CallStep(Numbered):
         self.id, self.function, self.overload, self.args, self.early = id_, function, overload, args, early
         self.fn: Callable[[list[Any]], Any] | None = None
 
-    def eval(self, run: Run, scope: Scope) -> Any:
-        value = self.compute(run, scope)
+    def eval(self, run: Run, scope: Scope) -> Descent[Any]:
+        value = yield from self.compute(run, scope)
         args = run.take(tuple(arg.id for arg in self.args))
         if args is not None:
             if self.overload in _LIST_COSTS:
@@ -111,10 +120,12 @@ class CallStep(Numbered):
             run.cost += cost
             raise CostLimitExceeded
 
-    def compute(self, run: Run, scope: Scope) -> Any:
+    def compute(self, run: Run, scope: Scope) -> Descent[Any]:
         args, failed = [], None
         for arg in self.args:
             value = arg.eval(run, scope)
+            if value.__class__ is Walk:
+                value = yield value
             args.append(value)
             if value.__class__ is Failure and failed is None:
                 failed = value
@@ -166,8 +177,10 @@ def _require_list(value: Any) -> None:
 class NotStrictlyFalse(CallStep):
     __slots__ = ()
 
-    def compute(self, run: Run, scope: Scope) -> Any:
+    def compute(self, run: Run, scope: Scope) -> Descent[Any]:
         value = self.args[0].eval(run, scope)
+        if value.__class__ is Walk:
+            value = yield value
         return value if value.__class__ is bool else True
 
 
@@ -179,8 +192,10 @@ class Membership(Numbered):
     def __init__(self, id_: int, left: Step, values: list[Any]) -> None:
         self.id, self.left, self.values = id_, left, values
 
-    def eval(self, run: Run, scope: Scope) -> Any:
+    def eval(self, run: Run, scope: Scope) -> Descent[Any]:
         value = self.left.eval(run, scope)
+        if value.__class__ is Walk:
+            value = yield value
         if value.__class__ is not Failure:
             require_hashable(value)
             value = any(equal(value, other) is True for other in self.values)
@@ -196,11 +211,15 @@ class OptionalOr(Numbered):
     def __init__(self, id_: int, left: Step, right: Step, *, unwrap: bool) -> None:
         self.id, self.left, self.right, self.unwrap = id_, left, right, unwrap
 
-    def eval(self, run: Run, scope: Scope) -> Any:
+    def eval(self, run: Run, scope: Scope) -> Descent[Any]:
         value = self.left.eval(run, scope)
+        if value.__class__ is Walk:
+            value = yield value
         if value.__class__ is Optional:
             if not value.present:
                 value = self.right.eval(run, scope)
+                if value.__class__ is Walk:
+                    value = yield value
             elif self.unwrap:
                 value = value.value
         elif value.__class__ is not Failure and not self.unwrap:
@@ -215,17 +234,19 @@ class ListStep(Numbered):
     def __init__(self, id_: int, elements: list[Step], optional: frozenset[int]) -> None:
         self.id, self.elements, self.optional = id_, elements, optional
 
-    def eval(self, run: Run, scope: Scope) -> Any:
-        value = self.build(run, scope)
+    def eval(self, run: Run, scope: Scope) -> Descent[Any]:
+        value = yield from self.build(run, scope)
         run.take(tuple(element.id for element in self.elements))
         run.cost += 10
         run.note(self.id, value)
         return value
 
-    def build(self, run: Run, scope: Scope) -> Any:
+    def build(self, run: Run, scope: Scope) -> Descent[Any]:
         values = []
         for position, element in enumerate(self.elements):
             value = element.eval(run, scope)
+            if value.__class__ is Walk:
+                value = yield value
             if value.__class__ is Failure:
                 return value
             if position in self.optional:
@@ -244,20 +265,24 @@ class MapStep(Numbered):
     def __init__(self, id_: int, entries: list[tuple[Step, Step, bool]]) -> None:
         self.id, self.entries = id_, entries
 
-    def eval(self, run: Run, scope: Scope) -> Any:
-        value = self.build(run, scope)
+    def eval(self, run: Run, scope: Scope) -> Descent[Any]:
+        value = yield from self.build(run, scope)
         run.take(tuple(step.id for key, item, _ in self.entries for step in (key, item)))
         run.cost += 30
         run.note(self.id, value)
         return value
 
-    def build(self, run: Run, scope: Scope) -> Any:
+    def build(self, run: Run, scope: Scope) -> Descent[Any]:
         made: dict[Any, Any] = {}
         for key_step, value_step, optional in self.entries:
             key = key_step.eval(run, scope)
+            if key.__class__ is Walk:
+                key = yield key
             if key.__class__ is Failure:
                 return key
             value = value_step.eval(run, scope)
+            if value.__class__ is Walk:
+                value = yield value
             if value.__class__ is Failure:
                 return value
             require_hashable(key)
@@ -282,17 +307,19 @@ class StructStep(Numbered):
     def __init__(self, id_: int, name: str, fields: list[tuple[str, Step, bool]]) -> None:
         self.id, self.name, self.fields = id_, name, fields
 
-    def eval(self, run: Run, scope: Scope) -> Any:
-        value = self.build(run, scope)
+    def eval(self, run: Run, scope: Scope) -> Descent[Any]:
+        value = yield from self.build(run, scope)
         run.take(tuple(step.id for _, step, _ in self.fields))
         run.cost += 40
         run.note(self.id, value)
         return value
 
-    def build(self, run: Run, scope: Scope) -> Any:
+    def build(self, run: Run, scope: Scope) -> Descent[Any]:
         given: dict[str, Any] = {}
         for name, step, optional in self.fields:
             value = step.eval(run, scope)
+            if value.__class__ is Walk:
+                value = yield value
             if value.__class__ is Failure:
                 return value
             if optional:

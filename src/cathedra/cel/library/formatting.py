@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+from cathedra.cel import trampoline
 from cathedra.cel.library import times
+from cathedra.cel.trampoline import Descent
 from cathedra.cel.values import Duration, Failure, Timestamp, TypeValue, UInt, decode_key, type_name, walkable
 
 __all__ = ["FormatError", "format_text", "go_quote", "render", "wrong_type"]
@@ -126,7 +128,7 @@ def _show(letter: str, precision: int | None, value: Any) -> str:
     kind = value.__class__
     match letter:
         case "s":
-            return _string(value)
+            return str(trampoline.run(_string(value)))
         case "d" if kind is int or kind is UInt:
             return str(int(value))
         case "f" if _is_double(value):
@@ -178,15 +180,15 @@ def _hexadecimal(value: Any, letter: str) -> str:
     return str(raw.hex().upper() if letter == "X" else raw.hex())
 
 
-def _string(value: Any) -> str:
+def _string(value: Any) -> Descent[str]:
     from cathedra.cel.library.conversions import to_string
 
     if value is None:
         return "null"
     if isinstance(value, list):
-        return _list(value)
+        return (yield from _list(walkable(value)))
     if isinstance(value, dict):
-        return _map(value)
+        return (yield from _map(walkable(value)))
     if value.__class__ is TypeValue:
         return str(value.name)
     if value.__class__ in (bool, int, UInt, float, str, bytes, Duration, Timestamp):
@@ -197,22 +199,24 @@ def _string(value: Any) -> str:
     raise FormatError(wrong_type("s", type_name(value)))
 
 
-def _list(values: list[Any]) -> str:
-    return "[" + ", ".join(map(_member, walkable(values))) + "]"
+def _list(values: list[Any]) -> Descent[str]:
+    shown = []
+    for value in values:
+        shown.append((yield _member(value)))
+    return "[" + ", ".join(shown) + "]"
 
 
-def _map(mapping: dict[Any, Any]) -> str:
-    pairs = []
-    walkable(mapping)
+def _map(mapping: dict[Any, Any]) -> Descent[str]:
+    pairs: list[tuple[str, str]] = []
     for raw, value in mapping.items():
         key = decode_key(raw)
         if key.__class__ not in (str, bool, int, UInt):
             raise FormatError(f"no formatting function for map key of type {type_name(key)}")
-        pairs.append((_member(key), _member(value)))
+        pairs.append(((yield _member(key)), (yield _member(value))))
     return "{" + ", ".join(f"{key}:{value}" for key, value in sorted(pairs, key=lambda pair: pair[0])) + "}"
 
 
-def _member(value: Any) -> str:
+def _member(value: Any) -> Descent[str]:
     kind = value.__class__
     if kind is float:
         shown = "NaN" if value != value else f"{value:.6f}"
@@ -225,7 +229,11 @@ def _member(value: Any) -> str:
         return f"duration({go_quote(times.duration_text(value))})"
     if value is not None and not isinstance(value, (bool, int, str, bytes, list, dict, TypeValue)):
         raise FormatError(f"no formatting function for {type_name(value)}")
-    shown = _string(value)
+    if isinstance(value, list):
+        return (yield from _list(value))
+    if isinstance(value, dict):
+        return (yield from _map(value))
+    shown = yield from _string(value)
     if kind is str:
         return go_quote(shown)
     return f"b{go_quote(shown)}" if kind is bytes else shown

@@ -126,11 +126,15 @@ def flatten(values: Any, depth: Any = 1) -> Any:
         return Failure("level must be non-negative")
     walkable(values)
     flat: list[Any] = []
-    for value in values:
-        if isinstance(value, list) and depth > 0:
-            flat.extend(flatten(value, depth - 1))
-        else:
+    waiting = [iter(values)]
+    while waiting:
+        for value in waiting[-1]:
+            if isinstance(value, list) and depth >= len(waiting):
+                waiting.append(iter(value))
+                break
             flat.append(value)
+        else:
+            waiting.pop()
     return flat
 
 

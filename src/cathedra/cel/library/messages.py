@@ -7,8 +7,10 @@ import struct
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from cathedra.cel import trampoline
 from cathedra.cel.library.operators import timestamp_of
 from cathedra.cel.library.times import duration_text, timestamp_text
+from cathedra.cel.trampoline import Descent
 from cathedra.cel.values import MAX_INT, MIN_INT, Duration, Failure, Opaque, Timestamp, UInt, type_name
 
 __all__ = ["Empty", "build"]
@@ -124,13 +126,23 @@ def _json_value(fields: Fields) -> Any:
 
 def _json(value: Any) -> Any:
     """A value as JSON has it: integers become doubles, or texts where a double cannot hold them."""
+    return trampoline.run(_as_json(value))
+
+
+def _as_json(value: Any) -> Descent[Any]:
     kind = value.__class__
     if kind is int or kind is UInt:
         return float(value) if -(2**53) < value < 2**53 else str(int(value))
     if isinstance(value, list):
-        return [_json(one) for one in value]
+        elements = []
+        for one in value:
+            elements.append((yield _as_json(one)))
+        return elements
     if isinstance(value, dict):
-        return {key: _json(one) for key, one in value.items()}
+        entries = {}
+        for key, one in value.items():
+            entries[key] = yield _as_json(one)
+        return entries
     if kind is bytes:
         return base64.b64encode(value).decode()
     if kind is Duration:

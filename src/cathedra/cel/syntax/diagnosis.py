@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from cathedra.cel import trampoline
 from cathedra.cel.errors import Issue
 from cathedra.cel.syntax.literals import LiteralError
 from cathedra.cel.syntax.macros import Builder, MacroError, MacroTable
@@ -18,6 +19,7 @@ from cathedra.cel.syntax.parser import MAX_DEPTH, RESERVED, Invalid, balance, li
 from cathedra.cel.syntax.recognizer import Context, Recognizer, Stopped, syntax_issue
 from cathedra.cel.syntax.tokens import EOF, Token, scan
 from cathedra.cel.syntax.tree import Call, Const, Entry, Expr, Ident, ListLit, MapLit, Select, StructLit
+from cathedra.cel.trampoline import Descent
 
 __all__ = ["MAX_CODE_POINTS", "diagnose"]
 
@@ -34,7 +36,7 @@ def diagnose(source: str, macros: MacroTable) -> list[Issue]:
         characters = list(source)
         tokens = _tokens(source, characters, issues)
         whole = Recognizer(characters, tokens, issues).read()
-        _Reader(macros, issues).visit(whole.first)
+        trampoline.run(_Reader(macros, issues).visit(whole.first))
     except Stopped:
         pass
     return issues
@@ -80,7 +82,7 @@ class _Reader:
         self.build = Builder()
         self.depth = 0
 
-    def visit(self, it: Context | None) -> Expr:
+    def visit(self, it: Context | None) -> Descent[Expr]:
         node = _unnested(it)
         if node is None:
             return self.nothing(-1)
@@ -88,15 +90,24 @@ class _Reader:
         if method is None:
             return self.nothing(-1)
         if node.kind not in _COUNTED:
-            made: Expr = method(node)
-            return made
+            return (yield from self.made(method(node)))
         self.depth += 1
         if self.depth > MAX_DEPTH:
             self.issues.append(Issue(-1, "max recursion depth exceeded"))
             raise Stopped
-        made = method(node)
+        made = yield from self.made(method(node))
         self.depth -= 1
         return made
+
+    def made(self, found: Expr | Descent[Expr]) -> Descent[Expr]:
+        """What a visit found; a node with parts answers a walk."""
+        return found if isinstance(found, Expr) else (yield from found)
+
+    def all(self, *contexts: Context | None) -> Descent[list[Expr]]:
+        found = []
+        for one in contexts:
+            found.append((yield self.visit(one)))
+        return found
 
     def nothing(self, offset: int) -> Expr:
         """A hole in the tree."""
@@ -106,52 +117,52 @@ class _Reader:
         self.issues.append(Issue(offset, message))
         return self.nothing(offset)
 
-    def visit_expr(self, it: Context) -> Expr:
+    def visit_expr(self, it: Context) -> Descent[Expr]:
         assert it.op is not None
-        parts = [self.visit(it.first), *(self.visit(_nth(it.rest, n)) for n in range(2))]
+        parts = yield from self.all(it.first, _nth(it.rest, 0), _nth(it.rest, 1))
         return self.call(it.op, "_?_:_", parts)
 
-    def visit_conditionalOr(self, it: Context) -> Expr:  # noqa: N802 - named after the rule of the grammar
-        return self.chain(it, "_||_")
+    def visit_conditionalOr(self, it: Context) -> Descent[Expr]:  # noqa: N802 - named after the rule of the grammar
+        return (yield from self.chain(it, "_||_"))
 
-    def visit_conditionalAnd(self, it: Context) -> Expr:  # noqa: N802 - named after the rule of the grammar
-        return self.chain(it, "_&&_")
+    def visit_conditionalAnd(self, it: Context) -> Descent[Expr]:  # noqa: N802 - named after the rule of the grammar
+        return (yield from self.chain(it, "_&&_"))
 
-    def chain(self, it: Context, function: str) -> Expr:
-        terms = [self.visit(it.first)]
+    def chain(self, it: Context, function: str) -> Descent[Expr]:
+        terms: list[Expr] = [(yield self.visit(it.first))]
         for position in range(len(it.ops)):
             if position >= len(it.rest):
                 return self.wrong(it.start.start, f"unexpected character, wanted '{function.strip('_')}'")
-            terms.append(self.visit(it.rest[position]))
+            terms.append((yield self.visit(it.rest[position])))
         return balance(self.build, function, terms, [op.start for op in it.ops])
 
-    def visit_relation(self, it: Context) -> Expr:
-        return self.binary(it)
+    def visit_relation(self, it: Context) -> Descent[Expr]:
+        return (yield from self.binary(it))
 
-    def visit_calc(self, it: Context) -> Expr:
-        return self.binary(it)
+    def visit_calc(self, it: Context) -> Descent[Expr]:
+        return (yield from self.binary(it))
 
-    def binary(self, it: Context) -> Expr:
+    def binary(self, it: Context) -> Descent[Expr]:
         if it.op is None:
             return self.wrong(it.start.start, "operator not found")
         function = "@in" if it.op.kind == "in" else f"_{it.op.kind}_"
-        return self.call(it.op, function, [self.visit(it.first), self.visit(_nth(it.rest, 0))])
+        return self.call(it.op, function, (yield from self.all(it.first, _nth(it.rest, 0))))
 
     def visit_unary(self, it: Context) -> Expr:
         return Const(self.build.next_id(), it.start.start, "<<error>>")
 
-    def visit_not(self, it: Context) -> Expr:
-        return self.prefixed(it, "!_")
+    def visit_not(self, it: Context) -> Descent[Expr]:
+        return (yield from self.prefixed(it, "!_"))
 
-    def visit_negate(self, it: Context) -> Expr:
-        return self.prefixed(it, "-_")
+    def visit_negate(self, it: Context) -> Descent[Expr]:
+        return (yield from self.prefixed(it, "-_"))
 
-    def prefixed(self, it: Context, function: str) -> Expr:
-        operand = self.visit(it.first)
+    def prefixed(self, it: Context, function: str) -> Descent[Expr]:
+        operand: Expr = yield self.visit(it.first)
         return operand if len(it.ops) % 2 == 0 else self.call(it.ops[0], function, [operand])
 
-    def visit_select(self, it: Context) -> Expr:
-        operand = self.visit(it.first)
+    def visit_select(self, it: Context) -> Descent[Expr]:
+        operand: Expr = yield self.visit(it.first)
         if it.op is None or not it.rest:
             return self.nothing(it.start.start)
         name = self.name(it.rest[0], it.rest[0].start.start)
@@ -167,21 +178,21 @@ class _Reader:
         self.issues.append(Issue(offset, "unsupported syntax: '`'" if escaped else "unsupported ident kind"))
         return ""
 
-    def visit_method(self, it: Context) -> Expr:
-        operand = self.visit(it.first)
+    def visit_method(self, it: Context) -> Descent[Expr]:
+        operand: Expr = yield self.visit(it.first)
         if it.id is None or it.op is None:
             return self.nothing(it.start.start)
-        return self.call(it.op, it.id.text, self.arguments(it), operand)
+        return self.call(it.op, it.id.text, (yield from self.arguments(it)), operand)
 
-    def visit_index(self, it: Context) -> Expr:
-        operand = self.visit(it.first)
+    def visit_index(self, it: Context) -> Descent[Expr]:
+        operand: Expr = yield self.visit(it.first)
         if it.op is None:
             return self.nothing(it.start.start)
-        key = self.visit(_nth(it.rest, 0))
+        key = yield self.visit(_nth(it.rest, 0))
         return self.call(it.op, "_[_]" if it.opt is None else "_[?_]", [operand, key])
 
-    def arguments(self, it: Context) -> list[Expr]:
-        return [self.visit(one) for one in it.values[0].rest] if it.values else []
+    def arguments(self, it: Context) -> Descent[list[Expr]]:
+        return (yield from self.all(*it.values[0].rest)) if it.values else []
 
     def visit_ident(self, it: Context) -> Expr:
         if it.id is None:
@@ -190,12 +201,12 @@ class _Reader:
             return self.wrong(it.start.start, f"reserved identifier: {it.id.text}")
         return Ident(self.build.next_id(), it.id.start, ("." if it.dot is not None else "") + it.id.text)
 
-    def visit_call(self, it: Context) -> Expr:
+    def visit_call(self, it: Context) -> Descent[Expr]:
         if it.id is None or it.op is None:
             return self.nothing(it.start.start)
         if it.id.text in RESERVED:
             return self.wrong(it.start.start, f"reserved identifier: {it.id.text}")
-        return self.call(it.op, ("." if it.dot is not None else "") + it.id.text, self.arguments(it))
+        return self.call(it.op, ("." if it.dot is not None else "") + it.id.text, (yield from self.arguments(it)))
 
     def call(self, op: Token, function: str, args: list[Expr], target: Expr | None = None) -> Expr:
         """A call, or what the macro of this name makes of it."""
@@ -210,31 +221,31 @@ class _Reader:
                 return made
         return Call(self.build.next_id(), op.start, function, args, target)
 
-    def visit_list(self, it: Context) -> Expr:
-        elements = [self.visit(one.first) for one in it.values[0].rest] if it.values else []
+    def visit_list(self, it: Context) -> Descent[Expr]:
+        elements = (yield from self.all(*(one.first for one in it.values[0].rest))) if it.values else []
         return ListLit(self.build.next_id(), it.start.start, elements)
 
-    def visit_map(self, it: Context) -> Expr:
-        return MapLit(self.build.next_id(), it.start.start, self.entries(it))
+    def visit_map(self, it: Context) -> Descent[Expr]:
+        return MapLit(self.build.next_id(), it.start.start, (yield from self.entries(it)))
 
-    def entries(self, it: Context) -> list[Entry]:
+    def entries(self, it: Context) -> Descent[list[Entry]]:
         made: list[Entry] = []
         inner = it.values[0] if it.values else None
         for position, colon in enumerate(inner.ops if inner is not None else ()):
             assert inner is not None
             if position >= len(inner.rest) or position >= len(inner.values):
                 return []
-            key, value = self.visit(inner.rest[position].first), self.visit(inner.values[position])
+            key, value = yield from self.all(inner.rest[position].first, inner.values[position])
             optional = inner.rest[position].opt is not None
             made.append(Entry(self.build.next_id(), colon.start, key, "", value, optional=optional))
         return made
 
-    def visit_message(self, it: Context) -> Expr:
+    def visit_message(self, it: Context) -> Descent[Expr]:
         name = ("." if it.dot is not None else "") + ".".join(token.text for token in it.ids)
         offset = it.op.start if it.op is not None else it.start.start
-        return StructLit(self.build.next_id(), offset, name, self.fields(it))
+        return StructLit(self.build.next_id(), offset, name, (yield from self.fields(it)))
 
-    def fields(self, it: Context) -> list[Entry]:
+    def fields(self, it: Context) -> Descent[list[Entry]]:
         made: list[Entry] = []
         inner = it.values[0] if it.values else None
         for position, field in enumerate(inner.rest if inner is not None else ()):
@@ -244,7 +255,7 @@ class _Reader:
             before = len(self.issues)
             name = self.name(field.first, inner.start.start)
             if len(self.issues) == before:
-                value = self.visit(inner.values[position])
+                value = yield self.visit(inner.values[position])
                 colon = inner.ops[position].start
                 made.append(Entry(self.build.next_id(), colon, None, name, value, optional=field.opt is not None))
         return made

@@ -6,10 +6,12 @@ shape (spec: cel.md, sections 5, 6.9 to 6.11 and 7).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
+from cathedra.cel import trampoline
 from cathedra.cel.syntax.tree import Call, Comprehension, Const, Entry, Expr, Ident, ListLit, MapLit, Select, StructLit
+from cathedra.cel.trampoline import Descent
 
 __all__ = [
     "ACCUMULATOR",
@@ -87,12 +89,24 @@ class Builder:
         """
         if self.last_id > _MAX_NODES:
             raise MacroError(self.offset, f"expression has more than {_MAX_NODES} parts once its macros are expanded")
-        new = _copy_node(self, node)
-        new.start, new.end, new.depth = node.start, node.end, node.depth
+        new: Expr = trampoline.run(_copied(self, node))
         return new
 
 
-def _copy_node(build: Builder, node: Expr) -> Expr:
+def _copied(build: Builder, node: Expr) -> Descent[Expr]:
+    new = yield from _copy_node(build, node)
+    new.start, new.end, new.depth = node.start, node.end, node.depth
+    return new
+
+
+def _all_copied(build: Builder, nodes: Iterable[Expr]) -> Descent[list[Expr]]:
+    made = []
+    for node in nodes:
+        made.append((yield _copied(build, node)))
+    return made
+
+
+def _copy_node(build: Builder, node: Expr) -> Descent[Expr]:
     id_, at = build.next_id(), node.offset
     match node:
         case Const():
@@ -100,27 +114,31 @@ def _copy_node(build: Builder, node: Expr) -> Expr:
         case Ident():
             return Ident(id_, at, node.name)
         case Select():
-            return Select(id_, at, build.copy(node.operand), node.field, test_only=node.test_only)
+            return Select(id_, at, (yield _copied(build, node.operand)), node.field, test_only=node.test_only)
         case Call():
-            target = build.copy(node.target) if node.target is not None else None
-            return Call(id_, at, node.function, [build.copy(arg) for arg in node.args], target)
+            target = (yield _copied(build, node.target)) if node.target is not None else None
+            return Call(id_, at, node.function, (yield from _all_copied(build, node.args)), target)
         case ListLit():
-            return ListLit(id_, at, [build.copy(element) for element in node.elements], node.optional)
+            return ListLit(id_, at, (yield from _all_copied(build, node.elements)), node.optional)
         case MapLit():
-            return MapLit(id_, at, [_copy_entry(build, entry) for entry in node.entries])
+            return MapLit(id_, at, (yield from _copied_entries(build, node.entries)))
         case StructLit():
-            return StructLit(id_, at, node.name, [_copy_entry(build, entry) for entry in node.entries])
+            return StructLit(id_, at, node.name, (yield from _copied_entries(build, node.entries)))
         case Comprehension():
-            parts = [build.copy(part) for part in (node.range, node.init, node.condition, node.step, node.result)]
+            parts = yield from _all_copied(build, node.children())
             return Comprehension(
                 id_, at, parts[0], (node.var, node.var2), node.accu, parts[1], parts[2], parts[3], parts[4], node.macro
             )
     return Expr(id_, at)  # a hole that a mistake has left
 
 
-def _copy_entry(build: Builder, entry: Entry) -> Entry:
-    key = build.copy(entry.key) if entry.key is not None else None
-    return Entry(build.next_id(), entry.offset, key, entry.name, build.copy(entry.value), optional=entry.optional)
+def _copied_entries(build: Builder, entries: Iterable[Entry]) -> Descent[list[Entry]]:
+    made = []
+    for one in entries:
+        key = (yield _copied(build, one.key)) if one.key is not None else None
+        value = yield _copied(build, one.value)
+        made.append(Entry(build.next_id(), one.offset, key, one.name, value, optional=one.optional))
+    return made
 
 
 Expander = Callable[[Builder, Expr | None, list[Expr]], Expr | None]

@@ -7,12 +7,14 @@ stretch of source that a node came from.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
+from cathedra.cel import trampoline
 from cathedra.cel.syntax.macros import Builder
 from cathedra.cel.syntax.parser import balance
 from cathedra.cel.syntax.tree import Call, Const, Entry, Expr, Ident, ListLit, MapLit, Select, StructLit
+from cathedra.cel.trampoline import Descent
 from cathedra.cel.values import UInt
 
 __all__ = ["show", "show_literal"]
@@ -35,7 +37,8 @@ def show(node: Expr) -> str:
     Raises:
         ValueError: the tree holds an expanded macro.
     """
-    return _show(node)[0]
+    text: str = trampoline.run(_text(node))
+    return text
 
 
 def show_literal(value: Any) -> str:
@@ -55,83 +58,113 @@ def show_literal(value: Any) -> str:
     return repr(value)
 
 
-def _show(node: Expr) -> tuple[str, int]:
-    """The text, and how tightly it holds together."""
+Shown = tuple[str, int]
+"""A text, and how tightly it holds together."""
+
+
+def _text(node: Expr) -> Descent[str]:
+    return (yield from _show(node))[0]
+
+
+def _texts(nodes: Iterable[Expr]) -> Descent[list[str]]:
+    shown = []
+    for node in nodes:
+        shown.append((yield _text(node)))
+    return shown
+
+
+def _show(node: Expr) -> Descent[Shown]:
     match node:
         case Const():
             return show_literal(node.value), _MEMBER
         case Ident():
             return node.name, _MEMBER
         case Select():
-            shown = f"{_at_least(_MEMBER, node.operand)}.{node.field}"
+            shown = f"{yield _at_least(_MEMBER, node.operand)}.{node.field}"
             return (f"has({shown})" if node.test_only else shown), _MEMBER
         case Call():
-            return _call(node)
+            return (yield from _call(node))
         case ListLit():
-            elements = (f"{'?' if n in node.optional else ''}{show(e)}" for n, e in enumerate(node.elements))
-            return f"[{', '.join(elements)}]", _MEMBER
+            elements = yield from _texts(node.elements)
+            marked = (f"{'?' if n in node.optional else ''}{text}" for n, text in enumerate(elements))
+            return f"[{', '.join(marked)}]", _MEMBER
         case MapLit():
-            return f"{{{_entries(node.entries)}}}", _MEMBER
+            return f"{{{yield from _entries(node.entries)}}}", _MEMBER
         case StructLit():
-            return f"{node.name}{{{_entries(node.entries)}}}", _MEMBER
+            return f"{node.name}{{{yield from _entries(node.entries)}}}", _MEMBER
     raise ValueError("an expanded macro has no text")
 
 
-def _at_least(level: int, node: Expr) -> str:
-    shown, tightness = _show(node)
+def _at_least(level: int, node: Expr) -> Descent[str]:
+    shown, tightness = yield from _show(node)
     return shown if tightness >= level else f"({shown})"
 
 
-def _entries(entries: Sequence[Entry]) -> str:
-    return ", ".join(
-        f"{'?' if e.optional else ''}{show(e.key) if e.key is not None else e.name}: {show(e.value)}" for e in entries
-    )
+def _entries(entries: Sequence[Entry]) -> Descent[str]:
+    shown = []
+    for one in entries:
+        name = (yield _text(one.key)) if one.key is not None else one.name
+        shown.append(f"{'?' if one.optional else ''}{name}: {yield _text(one.value)}")
+    return ", ".join(shown)
 
 
-def _call(node: Call) -> tuple[str, int]:
+def _call(node: Call) -> Descent[Shown]:
     function, args = node.function, node.args
     if function in ("_&&_", "_||_"):
-        return _chain(node)
+        return (yield from _chain(node))
     if function in _BINARY:
         operator, level = _BINARY[function]
-        return f"{_at_least(level, args[0])} {operator} {_at_least(level + 1, args[1])}", level
+        left = yield _at_least(level, args[0])
+        return f"{left} {operator} {yield _at_least(level + 1, args[1])}", level
     if function == "_?_:_":
-        return f"{_at_least(1, args[0])} ? {_at_least(1, args[1])} : {show(args[2])}", _TERNARY
+        condition, then = (yield _at_least(1, args[0])), (yield _at_least(1, args[1]))
+        return f"{condition} ? {then} : {yield _text(args[2])}", _TERNARY
     if function in ("!_", "-_"):
-        operand = _at_least(_MEMBER, args[0])
+        operand = yield _at_least(_MEMBER, args[0])
         if function == "-_" and operand[0] in "-0123456789":
             operand = f"({operand})"
         return function[0] + operand, _UNARY
     if function in ("_[_]", "_[?_]"):
-        return f"{_at_least(_MEMBER, args[0])}[{'?' if '?' in function else ''}{show(args[1])}]", _MEMBER
+        operand = yield _at_least(_MEMBER, args[0])
+        return f"{operand}[{'?' if '?' in function else ''}{yield _text(args[1])}]", _MEMBER
     if function == "_?._" and isinstance(args[1], Const):
-        return f"{_at_least(_MEMBER, args[0])}.?{args[1].value}", _MEMBER
-    target = f"{_at_least(_MEMBER, node.target)}." if node.target is not None else ""
-    return f"{target}{function}({', '.join(map(show, args))})", _MEMBER
+        return f"{yield _at_least(_MEMBER, args[0])}.?{args[1].value}", _MEMBER
+    target = f"{yield _at_least(_MEMBER, node.target)}." if node.target is not None else ""
+    return f"{target}{function}({', '.join((yield from _texts(args)))})", _MEMBER
 
 
-def _chain(node: Call) -> tuple[str, int]:
+def _chain(node: Call) -> Descent[Shown]:
     """``a && b && c`` without parentheses, if the parser would build just this tree of it."""
     operator, level = _BINARY[node.function]
     terms = _terms(node, node.function)
     shape = balance(Builder(), node.function, terms, [0] * (len(terms) - 1))
     if not _same_shape(node, shape, node.function):
-        left, right = node.args
-        return f"{_at_least(level + 1, left)} {operator} {_at_least(level + 1, right)}", level
-    return f" {operator} ".join(_at_least(level + 1, term) for term in terms), level
+        terms = node.args
+    shown = []
+    for term in terms:
+        shown.append((yield _at_least(level + 1, term)))
+    return f" {operator} ".join(shown), level
 
 
-def _terms(node: Expr, function: str) -> list[Expr]:
-    if isinstance(node, Call) and node.function == function:
-        return [*_terms(node.args[0], function), *_terms(node.args[1], function)]
-    return [node]
+def _terms(root: Expr, function: str) -> list[Expr]:
+    """The operands of a chain, in order."""
+    found, pending = [], [root]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, Call) and node.function == function:
+            pending.extend(reversed(node.args))
+        else:
+            found.append(node)
+    return found
 
 
 def _same_shape(one: Expr, other: Expr, function: str) -> bool:
-    if one is other:
-        return True
-    if not isinstance(one, Call) or not isinstance(other, Call):
-        return False
-    if one.function != function or other.function != function:
-        return False
-    return all(_same_shape(a, b, function) for a, b in zip(one.args, other.args, strict=True))
+    pairs = [(one, other)]
+    while pairs:
+        left, right = pairs.pop()
+        if left is right:
+            continue
+        if not isinstance(left, Call) or not isinstance(right, Call) or {left.function, right.function} != {function}:
+            return False
+        pairs.extend(zip(left.args, right.args, strict=True))
+    return True

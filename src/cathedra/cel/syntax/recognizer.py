@@ -17,9 +17,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
+from cathedra.cel import trampoline
 from cathedra.cel.errors import Issue
 from cathedra.cel.syntax.parser import MAX_DEPTH
 from cathedra.cel.syntax.tokens import EOF, Token
+from cathedra.cel.trampoline import Descent
 
 __all__ = ["Context", "Recognizer", "Stopped"]
 
@@ -91,6 +93,10 @@ class Context:
         self.first = inner
 
 
+Rule = Callable[[Context], Descent[None] | None]
+"""Reads one rule of the grammar into its node; one with parts answers a walk."""
+
+
 class Recognizer:
     """One reading of ``tokens``, of which the last is the end of the text; finds go to ``issues``.
 
@@ -116,7 +122,7 @@ class Recognizer:
         """
         whole = Context("start", self.token)
         try:
-            whole.first = self.call("expr", self.expr, "start", frozenset((EOF,)))
+            whole.first = trampoline.run(self.call("expr", self.expr, "start", frozenset((EOF,))))
             self.match(EOF, "start.end", frozenset())
         except _Mistake as mistake:
             self.report(mistake)
@@ -253,7 +259,7 @@ class Recognizer:
             skipped += 1
             self.consume()
 
-    def call(self, rule: str, body: Callable[[Context], None], state: str, follow: Set) -> Context:
+    def call(self, rule: str, body: Rule, state: str, follow: Set) -> Descent[Context]:
         """Read a rule, whatever happens in it."""
         self.follows.append(follow)
         self.depths[rule] += 1
@@ -262,7 +268,9 @@ class Recognizer:
             raise Stopped
         context = Context(rule, self.token)
         try:
-            body(context)
+            walk = body(context)
+            if walk is not None:
+                yield walk
         except _Mistake as mistake:
             self.report(mistake)
             self.recover()
@@ -273,49 +281,50 @@ class Recognizer:
 
     # --- the grammar
 
-    def expr(self, it: Context) -> None:
-        it.first = self.call("conditionalOr", self.conditional_or, "expr.or", frozenset(("?", END)))
+    def expr(self, it: Context) -> Descent[None]:
+        it.first = yield self.call("conditionalOr", self.conditional_or, "expr.or", frozenset(("?", END)))
         if self.kind != "?":
             return
         it.op = self.match("?", "expr.?", _EXPR)
-        it.rest.append(self.call("conditionalOr", self.conditional_or, "expr.then", _COLON))
+        it.rest.append((yield self.call("conditionalOr", self.conditional_or, "expr.then", _COLON)))
         self.match(":", "expr.:", _EXPR)
-        it.rest.append(self.call("expr", self.expr, "expr.else", _OVER))
+        it.rest.append((yield self.call("expr", self.expr, "expr.else", _OVER)))
 
-    def conditional_or(self, it: Context) -> None:
+    def conditional_or(self, it: Context) -> Descent[None]:
         follow = frozenset(("||", END))
-        it.first = self.call("conditionalAnd", self.conditional_and, "or.first", follow)
+        it.first = yield self.call("conditionalAnd", self.conditional_and, "or.first", follow)
         while self.kind == "||":
             it.ops.append(self.match("||", "or.op", _EXPR))
-            it.rest.append(self.call("conditionalAnd", self.conditional_and, "or.next", follow))
+            it.rest.append((yield self.call("conditionalAnd", self.conditional_and, "or.next", follow)))
 
-    def conditional_and(self, it: Context) -> None:
+    def conditional_and(self, it: Context) -> Descent[None]:
         follow = frozenset(("&&", END))
-        it.first = self.call("relation", self.relation, "and.first", follow)
+        it.first = yield self.call("relation", self.relation, "and.first", follow)
         while self.kind == "&&":
             it.ops.append(self.match("&&", "and.op", _EXPR))
-            it.rest.append(self.call("relation", self.relation, "and.next", follow))
+            it.rest.append((yield self.call("relation", self.relation, "and.next", follow)))
 
-    def relation(self, it: Context, lowest: int = 0) -> None:
-        it.first = self.call("calc", self.calc, "relation.first", _AFTER_RELATION)
+    def relation(self, it: Context, lowest: int = 0) -> Descent[None]:
+        it.first = yield self.call("calc", self.calc, "relation.first", _AFTER_RELATION)
         while self.kind in _RELATIONS and lowest <= 1:
             it.wrap("relation")
             it.op = self.operator()
-            it.rest.append(self.call("relation", partial(self.relation, lowest=2), "relation.next", _AFTER_RELATION))
+            operand = partial(self.relation, lowest=2)
+            it.rest.append((yield self.call("relation", operand, "relation.next", _AFTER_RELATION)))
 
-    def calc(self, it: Context, lowest: int = 0) -> None:
-        it.first = self.call("unary", self.unary, "calc.first", _AFTER_CALC)
+    def calc(self, it: Context, lowest: int = 0) -> Descent[None]:
+        it.first = yield self.call("unary", self.unary, "calc.first", _AFTER_CALC)
         while (self.kind in _PRODUCTS and lowest <= 2) or (self.kind in _SUMS and lowest <= 1):
             tighter = 3 if self.kind in _PRODUCTS else 2
             it.wrap("calc")
             it.op = self.operator()
-            it.rest.append(self.call("calc", partial(self.calc, lowest=tighter), "calc.next", _AFTER_CALC))
+            it.rest.append((yield self.call("calc", partial(self.calc, lowest=tighter), "calc.next", _AFTER_CALC)))
 
     def operator(self) -> Token:
         self.matched()
         return self.consume()
 
-    def unary(self, it: Context) -> None:
+    def unary(self, it: Context) -> Descent[None]:
         self.sync("unary", _EXPR)
         if self.kind == "!":
             it.kind = "not"
@@ -340,7 +349,7 @@ class Recognizer:
             it.kind = "operand"
         else:
             raise self.no_alternative(self.at, self.at)
-        it.first = self.call("member", self.member, "unary.member", _OVER)
+        it.first = yield self.call("member", self.member, "unary.member", _OVER)
 
     def minus_stands_alone(self) -> bool:
         """Whether the minus here is an operator, and not the sign of the number behind it."""
@@ -350,47 +359,47 @@ class Recognizer:
             raise self.no_alternative(self.at, self.at + 1)
         return True
 
-    def member(self, it: Context) -> None:
+    def member(self, it: Context) -> Descent[None]:
         it.kind = "primary of member"
-        it.first = self.call("primary", self.primary, "member.primary", _AFTER_MEMBER)
-        self.member_tail(it)
+        it.first = yield self.call("primary", self.primary, "member.primary", _AFTER_MEMBER)
+        yield from self.member_tail(it)
 
-    def member_tail(self, it: Context) -> None:
+    def member_tail(self, it: Context) -> Descent[None]:
         while self.kind in (".", "["):
             if self.kind == "[":
-                self.index(it)
+                yield from self.index(it)
             elif self.ahead(1) in ("?", "ESC_IDENTIFIER") or (self.ahead(1) == "IDENTIFIER" and self.ahead(2) != "("):
-                self.selection(it)
+                yield from self.selection(it)
             elif self.ahead(1) == "IDENTIFIER":
                 it.wrap("method")
                 self.match(".", "method.dot", frozenset(("IDENTIFIER",)))
                 it.id = self.match("IDENTIFIER", "method.name", frozenset(("(",)))
-                self.arguments(it, "method")
+                yield from self.arguments(it, "method")
             else:
                 raise self.no_alternative(self.at, self.at + 1)
 
-    def index(self, it: Context) -> None:
+    def index(self, it: Context) -> Descent[None]:
         it.wrap("index")
         it.op = self.match("[", "index.[", _OPTIONAL_EXPR)
         self.sync("index.?", _OPTIONAL_EXPR)
         if self.kind == "?":
             it.opt = self.match("?", "index.? taken", _EXPR)
-        it.rest.append(self.call("expr", self.expr, "index.expr", frozenset(("]",))))
+        it.rest.append((yield self.call("expr", self.expr, "index.expr", frozenset(("]",)))))
         self.match("]", "index.]", _AFTER_MEMBER)
 
-    def selection(self, it: Context) -> None:
+    def selection(self, it: Context) -> Descent[None]:
         it.wrap("select")
         it.op = self.match(".", "select.dot", _FIELD)
         self.sync("select.?", _FIELD)
         if self.kind == "?":
             it.opt = self.match("?", "select.? taken", _NAME)
-        it.rest.append(self.call("escapeIdent", self.name, "select.name", _AFTER_MEMBER))
+        it.rest.append((yield self.call("escapeIdent", self.name, "select.name", _AFTER_MEMBER)))
 
-    def arguments(self, it: Context, place: str) -> None:
+    def arguments(self, it: Context, place: str) -> Descent[None]:
         it.op = self.match("(", f"{place}.(", _EXPR | {")"})
         self.sync(f"{place}.arguments", _EXPR | {")"})
         if self.kind in _EXPR:
-            it.values.append(self.call("exprList", self.expr_list, f"{place}.list", frozenset((")",))))
+            it.values.append((yield self.call("exprList", self.expr_list, f"{place}.list", frozenset((")",)))))
         self.match(")", f"{place}.)", _AFTER_MEMBER if place == "method" else _OVER)
 
     def name(self, it: Context) -> None:
@@ -400,29 +409,29 @@ class Recognizer:
         it.kind = "simple" if self.kind == "IDENTIFIER" else "escaped"
         it.id = self.match(self.kind, "name.token", _OVER)
 
-    def primary(self, it: Context) -> None:
+    def primary(self, it: Context) -> Descent[None]:
         self.sync("primary", _PRIMARY)
         kind = self.kind
         if kind == "." or kind == "IDENTIFIER":
-            self.identifier(it)
+            yield from self.identifier(it)
         elif kind == "(":
             it.kind = "nested"
             self.match("(", "nested.(", _EXPR)
-            it.first = self.call("expr", self.expr, "nested.expr", frozenset((")",)))
+            it.first = yield self.call("expr", self.expr, "nested.expr", frozenset((")",)))
             self.match(")", "nested.)", _OVER)
         elif kind == "[":
             it.kind = "list"
-            self.collection(it, "[", "]", _OPTIONAL_EXPR, "listInit", self.list_init)
+            yield from self.collection(it, "[", "]", _OPTIONAL_EXPR, "listInit", self.list_init)
         elif kind == "{":
             it.kind = "map"
-            self.collection(it, "{", "}", _OPTIONAL_EXPR, "mapInitializerList", self.map_init)
+            yield from self.collection(it, "{", "}", _OPTIONAL_EXPR, "mapInitializerList", self.map_init)
         elif kind in _LITERAL:
             it.kind = "literal of primary"
-            it.first = self.call("literal", self.literal, "primary.literal", _OVER)
+            it.first = yield self.call("literal", self.literal, "primary.literal", _OVER)
         else:
             raise self.no_alternative(self.at, self.at)
 
-    def identifier(self, it: Context) -> None:
+    def identifier(self, it: Context) -> Descent[None]:
         """A name, a call, or a message, which only the brace at its end tells from a name."""
         here = 1 if self.kind == "." else 0
         if self.ahead(here) != "IDENTIFIER":
@@ -435,68 +444,66 @@ class Recognizer:
             it.dot = self.match(".", "identifier.dot", frozenset(("IDENTIFIER",)))
         it.id = self.match("IDENTIFIER", "identifier.name", _OVER)
         if it.kind == "call":
-            self.arguments(it, "call")
+            yield from self.arguments(it, "call")
         elif it.kind == "message":
             it.ids.append(it.id)
             while self.kind == ".":
                 self.match(".", "message.dot", frozenset(("IDENTIFIER",)))
                 it.ids.append(self.match("IDENTIFIER", "message.name", frozenset((".", "{"))))
-            self.collection(it, "{", "}", _FIELD, "fieldInitializerList", self.field_init)
+            yield from self.collection(it, "{", "}", _FIELD, "fieldInitializerList", self.field_init)
 
-    def collection(
-        self, it: Context, opening: str, closing: str, first: Set, rule: str, body: Callable[[Context], None]
-    ) -> None:
+    def collection(self, it: Context, opening: str, closing: str, first: Set, rule: str, body: Rule) -> Descent[None]:
         place = it.kind
         it.op = self.match(opening, f"{place}.open", first | {",", closing})
         self.sync(f"{place}.elements", first | {",", closing})
         if self.kind in first:
-            it.values.append(self.call(rule, body, f"{place}.list", frozenset((",", closing))))
+            it.values.append((yield self.call(rule, body, f"{place}.list", frozenset((",", closing)))))
         self.sync(f"{place}.comma", frozenset((",", closing)))
         if self.kind == ",":
             self.match(",", f"{place}.comma taken", frozenset((closing,)))
         self.match(closing, f"{place}.close", _OVER)
 
-    def expr_list(self, it: Context) -> None:
-        it.rest.append(self.call("expr", self.expr, "arguments.first", _LIST_GOES_ON))
+    def expr_list(self, it: Context) -> Descent[None]:
+        it.rest.append((yield self.call("expr", self.expr, "arguments.first", _LIST_GOES_ON)))
         while self.kind == ",":
             self.match(",", "arguments.comma", _EXPR)
-            it.rest.append(self.call("expr", self.expr, "arguments.next", _LIST_GOES_ON))
+            it.rest.append((yield self.call("expr", self.expr, "arguments.next", _LIST_GOES_ON)))
 
-    def list_init(self, it: Context) -> None:
-        it.rest.append(self.call("optExpr", self.opt_expr, "list.first", _LIST_GOES_ON))
+    def list_init(self, it: Context) -> Descent[None]:
+        it.rest.append((yield self.call("optExpr", self.opt_expr, "list.first", _LIST_GOES_ON)))
         while self.kind == "," and self.ahead(1) in _OPTIONAL_EXPR:
             self.match(",", "list.comma", _OPTIONAL_EXPR)
-            it.rest.append(self.call("optExpr", self.opt_expr, "list.next", _LIST_GOES_ON))
+            it.rest.append((yield self.call("optExpr", self.opt_expr, "list.next", _LIST_GOES_ON)))
 
-    def map_init(self, it: Context) -> None:
+    def map_init(self, it: Context) -> Descent[None]:
         while True:
-            it.rest.append(self.call("optExpr", self.opt_expr, "map.key", _COLON))
+            it.rest.append((yield self.call("optExpr", self.opt_expr, "map.key", _COLON)))
             it.ops.append(self.match(":", "map.colon", _EXPR))
-            it.values.append(self.call("expr", self.expr, "map.value", _LIST_GOES_ON))
+            it.values.append((yield self.call("expr", self.expr, "map.value", _LIST_GOES_ON)))
             if self.kind != "," or self.ahead(1) not in _OPTIONAL_EXPR:
                 return
             self.match(",", "map.comma", _OPTIONAL_EXPR)
 
-    def field_init(self, it: Context) -> None:
+    def field_init(self, it: Context) -> Descent[None]:
         while True:
-            it.rest.append(self.call("optField", self.opt_field, "message.field", _COLON))
+            it.rest.append((yield self.call("optField", self.opt_field, "message.field", _COLON)))
             it.ops.append(self.match(":", "message.colon", _EXPR))
-            it.values.append(self.call("expr", self.expr, "message.value", _LIST_GOES_ON))
+            it.values.append((yield self.call("expr", self.expr, "message.value", _LIST_GOES_ON)))
             if self.kind != "," or self.ahead(1) not in _FIELD:
                 return
             self.match(",", "message.comma", _FIELD)
 
-    def opt_expr(self, it: Context) -> None:
+    def opt_expr(self, it: Context) -> Descent[None]:
         self.sync("optExpr", _OPTIONAL_EXPR)
         if self.kind == "?":
             it.opt = self.match("?", "optExpr.?", _EXPR)
-        it.first = self.call("expr", self.expr, "optExpr.expr", _OVER)
+        it.first = yield self.call("expr", self.expr, "optExpr.expr", _OVER)
 
-    def opt_field(self, it: Context) -> None:
+    def opt_field(self, it: Context) -> Descent[None]:
         self.sync("optField", _FIELD)
         if self.kind == "?":
             it.opt = self.match("?", "optField.?", _NAME)
-        it.first = self.call("escapeIdent", self.name, "optField.name", _OVER)
+        it.first = yield self.call("escapeIdent", self.name, "optField.name", _OVER)
 
     def literal(self, it: Context) -> None:
         self.sync("literal", _LITERAL)

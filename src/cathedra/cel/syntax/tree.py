@@ -24,6 +24,7 @@ __all__ = [
     "MapLit",
     "Select",
     "StructLit",
+    "higher_than",
     "walk",
 ]
 
@@ -177,3 +178,14 @@ def walk(root: Expr) -> Iterator[Expr]:
         node = pending.pop()
         yield node
         pending.extend(reversed(node.children()))
+
+
+def higher_than(limit: int, root: Expr) -> bool:
+    """Whether some node has more than ``limit`` others above it."""
+    level, above = [root], 0
+    while level:
+        if above > limit:
+            return True
+        level = [child for node in level for child in node.children()]
+        above += 1
+    return False
