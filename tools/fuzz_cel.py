@@ -1,32 +1,29 @@
-"""Fuzz CEL: no text, however made, may raise anything but the package's own errors, or change its meaning on the way.
+"""Fuzzing of CEL: no text may raise anything but the package's own errors, or change its meaning on the way.
 
-Every input is read as an expression of a device selector (some also as a ValidatingAdmissionPolicy's) and taken all the
-way: parse, check, estimate, compile, evaluate both ways, explain. Held against each other: compiled code and the
-counting evaluator; what is printed of a tree and what is parsed of that. Inputs are raw text or are grown from a table
-of tokens, so that deep parts are reached as well.
-
-    pip install atheris
-    python tools/fuzz_cel.py -max_total_time=600 [CORPUS_FOLDER]
-
-Options are libFuzzer's. A finding ends the run with the exception and the input that led to it (a ``crash-*`` file).
+Every input is read as an expression of a device selector, or as a ValidatingAdmissionPolicy's, and taken all the way:
+parse, check, estimate, compile, evaluate both ways, explain. Held against each other: compiled code and the counting
+evaluator; what is printed of a tree and what is parsed of that. Inputs are raw text or are grown from a table of tokens
+and templates, so that deep parts are reached as well; the bytes of an input are the decisions by which it grows.
 """
 
 from __future__ import annotations
 
-import sys
+import random
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, Final
 
-import atheris
+from cathedra.api.quantity import Quantity
+from cathedra.cel.admission import Input, compile_policy
+from cathedra.cel.device import DeviceView, environment
+from cathedra.cel.errors import CompileError
+from cathedra.cel.evaluation import compiler
+from cathedra.cel.selector import DeviceSelector, compile_selector, validate_selector
+from cathedra.cel.syntax import parser, printer
+from tools.fuzzing import Layer
+from tools.recorded import recorded
 
-with atheris.instrument_imports(include=["cathedra.cel"]):
-    from cathedra.api.quantity import Quantity
-    from cathedra.cel.admission import Input, compile_policy
-    from cathedra.cel.device import DeviceView, environment
-    from cathedra.cel.errors import CompileError
-    from cathedra.cel.evaluation import compiler
-    from cathedra.cel.selector import DeviceSelector, compile_selector, validate_selector
-    from cathedra.cel.syntax import parser, printer
+__all__ = ["NAMES", "Difference", "layer"]
 
 TOKENS = (
     "a", "x", "device", ".driver", ".attributes", '["d"]', ".capacity", ".allowMultipleAllocations", ".model",
@@ -123,33 +120,51 @@ REQUEST = {
 POD = {"metadata": {"name": "p", "labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "n": 1}]}}
 
 
+class Decisions:
+    """The bytes of an input, taken as decisions; when they are used up, every decision is the first."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._next = 0
+
+    def number(self, most: int) -> int:
+        """From 0 to ``most``."""
+        byte = self._data[self._next] if self._next < len(self._data) else 0
+        self._next += 1
+        return byte % (most + 1)
+
+    def rest(self, most: int) -> str:
+        """What is left, as text."""
+        return self._data[self._next : self._next + most].decode("utf-8", "replace")
+
+
 class Difference(Exception):
     """Two ways to the same answer have led to different ones."""
 
 
-def expression_of(data: atheris.FuzzedDataProvider) -> str:
+def expression_of(data: Decisions) -> str:
     """Raw text, a row of tokens, or a correct expression grown from templates."""
-    kind = data.ConsumeIntInRange(0, 4)
+    kind = data.number(4)
     if kind == 0:
-        return str(data.ConsumeUnicode(400))
+        return data.rest(400)
     if kind > 1:
         return grown(data, 5)
-    count = data.ConsumeIntInRange(1, 40)
-    return "".join(TOKENS[data.ConsumeIntInRange(0, len(TOKENS) - 1)] for _ in range(count))
+    count = 1 + data.number(39)
+    return "".join(TOKENS[data.number(len(TOKENS) - 1)] for _ in range(count))
 
 
-def grown(data: atheris.FuzzedDataProvider, depth: int) -> str:
+def grown(data: Decisions, depth: int) -> str:
     """A template with its holes filled."""
-    if depth == 0 or data.ConsumeIntInRange(0, 3) == 0:
-        return LEAVES[data.ConsumeIntInRange(0, len(LEAVES) - 1)]
-    template = TEMPLATES[data.ConsumeIntInRange(0, len(TEMPLATES) - 1)]
+    if depth == 0 or data.number(3) == 0:
+        return LEAVES[data.number(len(LEAVES) - 1)]
+    template = TEMPLATES[data.number(len(TEMPLATES) - 1)]
     holes = template.replace("{{", "").replace("}}", "").count("{}")
     return template.format(*(_hidden(data, grown(data, depth - 1)) for _ in range(holes)))
 
 
-def _hidden(data: atheris.FuzzedDataProvider, inner: str) -> str:
+def _hidden(data: Decisions, inner: str) -> str:
     """Often behind ``dyn``: then the checker lets it pass, and the evaluation has to cope."""
-    return f"dyn({inner})" if data.ConsumeIntInRange(0, 2) else inner
+    return f"dyn({inner})" if data.number(2) else inner
 
 
 def shape(source: str) -> Any:
@@ -174,11 +189,13 @@ def compare_ways(selector: DeviceSelector) -> None:
         raise Difference(f"compiled: {answer!r}, counted: {counted.value!r} {counted.error!r}")
 
 
-def one_input(raw: bytes) -> None:
+def take_grown(as_policy: bool, raw: bytes) -> None:
+    """Everything that may be done with one grown expression."""
+    take_text(as_policy, expression_of(Decisions(raw)))
+
+
+def take_text(as_policy: bool, expression: str) -> None:
     """Everything that may be done with one text."""
-    data = atheris.FuzzedDataProvider(raw)
-    as_policy = data.ConsumeIntInRange(0, 7) == 0
-    expression = expression_of(data)
     printed = shape(expression)
     if printed is not None and shape(printed) != printed:
         raise Difference(f"printed as {printed!r}, which reads differently")
@@ -195,11 +212,27 @@ def one_input(raw: bytes) -> None:
     selector.explain(DEVICE)
 
 
-def main() -> None:
-    """Hand over to libFuzzer."""
-    atheris.Setup(sys.argv, one_input)
-    atheris.Fuzz()
+def _take_bytes(as_policy: bool, raw: bytes) -> None:
+    take_text(as_policy, raw.decode("utf-8", "replace"))
 
 
-if __name__ == "__main__":
-    main()
+def _recorded_expressions() -> list[bytes]:
+    found = (case.get("expression") for case in recorded("cel"))
+    texts = sorted({one.encode("utf-8", "surrogatepass") for one in found if isinstance(one, str) and len(one) < 2_000})
+    return random.Random(1).sample(texts, min(1_500, len(texts)))
+
+
+def _random_decisions() -> list[bytes]:
+    drawn = random.Random(1)
+    return [drawn.randbytes(60) for _ in range(500)]
+
+
+NAMES: Final = ("cel-selectors", "cel-policies", "cel-selector-text", "cel-policy-text")
+
+
+def layer(name: str) -> Layer:
+    """The layer of that name."""
+    as_policy = "polic" in name
+    if name.endswith("text"):
+        return Layer(name, partial(_take_bytes, as_policy), _recorded_expressions)
+    return Layer(name, partial(take_grown, as_policy), _random_decisions)

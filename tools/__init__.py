@@ -1,0 +1,1 @@
+"""Generators, fuzzers and figures of the project; not part of the package."""
