@@ -5,8 +5,10 @@ BIN     := $(VENV)/bin
 VECTORS ?= ../shared/vectors
 AREA    ?=
 SHOW    ?=
+SECONDS ?= 120
+LAYER   ?=
 
-.PHONY: help demo test unit check conformance bench docs install install-dev format protos types clean
+.PHONY: help demo test unit check conformance fuzz bench docs install install-dev format protos types clean
 
 help:            ## this list
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*##/\t/' | expand -t 16
@@ -42,6 +44,9 @@ check: $(VENV)/.dev            ## ruff, mypy --strict, import contracts
 
 conformance: $(VENV)/.dev      ## Kubernetes' recorded answers: passed/total [VECTORS=DIR] [AREA=api|allocation|cel] [SHOW=ID]
 	@$(BIN)/python -m tests.conformance --vectors $(VECTORS) $(addprefix --area ,$(AREA)) $(addprefix --show ,$(SHOW))
+
+fuzz: $(VENV)/.dev             ## mutate inputs of every layer that takes bytes from outside [SECONDS=120] [LAYER=NAME]
+	@$(BIN)/python -m tools.fuzzing --seconds $(SECONDS) $(addprefix --layer ,$(LAYER))
 
 bench: $(VENV)/.dev            ## one table of measurements
 	@$(BIN)/python -m benchmarks

@@ -32,6 +32,7 @@ class NoOutcome(Exception):
 def _take(behaviour: Behaviour, data: bytes) -> None:
     try:
         instance = json.loads(data)
+        instance["features"] = {name: value is True for name, value in instance["features"].items()}
         allocator, node, claims = allocation_area.prepare(instance, behaviour, BUDGET)
     except Exception:  # an input that is no instance: its decoding is another layer's
         return

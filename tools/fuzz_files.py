@@ -103,7 +103,7 @@ def _checkpoint(data: bytes) -> None:
 def _stored(layout: LogLayout | SharedLayout) -> Callable[[bytes], None]:
     gates = FeatureGates.for_release("1.37")
     pods = next(one for one in all_definitions(gates) if one.plural == "pods" and not one.group)
-    return lambda data: layout.read(pods, Record("/pods/n/x", data, 7))
+    return lambda data: layout.read(pods, Record("/pods/n/x", 7, data))
 
 
 def _lenient(read: Callable[[bytes], Any], data: bytes) -> None:

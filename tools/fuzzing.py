@@ -164,11 +164,13 @@ def _inputs(layer: Layer, seeds: Sequence[bytes], drawn: random.Random) -> Itera
 
 
 def _cause(problem: str) -> str:
-    """What makes two findings the same: the innermost lines of our own that were active, and the error's class."""
+    """What makes two findings the same: the innermost line of our own that was active, and the class of the error."""
     places = re.findall(r'src/cathedra/(\S+)", line \d+, in (\S+)', problem)
     lines = [line for line in problem.splitlines() if line.strip()] or [""]
     error = next((line for line in reversed(lines) if re.match(r"[\w.]+(: |$)", line)), lines[-1])
-    return f"{' '.join('/'.join(place) for place in places[-1:])} {re.sub(r'[0-9]+', '#', error)[:110]}"
+    kind, _, text = error.partition(":")
+    place = "/".join(places[-1]) if places else re.sub(r"[^A-Za-z ]+", " ", text)[:90]
+    return f"{kind.rpartition('.')[2]} {place}"
 
 
 def _keep(name: str, data: bytes, problem: str) -> str:

@@ -35,6 +35,8 @@ VALUES: Final[tuple[Any, ...]] = (
     {"": None}, {"a": {"b": []}}, [1, "a", None], {"$patch": "delete"}, {"$patch": []}, {"f:a": {}}, {".": {}},
 )  # fmt: skip
 LONG: Final = 100_000
+LARGEST: Final = 3 << 20
+"""Bytes of a request body that the API server takes at most."""
 DEPTHS: Final = (20, 300, 1_100, 9_000, 20_000)
 
 
@@ -45,7 +47,7 @@ def mutated(data: bytes, others: Sequence[bytes], drawn: random.Random) -> bytes
         if tree is not None:
             for _ in range(drawn.choice((1, 1, 1, 2, 4))):
                 tree = mutated_tree(tree, drawn)
-            return json.dumps(tree, ensure_ascii=drawn.random() < 0.8).encode("utf-8", "surrogatepass")
+            return json.dumps(tree, ensure_ascii=drawn.random() < 0.8).encode("utf-8", "surrogatepass")[:LARGEST]
     for _ in range(drawn.choice((1, 1, 2, 3, 8))):
         data = drawn.choice(_BYTES)(data, others, drawn)[:LONG]
     return data
