@@ -10,7 +10,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from cathedra.api.definitions import all_definitions
 from cathedra.api.gates import FeatureGates
 from cathedra.apiserver.registry.layout import LogLayout, SharedLayout
 from cathedra.apiserver.storage.protocol import Record, StorageError
@@ -18,6 +17,7 @@ from cathedra.cdi.errors import CDIError
 from cathedra.cdi.files import read_spec
 from cathedra.client.kubeconfig import KubeconfigError, load
 from cathedra.devicemetadata import MetadataError, decode_metadata_stream
+from cathedra.kinds.served import all_definitions
 from cathedra.node.claims.checkpoint import decode_checkpoint
 from cathedra.node.claims.errors import CorruptCheckpoint
 from tools.fuzzing import Layer
