@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import sqlite3
+import stat
+import sys
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 
 import pytest
 
+from cathedra.apiserver.storage import sqlite, transactions
 from cathedra.apiserver.storage.protocol import StorageError, Write
-from cathedra.apiserver.storage.sqlite import SQLiteStorage
+from cathedra.apiserver.storage.sqlite import LostWrites, SQLiteStorage
 
 
 async def settled(store: SQLiteStorage, write: Write) -> StorageError | None:
@@ -59,12 +64,12 @@ async def test_a_file_of_another_format_is_refused(tmp_path: Path) -> None:
 
 
 async def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "db").write_text("some notes of somebody's, long enough to have a header" * 20)
+    (tmp_path / "db").write_text("some notes, long enough to have a header" * 20)
     with pytest.raises(StorageError, match="no database of Cathedra's, or is damaged"):
         await SQLiteStorage(tmp_path / "db").load()
 
 
-async def test_somebody_else_s_database_is_refused(tmp_path: Path) -> None:
+async def test_a_database_of_another_program_is_refused(tmp_path: Path) -> None:
     connection = sqlite3.connect(tmp_path / "db")
     connection.execute("create table meta (text)")
     connection.close()
@@ -122,3 +127,226 @@ async def test_writes_that_wait_at_the_end_are_kept(tmp_path: Path) -> None:
     again = SQLiteStorage(tmp_path / "db")
     assert (await again.load()).revision == 2
     await again.close()
+
+
+async def together(store: SQLiteStorage, *writes: Write) -> list[StorageError | None]:
+    return list(await asyncio.gather(*(settled(store, write) for write in writes)))
+
+
+async def kept(path: Path, **options: int) -> tuple[int, dict[str, bytes]]:
+    """What a later process finds."""
+    store = SQLiteStorage(path, **options)
+    snapshot = await store.load()
+    await store.close()
+    return snapshot.revision, {record.key: record.value for record in snapshot.records}
+
+
+@pytest.mark.parametrize(
+    ("bad", "healthy"),
+    [
+        (Write("/g/r/\ud800", 2, b"x"), True),
+        (Write("/g/r/b", 2**63, b"x"), False),
+    ],
+)
+async def test_a_write_that_cannot_be_stored_fails_alone(tmp_path: Path, bad: Write, healthy: bool) -> None:
+    store = SQLiteStorage(tmp_path / "db")
+    await store.load()
+    errors = await together(store, Write("/g/r/a", 1, b"a"), bad, Write("/g/r/c", 3, b"c"))
+    assert [error is None for error in errors] == [True, False, True]
+    assert store.healthy is healthy
+    assert await settled(store, Write("/g/r/d", 4, b"d")) is None
+    assert store.healthy
+    await store.close()
+    assert await kept(tmp_path / "db") == (4, {"/g/r/a": b"a", "/g/r/c": b"c", "/g/r/d": b"d"})
+
+
+async def test_want_of_memory_fails_the_write_and_the_store_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = transactions._write
+
+    def write(connection: sqlite3.Connection, last: Iterable[Write]) -> None:
+        last = list(last)
+        real(connection, last)
+        if any(write.key == "/g/r/huge" for write in last):
+            raise MemoryError
+
+    monkeypatch.setattr(transactions, "_write", write)
+    store = SQLiteStorage(tmp_path / "db")
+    await store.load()
+    errors = await together(store, Write("/g/r/a", 1, b"a"), Write("/g/r/huge", 2, b"h"))
+    assert errors[0] is None
+    assert str(errors[1]) == "the store could not commit: MemoryError"
+    assert not store.healthy
+    assert await settled(store, Write("/g/r/b", 3, b"b")) is None
+    assert store.healthy
+    await store.close()
+    assert await kept(tmp_path / "db") == (3, {"/g/r/a": b"a", "/g/r/b": b"b"})
+
+
+@pytest.mark.parametrize("committed", [True, False])
+async def test_a_writer_that_ends_is_replaced_and_tells_the_truth_about_its_last_batch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, committed: bool
+) -> None:
+    real = sqlite.commit_writes
+
+    def end(connection: sqlite3.Connection, writes: Sequence[Write]) -> list[StorageError | None]:
+        monkeypatch.setattr(sqlite, "commit_writes", real)
+        if committed:
+            real(connection, writes)
+        raise SystemExit
+
+    store = SQLiteStorage(tmp_path / "db")
+    await store.load()
+    monkeypatch.setattr(sqlite, "commit_writes", end)
+    error = await settled(store, Write("/g/r/a", 1, b"a"))
+    assert (error is None) is committed
+    assert await settled(store, Write("/g/r/b", 2, b"b")) is None
+    assert store.healthy
+    await store.close()
+    revision, found = await kept(tmp_path / "db")
+    assert (revision, "/g/r/a" in found, "/g/r/b" in found) == (2, committed, True)
+
+
+async def unhealthy(store: SQLiteStorage) -> None:
+    while store.healthy:  # noqa: ASYNC110 - the store tells its health only when asked, as a readiness check does
+        await asyncio.sleep(0)
+
+
+async def test_while_no_writer_can_be_started_writes_fail_at_once_and_the_store_is_not_healthy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def end(*_: object) -> list[StorageError | None]:
+        raise SystemExit
+
+    def refuse(self: SQLiteStorage) -> sqlite3.Connection:
+        raise sqlite3.OperationalError("unable to open database file")
+
+    store = SQLiteStorage(tmp_path / "db")
+    await store.load()
+    with monkeypatch.context() as broken:
+        broken.setattr(sqlite, "_RESTART_SECONDS", 0.01)
+        broken.setattr(sqlite, "commit_writes", end)
+        broken.setattr(SQLiteStorage, "_open", refuse)
+        under_way = asyncio.create_task(settled(store, Write("/g/r/a", 1, b"a")))
+        await unhealthy(store)
+        assert "cannot be written now" in str(await settled(store, Write("/g/r/b", 2, b"b")))
+        assert not under_way.done()
+    assert "its writer ended" in str(await under_way)
+    assert await settled(store, Write("/g/r/c", 3, b"c")) is None
+    assert store.healthy
+    await store.close()
+
+
+async def test_a_callback_that_fails_does_not_hold_up_the_others(tmp_path: Path) -> None:
+    def fail(error: StorageError | None) -> None:
+        raise RuntimeError
+
+    store = SQLiteStorage(tmp_path / "db")
+    await store.load()
+    store.commit(Write("/g/r/a", 1, b"a"), fail)
+    assert await settled(store, Write("/g/r/b", 2, b"b")) is None
+    await store.close()
+
+
+async def written(path: Path) -> None:
+    """A store as a killed process leaves it: the last writes are in the write-ahead log alone."""
+    store = SQLiteStorage(path / "live")
+    await store.load()
+    for revision in (1, 2, 3):
+        assert await settled(store, Write(f"/g/r/{revision}", revision, b"x")) is None
+    for suffix in ("", "-wal", ".revision"):
+        shutil.copy(path / f"live{suffix}", path / f"db{suffix}")
+    await store.close()
+
+
+def empty(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+@pytest.mark.parametrize(
+    ("loss", "names"),
+    [(Path.unlink, ("db-wal",)), (empty, ("db", "db-wal")), (Path.unlink, ("db", "db-wal"))],
+    ids=["log removed", "database emptied", "database removed"],
+)
+async def test_a_database_that_lost_acknowledged_writes_is_refused_until_the_loss_is_accepted(
+    tmp_path: Path, loss: Callable[[Path], None], names: tuple[str, ...]
+) -> None:
+    await written(tmp_path)
+    for name in names:
+        loss(tmp_path / name)
+    for accepted in (None, 2):
+        with pytest.raises(LostWrites, match=r"revision 3 was acknowledged.*--accept-lost-writes 3"):
+            await SQLiteStorage(tmp_path / "db", accept_lost_writes=accepted).load()
+    assert await kept(tmp_path / "db", accept_lost_writes=3) == (3, {})
+    # Later revisions go on from there, so that none means two states, and the loss needs no accepting again.
+    assert (await kept(tmp_path / "db"))[0] == 3
+
+
+async def test_a_killed_process_loses_nothing(tmp_path: Path) -> None:
+    await written(tmp_path)
+    revision, found = await kept(tmp_path / "db")
+    assert (revision, len(found)) == (3, 3)
+
+
+async def test_a_damaged_note_of_the_last_revision_is_refused(tmp_path: Path) -> None:
+    await written(tmp_path)
+    (tmp_path / "db.revision").write_text("nonsense")
+    with pytest.raises(StorageError, match=r"db\.revision is damaged"):
+        await SQLiteStorage(tmp_path / "db").load()
+
+
+async def test_another_program_can_copy_the_database_while_it_is_written(tmp_path: Path) -> None:
+    store = SQLiteStorage(tmp_path / "db")
+    await store.load()
+    assert await settled(store, Write("/g/r/a", 1, b"a")) is None
+    program = "import sqlite3, sys; sqlite3.connect(sys.argv[1]).backup(sqlite3.connect(sys.argv[2]))"
+    arguments = (sys.executable, "-c", program, tmp_path / "db", tmp_path / "copy")
+    process = await asyncio.create_subprocess_exec(*arguments)
+    assert await process.wait() == 0
+    assert await settled(store, Write("/g/r/b", 2, b"b")) is None
+    await store.close()
+    assert await kept(tmp_path / "copy") == (1, {"/g/r/a": b"a"})
+
+
+async def test_a_backup_is_one_moment_of_the_store_and_a_store_itself(tmp_path: Path) -> None:
+    store = SQLiteStorage(tmp_path / "db")
+    await store.load()
+    writes = [asyncio.create_task(settled(store, Write(f"/g/r/{number}", number, b"x"))) for number in range(1, 200)]
+    await writes[50]
+    revision = await store.backup(tmp_path / "copy")
+    await asyncio.gather(*writes)
+    await store.close()
+    found, objects = await kept(tmp_path / "copy")
+    assert (found, len(objects)) == (revision, revision)
+    assert revision > 50
+    assert stat.S_IMODE((tmp_path / "copy").stat().st_mode) == 0o600
+
+
+async def test_a_backup_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
+    store = SQLiteStorage(tmp_path / "db")
+    await store.load()
+    with pytest.raises(StorageError, match="could not be copied"):
+        await store.backup(tmp_path / "missing" / "copy")
+    await store.close()
+
+
+def modes(path: Path) -> dict[str, int]:
+    return {one.name: stat.S_IMODE(one.stat().st_mode) for one in (path, *path.iterdir())}
+
+
+def open_to_others(path: Path) -> None:
+    path.chmod(0o755)
+    for one in path.iterdir():
+        one.chmod(0o644)
+
+
+async def test_what_was_open_to_others_before_is_closed(tmp_path: Path) -> None:
+    await written(tmp_path / "data")
+    open_to_others(tmp_path / "data")
+    store = SQLiteStorage(tmp_path / "data" / "db")
+    await store.load()
+    found = modes(tmp_path / "data")
+    await store.close()
+    expected = {"data": 0o700, **dict.fromkeys(("db", "db-wal", "db-shm", "db.revision"), 0o600)}
+    assert {name: found[name] for name in expected} == expected

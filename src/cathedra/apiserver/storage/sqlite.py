@@ -5,81 +5,122 @@ transaction is on disk (``synchronous=FULL``), so what was acknowledged survives
 
 The loop and the writer share one interpreter lock, and every step of a statement gives it away and asks for it again.
 So they meet as rarely as can be: once per batch, not once per write, and a batch is a handful of statements.
+
+A writer that ends by an error is replaced by one with a new connection, which first finds out what became of the batch
+under way. Until then the store is not healthy, and writes fail at once.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
+import os
 import queue
 import sqlite3
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVarTuple
 
-from cathedra.apiserver.storage.protocol import Record, Settled, Snapshot, StorageError, Write
+from cathedra.apiserver.storage.protocol import Settled, Snapshot, StorageError, Write
+from cathedra.apiserver.storage.revisionfile import RevisionFile, StoreInUse
+from cathedra.apiserver.storage.sqlitebackup import copy_database
+from cathedra.apiserver.storage.transactions import (
+    FORMAT,
+    SCHEMA,
+    WriteRefused,
+    commit_writes,
+    is_kept,
+    records,
+    skip_to_revision,
+    stored_facts,
+)
+from cathedra.files.private import private_directory, private_file
 
-__all__ = ["FORMAT", "SQLiteStorage"]
+__all__ = ["LostWrites", "SQLiteStorage"]
 
-FORMAT: Final = 1
-"""Version of the tables; a file of another version is refused."""
+_LOG: Final = logging.getLogger(__name__)
+_RESTART_SECONDS: Final = 1.0
+"""Between two attempts to open the database again."""
 
-_SCHEMA: Final = """
-create table if not exists meta (name text primary key, value integer not null) without rowid;
-create table if not exists objects (key text primary key, revision integer not null, value blob not null) without rowid;
-"""
-_PUT: Final = "insert or replace into objects (key, revision, value) values (?, ?, ?)"
-_REMOVE: Final = "delete from objects where key = ?"
-_TOGETHER: Final = (64, 16, 4, 1)
-"""How many rows go into one statement; few numbers, so that the statements stay prepared."""
-_PUTS: Final = {rows: _PUT + ", (?, ?, ?)" * (rows - 1) for rows in _TOGETHER}
-_REVISION: Final = "insert or replace into meta (name, value) values ('revision', ?)"
-
+Ts = TypeVarTuple("Ts")
 _Item = tuple[Write, Settled]
+
+
+class LostWrites(StorageError):
+    """The database is behind the last acknowledged revision."""
+
+    def __init__(self, path: Path, found: int, acknowledged: int) -> None:
+        self.path, self.found, self.acknowledged = path, found, acknowledged
+        super().__init__(
+            f"{path} holds revision {found}, but revision {acknowledged} was acknowledged: the file was emptied or "
+            f"replaced, or its write-ahead log {path.name}-wal was removed. Restore the files or a backup, or start "
+            f"once with --accept-lost-writes {acknowledged} to go on without what is missing"
+        )
 
 
 class SQLiteStorage:
     """A file that survives."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, accept_lost_writes: int | None = None) -> None:
+        """``accept_lost_writes``: the acknowledged revision without which the database may be opened all the same. The
+        next write is numbered after it, so that no revision ever means two states."""
         self._path = path
+        self._accepted = accept_lost_writes
         self._queue: queue.SimpleQueue[list[_Item] | None] = queue.SimpleQueue()
         self._waiting: list[_Item] = []
+        self._under_way: list[_Item] = []
         self._busy = False
+        self._closing = False
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._restart: asyncio.TimerHandle | None = None
         self._healthy = True
         self._connection: sqlite3.Connection | None = None
+        self._last: RevisionFile | None = None
 
     @property
     def healthy(self) -> bool:
-        """Whether the last transaction could be committed."""
+        """Whether there is a writer, and its last transaction was committed or failed through its own write."""
         return self._healthy
 
     async def load(self) -> Snapshot:
         """Open the file and read it.
 
         Raises:
+            LostWrites: it is behind what was acknowledged.
             StorageError: it cannot be opened, is no database of ours, or is in use by another process.
         """
         self._loop = asyncio.get_running_loop()
         try:
-            connection = self._open()
-        except sqlite3.Error as error:
-            raise StorageError(_why_not_opened(self._path, error)) from error
+            private_directory(self._path.parent)
+            self._last = RevisionFile(self._path.with_name(f"{self._path.name}.revision"))
+            for suffix in ("", "-wal", "-shm", ".revision"):
+                private_file(self._path.with_name(self._path.name + suffix))
+        except StoreInUse as error:
+            raise StorageError(
+                f"{self._path} is in use by another process: stop it first, or use another data directory"
+            ) from error
+        except OSError as error:
+            self._let_go()
+            raise StorageError(f"{self._path} cannot be used: {error.strerror or error}") from error
         try:
-            found = self._check(connection)
-        except StorageError:
-            connection.close()
+            connection, revision = self._opened(self._last)
+            found = list(records(connection))
+        except sqlite3.Error as error:
+            self._let_go()
+            raise StorageError(_why_not_opened(self._path, error)) from error
+        except BaseException:
+            self._let_go()
             raise
-        self._connection = connection
-        self._thread = threading.Thread(target=self._write_all, args=(connection,), name="sqlite writer", daemon=True)
-        snapshot = Snapshot(found.get("revision", 0), list(_records(connection)))
-        self._thread.start()
-        return snapshot
+        self._start(connection)
+        return Snapshot(revision, found)
 
     def commit(self, write: Write, settled: Settled) -> None:
         """Queue the write for the next transaction."""
+        if self._restart is not None:
+            settled(StorageError("the store cannot be written now: its database cannot be opened"))
+            return
         self._waiting.append((write, settled))
         if not self._busy:
             self._busy = True
@@ -87,66 +128,168 @@ class SQLiteStorage:
             # What else is written in this turn of the loop goes along.
             self._loop.call_soon(self._hand_over)
 
+    async def backup(self, target: Path) -> int:
+        """Write a consistent copy of the database to ``target`` while the store goes on; the revision that it holds.
+
+        The copy is a database of its own, for this user alone, and is on disk on return.
+
+        Raises:
+            StorageError: it cannot be written; there is no ``target`` then, or the one that was there before.
+        """
+        try:
+            return await asyncio.to_thread(copy_database, self._path, target)
+        except (sqlite3.Error, OSError) as error:
+            raise StorageError(f"the store could not be copied to {target}: {error}") from error
+
+    async def close(self) -> None:
+        """Settle what waits and close the file."""
+        if self._thread is None or self._last is None:
+            return
+        self._closing = True
+        if self._restart is not None:
+            self._restart.cancel()
+        batch, self._waiting = self._waiting, []
+        self._under_way += batch
+        self._queue.put(batch)
+        self._queue.put(None)
+        await asyncio.to_thread(self._thread.join)
+        self._thread = None
+        self._fail(self._under_way, StorageError("the store was closed"))
+        self._last.sync()
+        self._let_go()
+
     def _hand_over(self) -> None:
         """Give the writer what has gathered; it is idle."""
         batch, self._waiting = self._waiting, []
         self._busy = bool(batch)
         if batch:
+            self._under_way += batch
             self._queue.put(batch)
 
-    async def close(self) -> None:
-        """Settle what waits and close the file."""
-        if self._thread is None:
-            return
-        self._hand_over()
-        self._queue.put(None)
-        await asyncio.to_thread(self._thread.join)
-        self._thread = None
+    def _opened(self, last: RevisionFile) -> tuple[sqlite3.Connection, int]:
+        """A connection, and the revision to go on from.
+
+        Raises:
+            StorageError, sqlite3.Error: the database cannot be opened or must not be used.
+        """
+        connection = self._open()
+        try:
+            revision = self._check(connection, last)
+        except BaseException:
+            connection.close()
+            raise
+        return connection, revision
 
     def _open(self) -> sqlite3.Connection:
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        connection = sqlite3.connect(self._path, check_same_thread=False, isolation_level=None, timeout=1.0)
+        # SQLite gives the files beside it the permissions of the database.
+        os.close(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        connection = sqlite3.connect(self._path, check_same_thread=False, isolation_level=None, timeout=5.0)
         try:
-            connection.execute("pragma locking_mode=exclusive")
             connection.execute("pragma journal_mode=wal")
             connection.execute("pragma synchronous=full")
             connection.execute("pragma wal_autocheckpoint=4000")
-            connection.executescript(_SCHEMA)
-        except sqlite3.Error:
+            connection.executescript(SCHEMA)
+        except BaseException:
             connection.close()
             raise
         return connection
 
-    def _check(self, connection: sqlite3.Connection) -> dict[str, int]:
-        """What the file says of itself, if it is one of ours."""
+    def _check(self, connection: sqlite3.Connection, last: RevisionFile) -> int:
+        """The revision to go on from, if the file is one of ours and complete."""
         try:
-            found: dict[str, int] = dict(connection.execute("select name, value from meta"))
-            if found.setdefault("format", FORMAT) != FORMAT:
-                raise StorageError(
-                    f"{self._path} has format {found['format']}, this version of Cathedra reads format {FORMAT}: "
-                    "use another data directory, or the version that wrote it"
-                )
-            connection.execute("insert or ignore into meta (name, value) values ('format', ?)", (FORMAT,))
+            facts = stored_facts(connection)
         except sqlite3.Error as error:
             raise StorageError(f"{self._path} is a database, but none of Cathedra's: {error}") from error
-        return found
+        if facts["format"] != FORMAT:
+            raise StorageError(
+                f"{self._path} has format {facts['format']}, this version of Cathedra reads format {FORMAT}: "
+                "use another data directory, or the version that wrote it"
+            )
+        found, acknowledged = facts.get("revision", 0), last.read()
+        if found < acknowledged and self._accepted != acknowledged:
+            raise LostWrites(self._path, found, acknowledged)
+        if found < acknowledged:
+            skip_to_revision(connection, acknowledged)
+        return max(found, acknowledged)
+
+    def _start(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self._thread = threading.Thread(target=self._write_all, args=(connection,), name="sqlite writer", daemon=True)
+        self._thread.start()
 
     def _write_all(self, connection: sqlite3.Connection) -> None:
         """The writer thread: one transaction per batch."""
-        while (batch := self._queue.get()) is not None:
-            self._settle(batch, _commit(connection, [write for write, _ in batch]))
-        connection.close()
+        try:
+            while (batch := self._queue.get()) is not None:
+                errors = commit_writes(connection, [write for write, _ in batch])
+                self._note(batch, errors)
+                self._on_loop(self._settle, batch, errors)
+        except BaseException as error:
+            _LOG.error("the store's writer ended and is started again: %r", error)
+        finally:
+            connection.close()
+            self._on_loop(self._writer_ended)
 
-    def _settle(self, batch: list[_Item], error: StorageError | None) -> None:
-        def on_loop() -> None:
-            self._healthy = error is None
-            self._hand_over()
-            for _, settled in batch:
-                settled(error)
+    def _note(self, batch: list[_Item], errors: list[StorageError | None]) -> None:
+        settled = [write.revision for (write, _), error in zip(batch, errors, strict=True) if error is None]
+        if settled and self._last is not None:
+            try:
+                self._last.note(settled[-1])
+            except OSError as error:
+                # The writes are durable. An older note recognises fewer losses, but never a wrong one.
+                _LOG.warning("%s: %s", self._last.path, error)
 
+    def _on_loop(self, function: Callable[[*Ts], None], *arguments: *Ts) -> None:
         assert self._loop is not None
         if not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(on_loop)
+            self._loop.call_soon_threadsafe(function, *arguments)
+
+    def _settle(self, batch: list[_Item], errors: list[StorageError | None]) -> None:
+        self._healthy = all(error is None or isinstance(error, WriteRefused) for error in errors)
+        del self._under_way[: len(batch)]
+        self._hand_over()
+        for (_, settled), error in zip(batch, errors, strict=True):
+            _call(settled, error)
+
+    def _writer_ended(self) -> None:
+        """Start another writer, unless the store is being closed."""
+        self._restart = None
+        if self._closing or self._last is None or self._loop is None:
+            return
+        self._healthy = False
+        try:
+            connection, _ = self._opened(self._last)
+            kept = [is_kept(connection, write) for write, _ in self._under_way]
+        except (sqlite3.Error, StorageError, OSError) as error:
+            _LOG.error("the store cannot be opened again: %s", error)
+            waiting, self._waiting = self._waiting, []
+            self._restart = self._loop.call_later(_RESTART_SECONDS, self._writer_ended)
+            self._fail(waiting, StorageError(f"the store cannot be written now: {error}"))
+            return
+        self._queue = queue.SimpleQueue()
+        self._start(connection)
+        batch = list(self._under_way)
+        lost = StorageError("the store could not commit: its writer ended")
+        errors = [None if one else lost for one in kept]
+        self._note(batch, errors)
+        self._settle(batch, errors)
+        self._healthy = True
+
+    def _fail(self, items: list[_Item], error: StorageError) -> None:
+        for _, settled in items:
+            _call(settled, error)
+
+    def _let_go(self) -> None:
+        if self._last is not None:
+            self._last.close()
+            self._last = None
+
+
+def _call(settled: Settled, error: StorageError | None) -> None:
+    try:
+        settled(error)
+    except Exception:  # one writer's callback must not keep the others of its batch waiting for ever
+        _LOG.exception("a settled write could not be entered")
 
 
 def _why_not_opened(path: Path, error: sqlite3.Error) -> str:
@@ -156,36 +299,3 @@ def _why_not_opened(path: Path, error: sqlite3.Error) -> str:
     if code == sqlite3.SQLITE_NOTADB:
         return f"{path} is no database of Cathedra's, or is damaged: use another data directory"
     return f"{path} cannot be opened: {error}"
-
-
-def _commit(connection: sqlite3.Connection, writes: list[Write]) -> StorageError | None:
-    try:
-        connection.execute("begin immediate")
-        _write(connection, {write.key: write for write in writes}.values())
-        connection.execute(_REVISION, (writes[-1].revision,))
-        connection.execute("commit")
-    except sqlite3.Error as error:
-        if connection.in_transaction:
-            connection.execute("rollback")
-        return StorageError(f"the store could not commit: {error}")
-    return None
-
-
-def _write(connection: sqlite3.Connection, last: Iterable[Write]) -> None:
-    """Enter the last write of each key."""
-    rows: list[str | int | bytes] = []
-    for write in last:
-        if write.value is None:
-            connection.execute(_REMOVE, (write.key,))
-        else:
-            rows += (write.key, write.revision, write.value)
-    begin = 0
-    for together in _TOGETHER:
-        while len(rows) - begin >= together * 3:
-            connection.execute(_PUTS[together], rows[begin : begin + together * 3])
-            begin += together * 3
-
-
-def _records(connection: sqlite3.Connection) -> Iterator[Record]:
-    for key, revision, value in connection.execute("select key, revision, value from objects"):
-        yield Record(key, revision, value)
