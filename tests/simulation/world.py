@@ -1,6 +1,6 @@
 """A whole cluster in virtual time: every part is the real one; only containers pretend, and time jumps.
 
-The parts talk to the API server through the in-process transport; `disturbed` puts weather in between. Everything
+The parts talk to the API server through the in-process transport; `disturbed` puts faults in between. Everything
 that is random comes from one seed, so a failing seed is a bug report.
 """
 
@@ -55,7 +55,7 @@ class World:
         self._disturb = disturb
 
     def of(self, ref: ResourceRef[Any], namespace: str = "default") -> Any:
-        """The verbs of the test's own user, whom no weather reaches."""
+        """The verbs of the test's own user, whom no fault reaches."""
         return self.client.resource(ref, namespace if ref.namespaced else "")
 
     async def until(self, ref: ResourceRef[Any], name: str, done: Callable[[Any], bool], *, hours: float = 1.0) -> Any:

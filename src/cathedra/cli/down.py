@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from cathedra.cli.choices import data_dir
+from cathedra.cli.configuration import data_dir
 from cathedra.cluster.background import stop
 from cathedra.cluster.datadir import DataDir
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from cathedra.cli.choices import data_dir
+from cathedra.cli.configuration import data_dir
 from cathedra.clock import SystemClock
 from cathedra.cluster.enrolment import enrol
 

@@ -12,10 +12,10 @@ from typing import Any
 
 import uvloop
 
-from cathedra.cli.choices import driver_config, gate_overrides, server_config
-from cathedra.cluster import alone
-from cathedra.cluster.alone import PartConfig, ServingOptions
+from cathedra.cli.configuration import absolute, driver_config, gate_overrides, server_config
+from cathedra.cluster import standalone
 from cathedra.cluster.config import default_data_dir
+from cathedra.cluster.standalone import PartConfig, ServingOptions
 
 __all__ = ["run"]
 
@@ -30,11 +30,11 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _part(arguments: argparse.Namespace) -> Coroutine[Any, Any, None]:
     if arguments.part == "apiserver":
-        return alone.run_apiserver(server_config(arguments), say=_say)
+        return standalone.run_apiserver(server_config(arguments), say=_say)
     if arguments.part == "scheduler":
-        return alone.run_scheduler(_leading(arguments), say=_say)
+        return standalone.run_scheduler(_elected(arguments), say=_say)
     if arguments.part == "controller-manager":
-        return alone.run_controllers(_leading(arguments), say=_say)
+        return standalone.run_controllers(_elected(arguments), say=_say)
     if arguments.part == "node":
         config = PartConfig(
             kubeconfig=arguments.kubeconfig,
@@ -46,23 +46,23 @@ def _part(arguments: argparse.Namespace) -> Coroutine[Any, Any, None]:
             serving=ServingOptions(
                 address=arguments.address,
                 port=arguments.port,
-                certificate=_absolute(arguments.tls_cert_file),
-                key=_absolute(arguments.tls_private_key_file),
-                client_authority=_absolute(arguments.client_ca_file),
+                certificate=absolute(arguments.tls_cert_file),
+                key=absolute(arguments.tls_private_key_file),
+                client_authority=absolute(arguments.client_ca_file),
             ),
         )
-        return alone.run_node(config, say=_say)
+        return standalone.run_node(config, say=_say)
     config = PartConfig(
         kubeconfig=arguments.kubeconfig,
         node_name=arguments.node_name,
         root=_root(arguments),
-        cdi=arguments.cdi_dir and arguments.cdi_dir.expanduser().absolute(),
+        cdi=absolute(arguments.cdi_dir),
         driver=driver_config(arguments),
     )
-    return alone.run_driver(config, say=_say)
+    return standalone.run_driver(config, say=_say)
 
 
-def _leading(arguments: argparse.Namespace) -> PartConfig:
+def _elected(arguments: argparse.Namespace) -> PartConfig:
     return PartConfig(
         kubeconfig=arguments.kubeconfig,
         release=arguments.kubernetes_version,
@@ -74,10 +74,6 @@ def _leading(arguments: argparse.Namespace) -> PartConfig:
 def _root(arguments: argparse.Namespace) -> Path:
     chosen: Path = arguments.root_dir or default_data_dir() / "nodes" / arguments.node_name
     return chosen.expanduser().absolute()
-
-
-def _absolute(path: Path | None) -> Path | None:
-    return None if path is None else path.expanduser().absolute()
 
 
 def _say(line: str) -> None:

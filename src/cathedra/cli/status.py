@@ -7,7 +7,7 @@ import asyncio
 import json
 import sys
 
-from cathedra.cli.choices import data_dir
+from cathedra.cli.configuration import data_dir
 from cathedra.client.client import Client
 from cathedra.client.http import HTTPTransport
 from cathedra.client.kubeconfig import load

@@ -8,11 +8,12 @@ import os
 import sys
 from collections.abc import Callable
 
-from cathedra.cli.choices import cluster_config
+from cathedra.cli.configuration import cluster_config
+from cathedra.cli.options import CLUSTER
 from cathedra.cluster import background
 from cathedra.cluster.config import ClusterConfig
 from cathedra.cluster.datadir import DataDir, DataDirInUse
-from cathedra.cluster.garbage import collect_nothing_yet
+from cathedra.cluster.gctuning import suspend_collection
 
 __all__ = ["run"]
 
@@ -29,36 +30,14 @@ def _detached(arguments: argparse.Namespace, config: ClusterConfig) -> int:
     data = DataDir(config.data_dir)
     if (pid := data.holder()) is not None:
         raise DataDirInUse(config.data_dir, pid)
-    pid = background.start(_forwarded(arguments, config), data.log, print)
+    words = [word for option in CLUSTER for word in option.words(arguments)]
+    pid = background.start(words, data.log, print)
     print(f"running as process {pid}; stop it with: cathedra down --data-dir {config.data_dir}")
     return 0
 
 
-def _forwarded(arguments: argparse.Namespace, config: ClusterConfig) -> list[str]:
-    """The options of the child, spelled out."""
-    options = {
-        "--data-dir": str(config.data_dir),
-        "--nodes": str(config.nodes),
-        "--port": str(config.port),
-        "--store": config.store,
-        "--runtime": config.runtime,
-        "--kubernetes-version": config.release,
-        "--feature-gates": arguments.feature_gates,
-        "--runtime-config": arguments.runtime_config,
-        "--max-requests-inflight": str(config.max_requests_inflight),
-        "--gpus": str(config.driver.gpus),
-        "--driver-name": config.driver.name,
-        "--gpu-memory": config.driver.memory,
-    }
-    words = [f"{name}={value}" for name, value in options.items()]
-    words += [f"--gpu-attribute={name}={value}" for name, value in config.driver.attributes.items()]
-    files = {"--audit-log-path": config.audit_log, "--audit-policy-file": config.audit_policy}
-    words += [f"{name}={path}" for name, path in files.items() if path is not None]
-    return [*words, "--no-merge"] if arguments.no_merge else words
-
-
 def _in_front(arguments: argparse.Namespace, config: ClusterConfig) -> int:
-    collect_nothing_yet()
+    suspend_collection()
     from cathedra.cluster.cluster import run_cluster
 
     say, ready = _reporters(arguments.report_fd)

@@ -23,8 +23,8 @@ from cathedra.client.leaderelection import LeaderElector
 from cathedra.clock import Clock, SystemClock, process_age
 from cathedra.cluster.config import ClusterConfig
 from cathedra.cluster.datadir import DataDir
-from cathedra.cluster.garbage import collect_rarely
-from cathedra.cluster.leading import candidate
+from cathedra.cluster.electors import make_elector
+from cathedra.cluster.gctuning import tune_collection
 from cathedra.cluster.nodes import RunningNode, driver_for
 from cathedra.cluster.permissions import (
     CONTROLLER_MANAGER,
@@ -62,7 +62,7 @@ async def run_cluster(config: ClusterConfig, *, say: Say, ready: Callable[[], No
         async with Cluster(
             config, clock=SystemClock(), random=Random(secrets.randbits(64)), say=say
         ).running() as cluster:
-            collect_rarely()
+            tune_collection()
             cluster.write_kubeconfig(data.kubeconfig, merge=merge_context)
             waiting = asyncio.create_task(cluster.wait_ready())
             stopping = asyncio.create_task(stopped.wait())
@@ -180,7 +180,7 @@ class Cluster:
         """On a store of its own a cluster need not ask who leads; on a shared one there may be others."""
         if not self.config.shares_store:
             return None
-        return candidate(self._client_of(user), lease, clock=self._clock, random=self._random)
+        return make_elector(self._client_of(user), lease, clock=self._clock, random=self._random)
 
     def _client_of(self, user: UserInfo) -> Client:
         return Client(self.server.transport_of(user), clock=self._clock)

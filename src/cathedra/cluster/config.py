@@ -1,4 +1,4 @@
-"""What a cluster in one process is made of: the choices behind ``cathedra up``."""
+"""What a cluster in one process is made of: the options of ``cathedra up``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RELEASES: Final = ("1.34", "1.35", "1.36", "1.37")
 
 
 class ConfigError(ValueError):
-    """A choice cannot be met; the text names it and says what would do."""
+    """An option cannot be met; the text names it and says what would do."""
 
 
 def default_data_dir(environment: Mapping[str, str] | None = None) -> Path:
@@ -74,6 +74,8 @@ class ClusterConfig:
     port: int = 0
     """Port of the API server on 127.0.0.1; 0 takes the one used before, or a free one."""
     store: str = "sqlite"
+    accept_lost_writes: int | None = None
+    """The acknowledged revision without which a database that lost it may be opened; None: it may not."""
     runtime: str = "auto"
     release: str = "1.37"
     gates: Mapping[str, bool] = field(default_factory=dict)

@@ -126,4 +126,4 @@ def _store(config: ClusterConfig, clock: Clock) -> Storage | SharedStorage | Non
         return EtcdStorage(address, clock=clock)
     from cathedra.apiserver.storage.sqlite import SQLiteStorage
 
-    return SQLiteStorage(config.data_dir / "objects.sqlite")
+    return SQLiteStorage(config.data_dir / "objects.sqlite", accept_lost_writes=config.accept_lost_writes)

@@ -8,7 +8,7 @@ import pytest
 
 from cathedra.api.scheme import GroupResource
 from cathedra.api.status import not_found
-from cathedra.cli.complaints import complaint
+from cathedra.cli.errors import error_line
 from cathedra.cli.main import main
 from cathedra.client.kubeconfig import KubeconfigError
 
@@ -56,10 +56,10 @@ def test_unknown_gates_are_named(
 
 
 def test_what_the_surroundings_did_is_told_and_our_own_faults_are_not() -> None:
-    assert complaint(ExceptionGroup("parts", [KubeconfigError("no configuration")])) == "no configuration"
-    assert complaint(not_found(GroupResource("", "pods"), "a")) == 'pods "a" not found'
-    assert complaint(KeyError("x")) is None
-    assert complaint(ExceptionGroup("parts", [OSError("a"), KeyError("b")])) is None
+    assert error_line(ExceptionGroup("parts", [KubeconfigError("no configuration")])) == "no configuration"
+    assert error_line(not_found(GroupResource("", "pods"), "a")) == 'pods "a" not found'
+    assert error_line(KeyError("x")) is None
+    assert error_line(ExceptionGroup("parts", [OSError("a"), KeyError("b")])) is None
 
 
 def test_the_parts_need_what_they_cannot_guess(capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,15 +6,15 @@ import pytest
 
 from cathedra.client.resources import JOBS, PODS, RESOURCECLAIMS
 from cathedra.clock import run_virtual
+from tests.simulation.faults import FaultPlan
 from tests.simulation.history import History
 from tests.simulation.test_whole_cluster import COMPLETIONS, train
-from tests.simulation.weather import Storm
 from tests.simulation.world import World, running
 
 
-def survive(seed: int, storm: Storm) -> History:
+def survive(seed: int, plan: FaultPlan) -> History:
     async def main() -> History:
-        async with running(seed, disturb=storm.over) as world:
+        async with running(seed, disturb=plan.over) as world:
             await train(world, longest=1800)
             await check_end(world)
             return world.history
@@ -32,7 +32,7 @@ async def check_end(world: World) -> None:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_a_job_survives_bad_weather(seed: int) -> None:
-    history = survive(seed, Storm())
+def test_a_job_survives_faults(seed: int) -> None:
+    history = survive(seed, FaultPlan())
     history.check_running_pods()
     assert history.holders == {}

@@ -1,4 +1,4 @@
-"""Bad weather between a part and the API server: slow answers, lost requests, lost answers, broken watches."""
+"""Faults between a part and the API server: slow answers, lost requests, lost answers, broken watches."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from typing import Any, TypeVar
 from cathedra.api.status import expired
 from cathedra.client.transport import Transport, WatchEvent
 
-__all__ = ["Storm", "Weather"]
+__all__ = ["FaultPlan", "FaultyTransport"]
 
 R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True)
-class Storm:
+class FaultPlan:
     """How bad it is: probabilities for each request, seconds for delays and for the life of a watch."""
 
     lost_requests: float = 0.02
@@ -30,16 +30,16 @@ class Storm:
     """How often a watch that broke cannot be taken up where it ended."""
 
     def over(self, inner: Transport, random: Random) -> Transport:
-        """``inner`` in this weather."""
-        return Weather(inner, self, random)
+        """``inner`` behind these faults."""
+        return FaultyTransport(inner, self, random)
 
 
-class Weather:
+class FaultyTransport:
     """A transport that fails as networks and servers do: a request that failed may have been carried out."""
 
-    def __init__(self, inner: Transport, storm: Storm, random: Random) -> None:
+    def __init__(self, inner: Transport, plan: FaultPlan, random: Random) -> None:
         self._inner = inner
-        self._storm = storm
+        self._storm = plan
         self._random = random
 
     async def get(self, *args: Any, **kwargs: Any) -> Any:
@@ -68,9 +68,9 @@ class Weather:
 
     @asynccontextmanager
     async def watch(self, *args: Any, **kwargs: Any) -> AsyncIterator[AsyncIterator[WatchEvent[Any]]]:
-        random, storm = self._random, self._storm
+        random, plan = self._random, self._storm
         async with self._inner.watch(*args, **kwargs) as events:
-            yield self._until_broken(events, random.expovariate(1 / storm.watch_lives))
+            yield self._until_broken(events, random.expovariate(1 / plan.watch_lives))
 
     async def _until_broken(
         self, events: AsyncIterator[WatchEvent[Any]], seconds: float
@@ -89,14 +89,14 @@ class Weather:
             yield event
 
     async def _pass(self, request: Callable[[], Awaitable[R]]) -> R:
-        random, storm = self._random, self._storm
+        random, plan = self._random, self._storm
         fate = random.random()
-        before, after = random.uniform(0, storm.longest_delay), random.uniform(0, storm.longest_delay)
+        before, after = random.uniform(0, plan.longest_delay), random.uniform(0, plan.longest_delay)
         await asyncio.sleep(before)
-        if fate < storm.lost_requests:
+        if fate < plan.lost_requests:
             raise ConnectionError("the request was lost")
         answer = await request()
         await asyncio.sleep(after)
-        if fate < storm.lost_requests + storm.lost_answers:
+        if fate < plan.lost_requests + plan.lost_answers:
             raise ConnectionError("the answer was lost")
         return answer

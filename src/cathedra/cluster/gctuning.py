@@ -10,18 +10,18 @@ from __future__ import annotations
 import gc
 from typing import Final
 
-__all__ = ["collect_nothing_yet", "collect_rarely"]
+__all__ = ["suspend_collection", "tune_collection"]
 
 YOUNG: Final = 50_000
 """New objects between two collections; 700 in Python's own setting. Some 10 MiB at most wait for theirs."""
 
 
-def collect_nothing_yet() -> None:
+def suspend_collection() -> None:
     """Look for no cycles while a process starts: what is imported and set up then stays for good."""
     gc.disable()
 
 
-def collect_rarely() -> None:
+def tune_collection() -> None:
     """Leave alone what lives already, and look at what comes in larger steps. Called once, when a process has begun
     its service."""
     gc.freeze()

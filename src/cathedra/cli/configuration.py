@@ -1,4 +1,4 @@
-"""From parsed options to a `ClusterConfig`."""
+"""From parsed options to the configuration of a cluster or a part."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from cathedra.cluster.config import ClusterConfig, ConfigError, DriverConfig, KubeletOptions, default_data_dir
 
-__all__ = ["cluster_config", "data_dir", "driver_config", "gate_overrides", "server_config"]
+__all__ = ["absolute", "cluster_config", "data_dir", "driver_config", "gate_overrides", "server_config"]
 
 
 def data_dir(arguments: argparse.Namespace) -> Path:
@@ -22,7 +22,7 @@ def cluster_config(arguments: argparse.Namespace) -> ClusterConfig:
     """The cluster that ``cathedra up`` was asked for.
 
     Raises:
-        ConfigError: a choice cannot be met.
+        ConfigError: an option cannot be met.
     """
     return dataclasses.replace(
         server_config(arguments),
@@ -36,24 +36,25 @@ def server_config(arguments: argparse.Namespace) -> ClusterConfig:
     """An API server without nodes, as ``cathedra apiserver`` was asked for.
 
     Raises:
-        ConfigError: a choice cannot be met.
+        ConfigError: an option cannot be met.
     """
     return ClusterConfig(
         data_dir=data_dir(arguments),
         nodes=0,
         port=arguments.port,
         store=arguments.store,
+        accept_lost_writes=arguments.accept_lost_writes,
         release=arguments.kubernetes_version,
         gates=gate_overrides(arguments.feature_gates),
         runtime_config=_switches("--runtime-config", arguments.runtime_config),
         max_requests_inflight=arguments.max_requests_inflight,
         kubelet=KubeletOptions(
-            client_certificate=_absolute(arguments.kubelet_client_certificate),
-            client_key=_absolute(arguments.kubelet_client_key),
-            authority=_absolute(arguments.kubelet_certificate_authority),
+            client_certificate=absolute(arguments.kubelet_client_certificate),
+            client_key=absolute(arguments.kubelet_client_key),
+            authority=absolute(arguments.kubelet_certificate_authority),
         ),
-        audit_log=_absolute(arguments.audit_log_path),
-        audit_policy=_absolute(arguments.audit_policy_file),
+        audit_log=absolute(arguments.audit_log_path),
+        audit_policy=absolute(arguments.audit_policy_file),
     )
 
 
@@ -89,7 +90,8 @@ def _switches(option: str, text: str) -> dict[str, bool]:
     return switches
 
 
-def _absolute(path: Path | None) -> Path | None:
+def absolute(path: Path | None) -> Path | None:
+    """The file meant by an option, if it was given."""
     return None if path is None else path.expanduser().absolute()
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from cathedra.api.status import StatusError
 
-__all__ = ["complaint"]
+__all__ = ["error_line"]
 
 
-def complaint(error: BaseException) -> str | None:
+def error_line(error: BaseException) -> str | None:
     """The line to show for ``error``, or None if it is a fault of the program that deserves its traceback."""
     from cathedra.api.gates import UnknownGate
     from cathedra.apiserver.catalog import UnknownAPIGroup

@@ -24,8 +24,8 @@ from cathedra.client.leaderelection import LeaderElector
 from cathedra.clock import SystemClock
 from cathedra.cluster.config import ClusterConfig, DriverConfig
 from cathedra.cluster.datadir import DataDir
-from cathedra.cluster.garbage import collect_rarely
-from cathedra.cluster.leading import candidate
+from cathedra.cluster.electors import make_elector
+from cathedra.cluster.gctuning import tune_collection
 from cathedra.cluster.signals import run_until, stop_event
 from cathedra.files.atomic import write_durable
 from cathedra.files.private import private_directory
@@ -112,7 +112,7 @@ async def run_apiserver(config: ClusterConfig, *, say: Say) -> None:
             write_kubeconfig(server, config, data.kubeconfig, merge=False, say=say)
             say(f"API server {server.url}")
             say(f"export KUBECONFIG={data.kubeconfig}")
-            collect_rarely()
+            tune_collection()
             await stopped.wait()
         finally:
             await server.close()
@@ -252,7 +252,7 @@ def _authority_file(root: Path, target: Target) -> Path | None:
 def _elector(config: PartConfig, client: Client, lease: str) -> LeaderElector | None:
     if not config.leader_elect:
         return None
-    return candidate(client, lease, clock=SystemClock(), random=_random())
+    return make_elector(client, lease, clock=SystemClock(), random=_random())
 
 
 def _random() -> Random:

@@ -1,0 +1,210 @@
+"""The options of the commands, each described once: the parser is made of them, and so is the call of a child process.
+
+Standard library only: ``cathedra --help`` should cost what Python costs.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+__all__ = [
+    "CDI_DIR",
+    "CLUSTER",
+    "DATA_DIR",
+    "DRIVER",
+    "ENROLMENT",
+    "KUBECONFIG",
+    "LEADER_ELECT",
+    "NODE",
+    "NODE_AGENT",
+    "RELEASE",
+    "SERVER",
+    "Option",
+    "add_all",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Option:
+    """One option of a command line."""
+
+    name: str
+    about: str
+    type: type[int] | type[str] | type[Path] | None = str
+    """None: the option takes no value and is on or off."""
+    default: Any = None
+    metavar: str | None = None
+    choices: tuple[str, ...] | None = None
+    repeatable: bool = False
+    required: bool = False
+
+    def add_to(self, parser: argparse.ArgumentParser) -> None:
+        """Let ``parser`` take the option."""
+        if self.type is None:
+            parser.add_argument(self.name, action="store_true", help=self.about)
+        elif self.repeatable:
+            parser.add_argument(
+                self.name, type=self.type, action="append", default=[], metavar=self.metavar, help=self.about
+            )
+        else:
+            parser.add_argument(
+                self.name,
+                type=self.type,
+                default=self.default,
+                metavar=self.metavar,
+                choices=self.choices,
+                required=self.required,
+                help=self.about,
+            )
+
+    def words(self, arguments: argparse.Namespace) -> Iterator[str]:
+        """The words with which another process gets the same value."""
+        value = getattr(arguments, self.name.removeprefix("--").replace("-", "_"))
+        if self.type is None:
+            yield from (self.name,) if value else ()
+            return
+        for one in value if self.repeatable else (value,):
+            if one is not None and one != self.default:
+                yield f"{self.name}={one.expanduser().absolute() if isinstance(one, Path) else one}"
+
+
+def add_all(parser: argparse.ArgumentParser, options: Iterable[Option]) -> None:
+    """Let ``parser`` take all of them."""
+    for option in options:
+        option.add_to(parser)
+
+
+_RUNTIMES: Final = ("auto", "oci", "process", "simulated")
+
+DATA_DIR: Final = Option(
+    name="--data-dir",
+    type=Path,
+    metavar="DIR",
+    about="where everything is kept (default: $CATHEDRA_DATA_DIR, else the state directory)",
+)
+RELEASE: Final = (
+    Option(name="--kubernetes-version", default="1.37", metavar="1.34…1.37", about="whose behaviour (default 1.37)"),
+    Option(name="--feature-gates", default="", metavar="A=true,B=false", about="gates that differ from that release's"),
+)
+SERVER: Final = (
+    DATA_DIR,
+    Option(name="--port", type=int, default=0, about="port on 127.0.0.1 (default: the last one used, else a free one)"),
+    Option(name="--store", default="sqlite", about="sqlite (default), memory, or etcd://HOST:PORT"),
+    Option(
+        name="--accept-lost-writes",
+        type=int,
+        metavar="REVISION",
+        about="open a database that is behind this acknowledged revision, once",
+    ),
+    *RELEASE,
+    Option(
+        name="--runtime-config",
+        default="",
+        metavar="G/V=true,…",
+        about="API versions to serve or not, as resource.k8s.io/v1beta1=true or api/alpha=true",
+    ),
+    Option(
+        name="--kubelet-client-certificate",
+        type=Path,
+        metavar="FILE",
+        about="what the server shows to nodes (default: a certificate of its own making)",
+    ),
+    Option(name="--kubelet-client-key", type=Path, metavar="FILE", about="the key of that certificate"),
+    Option(
+        name="--kubelet-certificate-authority",
+        type=Path,
+        metavar="FILE",
+        about="who signs nodes' serving certificates (default: the cluster's authority)",
+    ),
+    Option(
+        name="--max-requests-inflight",
+        type=int,
+        default=600,
+        metavar="N",
+        about="requests worked on at once (default 600)",
+    ),
+    Option(name="--audit-log-path", type=Path, metavar="FILE", about="write requests down, a JSON line each"),
+    Option(
+        name="--audit-policy-file",
+        type=Path,
+        metavar="FILE",
+        about="which of them, and how much (default: all metadata)",
+    ),
+)
+"""Of an API server on a data directory."""
+DRIVER: Final = (
+    Option(name="--gpus", type=int, default=8, metavar="N", about="simulated GPUs per node (default 8)"),
+    Option(name="--driver-name", default="gpu.example.com", metavar="NAME", about="the example driver's name"),
+    Option(name="--gpu-memory", default="80Gi", metavar="QUANTITY", about="memory of each GPU (default 80Gi)"),
+    Option(
+        name="--gpu-attribute",
+        repeatable=True,
+        metavar="NAME=VALUE",
+        about="an attribute of each GPU (may be repeated)",
+    ),
+)
+"""Of the example driver's devices."""
+CLUSTER: Final = (
+    Option(name="--nodes", type=int, default=1, metavar="N", about="how many nodes (default 1)"),
+    *SERVER,
+    Option(
+        name="--runtime",
+        choices=_RUNTIMES,
+        default="auto",
+        about="how containers run: oci (crun or runc, needs root), process, simulated; auto takes the first that works",
+    ),
+    *DRIVER,
+    Option(name="--no-merge", type=None, about="do not add a context to your kubeconfig"),
+)
+"""Of a whole cluster in one process."""
+KUBECONFIG: Final = Option(
+    name="--kubeconfig", type=Path, metavar="FILE", about="the cluster (default: $KUBECONFIG, else ~/.kube/config)"
+)
+LEADER_ELECT: Final = Option(name="--leader-elect", type=None, about="work only while holding the lease")
+NODE: Final = (
+    Option(name="--node-name", required=True, metavar="NAME", about="the node"),
+    Option(
+        name="--root-dir",
+        type=Path,
+        metavar="DIR",
+        about="the kubelet's directory (default: in the data directory)",
+    ),
+)
+"""Of what runs on one node."""
+NODE_AGENT: Final = (
+    Option(name="--address", default="127.0.0.1", metavar="IP", about="where it listens (default 127.0.0.1)"),
+    Option(name="--port", type=int, default=0, about="port for logs and exec (default: a free one)"),
+    Option(
+        name="--client-ca-file",
+        type=Path,
+        metavar="FILE",
+        about="who signs the certificate that the API server shows (default: the kubeconfig's authority)",
+    ),
+    Option(
+        name="--tls-cert-file",
+        type=Path,
+        metavar="FILE",
+        about="the node's serving certificate (default: one of its own)",
+    ),
+    Option(name="--tls-private-key-file", type=Path, metavar="FILE", about="the key of --tls-cert-file"),
+    Option(name="--runtime", choices=_RUNTIMES, default="auto", about="how containers run"),
+)
+ENROLMENT: Final = (
+    DATA_DIR,
+    Option(name="--node-name", required=True, metavar="NAME", about="the node"),
+    Option(
+        name="--address",
+        repeatable=True,
+        metavar="IP",
+        about="where the node is reached (repeatable; default 127.0.0.1)",
+    ),
+    Option(name="--to", type=Path, metavar="DIR", about="where the files go (default: ./NAME)"),
+)
+"""Of the files with which a node joins."""
+CDI_DIR: Final = Option(
+    name="--cdi-dir", type=Path, metavar="DIR", about="where CDI documents are written (default: in the root directory)"
+)

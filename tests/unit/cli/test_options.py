@@ -1,0 +1,46 @@
+"""Options described once: what the parser reads, a child process is called with."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import pytest
+
+from cathedra.cli.options import CLUSTER, Option, add_all
+
+
+def parsed(*words: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    add_all(parser, CLUSTER)
+    return parser.parse_args(words)
+
+
+def words_of(arguments: argparse.Namespace) -> list[str]:
+    return [word for option in CLUSTER for word in option.words(arguments)]
+
+
+def an_unusual_value(option: Option) -> tuple[str, ...]:
+    if option.type is None:
+        return (option.name,)
+    if option.repeatable:
+        return (f"{option.name}=a=b", f"{option.name}=--c=d e")
+    if option.choices:
+        return (f"{option.name}={option.choices[-1]}",)
+    return (f"{option.name}={ {int: '7', Path: '/some where', str: '-x y'}[option.type] }",)
+
+
+@pytest.mark.parametrize("option", CLUSTER, ids=lambda option: option.name)
+def test_each_option_reaches_a_child_process(option: Option) -> None:
+    arguments = parsed(*an_unusual_value(option))
+    words = words_of(arguments)
+    assert words
+    assert parsed(*words) == arguments
+
+
+def test_what_was_not_said_is_not_passed_on() -> None:
+    assert words_of(parsed()) == []
+
+
+def test_a_relative_path_is_the_callers() -> None:
+    assert words_of(parsed("--data-dir=here")) == [f"--data-dir={Path('here').absolute()}"]
