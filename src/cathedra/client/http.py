@@ -24,6 +24,7 @@ from cathedra.api.core.meta_v1 import DeleteOptions, KubeObject, ListMeta, Statu
 from cathedra.api.scheme import GroupVersionKind, UnknownKind, kind_of, type_of
 from cathedra.api.status import StatusError
 from cathedra.api.struct import KubeStruct, decode, encode, replace
+from cathedra.client.credentials import TokenFile
 from cathedra.client.kubeconfig import Target
 from cathedra.client.transport import (
     EventType,
@@ -71,6 +72,8 @@ class HTTPTransport:
 
     def __init__(self, session: aiohttp.ClientSession, target: Target) -> None:
         self._session = session
+        secure = target.server.startswith("https:")
+        self._token_file = TokenFile(target.token_file, target.token) if secure and target.token_file else None
         self._server = target.server
         self._tls_name = target.tls_server_name or None
 
@@ -85,7 +88,7 @@ class HTTPTransport:
 
         headers = {"Accept": "application/json", "User-Agent": f"{user_agent}/{__version__}"}
         tls = _tls(target) if target.server.startswith("https:") else None
-        if tls is not None and target.token:
+        if tls is not None and target.token and target.token_file is None:
             headers["Authorization"] = f"Bearer {target.token}"
         auth = aiohttp.BasicAuth(target.username, target.password) if tls is not None and target.username else None
         connector = aiohttp.TCPConnector(ssl=tls if tls is not None else True, limit=_PARALLEL_CONNECTIONS)
@@ -198,9 +201,12 @@ class HTTPTransport:
         body: bytes | None = None,
         content_type: str = "application/json",
     ) -> bytes:
-        headers = {"Content-Type": content_type} if body is not None else None
         attempt = 0
+        asked_again = False
         while True:
+            headers = self._credentials()
+            if body is not None:
+                headers["Content-Type"] = content_type
             with _translated():
                 async with self._session.request(
                     method,
@@ -213,6 +219,9 @@ class HTTPTransport:
                     answer = await response.read()
             if response.status < HTTPStatus.BAD_REQUEST:
                 return answer
+            if response.status == HTTPStatus.UNAUTHORIZED and not asked_again and self._renewed(headers):
+                asked_again = True
+                continue
             pause = response.headers.get("Retry-After", "")
             attempt += 1
             if attempt > _RETRIES or not pause.isdigit() or response.status not in (429, 500, 503, 504):
@@ -223,11 +232,27 @@ class HTTPTransport:
     async def _stream(
         self, ref: ResourceRef[T], path: str, query: Mapping[str, str]
     ) -> AsyncIterator[AsyncIterator[WatchEvent[T]]]:
+        headers = self._credentials()
         with _translated():
-            async with self._session.get(self._server + path, params=query, server_hostname=self._tls_name) as response:
+            async with self._session.get(
+                self._server + path, params=query, headers=headers, server_hostname=self._tls_name
+            ) as response:
+                if response.status == HTTPStatus.UNAUTHORIZED:
+                    self._renewed(headers)  # for the next attempt, which is the informer's
                 if response.status >= HTTPStatus.BAD_REQUEST:
                     raise _refusal(response.status, await response.read())
                 yield _events(ref, response.content)
+
+    def _credentials(self) -> dict[str, str]:
+        """The headers of this moment; what never changes is the session's."""
+        if self._token_file is None:
+            return {}
+        return {"Authorization": f"Bearer {self._token_file.current()}"}
+
+    def _renewed(self, headers: Mapping[str, str]) -> bool:
+        """Whether there is another token than the one that ``headers`` showed in vain."""
+        shown = headers.get("Authorization", "").removeprefix("Bearer ")
+        return self._token_file is not None and self._token_file.replaced(shown)
 
 
 async def _events(ref: ResourceRef[T], content: aiohttp.StreamReader) -> AsyncIterator[WatchEvent[T]]:

@@ -61,6 +61,8 @@ class Target:
     client_certificate: bytes = b""
     client_key: bytes = field(default=b"", repr=False)
     token: str = field(default="", repr=False)
+    token_file: Path | None = None
+    """Where ``token`` was read from, to be read again; None: it stays what it is."""
     username: str = ""
     password: str = field(default="", repr=False)
     tls_server_name: str = ""
@@ -212,6 +214,7 @@ def _resolve(name: str, merged: _Merged) -> Target:
         client_certificate=_data(user, "client-certificate", user_home),
         client_key=_data(user, "client-key", user_home),
         token=_token(user, user_home),
+        token_file=user_home / user["tokenFile"] if user.get("tokenFile") else None,
         username=user.get("username", ""),
         password=user.get("password", ""),
         tls_server_name=cluster.get("tls-server-name", ""),
@@ -257,6 +260,7 @@ def _in_cluster(environment: Mapping[str, str]) -> Target:
         namespace=_file("namespace", _SERVICE_ACCOUNT).decode().strip() or "default",
         certificate_authority=_file("ca.crt", _SERVICE_ACCOUNT),
         token=token.read_text(encoding="utf-8").strip(),
+        token_file=token,
     )
 
 

@@ -70,6 +70,7 @@ def test_paths_inside_a_file_are_relative_to_it_and_data_wins_over_files(tmp_pat
     path = tmp_path / "config"
     path.write_text(yaml.safe_dump(document))
     assert (load(path).certificate_authority, load(path).token) == (b"from file", "secret")
+    assert load(path).token_file == tmp_path / "token"
     document["clusters"][0]["cluster"]["certificate-authority-data"] = base64.b64encode(b"inline").decode()
     path.write_text(yaml.safe_dump(document))
     assert load(path).certificate_authority == b"inline"
