@@ -17,6 +17,7 @@ from cathedra.api.struct import replace
 from cathedra.apiserver.admission.attributes import AdmissionAttributes
 from cathedra.apiserver.admission.plugin import AdmissionPlugin
 from cathedra.apiserver.admission.pods.credentials import with_credentials
+from cathedra.apiserver.authorization.noderelations import references
 from cathedra.apiserver.registry.registry import Registry
 from cathedra.apiserver.registry.selection import Selection
 from cathedra.apiserver.resources import PODS
@@ -78,13 +79,17 @@ class PodServiceAccount(AdmissionPlugin):
 
 
 def _check_mirror(pod: Pod) -> None:
+    """A node shows its static pods as mirrors: what they mount must not give it anything that it has not got."""
+    sources = [part for volume in pod.spec.volumes if volume.projected for part in volume.projected.sources or ()]
     refused = (
-        (bool(pod.spec.service_account_name), "service accounts"),
-        (any(volume.secret is not None for volume in pod.spec.volumes), "secrets"),
+        (bool(pod.spec.service_account_name), "reference service accounts"),
+        (any(resource == "secrets" for resource, _ in references(pod)), "reference secrets"),
+        (any(part.service_account_token for part in sources), "use ServiceAccountToken volume projections"),
+        (any(part.pod_certificate for part in sources), "use PodCertificate volume projections"),
     )
     for found, what in refused:
         if found:
-            raise forbidden(PODS, pod.metadata.name, f"a mirror pod may not reference {what}")
+            raise forbidden(PODS, pod.metadata.name, f"a mirror pod may not {what}")
 
 
 class PodPriority(AdmissionPlugin):
