@@ -92,6 +92,7 @@ _HISTORY: Final[Mapping[str, tuple[GateState, ...]]] = {
     "KubeletPodResourcesGet": (_alpha("1.27"), _beta("1.34"), _ga("1.36")),
     "KubeletPodResourcesListUseActivePods": (_beta("1.34"),),
     "NodeDeclaredFeatures": (_alpha("1.35"), _beta("1.36"), _ga("1.37")),
+    "ExtendWebSocketsToKubelet": (_beta("1.36"),),
     "AuthorizeNodeWithSelectors": (_alpha("1.31"), _beta("1.32"), _ga("1.34")),
     "AuthorizePodWebsocketUpgradeCreatePermission": (_beta("1.35"),),
     "DeclarativeValidationBeta": (_beta("1.37"),),

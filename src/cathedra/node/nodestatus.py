@@ -263,7 +263,8 @@ _CONDITIONS: Final = (
     ("PIDPressure", "False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
     ("Ready", "True", "KubeletReady", "kubelet is posting ready status"),
 )
-_DECLARED: Final = ("DRAOptionalNodeOperations",)
+_DECLARED: Final = ("DRAOptionalNodeOperations", "ExtendWebSocketsToKubelet")
+"""Features by which API server and scheduler choose: WebSockets come as they are, not turned into SPDY (KEP-4006)."""
 _SIMULATED: Final[Mapping[str, str]] = {
     "cpu": "32",
     "memory": "256Gi",
