@@ -35,6 +35,7 @@ from cathedra.client.client import Client
 from cathedra.client.resources import LEASES, NODES
 from cathedra.clock import Clock
 from cathedra.node.config import NodeConfig
+from cathedra.semantics.conditions import find_condition, keep_transition_time
 
 __all__ = ["NodeReporter", "RuntimeInfo", "machine_capacity", "node_capacity"]
 
@@ -222,22 +223,18 @@ class NodeReporter:
         )
 
     def _conditions(self, old: NodeStatus) -> tuple[NodeCondition, ...]:
-        before = {condition.type: condition for condition in old.conditions}
         now = Time(self._clock.now())
         made = []
         for type_, status, reason, message in _CONDITIONS:
-            same = before.get(type_)
-            since = same.last_transition_time if same is not None and same.status == status else now
-            made.append(
-                NodeCondition(
-                    type=type_,
-                    status=status,
-                    reason=reason,
-                    message=message,
-                    last_heartbeat_time=now,
-                    last_transition_time=since,
-                )
+            new = NodeCondition(
+                type=type_,
+                status=status,
+                reason=reason,
+                message=message,
+                last_heartbeat_time=now,
+                last_transition_time=now,
             )
+            made.append(keep_transition_time(new, find_condition(old.conditions, type_)))
         names = {condition.type for condition in made}
         return (*(condition for condition in old.conditions if condition.type not in names), *made)
 

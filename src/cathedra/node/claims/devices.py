@@ -12,13 +12,14 @@ from cathedra.api.core.core_v1 import Container, Pod
 from cathedra.api.gates import FeatureGates
 from cathedra.node.claims.claiminfo import ClaimInfo, ClaimInfoCache
 from cathedra.node.claims.errors import ClaimError
-from cathedra.node.claims.resolve import PodClaim, pod_claims
+from cathedra.node.claims.resolve import pod_claims
 from cathedra.node.plugins.client import PreparedDevice
+from cathedra.semantics.podclaims import EntryClaim
 
 __all__ = ["cdi_devices", "claim_devices", "container_claims"]
 
 
-def container_claims(pod: Pod, container: Container, gates: FeatureGates) -> Iterator[tuple[PodClaim, str]]:
+def container_claims(pod: Pod, container: Container, gates: FeatureGates) -> Iterator[tuple[EntryClaim, str]]:
     """The claims that a container refers to, each with the request it names ("" for all of them), in order."""
     extended = pod.status.extended_resource_claim_status
     for claim in pod_claims(pod, gates):
@@ -49,10 +50,10 @@ def cdi_devices(pod: Pod, container: Container, cache: ClaimInfoCache, gates: Fe
     """
     names: list[str] = []
     for claim, request in container_claims(pod, container, gates):
-        info = cache.get(pod.metadata.namespace, claim.claim_name)
+        info = cache.get(pod.metadata.namespace, claim.name)
         if info is None:
             raise ClaimError(
-                f"internal error: unable to get claim info for ResourceClaim {claim.claim_name} "
+                f"internal error: unable to get claim info for ResourceClaim {claim.name} "
                 f"in namespace {pod.metadata.namespace}"
             )
         for _, device in claim_devices(info, request):

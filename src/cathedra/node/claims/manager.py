@@ -96,7 +96,7 @@ class ClaimManager:
         checked: list[_Checked] = []
         clients: dict[str, PluginClient] = {}
         for entry in wanted:
-            claim = await self._fetch(pod.metadata.namespace, entry.claim_name)
+            claim = await self._fetch(pod.metadata.namespace, entry.name)
             check_allowed(pod, claim, entry, self._gates)
             drivers = driver_states(claim, self._gates)
             for driver, state in drivers.items():

@@ -8,6 +8,7 @@ from typing import Final
 
 from cathedra.api.core.core_v1 import Container, ContainerRestartRule, EphemeralContainer, Pod
 from cathedra.node.runtime.runtime import ContainerRun
+from cathedra.semantics.pods import is_sidecar
 
 __all__ = [
     "BACKOFF_FIRST",
@@ -62,7 +63,7 @@ class ContainerRecord:
     @property
     def sidecar(self) -> bool:
         """Whether it is an init container that keeps running beside the others."""
-        return self.init and self.container.restart_policy == "Always"
+        return self.init and is_sidecar(self.container)
 
     @property
     def running(self) -> bool:

@@ -105,7 +105,7 @@ class HealthCache:
         statuses: list[ResourceStatus] = []
         with contextlib.suppress(PrepareError):  # claims that do not exist yet have no devices
             for claim, request in container_claims(pod, container, self._gates):
-                info = claims.get(pod.metadata.namespace, claim.claim_name)
+                info = claims.get(pod.metadata.namespace, claim.name)
                 if info is None or not claim.entry:
                     continue
                 found: dict[str, ResourceHealth] = {}

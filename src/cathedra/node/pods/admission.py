@@ -10,13 +10,15 @@ import logging
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final, NamedTuple
 
-from cathedra.api.core.core_v1 import Container, ContainerPort, Node, Pod, Taint, Toleration
+from cathedra.api.core.core_v1 import ContainerPort, Node, Pod
 from cathedra.api.gates import FeatureGates
 from cathedra.api.selectors import SelectorError, node_selector_matches
 from cathedra.api.status import StatusError
 from cathedra.client.client import Client
 from cathedra.client.resources import NODES
 from cathedra.node.setup.amounts import pod_requests
+from cathedra.semantics.pods import long_running_containers
+from cathedra.semantics.tolerations import first_untolerated
 
 __all__ = ["PodAdmission", "Rejection", "rejection"]
 
@@ -74,7 +76,7 @@ def rejection(pod: Pod, node: Node, others: Iterable[Pod], gates: FeatureGates) 
         return _failed("NodeAffinity", "node(s) didn't match Pod's node affinity/selector")
     if _port_clash(pod, others):
         return _failed("NodePorts", "node(s) didn't have free ports for the requested pod ports")
-    if any(taint.effect == "NoExecute" and not _tolerated(taint, pod.spec.tolerations) for taint in node.spec.taints):
+    if first_untolerated(node.spec.taints, pod.spec.tolerations, {"NoExecute"}) is not None:
         return _failed("TaintToleration", "node(s) had taints that the pod didn't tolerate")
     return None
 
@@ -142,9 +144,7 @@ def _host_ports(pod: Pod) -> Iterator[tuple[str, str, int]]:
 
 
 def _ports(pod: Pod) -> Iterator[ContainerPort]:
-    sidecars = [container for container in pod.spec.init_containers if container.restart_policy == "Always"]
-    containers: list[Container] = [*pod.spec.containers, *sidecars]
-    for container in containers:
+    for container in long_running_containers(pod):
         yield from container.ports
 
 
@@ -155,13 +155,4 @@ def _port_clash(pod: Pod, others: tuple[Pod, ...]) -> bool:
         (protocol, number) == (other_protocol, other_number) and (address == other or _ANY in (address, other))
         for address, protocol, number in _host_ports(pod)
         for other, other_protocol, other_number in taken
-    )
-
-
-def _tolerated(taint: Taint, tolerations: Iterable[Toleration]) -> bool:
-    return any(
-        (not toleration.effect or toleration.effect == taint.effect)
-        and (not toleration.key or toleration.key == taint.key)
-        and (toleration.operator == "Exists" or toleration.value == taint.value)
-        for toleration in tolerations
     )

@@ -28,6 +28,8 @@ from cathedra.node.containers.plan import initialized
 from cathedra.node.containers.records import ContainerRecord, of_kind, will_restart
 from cathedra.node.pods.admission import Rejection
 from cathedra.node.runtime.runtime import ContainerRun
+from cathedra.semantics.conditions import find_condition, is_true, keep_transition_time
+from cathedra.semantics.pods import is_terminal
 
 __all__ = ["PodView", "pod_status", "rejected_status"]
 
@@ -96,7 +98,7 @@ def rejected_status(pod: Pod, now: float, rejection: Rejection) -> PodStatus:
 
 
 def _phase(pod: Pod, records: Sequence[ContainerRecord], view: PodView) -> str:
-    if pod.status.phase in {"Succeeded", "Failed"}:
+    if is_terminal(pod):
         return pod.status.phase
     regular = of_kind(records, init=False)
     if view.final:
@@ -182,7 +184,7 @@ def _conditions(
     view: PodView,
 ) -> tuple[PodCondition, ...]:
     kept = tuple(condition for condition in pod.status.conditions if condition.type not in _OWNED)
-    if not any(condition.type == "PodScheduled" for condition in kept):
+    if find_condition(kept, "PodScheduled") is None:
         kept = (*kept, PodCondition(type="PodScheduled", status="True", last_transition_time=Time(view.now)))
     containers_ready = _containers_ready(records, statuses, phase)
     made = (
@@ -191,14 +193,9 @@ def _conditions(
         _ready(pod, containers_ready),
         containers_ready,
     )
-    before = {condition.type: condition for condition in pod.status.conditions}
-    return (*(_dated(condition, before.get(condition.type), view) for condition in made), *kept)
-
-
-def _dated(condition: PodCondition, before: PodCondition | None, view: PodView) -> PodCondition:
-    same = before is not None and before.status == condition.status
-    when = before.last_transition_time if before is not None and same else Time(view.now)
-    return replace(condition, last_transition_time=when)
+    dated = (replace(condition, last_transition_time=Time(view.now)) for condition in made)
+    before = pod.status.conditions
+    return (*(keep_transition_time(condition, find_condition(before, condition.type)) for condition in dated), *kept)
 
 
 def _initialized(records: Sequence[ContainerRecord], phase: str) -> PodCondition:
@@ -233,8 +230,8 @@ def _containers_ready(
 def _ready(pod: Pod, containers: PodCondition) -> PodCondition:
     if containers.status != "True":
         return replace(containers, type="Ready")
-    states = {condition.type: condition.status for condition in pod.status.conditions}
-    closed = [gate.condition_type for gate in pod.spec.readiness_gates if states.get(gate.condition_type) != "True"]
+    gates = [gate.condition_type for gate in pod.spec.readiness_gates]
+    closed = [gate for gate in gates if not is_true(pod.status.conditions, gate)]
     if not closed:
         return PodCondition(type="Ready", status="True")
     message = "; ".join(f'the status of pod readiness gate "{gate}" is not "True"' for gate in closed)

@@ -19,10 +19,10 @@ from cathedra.node.pods.context import PodContext
 from cathedra.node.pods.podstate import PodState
 from cathedra.node.pods.status import PodView, pod_status, rejected_status
 from cathedra.node.setup.launch import identity_of
+from cathedra.semantics.pods import is_terminal
 
-__all__ = ["TERMINAL", "StatusWriter", "newer"]
+__all__ = ["StatusWriter", "newer"]
 
-TERMINAL: Final = frozenset({"Succeeded", "Failed"})
 """Phases that a pod does not leave."""
 
 _CONFLICTS: Final = 5
@@ -50,7 +50,7 @@ class StatusWriter:
 
     async def _write(self, make: Callable[[], PodStatus]) -> bool:
         state = self._state
-        if state.gone.is_set() or state.pod.status.phase in TERMINAL:
+        if state.gone.is_set() or is_terminal(state.pod):
             return True
         pods = self._context.client.resource(PODS, state.pod.metadata.namespace)
         for _ in range(_CONFLICTS):

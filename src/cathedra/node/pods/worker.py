@@ -25,11 +25,12 @@ from cathedra.node.pods.context import PodContext
 from cathedra.node.pods.podstate import PodState
 from cathedra.node.pods.recovery import recover_records
 from cathedra.node.pods.running import ContainerRunner
-from cathedra.node.pods.statuswriter import TERMINAL, StatusWriter, newer
+from cathedra.node.pods.statuswriter import StatusWriter, newer
 from cathedra.node.runtime.runtime import ContainerRun
 from cathedra.node.setup.errors import VolumeError
 from cathedra.node.setup.launch import identity_of
 from cathedra.node.setup.volumes import VolumeMaker, is_payload
+from cathedra.semantics.pods import is_terminal
 
 __all__ = ["Admit", "PodWorker"]
 
@@ -115,7 +116,7 @@ class PodWorker:
     @property
     def counts(self) -> bool:
         """Whether the pod takes up room on the node."""
-        return not self._over and not self._rejected and self.pod.status.phase not in TERMINAL
+        return not self._over and not self._rejected and not is_terminal(self.pod)
 
     @property
     def new(self) -> bool:
@@ -132,7 +133,7 @@ class PodWorker:
         """Live through the pod; returns when its object is gone, or cancelled."""
         try:
             if not await self._is_rejected():
-                if self.pod.status.phase not in TERMINAL:
+                if not is_terminal(self.pod):
                     await self._until_stopped(self._live())
                 await self._terminate()
             self._over = True
@@ -141,7 +142,7 @@ class PodWorker:
             await self._containers.monitor.stop()
 
     async def _is_rejected(self) -> bool:
-        if self._admit is None or not self._new or self._stop.is_set() or self.pod.status.phase in TERMINAL:
+        if self._admit is None or not self._new or self._stop.is_set() or is_terminal(self.pod):
             return False
         rejection = await self._admit(self.pod)
         if rejection is None:

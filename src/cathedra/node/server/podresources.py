@@ -131,7 +131,7 @@ class PodResourcesServer:
         found = []
         try:
             for claim, _ in container_claims(pod, container, self._gates):
-                info = self._claims.cache.get(pod.metadata.namespace, claim.claim_name)
+                info = self._claims.cache.get(pod.metadata.namespace, claim.name)
                 if info is None:
                     continue
                 resources = [

@@ -6,8 +6,6 @@ into the pod's status, and only that is read here. Amounts are in nano-units thr
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from cathedra.api.core.core_v1 import Container, NodeAllocatableResourceClaimStatus, Pod
@@ -15,58 +13,24 @@ from cathedra.api.gates import FeatureGates
 from cathedra.api.quantity import Quantity
 from cathedra.node.runtime.runtime import ResourceLimits
 from cathedra.node.setup.nodefacts import NodeFacts
+from cathedra.semantics.podresources import (
+    HUGE_PAGES,
+    claims_share_of_container,
+    claims_share_of_pod,
+    pod_request_nanos,
+)
 
 __all__ = ["container_limits", "oom_score", "pod_requests"]
 
 _NANO: Final = 10**9
-_HUGE: Final = "hugepages-"
 _PAGE_UNITS: Final = {"Ki": "KB", "Mi": "MB", "Gi": "GB"}
 _GUARANTEED_SCORE: Final = -997
 _LEAST_SCORE: Final = 2
 _MOST_SCORE: Final = 1000
 
 
-@dataclass(frozen=True, slots=True)
-class _ClaimAmount:
-    """What one claim adds of one resource."""
-
-    mapping: int
-    per_pod: int
-    per_container: int
-    containers: tuple[str, ...]
-
-    @property
-    def in_pod(self) -> int:
-        return self.mapping + self.per_pod + self.per_container * len(self.containers)
-
-    @property
-    def in_container(self) -> int:
-        """The overhead of the pod counts in full in every container, since any of them may be the one that pays it."""
-        return self.mapping + self.per_pod + self.per_container
-
-    @property
-    def share(self) -> int:
-        """A container's part when the claim is divided among all that refer to it."""
-        return (self.mapping + self.per_pod) // max(len(self.containers), 1) + self.per_container
-
-
 def _claims(pod: Pod, gates: FeatureGates) -> tuple[NodeAllocatableResourceClaimStatus, ...]:
     return pod.status.node_allocatable_resource_claim_statuses if gates["DRANodeAllocatableResources"] else ()
-
-
-def _of_claim(claim: NodeAllocatableResourceClaimStatus, resource: str) -> _ClaimAmount:
-    overhead = [entry for entry in claim.overhead if entry.name == resource]
-    return _ClaimAmount(
-        mapping=sum(_nanos(entry.quantity) for entry in claim.mapping if entry.name == resource),
-        per_pod=sum(_nanos(entry.per_pod) for entry in overhead),
-        per_container=sum(_nanos(entry.per_container) for entry in overhead),
-        containers=claim.containers,
-    )
-
-
-def _resources(claims: Iterable[NodeAllocatableResourceClaimStatus]) -> Iterator[str]:
-    for claim in claims:
-        yield from {entry.name: None for entry in claim.mapping} | {entry.name: None for entry in claim.overhead}
 
 
 def _nanos(quantity: Quantity | None) -> int:
@@ -75,37 +39,7 @@ def _nanos(quantity: Quantity | None) -> int:
 
 def pod_requests(pod: Pod, gates: FeatureGates) -> dict[str, int]:
     """What the pod asks of its node in all, by resource, in nano-units."""
-    spec = pod.spec
-    total: dict[str, int] = {}
-    for container in spec.containers:
-        _add(total, _given(container.resources.requests))
-    peak: dict[str, int] = {}
-    sidecars: dict[str, int] = {}
-    for container in spec.init_containers:
-        needed = _given(container.resources.requests)
-        if container.restart_policy == "Always":
-            _add(total, needed)
-            _add(sidecars, needed)
-            needed = dict(sidecars)
-        else:
-            _add(needed, sidecars)
-        peak = {name: max(peak.get(name, 0), needed.get(name, 0)) for name in (*peak, *needed)}
-    total = {name: max(total.get(name, 0), peak.get(name, 0)) for name in (*total, *peak)}
-    for claim in _claims(pod, gates):
-        _add(total, {name: _of_claim(claim, name).in_pod for name in _resources([claim])})
-    if spec.resources is not None:
-        total |= _given(spec.resources.requests)
-    _add(total, _given(spec.overhead))
-    return total
-
-
-def _given(quantities: Mapping[str, Quantity]) -> dict[str, int]:
-    return {name: quantity.nanos for name, quantity in quantities.items()}
-
-
-def _add(total: dict[str, int], part: Mapping[str, int]) -> None:
-    for name, amount in part.items():
-        total[name] = total.get(name, 0) + amount
+    return pod_request_nanos(pod, _claims(pod, gates))
 
 
 def container_limits(pod: Pod, container: Container, node: NodeFacts) -> ResourceLimits:
@@ -115,17 +49,17 @@ def container_limits(pod: Pod, container: Container, node: NodeFacts) -> Resourc
     pages are different: nothing said means none, so there the claims alone are the limit.
     """
     resources = container.resources
-    claims = [c for c in _claims(pod, node.gates) if container.name in c.containers]
+    added = claims_share_of_container(_claims(pod, node.gates), container.name)
     of_pod = pod.spec.resources.limits if pod.spec.resources is not None else {}
 
     def limit(resource: str) -> int | None:
         own = resources.limits.get(resource)
         if own is not None and own.nanos:
-            return own.nanos + sum(_of_claim(claim, resource).in_container for claim in claims)
+            return own.nanos + added.get(resource, 0)
         inherited = of_pod.get(resource)
         return inherited.nanos if inherited is not None and inherited.nanos else None
 
-    pages = {name for name in (*resources.limits, *_resources(claims)) if name.startswith(_HUGE)}
+    pages = {name for name in (*resources.limits, *added) if name.startswith(HUGE_PAGES)}
     request = resources.requests.get("cpu") or resources.limits.get("cpu")
     cpu, memory = limit("cpu"), limit("memory")
     return ResourceLimits(
@@ -134,10 +68,7 @@ def container_limits(pod: Pod, container: Container, node: NodeFacts) -> Resourc
         cpu_milli=max(1, cpu // 10**6) if cpu is not None else None,
         memory=memory // _NANO if memory is not None else None,
         huge_pages={
-            _page_size(name): (
-                _nanos(resources.limits.get(name)) + sum(_of_claim(claim, name).in_container for claim in claims)
-            )
-            // _NANO
+            _page_size(name): (_nanos(resources.limits.get(name)) + added.get(name, 0)) // _NANO
             for name in sorted(pages)
         },
         oom_score_adj=oom_score(pod, container, node),
@@ -146,7 +77,7 @@ def container_limits(pod: Pod, container: Container, node: NodeFacts) -> Resourc
 
 def _page_size(resource: str) -> str:
     """``hugepages-2Mi`` as container runtimes call it: ``2MB``."""
-    size = resource.removeprefix(_HUGE)
+    size = resource.removeprefix(HUGE_PAGES)
     return size[:-2] + _PAGE_UNITS.get(size[-2:], size[-2:])
 
 
@@ -159,7 +90,8 @@ def oom_score(pod: Pod, container: Container, node: NodeFacts) -> int:
     effective = _nanos(container.resources.requests.get("memory")) + _unassigned_memory(pod)
     for claim in _claims(pod, node.gates):
         if container.name in claim.containers:
-            effective += _of_claim(claim, "memory").share
+            # What a claim adds is divided among all containers that refer to it.
+            effective += claims_share_of_pod((claim,)).get("memory", 0) // len(claim.containers)
     score = _MOST_SCORE - 1000 * effective // max(node.memory * _NANO, 1)
     return min(max(score, _LEAST_SCORE), _MOST_SCORE - 1)
 

@@ -24,6 +24,7 @@ from cathedra.api.struct import replace
 from cathedra.scheduler.state.node_info import NodeInfo
 from cathedra.scheduler.state.resources import is_extended_resource
 from cathedra.semantics.owners import controller_reference, is_controlled_by
+from cathedra.semantics.pods import is_sidecar
 
 __all__ = [
     "ANNOTATION",
@@ -173,7 +174,7 @@ def _uses(pod: Pod, resource: str) -> tuple[list[_Use], list[_Use]]:
         quantity = container.resources.requests.get(resource)
         if quantity is None or quantity.value() <= 0:
             continue
-        stays = index >= inits or container.restart_policy == "Always"
+        stays = index >= inits or is_sidecar(container)
         (long_lived if stays else short_lived).append(_Use(index, container, quantity.value()))
     return long_lived, short_lived
 
