@@ -1,1 +1,1 @@
-"""What an attacker tries, and what he gets: one test per finding."""
+"""What an attack must not achieve: one test per hole that was found, and the walk over every route and identity."""

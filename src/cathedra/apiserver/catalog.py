@@ -13,6 +13,7 @@ from typing import Any, Final
 from cathedra.api.gates import FeatureGates
 from cathedra.api.scheme import GroupResource
 from cathedra.apiserver.custom.definitions import with_custom_rules
+from cathedra.apiserver.routes import Route, routes_of, virtual_routes
 from cathedra.apiserver.subresources.finalize import with_finalize
 from cathedra.kinds.definition import ResourceDefinition, VersionDefinition
 
@@ -72,6 +73,7 @@ class Catalog:
     def __init__(self, definitions: Iterable[ResourceDefinition[Any]]) -> None:
         self._definitions: dict[GroupResource, ResourceDefinition[Any]] = {}
         self._served: dict[tuple[str, str, str], tuple[ResourceDefinition[Any], VersionDefinition]] = {}
+        self._routes: dict[tuple[str, str, str, str], Route] = {route.key: route for route in virtual_routes()}
         self._edition: dict[GroupResource, int] = {}
         self.generation = 0
         """Counts changes, so that discovery and OpenAPI know when to be made anew."""
@@ -88,6 +90,7 @@ class Catalog:
         self._edition[definition.group_resource] = self._edition.get(definition.group_resource, 0) + 1
         for version in definition.versions:
             self._served[definition.group, version.name, definition.plural] = (definition, version)
+            self._routes |= {route.key: route for route in routes_of(definition, version)}
         self.generation += 1
 
     def remove(self, resource: GroupResource) -> None:
@@ -97,6 +100,8 @@ class Catalog:
             return
         for version in definition.versions:
             self._served.pop((definition.group, version.name, definition.plural), None)
+            for route in routes_of(definition, version):
+                self._routes.pop(route.key, None)
         self.generation += 1
 
     def fingerprint(self, path: str) -> str:
@@ -114,6 +119,14 @@ class Catalog:
     def find(self, group: str, version: str, resource: str) -> tuple[ResourceDefinition[Any], VersionDefinition] | None:
         """The definition and version of that name, if served."""
         return self._served.get((group, version, resource))
+
+    def route(self, group: str, version: str, resource: str, subresource: str = "") -> Route | None:
+        """The route of that resource or sub-resource, if served."""
+        return self._routes.get((group, version, resource, subresource))
+
+    def routes(self) -> tuple[Route, ...]:
+        """Every route that is served."""
+        return tuple(self._routes.values())
 
     def definition(self, resource: GroupResource) -> ResourceDefinition[Any] | None:
         """The definition of a resource, if served."""

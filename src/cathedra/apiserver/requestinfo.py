@@ -1,53 +1,144 @@
-"""What a URL's path names: a resource, an object, a sub-resource, or something else (spec: apimachinery.md, section
-1)."""
+"""What a request asks for, parsed once from its method, path and query (spec: apimachinery.md, section 1).
+
+Authorization, routing, admission, metrics, audit and flow control read the same `RequestInfo`; none of them looks at
+the URL again, so they cannot take one request for two different ones.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
-__all__ = ["Target", "parse_path"]
+import msgspec
 
-NAMESPACE_SUBRESOURCES: Final = frozenset({"status", "finalize"})
+__all__ = ["RequestInfo", "request_info"]
+
+_NAMESPACE_SUBRESOURCES: Final = frozenset({"status", "finalize"})
+_VERBS: Final = {
+    "GET": "get",
+    "HEAD": "get",
+    "POST": "create",
+    "PUT": "update",
+    "PATCH": "patch",
+    "DELETE": "delete",
+}
+_STREAMED: Final = frozenset(
+    ("", resource, subresource)
+    for resource, subresources in {
+        "pods": ("attach", "exec", "log", "portforward", "proxy"),
+        "nodes": ("proxy",),
+        "services": ("proxy",),
+    }.items()
+    for subresource in subresources
+)
+"""Sub-resources that are passed on to a node or a pod."""
+_CACHED_LENGTH: Final = 512
+"""Longer paths are parsed each time, so that the cache cannot be filled with megabytes."""
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
-    """The parts of a resource path. ``resource`` is "" if the path names none."""
+class RequestInfo(msgspec.Struct, frozen=True):
+    """A request on a resource, or on a path that names none (``is_resource`` is then false)."""
 
+    method: str
+    """The HTTP method."""
+    path: str
+    verb: str
+    """In the words of authorization: get, list, watch, create, update, patch, delete, deletecollection; "" for a method
+    that means none of them on a resource, the method in lower case outside resources."""
+    is_resource: bool = False
     group: str = ""
     version: str = ""
     namespace: str = ""
     resource: str = ""
+    """The plural."""
     name: str = ""
     subresource: str = ""
     rest: str = ""
     """What follows the sub-resource, as in ``proxy/metrics``."""
-    watch: bool = False
+    below_namespace: bool = False
+    """Whether ``namespaces/NAME/`` stands before the resource."""
+    watch_path: bool = False
     """Whether the path is of the old ``/watch/`` form."""
 
+    @property
+    def connecting(self) -> bool:
+        """Whether it is passed on to a node or a pod."""
+        return bool(self.subresource) and (self.group, self.resource, self.subresource) in _STREAMED
 
-@lru_cache(maxsize=8192)
-def parse_path(path: str) -> Target | None:
-    """The target of a path below ``/api/v1`` or ``/apis/<group>/<version>``; None for every other path."""
+    @property
+    def long_running(self) -> bool:
+        """Whether the client decides how long it takes: such requests hold no seat and have no deadline."""
+        return self.verb == "watch" or self.connecting
+
+    @property
+    def reads(self) -> bool:
+        """Whether its method changes nothing."""
+        return self.method in {"GET", "HEAD"}
+
+    @property
+    def scope(self) -> str:
+        """``resource``, ``namespace`` or ``cluster``, as metrics have it."""
+        if not self.is_resource:
+            return ""
+        return "resource" if self.name else "namespace" if self.namespace else "cluster"
+
+    def addresses(self, *, namespaced: bool) -> bool:
+        """Whether the path has the parts that the resource's objects have, and no more."""
+        if self.rest or (self.watch_path and self.subresource):
+            return False
+        if not namespaced:
+            return not self.below_namespace
+        return bool(self.namespace) if self.below_namespace else not self.name
+
+
+def request_info(method: str, path: str, *, watch: bool = False) -> RequestInfo:
+    """What a request asks for; ``watch`` is what its query says."""
+    if len(path) > _CACHED_LENGTH:
+        return _parsed(method, path, watch)
+    return _cached(method, path, watch)
+
+
+def _parsed(method: str, path: str, watch: bool) -> RequestInfo:
     parts = path.strip("/").split("/")
     if len(parts) >= 3 and parts[0] == "api":
         group, version, parts = "", parts[1], parts[2:]
     elif len(parts) >= 4 and parts[0] == "apis":
         group, version, parts = parts[1], parts[2], parts[3:]
     else:
-        return None
-    watch = parts[0] == "watch" and len(parts) > 1
-    if watch:
+        return RequestInfo(method, path, method.lower())
+    watch_path = parts[0] == "watch" and len(parts) > 1
+    if watch_path:
         parts = parts[1:]
-    namespace = ""
+    namespace, below = "", False
     if parts[0] == "namespaces" and len(parts) > 1:
         namespace = parts[1]
-        if len(parts) > 2 and parts[2] not in NAMESPACE_SUBRESOURCES:
-            parts = parts[2:]
-    resource = parts[0]
+        if len(parts) > 2 and parts[2] not in _NAMESPACE_SUBRESOURCES:
+            parts, below = parts[2:], True
     name = parts[1] if len(parts) > 1 else ""
-    subresource = parts[2] if len(parts) > 2 else ""
-    rest = "/".join(parts[3:])
-    return Target(group, version, namespace, resource, name, subresource, rest, watch)
+    return RequestInfo(
+        method=method,
+        path=path,
+        verb="watch" if watch_path else _verb(method, name, watch),
+        is_resource=True,
+        group=group,
+        version=version,
+        namespace=namespace,
+        resource=parts[0],
+        name=name,
+        subresource=parts[2] if len(parts) > 2 else "",
+        rest="/".join(parts[3:]),
+        below_namespace=below,
+        watch_path=watch_path,
+    )
+
+
+_cached = lru_cache(maxsize=8192)(_parsed)
+
+
+def _verb(method: str, name: str, watch: bool) -> str:
+    verb = _VERBS.get(method, "")
+    if name:
+        return verb
+    if verb == "get":
+        return "watch" if watch else "list"
+    return "deletecollection" if verb == "delete" else verb

@@ -163,9 +163,10 @@ class InProcessTransport:
         label_selector: str = "",
         field_selector: str = "",
     ) -> Call:
-        found = self._catalog.find(ref.group, ref.version, ref.resource)
+        route = self._catalog.route(ref.group, ref.version, ref.resource, subresource)
+        found = (route.definition, route.served) if route is not None and route.definition and route.served else None
         review = REVIEWS.get(GroupResource(ref.group, ref.resource))
-        if found is None and review is not None:
+        if found is None and review is not None and not subresource:
             found = (review.definition, review.definition.versions[0])
         if found is None:
             raise failure(404, "NotFound", "the server could not find the requested resource", None)

@@ -58,7 +58,9 @@ class Door:
     ) -> Answer:
         path, _, query = path.partition("?")
         raw = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
-        given = {"authorization": f"Bearer {user}", "user-agent": "test/1", **headers}
+        given = {"user-agent": "test/1", **headers}
+        if user:
+            given["authorization"] = f"Bearer {user}"
         if raw:
             given["content-type"] = content_type
         answer = Answer()
@@ -88,6 +90,35 @@ class Door:
             "server": ("127.0.0.1", 6443),
             "scheme": "https",
             "http_version": "1.1",
+            "extensions": {},
+        }
+        await self.server.app(scope, receive, send)
+        return answer
+
+    async def upgrade(self, path: str, *, user: str = TOKEN) -> Answer:
+        """Ask for a WebSocket; the answer has status 101 if it was accepted."""
+        path, _, query = path.partition("?")
+        answer = Answer()
+        waiting = [{"type": "websocket.connect"}, {"type": "websocket.disconnect"}]
+
+        async def receive() -> dict[str, Any]:
+            return waiting.pop(0)
+
+        async def send(message: Any) -> None:
+            if message["type"] == "websocket.accept":
+                answer.status = 101
+            elif message["type"] == "websocket.http.response.start":
+                answer.status = message["status"]
+            elif message["type"] == "websocket.http.response.body":
+                answer.body += message["body"]
+
+        scope = {
+            "type": "websocket",
+            "path": unquote(path),
+            "query_string": query.encode(),
+            "headers": [(b"authorization", f"Bearer {user}".encode())] if user else [],
+            "client": ("127.0.0.1", 1),
+            "subprotocols": ["v5.channel.k8s.io"],
             "extensions": {},
         }
         await self.server.app(scope, receive, send)

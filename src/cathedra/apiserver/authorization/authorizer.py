@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final, Protocol
+from typing import Final, Protocol, Self
 
 from cathedra.api.core.meta_v1 import StatusDetails
 from cathedra.api.core.rbac_v1 import PolicyRule
 from cathedra.api.scheme import GroupResource
 from cathedra.api.status import StatusError, failure, forbidden
 from cathedra.apiserver.authentication.user import UserInfo
+from cathedra.apiserver.registry.selection import single_name
+from cathedra.apiserver.requestinfo import RequestInfo
 
 __all__ = [
     "REASON",
@@ -46,6 +48,24 @@ class Attributes:
     """The path of a request that names no resource; the verb is then the lower-case method."""
     field_selector: str = ""
     label_selector: str = ""
+
+    @classmethod
+    def of(cls, info: RequestInfo, user: UserInfo, *, field_selector: str = "", label_selector: str = "") -> Self:
+        """What a request wants to do. A selector that asks for one name asks for that object."""
+        if not info.is_resource:
+            return cls(user, info.verb, path=info.path)
+        return cls(
+            user=user,
+            verb=info.verb,
+            group=info.group,
+            version=info.version,
+            resource=info.resource,
+            subresource=info.subresource,
+            namespace=info.namespace,
+            name=info.name or (single_name(field_selector) if field_selector else ""),
+            field_selector=field_selector,
+            label_selector=label_selector,
+        )
 
     @property
     def full_resource(self) -> str:

@@ -1,4 +1,9 @@
-"""The ASGI application: who asks, what for, and the answer; failures become Status objects here and nowhere else."""
+"""The ASGI application: authenticate, authorize, answer, record.
+
+Every request, WebSockets included, takes the same way: its `RequestInfo` is parsed once, its user is found out, it is
+authorized by that info, dispatched by that info, and recorded for metrics and audit whatever became of it. Failures
+become Status objects here and nowhere else.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +14,7 @@ from typing import Final
 
 from cathedra.api.status import StatusError, internal_error
 from cathedra.apiserver.authentication.authenticator import Authenticator
-from cathedra.apiserver.authentication.user import ANONYMOUS
-from cathedra.apiserver.authorization.authorizer import Attributes, refusal
+from cathedra.apiserver.authorization.authorizer import REASON, Attributes, refusal
 from cathedra.apiserver.authorization.impersonation import asks_to_impersonate, impersonated
 from cathedra.apiserver.catalog import Catalog
 from cathedra.apiserver.http.compression import compressed, worth_compressing
@@ -20,26 +24,27 @@ from cathedra.apiserver.http.issuer import issuer_document
 from cathedra.apiserver.http.protocol import EXTENSION
 from cathedra.apiserver.http.proxy import Proxy
 from cathedra.apiserver.http.render import in_form_of
-from cathedra.apiserver.http.request import ClientGone, Receive, Request, Scope, Send
+from cathedra.apiserver.http.request import ClientGone, Message, Receive, Request, Scope, Send
 from cathedra.apiserver.http.resources import ResourceHandler, wrong_method
 from cathedra.apiserver.http.response import JSON, Response, send_response, status_response, text_response
 from cathedra.apiserver.names import generate_uid
-from cathedra.apiserver.requestinfo import parse_path
 from cathedra.apiserver.storage.protocol import StorageError
 from cathedra.apiserver.traffic.audit import AuditLog
 from cathedra.apiserver.traffic.deadlines import deadline_of, timed_out
 from cathedra.apiserver.traffic.flow import Flow
 from cathedra.apiserver.traffic.metrics import CONTENT_TYPE, Metrics
-from cathedra.apiserver.traffic.record import RequestRecord
 from cathedra.apiserver.verbs.context import ServerContext
 
 __all__ = ["Application"]
 
 CLIENT_GONE: Final = 499
-"""What is written down for a client that left before its answer."""
+"""The status that is recorded for a client that left before its answer."""
+SWITCHED: Final = 101
 LOG: Final = logging.getLogger(__name__)
-_CONNECTED: Final = frozenset({"log", "exec", "attach", "portforward", "proxy"})
-Open = Callable[[Request], Awaitable[Response | None]]
+_PANIC: Final = "This request caused apiserver to panic. Look in the logs for details.\n"
+_NOT_FOUND: Final = "404 page not found\n"
+_SELECTED: Final = frozenset({"list", "watch", "deletecollection"})
+_STARTS: Final = frozenset({"http.response.start", "websocket.accept", "websocket.http.response.start"})
 
 
 class Application:
@@ -61,159 +66,186 @@ class Application:
         self._authenticator = authenticator
         self._discovery = discovery
         self._health = health
-        self._proxy = proxy
         self._flow = flow
         self._audit = audit
         self._metrics = Metrics(server.registry, flow)
         if audit is not None:
             self._metrics.audit_events = lambda: audit.written
-        self._resources = ResourceHandler(server, catalog)
+        self._resources = ResourceHandler(server, catalog, proxy)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request, or one WebSocket."""
         if scope["type"] == "http":
-            await self._http(scope, receive, send)
+            await self._recorded(scope, receive, send, self._http)
         elif scope["type"] == "websocket":
-            await self._websocket(scope, receive, send)
+            await self._recorded(scope, receive, send, self._websocket)
 
-    async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _recorded(
+        self, scope: Scope, receive: Receive, send: Send, answer: Callable[[Request, Send], Awaitable[None]]
+    ) -> None:
+        """Answer a request, and tell metrics and audit of it however it ends."""
         now = self._server.clock.monotonic
-        audit_id = generate_uid(self._server.random)
-        record = RequestRecord(scope["method"], scope["path"], scope["query_string"], audit_id, now())
-        request = Request(scope, receive, ANONYMOUS)
+        request = Request(scope, receive, generate_uid(self._server.random), now())
+        record = request.record
         self._metrics.begin(record)
+        started = False
+
+        async def observed(message: Message) -> None:
+            nonlocal started
+            if not started and message["type"] in _STARTS:
+                started = True
+                record.status = message.get("status", SWITCHED)
+                if request.info.long_running and record.status < 400:
+                    self._log_stage(request, "ResponseStarted")
+            await send(message)
+
         try:
-            response = await self._respond(request, record, send)
-            if response is not None:
-                record.status = response.status
-                await self._send(request, response, record, send)
+            await answer(request, observed)
         except ClientGone:
             record.status = record.status or CLIENT_GONE
+        except asyncio.CancelledError:
+            record.status = record.status or CLIENT_GONE
+            raise
+        except Exception:
+            # The last resort: whatever failed, the client gets an answer and the record says what it was.
+            LOG.exception("%s %s failed", record.info.method, record.info.path)
+            if started:
+                record.status = 500
+                raise
+            await self._refuse(request, observed, text_response(_PANIC, 500))
         finally:
-            record.status = record.status or 200
             self._metrics.end(record, now() - record.began)
-            self._written_down(request, record)
+            self._log_stage(request, "ResponseComplete")
 
-    async def _respond(self, request: Request, record: RequestRecord, send: Send) -> Response | None:
+    async def _http(self, request: Request, send: Send) -> None:
+        response = await self._respond(request, send)
+        if response is not None:
+            await self._send(request, response, send)
+
+    async def _websocket(self, request: Request, send: Send) -> None:
+        try:
+            self._authenticate(request)
+            self._authorize(request)
+            response = await self._resources.websocket(request, send)
+        except StatusError as error:
+            response = status_response(error)
+        if response is not None:
+            await self._refuse(request, send, response)
+
+    async def _respond(self, request: Request, send: Send) -> Response | None:
         """The answer, failures included; None if it went out as a stream."""
         try:
-            return await self._answer(request, record, send)
+            return await self._answer(request, send)
         except StatusError as error:
             return status_response(error)
         except StorageError as error:
             LOG.error("the store failed: %s", error)
             return status_response(internal_error(str(error)))
 
-    async def _send(self, request: Request, response: Response, record: RequestRecord, send: Send) -> None:
+    async def _send(self, request: Request, response: Response, send: Send) -> None:
         if response.status >= 400 and response.content_type == JSON:
             response = in_form_of(response, request.header(b"accept"))
         if self._audit is not None:
-            record.response_body = response.body + response.tail
+            request.record.response_body = response.body + response.tail
         if worth_compressing(response, request.header(b"accept-encoding").encode()):
             response = await compressed(response)
-        await send_response(send, response, audit_id=record.audit_id.encode(), head=record.method == "HEAD")
+        await send_response(send, response, audit_id=request.audit_id, head=request.info.method == "HEAD")
 
-    async def _answer(self, request: Request, record: RequestRecord, send: Send) -> Response | None:
-        request.user = record.user = self._authenticator.authenticate(*_credentials(request.scope))
-        if asks_to_impersonate(request.scope["headers"]):
-            request.user = record.impersonated = impersonated(
-                request.user, request.scope["headers"], self._server.authorizer
-            )
-        if record.long_running:
-            return await self._handled(request, record, send)
+    async def _refuse(self, request: Request, send: Send, response: Response) -> None:
+        """Send an answer; on a WebSocket that is not open yet, plain HTTP."""
+        if request.scope["type"] == "http":
+            await self._send(request, response, send)
+            return
+        headers = [(b"content-type", response.content_type), (b"audit-id", request.audit_id)]
+        await send({"type": "websocket.http.response.start", "status": response.status, "headers": headers})
+        await send({"type": "websocket.http.response.body", "body": response.body})
+
+    async def _answer(self, request: Request, send: Send) -> Response | None:
+        self._authenticate(request)
+        if request.info.long_running:
+            return await self._handled(request, send)
         seconds = deadline_of(request.parameter("timeout"))
         if self._flow.exempt(request.user):
-            return await self._in_time(request, record, send, seconds)
+            return await self._in_time(request, send, seconds)
         if not self._flow.acquire():
             await self._flow.queue_up(request.user)
         try:
-            return await self._in_time(request, record, send, seconds)
+            return await self._in_time(request, send, seconds)
         finally:
             self._flow.release()
 
-    async def _in_time(self, request: Request, record: RequestRecord, send: Send, seconds: float) -> Response | None:
-        if record.method in {"GET", "HEAD"}:
-            return await self._handled(request, record, send)  # served from memory, at once
+    def _authenticate(self, request: Request) -> None:
+        """Find out whose request it is, and whom it is to be answered for."""
+        scope, record = request.scope, request.record
+        certificate: bytes | None = scope.get("extensions", {}).get(EXTENSION)
+        request.user = record.user = self._authenticator.authenticate(scope["headers"], certificate)
+        if asks_to_impersonate(scope["headers"]):
+            user = impersonated(request.user, scope["headers"], self._server.authorizer)
+            request.user = record.impersonated = user
+        request.check_query()
+
+    async def _in_time(self, request: Request, send: Send, seconds: float) -> Response | None:
+        if request.info.reads:
+            return await self._handled(request, send)  # served from memory, at once
         try:
             async with asyncio.timeout(seconds):
-                return await self._handled(request, record, send)
+                return await self._handled(request, send)
         except TimeoutError:
             raise timed_out() from None
 
-    async def _handled(self, request: Request, record: RequestRecord, send: Send) -> Response | None:
-        target = parse_path(request.path)
-        if target is not None:
-            audit_id = record.audit_id.encode()
-            if target.subresource in _CONNECTED and target.resource in {"pods", "nodes", "services"}:
-                return await self._proxy.http(request, target, send, audit_id)
-            return await self._resources.handle(request, target, send, audit_id)
-        self._authorize_path(request)
-        if request.method not in {"GET", "HEAD"} and _read_only(request.path):
+    async def _handled(self, request: Request, send: Send) -> Response | None:
+        self._authorize(request)
+        info = request.info
+        if info.is_resource:
+            return await self._resources.handle(request, send)
+        if not info.reads and _read_only(info.path):
             raise wrong_method()
-        if request.path == "/metrics":
+        if info.path == "/metrics":
             return Response(200, self._metrics.text(), CONTENT_TYPE)
         response = (
             self._health.answer(request)
             or issuer_document(request, self._server.tokens)
             or self._discovery.answer(request)
         )
-        return response or text_response("404 page not found\n", 404)
+        return response or text_response(_NOT_FOUND, 404)
 
-    def _written_down(self, request: Request, record: RequestRecord) -> None:
-        """Tell the audit log, if there is one."""
-        if self._audit is None:
-            return
-        record.user_agent = request.header(b"user-agent")
-        record.source = (request.scope.get("client") or ("",))[0]
-        record.request_body = request.read_body
-        record.allowed = record.status != 403
-        record.annotations = request.annotations
-        record.created_name = request.created_name
-        now = self._server.clock.now()
-        received = now - (self._server.clock.monotonic() - record.began)
-        self._audit.write(record, "ResponseComplete", received, now)
+    def _authorize(self, request: Request) -> None:
+        """Let the request pass.
 
-    def _authorize_path(self, request: Request) -> None:
-        if self._health.is_public(request.path):
+        Raises:
+            StatusError: 403, its user may not do that.
+        """
+        info, record = request.info, request.record
+        if self._health.is_public(info.path):
+            record.allowed = True
             return
-        attributes = Attributes(user=request.user, verb=request.method.lower(), path=request.path)
+        selected = info.verb in _SELECTED
+        attributes = Attributes.of(
+            info,
+            request.user,
+            field_selector=request.parameter("fieldSelector") if selected else "",
+            label_selector=request.parameter("labelSelector") if selected else "",
+        )
         decision = self._server.authorizer.authorize(attributes)
+        record.annotations[REASON] = decision.reason
+        record.allowed = decision.allowed
         if not decision.allowed:
             raise refusal(attributes, decision)
 
-    async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
-        try:
-            user = self._authenticator.authenticate(*_credentials(scope))
-            target = parse_path(scope["path"])
-            if target is None or target.subresource not in _CONNECTED:
-                await _refuse_websocket(send, text_response("404 page not found\n", 404))
-                return
-            request = Request(scope, receive, user)
-            if asks_to_impersonate(scope["headers"]):
-                request.user = impersonated(request.user, request.scope["headers"], self._server.authorizer)
-            await self._proxy.websocket(request, target, send)
-        except StatusError as error:
-            await _refuse_websocket(send, status_response(error))
-
-
-def _credentials(scope: Scope) -> tuple[list[tuple[bytes, bytes]], bytes | None]:
-    """The headers of a request and the client certificate of its connection."""
-    return scope["headers"], scope.get("extensions", {}).get(EXTENSION)
+    def _log_stage(self, request: Request, stage: str) -> None:
+        """Write an audit event, if there is a log."""
+        if self._audit is None:
+            return
+        record = request.record
+        record.user_agent = request.header(b"user-agent")
+        record.source = (request.scope.get("client") or ("",))[0]
+        record.request_body = request.read_body
+        now = self._server.clock.now()
+        received = now - (self._server.clock.monotonic() - record.began)
+        self._audit.write(record, stage, received, now)
 
 
 def _read_only(path: str) -> bool:
     """Whether the path knows reading only; the list of groups does not care how it is asked."""
     parts = path.strip("/").split("/")
     return parts[0] in {"api", "version"} or (parts[0] == "apis" and len(parts) > 1)
-
-
-async def _refuse_websocket(send: Send, response: Response) -> None:
-    """Answer the upgrade with plain HTTP."""
-    await send(
-        {
-            "type": "websocket.http.response.start",
-            "status": response.status,
-            "headers": [(b"content-type", response.content_type)],
-        }
-    )
-    await send({"type": "websocket.http.response.body", "body": response.body})

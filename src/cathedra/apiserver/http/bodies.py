@@ -23,7 +23,6 @@ __all__ = [
     "YAML",
     "decode_delete_options",
     "decode_object",
-    "integer",
     "load_values",
     "media_type",
 ]
@@ -136,24 +135,13 @@ async def decode_delete_options(request: Request) -> DeleteOptions:
         except (DecodeError, msgspec.DecodeError, ValueError, AttributeError) as error:
             raise bad_request(str(error)) from None
     values: dict[str, Any] = {}
-    if grace := request.parameter("gracePeriodSeconds"):
-        values["gracePeriodSeconds"] = integer(grace)
-    if orphan := request.parameter("orphanDependents"):
-        values["orphanDependents"] = orphan.lower() in {"true", "1"}
+    grace = request.number("gracePeriodSeconds")
+    if grace is not None:
+        values["gracePeriodSeconds"] = grace
+    if "orphanDependents" in request.query:
+        values["orphanDependents"] = request.flag("orphanDependents")
     if policy := request.parameter("propagationPolicy"):
         values["propagationPolicy"] = policy
     if dry_run := request.query.get("dryRun"):
         values["dryRun"] = dry_run
     return from_dict(DeleteOptions, values)
-
-
-def integer(text: str) -> int:
-    """A number in the query.
-
-    Raises:
-        StatusError: 400, it is none.
-    """
-    try:
-        return int(text)
-    except ValueError:
-        raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax') from None

@@ -13,8 +13,8 @@ from cathedra.apiserver.catalog import Catalog
 from cathedra.apiserver.http.openapi import OpenAPI
 from cathedra.apiserver.http.request import Request
 from cathedra.apiserver.http.response import JSON, Response, status_response
+from cathedra.apiserver.routes import VIRTUAL, Route, VirtualResource, routes_of
 from cathedra.apiserver.versionorder import group_order, version_order
-from cathedra.apiserver.virtual import VIRTUAL, VirtualResource
 from cathedra.kinds.definition import ResourceDefinition, VersionDefinition
 
 __all__ = ["Discovery"]
@@ -106,7 +106,7 @@ class Discovery:
                 "responseKind": {"group": "", "version": "", "kind": definition.kind},
                 "scope": "Namespaced" if definition.namespaced else "Cluster",
                 "singularResource": definition.singular,
-                "verbs": _verbs(definition),
+                "verbs": _verbs(definition, served),
             }
             if definition.short_names:
                 entry["shortNames"] = list(definition.short_names)
@@ -114,11 +114,11 @@ class Discovery:
                 entry["categories"] = list(definition.categories)
             subresources = [
                 {
-                    "subresource": name,
-                    "responseKind": {"group": kind[0], "version": kind[1], "kind": kind[2]},
-                    "verbs": list(verbs),
+                    "subresource": route.subresource,
+                    "responseKind": dict(zip(("group", "version", "kind"), route.kind, strict=True)),
+                    "verbs": list(route.verbs),
                 }
-                for name, kind, verbs in _subresources(definition, served)
+                for route in _subresources(definition, served)
             ]
             if subresources:
                 entry["subresources"] = subresources
@@ -187,7 +187,7 @@ class Discovery:
                 "singularName": definition.singular,
                 "namespaced": definition.namespaced,
                 "kind": definition.kind,
-                "verbs": _verbs(definition),
+                "verbs": _verbs(definition, served),
             }
             if definition.short_names:
                 entry["shortNames"] = list(definition.short_names)
@@ -196,11 +196,13 @@ class Discovery:
             if "get" in definition.verbs:
                 entry["storageVersionHash"] = _storage_hash(definition)
             resources.append(entry)
-            for name, kind, verbs in _subresources(definition, served):
-                sub = {"name": f"{definition.plural}/{name}", "singularName": "", "namespaced": definition.namespaced}
-                if kind[0] or kind[1]:
-                    sub |= {"group": kind[0], "version": kind[1]}
-                resources.append(sub | {"kind": kind[2], "verbs": list(verbs)})
+            for route in _subresources(definition, served):
+                group_of_kind, version_of_kind, kind = route.kind
+                name = f"{definition.plural}/{route.subresource}"
+                sub = {"name": name, "singularName": "", "namespaced": definition.namespaced}
+                if group_of_kind or version_of_kind:
+                    sub |= {"group": group_of_kind, "version": version_of_kind}
+                resources.append(sub | {"kind": kind, "verbs": list(route.verbs)})
         for virtual in self._virtual(group, version):
             entry = {
                 "name": virtual.plural,
@@ -220,30 +222,12 @@ class Discovery:
         )
 
 
-def _verbs(definition: ResourceDefinition[Any]) -> list[str]:
-    return [
-        verb
-        for verb in sorted(definition.verbs)
-        if not (verb == "deletecollection" and definition.group_resource == GroupResource("", "namespaces"))
-    ]
+def _subresources(definition: ResourceDefinition[Any], version: VersionDefinition) -> list[Route]:
+    return [route for route in routes_of(definition, version) if route.subresource]
 
 
-def _subresources(
-    definition: ResourceDefinition[Any], version: VersionDefinition
-) -> list[tuple[str, tuple[str, str, str], tuple[str, ...]]]:
-    """Name, kind (group, version, kind) and verbs of each sub-resource, by name."""
-    from cathedra.apiserver.virtual import CONNECTED
-
-    allowed = version.subresources
-    found: dict[str, tuple[tuple[str, str, str], tuple[str, ...]]] = {}
-    for name in definition.subresources:
-        if allowed is None or name in allowed:
-            found[name] = (("", "", definition.kind), ("get", "patch", "update"))
-    if getattr(version.type, "scale", None) is not None:
-        found["scale"] = (("autoscaling", "v1", "Scale"), ("get", "patch", "update"))
-    for name, kind, verbs in CONNECTED.get((definition.group, definition.plural), ()):
-        found[name] = (kind, verbs)
-    return [(name, kind, verbs) for name, (kind, verbs) in sorted(found.items())]
+def _verbs(definition: ResourceDefinition[Any], version: VersionDefinition) -> list[str]:
+    return list(next(routes_of(definition, version)).verbs)
 
 
 def _storage_hash(definition: ResourceDefinition[Any]) -> str:

@@ -7,7 +7,6 @@ from typing import Final
 
 from cathedra.api.field import ErrorList
 from cathedra.api.status import invalid
-from cathedra.apiserver.http.bodies import integer
 from cathedra.apiserver.http.request import Request
 from cathedra.client.transport import ListOptions
 
@@ -78,11 +77,10 @@ def list_options(request: Request) -> ListOptions:
     Raises:
         StatusError: 400, a number is none.
     """
-    limit = request.parameter("limit")
     return ListOptions(
         label_selector=request.parameter("labelSelector"),
         field_selector=request.parameter("fieldSelector"),
-        limit=integer(limit) if limit else 0,
+        limit=request.number("limit") or 0,
         continue_=request.parameter("continue"),
         resource_version=request.parameter("resourceVersion"),
         resource_version_match=request.parameter("resourceVersionMatch"),

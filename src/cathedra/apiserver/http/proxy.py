@@ -11,13 +11,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from cathedra.api.core.core_v1 import Node, Pod
-from cathedra.api.scheme import GroupResource
 from cathedra.api.status import StatusError, bad_request, failure, not_found
-from cathedra.apiserver.authorization.authorizer import Attributes, refusal
 from cathedra.apiserver.http.request import Request, Send
 from cathedra.apiserver.http.response import Response
-from cathedra.apiserver.requestinfo import Target
-from cathedra.apiserver.resources import PODS
+from cathedra.apiserver.request import Call
+from cathedra.apiserver.resources import NODES, PODS
 from cathedra.apiserver.verbs.context import ServerContext
 
 if TYPE_CHECKING:
@@ -28,10 +26,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Proxy"]
 
-NODES: Final = GroupResource("", "nodes")
 PROTOCOLS: Final = ("v5.channel.k8s.io", "v4.channel.k8s.io")
 _ADDRESS_ORDER: Final = ("Hostname", "InternalDNS", "InternalIP", "ExternalDNS", "ExternalIP")
 _SENDABLE: Final = frozenset({*range(1000, 1004), *range(1007, 1015), *range(3000, 5000)})
+_UPGRADED: Final = frozenset({"attach", "exec", "portforward"})
 _STREAM_PARAMETERS: Final = {"stdin": "input", "stdout": "output", "stderr": "error", "tty": "tty"}
 
 
@@ -57,39 +55,38 @@ class Proxy:
         if self._connections is not None:
             await self._connections.close()
 
-    async def http(self, request: Request, target: Target, send: Send, audit_id: bytes) -> Response | None:
-        """A request without upgrade.
+    async def http(self, request: Request, call: Call, send: Send) -> Response | None:
+        """An authorized request without upgrade; None if its answer went out as a stream.
 
         Raises:
             StatusError: it was refused, or the node cannot be reached.
         """
-        self._authorize(request, target, "get" if request.method in {"GET", "HEAD"} else "create")
-        if target.resource == "pods" and target.subresource == "log":
-            return await self._log(request, target, send, audit_id)
-        if target.subresource in {"exec", "attach", "portforward"}:
-            self._pod_backend(target, request)
-            raise bad_request("Upgrade request required")
-        raise failure(404, "NotFound", "the server could not find the requested resource")
+        if call.resource != PODS or call.subresource == "proxy":
+            raise failure(404, "NotFound", "the server could not find the requested resource")
+        if call.subresource == "log":
+            return await self._log(request, call, send)
+        self._pod_backend(call, request)
+        raise bad_request("Upgrade request required")
 
-    async def websocket(self, request: Request, target: Target, send: Send) -> None:
-        """A WebSocket, frame by frame in both directions.
+    async def websocket(self, request: Request, call: Call, send: Send) -> None:
+        """An authorized WebSocket, frame by frame in both directions.
 
         Raises:
             StatusError: it was refused before the upgrade.
         """
-        self._authorize(request, target, "get")
-        self._authorize(request, target, "create")
-        pod, backend = self._pod_backend(target, request)
-        if target.subresource == "portforward":
+        if call.resource != PODS or call.subresource not in _UPGRADED:
+            raise failure(404, "NotFound", "the server could not find the requested resource")
+        pod, backend = self._pod_backend(call, request)
+        if call.subresource == "portforward":
             path = f"/portForward/{pod.metadata.namespace}/{pod.metadata.name}"
         else:
             container = _container(pod, request.parameter("container"))
-            path = f"/{target.subresource}/{pod.metadata.namespace}/{pod.metadata.name}/{container}"
+            path = f"/{call.subresource}/{pod.metadata.namespace}/{pod.metadata.name}/{container}"
         offered = request.scope.get("subprotocols", [])
         await self._tunnel(request, send, self._url("ws", backend, path, _stream_query(request)), offered)
 
-    async def _log(self, request: Request, target: Target, send: Send, audit_id: bytes) -> Response | None:
-        pod = self._pod(target)
+    async def _log(self, request: Request, call: Call, send: Send) -> Response | None:
+        pod = self._pod(call)
         container = _container(pod, request.parameter("container"))
         _check_log_options(request, pod)
         if not pod.spec or not pod.spec.node_name:
@@ -101,10 +98,11 @@ class Proxy:
         import aiohttp
 
         try:
-            async with self._nodes().session.get(self._url("http", backend, path, query)) as answer:
+            url = self._url("http", backend, path, query)
+            async with self._nodes().session.get(url, allow_redirects=False) as answer:
                 if answer.status != 200:
                     raise _passed_on(answer.status, await answer.text())
-                await self._stream(answer, send, audit_id)
+                await self._stream(answer, send, request.audit_id)
         except aiohttp.ClientError as error:
             raise failure(500, "InternalError", f"Internal error occurred: {error}") from None
         return None
@@ -138,30 +136,15 @@ class Proxy:
         except aiohttp.ClientError as error:
             raise failure(500, "InternalError", f"Internal error occurred: {error}") from None
 
-    def _authorize(self, request: Request, target: Target, verb: str) -> None:
-        attributes = Attributes(
-            user=request.user,
-            verb=verb,
-            group=target.group,
-            version=target.version,
-            resource=target.resource,
-            subresource=target.subresource,
-            namespace=target.namespace,
-            name=target.name,
-        )
-        decision = self._server.authorizer.authorize(attributes)
-        if not decision.allowed:
-            raise refusal(attributes, decision)
-
-    def _pod(self, target: Target) -> Pod:
-        pod: Pod | None = self._server.registry.find(PODS, f"{target.namespace}/{target.name}")
+    def _pod(self, call: Call) -> Pod:
+        pod: Pod | None = self._server.registry.find(PODS, call.key)
         if pod is None:
-            raise not_found(PODS, target.name)
+            raise not_found(PODS, call.name)
         return pod
 
-    def _pod_backend(self, target: Target, request: Request) -> tuple[Pod, _Backend]:
-        pod = self._pod(target)
-        if target.subresource != "portforward":
+    def _pod_backend(self, call: Call, request: Request) -> tuple[Pod, _Backend]:
+        pod = self._pod(call)
+        if call.subresource != "portforward":
             _container(pod, request.parameter("container"))
         if not pod.spec or not pod.spec.node_name:
             raise bad_request(f"pod {pod.metadata.name} does not have a host assigned")
@@ -266,12 +249,11 @@ def _container(pod: Pod, name: str) -> str:
 def _check_log_options(request: Request, pod: Pod) -> None:
     from cathedra.api.field import ErrorList
     from cathedra.api.status import invalid
-    from cathedra.apiserver.http.bodies import integer
 
     errors = ErrorList()
     for name, least in (("tailLines", 0), ("sinceSeconds", 1), ("limitBytes", 1)):
-        text = request.parameter(name)
-        if text and (value := integer(text)) < least:
+        value = request.number(name)
+        if value is not None and value < least:
             comparison = "greater than or equal to 0" if least == 0 else "greater than 0"
             errors.invalid(name, value, f"must be {comparison}")
     if errors:

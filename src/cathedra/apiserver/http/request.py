@@ -6,16 +6,22 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, Final
 from urllib.parse import parse_qs
 
-from cathedra.api.status import failure
-from cathedra.apiserver.authentication.user import UserInfo
+from cathedra.api.status import bad_request, failure
+from cathedra.apiserver.authentication.user import ANONYMOUS, UserInfo
+from cathedra.apiserver.queryvalues import NumberError, parse_int64, says_true
+from cathedra.apiserver.requestinfo import request_info
+from cathedra.apiserver.traffic.record import RequestRecord
 
-__all__ = ["BODY_LIMIT", "ClientGone", "Receive", "Request", "Scope", "Send"]
+__all__ = ["BODY_LIMIT", "ClientGone", "Message", "Receive", "Request", "Scope", "Send"]
 
+Message = MutableMapping[str, Any]
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 BODY_LIMIT: Final = 3 * 1024 * 1024
+QUERY_FIELDS: Final = 1000
+"""Parameters in a query; far more than any client sends, and read in a millisecond."""
 _NO_QUERY: Final[dict[str, list[str]]] = {}
 
 
@@ -24,42 +30,46 @@ class ClientGone(ConnectionError):
 
 
 class Request:
-    """Method, path, query, headers, body and caller."""
+    """One HTTP request: its `RequestInfo`, the parts that are read on demand (query, headers, body), and its record."""
 
-    __slots__ = (
-        "_body",
-        "_headers",
-        "_query",
-        "annotations",
-        "created_name",
-        "method",
-        "path",
-        "receive",
-        "scope",
-        "user",
-    )
+    __slots__ = ("_body", "_headers", "info", "query", "receive", "record", "scope", "user")
 
-    def __init__(self, scope: Scope, receive: Receive, user: UserInfo) -> None:
+    def __init__(self, scope: Scope, receive: Receive, audit_id: str = "", began: float = 0.0) -> None:
         self.scope = scope
         self.receive = receive
-        self.user = user
-        self.method: str = scope.get("method", "GET")
-        self.path: str = scope["path"]
-        self._query: dict[str, list[str]] | None = None
-        self.annotations: dict[str, str] = {}
-        """What the audit log is to say of the request beside what it sees itself."""
-        self.created_name = ""
-        """The name of the object that it created."""
+        raw: bytes = scope["query_string"]
+        self.query: dict[str, list[str]] = _NO_QUERY
+        """Every query parameter with its values."""
+        if raw and raw.count(b"&") < QUERY_FIELDS:
+            self.query = parse_qs(raw.decode("latin-1"), keep_blank_values=True)
+        watch = says_true(self.query.get("watch", ())) if raw else False
+        self.info = request_info(scope.get("method", "GET"), scope["path"], watch=watch)
+        self.record = RequestRecord(self.info, raw, audit_id, began)
+        self.user: UserInfo = ANONYMOUS
+        """The user on whose behalf it is answered: the authenticated one, or the one that is impersonated."""
         self._headers: dict[bytes, bytes] | None = None
         self._body: bytes | None = None
+        if self.info.verb == "patch":
+            self.record.content_type = self.header(b"content-type")
+
+    def check_query(self) -> None:
+        """Refuse a query of more parameters than are read.
+
+        Raises:
+            StatusError: 400, it has too many.
+        """
+        if self.record.query and not self.query and self.record.query.count(b"&") >= QUERY_FIELDS:
+            raise bad_request(f"the query has more than {QUERY_FIELDS} parameters")
 
     @property
-    def query(self) -> dict[str, list[str]]:
-        """Every query parameter with its values."""
-        if self._query is None:
-            raw: bytes = self.scope["query_string"]
-            self._query = parse_qs(raw.decode("latin-1"), keep_blank_values=True) if raw else _NO_QUERY
-        return self._query
+    def path(self) -> str:
+        """The path of the URL."""
+        return self.info.path
+
+    @property
+    def audit_id(self) -> bytes:
+        """The identity of its audit events, as the ``Audit-Id`` header shows it."""
+        return self.record.audit_id.encode()
 
     def parameter(self, name: str) -> str:
         """The first value of a query parameter, or ""."""
@@ -67,9 +77,22 @@ class Request:
         return values[0] if values else ""
 
     def flag(self, name: str) -> bool:
-        """Whether a query parameter says true."""
-        values = self.query.get(name) or [""]
-        return values[0].lower() not in {"", "false", "0", "f"}
+        """Whether a boolean query parameter is set."""
+        return says_true(self.query.get(name, ()))
+
+    def number(self, name: str) -> int | None:
+        """A number of 64 bits in the query; None if it is not given.
+
+        Raises:
+            StatusError: 400, it is no number, or out of range.
+        """
+        text = self.parameter(name)
+        if not text:
+            return None
+        try:
+            return parse_int64(text)
+        except NumberError as error:
+            raise bad_request(str(error)) from None
 
     def header(self, name: bytes) -> str:
         """A header's value, or "". ``name`` in lower case."""
@@ -83,7 +106,7 @@ class Request:
 
     @property
     def read_body(self) -> bytes:
-        """The body as far as somebody has read it."""
+        """The body as far as it has been read."""
         return self._body or b""
 
     async def body(self) -> bytes:

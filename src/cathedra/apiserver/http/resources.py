@@ -10,30 +10,32 @@ from cathedra.api.field import ErrorList
 from cathedra.api.protobuf import has_message
 from cathedra.api.scheme import GroupResource, GroupVersionKind
 from cathedra.api.status import StatusError, bad_request, failure, invalid, not_found
-from cathedra.apiserver.authorization.authorizer import REASON, Attributes, refusal
 from cathedra.apiserver.catalog import Catalog
 from cathedra.apiserver.http import render
-from cathedra.apiserver.http.bodies import decode_delete_options, decode_object, integer, load_values
+from cathedra.apiserver.http.bodies import decode_delete_options, decode_object, load_values
 from cathedra.apiserver.http.listcache import ListCache
 from cathedra.apiserver.http.negotiation import JSON_FORM, PROTOBUF_TYPE, Form, fit_for_object, negotiate
 from cathedra.apiserver.http.options import check_dry_run, list_options, write_query
 from cathedra.apiserver.http.protobuf import not_marshalable
+from cathedra.apiserver.http.proxy import Proxy
 from cathedra.apiserver.http.request import Request, Send
 from cathedra.apiserver.http.response import Response, json_response, status_response, text_response
 from cathedra.apiserver.http.streaming import WatchStream, send_error_stream
 from cathedra.apiserver.http.tables import check_include
 from cathedra.apiserver.patches.duplicates import repeated_fields, repeated_yaml_keys
+from cathedra.apiserver.queryvalues import NumberError, parse_uint64
 from cathedra.apiserver.registry.entry import Entry
-from cathedra.apiserver.registry.selection import Selection, single_name
+from cathedra.apiserver.registry.selection import Selection
 from cathedra.apiserver.request import Call
-from cathedra.apiserver.requestinfo import Target
+from cathedra.apiserver.requestinfo import RequestInfo
+from cathedra.apiserver.routes import Route
 from cathedra.apiserver.subresources.dispatch import connect_create
-from cathedra.apiserver.subresources.finalize import LIMITED_VERBS
 from cathedra.apiserver.subresources.reviews import REVIEWS, Review
-from cathedra.apiserver.subresources.scale import SCALE, has_scale, scale_of, set_scale
+from cathedra.apiserver.subresources.scale import SCALE, scale_of, set_scale
 from cathedra.apiserver.verbs import create, delete, patch, read, update
 from cathedra.apiserver.verbs.context import ServerContext
 from cathedra.client.transport import PatchType
+from cathedra.kinds.definition import ResourceDefinition, VersionDefinition
 
 __all__ = ["ResourceHandler", "not_served", "wrong_method"]
 
@@ -41,7 +43,8 @@ _BINDING: Final = GroupVersionKind("", "v1", "Binding")
 _STATUS: Final = GroupVersionKind("", "v1", "Status")
 _TOKEN: Final = GroupVersionKind("authentication.k8s.io", "v1", "TokenRequest")
 _POSTED: Final = {"binding": _BINDING, "eviction": GroupVersionKind("policy", "v1", "Eviction"), "token": _TOKEN}
-_VERBS: Final = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+LONGEST_WATCH: Final = 365 * 24 * 3600
+"""Seconds; what asks for more would not fit the event loop's clock."""
 
 
 def not_served() -> StatusError:
@@ -60,78 +63,109 @@ def wrong_method() -> StatusError:
 
 
 class ResourceHandler:
-    """Answers requests on resources."""
+    """Answers requests on resources, by the routes of the catalog."""
 
-    def __init__(self, server: ServerContext, catalog: Catalog) -> None:
+    def __init__(self, server: ServerContext, catalog: Catalog, proxy: Proxy) -> None:
         self._server = server
         self._catalog = catalog
+        self._proxy = proxy
         self._lists = ListCache()
 
-    async def handle(self, request: Request, target: Target, send: Send, audit_id: bytes) -> Response | None:
-        """The answer, or None if it went out as a stream already.
+    async def handle(self, request: Request, send: Send) -> Response | None:
+        """The answer to an authorized request, or None if it went out as a stream already.
 
         Raises:
             StatusError: the request was refused.
         """
-        verb = self._verb(request, target)
-        self._authorize(request, target, verb)
-        review = REVIEWS.get(GroupResource(target.group, target.resource))
-        if review is not None and target.version == review.definition.versions[0].name:
-            return await self._review(request, target, review)
-        if (target.group, target.version, target.resource) == ("", "v1", "bindings"):
-            return await self._bind(request, target)
-        if (target.group, target.version, target.resource) == ("", "v1", "componentstatuses"):
-            return _no_component_statuses(request, target)
-        found = self._catalog.find(target.group, target.version, target.resource)
-        if found is None:
-            if target.group and not self._catalog.has_group(target.group):
+        info = request.info
+        route = self._catalog.route(info.group, info.version, info.resource, info.subresource)
+        if route is None:
+            if info.group and not self._catalog.has_group(info.group):
                 return text_response("404 page not found\n", 404)
             raise not_served()
-        definition, version = found
-        if not verb:
+        if route.definition is None or route.served is None:
+            return await self._virtual(request, route)
+        if not info.verb:
             raise wrong_method()
-        if not _addressable(target, namespaced=definition.namespaced):
+        if not info.addresses(namespaced=route.namespaced):
             raise not_served()
-        call = Call(
-            user=request.user,
-            verb=verb,
-            definition=definition,
-            version=version,
-            namespace=target.namespace if definition.namespaced else "",
-            name=target.name,
-            subresource=target.subresource,
-            release=self._server.gates.release,
-            annotations=request.annotations,
-        )
-        if version.deprecation_warning and self._method_exists(call):
-            call.warnings.append(version.deprecation_warning)
+        call = self._call(request, route.definition, route.served)
+        allowed = _allows(route, info)
+        if allowed and call.version.deprecation_warning:
+            call.warnings.append(call.version.deprecation_warning)
         try:
-            if _needs_latest(request, verb, self._server.registry.revision):
+            if _needs_latest(request, self._server.registry.revision):
                 await self._server.registry.catch_up()
-            return await self._dispatch(request, call, send, audit_id)
+            if not allowed:
+                raise wrong_method()
+            if info.connecting:
+                return await self._proxy.http(request, call, send)
+            return await self._dispatch(request, call, send)
         except StatusError as error:
             return status_response(error, render.warning_headers(call.warnings))
 
-    async def _bind(self, request: Request, target: Target) -> Response:
-        """A binding posted to the collection: as if posted to the pod that it names."""
-        found = self._catalog.find("", "v1", "pods")
-        if request.method != "POST" or target.name or not target.namespace or found is None:
-            raise wrong_method()
-        definition, version = found
-        query = write_query(request, "CreateOptions")
-        call = Call(
+    async def websocket(self, request: Request, send: Send) -> Response | None:
+        """Pass a WebSocket on to the node; an answer is a refusal.
+
+        Raises:
+            StatusError: it was refused before the upgrade.
+        """
+        info = request.info
+        route = self._catalog.route(info.group, info.version, info.resource, info.subresource)
+        if route is None or route.definition is None or route.served is None or not info.connecting:
+            return text_response("404 page not found\n", 404)
+        if not info.addresses(namespaced=route.namespaced):
+            raise not_served()
+        call = self._call(request, route.definition, route.served)
+        # An upgrade can do what a POST can: who may only get must not run commands through it.
+        self._server.authorize(call.but(verb="create"))
+        await self._proxy.websocket(request, call, send)
+        return None
+
+    def _call(
+        self, request: Request, definition: ResourceDefinition[Any], version: VersionDefinition, **options: Any
+    ) -> Call:
+        """The request as verbs see it."""
+        info = request.info
+        return Call(
             user=request.user,
-            verb="create",
+            verb=info.verb,
             definition=definition,
             version=version,
-            namespace=target.namespace,
-            subresource="binding",
+            namespace=info.namespace if definition.namespaced else "",
+            name=info.name,
+            subresource=info.subresource,
+            release=self._server.gates.release,
+            annotations=request.record.annotations,
+            **options,
+        )
+
+    async def _virtual(self, request: Request, route: Route) -> Response:
+        """A request on a resource without stored objects."""
+        info = request.info
+        if info.rest or info.below_namespace != bool(info.namespace) or (info.namespace and not route.namespaced):
+            raise not_served()
+        if route.resource == "componentstatuses":
+            return _no_component_statuses(request)
+        if info.method != "POST" or info.name or (route.namespaced and not info.namespace):
+            raise wrong_method()
+        if route.resource == "bindings":
+            return await self._bind(request)
+        return await self._review(request, REVIEWS[GroupResource(route.group, route.resource)])
+
+    async def _bind(self, request: Request) -> Response:
+        """A binding posted to the collection: as if posted to the pod that it names."""
+        found = self._catalog.find("", "v1", "pods")
+        if found is None:
+            raise not_served()
+        query = write_query(request, "CreateOptions")
+        call = self._call(
+            request,
+            *found,
             dry_run=query.dry_run,
             field_manager=query.field_manager,
             field_validation=query.field_validation,
-            release=self._server.gates.release,
-            annotations=request.annotations,
-        )
+        ).but(subresource="binding")
         form = self._form(request, call)
         binding = await decode_object(request, call, _BINDING)
         call = call.but(name=binding.metadata.name)
@@ -139,34 +173,19 @@ class ResourceHandler:
         shown = {"kind": _STATUS.kind, "apiVersion": _STATUS.api_version} | status
         return render.render_plain(shown, dataclasses.replace(form, transform=""), status=201, warnings=call.warnings)
 
-    async def _review(self, request: Request, target: Target, review: Review) -> Response:
-        if request.method != "POST" or target.name:
-            raise wrong_method()
+    async def _review(self, request: Request, review: Review) -> Response:
         definition = review.definition
         query = write_query(request, "CreateOptions")
-        call = Call(
-            user=request.user,
-            verb="create",
-            definition=definition,
-            version=definition.versions[0],
-            namespace=target.namespace,
-            field_validation=query.field_validation,
-            release=self._server.gates.release,
-            annotations=request.annotations,
-        )
+        call = self._call(request, definition, definition.versions[0], field_validation=query.field_validation)
         form = self._form(request, call)
         answer = review.answer(self._server, call, await decode_object(request, call))
         shown = {"kind": definition.kind, "apiVersion": call.api_version} | _plain(answer)
         return render.render_plain(shown, dataclasses.replace(form, transform=""), status=201, warnings=call.warnings)
 
-    async def _dispatch(self, request: Request, call: Call, send: Send, audit_id: bytes) -> Response | None:
-        if call.subresource and call.subresource not in _POSTED and not self._has_subresource(call):
-            raise not_served()
+    async def _dispatch(self, request: Request, call: Call, send: Send) -> Response | None:
         verb = call.verb
-        if not self._method_exists(call):
-            raise wrong_method()
         if verb == "watch":
-            await self._watch(request, call, send, audit_id)
+            await self._watch(request, call, send)
             return None
         if call.subresource == "scale":
             return await self._scale(request, call)
@@ -184,69 +203,9 @@ class ResourceHandler:
             return await self._delete(request, call)
         return await self._delete_collection(request, call)
 
-    @staticmethod
-    def _method_exists(call: Call) -> bool:
-        if call.verb == "create" and call.definition.namespaced and not call.namespace:
-            return False
-        if call.subresource in _POSTED:
-            return call.verb == "create"
-        if call.subresource:
-            return call.verb in LIMITED_VERBS.get(call.subresource, ("get", "update", "patch"))
-        if call.verb == "deletecollection" and call.resource == GroupResource("", "namespaces"):
-            return False
-        return call.verb in call.definition.verbs
-
-    def _has_subresource(self, call: Call) -> bool:
-        if call.subresource == "scale":
-            return has_scale(call)
-        allowed = call.version.subresources
-        if allowed is not None and call.subresource not in allowed:
-            return False
-        return call.subresource in call.definition.subresources
-
-    @staticmethod
-    def _verb(request: Request, target: Target) -> str:
-        method = request.method
-        if method in {"GET", "HEAD"}:
-            if target.name and not target.watch:
-                return "get"
-            return "watch" if target.watch or request.flag("watch") else "list"
-        if method == "DELETE" and not target.name:
-            return "deletecollection"
-        return _VERBS.get(method, "")
-
-    def _authorize(self, request: Request, target: Target, verb: str) -> None:
-        name, field_selector, label_selector = target.name, "", ""
-        if verb in {"list", "watch", "deletecollection"}:
-            field_selector, label_selector = request.parameter("fieldSelector"), request.parameter("labelSelector")
-            if field_selector and not name:
-                name = single_name(field_selector)
-        attributes = Attributes(
-            user=request.user,
-            verb=verb or request.method.lower(),
-            group=target.group,
-            version=target.version,
-            resource=target.resource,
-            subresource=target.subresource,
-            namespace=target.namespace,
-            name=name,
-            field_selector=field_selector,
-            label_selector=label_selector,
-        )
-        decision = self._server.authorizer.authorize(attributes)
-        request.annotations[REASON] = decision.reason
-        if not decision.allowed:
-            raise refusal(attributes, decision)
-
     def _get(self, request: Request, call: Call) -> Response:
         form = self._form(request, call)
-        version = request.parameter("resourceVersion")
-        if version and not version.isdigit():
-            raise failure(
-                500,
-                "",
-                f'resourceVersion: Invalid value: "{version}": strconv.ParseUint: parsing "{version}": invalid syntax',
-            )
+        read.watch_revision(request.parameter("resourceVersion"))
         return self._object(request, call, read.get(self._server, call), form)
 
     def _list(self, request: Request, call: Call) -> Response:
@@ -271,22 +230,22 @@ class ResourceHandler:
             call, listing, form, include=request.parameter("includeObject"), now=self._server.clock.now()
         )
 
-    async def _watch(self, request: Request, call: Call, send: Send, audit_id: bytes) -> None:
+    async def _watch(self, request: Request, call: Call, send: Send) -> None:
         form = negotiate(request.header(b"accept"), streaming=True, protobuf=has_message(call.version.type))
         if form.media_type == PROTOBUF_TYPE and form.transform == "Table":
             raise not_marshalable(f"{form.version}.Table")
         options = list_options(request)
         bookmarks = request.flag("allowWatchBookmarks")
         send_initial = _send_initial(request, options.resource_version_match)
-        timeout_text = request.parameter("timeoutSeconds")
-        timeout = float(integer(timeout_text)) if timeout_text else self._server.random.uniform(1800, 3600)
+        seconds = request.number("timeoutSeconds")
+        timeout = self._server.random.uniform(1800, 3600) if seconds is None else float(min(seconds, LONGEST_WATCH))
         include = check_include(request.parameter("includeObject")) if form.transform == "Table" else ""
         try:
             start = read.start_watch(self._server, call, options, send_initial=send_initial)
         except StatusError as error:
             if not error.is_expired:
                 raise
-            await send_error_stream(send, error, form, audit_id)
+            await send_error_stream(send, error, form, request.audit_id)
             return
         stream = WatchStream(
             call,
@@ -299,7 +258,7 @@ class ResourceHandler:
             revision=lambda: self._server.registry.revision,
             now=self._server.clock.now,
         )
-        await stream.run(send, request.receive, audit_id)
+        await stream.run(send, request.receive, request.audit_id)
 
     async def _create(self, request: Request, call: Call) -> Response:
         form = self._form(request, call)
@@ -316,16 +275,12 @@ class ResourceHandler:
             answered = _TOKEN if call.subresource == "token" else _STATUS
             shown = {"kind": answered.kind, "apiVersion": answered.api_version} | _plain(outcome)
             return render.render_plain(shown, dataclasses.replace(form, transform=""), status=201)
-        if call.name:
-            raise wrong_method()
         obj = call.version.to_hub(await decode_object(request, call))
         entry = await create.create(self._server, call, obj)
-        request.created_name = entry.object.metadata.name
+        request.record.created_name = entry.object.metadata.name
         return self._object(request, call, entry, form, status=201)
 
     async def _update(self, request: Request, call: Call) -> Response:
-        if not call.name:
-            raise wrong_method()
         form = self._form(request, call)
         query = write_query(request, "UpdateOptions")
         call = call.but(
@@ -338,8 +293,6 @@ class ResourceHandler:
         return self._object(request, call, entry, form)
 
     async def _patch(self, request: Request, call: Call) -> Response:
-        if not call.name:
-            raise wrong_method()
         form = self._form(request, call)
         patch_type = _patch_type(request)
         query = write_query(request, "PatchOptions", apply=patch_type is PatchType.APPLY)
@@ -419,34 +372,39 @@ class ResourceHandler:
         )
 
 
-def _no_component_statuses(request: Request, target: Target) -> Response:
+def _no_component_statuses(request: Request) -> Response:
     """The components are parts of one process, which answers: there is nothing to tell of them."""
-    if target.subresource or target.namespace:
-        raise not_served()
-    if request.method != "GET":
+    info = request.info
+    if info.method != "GET":
         raise wrong_method()
-    if target.name:
-        raise not_found(GroupResource("", "componentstatuses"), target.name)
+    if info.name:
+        raise not_found(GroupResource("", "componentstatuses"), info.name)
     warning = render.warning_headers(["v1 ComponentStatus is deprecated in v1.19+"])
     listed = {"kind": "ComponentStatusList", "apiVersion": "v1", "metadata": {}, "items": []}
     return json_response(listed, 200, warning)
 
 
-def _needs_latest(request: Request, verb: str, seen: int) -> bool:
+def _allows(route: Route, info: RequestInfo) -> bool:
+    """Whether the resource knows the verb where the path stands: objects are created in a namespace, if they have
+    one, and by name only in sub-resources; nothing but watching is done on the old watch paths."""
+    if info.verb not in route.verbs or (info.watch_path and not info.reads):
+        return False
+    if info.verb == "create":
+        return not (route.namespaced and not info.namespace) and bool(info.name) is bool(info.subresource)
+    return bool(info.name) or info.verb in {"list", "watch", "deletecollection"}
+
+
+def _needs_latest(request: Request, seen: int) -> bool:
     """Whether the answer must know what other servers on the same store have acknowledged."""
-    if verb not in {"get", "list", "watch"}:
+    if request.info.verb not in {"get", "list", "watch"}:
         return True
     version = request.parameter("resourceVersion")
-    return not version or (version.isascii() and version.isdigit() and int(version) > seen)
-
-
-def _addressable(target: Target, *, namespaced: bool) -> bool:
-    """Whether the path has the parts that the resource's objects have, and no more."""
-    if target.rest:
-        return False
-    if namespaced:
-        return bool(target.namespace) or not target.name
-    return not target.namespace or target.resource == "namespaces"
+    if not version:
+        return True
+    try:
+        return parse_uint64(version) > seen
+    except NumberError:
+        return False  # the verb itself says what is wrong with it
 
 
 def _plain(value: Any) -> dict[str, Any]:

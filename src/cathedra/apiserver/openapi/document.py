@@ -13,8 +13,8 @@ from cathedra.apiserver.catalog import Catalog
 from cathedra.apiserver.openapi.descriptions import Descriptions
 from cathedra.apiserver.openapi.operations import JSON_TYPES, Operations, group_words
 from cathedra.apiserver.openapi.schemas import META, Schemas
+from cathedra.apiserver.routes import CONNECTED, VIRTUAL, VirtualResource
 from cathedra.apiserver.subresources.finalize import LIMITED_VERBS
-from cathedra.apiserver.virtual import CONNECTED, VIRTUAL, VirtualResource
 from cathedra.kinds.definition import ResourceDefinition, VersionDefinition
 
 __all__ = ["Documents"]

@@ -19,7 +19,7 @@ from cathedra.apiserver.request import Call
 from cathedra.apiserver.verbs.context import ServerContext
 from cathedra.apiserver.verbs.update import change
 
-__all__ = ["SCALABLE", "SCALE", "has_scale", "scale_of", "set_scale"]
+__all__ = ["SCALABLE", "SCALE", "scale_of", "set_scale"]
 
 SCALE: Final = GroupVersionKind("autoscaling", "v1", "Scale")
 SCALABLE: Final = frozenset(
@@ -30,11 +30,6 @@ SCALABLE: Final = frozenset(
         GroupResource("", "replicationcontrollers"),
     }
 )
-
-
-def has_scale(call: Call) -> bool:
-    """Whether the resource has this sub-resource."""
-    return call.resource in SCALABLE or getattr(call.version.type, "scale", None) is not None
 
 
 def scale_of(obj: Any) -> Scale:

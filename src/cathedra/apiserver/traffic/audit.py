@@ -52,16 +52,16 @@ class AuditRule:
             return False
         if self.groups and (user is None or not set(self.groups) & set(user.groups)):
             return False
-        if self.verbs and record.verb not in self.verbs:
+        if self.verbs and record.info.verb not in self.verbs:
             return False
-        target = record.target
-        if target is None:
-            return not (self.resources or self.namespaces) and self._fits_path(record.path)
-        if self.paths or (self.namespaces and target.namespace not in self.namespaces):
+        info = record.info
+        if not info.is_resource:
+            return not (self.resources or self.namespaces) and self._fits_path(info.path)
+        if self.paths or (self.namespaces and info.namespace not in self.namespaces):
             return False
-        name = f"{target.resource}/{target.subresource}" if target.subresource else target.resource
+        name = f"{info.resource}/{info.subresource}" if info.subresource else info.resource
         return not self.resources or any(
-            group == target.group and (not names or name in names or "*" in names) for group, names in self.resources
+            group == info.group and (not names or name in names or "*" in names) for group, names in self.resources
         )
 
     def _fits_path(self, path: str) -> bool:
@@ -167,8 +167,8 @@ def _event(record: RequestRecord, level: str, stage: str, received: float, now: 
         "level": level,
         "auditID": record.audit_id,
         "stage": stage,
-        "requestURI": f"{record.path}{query}",
-        "verb": record.verb,
+        "requestURI": f"{record.info.path}{query}",
+        "verb": record.info.verb,
         "user": _user(record.user),
         "sourceIPs": [record.source] if record.source else [],
         "userAgent": record.user_agent,

@@ -50,10 +50,10 @@ class Metrics:
 
     def begin(self, record: RequestRecord) -> None:
         """A request has come."""
-        if record.long_running:
+        if record.info.long_running:
             labels = record.labels()
             self._long_running[labels] = self._long_running.get(labels, 0) + 1
-        elif record.method in {"GET", "HEAD"}:
+        elif record.info.reads:
             self._reading += 1
         else:
             self._writing += 1
@@ -64,10 +64,10 @@ class Metrics:
         dry_run = "All" if b"dryRun=All" in record.query else ""
         key = (*labels, record.status, dry_run)
         self._requests[key] = self._requests.get(key, 0) + 1
-        if record.long_running:
+        if record.info.long_running:
             self._long_running[labels] = self._long_running.get(labels, 1) - 1
             return
-        if record.method in {"GET", "HEAD"}:
+        if record.info.reads:
             self._reading -= 1
         else:
             self._writing -= 1

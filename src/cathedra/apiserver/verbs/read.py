@@ -16,6 +16,7 @@ from cathedra.api.decoding.syntax import explain_syntax
 from cathedra.api.field import ErrorList, ErrorType, FieldError
 from cathedra.api.goform import go_quote
 from cathedra.api.status import StatusError, bad_request, expired, failure, invalid, not_found
+from cathedra.apiserver.queryvalues import NumberError, parse_uint64
 from cathedra.apiserver.registry.entry import Entry
 from cathedra.apiserver.registry.selection import Selection
 from cathedra.apiserver.registry.table import Table, TooOld
@@ -151,12 +152,10 @@ def parse_revision(text: str) -> int:
     """
     if not text:
         return 0
-    if not (text.isascii() and text.isdigit()):
-        raise bad_request(
-            f'invalid resource version: resourceVersion: Invalid value: "{text}": '
-            f'strconv.ParseUint: parsing "{text}": invalid syntax'
-        )
-    return int(text)
+    try:
+        return parse_uint64(text)
+    except NumberError as error:
+        raise bad_request(f'invalid resource version: resourceVersion: Invalid value: "{text}": {error}') from None
 
 
 def watch_revision(text: str) -> int:
@@ -165,11 +164,10 @@ def watch_revision(text: str) -> int:
     Raises:
         StatusError: 500, it is no number.
     """
-    if text and not (text.isascii() and text.isdigit()):
-        raise failure(
-            500, "", f'resourceVersion: Invalid value: "{text}": strconv.ParseUint: parsing "{text}": invalid syntax'
-        )
-    return int(text or "0")
+    try:
+        return parse_uint64(text) if text else 0
+    except NumberError as error:
+        raise failure(500, "", f'resourceVersion: Invalid value: "{text}": {error}') from None
 
 
 def _check_list_options(options: ListOptions) -> None:

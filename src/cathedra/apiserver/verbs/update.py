@@ -15,6 +15,7 @@ from cathedra.api.scheme import GroupResource
 from cathedra.api.status import StatusError, bad_request, conflict, failure, invalid, not_found
 from cathedra.api.struct import replace
 from cathedra.apiserver.ownership.tracking import tracked
+from cathedra.apiserver.queryvalues import NumberError, parse_uint64
 from cathedra.apiserver.registry.entry import Entry
 from cathedra.apiserver.registry.registry import WriteConflict
 from cathedra.apiserver.request import Call
@@ -129,8 +130,11 @@ async def _write(server: ServerContext, call: Call, entry: Entry, wanted: Any) -
 
 
 def _check_version(call: Call, wanted: ObjectMeta, old: ObjectMeta) -> None:
-    if wanted.resource_version and not (wanted.resource_version.isascii() and wanted.resource_version.isdigit()):
-        raise failure(500, "", f'strconv.ParseUint: parsing "{wanted.resource_version}": invalid syntax')
+    if wanted.resource_version:
+        try:
+            parse_uint64(wanted.resource_version)
+        except NumberError as error:
+            raise failure(500, "", str(error)) from None
     if wanted.resource_version in {"", "0"}:
         if call.strategy.allow_unconditional_update:
             return

@@ -1,0 +1,133 @@
+"""The routes of the API: every resource and sub-resource that is served, with its verbs (spec: apimachinery.md, section
+2.3).
+
+Requests are dispatched by these routes and discovery lists them, so that nothing can be reached that is not listed, and
+a sub-resource only through the group, version and resource to which it belongs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from cathedra.api.scheme import GroupResource
+from cathedra.kinds.definition import ResourceDefinition, VersionDefinition
+
+__all__ = ["CONNECTED", "VIRTUAL", "Route", "VirtualResource", "routes_of", "virtual_routes"]
+
+
+@dataclass(frozen=True, slots=True)
+class VirtualResource:
+    """A resource without stored objects: its requests are answered and forgotten."""
+
+    group: str
+    version: str
+    plural: str
+    singular: str
+    kind: str
+    namespaced: bool
+    verbs: tuple[str, ...] = ("create",)
+    short_names: tuple[str, ...] = ()
+
+
+_AUTHN: Final = "authentication.k8s.io"
+_AUTHZ: Final = "authorization.k8s.io"
+
+VIRTUAL: Final = (
+    VirtualResource("", "v1", "bindings", "binding", "Binding", True),
+    VirtualResource(
+        "", "v1", "componentstatuses", "componentstatus", "ComponentStatus", False, ("get", "list"), ("cs",)
+    ),
+    VirtualResource(_AUTHN, "v1", "selfsubjectreviews", "selfsubjectreview", "SelfSubjectReview", False),
+    VirtualResource(_AUTHN, "v1", "tokenreviews", "tokenreview", "TokenReview", False),
+    VirtualResource(
+        _AUTHZ, "v1", "localsubjectaccessreviews", "localsubjectaccessreview", "LocalSubjectAccessReview", True
+    ),
+    VirtualResource(
+        _AUTHZ, "v1", "selfsubjectaccessreviews", "selfsubjectaccessreview", "SelfSubjectAccessReview", False
+    ),
+    VirtualResource(_AUTHZ, "v1", "selfsubjectrulesreviews", "selfsubjectrulesreview", "SelfSubjectRulesReview", False),
+    VirtualResource(_AUTHZ, "v1", "subjectaccessreviews", "subjectaccessreview", "SubjectAccessReview", False),
+)
+
+Kind = tuple[str, str, str]
+_STREAM: Final = ("create", "get")
+_PROXY: Final = ("create", "delete", "get", "patch", "update")
+
+CONNECTED: Final[dict[tuple[str, str], tuple[tuple[str, Kind, tuple[str, ...]], ...]]] = {
+    ("", "pods"): (
+        ("attach", ("", "", "PodAttachOptions"), _STREAM),
+        ("binding", ("", "", "Binding"), ("create",)),
+        ("eviction", ("policy", "v1", "Eviction"), ("create",)),
+        ("exec", ("", "", "PodExecOptions"), _STREAM),
+        ("log", ("", "", "Pod"), ("get",)),
+        ("portforward", ("", "", "PodPortForwardOptions"), _STREAM),
+        ("proxy", ("", "", "PodProxyOptions"), _PROXY),
+    ),
+    ("", "nodes"): (("proxy", ("", "", "NodeProxyOptions"), _PROXY),),
+    ("", "services"): (("proxy", ("", "", "ServiceProxyOptions"), _PROXY),),
+    ("", "namespaces"): (("finalize", ("", "", "Namespace"), ("update",)),),
+    ("", "serviceaccounts"): (("token", (_AUTHN, "v1", "TokenRequest"), ("create",)),),
+    ("", "replicationcontrollers"): (("scale", ("autoscaling", "v1", "Scale"), ("get", "patch", "update")),),
+    ("apps", "deployments"): (("scale", ("autoscaling", "v1", "Scale"), ("get", "patch", "update")),),
+    ("apps", "replicasets"): (("scale", ("autoscaling", "v1", "Scale"), ("get", "patch", "update")),),
+    ("apps", "statefulsets"): (("scale", ("autoscaling", "v1", "Scale"), ("get", "patch", "update")),),
+}
+"""Sub-resources with kinds of their own: (group, resource) → name, kind, verbs. An empty version means the
+resource's own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """A resource or sub-resource in one version, with the verbs that it knows."""
+
+    group: str
+    version: str
+    resource: str
+    subresource: str
+    namespaced: bool
+    kind: Kind
+    """Group, version and kind of what is sent and answered; empty group and version mean the resource's own."""
+    verbs: tuple[str, ...]
+    definition: ResourceDefinition[Any] | None = None
+    """None for resources without stored objects."""
+    served: VersionDefinition | None = None
+
+    @property
+    def key(self) -> tuple[str, str, str, str]:
+        """Group, version, resource and sub-resource: what a request names it by."""
+        return self.group, self.version, self.resource, self.subresource
+
+
+def virtual_routes() -> Iterator[Route]:
+    """The routes of resources without stored objects."""
+    for virtual in VIRTUAL:
+        kind = (virtual.group, virtual.version, virtual.kind)
+        yield Route(virtual.group, virtual.version, virtual.plural, "", virtual.namespaced, kind, virtual.verbs)
+
+
+def routes_of(definition: ResourceDefinition[Any], served: VersionDefinition) -> Iterator[Route]:
+    """The routes of a resource in one version: its own, then its sub-resources' by name."""
+
+    def route(subresource: str, kind: Kind, verbs: tuple[str, ...]) -> Route:
+        names = (definition.group, served.name, definition.plural, subresource)
+        return Route(*names, definition.namespaced, kind, verbs, definition, served)
+
+    yield route("", ("", "", definition.kind), _verbs(definition))
+    found: dict[str, tuple[Kind, tuple[str, ...]]] = {}
+    for name in definition.subresources:
+        if served.subresources is None or name in served.subresources:
+            found[name] = (("", "", definition.kind), ("get", "patch", "update"))
+    if getattr(served.type, "scale", None) is not None:
+        found["scale"] = (("autoscaling", "v1", "Scale"), ("get", "patch", "update"))
+    for name, kind, verbs in CONNECTED.get((definition.group, definition.plural), ()):
+        found[name] = (kind, verbs)
+    for name, (kind, verbs) in sorted(found.items()):
+        yield route(name, kind, verbs)
+
+
+def _verbs(definition: ResourceDefinition[Any]) -> tuple[str, ...]:
+    """Namespaces are deleted one by one only."""
+    one_by_one = definition.group_resource == GroupResource("", "namespaces")
+    return tuple(verb for verb in sorted(definition.verbs) if not (one_by_one and verb == "deletecollection"))
