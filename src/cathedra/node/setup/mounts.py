@@ -9,6 +9,7 @@ from cathedra.api.core.core_v1 import Container, Pod, VolumeMount
 from cathedra.node.runtime.runtime import BindMount
 from cathedra.node.setup.environment import expand
 from cathedra.node.setup.errors import ConfigError
+from cathedra.node.setup.subpaths import make_subpath
 from cathedra.node.setup.volumes import is_payload
 
 __all__ = ["container_mounts"]
@@ -40,11 +41,9 @@ def _below(volume: str, mount: VolumeMount, environment: Mapping[str, str]) -> s
     part = expand(mount.sub_path_expr, environment) if mount.sub_path_expr else mount.sub_path
     if not part:
         return volume
-    path = Path(volume, part)
-    if Path(part).is_absolute() or ".." in Path(part).parts:
-        raise ConfigError(f'subPath "{part}" must be a relative path without ..')
-    if not path.exists():
-        path.mkdir(mode=0o755, parents=True)
-    if not path.resolve().is_relative_to(Path(volume).resolve()):
-        raise ConfigError(f'subPath "{part}" leads out of the volume')
-    return str(path)
+    try:
+        return make_subpath(Path(volume), part)
+    except OSError as error:
+        raise ConfigError(
+            f'failed to prepare subPath "{part}" of volume "{mount.name}": {error.strerror or error}'
+        ) from error

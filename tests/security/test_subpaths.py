@@ -1,0 +1,108 @@
+"""A volume's content is its pods': by links in it they must not make the node create or show anything elsewhere."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from cathedra.node.setup.errors import ConfigError
+from cathedra.node.setup.subpaths import make_subpath
+
+
+@pytest.fixture
+def volume(tmp_path: Path) -> Path:
+    (tmp_path / "host").mkdir()
+    made = tmp_path / "volume"
+    made.mkdir()
+    made.chmod(0o2770)
+    return made
+
+
+def host(volume: Path) -> list[str]:
+    """What was made outside the volume."""
+    return sorted(os.listdir(volume.parent / "host"))
+
+
+def test_missing_directories_are_made_with_the_volumes_permissions(volume: Path) -> None:
+    assert make_subpath(volume, "a//b/./c") == str(volume / "a" / "b" / "c")
+    for part in ("a", "a/b", "a/b/c"):
+        assert (volume / part).stat().st_mode & 0o7777 == 0o2770
+    assert make_subpath(volume, "a/b") == str(volume / "a" / "b")
+
+
+def test_a_file_may_be_mounted(volume: Path) -> None:
+    (volume / "file").write_text("x")
+    assert make_subpath(volume, "file") == str(volume / "file")
+    with pytest.raises(OSError, match="Not a directory"):
+        make_subpath(volume, "file/below")
+
+
+@pytest.mark.parametrize("target", ["../host", "/etc", "{host}", "inner/../../host", "../volume/../host"])
+@pytest.mark.parametrize("rest", ["", "/new", "/new/deep"])
+def test_a_link_that_leads_out_is_refused_and_nothing_is_made(volume: Path, target: str, rest: str) -> None:
+    (volume / "inner").mkdir()
+    (volume / "way").symlink_to(target.format(host=volume.parent / "host"))
+    with pytest.raises(ConfigError, match="leads out of the volume"):
+        make_subpath(volume, f"way{rest}")
+    assert host(volume) == []
+
+
+def test_links_that_stay_inside_are_followed(volume: Path) -> None:
+    (volume / "releases" / "7").mkdir(parents=True)
+    (volume / "current").symlink_to("releases/latest")
+    (volume / "releases" / "latest").symlink_to("../releases/7")
+    assert make_subpath(volume, "current/data") == str(volume / "releases" / "7" / "data")
+
+
+def test_a_circle_of_links_ends(volume: Path) -> None:
+    (volume / "a").symlink_to("b")
+    (volume / "b").symlink_to("a")
+    with pytest.raises(ConfigError):
+        make_subpath(volume, "a/x")
+
+
+@pytest.mark.parametrize("part", ["..", "../host", "a/../../host", "/etc"])
+def test_steps_back_are_refused(volume: Path, part: str) -> None:
+    with pytest.raises(ConfigError, match="must be a relative path"):
+        make_subpath(volume, part)
+    assert host(volume) == []
+
+
+def test_a_directory_that_is_swapped_for_a_link_meanwhile_leads_nowhere(volume: Path) -> None:
+    """The step is taken from an open directory, so whatever the name means by then does not matter."""
+    outside = volume.parent / "host"
+    stop = threading.Event()
+
+    def swap() -> None:
+        (volume / "link").symlink_to(outside)
+        (volume / "dir").mkdir()
+        while not stop.is_set():
+            for name in ("dir", "link"):
+                with contextlib.suppress(OSError):
+                    os.rename(volume / name, volume / "way")
+                    os.rename(volume / "way", volume / name)
+
+    swapper = threading.Thread(target=swap)
+    swapper.start()
+    try:
+        for number in range(2000):
+            with contextlib.suppress(ConfigError, OSError):
+                path = make_subpath(volume, f"way/{number}")
+                assert path.startswith(f"{volume}/")
+    finally:
+        stop.set()
+        swapper.join()
+    assert host(volume) == []
+
+
+def test_no_descriptor_is_left_open(volume: Path) -> None:
+    (volume / "way").symlink_to("/etc")
+    before = len(os.listdir("/proc/self/fd"))
+    for part in ("a/b/c", "way/x", "way"):
+        with contextlib.suppress(ConfigError):
+            make_subpath(volume, part)
+    assert len(os.listdir("/proc/self/fd")) == before
