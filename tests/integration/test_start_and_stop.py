@@ -74,6 +74,27 @@ def test_another_versions_data_directory_is_refused(tmp_path: Path) -> None:
     assert (tmp_path / "layout").read_text() == "99\n"
 
 
+@pytest.mark.parametrize(("name", "why"), [("sa.key", "is no private key"), ("ca.crt", "no certificate with its key")])
+def test_damaged_keys_are_told_in_one_line_before_anything_is_served(name: str, why: str, tmp_path: Path) -> None:
+    pki = tmp_path / "pki"
+    pki.mkdir()
+    for file in (name, name.replace(".crt", ".key")):
+        (pki / file).write_text("garbage")
+    refused = cathedra("apiserver", data_dir=tmp_path)
+    assert refused.returncode == 2
+    assert refused.stderr.count("\n") == 1
+    assert why in refused.stderr
+    assert (pki / name).read_text() == "garbage"
+
+
+def test_a_database_that_lost_writes_is_told_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "objects.sqlite.revision").write_text("00000000000000000345\n")
+    refused = cathedra("apiserver", data_dir=tmp_path)
+    assert refused.returncode == 2
+    assert refused.stderr.count("\n") == 1
+    assert "start once with --accept-lost-writes 345" in refused.stderr
+
+
 def test_a_context_that_is_not_ours_is_never_overwritten(tmp_path: Path) -> None:
     own = tmp_path / ".kube" / "config"
     own.parent.mkdir()

@@ -10,6 +10,8 @@ __all__ = ["error_line"]
 def error_line(error: BaseException) -> str | None:
     """The line to show for ``error``, or None if it is a fault of the program that deserves its traceback."""
     from cathedra.api.gates import UnknownGate
+    from cathedra.apiserver.authentication.pki import BadKeyPair
+    from cathedra.apiserver.authentication.signing import BadSigningKey
     from cathedra.apiserver.catalog import UnknownAPIGroup
     from cathedra.apiserver.storage.protocol import StorageError
     from cathedra.apiserver.traffic.audit import PolicyError
@@ -24,6 +26,7 @@ def error_line(error: BaseException) -> str | None:
         error = error.exceptions[0]
     told = (
         *(OSError, StatusError, StorageError, KubeconfigError, LostLeadership, DriverError),
-        *(ConfigError, UnprotectedServer, ManifestError, PolicyError, UnknownGate, UnknownAPIGroup),
+        *(BadKeyPair, BadSigningKey, UnprotectedServer),
+        *(ConfigError, ManifestError, PolicyError, UnknownGate, UnknownAPIGroup),
     )
     return str(error) if isinstance(error, told) else None

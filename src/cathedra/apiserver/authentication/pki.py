@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
@@ -10,8 +11,9 @@ from typing import Final
 
 from cathedra.certificates import Authority, KeyPair
 from cathedra.files.atomic import write_durable
+from cathedra.files.private import private_directory, private_file
 
-__all__ = ["KUBELET_CLIENT", "PKI", "KubeletTLS", "NodeIdentity", "TLSFiles"]
+__all__ = ["KUBELET_CLIENT", "PKI", "BadKeyPair", "KubeletTLS", "NodeIdentity", "TLSFiles"]
 
 ADMIN: Final = ("kubernetes-admin", ("system:masters",))
 KUBELET_CLIENT: Final = "kube-apiserver-kubelet-client"
@@ -46,6 +48,17 @@ class TLSFiles:
     client_authority: Path
 
 
+class BadKeyPair(ValueError):
+    """A certificate and its key on disk are damaged, or do not belong together."""
+
+    def __init__(self, certificate: Path, key: Path, reason: str) -> None:
+        self.certificate, self.key = certificate, key
+        super().__init__(
+            f"{certificate} and {key.name} are no certificate with its key ({reason}): restore them from a backup, or "
+            "remove both to have new ones made (what the old ones signed is worth nothing then)"
+        )
+
+
 class PKI:
     """A folder with the authority, the server's certificate and the administrator's.
 
@@ -58,7 +71,11 @@ class PKI:
         self._authority: Authority | None = None
 
     def tls_files(self, hosts: tuple[str, ...]) -> TLSFiles:
-        """The server's files; they are made if one is missing."""
+        """The server's files; they are made if one is missing.
+
+        Raises:
+            BadKeyPair: what is there cannot be used.
+        """
         self._ensure("ca", self._make_authority)
         self._ensure("apiserver", lambda: self.authority.server(hosts, self._now))
         return TLSFiles(self._path("apiserver.crt"), self._path("apiserver.key"), self._path("ca.crt"))
@@ -138,8 +155,23 @@ class PKI:
     def _ensure(self, name: str, make: Callable[[], KeyPair]) -> None:
         certificate, key = self._path(f"{name}.crt"), self._path(f"{name}.key")
         if certificate.exists() and key.exists():
+            _check_pair(certificate, key)
             return
         pair = make()
-        key.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        private_directory(key.parent)
         write_durable(key, pair.key)
         write_durable(certificate, pair.certificate, mode=0o644)
+
+
+def _check_pair(certificate: Path, key: Path) -> None:
+    private_file(key)
+    try:
+        # OpenSSL reads both and compares them; the cryptography library would cost every start its import.
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key, password=_no_password)
+    except (ssl.SSLError, ValueError) as error:
+        raise BadKeyPair(certificate, key, getattr(error, "reason", "") or str(error)) from error
+
+
+def _no_password() -> str:
+    """An encrypted key must not ask on the terminal of a server."""
+    raise ValueError("the key is encrypted")

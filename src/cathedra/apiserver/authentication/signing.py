@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from cathedra.files.atomic import write_durable
-from cathedra.files.private import private_directory
+from cathedra.files.private import private_directory, private_file
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric import ec
 
-__all__ = ["ALGORITHM", "BadToken", "SigningKey"]
+__all__ = ["ALGORITHM", "BadSigningKey", "BadToken", "SigningKey"]
 
 ALGORITHM: Final = "ES256"
 _HALF: Final = 32
@@ -30,6 +30,17 @@ _HALF: Final = 32
 
 class BadToken(ValueError):
     """A token is malformed, or was not signed with this key."""
+
+
+class BadSigningKey(ValueError):
+    """The file of the key that signs service account tokens holds none."""
+
+    def __init__(self, file: Path, reason: str) -> None:
+        self.file = file
+        super().__init__(
+            f"{file} is {reason}: restore it from a backup, or remove it to have a new one made (tokens that the old "
+            "one signed are refused then)"
+        )
 
 
 class SigningKey:
@@ -41,8 +52,15 @@ class SigningKey:
         self._id = ""
 
     def keep_in(self, file: Path) -> None:
-        """Use the key of that file from now on; it is made with the first token if it is not there."""
+        """Use the key of that file from now on; it is made with the first token if it is not there.
+
+        Raises:
+            BadSigningKey: the file is there and holds no key that can sign.
+            OSError: it cannot be read.
+        """
         self._file, self._key, self._id = file, None, ""
+        if private_file(file).exists():
+            self._key = _read(file)
 
     def sign(self, claims: Mapping[str, Any]) -> str:
         """A token with these claims."""
@@ -126,12 +144,16 @@ class SigningKey:
 
 
 def _read(file: Path) -> ec.EllipticCurvePrivateKey:
+    from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.asymmetric import ec
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
-    key = load_pem_private_key(file.read_bytes(), None)
-    if not isinstance(key, ec.EllipticCurvePrivateKey):
-        raise ValueError(f"{file}: not an elliptic-curve key; remove it to have a new one made")
+    try:
+        key = load_pem_private_key(file.read_bytes(), None)
+    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
+        raise BadSigningKey(file, "no private key in PEM without a password") from error
+    if not isinstance(key, ec.EllipticCurvePrivateKey) or not isinstance(key.curve, ec.SECP256R1):
+        raise BadSigningKey(file, "no elliptic-curve key (P-256)")
     return key
 
 
