@@ -21,6 +21,7 @@ from cathedra.client.events import EventRecorder
 from cathedra.client.informer import Informer
 from cathedra.client.resources import PODS
 from cathedra.clock import Clock
+from cathedra.files.private import private_directory
 from cathedra.node.claims.checkpoint import CheckpointStore, FileCheckpoint, MemoryCheckpoint
 from cathedra.node.claims.manager import ClaimManager
 from cathedra.node.config import NodeConfig
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
 
 __all__ = ["NodeAgent"]
 
+PRIVATE: Final = ("pods", "containers", "pki")
+"""Directories with Secrets, tokens, environments and keys."""
 _OCI: Final = ("crun", "runc")
 
 
@@ -90,7 +93,7 @@ class NodeAgent:
         self._ready = asyncio.Event()
         root = config.root
         if root is not None:
-            root.mkdir(mode=0o755, parents=True, exist_ok=True)
+            root.mkdir(mode=0o750, parents=True, exist_ok=True)
         file = FileCheckpoint(root / "dra_manager_state") if root is not None else MemoryCheckpoint()
         self.claims = ClaimManager(
             client, self.registry, checkpoint or file, clock=clock, gates=gates, metrics=self.metrics
@@ -109,10 +112,11 @@ class NodeAgent:
 
         Raises:
             UnprotectedServer: the node's server would let everybody in; nothing has been started.
+            NotPrivate: a directory for Secrets is another user's; nothing has been started.
             CorruptCheckpoint: what is known of prepared claims cannot be trusted; nothing has been started.
             ShimLost: the container runtime cannot be started.
         """
-        tls = self._tls()
+        tls = self._prepare()
         self.claims.recover()
         runtime = await self._open_runtime()
         found = await runtime.open(self._container_ended)
@@ -121,12 +125,15 @@ class NodeAgent:
         finally:
             await runtime.close(stop_containers=self.config.stop_containers)
 
-    def _tls(self) -> NodeTLS | None:
+    def _prepare(self) -> NodeTLS | None:
+        """Close what others of this machine must not see, also if it was there before; answers the server's files."""
         root = self.config.root
         if root is None:
             return None
         from cathedra.node.server.tls import node_tls
 
+        for name in PRIVATE:
+            private_directory(root / name)
         return node_tls(self.config, root, self._clock.now())
 
     async def _open_runtime(self) -> Runtime:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cathedra.api.core.core_v1 import Pod
+from cathedra.files.atomic import write_atomic
+from cathedra.files.private import private_directory
 
 __all__ = ["PodDirectories", "log_directory"]
 
@@ -51,12 +53,19 @@ class PodDirectories:
 
     def set_generation(self, generation: int) -> None:
         """Remember how often the pod was set up from the beginning."""
-        (self.home / "generation").write_text(str(generation))
+        write_atomic(self.home / "generation", str(generation).encode())
 
     def make(self) -> None:
-        """Make them."""
-        for directory in (self.home / "containers", self.home / "volumes", self.logs):
-            directory.mkdir(mode=0o755, parents=True, exist_ok=True)
+        """Make them. Others of this machine see neither what a pod was given nor what it has written.
+
+        Raises:
+            NotPrivate: one of them is another user's.
+            OSError: one cannot be made.
+        """
+        for closed in (self.home, self.logs):
+            private_directory(closed)
+        for directory in (self.home / "containers", self.home / "volumes"):
+            directory.mkdir(mode=0o755, exist_ok=True)
 
     def remove_home(self) -> None:
         """Remove what only a living pod needs; logs stay readable."""
