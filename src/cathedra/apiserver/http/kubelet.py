@@ -19,13 +19,34 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 
 from cathedra.apiserver.authentication.pki import KubeletTLS, NodeIdentity
 
-__all__ = ["KubeletConnections"]
+__all__ = ["KubeletConnections", "RedirectRefused"]
 
 _CONNECT_SECONDS: Final = 30.0
 
 
+class RedirectRefused(aiohttp.ClientError):
+    """A node answered with a redirect: followed, it would make the API server ask whom the node pleases."""
+
+    def __init__(self) -> None:
+        super().__init__("the backend attempted to redirect this request, which is not permitted")
+
+
+async def _refuse_redirect(
+    session: aiohttp.ClientSession, context: Any, params: aiohttp.TraceRequestRedirectParams
+) -> None:
+    raise RedirectRefused
+
+
+def _no_redirects() -> aiohttp.TraceConfig:
+    """Refuses redirects of every request of a session, upgrades to WebSocket included, for which the client has no
+    option."""
+    tracing = aiohttp.TraceConfig()
+    tracing.on_request_redirect.append(_refuse_redirect)
+    return tracing
+
+
 class KubeletConnections:
-    """An HTTP client for nodes. Without ``tls`` it speaks plain HTTP and shows nothing.
+    """An HTTP client for nodes that follows no redirect. Without ``tls`` it speaks plain HTTP and shows nothing.
 
     Raises:
         OSError: a file of ``tls`` cannot be read.
@@ -41,6 +62,7 @@ class KubeletConnections:
                 ssl=_context(tls) if tls is not None else True, resolver=self._addresses, use_dns_cache=False
             ),
             cookie_jar=aiohttp.DummyCookieJar(),
+            trace_configs=[_no_redirects()],
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS),
         )
 

@@ -30,6 +30,8 @@ PROTOCOLS: Final = ("v5.channel.k8s.io", "v4.channel.k8s.io")
 _ADDRESS_ORDER: Final = ("Hostname", "InternalDNS", "InternalIP", "ExternalDNS", "ExternalIP")
 _SENDABLE: Final = frozenset({*range(1000, 1004), *range(1007, 1015), *range(3000, 5000)})
 _UPGRADED: Final = frozenset({"attach", "exec", "portforward"})
+_LONGEST_ERROR: Final = 64 * 1024
+"""Bytes of a node's refusal that are passed on."""
 _STREAM_PARAMETERS: Final = {"stdin": "input", "stdout": "output", "stderr": "error", "tty": "tty"}
 
 
@@ -98,10 +100,11 @@ class Proxy:
         import aiohttp
 
         try:
-            url = self._url("http", backend, path, query)
-            async with self._nodes().session.get(url, allow_redirects=False) as answer:
+            async with self._nodes().session.get(self._url("http", backend, path, query)) as answer:
                 if answer.status != 200:
-                    raise _passed_on(answer.status, await answer.text())
+                    raise _passed_on(
+                        answer.status, (await answer.content.read(_LONGEST_ERROR)).decode(errors="replace")
+                    )
                 await self._stream(answer, send, request.audit_id)
         except aiohttp.ClientError as error:
             raise failure(500, "InternalError", f"Internal error occurred: {error}") from None
@@ -280,4 +283,5 @@ def _check_started(pod: Pod, container: str, *, previous: bool) -> None:
 
 def _passed_on(status: int, text: str) -> StatusError:
     reason = {400: "BadRequest", 404: "NotFound", 403: "Forbidden"}.get(status, "InternalError")
-    return failure(status, reason, text.strip() or f"the node answered {status}")
+    code = status if 400 <= status < 600 else 500
+    return failure(code, reason, text.strip() or f"the node answered {status}")
