@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
 from cathedra.api.status import unauthorized
+from cathedra.apiserver.authentication.signing import TOKEN_LIMIT
 from cathedra.apiserver.authentication.user import ANONYMOUS, AUTHENTICATED_GROUP, UserInfo
 
 __all__ = ["Authenticator", "StaticTokens", "TokenSource", "as_json", "authenticated"]
@@ -56,6 +57,8 @@ class Authenticator:
         for key, value in headers:
             if key == b"authorization":
                 scheme, _, token = value.decode("latin-1").partition(" ")
+                if scheme.lower() == "bearer" and len(token) > TOKEN_LIMIT:
+                    raise unauthorized()
                 if scheme.lower() == "bearer" and token:
                     return self._token_user(token.strip())
         if certificate is not None:

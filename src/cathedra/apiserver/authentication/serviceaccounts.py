@@ -34,7 +34,8 @@ _WARNED_SECONDS: Final = 3607
 again."""
 _EXTENDED_SECONDS: Final = 365 * 24 * 3600
 _GRACE_SECONDS: Final = 60
-"""How long a token stays good after the end that its account's, pod's or secret's deletion named."""
+"""How long a token stays good after it expired, or after the end that its account's, pod's or secret's deletion named:
+the leeway of Kubernetes' validator."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,8 +122,9 @@ class ServiceAccountTokens:
         return {"keys": [self.key.jwk()]}
 
     def _timely(self, claims: Mapping[str, Any]) -> bool:
+        """Whether now lies within the token's time, give or take what the clocks of two servers may differ by."""
         now = self._clock.now()
-        return int(claims.get("nbf", 0)) <= now < int(claims.get("exp", 0))
+        return int(claims.get("nbf", 0)) - _GRACE_SECONDS <= now <= int(claims.get("exp", 0)) + _GRACE_SECONDS
 
     def _holder(self, claims: Mapping[str, Any]) -> UserInfo | None:
         private = claims.get(_PRIVATE)
