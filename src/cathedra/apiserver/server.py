@@ -27,7 +27,6 @@ from cathedra.apiserver.expressions import CELExpressions
 from cathedra.apiserver.http.app import Application
 from cathedra.apiserver.http.discovery import Discovery
 from cathedra.apiserver.http.health import HealthAndVersion
-from cathedra.apiserver.http.listener import Listener, bind
 from cathedra.apiserver.http.openapi import OpenAPI
 from cathedra.apiserver.http.proxy import Proxy
 from cathedra.apiserver.registry.registry import Registry
@@ -37,6 +36,7 @@ from cathedra.apiserver.traffic.audit import AuditLog
 from cathedra.apiserver.traffic.flow import Flow
 from cathedra.apiserver.transport import InProcessTransport
 from cathedra.apiserver.verbs.context import ServerContext
+from cathedra.asgi.listener import Listener, bind
 from cathedra.clock import Clock
 
 __all__ = ["APIServer"]

@@ -38,7 +38,8 @@ from cathedra.node.runtime.simulated import SimulatedRuntime
 from cathedra.node.setup.nodefacts import NodeFacts
 
 if TYPE_CHECKING:
-    from cathedra.node.server.tls import NodeTLS
+    from cathedra.asgi.listener import Listener, TLSFiles
+    from cathedra.node.server.app import NodeApp
 
 __all__ = ["NodeAgent"]
 
@@ -125,7 +126,7 @@ class NodeAgent:
         finally:
             await runtime.close(stop_containers=self.config.stop_containers)
 
-    def _prepare(self) -> NodeTLS | None:
+    def _prepare(self) -> TLSFiles | None:
         """Close what others of this machine must not see, also if it was there before; answers the server's files."""
         root = self.config.root
         if root is None:
@@ -161,7 +162,7 @@ class NodeAgent:
         if self._manager is not None:
             self._manager.container_ended(state)
 
-    async def _run_parts(self, runtime: Runtime, found: tuple[ContainerRun, ...], tls: NodeTLS | None) -> None:
+    async def _run_parts(self, runtime: Runtime, found: tuple[ContainerRun, ...], tls: TLSFiles | None) -> None:
         config = self.config
         recorder = self._recorder or EventRecorder(self._client, "kubelet", self._clock, host=config.name)
         context = PodContext(
@@ -243,15 +244,17 @@ class NodeAgent:
         registrar = PluginRegistrar(root / "plugins_registry", self.registry, clock=self._clock, metrics=self.metrics)
         group.create_task(registrar.run())
 
-    def _serve(self, group: asyncio.TaskGroup, root: Path, runtime: Runtime, manager: PodManager, tls: NodeTLS) -> None:
+    def _serve(
+        self, group: asyncio.TaskGroup, root: Path, runtime: Runtime, manager: PodManager, tls: TLSFiles
+    ) -> None:
+        from cathedra.asgi.listener import Listener, bind
         from cathedra.node.server.app import NodeApp
         from cathedra.node.server.authentication import RequestAuthenticator
         from cathedra.node.server.authorization import RequestAuthorizer
-        from cathedra.node.server.httpserver import HTTPServer, listen
         from cathedra.node.server.podresources import PodResourcesServer
 
-        listener = listen(self.config.address, self.config.port)
-        self.port = listener.getsockname()[1]
+        listening = bind(self.config.address, self.config.port)
+        self.port = listening.getsockname()[1]
         app = NodeApp(
             manager,
             runtime,
@@ -261,11 +264,20 @@ class NodeAgent:
             authorizer=RequestAuthorizer(self._client, self.config.name, self._clock),
             clock=self._clock,
         )
-        group.create_task(HTTPServer(app, listener, tls).run())
+        group.create_task(_serve_until_cancelled(app, Listener(app, listening, tls)))
         resources = PodResourcesServer(
             root / "pod-resources", manager, self.claims, clock=self._clock, gates=self._gates, metrics=self.metrics
         )
         group.create_task(resources.run())
+
+
+async def _serve_until_cancelled(app: NodeApp, listener: Listener) -> None:
+    await listener.start()
+    try:
+        await listener.ended()
+    finally:
+        app.close()  # first, so that logs that are followed end and their connections need no grace
+        await listener.stop()
 
 
 def _service_environment(config: NodeConfig) -> dict[str, str]:

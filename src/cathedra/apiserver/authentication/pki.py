@@ -9,11 +9,12 @@ from enum import Enum
 from pathlib import Path
 from typing import Final
 
+from cathedra.asgi.listener import TLSFiles
 from cathedra.certificates import Authority, KeyPair
 from cathedra.files.atomic import write_durable
 from cathedra.files.private import private_directory, private_file
 
-__all__ = ["KUBELET_CLIENT", "PKI", "BadKeyPair", "KubeletTLS", "NodeIdentity", "TLSFiles"]
+__all__ = ["KUBELET_CLIENT", "PKI", "BadKeyPair", "KubeletTLS", "NodeIdentity"]
 
 ADMIN: Final = ("kubernetes-admin", ("system:masters",))
 KUBELET_CLIENT: Final = "kube-apiserver-kubelet-client"
@@ -37,15 +38,6 @@ class KubeletTLS:
     key: Path
     authority: Path
     identity: NodeIdentity = NodeIdentity.NAME
-
-
-@dataclass(frozen=True, slots=True)
-class TLSFiles:
-    """The PEM files of a TLS server."""
-
-    certificate: Path
-    key: Path
-    client_authority: Path
 
 
 class BadKeyPair(ValueError):

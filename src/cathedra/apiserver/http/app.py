@@ -21,7 +21,6 @@ from cathedra.apiserver.http.compression import compressed, worth_compressing
 from cathedra.apiserver.http.discovery import Discovery
 from cathedra.apiserver.http.health import HealthAndVersion
 from cathedra.apiserver.http.issuer import issuer_document
-from cathedra.apiserver.http.protocol import EXTENSION
 from cathedra.apiserver.http.proxy import Proxy
 from cathedra.apiserver.http.render import in_form_of
 from cathedra.apiserver.http.request import ClientGone, Message, Receive, Request, Scope, Send
@@ -34,6 +33,7 @@ from cathedra.apiserver.traffic.deadlines import deadline_of, timed_out
 from cathedra.apiserver.traffic.flow import Flow
 from cathedra.apiserver.traffic.metrics import CONTENT_TYPE, Metrics
 from cathedra.apiserver.verbs.context import ServerContext
+from cathedra.asgi.protocols import PEER_CERTIFICATE, PeerCertificate
 
 __all__ = ["Application"]
 
@@ -177,7 +177,8 @@ class Application:
     def _authenticate(self, request: Request) -> None:
         """Find out whose request it is, and whom it is to be answered for."""
         scope, record = request.scope, request.record
-        certificate: bytes | None = scope.get("extensions", {}).get(EXTENSION)
+        shown: PeerCertificate | None = scope.get("extensions", {}).get(PEER_CERTIFICATE)
+        certificate = shown.der if shown is not None else None
         request.user = record.user = self._authenticator.authenticate(scope["headers"], certificate)
         if asks_to_impersonate(scope["headers"]):
             user = impersonated(request.user, scope["headers"], self._server.authorizer)

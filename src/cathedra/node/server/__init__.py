@@ -1,5 +1,5 @@
 """What the node agent serves.
 
-Logs and exec over HTTP (`app`, `httpserver`), commands over WebSockets (`remotecommand`), and who holds which devices
+Logs and exec over HTTP (`app`), commands over WebSockets (`remotecommand`), and who holds which devices
 over gRPC (`podresources`).
 """

@@ -13,14 +13,12 @@ from typing import Any, Final, Generic, TypeVar
 
 from cathedra.api.core.authentication_v1 import TokenReview, TokenReviewSpec, UserInfo
 from cathedra.api.status import StatusError, unauthorized
+from cathedra.asgi.protocols import PEER_CERTIFICATE, PeerCertificate
 from cathedra.client.client import Client
 from cathedra.client.transport import ResourceRef
 from cathedra.clock import Clock
 
-__all__ = ["PEER_CERTIFICATE", "ExpiringCache", "RequestAuthenticator", "certificate_user"]
-
-PEER_CERTIFICATE: Final = "cathedra.peer_certificate"
-"""ASGI extension under which the server hands over a client's certificate, as a `UserInfo`."""
+__all__ = ["ExpiringCache", "RequestAuthenticator", "certificate_user"]
 
 TOKEN_SECONDS: Final = 120.0
 TOKEN_BYTES: Final = 64 * 1024
@@ -68,7 +66,8 @@ class RequestAuthenticator:
         Raises:
             StatusError: 401, there is neither, or the API server does not know the token, or it cannot be asked.
         """
-        certified: UserInfo | None = scope.get("extensions", {}).get(PEER_CERTIFICATE)
+        shown: PeerCertificate | None = scope.get("extensions", {}).get(PEER_CERTIFICATE)
+        certified = certificate_user(shown.fields, shown.der) if shown is not None else None
         if certified is not None:
             return certified
         token = _bearer_token(scope)

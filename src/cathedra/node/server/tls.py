@@ -7,16 +7,16 @@ from anybody, so the agent does not start.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from cathedra.asgi.listener import TLSFiles
 from cathedra.certificates import self_signed
 from cathedra.files.atomic import write_durable
 from cathedra.files.private import private_directory
 from cathedra.node.config import NodeConfig
 
-__all__ = ["NodeTLS", "UnprotectedServer", "node_tls"]
+__all__ = ["UnprotectedServer", "node_tls"]
 
 _FOLDER: Final = "pki"
 
@@ -29,16 +29,7 @@ class UnprotectedServer(Exception):
         super().__init__(f"node {node}: {missing}; name it with {option}")
 
 
-@dataclass(frozen=True, slots=True)
-class NodeTLS:
-    """Certificate and key of a server, and the authority of its clients' certificates (PEM files)."""
-
-    certificate: Path
-    key: Path
-    client_authority: Path
-
-
-def node_tls(config: NodeConfig, root: Path, now: float) -> NodeTLS:
+def node_tls(config: NodeConfig, root: Path, now: float) -> TLSFiles:
     """The files of the node that ``config`` describes; a certificate of its own is kept below ``root``.
 
     Raises:
@@ -50,13 +41,13 @@ def node_tls(config: NodeConfig, root: Path, now: float) -> NodeTLS:
             config.name, "no authority for the certificates of those who ask for logs and exec", "--client-ca-file"
         )
     if config.certificate is not None and config.key is not None:
-        return NodeTLS(config.certificate, config.key, config.client_authority)
+        return TLSFiles(config.certificate, config.key, config.client_authority)
     if config.certificate is not None:
         raise UnprotectedServer(config.name, f"no key for certificate {config.certificate}", "--tls-private-key-file")
     if config.key is not None:
         raise UnprotectedServer(config.name, f"no certificate for key {config.key}", "--tls-cert-file")
     folder = root / _FOLDER
-    made = NodeTLS(folder / "kubelet.crt", folder / "kubelet.key", config.client_authority)
+    made = TLSFiles(folder / "kubelet.crt", folder / "kubelet.key", config.client_authority)
     if not made.certificate.exists() or not made.key.exists():
         pair = self_signed(f"{config.name}@{int(now)}", (config.name, config.address), now)
         private_directory(folder)

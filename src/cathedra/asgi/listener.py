@@ -1,18 +1,27 @@
-"""The socket: uvicorn with TLS, one event loop shared with everything else in the process."""
+"""An application on a socket: uvicorn with TLS, on an event loop that is shared with the rest of the process."""
 
 from __future__ import annotations
 
 import asyncio
 import socket
 import ssl
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
-from cathedra.apiserver.authentication.pki import TLSFiles
-
-__all__ = ["Listener", "bind"]
+__all__ = ["Listener", "TLSFiles", "bind"]
 
 BACKLOG: Final = 2048
 GRACE_SECONDS: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class TLSFiles:
+    """Certificate and key of a server, and the authority of its clients' certificates (PEM files)."""
+
+    certificate: Path
+    key: Path
+    client_authority: Path
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -34,12 +43,17 @@ def bind(host: str, port: int) -> socket.socket:
 
 
 class Listener:
-    """An application on a socket. Entered it serves; left it has shut down."""
+    """An application on a socket.
+
+    Client certificates are optional to TLS, because a bearer token does as well; one that is shown has to be signed by
+    the client authority, else the handshake fails.
+    """
 
     def __init__(self, app: Any, listening: socket.socket, tls: TLSFiles | None) -> None:
+        # A cluster in one process without a port needs no server, and uvicorn is a tenth of a second.
         import uvicorn
 
-        from cathedra.apiserver.http.protocol import CertificateHTTPProtocol, CertificateWebSocketProtocol
+        from cathedra.asgi.protocols import CertificateHTTPProtocol, CertificateWebSocketProtocol
 
         options: dict[str, Any] = {}
         if tls is not None:
@@ -82,7 +96,12 @@ class Listener:
             config.load()
         self._server.lifespan = config.lifespan_class(config)
         await self._server.startup(sockets=[self._socket])
-        self._task = asyncio.create_task(self._server.main_loop(), name="apiserver listener")
+        self._task = asyncio.create_task(self._server.main_loop(), name="listener")
+
+    async def ended(self) -> None:
+        """Wait until it serves no longer; cancelling the wait does not end it."""
+        if self._task is not None:
+            await asyncio.shield(self._task)
 
     async def stop(self) -> None:
         """Close every connection and the socket."""

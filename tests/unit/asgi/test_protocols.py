@@ -11,8 +11,9 @@ import pytest
 from cathedra.api.core.core_v1 import ConfigMap
 from cathedra.api.core.meta_v1 import ObjectMeta
 from cathedra.apiserver.config import ServeOptions, ServerConfig
-from cathedra.apiserver.http import protocol, streaming
+from cathedra.apiserver.http import streaming
 from cathedra.apiserver.server import APIServer
+from cathedra.asgi import protocols
 from cathedra.client.resources import CONFIGMAPS
 from cathedra.client.transport import WriteOptions
 from cathedra.clock import SystemClock
@@ -40,12 +41,12 @@ async def answer(server: APIServer, data: bytes) -> bytes:
 
 
 async def test_a_head_without_end_is_refused(server: APIServer) -> None:
-    endless = b"GET /readyz HTTP/1.1\r\nhost: x\r\n" + b"a: b\r\n" * (protocol.HEAD_BYTES // 6 + 1)
+    endless = b"GET /readyz HTTP/1.1\r\nhost: x\r\n" + b"a: b\r\n" * (protocols.HEAD_BYTES // 6 + 1)
     assert (await answer(server, endless)).startswith(b"HTTP/1.1 431 ")
 
 
 async def test_a_head_that_does_not_come_is_not_waited_for(server: APIServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(protocol, "HEAD_SECONDS", 0.05)
+    monkeypatch.setattr(protocols, "HEAD_SECONDS", 0.05)
     assert (await answer(server, b"GET /readyz HTTP/1.1\r\nhost: ")).startswith(b"HTTP/1.1 408 ")
     assert await answer(server, b"") == b""
 

@@ -1,12 +1,14 @@
 """uvicorn's protocols, with the client's certificate handed to the application.
 
-uvicorn keeps the certificate to itself; these two small subclasses put it (DER) into the scope, under
+uvicorn keeps the certificate to itself; these two small subclasses put it into the scope, under
 ``extensions["cathedra.peer_certificate"]``. They touch only what uvicorn's own documentation calls the scope.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -15,9 +17,16 @@ from websockets.datastructures import Headers
 from websockets.server import ServerProtocol
 from websockets.typing import Subprotocol
 
-__all__ = ["EXTENSION", "CertificateHTTPProtocol", "CertificateWebSocketProtocol", "peer_certificate"]
+__all__ = [
+    "PEER_CERTIFICATE",
+    "CertificateHTTPProtocol",
+    "CertificateWebSocketProtocol",
+    "PeerCertificate",
+    "peer_certificate",
+]
 
-EXTENSION: Final = "cathedra.peer_certificate"
+PEER_CERTIFICATE: Final = "cathedra.peer_certificate"
+"""ASGI extension under which a request's `PeerCertificate` is found, or None."""
 LARGE: Final = 65_536
 """Bytes from which on joining costs more than another record."""
 HEAD_SECONDS: Final = 30.0
@@ -25,11 +34,20 @@ HEAD_BYTES: Final = 1024 * 1024
 """Of a request line and its headers; the limit of Kubernetes' own server."""
 
 
-def peer_certificate(transport: asyncio.BaseTransport) -> bytes | None:
-    """The client's certificate in DER, if the connection has one."""
-    ssl_object = transport.get_extra_info("ssl_object")
-    certificate: bytes | None = ssl_object.getpeercert(True) if ssl_object is not None else None
-    return certificate
+@dataclass(frozen=True, slots=True)
+class PeerCertificate:
+    """The certificate that a client showed and TLS verified."""
+
+    der: bytes
+    fields: Mapping[str, Any]
+    """Subject, issuer and the rest, as `ssl.SSLSocket.getpeercert` describes them."""
+
+
+def peer_certificate(transport: asyncio.BaseTransport) -> PeerCertificate | None:
+    """The client's certificate, if the connection has one."""
+    connection = transport.get_extra_info("ssl_object")
+    der: bytes | None = connection.getpeercert(True) if connection is not None else None
+    return PeerCertificate(der, connection.getpeercert()) if der else None
 
 
 class _Handshake(ServerProtocol):
@@ -98,7 +116,7 @@ class CertificateHTTPProtocol(HttpToolsProtocol):
     is longer than `HEAD_BYTES`.
     """
 
-    _certificate: bytes | None = None
+    _certificate: PeerCertificate | None = None
     _in_head = False
     _head_bytes = 0
     _head_timer: asyncio.TimerHandle | None = None
@@ -136,7 +154,7 @@ class CertificateHTTPProtocol(HttpToolsProtocol):
         """Put the certificate into the scope before the application sees it."""
         self._in_head = False
         self._stop_timer()
-        extensions: dict[str, Any] = {EXTENSION: self._certificate}
+        extensions: dict[str, Any] = {PEER_CERTIFICATE: self._certificate}
         self.scope["extensions"] = extensions
         super().on_headers_complete()
 
@@ -169,5 +187,5 @@ class CertificateWebSocketProtocol(WebSocketsSansIOProtocol):
     async def run_asgi(self) -> None:
         """Put the certificate into the scope before the application sees it."""
         extensions: dict[str, Any] = dict(self.scope.get("extensions") or {})
-        self.scope["extensions"] = extensions | {EXTENSION: peer_certificate(self.transport)}
+        self.scope["extensions"] = extensions | {PEER_CERTIFICATE: peer_certificate(self.transport)}
         await super().run_asgi()
