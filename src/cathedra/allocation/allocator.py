@@ -7,9 +7,8 @@ alike share one answer.
 from __future__ import annotations
 
 import random as random_module
-import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Final
 
 import msgspec
@@ -188,14 +187,12 @@ class PreparedRequests:
         behaviour = problem.features.behaviour
         if not behaviour.releases_everything or behaviour.unknown_value_may_come_first:
             # The faults of older releases show in the walk alone.
-            with _deep_enough(problem):
-                return PlainSearch(problem, meter).run()
+            return PlainSearch(problem, meter).run()
         found = bases(self._tables, problem)
         decided, solution = straight(problem, found)
         if decided:
             return solution
-        with _deep_enough(problem):
-            return FastSearch(problem, found, meter).run()
+        return FastSearch(problem, found, meter).run()
 
     def _explain(self, node: core_v1.Node, view: NodeView) -> Explanation:
         allocator = self.allocator
@@ -227,23 +224,3 @@ class PreparedRequests:
 
 _TRIAL: Final = 20_000
 """States of a search that is made for an explanation only."""
-
-
-@contextmanager
-def _deep_enough(problem: Problem) -> Iterator[None]:
-    """Let the search recurse once per device and request: a pod with many claims goes deeper than Python expects."""
-    steps = sum(
-        max((choice.count for choice in request.choices), default=0) + 2
-        for requests in problem.requests
-        for request in requests
-    )
-    before = sys.getrecursionlimit()
-    needed = 4 * (steps + len(problem.requests)) + 500
-    if needed <= before - 500:
-        yield
-        return
-    sys.setrecursionlimit(before + needed)
-    try:
-        yield
-    finally:
-        sys.setrecursionlimit(before)

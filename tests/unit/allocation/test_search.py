@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from contextlib import suppress
 from typing import Any
 
@@ -10,10 +11,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cathedra.allocation import Budget, FatalError, Features, NodeError, Refusal
+from cathedra.allocation import RELEASE_1_36, Budget, FatalError, Features, NodeError, Refusal
 from cathedra.allocation.allocator import PreparedRequests
 from cathedra.allocation.claims.problem import Problem, Solution, expand
 from cathedra.allocation.search.budget import UNLIMITED, Meter
+from cathedra.allocation.search.outlook import matchable
 from cathedra.allocation.search.plain import PlainSearch
 from cathedra.allocation.supply.pools import NodeViews
 from cathedra.api.resource import ResourceClaim
@@ -265,9 +267,22 @@ def test_loose_requests_leave_the_right_devices_to_tight_ones() -> None:
     assert world.devices(claim(*loose, *tight)) == expected
 
 
-def test_many_large_claims_do_not_exhaust_the_stack() -> None:
-    """Each placement is one level of recursion."""
-    world = World([resource_slice(*(f"d{n:04}" for n in range(1600)))])
-    found = world.devices(*(claim(exactly("r", 32), name=f"k{n}") for n in range(50)))
+@pytest.mark.parametrize("features", [Features(), Features(behaviour=RELEASE_1_36)], ids=["newest", "1.36"])
+def test_many_large_claims_are_no_recursion(features: Features) -> None:
+    """Each placement opens a frame of the search, and the process's recursion limit stays what it is."""
+    before = sys.getrecursionlimit()
+    numbered = [device(f"d{n:04}", attributes={"n": n}) for n in range(640)]
+    world = World([resource_slice(*numbered)], features=features)
+    # The constraint keeps the greedy first attempt from answering.
+    alike = [{"distinctAttribute": "drv/n"}]
+    found = world.devices(*(claim(exactly("r", 32), name=f"k{n}", constraints=alike) for n in range(20)))
     assert found is not None
-    assert len(found) == 1600
+    assert len(found) == 640
+    assert sys.getrecursionlimit() == before
+
+
+def test_a_matching_moves_along_paths_as_long_as_there_are_units() -> None:
+    units = [1 << n | 1 << n + 1 for n in range(1500)]
+    assert matchable(units)
+    assert matchable([*units, 1])
+    assert not matchable([*units, 1, 1])

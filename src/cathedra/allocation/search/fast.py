@@ -29,15 +29,13 @@ from cathedra.allocation.claims.tables import Bases
 from cathedra.allocation.errors import FatalError
 from cathedra.allocation.search.budget import Meter
 from cathedra.allocation.search.candidates import Candidates
+from cathedra.allocation.search.frames import Frame, SearchResult, depth_first
 from cathedra.allocation.search.outlook import Outlook
 from cathedra.allocation.search.state import State
 from cathedra.allocation.search.symmetry import Symmetry
 
 __all__ = ["FastSearch"]
 
-_NO: Final = 0
-_YES: Final = 1
-_EXCEEDED: Final = 2
 _PATIENCE: Final = 4
 """Devices are compared after so many have failed: that costs more than a few failures."""
 
@@ -66,82 +64,20 @@ class FastSearch:
             FatalError: the walk would meet a failure before a solution.
             BudgetExceeded: even this takes too long.
         """
-        if self._request(0, 0, self.candidates.first, self.full) != _YES:
+        if depth_first(_Request(self, 0, 0, self.candidates.first, self.full)) is not SearchResult.FOUND:
             return None
         placements: list[list[Placement]] = [[] for _ in self.requests]
         for placement in self.trail:
             placements[placement.choice.option.claim].append(placement)
         return Solution(tuple(map(tuple, placements)), tuple(map(tuple, self.chosen)))
 
-    # --- requests
+    def place(self, choice: Choice, position: int, state: State) -> State:
+        """The state after the device at ``position`` is placed, which the trail remembers."""
+        after, placement = self.candidates.place(choice, position, state)
+        self.trail.append(placement)
+        return after
 
-    def _request(self, claim: int, request: int, state: State, within: int) -> int:
-        """Satisfy everything from ``request`` on; its first devices must be ``within``."""
-        self.meter.step()
-        requests = self.requests
-        if claim >= len(requests):
-            return _YES
-        if request >= len(requests[claim]):
-            if claim + 1 == len(requests):
-                return _YES
-            state = state.for_next_claim(len(self.candidates.rules[claim + 1]))
-            answer = self._request(claim + 1, 0, state, self.full)
-            return _NO if answer == _EXCEEDED else answer
-        key = None
-        if self.has_failed:
-            key = (claim, request, within, *self.symmetry.request_key(state))
-            if key in self.failed or not self.outlook.can_continue(claim, request, state):
-                return _NO
-        current = requests[claim][request]
-        answer = (
-            self._alternatives(claim, request, state)
-            if current.alternatives
-            else self._choice(claim, request, 0, state, within)
-        )
-        if answer == _NO:
-            self.has_failed = True
-            self.failed.add(key or (claim, request, within, *self.symmetry.request_key(state)))
-        return answer
-
-    def _alternatives(self, claim: int, request: int, state: State) -> int:
-        answer = _EXCEEDED
-        for sub in range(len(self.requests[claim][request].choices)):
-            found = self._choice(claim, request, sub, state, self.full)
-            if found == _YES:
-                self.chosen[claim][request] = sub
-                return _YES
-            if found == _NO:
-                answer = _NO
-        return answer
-
-    def _choice(self, claim: int, request: int, sub: int, state: State, within: int) -> int:
-        choice = self.requests[claim][request].choices[sub]
-        if choice.devices is not None:
-            return self._all(claim, request, choice, state)
-        if choice.count <= 0:
-            return self._request(claim, request + 1, state, self.full)
-        if choice.count > CLAIM_LIMIT - state.placed:
-            return _EXCEEDED
-        return self._scan(claim, request, choice, choice.count, state, within)
-
-    def _all(self, claim: int, request: int, choice: Choice, state: State) -> int:
-        if not choice.devices:
-            return _NO
-        if choice.count > CLAIM_LIMIT - state.placed:
-            return _EXCEEDED
-        mark = len(self.trail)
-        for position in choice.devices:
-            if not self._may_have(choice.option, position, state):
-                del self.trail[mark:]
-                return _NO
-            state, placement = self.candidates.place(choice, position, state)
-            self.trail.append(placement)
-        answer = self._request(claim, request + 1, state, self.full)
-        if answer != _YES:
-            del self.trail[mark:]
-        return answer
-
-    def _may_have(self, option: Option, position: int, state: State) -> bool:
+    def may_have(self, option: Option, position: int, state: State) -> bool:
         """Whether All gets one of its devices.
 
         Raises:
@@ -164,79 +100,7 @@ class FastSearch:
             return True
         return candidates.fits(option, position, state.capacity.get(position) or candidates.used_before(position))
 
-    def _scan(self, claim: int, request: int, choice: Choice, needed: int, state: State, within: int) -> int:
-        """Place ``needed`` more devices for ``choice``, in ascending order and ``within`` a mask."""
-        option = choice.option
-        candidates = self.candidates
-        left = candidates.of(option, state) & within
-        hazards = candidates.hazards(option, state) & within if self.outlook.is_hazardous(claim, request) else 0
-        key = None
-        if self.has_failed and needed != choice.count:
-            key = (claim, request, option.sub, needed, left, hazards, *self.symmetry.scan_key(state))
-            if key in self.failed:
-                return _NO
-        everything = left
-        while left or hazards:
-            if not hazards:
-                if left.bit_count() < needed:
-                    break
-                if self.has_failed and not self.outlook.enough(option, left, needed, state):
-                    break
-            bit = (left | hazards) & -(left | hazards)
-            position = bit.bit_length() - 1
-            if hazards & bit:
-                self._meet(option, position, state)
-                hazards ^= bit
-                continue
-            left ^= bit
-            self.meter.step()
-            if needed == 1:
-                answer = self._last(claim, request, choice, position, state, left | hazards)
-            else:
-                answer = self._more(claim, request, choice, needed, position, state, left, hazards)
-            if answer != _NO:
-                return answer
-            self.has_failed = True
-            self.failures += 1
-            if self.failures > _PATIENCE:
-                left &= ~self.symmetry.alike(option, position, state)
-        if needed != choice.count:
-            self.has_failed = True
-            self.failed.add(key or (claim, request, option.sub, needed, everything, 0, *self.symmetry.scan_key(state)))
-        return _NO
-
-    def _last(self, claim: int, request: int, choice: Choice, position: int, state: State, rest: int) -> int:
-        """Place the last device of a request, and go on; an equal request need not look before the ``rest``."""
-        after, placement = self.candidates.place(choice, position, state)
-        self.trail.append(placement)
-        within = rest if self.symmetry.is_twin(claim, request) else self.full
-        answer = self._request(claim, request + 1, after, within)
-        if answer != _YES:
-            self.trail.pop()
-        return answer
-
-    def _more(
-        self,
-        claim: int,
-        request: int,
-        choice: Choice,
-        needed: int,
-        position: int,
-        state: State,
-        left: int,
-        hazards: int,
-    ) -> int:
-        """Place one of several devices; the others come from what is ``left`` behind it."""
-        after, placement = self.candidates.place(choice, position, state)
-        if self.has_failed and not hazards and not self.outlook.spares_others(claim, request, state, after):
-            return _NO
-        self.trail.append(placement)
-        answer = self._scan(claim, request, choice, needed - 1, after, left | hazards)
-        if answer != _YES:
-            self.trail.pop()
-        return answer
-
-    def _meet(self, option: Option, position: int, state: State) -> None:
+    def meet(self, option: Option, position: int, state: State) -> None:
         """Test a device that may fail, as the walk does when it gets there.
 
         Raises:
@@ -256,3 +120,200 @@ class FastSearch:
                 self.problem.value(option, record, rule.constraint)
             if not rule.admitted(option, value) >> position & 1:
                 return
+
+
+class _Request:
+    """Satisfy everything from a request on; its first devices must be ``within`` a mask."""
+
+    __slots__ = ("claim", "key", "request", "search", "state", "within")
+
+    def __init__(self, search: FastSearch, claim: int, request: int, state: State, within: int) -> None:
+        self.search, self.claim, self.request, self.state, self.within = search, claim, request, state, within
+        self.key: Any = None
+
+    def advance(self, result: SearchResult | None) -> Frame | SearchResult:
+        if result is None:
+            return self._begin()
+        if self.request >= len(self.search.requests[self.claim]):
+            return SearchResult.NOTHING
+        return self._end(result)
+
+    def _begin(self) -> Frame | SearchResult:
+        search, claim, request, state = self.search, self.claim, self.request, self.state
+        search.meter.step()
+        requests = search.requests
+        if claim >= len(requests):
+            return SearchResult.FOUND
+        if request >= len(requests[claim]):
+            if claim + 1 == len(requests):
+                return SearchResult.FOUND
+            state = state.for_next_claim(len(search.candidates.rules[claim + 1]))
+            return _Request(search, claim + 1, 0, state, search.full)
+        if search.has_failed:
+            self.key = self._key()
+            if self.key in search.failed or not search.outlook.can_continue(claim, request, state):
+                return SearchResult.NOTHING
+        if requests[claim][request].alternatives:
+            return _Alternatives(self)
+        step = self.choose(0, self.within)
+        return self._end(step) if isinstance(step, SearchResult) else step
+
+    def choose(self, sub: int, within: int) -> Frame | SearchResult:
+        """Satisfy the request with one of its choices, and everything behind it."""
+        search, state = self.search, self.state
+        choice = search.requests[self.claim][self.request].choices[sub]
+        if choice.devices is not None and not choice.devices:
+            return SearchResult.NOTHING
+        if choice.devices is None and choice.count <= 0:
+            return _Request(search, self.claim, self.request + 1, state, search.full)
+        if choice.count > CLAIM_LIMIT - state.placed:
+            return SearchResult.EXCEEDED
+        if choice.devices is not None:
+            return _All(self, choice, choice.devices)
+        return _Scan(self, choice, choice.count, state, within)
+
+    def _end(self, result: SearchResult) -> SearchResult:
+        if result is SearchResult.NOTHING:
+            self.search.has_failed = True
+            self.search.failed.add(self.key or self._key())
+        return result
+
+    def _key(self) -> tuple[Any, ...]:
+        return (self.claim, self.request, self.within, *self.search.symmetry.request_key(self.state))
+
+
+class _Alternatives:
+    """Satisfy a request with the first of its sub-requests with which everything behind it can be satisfied."""
+
+    __slots__ = ("exceeded", "request", "sub")
+
+    def __init__(self, request: _Request) -> None:
+        self.request = request
+        self.sub = -1
+        self.exceeded = True
+
+    def advance(self, result: SearchResult | None) -> Frame | SearchResult:
+        request, search = self.request, self.request.search
+        if result is SearchResult.NOTHING:
+            self.exceeded = False
+        for sub in range(self.sub + 1, len(search.requests[request.claim][request.request].choices)):
+            search.chosen[request.claim][request.request] = self.sub = sub
+            step = request.choose(sub, search.full)
+            if not isinstance(step, SearchResult):
+                return step
+            if step is SearchResult.NOTHING:
+                self.exceeded = False
+        return SearchResult.EXCEEDED if self.exceeded else SearchResult.NOTHING
+
+
+class _All:
+    """Place all devices of a choice, which are known."""
+
+    __slots__ = ("choice", "devices", "mark", "request")
+
+    def __init__(self, request: _Request, choice: Choice, devices: tuple[int, ...]) -> None:
+        self.request, self.choice, self.devices = request, choice, devices
+        self.mark = len(request.search.trail)
+
+    def advance(self, result: SearchResult | None) -> Frame | SearchResult:
+        request, search = self.request, self.request.search
+        if result is not None:
+            del search.trail[self.mark :]
+            return result
+        state = request.state
+        for position in self.devices:
+            if not search.may_have(self.choice.option, position, state):
+                del search.trail[self.mark :]
+                return SearchResult.NOTHING
+            state = search.place(self.choice, position, state)
+        return _Request(search, request.claim, request.request + 1, state, search.full)
+
+
+class _Scan:
+    """Place ``needed`` more devices for a choice, in ascending order and ``within`` a mask."""
+
+    __slots__ = ("choice", "everything", "hazards", "key", "left", "needed", "position", "request", "state")
+
+    def __init__(self, request: _Request, choice: Choice, needed: int, state: State, within: int) -> None:
+        self.request, self.choice, self.needed, self.state = request, choice, needed, state
+        candidates = request.search.candidates
+        self.left = self.everything = candidates.of(choice.option, state) & within
+        hazardous = request.search.outlook.is_hazardous(request.claim, request.request)
+        self.hazards = candidates.hazards(choice.option, state) & within if hazardous else 0
+        self.key: Any = None
+        self.position = -1
+
+    def advance(self, result: SearchResult | None) -> Frame | SearchResult:
+        search = self.request.search
+        if result is None:
+            if search.has_failed and self.needed != self.choice.count:
+                self.key = self._key(self.left, self.hazards)
+                if self.key in search.failed:
+                    return SearchResult.NOTHING
+            return self._next()
+        search.trail.pop()
+        if result is SearchResult.EXCEEDED:
+            return result
+        self._failed()
+        return self._next()
+
+    def _next(self) -> Frame | SearchResult:
+        search, option = self.request.search, self.choice.option
+        while self.left or self.hazards:
+            if not self.hazards and self._is_hopeless():
+                break
+            bit = (self.left | self.hazards) & -(self.left | self.hazards)
+            self.position = bit.bit_length() - 1
+            if self.hazards & bit:
+                search.meet(option, self.position, self.state)
+                self.hazards ^= bit
+                continue
+            self.left ^= bit
+            search.meter.step()
+            step = self._last() if self.needed == 1 else self._more()
+            if step is not None:
+                return step
+            self._failed()
+        if self.needed != self.choice.count:
+            search.has_failed = True
+            search.failed.add(self.key or self._key(self.everything, 0))
+        return SearchResult.NOTHING
+
+    def _is_hopeless(self) -> bool:
+        """Whether what is left cannot be enough."""
+        if self.left.bit_count() < self.needed:
+            return True
+        search = self.request.search
+        return search.has_failed and not search.outlook.enough(self.choice.option, self.left, self.needed, self.state)
+
+    def _last(self) -> Frame:
+        """Place the last device, and go on; an equal request need not look before the rest."""
+        request, search = self.request, self.request.search
+        rest = self.left | self.hazards
+        within = rest if search.symmetry.is_twin(request.claim, request.request) else search.full
+        after = search.place(self.choice, self.position, self.state)
+        return _Request(search, request.claim, request.request + 1, after, within)
+
+    def _more(self) -> Frame | None:
+        """Place one of several devices; the others come from what is left behind it. None if that starves others."""
+        request, search = self.request, self.request.search
+        after = search.place(self.choice, self.position, self.state)
+        if search.has_failed and not self.hazards:
+            spared = search.outlook.spares_others(request.claim, request.request, self.state, after)
+            if not spared:
+                search.trail.pop()
+                return None
+        return _Scan(request, self.choice, self.needed - 1, after, self.left | self.hazards)
+
+    def _failed(self) -> None:
+        """The device at ``position`` led nowhere, and those that are like it do not either."""
+        search = self.request.search
+        search.has_failed = True
+        search.failures += 1
+        if search.failures > _PATIENCE:
+            self.left &= ~search.symmetry.alike(self.choice.option, self.position, self.state)
+
+    def _key(self, left: int, hazards: int) -> tuple[Any, ...]:
+        request = self.request
+        own = (request.claim, request.request, self.choice.option.sub, self.needed, left, hazards)
+        return (*own, *request.search.symmetry.scan_key(self.state))

@@ -163,16 +163,30 @@ def matchable(units: list[int]) -> bool:
     if len(units) < 2:
         return True
     owner: dict[int, int] = {}
+    order = sorted(range(len(units)), key=lambda unit: units[unit].bit_count())
+    return all(_serve(unit, units, owner) for unit in order)
 
-    def serve(unit: int, seen: list[int]) -> bool:
-        free = units[unit] & ~seen[0]
-        while free:
-            bit = free & -free
-            seen[0] |= bit
-            if bit not in owner or serve(owner[bit], seen):
-                owner[bit] = unit
-                return True
-            free = units[unit] & ~seen[0]
-        return False
 
-    return all(serve(unit, [0]) for unit in sorted(range(len(units)), key=lambda unit: units[unit].bit_count()))
+def _serve(first: int, units: list[int], owner: dict[int, int]) -> bool:
+    """Give ``first`` a device, moving others along an augmenting path if need be; the path may be as long as there are
+    units, so it is no recursion."""
+    seen = 0
+    path = [first]
+    """Units that must be moved, each to make room for the one before it."""
+    wanted: list[int] = []
+    """The devices that those before the last unit of the path are waiting for."""
+    while path:
+        free = units[path[-1]] & ~seen
+        if not free:
+            path.pop()
+            if wanted:
+                wanted.pop()
+            continue
+        bit = free & -free
+        seen |= bit
+        wanted.append(bit)
+        if bit not in owner:
+            owner.update(zip(wanted, path, strict=True))
+            return True
+        path.append(owner[bit])
+    return False

@@ -7,8 +7,7 @@ the same answer.
 
 from __future__ import annotations
 
-import enum
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from cathedra.allocation.checks.capacity import Unusable, Usage
 from cathedra.allocation.checks.values import Value
@@ -17,23 +16,15 @@ from cathedra.allocation.claims.requests import CLAIM_LIMIT, Constraint, Option
 from cathedra.allocation.errors import FatalError
 from cathedra.allocation.features import Features
 from cathedra.allocation.search.budget import Meter
+from cathedra.allocation.search.frames import Frame, SearchResult, depth_first
 from cathedra.allocation.supply.devices import DeviceRecord, groups_of
 from cathedra.semantics.tolerations import first_untolerated_on_device
 
 __all__ = ["PlainSearch"]
 
 
-class Answer(enum.Enum):
-    """What a branch of the search came to."""
-
-    YES = enum.auto()
-    NO = enum.auto()
-    EXCEEDED = enum.auto()
-    """The claim would get more than 32 devices: no use trying other devices, only other sub-requests."""
-
-
 class PlainSearch:
-    """One search. ``calls`` counts how often `solve` was entered, as Kubernetes' own statistics do."""
+    """One search. ``calls`` counts the steps of the walk, as Kubernetes' own statistics do."""
 
     def __init__(self, problem: Problem, meter: Meter) -> None:
         self.problem = problem
@@ -62,80 +53,19 @@ class PlainSearch:
             FatalError: the walk met a failure.
             BudgetExceeded: the walk takes too long.
         """
-        if self.solve(0, 0, None, 0, 0) is not Answer.YES:
+        if depth_first(_Step(self, 0, 0)) is not SearchResult.FOUND:
             return None
         return Solution(tuple(map(tuple, self.results)), tuple(map(tuple, self.chosen)))
 
-    def solve(self, claim: int, request: int, sub: int | None, placed: int, start: int) -> Answer:
-        """One step of the walk; ``sub`` is set while it works on one sub-request."""
-        self.calls += 1
-        self.meter.step()
-        requests = self.problem.requests
-        if claim >= len(requests):
-            return Answer.YES
-        if request >= len(requests[claim]):
-            answer = self.solve(claim + 1, 0, None, 0, 0)
-            return Answer.NO if answer is Answer.EXCEEDED else answer
-        current = requests[claim][request]
-        if current.alternatives and sub is None:
-            return self._alternatives(claim, request)
-        choice = current.choices[sub or 0]
-        if choice.devices is not None and not choice.devices:
-            return Answer.NO
-        if placed >= choice.count:
-            return self.solve(claim, request + 1, None, 0, 0)
-        if choice.count - placed > CLAIM_LIMIT - len(self.results[claim]):
-            return Answer.EXCEEDED
-        if choice.devices is not None:
-            undo = self._place(choice, choice.devices[placed], must=True)
-            if undo is None:
-                return Answer.NO
-            answer = self.solve(claim, request, sub, placed + 1, 0)
-            if answer is not Answer.YES:
-                undo.run()
-            return answer
-        return self._scan(choice, claim, request, sub, placed, start)
-
-    def _alternatives(self, claim: int, request: int) -> Answer:
-        exceeded = True
-        for sub in range(len(self.problem.requests[claim][request].choices)):
-            answer = self.solve(claim, request, sub, 0, 0)
-            if answer is Answer.EXCEEDED:
-                continue
-            exceeded = False
-            if answer is Answer.YES:
-                self.chosen[claim][request] = sub
-                return answer
-        return Answer.EXCEEDED if exceeded else Answer.NO
-
-    def _scan(self, choice: Choice, claim: int, request: int, sub: int | None, placed: int, start: int) -> Answer:
-        for position in range(start, len(self.problem.devices)):
-            if self._in_use(choice.option, claim, position):
-                continue
-            if not self.problem.selectable(choice.option, position):
-                continue
-            if self.features.consumable_capacity and not self._has_capacity(choice.option, position):
-                continue
-            undo = self._place(choice, position, must=False)
-            if undo is None:
-                continue
-            answer = self.solve(claim, request, sub, placed + 1, position + 1)
-            if answer is Answer.YES:
-                return answer
-            undo.run()
-            if answer is Answer.EXCEEDED:
-                return answer
-        return Answer.NO
-
     # --- the checks of section 9
 
-    def _in_use(self, option: Option, claim: int, position: int) -> bool:
+    def in_use(self, option: Option, claim: int, position: int) -> bool:
         if option.admin:
             return claim in self.allocating.get(position, ())
         state, place = self.problem.state_of(position)
         return bool(state.taken >> place & 1) or bool(self.allocating.get(position))
 
-    def _has_capacity(self, option: Option, position: int) -> bool:
+    def has_capacity(self, option: Option, position: int) -> bool:
         record = self.problem.devices[position]
         needed = self.problem.usage(option, record)
         if isinstance(needed, Unusable):
@@ -152,11 +82,11 @@ class PlainSearch:
             return bool(state.shared >> place & 1) or bool(self.sharing.get(position))
         return place in state.capacity or position in self.accounts
 
-    def _place(self, choice: Choice, position: int, *, must: bool) -> _Undo | None:
+    def place(self, choice: Choice, position: int, *, must: bool) -> _Undo | None:
         option = choice.option
         record = self.problem.devices[position]
         shareable = self.problem.is_shareable(record)
-        if self._in_use(option, option.claim, position):
+        if self.in_use(option, option.claim, position):
             return None
         if self.mends and not option.admin and not shareable and self._is_shared(position):
             return None
@@ -194,7 +124,7 @@ class PlainSearch:
             undo.marked = True
         share: Usage | None = None
         if self.features.consumable_capacity:
-            if not self._has_capacity(option, position):
+            if not self.has_capacity(option, position):
                 self._rejected(undo)
                 return None
             if shareable:
@@ -261,6 +191,103 @@ class PlainSearch:
             if present and not admits(frozenset.intersection(*present), frozenset(groups_of(one))):
                 return False
         return True
+
+
+class _Step:
+    """One step of the walk; ``sub`` is set while it works on one sub-request, of which ``placed`` devices are placed
+    and the next is looked for from ``start`` on."""
+
+    __slots__ = ("claim", "exceeded", "placed", "request", "start", "sub", "then", "undo", "walk")
+
+    def __init__(
+        self, walk: PlainSearch, claim: int, request: int, sub: int | None = None, placed: int = 0, start: int = 0
+    ) -> None:
+        self.walk, self.claim, self.request = walk, claim, request
+        self.sub, self.placed, self.start = sub, placed, start
+        self.exceeded = True
+        self.undo: _Undo | None = None
+        self.then: Callable[[SearchResult], Frame | SearchResult] = _passed_on
+        """What to do with the result of the next step."""
+
+    def advance(self, result: SearchResult | None) -> Frame | SearchResult:
+        return self._begin() if result is None else self.then(result)
+
+    def _begin(self) -> Frame | SearchResult:
+        walk, claim, request = self.walk, self.claim, self.request
+        walk.calls += 1
+        walk.meter.step()
+        requests = walk.problem.requests
+        if claim >= len(requests):
+            return SearchResult.FOUND
+        if request >= len(requests[claim]):
+            self.then = self._after_claim
+            return _Step(walk, claim + 1, 0)
+        current = requests[claim][request]
+        if current.alternatives and self.sub is None:
+            self.then = self._after_alternative
+            return self._alternative(0)
+        choice = self._choice
+        if choice.devices is not None and not choice.devices:
+            return SearchResult.NOTHING
+        if self.placed >= choice.count:
+            return _Step(walk, claim, request + 1)
+        if choice.count - self.placed > CLAIM_LIMIT - len(walk.results[claim]):
+            return SearchResult.EXCEEDED
+        if choice.devices is None:
+            self.then = self._after_candidate
+            return self._scan()
+        self.undo = walk.place(choice, choice.devices[self.placed], must=True)
+        if self.undo is None:
+            return SearchResult.NOTHING
+        self.then = self._after_device
+        return _Step(walk, claim, request, self.sub, self.placed + 1)
+
+    @property
+    def _choice(self) -> Choice:
+        return self.walk.problem.requests[self.claim][self.request].choices[self.sub or 0]
+
+    def _after_claim(self, result: SearchResult) -> SearchResult:
+        return SearchResult.NOTHING if result is SearchResult.EXCEEDED else result
+
+    def _alternative(self, sub: int) -> Frame:
+        self.walk.chosen[self.claim][self.request] = sub
+        return _Step(self.walk, self.claim, self.request, sub)
+
+    def _after_alternative(self, result: SearchResult) -> Frame | SearchResult:
+        self.exceeded = self.exceeded and result is SearchResult.EXCEEDED
+        sub = self.walk.chosen[self.claim][self.request] + 1
+        if sub < len(self.walk.problem.requests[self.claim][self.request].choices):
+            return self._alternative(sub)
+        return SearchResult.EXCEEDED if self.exceeded else SearchResult.NOTHING
+
+    def _after_device(self, result: SearchResult) -> SearchResult:
+        assert self.undo is not None
+        self.undo.run()
+        return result
+
+    def _scan(self) -> Frame | SearchResult:
+        walk, choice = self.walk, self._choice
+        for position in range(self.start, len(walk.problem.devices)):
+            if walk.in_use(choice.option, self.claim, position):
+                continue
+            if not walk.problem.selectable(choice.option, position):
+                continue
+            if walk.features.consumable_capacity and not walk.has_capacity(choice.option, position):
+                continue
+            self.undo = walk.place(choice, position, must=False)
+            if self.undo is not None:
+                self.start = position + 1
+                return _Step(walk, self.claim, self.request, self.sub, self.placed + 1, position + 1)
+        return SearchResult.NOTHING
+
+    def _after_candidate(self, result: SearchResult) -> Frame | SearchResult:
+        assert self.undo is not None
+        self.undo.run()
+        return result if result is SearchResult.EXCEEDED else self._scan()
+
+
+def _passed_on(result: SearchResult) -> SearchResult:
+    return result
 
 
 def admits(present: frozenset[str], groups: frozenset[str]) -> bool:
