@@ -1,10 +1,11 @@
 """The bound on how deeply a body may be nested, held before any decoder sees the bytes.
 
-Decoders and everything that walks their values recurse once or more per level, so the depth of what a peer sends decides
-how much stack is used. Go lets JSON be nested 10,000 levels deep; Python's default recursion limit of 1000 frames, which is
-never raised here, leaves room for `MAX_DEPTH` levels with four frames each (docs/deviations.md). `check_nesting` counts the
-levels of JSON bytes without decoding them: bodies with few brackets pass at the cost of two counts, all others cost one
-pass over what is left of them without texts and numbers (a megabyte in about three milliseconds).
+Decoders and everything that walks their values recurse once or more per level, so the depth of what a peer sends
+decides how much stack is used. Go lets JSON be nested 10,000 levels deep; Python's default recursion limit of 1000
+frames, which is never raised, leaves room for `MAX_DEPTH` levels with four frames each (docs/deviations.md).
+`check_nesting` counts the levels of JSON bytes without decoding them: bodies with few brackets pass at the cost of two
+counts, all others cost one pass over what is left of them without texts and numbers (a megabyte in about three
+milliseconds).
 """
 
 from __future__ import annotations
@@ -14,10 +15,20 @@ from typing import Any, Final
 
 import msgspec
 
-__all__ = ["MAX_DEPTH", "TOO_DEEP", "NestingError", "check_nesting", "check_value_nesting", "load_json"]
+__all__ = [
+    "MAX_DEPTH",
+    "TOO_DEEP",
+    "WRAPPED_DEPTH",
+    "NestingError",
+    "check_nesting",
+    "check_value_nesting",
+    "load_json",
+]
 
 MAX_DEPTH: Final = 200
 """Levels of arrays and objects that a body may have."""
+WRAPPED_DEPTH: Final = MAX_DEPTH + 20
+"""Levels in what a server answers or a store keeps: lists, events and reviews are written around objects."""
 TOO_DEEP: Final = "exceeded max depth"
 """What Go's decoder says of a body that is nested too deeply."""
 
@@ -76,18 +87,18 @@ def check_value_nesting(value: Any, limit: int = MAX_DEPTH) -> None:
     Raises:
         NestingError: they are nested more deeply.
     """
-    level = [value]
-    for _ in range(limit + 1):
+    level = [value] if isinstance(value, (dict, list)) else []
+    for _ in range(limit):
+        if not level:
+            return
         level = [
             item
             for holder in level
-            if isinstance(holder, (dict, list))
             for item in (holder.values() if isinstance(holder, dict) else holder)
             if isinstance(item, (dict, list))
         ]
-        if not level:
-            return
-    raise NestingError
+    if level:
+        raise NestingError
 
 
 def load_json(data: bytes | str, limit: int = MAX_DEPTH) -> Any:

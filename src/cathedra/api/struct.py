@@ -14,6 +14,7 @@ from typing import Annotated, Any, Final, TypeVar
 
 import msgspec
 
+from cathedra.api.nesting import WRAPPED_DEPTH, check_nesting, load_json
 from cathedra.api.quantity import Quantity
 from cathedra.api.timestamp import MicroTime, Time
 
@@ -29,6 +30,7 @@ __all__ = [
     "Time",
     "always",
     "decode",
+    "decoder_of",
     "encode",
     "from_dict",
     "json_names",
@@ -82,8 +84,12 @@ class RawJSON:
         return _BLANKS.sub(rb"\1", self.data) if _BLANK.search(self.data) else self.data
 
     def load(self) -> Any:
-        """The plain Python values that the JSON spells."""
-        return msgspec.json.decode(self.data)
+        """The plain Python values that the JSON spells.
+
+        Raises:
+            msgspec.DecodeError: it is no JSON, or nested too deeply.
+        """
+        return load_json(self.data, WRAPPED_DEPTH)
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"opaque JSON is immutable: {name} cannot be set")
@@ -169,11 +175,17 @@ def decode(kind: type[S], data: bytes | str) -> S:
 
     Raises:
         msgspec.ValidationError: a value has the wrong type; the text names the path.
-        msgspec.DecodeError: it is no JSON.
+        msgspec.DecodeError: it is no JSON, or nested too deeply.
     """
+    check_nesting(data, WRAPPED_DEPTH)
+    return decoder_of(kind).decode(data)
+
+
+def decoder_of(kind: type[S]) -> msgspec.json.Decoder[S]:
+    """The decoder behind `decode`, for bytes whose nesting is bounded already (`cathedra.api.nesting`)."""
     key: Any = kind
-    decoder: msgspec.json.Decoder[S] = _decoder(key)
-    return decoder.decode(data)
+    made: msgspec.json.Decoder[S] = _decoder(key)
+    return made
 
 
 def encode(obj: object) -> bytes:

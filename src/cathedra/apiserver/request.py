@@ -13,6 +13,7 @@ from cathedra.api.scheme import GroupResource, GroupVersionKind
 from cathedra.api.status import StatusError
 from cathedra.apiserver.authentication.user import UserInfo
 from cathedra.apiserver.authorization.authorizer import Attributes
+from cathedra.apiserver.patches.duplicates import warnings_of
 from cathedra.apiserver.registry.selection import single_name
 from cathedra.kinds.definition import ResourceDefinition, Strategy, VersionDefinition
 
@@ -116,4 +117,4 @@ def note_problems(call: Call, problems: tuple[str, ...], refuse: Callable[[str],
     if call.field_validation == "Strict":
         raise refuse(f"strict decoding error: {', '.join(problems)}")
     if call.field_validation != "Ignore":
-        call.warnings.extend(problems)
+        call.warnings.extend(text for problem in problems for text in warnings_of(problem))

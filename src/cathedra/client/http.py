@@ -21,6 +21,7 @@ import msgspec
 
 from cathedra import __version__
 from cathedra.api.core.meta_v1 import DeleteOptions, KubeObject, ListMeta, Status
+from cathedra.api.nesting import WRAPPED_DEPTH, check_nesting
 from cathedra.api.scheme import GroupVersionKind, UnknownKind, kind_of, type_of
 from cathedra.api.status import StatusError
 from cathedra.api.struct import KubeStruct, decode, encode, replace
@@ -258,6 +259,7 @@ class HTTPTransport:
 async def _events(ref: ResourceRef[T], content: aiohttp.StreamReader) -> AsyncIterator[WatchEvent[T]]:
     envelope = msgspec.json.Decoder(_Envelope)
     async for line in _lines(content):
+        check_nesting(line, WRAPPED_DEPTH)
         frame = envelope.decode(line)
         if frame.type == "ERROR":
             raise StatusError(decode(Status, bytes(frame.object)))

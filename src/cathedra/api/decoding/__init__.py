@@ -2,7 +2,8 @@
 
 In the order in which a body passes through: `envelope` finds out what the body claims to be, `bodies` decodes it (a
 fast way for what is right, `reader` for everything else), `shapes` knows Kubernetes' own names for the types that
-errors speak of, `syntax` explains broken JSON, `opaque` keeps the bytes of opaque parts.
+errors speak of, `syntax` explains broken JSON, `opaque` keeps the bytes of opaque parts; `yaml` makes JSON's values of
+YAML. How deeply a body may be nested is bounded before any of them (`cathedra.api.nesting`).
 """
 
 from cathedra.api.decoding.bodies import (
@@ -11,19 +12,21 @@ from cathedra.api.decoding.bodies import (
     decode_values,
     encode_with_kind,
     written_keys,
-    yaml_to_json,
 )
 from cathedra.api.decoding.envelope import Envelope, read_envelope
 from cathedra.api.decoding.errors import DecodeError
+from cathedra.api.decoding.yaml import YAMLDocument, read_yaml, read_yaml_documents
 
 __all__ = [
     "DecodeError",
     "Decoded",
     "Envelope",
+    "YAMLDocument",
     "decode_json",
     "decode_values",
     "encode_with_kind",
     "read_envelope",
+    "read_yaml",
+    "read_yaml_documents",
     "written_keys",
-    "yaml_to_json",
 ]

@@ -13,10 +13,11 @@ from cathedra.api.decoding.opaque import restore_empty_lists, restore_opaque
 from cathedra.api.decoding.reader import Reader, parse, well_formed
 from cathedra.api.decoding.shapes import Form, Shape, shape_of
 from cathedra.api.gates import NEWEST
+from cathedra.api.nesting import TOO_DEEP, NestingError, check_nesting, load_json
 from cathedra.api.scheme import GroupVersionKind
-from cathedra.api.struct import KubeStruct, decode, encode, from_dict, replace
+from cathedra.api.struct import KubeStruct, decoder_of, encode, from_dict, replace
 
-__all__ = ["Decoded", "decode_json", "decode_values", "encode_with_kind", "written_keys", "yaml_to_json"]
+__all__ = ["Decoded", "decode_json", "decode_values", "encode_with_kind", "written_keys"]
 
 T = TypeVar("T", bound=KubeStruct)
 
@@ -38,9 +39,9 @@ def decode_json(kind: type[T], gvk: GroupVersionKind, body: bytes, release: str 
     """
     body = well_formed(body)
     try:
-        values = msgspec.json.decode(body)
-        obj = decode(kind, body)
-    except (msgspec.DecodeError, ValueError, RecursionError):
+        values = load_json(body)
+        obj = decoder_of(kind).decode(body)
+    except (msgspec.DecodeError, ValueError):
         return _read(kind, gvk, body, release)
     keys = _known_keys(values, shape_of(gvk, release))
     if keys < 0 or written_keys(body) != keys:
@@ -54,12 +55,16 @@ def decode_values(kind: type[T], gvk: GroupVersionKind, values: Any, release: st
     Raises:
         DecodeError: some value has the wrong type or form.
     """
-    body = msgspec.json.encode(values)
+    try:
+        body = msgspec.json.encode(values)
+        check_nesting(body)
+    except (NestingError, RecursionError) as error:
+        raise DecodeError(TOO_DEEP) from error
     if _known_keys(values, shape_of(gvk, release)) < 0:
         return _read(kind, gvk, body, release)
     try:
-        obj = decode(kind, body)
-    except (msgspec.DecodeError, ValueError, RecursionError):
+        obj = decoder_of(kind).decode(body)
+    except (msgspec.DecodeError, ValueError):
         return _read(kind, gvk, body, release)
     # No field is said twice, and opaque parts have no other spelling than the one they are decoded to.
     return Decoded(_finished(obj, body))
@@ -134,38 +139,6 @@ def written_keys(body: bytes) -> int:
 
 
 _LOOSE: Final = re.compile(rb'"\s+:')
-
-
-def yaml_to_json(body: bytes) -> bytes:
-    """The JSON of a YAML body.
-
-    Raises:
-        DecodeError: it is no YAML, or has what JSON has not.
-    """
-    import yaml
-
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    try:
-        values = yaml.load(body, Loader=_without_dates(loader))
-    except yaml.YAMLError as error:
-        raise DecodeError(_yaml_text(error)) from error
-    return msgspec.json.encode(values)
-
-
-def _without_dates(loader: Any) -> Any:
-    """The loader with dates left as text, as JSON has them."""
-    made: Any = type("Loader", (loader,), {})
-    made.yaml_implicit_resolvers = {
-        letter: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
-        for letter, resolvers in loader.yaml_implicit_resolvers.items()
-    }
-    return made
-
-
-def _yaml_text(error: Any) -> str:
-    mark = getattr(error, "problem_mark", None)
-    problem = getattr(error, "problem", None) or str(error)
-    return f"yaml: line {mark.line + 1}: {problem}" if mark is not None else f"yaml: {problem}"
 
 
 def encode_with_kind(obj: KubeStruct, gvk: GroupVersionKind) -> bytes:

@@ -11,6 +11,7 @@ import msgspec
 
 from cathedra.api.decoding.errors import DecodeError
 from cathedra.api.decoding.reader import Number, Pairs, parse, well_formed
+from cathedra.api.nesting import NestingError, check_nesting
 from cathedra.api.scheme import GroupVersionKind
 
 __all__ = ["Envelope", "read_envelope"]
@@ -61,12 +62,15 @@ def read_envelope(body: bytes, expected_kind: str) -> Envelope:
         DecodeError: the body is no JSON object, or they are no texts; the text is a whole message.
     """
     try:
+        check_nesting(body)
         head = _DECODER.decode(well_formed(body))
         api_version = head.api_version or ""
         if api_version.count("/") <= 1:
             return Envelope(api_version, head.kind or "")
         problem = f"unexpected GroupVersion string: {api_version}"
-    except (msgspec.DecodeError, RecursionError):
+    except NestingError as error:
+        problem = f"couldn't get version/kind; json parse error: {error}"
+    except (msgspec.DecodeError, UnicodeDecodeError):
         problem = f"couldn't get version/kind; json parse error: {_problem(body)}"
     raise DecodeError(
         f"the object provided is unrecognized (must be of type {expected_kind}): {problem} ({shown_body(body)})"

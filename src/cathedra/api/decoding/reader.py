@@ -16,6 +16,7 @@ from cathedra.api.decoding.errors import DecodeError
 from cathedra.api.decoding.shapes import Form, Shape
 from cathedra.api.decoding.syntax import explain_syntax
 from cathedra.api.goform import go_quote
+from cathedra.api.nesting import NestingError, check_nesting
 from cathedra.api.quantity import Quantity, QuantityError
 
 __all__ = ["Number", "Pairs", "Reader", "parse", "well_formed"]
@@ -53,10 +54,13 @@ def parse(text: str) -> Any:
         DecodeError: it is no JSON.
     """
     try:
+        check_nesting(text)
         return json.loads(
             text, object_pairs_hook=Pairs, parse_int=Number, parse_float=Number, parse_constant=_no_constant
         )
-    except (ValueError, RecursionError) as error:
+    except NestingError as error:
+        raise DecodeError(str(error)) from error
+    except ValueError as error:
         raise DecodeError(explain_syntax(text) or str(error)) from error
 
 

@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
+
+from cathedra.api.nesting import MAX_DEPTH, TOO_DEEP
 
 __all__ = ["explain_syntax"]
 
-_BLANK: Final = " \t\r\n"
+_BLANKS: Final = re.compile(r"[ \t\r\n]+")
+_ORDINARY: Final = re.compile(r'[^"\\\x00-\x1f]+')
+_DIGITS: Final = re.compile(r"[0-9]+")
+_DIGIT: Final = "0123456789"
+_SIMPLE: Final = (
+    r'(?:-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?|true|false|null|\{\}|\[\]|"[^"\\\x00-\x1f]*+")'
+    r"[ \t\r\n]*+,[ \t\r\n]*+"
+)
+_ELEMENTS: Final = re.compile(f"(?:{_SIMPLE})++")
+_FIELDS: Final = re.compile(rf'(?:"[^"\\\x00-\x1f]*+"[ \t\r\n]*+:[ \t\r\n]*+{_SIMPLE})++')
+"""Rows of simple elements and fields, each with its comma: a body of millions of them is passed over in one step."""
 _END: Final = "unexpected end of JSON input"
 _LITERALS: Final = {"t": "true", "f": "false", "n": "null"}
 _ESCAPES: Final = '"\\/bfnrt'
-_DEEPEST: Final = 10000
 
 
 class _Broken(Exception):
@@ -42,8 +54,12 @@ class _Scanner:
         return self._position >= len(self._text)
 
     def blanks(self) -> None:
-        while not self.at_end and self._text[self._position] in _BLANK:
-            self._position += 1
+        self._pass_over(_BLANKS)
+
+    def _pass_over(self, letters: re.Pattern[str]) -> None:
+        found = letters.match(self._text, self._position)
+        if found is not None:
+            self._position = found.end()
 
     def unexpected(self, where: str) -> None:
         if self.at_end:
@@ -60,11 +76,13 @@ class _Scanner:
         open_brackets: list[str] = []
         while True:
             self.blanks()
+            if open_brackets and open_brackets[-1] == "[":
+                self._pass_over(_ELEMENTS)
             letter = self._letter()
             if letter in "{[":
                 self._position += 1
-                if len(open_brackets) >= _DEEPEST:
-                    raise _Broken("exceeded max depth")
+                if len(open_brackets) >= MAX_DEPTH:
+                    raise _Broken(TOO_DEEP)
                 open_brackets.append(letter)
                 self.blanks()
                 if letter == "{":
@@ -107,6 +125,7 @@ class _Scanner:
         return False
 
     def _key(self) -> None:
+        self._pass_over(_FIELDS)
         if self._letter() != '"':
             self.unexpected("looking for beginning of object key string")
         self._string()
@@ -120,7 +139,7 @@ class _Scanner:
             self._string()
         elif letter in _LITERALS:
             self._literal(_LITERALS[letter])
-        elif letter == "-" or letter.isdigit():
+        elif letter == "-" or letter in _DIGIT:
             self._number()
         else:
             self.unexpected(where)
@@ -128,6 +147,7 @@ class _Scanner:
     def _string(self) -> None:
         self._position += 1
         while True:
+            self._pass_over(_ORDINARY)
             letter = self._letter()
             if letter == '"':
                 self._position += 1
@@ -155,7 +175,7 @@ class _Scanner:
     def _number(self) -> None:
         if self._text[self._position] == "-":
             self._position += 1
-            if not self._letter().isdigit():
+            if self._letter() not in _DIGIT:
                 self.unexpected("in numeric literal")
         if self._text[self._position] == "0":
             self._position += 1
@@ -163,20 +183,19 @@ class _Scanner:
             self._digits()
         if not self.at_end and self._text[self._position] == ".":
             self._position += 1
-            if not self._letter().isdigit():
+            if self._letter() not in _DIGIT:
                 self.unexpected("after decimal point in numeric literal")
             self._digits()
         if not self.at_end and self._text[self._position] in "eE":
             self._position += 1
             if self._letter() in "+-":
                 self._position += 1
-            if not self._letter().isdigit():
+            if self._letter() not in _DIGIT:
                 self.unexpected("in exponent of numeric literal")
             self._digits()
 
     def _digits(self) -> None:
-        while not self.at_end and self._text[self._position].isdigit():
-            self._position += 1
+        self._pass_over(_DIGITS)
 
 
 def _quoted(letter: str) -> str:

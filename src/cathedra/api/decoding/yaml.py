@@ -1,9 +1,9 @@
 """YAML as Kubernetes reads it: the values that JSON has, within a budget.
 
-Kubernetes turns YAML into JSON with the YAML 1.1 rules of Go's library, which differ from PyYAML's in what a plain word is
-(``y`` is true, ``1:30`` and ``2024-01-01`` are texts, ``017`` is fifteen). So libyaml only parses here, and the values are put
-together from its events without recursion, by the rules of Go's library, with its limit on aliases and limits of our
-own on depth and on the number of nodes (docs/deviations.md).
+Kubernetes turns YAML into JSON with the YAML 1.1 rules of Go's library, which differ from PyYAML's in what a plain word
+is (``y`` is true, ``1:30`` and ``2024-01-01`` are texts, ``017`` is fifteen). So libyaml only parses here, and the
+values are put together from its events without recursion, by the rules of Go's library, with its limit on aliases and
+limits of our own on depth and on the number of nodes (docs/deviations.md).
 """
 
 from __future__ import annotations
@@ -30,16 +30,19 @@ NODE_LIMIT: Final = 400_000
 _TEXT_LIMIT: Final = 16 * 1024 * 1024
 """Letters of a document's scalars, those that aliases repeat included."""
 _TOO_MANY_ALIASES: Final = "yaml: document contains excessive aliasing"
+_REPETITIONS: Final = 1000
+"""Keys said twice that are told of at most."""
 _TAG: Final = "tag:yaml.org,2002:"
 _MISSING: Final[Any] = object()
 
 
 @dataclass(frozen=True, slots=True)
 class YAMLDocument:
-    """The plain values of a document, and its keys that are said twice, as ``line 3: key "name" already set in map``."""
+    """The plain values of a document."""
 
     value: Any
     repeated: tuple[str, ...] = ()
+    """Its keys that are said twice, as ``line 3: key "name" already set in map``."""
 
 
 def read_yaml(body: bytes | str) -> YAMLDocument:
@@ -83,7 +86,9 @@ def _in_go_words(error: Any) -> str:
     line = next((mark.line for mark in marks if mark is not None and mark.line), 0)
     if line and marks[0] is not None and marks[0].line and type(error).__name__ == "ScannerError":
         line += 1
-    problem = getattr(error, "problem", None) or getattr(error, "reason", None) or "unknown problem parsing YAML content"
+    problem = (
+        getattr(error, "problem", None) or getattr(error, "reason", None) or "unknown problem parsing YAML content"
+    )
     return f"yaml: line {line}: {problem}" if line else f"yaml: {problem}"
 
 
@@ -103,6 +108,7 @@ class _Container:
     """A list or map that is being filled."""
 
     node: _Node
+    line: int
     key: Any = _MISSING
     merging: bool = False
     merges: list[_Node] | None = None
@@ -139,9 +145,9 @@ class _Composer:
             node = _Node(_scalar(event), letters=len(event.value))
             self._counted(node, 1)
             self._anchored(event, node)
-            self._enter(node, event, is_merge=event.value == "<<" and _is_merge(event))
+            self._enter(node, event.start_mark.line, is_merge=event.value == "<<" and _is_merge(event))
         elif kind == "AliasEvent":
-            self._enter(self._alias(event.anchor), event)
+            self._enter(self._alias(event.anchor), event.start_mark.line)
         elif kind in ("SequenceStartEvent", "MappingStartEvent"):
             if len(self._stack) >= MAX_DEPTH:
                 raise DecodeError(f"yaml: exceeded max depth of {MAX_DEPTH}")
@@ -149,16 +155,16 @@ class _Composer:
             self._counted(node, 1)
             self._anchored(event, node)
             merges: list[_Node] | None = [] if self._stack and self._stack[-1].merging and node.value == [] else None
-            self._stack.append(_Container(node, merges=merges))
+            self._stack.append(_Container(node, event.start_mark.line, merges=merges))
         else:
             container = self._stack.pop()
             container.node.is_open = False
             if container.merges is not None:
                 for merged in reversed(container.merges):
-                    self._merge(self._stack[-1], merged, event)
+                    self._merge(self._stack[-1], merged, container.line)
                 self._stack[-1].merging = False
                 return
-            self._enter(container.node, event)
+            self._enter(container.node, container.line)
 
     def _anchored(self, event: Any, node: _Node) -> None:
         if event.anchor is not None:
@@ -168,7 +174,9 @@ class _Composer:
         self._nodes += nodes
         self._letters += node.letters
         if self._nodes > NODE_LIMIT:
-            raise DecodeError(_TOO_MANY_ALIASES if self._aliased else f"yaml: document has more than {NODE_LIMIT} nodes")
+            raise DecodeError(
+                _TOO_MANY_ALIASES if self._aliased else f"yaml: document has more than {NODE_LIMIT} nodes"
+            )
         if self._letters > _TEXT_LIMIT:
             raise DecodeError(_TOO_MANY_ALIASES)
 
@@ -184,7 +192,7 @@ class _Composer:
             raise DecodeError(_TOO_MANY_ALIASES)
         return _Node(node.value, node.nodes + 1, node.letters)
 
-    def _enter(self, node: _Node, event: Any, *, is_merge: bool = False) -> None:
+    def _enter(self, node: _Node, line: int, *, is_merge: bool = False) -> None:
         if not self._stack:
             self._root = node
             return
@@ -197,10 +205,10 @@ class _Composer:
         elif isinstance(holder.value, list):
             holder.value.append(node.value)
         elif container.merging:
-            self._merge(container, node, event)
+            self._merge(container, node, line)
             container.merging = False
         elif container.key is not _MISSING:
-            self._set(holder.value, container.key, node.value, event)
+            self._set(holder.value, container.key, node.value, line)
             container.key = _MISSING
         elif is_merge:
             container.merging = True
@@ -209,16 +217,16 @@ class _Composer:
                 raise DecodeError(f"yaml: invalid map key: {_go_syntax(node.value)}")
             container.key = node.value
 
-    def _merge(self, container: _Container, node: _Node, event: Any) -> None:
+    def _merge(self, container: _Container, node: _Node, line: int) -> None:
         if not isinstance(node.value, dict):
             raise DecodeError("yaml: map merge requires map or sequence of maps as the value")
         for key, value in node.value.items():
-            self._set(container.node.value, key, value, event)
+            self._set(container.node.value, key, value, line)
 
-    def _set(self, values: dict[str, Any], key: Any, value: Any, event: Any) -> None:
+    def _set(self, values: dict[str, Any], key: Any, value: Any, line: int) -> None:
         name = _key(key, value)
-        if name in values:
-            self._repeated.append(f"line {event.start_mark.line + 1}: key {_go_syntax(key)} already set in map")
+        if name in values and len(self._repeated) < _REPETITIONS:
+            self._repeated.append(f"line {line + 1}: key {_go_syntax(key)} already set in map")
         values[name] = value
 
 
@@ -296,10 +304,10 @@ def _plain(text: str) -> Any:
             return -number if found["sign"] == "-" else number
     if len(digits) > _LONGEST_FLOAT or not _FLOAT.fullmatch(digits):
         return text
-    number = float(digits)
-    if math.isinf(number):
+    fraction = float(digits)
+    if math.isinf(fraction):
         return text
-    return int(number) if number.is_integer() and abs(number) < 1e21 else number
+    return int(fraction) if fraction.is_integer() and abs(fraction) < 1e21 else fraction
 
 
 def _finite(value: Any, text: str) -> Any:

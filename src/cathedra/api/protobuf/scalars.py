@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
+from cathedra.api.nesting import load_json
 from cathedra.api.protobuf.wire import FIXED64, LENGTH, VARINT, ProtobufError, delimited, fields, tag, varint
 from cathedra.api.quantity import Quantity
 from cathedra.api.struct import RawJSON
@@ -127,8 +128,8 @@ def _read_raw(data: bytes) -> RawJSON | None:
     if not raw:
         return None
     try:
-        msgspec.json.decode(raw)
-    except (msgspec.DecodeError, RecursionError) as error:
+        load_json(raw)
+    except (msgspec.DecodeError, ValueError) as error:
         raise ProtobufError(f"RawExtension: the bytes within are no JSON: {error}") from None
     return RawJSON(raw)
 

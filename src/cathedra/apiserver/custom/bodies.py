@@ -8,6 +8,8 @@ from typing import Any
 import msgspec
 
 from cathedra.api.decoding import DecodeError
+from cathedra.api.decoding.syntax import explain_syntax
+from cathedra.api.nesting import load_json
 from cathedra.api.status import StatusError, bad_request
 from cathedra.apiserver.custom.objects import CustomObject, decode_custom
 from cathedra.apiserver.patches.duplicates import repeated_fields
@@ -16,16 +18,17 @@ from cathedra.apiserver.request import Call, note_problems
 __all__ = ["decode_instance", "instance_of"]
 
 
-def decode_instance(call: Call, raw: bytes) -> CustomObject:
-    """The instance that a JSON body describes.
+def decode_instance(call: Call, raw: bytes, repeated: tuple[str, ...] = ()) -> CustomObject:
+    """The instance that a JSON body describes; ``repeated`` is known already of what was YAML before.
 
     Raises:
         StatusError: 400, it cannot be understood.
     """
     try:
-        values: Any = msgspec.json.decode(raw)
-    except msgspec.DecodeError as error:
-        raise _unrecognized(call, f"couldn't get version/kind; json parse error: {error}") from None
+        values: Any = load_json(raw)
+    except (msgspec.DecodeError, ValueError) as error:
+        why = explain_syntax(raw.decode(errors="replace")) or error
+        raise _unrecognized(call, f"couldn't get version/kind; json parse error: {why}") from None
     if not isinstance(values, dict):
         raise _unrecognized(call, "couldn't get version/kind; json parse error: the body is no object")
     shown = raw[:1024].decode(errors="replace")
@@ -47,7 +50,7 @@ def decode_instance(call: Call, raw: bytes) -> CustomObject:
         obj, problems = instance_of(call, values)
     except DecodeError as error:
         raise _unfit(call, str(error)) from None
-    if problems := (*repeated_fields(raw), *problems):
+    if problems := (*repeated, *repeated_fields(raw, values), *problems):
         note_problems(call, problems, lambda text: _unfit(call, text))
     return obj
 

@@ -6,13 +6,14 @@ import dataclasses
 from typing import Any, Final
 
 from cathedra.api.core.meta_v1 import DeleteOptions, StatusDetails
+from cathedra.api.decoding import DecodeError
 from cathedra.api.field import ErrorList
 from cathedra.api.protobuf import has_message
 from cathedra.api.scheme import GroupResource, GroupVersionKind
 from cathedra.api.status import StatusError, bad_request, failure, invalid, not_found
 from cathedra.apiserver.catalog import Catalog
 from cathedra.apiserver.http import render
-from cathedra.apiserver.http.bodies import decode_delete_options, decode_object, load_values
+from cathedra.apiserver.http.bodies import decode_delete_options, decode_object, load_applied, load_values
 from cathedra.apiserver.http.listcache import ListCache
 from cathedra.apiserver.http.negotiation import JSON_FORM, PROTOBUF_TYPE, Form, fit_for_object, negotiate
 from cathedra.apiserver.http.options import check_dry_run, list_options, write_query
@@ -22,7 +23,7 @@ from cathedra.apiserver.http.request import Request, Send
 from cathedra.apiserver.http.response import Response, json_response, status_response, text_response
 from cathedra.apiserver.http.streaming import WatchStream, send_error_stream
 from cathedra.apiserver.http.tables import check_include
-from cathedra.apiserver.patches.duplicates import repeated_fields, repeated_yaml_keys
+from cathedra.apiserver.patches.duplicates import repeated_fields, repeated_keys, warnings_of
 from cathedra.apiserver.queryvalues import NumberError, parse_uint64
 from cathedra.apiserver.registry.entry import Entry
 from cathedra.apiserver.registry.selection import Selection
@@ -302,13 +303,7 @@ class ResourceHandler:
             field_validation=query.field_validation,
             force=query.force,
         )
-        raw = await request.body()
-        try:
-            body = load_values(raw, "application/yaml" if patch_type is PatchType.APPLY else "application/json")
-        except ValueError as error:
-            word = "error decoding YAML: " if patch_type is PatchType.APPLY else "error decoding patch: "
-            raise bad_request(f"{word}{error}") from None
-        repeated = _repeated(raw, body, call, patch_type)
+        body, repeated = await _patch_body(request, call, patch_type)
         outcome = await patch.patch(self._server, call, patch_type, body, repeated=repeated)
         return self._object(request, call, outcome.entry, form, status=201 if outcome.created else 200)
 
@@ -325,7 +320,7 @@ class ResourceHandler:
             patch_type = _patch_type(request)
             query = write_query(request, "PatchOptions", apply=patch_type is PatchType.APPLY)
             call = call.but(dry_run=query.dry_run, field_manager=query.field_manager)
-            body = load_values(await request.body(), "application/json")
+            body, _ = await _patch_body(request, call, patch_type)
             scale = await set_scale(
                 self._server, call, lambda now: patch.patched_part(call, SCALE, now, patch_type, body)
             )
@@ -422,26 +417,33 @@ def _patch_type(request: Request) -> PatchType:
         raise failure(415, "UnsupportedMediaType", "415: Unsupported Media Type", StatusDetails()) from None
 
 
-def _repeated(raw: bytes, parsed: Any, call: Call, patch_type: PatchType) -> tuple[str, ...]:
-    """The problems with fields that a patch says twice.
+async def _patch_body(request: Request, call: Call, patch_type: PatchType) -> tuple[Any, tuple[str, ...]]:
+    """The plain values of a patch, and the problems with fields that it says twice.
 
     Raises:
-        StatusError: 400, an applied body does in strict validation.
+        StatusError: 400, it does not parse, or an applied body repeats a key in strict validation.
     """
-    if call.field_validation == "Ignore":
-        return ()
-    repeated = repeated_fields(raw, parsed)
-    if patch_type is PatchType.JSON:
-        return tuple(f"json patch {problem}" for problem in repeated)
+    raw = await request.body()
+    checked = call.field_validation != "Ignore"
     if patch_type is not PatchType.APPLY:
-        return repeated
-    if not repeated and raw.lstrip().startswith(b"{"):
-        return ()
-    if problem := repeated_yaml_keys(raw):
+        try:
+            body = load_values(raw)
+        except DecodeError as error:
+            word = "" if patch_type is PatchType.STRATEGIC else "error decoding patch: "
+            raise bad_request(f"{word}{error}") from None
+        repeated = repeated_fields(raw, body) if checked else ()
+        if patch_type is PatchType.JSON:
+            return body, tuple(f"json patch {problem}" for problem in repeated)
+        return body, repeated
+    try:
+        document = await load_applied(raw)
+    except DecodeError as error:
+        raise bad_request(f"error decoding YAML: error converting YAML to JSON: {error}") from None
+    if problems := repeated_keys(document) if checked else ():
         if call.field_validation == "Strict":
-            raise bad_request(f"error strict decoding YAML: {problem}")
-        call.warnings.append(problem)
-    return ()
+            raise bad_request(f"error strict decoding YAML: error converting YAML to JSON: {problems[0]}")
+        call.warnings.extend(warnings_of(problems[0]))
+    return document.value, ()
 
 
 def _send_initial(request: Request, match: str) -> bool | None:

@@ -10,6 +10,9 @@ import json
 from collections.abc import Iterator
 from typing import Any, Final
 
+import msgspec
+
+from cathedra.api.nesting import load_json
 from cathedra.apiserver.ownership.fieldset import FieldSet
 from cathedra.apiserver.patches.schema import (
     ANYTHING,
@@ -267,7 +270,12 @@ def shown_element(element: str) -> str:
     if kind == "f:":
         return f".{rest}"
     if kind == "k:":
-        keys = json.loads(rest)
+        try:
+            keys = load_json(rest)
+        except (msgspec.DecodeError, ValueError):
+            keys = None
+        if not isinstance(keys, dict):
+            return f"[{rest}]"
         return "[" + ",".join(f"{key}={_compact(value)}" for key, value in keys.items()) + "]"
     return f"[={rest}]"
 

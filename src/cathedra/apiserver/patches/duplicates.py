@@ -4,11 +4,12 @@ section 13)."""
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, Final
 
-from cathedra.api.decoding import written_keys
+from cathedra.api.decoding import YAMLDocument, written_keys
+from cathedra.api.nesting import check_nesting
 
-__all__ = ["repeated_fields", "repeated_yaml_keys"]
+__all__ = ["repeated_fields", "repeated_keys", "warnings_of"]
 
 
 class _Pairs(list[tuple[str, Any]]):
@@ -33,8 +34,9 @@ def repeated_fields(raw: bytes, parsed: Any = None) -> tuple[str, ...]:
         return _Pairs(pairs)
 
     try:
+        check_nesting(raw)
         value = json.loads(raw, object_pairs_hook=paired)
-    except (ValueError, RecursionError):
+    except ValueError:
         return ()  # whoever decodes the body says what is wrong with it
     if not found:
         return ()
@@ -69,32 +71,20 @@ def _walk(value: Any, path: str, problems: list[str]) -> None:
         _walk(item, where, problems)
 
 
-def repeated_yaml_keys(raw: bytes) -> str:
-    """What is said about repeated keys of an applied body, or "" if there are none."""
-    import yaml
-
-    try:
-        root = yaml.compose(raw, Loader=yaml.CSafeLoader)
-    except (yaml.YAMLError, RecursionError):
-        return ""  # whoever decodes the body says what is wrong with it
-    problems: list[str] = []
-    _walk_node(root, problems)
-    if not problems:
-        return ""
-    return "error converting YAML to JSON: yaml: unmarshal errors:\n" + "\n".join(f"  {text}" for text in problems)
+def repeated_keys(document: YAMLDocument) -> tuple[str, ...]:
+    """The problem with keys that a YAML body says twice: all of them in one text, as strict validation refuses them."""
+    if not document.repeated:
+        return ()
+    return (_SHORT + "\n".join(f"  {text}" for text in document.repeated),)
 
 
-def _walk_node(node: Any, problems: list[str]) -> None:
-    if node is None or isinstance(node.value, str):
-        return
-    seen: set[str] = set()
-    for item in node.value:
-        if not isinstance(item, tuple):
-            _walk_node(item, problems)
-            continue
-        key, value = item
-        if isinstance(key.value, str):
-            if key.value in seen:
-                problems.append(f'line {key.start_mark.line + 1}: key "{key.value}" already set in map')
-            seen.add(key.value)
-        _walk_node(value, problems)
+def warnings_of(problem: str) -> tuple[str, ...]:
+    """What is warned of in place of a problem: each key that YAML says twice by itself, everything else as it is."""
+    for prefix in (_LONG, _SHORT):
+        if problem.startswith(prefix):
+            return tuple(line.strip() for line in problem.removeprefix(prefix).split("\n"))
+    return (problem,)
+
+
+_SHORT: Final = "yaml: unmarshal errors:\n"
+_LONG: Final = f"error converting YAML to JSON: {_SHORT}"

@@ -6,11 +6,14 @@ more (spec: apimachinery.md, section 6.4).
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Any, Final
+
+import msgspec
 
 from cathedra.apiserver.patches.schema import LEAF, DocumentShape, ListShape, MapShape, Shape, StructShape
 
-__all__ = ["StrategicPatchError", "go_map", "strategic_patch"]
+__all__ = ["ListOfListsError", "PatchFormatError", "StrategicPatchError", "go_map", "strategic_patch"]
 
 PATCH: Final = "$patch"
 RETAIN_KEYS: Final = "$retainKeys"
@@ -19,7 +22,18 @@ DELETE_PRIMITIVES: Final = "$deleteFromPrimitiveList/"
 
 
 class StrategicPatchError(ValueError):
-    """A directive or a list element cannot be understood."""
+    """A directive or a list element cannot be understood. Kubernetes answers 500, as to an error of its own."""
+
+
+class PatchFormatError(StrategicPatchError):
+    """A directive does not have the form that it must have: 400."""
+
+
+class ListOfListsError(StrategicPatchError):
+    """Lists of lists cannot be merged: 422."""
+
+    def __init__(self) -> None:
+        super().__init__("lists of lists are not supported")
 
 
 def strategic_patch(original: dict[str, Any], patch: dict[str, Any], shape: Shape) -> dict[str, Any]:
@@ -35,8 +49,8 @@ def _merge_map(original: dict[str, Any], patch: dict[str, Any], shape: Shape) ->
     patch = dict(patch)
     if PATCH in patch:
         directive = patch[PATCH]
-        if directive not in {"replace", "delete", "merge"}:
-            raise StrategicPatchError(f"unknown patch type: {directive} in map: {go_map(patch)}")
+        if directive not in ("replace", "delete", "merge"):
+            raise StrategicPatchError(f"unknown patch type: {_go_value(directive)} in map: {go_map(patch)}")
         del patch[PATCH]
         if directive != "merge":
             return patch if directive == "replace" else {}
@@ -46,8 +60,11 @@ def _merge_map(original: dict[str, Any], patch: dict[str, Any], shape: Shape) ->
     for key, value in patch.items():
         if key.startswith(DELETE_PRIMITIVES):
             name = key.removeprefix(DELETE_PRIMITIVES)
+            if not isinstance(value, list):
+                raise PatchFormatError("invalid patch format of primitive list")
             if isinstance(merged.get(name), list):
-                merged[name] = [item for item in merged[name] if item not in value]
+                deleted = {_hashable(item) for item in value}
+                merged[name] = [item for item in merged[name] if _hashable(item) not in deleted]
             continue
         if value is None:
             merged.pop(key, None)
@@ -94,11 +111,12 @@ def _retain_keys(merged: dict[str, Any], patch: dict[str, Any]) -> None:
         return
     retained = patch.pop(RETAIN_KEYS)
     if not isinstance(retained, list):
-        raise StrategicPatchError("invalid patch format of retainKeys list")
-    for key in patch:
-        if not key.startswith("$") and key not in retained:
-            raise StrategicPatchError("fields in retainKeys list is not a superset of fields in the patch")
-    for key in [key for key in merged if key not in retained]:
+        raise PatchFormatError("invalid patch format of retainKeys")
+    kept = {item for item in retained if isinstance(item, str)}
+    for key, value in patch.items():
+        if value is not None and not key.startswith((SET_ORDER, DELETE_PRIMITIVES)) and key not in kept:
+            raise PatchFormatError("invalid patch format of retainKeys")
+    for key in [key for key in merged if key not in kept]:
         del merged[key]
 
 
@@ -119,10 +137,7 @@ def _ordered_lists(merged: dict[str, Any], patch: dict[str, Any], shape: Shape) 
         else:
             continue
         patch.pop(name, None)
-        identities = [_identity(item, listed) for item in order]
-        ordered = [item for item in both if _identity(item, listed) in identities]
-        ordered.sort(key=lambda item: identities.index(_identity(item, listed)))
-        others = [item for item in both if _identity(item, listed) not in identities]
+        ordered, others = _partitioned(both, order, listed)
         merged[name] = _interleave(others, ordered, original if isinstance(original, list) else [], listed)
 
 
@@ -137,25 +152,46 @@ def _merge_list(original: list[Any], patch: list[Any], shape: ListShape) -> list
     if plain is None:
         return original
     merged = list(original)
+    places = _places(merged, shape)
     for item in plain:
         identity = _required_identity(item, shape)
-        for position, present in enumerate(merged):
-            if _identity(present, shape) == identity:
-                merged[position] = _merge_map(present, item, shape.element)
-                break
-        else:
+        position = places.get(identity)
+        if position is None:
+            places[identity] = len(merged)
             merged.append(_clean(item))
-    identities = [_identity(item, shape) for item in plain]
-    patched = [item for item in merged if _identity(item, shape) in identities]
-    patched.sort(key=lambda item: identities.index(_identity(item, shape)))
-    others = [item for item in merged if _identity(item, shape) not in identities]
+        else:
+            merged[position] = _merge_map(merged[position], item, shape.element)
+    patched, others = _partitioned(merged, plain, shape)
     return _interleave(others, patched, original, shape)
 
 
+def _places(items: list[Any], shape: ListShape) -> dict[Any, int]:
+    """Where each identity stands first."""
+    places: dict[Any, int] = {}
+    for position, item in enumerate(items):
+        places.setdefault(_identity(item, shape), position)
+    return places
+
+
+def _partitioned(items: list[Any], order: list[Any], shape: ListShape) -> tuple[list[Any], list[Any]]:
+    """The items that ``order`` names, in its order, and the others."""
+    places = _places(order, shape)
+    named = [item for item in items if _identity(item, shape) in places]
+    named.sort(key=lambda item: places[_identity(item, shape)])
+    return named, [item for item in items if _identity(item, shape) not in places]
+
+
 def _merge_primitives(original: list[Any], patch: list[Any], shape: ListShape) -> list[Any]:
-    wanted = list(dict.fromkeys(patch))
+    if any(isinstance(item, list) for item in (*original, *patch)):
+        raise ListOfListsError
+    if any(item is None for item in (*original, *patch)):
+        raise PatchFormatError("invalid patch format of primitive list")
+    kinds = {type(item) for item in (*original, *patch)}
+    if len(kinds) > 1 or dict in kinds:
+        raise StrategicPatchError(f"list element types are not identical: {_go_value(patch)}")
+    wanted = dict.fromkeys(patch)
     others = [item for item in dict.fromkeys(original) if item not in wanted]
-    return _interleave(others, wanted, original, shape)
+    return _interleave(others, list(wanted), original, shape)
 
 
 def _list_directives(
@@ -163,48 +199,56 @@ def _list_directives(
 ) -> tuple[list[Any], list[dict[str, Any]] | None]:
     """The list after deletions, and the elements to merge; None if the patch replaces the list."""
     plain: list[dict[str, Any]] = []
+    deleted: set[Any] = set()
     replaced = False
     for item in patch:
         directive = item.get(PATCH)
         if directive is None:
             plain.append(item)
         elif directive == "delete":
-            identity = _required_identity(item, shape)
-            original = [present for present in original if _identity(present, shape) != identity]
+            deleted.add(_required_identity(item, shape))
         elif directive == "replace":
             replaced = True
         elif directive == "merge":
             raise StrategicPatchError("merging lists cannot yet be specified in the patch")
         else:
-            raise StrategicPatchError(f"unknown patch type: {directive} in map: {go_map(item)}")
+            raise StrategicPatchError(f"unknown patch type: {_go_value(directive)} in map: {go_map(item)}")
+    if deleted:
+        original = [present for present in original if _identity(present, shape) not in deleted]
     return (plain, None) if replaced else (original, plain)
 
 
 def _identity(item: Any, shape: ListShape) -> Any:
-    return item.get(shape.merge_key) if isinstance(item, dict) else item
+    return _hashable(item.get(shape.merge_key) if isinstance(item, dict) else item)
+
+
+def _hashable(value: Any) -> Any:
+    """A value by which equal ones are found: a truth is no number, and lists and maps go by their JSON."""
+    if isinstance(value, (dict, list)):
+        return msgspec.json.encode(value, order="sorted")
+    return type(value), value
 
 
 def _required_identity(item: dict[str, Any], shape: ListShape) -> Any:
     if shape.merge_key not in item:
         raise StrategicPatchError(f"map: {go_map(item)} does not contain declared merge key: {shape.merge_key}")
-    return item[shape.merge_key]
+    return _identity(item, shape)
 
 
 def _interleave(others: list[Any], patched: list[Any], order: list[Any], shape: ListShape) -> list[Any]:
     """Both lists in one: where the original order knows two elements it decides, else the patch's come first."""
-    identities = [_identity(item, shape) for item in order]
+    places = _places(order, shape)
 
     def place(item: Any) -> int:
-        identity = _identity(item, shape)
-        return identities.index(identity) if identity in identities else -1
+        return places.get(_identity(item, shape), -1)
 
     result: list[Any] = []
-    left, right = list(others), list(patched)
+    left, right = deque((place(item), item) for item in others), deque((place(item), item) for item in patched)
     while left and right:
-        first, second = place(left[0]), place(right[0])
+        first, second = left[0][0], right[0][0]
         source = left if first >= 0 and second >= 0 and first < second else right
-        result.append(source.pop(0))
-    return [*result, *left, *right]
+        result.append(source.popleft()[1])
+    return [*result, *(item for _, item in left), *(item for _, item in right)]
 
 
 def go_map(value: dict[str, Any]) -> str:

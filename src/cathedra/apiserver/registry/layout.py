@@ -12,6 +12,7 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
+from cathedra.api.nesting import WRAPPED_DEPTH, check_nesting
 from cathedra.api.protobuf import MAGIC, ProtobufError, decode_message, has_message, unwrap
 from cathedra.api.scheme import GroupResource, UnknownKind, kind_of
 from cathedra.api.struct import KubeStruct, decode, encode, replace
@@ -133,6 +134,7 @@ class _ValueForm:
             return version.to_hub(decode_message(version.type, found.message))
         if not self._head:
             return decode(definition.type, value)
+        check_nesting(value, WRAPPED_DEPTH)
         version = self._version(msgspec.json.decode(value, type=_Head).api_version)
         obj: Any = decode(version.type, value)
         return version.to_hub(replace(obj, kind="", api_version=""))

@@ -16,6 +16,7 @@ from typing import Any, Final, TextIO
 
 import msgspec
 
+from cathedra.api.nesting import load_json
 from cathedra.api.struct import MicroTime, encode
 from cathedra.apiserver.authentication.user import UserInfo
 from cathedra.apiserver.traffic.record import RequestRecord
@@ -208,6 +209,6 @@ def _body(raw: bytes) -> Any:
     if not raw:
         return None
     try:
-        return msgspec.json.decode(raw)
-    except msgspec.DecodeError:
+        return load_json(raw)
+    except (msgspec.DecodeError, ValueError):
         return None

@@ -19,11 +19,17 @@ from cathedra.api.struct import KubeStruct, replace, to_dict
 from cathedra.apiserver.custom.bodies import instance_of
 from cathedra.apiserver.custom.objects import is_custom
 from cathedra.apiserver.ownership.tracking import applied, tracked
-from cathedra.apiserver.patches.json_patch import JSONPatchError, json_patch
+from cathedra.apiserver.patches.json_patch import JSONPatchError, json_patch, malformed_operation
 from cathedra.apiserver.patches.merge_patch import merge_patch
 from cathedra.apiserver.patches.restoring import unrestorable
-from cathedra.apiserver.patches.schema import struct_shape
-from cathedra.apiserver.patches.strategic import StrategicPatchError, go_map, strategic_patch
+from cathedra.apiserver.patches.schema import Shape, struct_shape
+from cathedra.apiserver.patches.strategic import (
+    ListOfListsError,
+    PatchFormatError,
+    StrategicPatchError,
+    go_map,
+    strategic_patch,
+)
 from cathedra.apiserver.registry.entry import Entry
 from cathedra.apiserver.request import Call, note_problems
 from cathedra.apiserver.verbs.context import ServerContext
@@ -57,8 +63,7 @@ async def patch(
         return await _server_side_apply(server, call, body)
     if body is None and patch_type is PatchType.MERGE:
         raise bad_request("Invalid JSON Patch")
-    if body is None and patch_type is PatchType.STRATEGIC:
-        body = {}
+    body = _normalized(patch_type, body)
     if patch_type is PatchType.STRATEGIC and is_custom(call.version.type):
         kinds = ", ".join((PatchType.JSON.value, PatchType.MERGE.value, PatchType.APPLY.value))
         text = f"the body of the request was in an unknown format - accepted media types include: {kinds}"
@@ -68,7 +73,7 @@ async def patch(
     def patched(entry: Entry) -> Any:
         before = msgspec.json.decode(entry.body(call.version))
         before = {"kind": call.definition.kind, "apiVersion": call.api_version} | before
-        after = _apply(call, patch_type, before, body)
+        after = _applied(patch_type, before, body, struct_shape(call.version.type))
         obj = call.strategy.default(
             as_addressed(call, _decoded(call, patch_type, before, after, body, repeated)), server.strategy_context(call)
         )
@@ -83,27 +88,30 @@ def patched_part(call: Call, kind: GroupVersionKind, part: Any, patch_type: Patc
     Raises:
         StatusError: it cannot be patched so.
     """
+    if patch_type is PatchType.MERGE and body is None:
+        raise bad_request("Invalid JSON Patch")
+    body = _normalized(patch_type, body)
     _check_shape(patch_type, body)
-    before = to_dict(part)
+    before = {"kind": kind.kind, "apiVersion": kind.api_version} | to_dict(part)
     target: type[KubeStruct] = type(part)
-    if patch_type is PatchType.STRATEGIC:
-        after = strategic_patch(before, body, struct_shape(target))
-    elif patch_type is PatchType.JSON:
-        after = json_patch(before, body)
-    else:
-        after = merge_patch(before, body)
-    after.pop("kind", None)
-    after.pop("apiVersion", None)
+    after = _applied(patch_type, before, body, struct_shape(target))
+    if not isinstance(after, dict):
+        raise _undecodable(
+            _shown(before, after),
+            f"json: cannot unmarshal {_go_kind(after)} into Go value of type map[string]interface {{}}",
+        )
+    values = {name: value for name, value in after.items() if name not in {"kind", "apiVersion"}}
     try:
-        return decode_values(target, kind, after, call.release).object
+        return decode_values(target, kind, values, call.release).object
     except DecodeError as error:
-        raise bad_request(str(error)) from None
+        shown = go_map(body) if patch_type is PatchType.STRATEGIC else _shown(before, after)
+        raise _undecodable(shown, str(error)) from None
 
 
 async def _server_side_apply(server: ServerContext, call: Call, body: Any) -> Patched:
     """Apply; the one patch that creates what is not there."""
     _check_applied(call, body)
-    metadata = body.get("metadata") or {}
+    metadata = body["metadata"]
     if server.table(call).get(call.key) is None:
         if call.subresource:
             raise not_found(call.resource, call.name)
@@ -132,14 +140,19 @@ def _check_applied(call: Call, body: Any) -> None:
     Raises:
         StatusError: 400, they are missing or others than the URL's.
     """
+    if body is None:
+        body = {}
     if not isinstance(body, dict):
-        raise bad_request("error decoding YAML: the patch is no object")
-    kind, api_version = body.get("kind") or "", body.get("apiVersion") or ""
+        raise bad_request(
+            "error decoding YAML: error unmarshaling JSON: while decoding JSON: "
+            f"json: cannot unmarshal {_go_kind(body)} into Go value of type map[string]interface {{}}"
+        )
+    kind, api_version = _text(body.get("kind")), _text(body.get("apiVersion"))
     if kind != call.definition.kind or api_version != call.api_version:
         group, _, version = api_version.rpartition("/")
         raise bad_request(f"invalid object type: {group}/{version}, Kind={kind}")
     metadata = body.get("metadata")
-    name = metadata.get("name") if isinstance(metadata, dict) else ""
+    name = _text(metadata.get("name")) if isinstance(metadata, dict) else ""
     if not name:
         raise bad_request(
             f"the name of the object ({call.name} based on URL) was undeterminable: name must be provided"
@@ -148,7 +161,24 @@ def _check_applied(call: Call, body: Any) -> None:
         raise bad_request(f"the name of the object ({name}) does not match the name on the URL ({call.name})")
 
 
-def _apply(call: Call, patch_type: PatchType, before: Any, body: Any) -> Any:
+def _text(value: Any) -> str:
+    """A field that must be a text; anything else counts as absent, as in Kubernetes."""
+    return value if isinstance(value, str) else ""
+
+
+def _normalized(patch_type: PatchType, body: Any) -> Any:
+    """The body of a patch, null taken for a patch that changes nothing."""
+    if body is not None:
+        return body
+    return [] if patch_type is PatchType.JSON else {}
+
+
+def _applied(patch_type: PatchType, before: Any, body: Any, shape: Shape) -> Any:
+    """The values after the patch.
+
+    Raises:
+        StatusError: it cannot be applied.
+    """
     if patch_type is PatchType.JSON:
         try:
             return json_patch(before, body)
@@ -156,9 +186,9 @@ def _apply(call: Call, patch_type: PatchType, before: Any, body: Any) -> Any:
             raise _unprocessable(error) from None
     if patch_type is PatchType.STRATEGIC:
         try:
-            return strategic_patch(before, body, struct_shape(call.version.type))
+            return strategic_patch(before, body, shape)
         except StrategicPatchError as error:
-            raise failure(500, "", str(error)) from None
+            raise _unmergeable(error) from None
     return merge_patch(before, body)
 
 
@@ -172,7 +202,7 @@ def _decoded(call: Call, patch_type: PatchType, before: Any, after: Any, body: A
     def undecodable(why: str) -> StatusError:
         if patch_type is PatchType.STRATEGIC:
             return _undecodable(go_map(body), why)
-        return _undecodable(json.dumps(_as_patched(before, after), separators=(",", ":"), ensure_ascii=False), why)
+        return _undecodable(_shown(before, after), why)
 
     if not isinstance(after, dict):
         raise undecodable(f"json: cannot unmarshal {_go_kind(after)} into Go value of type map[string]interface {{}}")
@@ -217,6 +247,10 @@ def _kind_problem(call: Call, kind: Any, api_version: Any) -> str:
     return f'no kind "{kind}" is registered for version "{api_version}" in scheme "{scheme}"'
 
 
+def _shown(before: Any, after: Any) -> str:
+    return json.dumps(_as_patched(before, after), separators=(",", ":"), ensure_ascii=False)
+
+
 def _as_patched(before: Any, after: Any) -> Any:
     """The patched values in the order in which Kubernetes shows them: what the patch went through is sorted, and so
     is everything that came from it; only a list in an object's place stays as it was sent."""
@@ -252,6 +286,8 @@ def _check_shape(patch_type: PatchType, body: Any) -> None:
                 "Request entity too large: The allowed maximum operations in a JSON patch is "
                 f"{JSON_PATCH_LIMIT}, got {len(body)}",
             )
+        if problem := malformed_operation(body):
+            raise bad_request(f"error decoding patch: {problem}")
         return
     if not isinstance(body, dict):
         raise bad_request(
@@ -268,6 +304,14 @@ def _go_kind(value: Any) -> str:
     if isinstance(value, bool):
         return "bool"
     return "string" if isinstance(value, str) else "number"
+
+
+def _unmergeable(error: StrategicPatchError) -> StatusError:
+    if isinstance(error, PatchFormatError):
+        return bad_request(str(error))
+    if isinstance(error, ListOfListsError):
+        return _unprocessable(error)
+    return failure(500, "", str(error))
 
 
 def _unprocessable(error: Exception | None) -> StatusError:

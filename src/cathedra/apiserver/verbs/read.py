@@ -15,6 +15,7 @@ from cathedra.api.core.meta_v1 import Status, StatusCause, StatusDetails
 from cathedra.api.decoding.syntax import explain_syntax
 from cathedra.api.field import ErrorList, ErrorType, FieldError
 from cathedra.api.goform import go_quote
+from cathedra.api.nesting import check_nesting
 from cathedra.api.status import StatusError, bad_request, expired, failure, invalid, not_found
 from cathedra.apiserver.queryvalues import NumberError, parse_uint64
 from cathedra.apiserver.registry.entry import Entry
@@ -252,6 +253,7 @@ def _decode_continue(token: str) -> tuple[int, str]:
         raise _bad_token(f"illegal base64 data at input byte {foreign.start() if foreign else len(token) - 1}")
     raw = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))
     try:
+        check_nesting(raw)
         value = msgspec.json.decode(raw, type=_Token)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise _bad_token(explain_syntax(raw.decode(errors="replace")) or str(error)) from None

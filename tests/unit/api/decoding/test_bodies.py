@@ -10,7 +10,6 @@ import pytest
 from cathedra.api import resource
 from cathedra.api.core import core_v1
 from cathedra.api.decoding import Decoded, DecodeError, decode_json
-from cathedra.api.decoding.bodies import yaml_to_json
 from cathedra.api.decoding.envelope import read_envelope
 from cathedra.api.scheme import GroupVersionKind, kind_of
 from cathedra.api.struct import EMPTY_LIST, to_dict
@@ -100,9 +99,3 @@ def test_an_empty_list_is_told_from_none_where_kubernetes_does() -> None:
     resources = decode_json(core_v1.Pod, kind_of(core_v1.Pod), pod).object.spec.resources
     assert resources is not None
     assert resources.claims is EMPTY_LIST
-
-
-def test_yaml_is_read_with_dates_as_texts() -> None:
-    assert yaml_to_json(b"a: 2024-01-01\nb: [1, x]\n") == b'{"a":"2024-01-01","b":[1,"x"]}'
-    with pytest.raises(DecodeError, match="yaml: line"):
-        yaml_to_json(b"a: [1")

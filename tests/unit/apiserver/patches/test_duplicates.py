@@ -7,7 +7,8 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cathedra.apiserver.patches.duplicates import repeated_fields, repeated_yaml_keys
+from cathedra.api.decoding import read_yaml
+from cathedra.apiserver.patches.duplicates import repeated_fields, repeated_keys, warnings_of
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5),
@@ -32,13 +33,15 @@ def test_values_that_python_wrote_repeat_nothing(value: object) -> None:
 
 def test_what_is_no_json_is_somebody_elses_business() -> None:
     assert repeated_fields(b'{"a":') == ()
-    assert repeated_yaml_keys(b"a: [") == ""
 
 
-def test_yaml_names_the_line() -> None:
-    assert repeated_yaml_keys(b"a: 1\nb:\n  c: 1\n  c: 2\n") == (
-        'error converting YAML to JSON: yaml: unmarshal errors:\n  line 4: key "c" already set in map'
-    )
+def test_keys_of_yaml_are_one_problem_and_one_warning_each() -> None:
+    (problem,) = repeated_keys(read_yaml("a: 1\nb:\n  c: 1\n  c: 2\na: 3\n"))
+    lines = 'line 4: key "c" already set in map', 'line 5: key "a" already set in map'
+    assert problem == "yaml: unmarshal errors:\n  " + "\n  ".join(lines)
+    assert warnings_of(problem) == lines
+    assert warnings_of('unknown field "a"') == ('unknown field "a"',)
+    assert repeated_keys(read_yaml("a: 1")) == ()
 
 
 def test_a_parsed_body_tells_the_same() -> None:

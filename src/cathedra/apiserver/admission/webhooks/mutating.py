@@ -71,7 +71,7 @@ class MutatingWebhooks(AdmissionPlugin):
         definition = request.definition
         try:
             values = dict(json_patch(shown, patch))
-        except (JSONPatchError, TypeError) as error:
+        except (JSONPatchError, TypeError, ValueError) as error:
             raise internal_error(f'admission webhook "{hook.webhook.name}": {error}') from None
         for key in ("kind", "apiVersion"):
             values.pop(key, None)

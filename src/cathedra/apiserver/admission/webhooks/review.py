@@ -12,6 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from cathedra.api.core.meta_v1 import Status
+from cathedra.api.nesting import WRAPPED_DEPTH, load_json
 from cathedra.api.status import StatusError
 from cathedra.api.struct import from_dict, replace
 from cathedra.apiserver.admission.versioned import VersionedAttributes
@@ -57,8 +58,8 @@ def verdict_of(body: bytes, version: str, uid: str, *, may_patch: bool) -> Answe
         CallFailed: it is none.
     """
     try:
-        review = msgspec.json.decode(body)
-    except msgspec.DecodeError as error:
+        review = load_json(body, WRAPPED_DEPTH)
+    except (msgspec.DecodeError, ValueError) as error:
         raise CallFailed(f"failed to call webhook: {error}") from None
     wanted = (f"{GROUP}/{version}", KIND)
     found = (review.get("apiVersion"), review.get("kind")) if isinstance(review, dict) else (None, None)
@@ -104,7 +105,7 @@ def _patch(response: Mapping[str, Any]) -> Any:
     if kind != "JSONPatch":
         raise _invalid(f'invalid value of response.patchType "{kind}"')
     try:
-        return msgspec.json.decode(base64.b64decode(encoded))
+        return load_json(base64.b64decode(encoded))
     except (binascii.Error, ValueError, msgspec.DecodeError) as error:
         raise _invalid(f"response.patch cannot be decoded: {error}") from None
 
