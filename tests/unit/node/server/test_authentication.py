@@ -1,0 +1,104 @@
+"""Whose request it is: certificates, reviewed tokens, and how long an answer is believed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from cathedra.api.core.authentication_v1 import UserInfo
+from cathedra.api.status import StatusError
+from cathedra.client.client import Client
+from cathedra.clock import run_virtual
+from cathedra.node.server.authentication import (
+    PEER_CERTIFICATE,
+    TOKEN_SECONDS,
+    ExpiringCache,
+    RequestAuthenticator,
+    certificate_user,
+)
+from tests.unit.node.fakes import NodeTransport
+
+SUBJECT = {"subject": ((("organizationName", "a"),), (("organizationName", "b"),), (("commonName", "carol"),))}
+
+
+def scope(authorization: str = "", user: UserInfo | None = None) -> Mapping[str, Any]:
+    headers = [(b"authorization", authorization.encode())] if authorization else []
+    return {"headers": headers, "extensions": {PEER_CERTIFICATE: user} if user else {}}
+
+
+def reviews(server: NodeTransport) -> int:
+    return sum(resource == "tokenreviews" for _, resource, _ in server.requests)
+
+
+def test_a_token_is_reviewed_once_in_two_minutes() -> None:
+    async def body() -> None:
+        server = NodeTransport()
+        server.tokens["t"] = "dave"
+        authenticator = RequestAuthenticator(Client(server, clock=server.clock()), server.clock())
+        for _ in range(3):
+            assert (await authenticator.user_of(scope("Bearer t"))).username == "dave"
+        assert reviews(server) == 1
+        del server.tokens["t"]
+        await asyncio.sleep(TOKEN_SECONDS)
+        with pytest.raises(StatusError, match="Unauthorized"):
+            await authenticator.user_of(scope("bearer t"))
+        assert reviews(server) == 2
+
+    run_virtual(body())
+
+
+@pytest.mark.parametrize("shown", ["", "Basic dDp0", "Bearer", "Bearer  ", "t"])
+def test_what_is_no_bearer_token_is_not_even_reviewed(shown: str) -> None:
+    async def body() -> None:
+        server = NodeTransport()
+        authenticator = RequestAuthenticator(Client(server, clock=server.clock()), server.clock())
+        with pytest.raises(StatusError, match="Unauthorized"):
+            await authenticator.user_of(scope(shown))
+        assert reviews(server) == 0
+
+    run_virtual(body())
+
+
+def test_an_api_server_that_cannot_be_asked_is_believed_by_no_cache() -> None:
+    async def body() -> None:
+        server = NodeTransport()
+        server.tokens["t"] = "dave"
+        server.failures.append(ConnectionError("gone"))
+        authenticator = RequestAuthenticator(Client(server, clock=server.clock()), server.clock())
+        with pytest.raises(StatusError, match="Unauthorized"):
+            await authenticator.user_of(scope("Bearer t"))
+        assert (await authenticator.user_of(scope("Bearer t"))).username == "dave"
+
+    run_virtual(body())
+
+
+def test_a_certificate_counts_before_a_token() -> None:
+    async def body() -> None:
+        server = NodeTransport()
+        authenticator = RequestAuthenticator(Client(server, clock=server.clock()), server.clock())
+        user = UserInfo(username="carol")
+        assert await authenticator.user_of(scope("Bearer t", user)) == user
+        assert reviews(server) == 0
+
+    run_virtual(body())
+
+
+def test_a_certificate_names_user_and_groups() -> None:
+    user = certificate_user(SUBJECT, b"der")
+    assert user is not None
+    assert (user.username, user.groups) == ("carol", ("a", "b", "system:authenticated"))
+    assert user.extra["authentication.kubernetes.io/credential-id"][0].startswith("X509SHA256=")
+    assert certificate_user({"subject": SUBJECT["subject"][:2]}, b"der") is None
+
+
+def test_a_full_cache_drops_what_came_first() -> None:
+    async def body() -> None:
+        cache: ExpiringCache[str, int] = ExpiringCache(NodeTransport().clock(), 2)
+        for number, key in enumerate("abc"):
+            cache.put(key, number, 10)
+        assert [cache.get(key) for key in "abc"] == [None, 1, 2]
+
+    run_virtual(body())
