@@ -86,7 +86,8 @@ def _shown(value: Any) -> str:
         return "null"
     if isinstance(value, bool):
         return "true" if value else "false"
-    from cathedra.api.goform import go_form, go_quote
+    from cathedra.api.goform import go_form
+    from cathedra.api.goquote import go_quote
 
     if isinstance(value, str):
         return go_quote(value)

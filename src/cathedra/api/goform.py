@@ -17,7 +17,7 @@ from cathedra.api.quantity import Quantity
 from cathedra.api.struct import RawJSON, json_names
 from cathedra.api.timestamp import Time
 
-__all__ = ["go_form", "go_quote", "go_values"]
+__all__ = ["go_form", "go_values"]
 
 _WIRE_FORM: Final = ("cathedra.api.core.meta_v1", "cathedra.api.core.scheduling_")
 """Modules of types that have one form inside and outside."""
@@ -39,35 +39,6 @@ _ATTRIBUTE: Final[Mapping[str, str]] = {
     "strings": "StringValues",
     "versions": "VersionValues",
 }
-
-
-_ESCAPES: Final[Mapping[str, str]] = {
-    '"': '\\"',
-    "\\": "\\\\",
-    "\a": "\\a",
-    "\b": "\\b",
-    "\f": "\\f",
-    "\n": "\\n",
-    "\r": "\\r",
-    "\t": "\\t",
-    "\v": "\\v",
-}
-
-
-def go_quote(text: str) -> str:
-    """The text in double quotes, as Go prints it: what cannot be seen is escaped."""
-    return f'"{"".join(_escaped(letter) for letter in text)}"'
-
-
-def _escaped(letter: str) -> str:
-    if letter in _ESCAPES:
-        return _ESCAPES[letter]
-    if letter.isprintable():
-        return letter
-    number = ord(letter)
-    if number < 0x20 or number == 0x7F:
-        return f"\\x{number:02x}"
-    return f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"
 
 
 def go_values(value: Any) -> Any:

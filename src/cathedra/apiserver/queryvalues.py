@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from cathedra.api.goform import go_quote
+from cathedra.api.goquote import go_quote
 
 __all__ = ["NumberError", "parse_int64", "parse_uint64", "says_true"]
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 from cathedra.api.decoding.errors import DecodeError
 from cathedra.api.decoding.shapes import Form, Shape
 from cathedra.api.decoding.syntax import explain_syntax
-from cathedra.api.goform import go_quote
+from cathedra.api.goquote import go_quote
 from cathedra.api.nesting import NestingError, check_nesting
 from cathedra.api.quantity import Quantity, QuantityError
 

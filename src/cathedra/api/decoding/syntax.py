@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from cathedra.api.goquote import go_quote
 from cathedra.api.nesting import MAX_DEPTH, TOO_DEEP
 
 __all__ = ["explain_syntax"]
@@ -203,7 +204,4 @@ def _quoted(letter: str) -> str:
         return "'\\''"
     if letter == '"':
         return "'\"'"
-    named = {"\n": "\\n", "\t": "\\t", "\r": "\\r", "\\": "\\\\", "\ufeff": "\\ufeff"}
-    if letter in named:
-        return f"'{named[letter]}'"
-    return f"'{letter}'" if letter.isprintable() else f"'\\x{ord(letter):02x}'"
+    return f"'{go_quote(letter)[1:-1]}'"

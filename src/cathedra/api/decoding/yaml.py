@@ -20,7 +20,7 @@ from typing import Any, Final
 import msgspec
 
 from cathedra.api.decoding.errors import DecodeError
-from cathedra.api.goform import go_quote
+from cathedra.api.goquote import go_quote
 from cathedra.api.nesting import MAX_DEPTH
 
 __all__ = ["NODE_LIMIT", "YAMLDocument", "read_yaml", "read_yaml_documents"]

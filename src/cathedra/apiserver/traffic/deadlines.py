@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from cathedra.api.goform import go_quote
+from cathedra.api.goquote import go_quote
 from cathedra.api.status import StatusError, bad_request, failure
 
 __all__ = ["REQUEST_SECONDS", "deadline_of", "timed_out"]

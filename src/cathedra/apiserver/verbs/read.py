@@ -14,7 +14,7 @@ import msgspec
 from cathedra.api.core.meta_v1 import Status, StatusCause, StatusDetails
 from cathedra.api.decoding.syntax import explain_syntax
 from cathedra.api.field import ErrorList, ErrorType, FieldError
-from cathedra.api.goform import go_quote
+from cathedra.api.goquote import go_quote
 from cathedra.api.nesting import check_nesting
 from cathedra.api.status import StatusError, bad_request, expired, failure, invalid, not_found
 from cathedra.apiserver.queryvalues import NumberError, parse_uint64

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from cathedra.cel.library.formatting import go_quote
+from cathedra.api.goquote import go_quote
 
 if TYPE_CHECKING:
     import ipaddress

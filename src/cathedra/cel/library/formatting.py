@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+from cathedra.api.goquote import go_quote
 from cathedra.cel import trampoline
 from cathedra.cel.library import times
 from cathedra.cel.trampoline import Descent
 from cathedra.cel.values import Duration, Failure, Timestamp, TypeValue, UInt, decode_key, type_name, walkable
 
-__all__ = ["FormatError", "format_text", "go_quote", "render", "wrong_type"]
+__all__ = ["FormatError", "format_text", "render", "wrong_type"]
 
 _PRECISION: Final = 6
 _SUPERSCRIPT: Final = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
@@ -237,32 +238,3 @@ def _member(value: Any) -> Descent[str]:
     if kind is str:
         return go_quote(shown)
     return f"b{go_quote(shown)}" if kind is bytes else shown
-
-
-_ESCAPES: Final = {
-    '"': '\\"',
-    "\\": "\\\\",
-    "\a": "\\a",
-    "\b": "\\b",
-    "\f": "\\f",
-    "\n": "\\n",
-    "\r": "\\r",
-    "\t": "\\t",
-    "\v": "\\v",
-}
-
-
-def go_quote(text: str) -> str:
-    """A text in double quotes, escaped as Go's ``%q``."""
-    return '"' + "".join(map(_quoted, text)) + '"'
-
-
-def _quoted(char: str) -> str:
-    if char in _ESCAPES:
-        return _ESCAPES[char]
-    if char.isprintable():
-        return char
-    code = ord(char)
-    if code < 0x80:
-        return f"\\x{code:02x}"
-    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

@@ -6,8 +6,8 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
+from cathedra.api.goquote import go_quote
 from cathedra.cel.library import addresses
-from cathedra.cel.library.formatting import go_quote
 from cathedra.cel.values import NO_SUCH_OVERLOAD, Failure, Opaque
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import re
 from functools import lru_cache
 from typing import Any, Final
 
-from cathedra.cel.library.formatting import go_quote
+from cathedra.api.goquote import go_quote
 from cathedra.cel.values import Failure, Opaque
 
 __all__ = ["FUNCTIONS", "URL", "request_uri_error"]

@@ -13,6 +13,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from cathedra.api.core.batch_v1 import CronJob, CronJobStatus, Job
 from cathedra.api.core.core_v1 import ObjectReference
 from cathedra.api.core.meta_v1 import ObjectMeta
+from cathedra.api.goquote import go_quote
 from cathedra.api.status import StatusError
 from cathedra.api.struct import Time, replace
 from cathedra.client.objects import ObjectKey, key_of, reference_to
@@ -159,13 +160,13 @@ class CronJobController:
             try:
                 zone = ZoneInfo(spec.time_zone)
             except (ZoneInfoNotFoundError, ValueError) as error:
-                text = f"invalid timeZone: {_quoted(spec.time_zone)}: {error}"
+                text = f"invalid timeZone: {go_quote(spec.time_zone)}: {error}"
                 self._tell(cron_job, "Warning", "UnknownTimeZone", text)
                 return None
         try:
             return parse_schedule(spec.schedule, zone)
         except ScheduleError as error:
-            text = f"unparseable schedule: {_quoted(spec.schedule)} : {error}"
+            text = f"unparseable schedule: {go_quote(spec.schedule)} : {error}"
             self._tell(cron_job, "Warning", "UnparseableSchedule", text)
             return None
 
@@ -241,7 +242,3 @@ def _owner_uid(job: Job) -> tuple[str, ...]:
 def _age(job: Job) -> tuple[float, str]:
     start = job.status.start_time or job.metadata.creation_timestamp
     return (start.timestamp if start is not None else 0.0, job.metadata.name)
-
-
-def _quoted(text: str) -> str:
-    return f'"{text}"'

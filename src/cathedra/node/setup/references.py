@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from cathedra.api.core.core_v1 import ConfigMap, Container, Pod, ResourceFieldSelector, Secret
+from cathedra.api.goquote import go_quote
 from cathedra.api.quantity import Quantity
 from cathedra.api.status import StatusError
 from cathedra.client.client import Client
@@ -86,7 +87,7 @@ def field_value(pod: Pod, path: str, node_ip: str) -> str:
     metadata, spec = pod.metadata, pod.spec
     for prefix, values in (("metadata.labels", metadata.labels), ("metadata.annotations", metadata.annotations)):
         if path == prefix:
-            return "\n".join(f'{key}="{_quoted(value)}"' for key, value in sorted(values.items()))
+            return "\n".join(f"{key}={go_quote(value)}" for key, value in sorted(values.items()))
         if path.startswith(f"{prefix}['") and path.endswith("']"):
             return values.get(path[len(prefix) + 2 : -2], "")
     plain = {
@@ -103,10 +104,6 @@ def field_value(pod: Pod, path: str, node_ip: str) -> str:
     if path not in plain:
         raise ConfigError(f"unsupported fieldPath: {path}")
     return plain[path]
-
-
-def _quoted(value: str) -> str:
-    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 
 def resource_value(
