@@ -17,11 +17,13 @@ __all__ = [
     "Format",
     "check",
     "condition_reason",
+    "dns_1035_label",
     "dns_label",
     "dns_subdomain",
     "dns_subdomain_ignoring_case",
     "label_key",
     "label_value",
+    "path_segment",
     "qualified_name",
     "semver",
     "unique",
@@ -34,6 +36,7 @@ _CHARACTERS: Final = "no more than 253 characters"
 _BYTES: Final = "no more than 253 bytes"
 
 _LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?", re.ASCII)
+_LABEL_1035: Final = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?", re.ASCII)
 _SUBDOMAIN: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", re.ASCII)
 _NAME: Final = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]", re.ASCII)
 _C_IDENTIFIER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
@@ -47,6 +50,11 @@ _SEMVER: Final = re.compile(
 _UUID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.ASCII)
 _HEX: Final = re.compile(r"[0-9a-fA-F]{32}", re.ASCII)
 
+_LABEL_1035_TEXT: Final = (
+    "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic"
+    " character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for"
+    " validation is '[a-z]([-a-z0-9]*[a-z0-9])?')"
+)
 _LABEL_TEXT: Final = (
     "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with "
     "an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is "
@@ -115,6 +123,19 @@ def dns_label(value: str) -> list[str]:
     if _LABEL.fullmatch(value):
         return found
     return [*found, "must not contain dots" if _SUBDOMAIN.fullmatch(value) else _LABEL_TEXT]
+
+
+def dns_1035_label(value: str) -> list[str]:
+    """A label that begins with a letter, as names of services do; 1 to 63 bytes."""
+    found = [] if len(value.encode()) <= 63 else ["must be no more than 63 bytes"]
+    return found if _LABEL_1035.fullmatch(value) else [*found, _LABEL_1035_TEXT]
+
+
+def path_segment(value: str) -> list[str]:
+    """What can stand in a URL as one segment."""
+    if value in {".", ".."}:
+        return [f"may not be '{value}'"]
+    return [f"may not contain '{part}'" for part in ("/", "%") if part in value]
 
 
 def dns_label_prefix(value: str) -> list[str]:

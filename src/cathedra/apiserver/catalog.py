@@ -14,7 +14,6 @@ from cathedra.api.gates import FeatureGates
 from cathedra.api.scheme import GroupResource
 from cathedra.apiserver.custom.definitions import with_custom_rules
 from cathedra.apiserver.routes import Route, routes_of, virtual_routes
-from cathedra.apiserver.subresources.finalize import with_finalize
 from cathedra.kinds.definition import ResourceDefinition, VersionDefinition
 
 __all__ = ["Catalog", "UnknownAPIGroup", "served_definitions"]
@@ -50,7 +49,7 @@ def served_definitions(
             continue
         versions = tuple(v for v in definition.versions if _served(definition, v, runtime_config))
         if versions:
-            served.append(with_custom_rules(with_finalize(replace(definition, versions=versions))))
+            served.append(with_custom_rules(replace(definition, versions=versions)))
     return tuple(served)
 
 

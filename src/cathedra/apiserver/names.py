@@ -1,24 +1,11 @@
-"""Which names objects may have, by kind, and names made up from a prefix (spec: apimachinery.md, section 4)."""
+"""Names made up from a prefix, and uids (spec: apimachinery.md, section 4)."""
 
 from __future__ import annotations
 
 import random
-import re
-from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
-from cathedra.api.formats import dns_label, dns_subdomain, in_bytes
-from cathedra.api.scheme import GroupResource
-
-__all__ = ["ANY_PREFIX", "generate_name", "generate_uid", "name_rule", "path_segment_problems"]
-
-ANY_PREFIX: Final = frozenset({GroupResource("resource.k8s.io", "deviceclasses")})
-"""Kinds whose ``generateName`` nobody checks: only the name made from it."""
-
-NameRule = Callable[[str], Iterable[str]]
-"""A name in, what is wrong with it out."""
-
-_LABEL_1035: Final = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?", re.ASCII)
+__all__ = ["generate_name", "generate_uid"]
 
 _SUFFIX_ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
 _GENERATED_BASE: Final = 58
@@ -37,43 +24,3 @@ def generate_uid(rng: random.Random) -> str:
     number = rng.getrandbits(128) & _UUID_FREE | _UUID_FIXED
     digits = f"{number:032x}"
     return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
-
-
-def dns_1035_label_problems(name: str) -> Iterator[str]:
-    """What keeps a text from being an RFC 1035 label."""
-    if len(name.encode()) > 63:
-        yield "must be no more than 63 bytes"
-    if not _LABEL_1035.fullmatch(name):
-        yield (
-            "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic"
-            " character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for"
-            " validation is '[a-z]([-a-z0-9]*[a-z0-9])?')"
-        )
-
-
-def path_segment_problems(name: str) -> Iterator[str]:
-    """What keeps a text from standing in a URL as one segment."""
-    if name in {".", ".."}:
-        yield f"may not be '{name}'"
-        return
-    for part in "/", "%":
-        if part in name:
-            yield f"may not contain '{part}'"
-
-
-_RULES: Final[dict[GroupResource, NameRule]] = {
-    GroupResource("", "namespaces"): dns_label,
-    GroupResource("", "services"): dns_1035_label_problems,
-    GroupResource("resource.k8s.io", "deviceclasses"): in_bytes(dns_subdomain),
-    GroupResource("", "events"): path_segment_problems,
-    GroupResource("events.k8s.io", "events"): path_segment_problems,
-    GroupResource("rbac.authorization.k8s.io", "roles"): path_segment_problems,
-    GroupResource("rbac.authorization.k8s.io", "rolebindings"): path_segment_problems,
-    GroupResource("rbac.authorization.k8s.io", "clusterroles"): path_segment_problems,
-    GroupResource("rbac.authorization.k8s.io", "clusterrolebindings"): path_segment_problems,
-}
-
-
-def name_rule(resource: GroupResource) -> NameRule:
-    """The rule for names of that resource."""
-    return _RULES.get(resource, dns_subdomain)

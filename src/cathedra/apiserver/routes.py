@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from cathedra.api.scheme import GroupResource
 from cathedra.kinds.definition import ResourceDefinition, VersionDefinition
 
 __all__ = ["CONNECTED", "VIRTUAL", "Route", "VirtualResource", "routes_of", "virtual_routes"]
@@ -67,12 +66,7 @@ CONNECTED: Final[dict[tuple[str, str], tuple[tuple[str, Kind, tuple[str, ...]], 
     ),
     ("", "nodes"): (("proxy", ("", "", "NodeProxyOptions"), _PROXY),),
     ("", "services"): (("proxy", ("", "", "ServiceProxyOptions"), _PROXY),),
-    ("", "namespaces"): (("finalize", ("", "", "Namespace"), ("update",)),),
     ("", "serviceaccounts"): (("token", (_AUTHN, "v1", "TokenRequest"), ("create",)),),
-    ("", "replicationcontrollers"): (("scale", ("autoscaling", "v1", "Scale"), ("get", "patch", "update")),),
-    ("apps", "deployments"): (("scale", ("autoscaling", "v1", "Scale"), ("get", "patch", "update")),),
-    ("apps", "replicasets"): (("scale", ("autoscaling", "v1", "Scale"), ("get", "patch", "update")),),
-    ("apps", "statefulsets"): (("scale", ("autoscaling", "v1", "Scale"), ("get", "patch", "update")),),
 }
 """Sub-resources with kinds of their own: (group, resource) → name, kind, verbs. An empty version means the
 resource's own."""
@@ -114,20 +108,14 @@ def routes_of(definition: ResourceDefinition[Any], served: VersionDefinition) ->
         names = (definition.group, served.name, definition.plural, subresource)
         return Route(*names, definition.namespaced, kind, verbs, definition, served)
 
-    yield route("", ("", "", definition.kind), _verbs(definition))
+    yield route("", ("", "", definition.kind), tuple(sorted(definition.verbs)))
     found: dict[str, tuple[Kind, tuple[str, ...]]] = {}
-    for name in definition.subresources:
+    for name, strategy in definition.subresources.items():
         if served.subresources is None or name in served.subresources:
-            found[name] = (("", "", definition.kind), ("get", "patch", "update"))
-    if getattr(served.type, "scale", None) is not None:
+            found[name] = (("", "", definition.kind), strategy.verbs)
+    if definition.scalable or getattr(served.type, "scale", None) is not None:
         found["scale"] = (("autoscaling", "v1", "Scale"), ("get", "patch", "update"))
     for name, kind, verbs in CONNECTED.get((definition.group, definition.plural), ()):
         found[name] = (kind, verbs)
     for name, (kind, verbs) in sorted(found.items()):
         yield route(name, kind, verbs)
-
-
-def _verbs(definition: ResourceDefinition[Any]) -> tuple[str, ...]:
-    """Namespaces are deleted one by one only."""
-    one_by_one = definition.group_resource == GroupResource("", "namespaces")
-    return tuple(verb for verb in sorted(definition.verbs) if not (one_by_one and verb == "deletecollection"))

@@ -6,9 +6,11 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from cathedra.api.core.meta_v1 import KubeObject
+from cathedra.api.formats import Format, dns_subdomain
 from cathedra.api.scheme import kind_of
 from cathedra.kinds.columns import GENERIC_COLUMNS, generic_cells
-from cathedra.kinds.definition import Column, ResourceDefinition, Strategy, VersionDefinition
+from cathedra.kinds.definition import ALL_VERBS, Column, ResourceDefinition, Strategy, VersionDefinition
+from cathedra.kinds.deletion import DeletionRules
 from cathedra.kinds.strategies import (
     NO_RULES,
     DefaultedStrategy,
@@ -41,6 +43,10 @@ def builtin(
     counts_generation: bool = False,
     served_by_default: bool = True,
     gate: str = "",
+    deletion: DeletionRules[T] | None = None,
+    verbs: tuple[str, ...] = ALL_VERBS,
+    scalable: bool = False,
+    name_rule: Format = dns_subdomain,
 ) -> ResourceDefinition[T]:
     """A kind of one version whose struct is its hub; strategies follow from whether it has spec and status.
 
@@ -72,4 +78,8 @@ def builtin(
         cells=cells,
         field_selectors=field_selectors,
         gate=gate,
+        deletion=deletion or DeletionRules(),
+        verbs=verbs,
+        scalable=scalable,
+        name_rule=name_rule,
     )

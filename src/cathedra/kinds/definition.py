@@ -8,17 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.api.field import ErrorList, ErrorType
+from cathedra.api.formats import Format, dns_subdomain
 from cathedra.api.gates import FeatureGates
 from cathedra.api.scheme import GroupResource, GroupVersionKind
+from cathedra.kinds.deletion import DeletionRules
 
 __all__ = [
+    "ALL_VERBS",
     "Column",
     "ExpressionChecker",
     "ExpressionFault",
+    "FieldAccess",
     "RequestContext",
     "ResourceDefinition",
     "Strategy",
@@ -26,6 +30,9 @@ __all__ = [
 ]
 
 T = TypeVar("T", bound=KubeObject)
+
+ALL_VERBS: Final = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
+"""The verbs of a stored resource."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +56,24 @@ class ExpressionChecker(Protocol):
         """What is wrong with a derived attribute's expression, and its estimated cost."""
 
 
+class FieldAccess(Protocol):
+    """The permissions of a request's user that decide on single fields.
+
+    Validation knows no authorizer; the server hands one in that is bound to the request.
+    """
+
+    @property
+    def verb(self) -> str:
+        """The verb of the request."""
+
+    @property
+    def node(self) -> str:
+        """The one node that the user's token is bound to, or ""."""
+
+    def refusal(self, subresource: str, verb: str, *, namespace: str = "", name: str = "") -> str:
+        """Why the user may not do that on a sub-resource of the request's resource; "" if it may."""
+
+
 @dataclass(frozen=True, slots=True)
 class RequestContext:
     """What a strategy may know of the request and the world."""
@@ -63,7 +88,9 @@ class RequestContext:
     user: str = ""
     groups: tuple[str, ...] = ()
     expressions: ExpressionChecker | None = None
-    """Who compiles CEL; without it expressions are stored unseen."""
+    """The compiler of CEL; without it expressions are stored unchecked."""
+    access: FieldAccess | None = None
+    """The permissions that decide on single fields; without it every field may be changed."""
 
 
 class Strategy(Generic[T]):
@@ -76,6 +103,12 @@ class Strategy(Generic[T]):
 
     allow_create_on_update: bool = False
     allow_unconditional_update: bool = True
+    verbs: tuple[str, ...] = ("get", "patch", "update")
+    """Verbs of the sub-resource that is written by this strategy."""
+    reset_fields: tuple[str, ...] = ()
+    """Paths that a sub-resource cannot change, so that no manager owns them through it (spec: apimachinery.md, 6.5)."""
+    metadata_checks: int = 1
+    """How often the kind's own rules check changed metadata as if it were new."""
     returns_deleted_object: bool = True
     """Whether DELETE answers with the object instead of a Status."""
 
@@ -131,7 +164,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceDefinition(Generic[T]):
-    """A kind with its names, versions, rules and looks. ``versions`` is in order of preference; the hub is ``type``."""
+    """A kind with its names, versions, rules and table. ``versions`` is in order of preference; the hub is ``type``."""
 
     group: str
     kind: str
@@ -151,9 +184,19 @@ class ResourceDefinition(Generic[T]):
     """One table row: the object and the time now (epoch seconds) → cells in order of ``columns``."""
     field_selectors: Mapping[str, Callable[[T], str]] = field(default_factory=dict)
     """Selectable fields besides ``metadata.name`` and ``metadata.namespace``."""
-    verbs: tuple[str, ...] = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
+    verbs: tuple[str, ...] = ALL_VERBS
     gate: str = ""
     """The feature gate without which the kind is not served."""
+    deletion: DeletionRules[T] = field(default_factory=DeletionRules)
+    """How objects are deleted."""
+    scalable: bool = False
+    """Whether the kind has the sub-resource ``scale``, for ``spec.replicas``."""
+    name_rule: Format = dns_subdomain
+    """What is wrong with a name, in Kubernetes' words."""
+    checks_generate_name: bool = True
+    """Whether ``generateName`` itself obeys the rule, not only the name made from it."""
+    storage_version: str = ""
+    """The version whose form is kept, where it is not the preferred one."""
     stored_as: GroupResource | None = None
     """The resource whose objects these are, where one kind is served in two groups."""
     group_resource: GroupResource = field(init=False, repr=False, compare=False)

@@ -100,6 +100,7 @@ class StatusStrategy(Strategy[T]):
     """The ``status`` door: everything but status and the freely changeable metadata is kept."""
 
     kept: Iterable[str] = ("spec",)
+    reset_fields: tuple[str, ...] = ("spec",)
 
     def __init__(self, default: Callable[[Any], Any] = lambda obj: obj) -> None:
         self._default = default

@@ -1,13 +1,23 @@
-"""Definitions without rules, for tests of the server itself: every kind that the client knows, with a status door."""
+"""Definitions without rules for objects, for tests of the server itself: each kind that the client knows, with status.
+
+How objects are named and deleted is as in the real definitions.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
+from cathedra.api.formats import dns_subdomain
+from cathedra.api.gates import FeatureGates
+from cathedra.api.scheme import GroupResource
 from cathedra.api.struct import replace
 from cathedra.client import resources
 from cathedra.client.transport import ResourceRef
-from cathedra.kinds.definition import RequestContext, ResourceDefinition, Strategy, VersionDefinition
+from cathedra.kinds.definition import ALL_VERBS, RequestContext, ResourceDefinition, Strategy, VersionDefinition
+from cathedra.kinds.deletion import DeletionRules
+from cathedra.kinds.served import all_definitions
+
+_SERVED = {real.group_resource: real for real in all_definitions(FeatureGates.for_release())}
 
 
 class MainDoor(Strategy[Any]):
@@ -29,6 +39,9 @@ def plain_definition(ref: ResourceRef[Any]) -> ResourceDefinition[Any]:
     subresources: dict[str, Strategy[Any]] = {}
     if "status" in ref.type.__struct_fields__:
         subresources["status"] = StatusDoor()
+    served = _SERVED.get(GroupResource(ref.group, ref.resource))
+    if served is not None and "finalize" in served.subresources:
+        subresources["finalize"] = served.subresources["finalize"]
     selectors = {"spec.nodeName": lambda pod: pod.spec.node_name} if ref.resource == "pods" else {}
     return ResourceDefinition(
         group=ref.group,
@@ -41,6 +54,10 @@ def plain_definition(ref: ResourceRef[Any]) -> ResourceDefinition[Any]:
         strategy=MainDoor(),
         subresources=subresources,
         field_selectors=selectors,
+        verbs=served.verbs if served is not None else ALL_VERBS,
+        name_rule=served.name_rule if served is not None else dns_subdomain,
+        deletion=served.deletion if served is not None else DeletionRules(),
+        scalable=served is not None and served.scalable,
     )
 
 

@@ -78,6 +78,8 @@ class InstanceStrategy(Strategy[CustomObject]):
 class InstanceStatusStrategy(InstanceStrategy):
     """The status door: everything but the status is kept as it is."""
 
+    reset_fields = ("spec",)
+
     def prepare_update(self, new: CustomObject, old: CustomObject, context: RequestContext) -> CustomObject:
         """Take the status alone; of the metadata only who owns which fields."""
         kept = _with_status_of(old, new)

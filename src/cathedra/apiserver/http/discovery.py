@@ -7,7 +7,6 @@ import hashlib
 from collections.abc import Callable
 from typing import Any, Final
 
-from cathedra.api.scheme import GroupResource
 from cathedra.api.struct import encode
 from cathedra.apiserver.catalog import Catalog
 from cathedra.apiserver.http.openapi import OpenAPI
@@ -19,8 +18,6 @@ from cathedra.kinds.definition import ResourceDefinition, VersionDefinition
 
 __all__ = ["Discovery"]
 
-_STORED_ONE_BACK: Final = frozenset({GroupResource("resource.k8s.io", "devicetaintrules")})
-"""Kinds whose newest version is so new that the release before could not read it: the one before it is stored."""
 AGGREGATED: Final = b"application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
 
@@ -233,10 +230,8 @@ def _verbs(definition: ResourceDefinition[Any], version: VersionDefinition) -> l
 def _storage_hash(definition: ResourceDefinition[Any]) -> str:
     import base64
 
-    stored = definition.versions[0]
-    if definition.group_resource in _STORED_ONE_BACK and len(definition.versions) > 1:
-        stored = definition.versions[1]
-    text = f"{definition.group}/{stored.name}/{definition.kind}"
+    stored = definition.storage_version or definition.versions[0].name
+    text = f"{definition.group}/{stored}/{definition.kind}"
     return base64.b64encode(hashlib.sha256(text.encode()).digest()[:8]).decode()
 
 

@@ -14,7 +14,6 @@ from cathedra.apiserver.openapi.descriptions import Descriptions
 from cathedra.apiserver.openapi.operations import JSON_TYPES, Operations, group_words
 from cathedra.apiserver.openapi.schemas import META, Schemas
 from cathedra.apiserver.routes import CONNECTED, VIRTUAL, VirtualResource
-from cathedra.apiserver.subresources.finalize import LIMITED_VERBS
 from cathedra.kinds.definition import ResourceDefinition, VersionDefinition
 
 __all__ = ["Documents"]
@@ -126,12 +125,10 @@ class Documents:
             strategic=custom is None,
         )
         paths = operations.paths(definition.verbs)
-        for name in definition.subresources:
+        for name, strategy in definition.subresources.items():
             if version.subresources is None or name in version.subresources:
-                if name == "scale":
-                    continue
-                paths |= operations.subresource(name, gvk, item, LIMITED_VERBS.get(name, STATUS_VERBS))
-        if getattr(version.type, "scale", None) is not None:
+                paths |= operations.subresource(name, gvk, item, strategy.verbs)
+        if definition.scalable or getattr(version.type, "scale", None) is not None:
             scale = {"group": "autoscaling", "version": "v1", "kind": "Scale"}
             shown = schemas.kind("autoscaling/v1", "Scale", gvks=[scale])
             paths |= operations.subresource("scale", scale, shown, STATUS_VERBS)

@@ -27,7 +27,7 @@ from cathedra.apiserver.ownership.managers import (
     OtherViews,
     View,
 )
-from cathedra.apiserver.ownership.resets import reset_fields
+from cathedra.apiserver.ownership.resets import field_set
 from cathedra.apiserver.ownership.typed import TypedError, check
 from cathedra.apiserver.patches.schema import Shape, struct_shape, without_nulls
 from cathedra.apiserver.request import Call
@@ -154,8 +154,9 @@ def _other_versions(call: Call, live: Any) -> OtherViews:
 
 
 def _ignored(call: Call) -> FieldSet:
-    has_status = "status" in call.definition.subresources
-    return reset_fields(call.resource, call.subresource, has_status=has_status)
+    if call.subresource:
+        return field_set(call.strategy.reset_fields)
+    return field_set(("status",) if "status" in call.definition.subresources else ())
 
 
 def _with_entries(obj: Any, entries: tuple[ManagedFieldsEntry, ...]) -> Any:

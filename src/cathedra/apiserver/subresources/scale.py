@@ -7,7 +7,7 @@ from typing import Any, Final
 from cathedra.api.core.autoscaling_v1 import Scale, ScaleSpec, ScaleStatus
 from cathedra.api.core.meta_v1 import LabelSelector, ObjectMeta
 from cathedra.api.field import ErrorList
-from cathedra.api.scheme import GroupResource, GroupVersionKind
+from cathedra.api.scheme import GroupVersionKind
 from cathedra.api.selectors import from_label_selector
 from cathedra.api.status import invalid
 from cathedra.api.struct import replace
@@ -19,17 +19,9 @@ from cathedra.apiserver.request import Call
 from cathedra.apiserver.verbs.context import ServerContext
 from cathedra.apiserver.verbs.update import change
 
-__all__ = ["SCALABLE", "SCALE", "scale_of", "set_scale"]
+__all__ = ["SCALE", "scale_of", "set_scale"]
 
 SCALE: Final = GroupVersionKind("autoscaling", "v1", "Scale")
-SCALABLE: Final = frozenset(
-    {
-        GroupResource("apps", "deployments"),
-        GroupResource("apps", "replicasets"),
-        GroupResource("apps", "statefulsets"),
-        GroupResource("", "replicationcontrollers"),
-    }
-)
 
 
 def scale_of(obj: Any) -> Scale:

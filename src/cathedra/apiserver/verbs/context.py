@@ -18,6 +18,7 @@ from cathedra.apiserver.registry.registry import Registry
 from cathedra.apiserver.registry.table import Table
 from cathedra.apiserver.request import Call
 from cathedra.apiserver.resources import NAMESPACES
+from cathedra.apiserver.verbs.fieldaccess import CallAccess
 from cathedra.clock import Clock
 from cathedra.kinds.definition import ExpressionChecker, RequestContext
 
@@ -55,6 +56,7 @@ class ServerContext:
             user=call.user.name,
             groups=call.user.groups,
             expressions=self.expressions,
+            access=CallAccess(self.authorizer, call),
         )
 
     def namespace_labels(self, namespace: str) -> Mapping[str, str]:

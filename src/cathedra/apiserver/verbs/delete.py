@@ -13,7 +13,6 @@ from cathedra.apiserver.registry.entry import Entry
 from cathedra.apiserver.registry.registry import WriteConflict
 from cathedra.apiserver.registry.selection import Selection
 from cathedra.apiserver.request import Call
-from cathedra.apiserver.resources import NAMESPACES, PODS
 from cathedra.apiserver.verbs.context import ServerContext
 from cathedra.apiserver.verbs.update import ATTEMPTS, MODIFIED
 
@@ -21,16 +20,6 @@ __all__ = ["Deletion", "delete", "delete_collection"]
 
 ORPHAN: Final = "orphan"
 FOREGROUND: Final = "foregroundDeletion"
-ORPHANED_BY_DEFAULT: Final = frozenset({GroupResource("batch", "jobs"), GroupResource("", "replicationcontrollers")})
-_ADDED: Final = {
-    GroupResource("apiextensions.k8s.io", "customresourcedefinitions"): "customresourcecleanup.apiextensions.k8s.io"
-}
-"""Finalizers that deletion itself adds: the server has something to do before such an object may go."""
-PERMANENT_NAMESPACES: Final = frozenset({"default", "kube-system", "kube-public"})
-ORPHAN_WARNING: Final = (
-    "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set "
-    "propagationPolicy=Orphan to suppress this warning"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +38,7 @@ async def delete(server: ServerContext, call: Call, options: DeleteOptions) -> D
     """
     table = server.table(call)
     _check_permanence(call)
-    if call.resource == GroupResource("batch", "jobs") and not _policy_given(options):
-        call.warnings.append(ORPHAN_WARNING)
+    call.warnings.extend(call.definition.deletion.warnings(options))
     for _ in range(ATTEMPTS):
         entry = await server.registry.quiet(table, call.key)
         if entry is None:
@@ -90,11 +78,11 @@ async def _delete_entry(server: ServerContext, call: Call, entry: Entry, options
     now = server.clock.now()
     new = _marked(call, old, options, now)
     if new is None:
-        last = _ended(old, now) if call.resource == PODS else old
+        last = _ended(old, now) if call.definition.deletion.announced else old
         if call.dry_run:
             return Deletion(Entry(entry.key, last, entry.revision), True)
         if last is not old:
-            # Pods are told of their end before they go, even if they are given no time.
+            # Whoever watches pods sees each of them end before it goes, even if it is given no time.
             entry = await server.registry.put(table, call.key, entry, last)
         return Deletion(await server.registry.remove(table, entry, entry.object), True)
     if new == old:
@@ -116,9 +104,10 @@ def _marked(call: Call, old: Any, options: DeleteOptions, now: float) -> Any | N
     """The object as being deleted, or None if nothing keeps it."""
     metadata: ObjectMeta = old.metadata
     finalizers = _finalizers(call, metadata, options)
-    grace = _grace(call, old, options)
-    pending_namespace = call.resource == NAMESPACES and old.spec is not None and bool(old.spec.finalizers)
-    if not finalizers and not grace and not pending_namespace:
+    rules = call.definition.deletion
+    grace = rules.grace_period(old, options.grace_period_seconds)
+    held = rules.is_held(old)
+    if not finalizers and not grace and not held:
         return None
     metadata = replace(metadata, finalizers=finalizers)
     if metadata.deletion_timestamp is None:
@@ -128,17 +117,15 @@ def _marked(call: Call, old: Any, options: DeleteOptions, now: float) -> Any | N
     elif grace < (metadata.deletion_grace_period_seconds or 0):
         began = metadata.deletion_timestamp.micros // 1_000_000 - (metadata.deletion_grace_period_seconds or 0)
         metadata = replace(metadata, deletion_timestamp=Time(began + grace), deletion_grace_period_seconds=grace)
-    if pending_namespace:
-        metadata = replace(metadata, deletion_grace_period_seconds=None)
-        return replace(old, metadata=metadata, status=replace(old.status, phase="Terminating"))
-    return replace(old, metadata=metadata)
+    marked = replace(old, metadata=metadata)
+    return rules.mark(marked) if held else marked
 
 
 def _finalizers(call: Call, metadata: ObjectMeta, options: DeleteOptions) -> tuple[str, ...]:
     orphan, foreground = _propagation(call, metadata, options)
     finalizers = [name for name in metadata.finalizers if name not in {ORPHAN, FOREGROUND}]
-    if metadata.deletion_timestamp is None and call.resource in _ADDED:
-        finalizers.append(_ADDED[call.resource])
+    if metadata.deletion_timestamp is None:
+        finalizers.extend(call.definition.deletion.finalizers)
     if orphan:
         finalizers.append(ORPHAN)
     if foreground:
@@ -153,34 +140,12 @@ def _propagation(call: Call, metadata: ObjectMeta, options: DeleteOptions) -> tu
         return options.propagation_policy == "Orphan", options.propagation_policy == "Foreground"
     if ORPHAN in metadata.finalizers or FOREGROUND in metadata.finalizers:
         return ORPHAN in metadata.finalizers, FOREGROUND in metadata.finalizers
-    return call.resource in ORPHANED_BY_DEFAULT, False
-
-
-def _policy_given(options: DeleteOptions) -> bool:
-    return options.orphan_dependents is not None or bool(options.propagation_policy)
-
-
-def _grace(call: Call, obj: Any, options: DeleteOptions) -> int:
-    """Seconds between the wish and the end; only pods have any."""
-    if call.resource != PODS:
-        return 0
-    grace = options.grace_period_seconds
-    if grace is None:
-        grace = obj.spec.termination_grace_period_seconds if obj.spec else None
-    if grace is None:
-        grace = 30
-    if grace < 0:
-        grace = 1
-    if not obj.spec or not obj.spec.node_name or obj.status.phase in {"Succeeded", "Failed"}:
-        return 0
-    if obj.metadata.deletion_timestamp is not None:
-        return min(grace, obj.metadata.deletion_grace_period_seconds or 0)
-    return int(grace)
+    return call.definition.deletion.orphans_dependents, False
 
 
 def _check_permanence(call: Call) -> None:
-    if call.resource == NAMESPACES and call.name in PERMANENT_NAMESPACES:
-        raise forbidden(call.resource, call.name, "this namespace may not be deleted")
+    if call.name in call.definition.deletion.permanent:
+        raise forbidden(call.resource, call.name, f"this {call.definition.singular} may not be deleted")
 
 
 def _check_preconditions(call: Call, options: DeleteOptions, metadata: ObjectMeta) -> None:

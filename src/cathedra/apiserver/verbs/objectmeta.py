@@ -8,9 +8,9 @@ from typing import Any, Final
 
 from cathedra.api.core.meta_v1 import ObjectMeta, OwnerReference
 from cathedra.api.field import ErrorList, FieldPath
-from cathedra.api.formats import dns_label, label_value, masked, qualified_name
+from cathedra.api.formats import dns_label, label_value, masked, path_segment, qualified_name
 from cathedra.api.struct import Time, replace, to_dict
-from cathedra.apiserver.names import ANY_PREFIX, generate_uid, name_rule, path_segment_problems
+from cathedra.apiserver.names import generate_uid
 from cathedra.kinds.definition import ResourceDefinition
 
 __all__ = ["common_create_errors", "create_errors", "fresh", "kept", "repeated_errors", "update_errors"]
@@ -62,8 +62,8 @@ def kept(new: ObjectMeta, old: ObjectMeta) -> ObjectMeta:
 def create_errors(definition: ResourceDefinition[Any], metadata: ObjectMeta) -> ErrorList:
     """What is wrong with a new object's metadata, by its kind's own rule for names."""
     errors = ErrorList()
-    problems = name_rule(definition.group_resource)
-    if metadata.generate_name and definition.group_resource not in ANY_PREFIX:
+    problems = definition.name_rule
+    if metadata.generate_name and definition.checks_generate_name:
         for problem in problems(masked(metadata.generate_name)):
             errors.invalid(METADATA.child("generateName"), metadata.generate_name, problem)
     if not metadata.name:
@@ -89,7 +89,7 @@ def create_errors(definition: ResourceDefinition[Any], metadata: ObjectMeta) -> 
 def common_create_errors(metadata: ObjectMeta) -> ErrorList:
     """What is wrong with any name at all: it must stand in a URL."""
     errors = ErrorList()
-    for problem in path_segment_problems(metadata.name):
+    for problem in path_segment(metadata.name):
         errors.invalid(METADATA.child("name"), metadata.name, problem)
     return errors
 

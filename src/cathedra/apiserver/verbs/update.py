@@ -11,7 +11,6 @@ from typing import Any, Final
 
 from cathedra.api.core.meta_v1 import ObjectMeta
 from cathedra.api.field import ErrorList
-from cathedra.api.scheme import GroupResource
 from cathedra.api.status import StatusError, bad_request, conflict, failure, invalid, not_found
 from cathedra.api.struct import replace
 from cathedra.apiserver.ownership.tracking import tracked
@@ -19,8 +18,6 @@ from cathedra.apiserver.queryvalues import NumberError, parse_uint64
 from cathedra.apiserver.registry.entry import Entry
 from cathedra.apiserver.registry.registry import WriteConflict
 from cathedra.apiserver.request import Call
-from cathedra.apiserver.resources import NAMESPACES
-from cathedra.apiserver.verbs.claimstatus import claim_status_errors
 from cathedra.apiserver.verbs.context import ServerContext
 from cathedra.apiserver.verbs.create import create, in_namespace
 from cathedra.apiserver.verbs.objectmeta import kept, repeated_errors, update_errors
@@ -31,12 +28,6 @@ __all__ = ["MODIFIED", "as_addressed", "change", "update"]
 
 MODIFIED: Final = "the object has been modified; please apply your changes to the latest version and try again"
 ATTEMPTS: Final = 5
-
-_TIMES: Final = {
-    GroupResource("resource.k8s.io", "resourceclaims"): 2,
-    GroupResource("resource.k8s.io", "resourceclaimtemplates"): 2,
-}
-"""How often a kind's own rules check changed metadata as if it were new; once where nothing is said."""
 
 Transform = Callable[[Entry], Awaitable[Any] | Any]
 """The stored state in, the wanted object (hub version, defaulted) out."""
@@ -110,7 +101,6 @@ async def _write(server: ServerContext, call: Call, entry: Entry, wanted: Any) -
     new = replace(wanted, metadata=without_duplicate_owners(call, kept(wanted.metadata, old.metadata)))
     new = call.strategy.prepare_update(new, old, context)
     errors = _errors(call, new, old, context)
-    errors.extend(claim_status_errors(server, call, new, old))
     if errors:
         raise invalid(call.definition.group, call.definition.kind, call.name, errors)
     call.warnings.extend(call.strategy.warnings(new, old, context))
@@ -149,7 +139,7 @@ def _errors(call: Call, new: Any, old: Any, context: RequestContext) -> ErrorLis
     # Kubernetes validates metadata once for all kinds and once more in each kind's own rules.
     common = update_errors(new.metadata, old.metadata)
     again = [] if call.subresource else repeated_errors(new.metadata)
-    errors = ErrorList([*common, *common, *(again * _TIMES.get(call.resource, 1))])
+    errors = ErrorList([*common, *common, *(again * call.strategy.metadata_checks)])
     errors.extend(call.strategy.validate_update(new, old, context))
     return errors
 
@@ -159,7 +149,7 @@ def vanishes(call: Call, obj: Any) -> bool:
     metadata = obj.metadata
     if metadata.deletion_timestamp is None or metadata.finalizers or metadata.deletion_grace_period_seconds:
         return False
-    return not (call.resource == NAMESPACES and obj.spec is not None and obj.spec.finalizers)
+    return not call.definition.deletion.is_held(obj)
 
 
 def uid_mismatch(call: Call, uid: str, entry: Entry) -> StatusError:

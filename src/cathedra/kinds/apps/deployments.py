@@ -21,7 +21,7 @@ from cathedra.kinds.core.pods.defaults import default_pod_template
 from cathedra.kinds.core.pods.templates import CONTAINERS, IMAGES, SELECTOR, container_cells, selector_text
 from cathedra.kinds.defaults import absent
 from cathedra.kinds.definition import Column, ResourceDefinition
-from cathedra.kinds.strategies import Rules
+from cathedra.kinds.strategies import Rules, StatusStrategy
 
 __all__ = [
     "default_deployment",
@@ -114,6 +114,12 @@ def deployment_cells(deployment: apps_v1.Deployment, now: float) -> list[Any]:
     ]
 
 
+class DeploymentStatusStrategy(StatusStrategy[apps_v1.Deployment]):
+    """A deployment's status, which its controller writes."""
+
+    reset_fields = ("spec", "metadata.labels")
+
+
 def deployment_definition() -> ResourceDefinition[apps_v1.Deployment]:
     """The definition of deployments."""
     return builtin(
@@ -123,6 +129,8 @@ def deployment_definition() -> ResourceDefinition[apps_v1.Deployment]:
         default=default_deployment,
         rules=Rules(validate_deployment, validate_deployment_update),
         counts_generation=True,
+        status=DeploymentStatusStrategy(default_deployment),
+        scalable=True,
         table=(DEPLOYMENT_COLUMNS, deployment_cells),
         short_names=("deploy",),
         categories=("all",),

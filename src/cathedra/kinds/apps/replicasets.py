@@ -92,6 +92,7 @@ def replica_set_definition() -> ResourceDefinition[apps_v1.ReplicaSet]:
         default=default_replicaset,
         rules=Rules(validate_replicaset, validate_replicaset_update),
         counts_generation=True,
+        scalable=True,
         table=(REPLICASET_COLUMNS, replicaset_cells),
         short_names=("rs",),
         categories=("all",),

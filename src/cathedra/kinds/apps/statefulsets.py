@@ -128,6 +128,7 @@ def stateful_set_definition() -> ResourceDefinition[apps_v1.StatefulSet]:
         default=default_statefulset,
         rules=Rules(validate_statefulset, validate_statefulset_update),
         counts_generation=True,
+        scalable=True,
         table=(STATEFULSET_COLUMNS, statefulset_cells),
         short_names=("sts",),
         categories=("all",),

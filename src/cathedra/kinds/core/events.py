@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from cathedra.api.core import core_v1, events_v1
 from cathedra.api.field import ErrorList
+from cathedra.api.formats import path_segment
 from cathedra.api.scheme import GroupResource
 from cathedra.api.struct import Time, reshape
 from cathedra.kinds.builtin import builtin
@@ -64,6 +65,7 @@ def event_definition() -> ResourceDefinition[core_v1.Event]:
         table=(EVENT_COLUMNS, event_cells),
         short_names=("ev",),
         field_selectors=EVENT_FIELDS,
+        name_rule=path_segment,
     )
 
 
@@ -83,6 +85,7 @@ def events_definition() -> ResourceDefinition[core_v1.Event]:
         columns=EVENT_COLUMNS,
         cells=event_cells,
         field_selectors=EVENT_FIELDS,
+        name_rule=path_segment,
         stored_as=GroupResource("", "events"),
     )
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Final
 
 from cathedra.api.core import core_v1
+from cathedra.api.formats import dns_label
 from cathedra.api.struct import replace
 from cathedra.kinds.builtin import builtin
 from cathedra.kinds.columns import AGE, NAME, age
 from cathedra.kinds.defaults import absent
-from cathedra.kinds.definition import Column, RequestContext, ResourceDefinition
+from cathedra.kinds.definition import ALL_VERBS, Column, RequestContext, ResourceDefinition, Strategy
+from cathedra.kinds.deletion import DeletionRules
 from cathedra.kinds.strategies import SpecStrategy
 
 __all__ = ["NamespaceStrategy", "default_namespace", "namespace_cells", "namespace_definition"]
@@ -46,6 +49,37 @@ class NamespaceStrategy(SpecStrategy[core_v1.Namespace]):
         return replace(new, spec=replace(new.spec, finalizers=old.spec.finalizers), status=old.status)
 
 
+class FinalizeStrategy(Strategy[core_v1.Namespace]):
+    """The sub-resource ``finalize``, which changes ``spec.finalizers`` and nothing else.
+
+    Without any left a namespace that is being deleted goes (spec: apimachinery.md, section 12).
+    """
+
+    verbs = ("update",)
+
+    def prepare_update(
+        self, new: core_v1.Namespace, old: core_v1.Namespace, context: RequestContext
+    ) -> core_v1.Namespace:
+        """The stored namespace with the new finalizers."""
+        return replace(old, spec=replace(old.spec, finalizers=new.spec.finalizers))
+
+
+@dataclass(frozen=True)
+class NamespaceDeletion(DeletionRules[core_v1.Namespace]):
+    """A namespace is Terminating until its own finalizers, in the spec, are gone."""
+
+    permanent: frozenset[str] = frozenset({"default", "kube-system", "kube-public"})
+
+    def is_held(self, obj: core_v1.Namespace) -> bool:
+        """Whether finalizers are left in the spec."""
+        return bool(obj.spec.finalizers)
+
+    def mark(self, obj: core_v1.Namespace) -> core_v1.Namespace:
+        """Terminating, without a grace period."""
+        metadata = replace(obj.metadata, deletion_grace_period_seconds=None)
+        return replace(obj, metadata=metadata, status=replace(obj.status, phase="Terminating"))
+
+
 def namespace_definition() -> ResourceDefinition[core_v1.Namespace]:
     """The definition of namespaces."""
     return builtin(
@@ -56,6 +90,10 @@ def namespace_definition() -> ResourceDefinition[core_v1.Namespace]:
         strategy=NamespaceStrategy(default_namespace),
         table=(NAMESPACE_COLUMNS, namespace_cells),
         short_names=("ns",),
+        doors={"finalize": FinalizeStrategy()},
+        deletion=NamespaceDeletion(),
+        verbs=tuple(verb for verb in ALL_VERBS if verb != "deletecollection"),
+        name_rule=dns_label,
         field_selectors={"status.phase": lambda namespace: namespace.status.phase},
     )
 

@@ -11,6 +11,7 @@ from cathedra.kinds.core.pods.defaults import default_pod_template
 from cathedra.kinds.core.pods.templates import with_template_labels
 from cathedra.kinds.defaults import absent
 from cathedra.kinds.definition import ResourceDefinition
+from cathedra.kinds.deletion import DeletionRules
 
 __all__ = ["default_replication_controller", "replication_controller_definition"]
 
@@ -35,6 +36,8 @@ def replication_controller_definition() -> ResourceDefinition[core_v1.Replicatio
         namespaced=True,
         default=default_replication_controller,
         counts_generation=True,
+        scalable=True,
+        deletion=DeletionRules(orphans_dependents=True),
         short_names=("rc",),
         categories=("all",),
         field_selectors={"status.replicas": lambda replicas: str(replicas.status.replicas)},

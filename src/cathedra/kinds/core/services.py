@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from cathedra.api.core import core_v1
+from cathedra.api.formats import dns_1035_label
 from cathedra.api.struct import replace
 from cathedra.kinds.builtin import builtin
 from cathedra.kinds.columns import AGE, NAME, age
@@ -55,6 +56,7 @@ def service_definition() -> ResourceDefinition[core_v1.Service]:
         default=default_service,
         table=(SERVICE_COLUMNS, service_cells),
         short_names=("svc",),
+        name_rule=dns_1035_label,
         categories=("all",),
         field_selectors={
             "spec.clusterIP": lambda service: service.spec.cluster_ip,

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from cathedra.api.core import apiextensions_v1
 from cathedra.kinds.builtin import builtin
 from cathedra.kinds.columns import GENERIC_COLUMNS, generic_cells
 from cathedra.kinds.definition import ResourceDefinition
+from cathedra.kinds.deletion import DeletionRules
 
 __all__ = ["crd_cells", "custom_resource_definition"]
+
+CLEANUP_FINALIZER: Final = "customresourcecleanup.apiextensions.k8s.io"
+"""Held until the instances are gone."""
 
 
 def crd_cells(definition: apiextensions_v1.CustomResourceDefinition, now: float) -> list[Any]:
@@ -24,6 +28,7 @@ def custom_resource_definition() -> ResourceDefinition[apiextensions_v1.CustomRe
         "customresourcedefinitions",
         namespaced=False,
         counts_generation=True,
+        deletion=DeletionRules(finalizers=(CLEANUP_FINALIZER,)),
         table=(GENERIC_COLUMNS, crd_cells),
         short_names=("crd", "crds"),
         categories=("api-extensions",),

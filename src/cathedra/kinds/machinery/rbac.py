@@ -8,7 +8,7 @@ from typing import Any, Final
 from cathedra.api import formats
 from cathedra.api.core import rbac_v1
 from cathedra.api.field import ErrorList, FieldPath
-from cathedra.api.formats import check
+from cathedra.api.formats import check, path_segment
 from cathedra.api.struct import replace
 from cathedra.kinds.builtin import builtin
 from cathedra.kinds.columns import AGE, NAME, age
@@ -174,6 +174,7 @@ def role_definition() -> ResourceDefinition[rbac_v1.Role]:
         "roles",
         namespaced=True,
         rules=Rules(validate_role, lambda new, old: validate_role(new)),
+        name_rule=path_segment,
     )
 
 
@@ -184,6 +185,7 @@ def cluster_role_definition() -> ResourceDefinition[rbac_v1.ClusterRole]:
         "clusterroles",
         namespaced=False,
         rules=Rules(validate_cluster_role, lambda new, old: validate_cluster_role(new)),
+        name_rule=path_segment,
     )
 
 
@@ -196,6 +198,7 @@ def role_binding_definition() -> ResourceDefinition[rbac_v1.RoleBinding]:
         default=default_role_binding,
         rules=Rules(validate_binding, validate_binding_update),
         table=(BINDING_COLUMNS, binding_cells),
+        name_rule=path_segment,
     )
 
 
@@ -208,4 +211,5 @@ def cluster_role_binding_definition() -> ResourceDefinition[rbac_v1.ClusterRoleB
         default=default_cluster_role_binding,
         rules=Rules(validate_binding, validate_binding_update),
         table=(BINDING_COLUMNS, binding_cells),
+        name_rule=path_segment,
     )

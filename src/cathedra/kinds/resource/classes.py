@@ -9,7 +9,7 @@ from cathedra.api import resource as v1
 from cathedra.api.core import resource_v1beta1
 from cathedra.api.core import resource_v1beta1 as v1beta1
 from cathedra.api.field import ErrorList, FieldPath
-from cathedra.api.formats import extended_resource_name
+from cathedra.api.formats import dns_subdomain, extended_resource_name, in_bytes
 from cathedra.api.gates import FeatureGates
 from cathedra.api.struct import replace, reshape
 from cathedra.kinds.columns import NAME_AND_AGE, name_and_age
@@ -102,6 +102,8 @@ def class_definition(gates: FeatureGates) -> ResourceDefinition[resource.DeviceC
         group=GROUP,
         kind="DeviceClass",
         plural="deviceclasses",
+        name_rule=in_bytes(dns_subdomain),
+        checks_generate_name=False,
         singular="deviceclass",
         namespaced=False,
         type=resource.DeviceClass,

@@ -111,6 +111,8 @@ class TaintRuleStrategy(Strategy[resource.DeviceTaintRule]):
 class TaintRuleStatusStrategy(Strategy[resource.DeviceTaintRule]):
     """What the eviction controller reports of a rule."""
 
+    reset_fields = ("spec", "metadata")
+
     def default(self, obj: resource.DeviceTaintRule, context: RequestContext) -> resource.DeviceTaintRule:
         """Date the taint."""
         return default_taint_rule(obj, context.now)
@@ -157,6 +159,8 @@ def taint_rule_definition(gates: FeatureGates) -> ResourceDefinition[resource.De
         namespaced=False,
         type=resource.DeviceTaintRule,
         versions=tuple(versions),
+        # The newest version is unknown to the release before, which has to read what is stored.
+        storage_version=versions[min(1, len(versions) - 1)].name,
         strategy=TaintRuleStrategy(),
         subresources={"status": TaintRuleStatusStrategy()} if gates.at_least("1.35") else {},
         columns=TAINT_RULE_COLUMNS,

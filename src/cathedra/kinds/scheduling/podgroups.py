@@ -69,6 +69,8 @@ class PodGroupStrategy(Strategy[scheduling_v1alpha3.PodGroup]):
 class PodGroupStatusStrategy(Strategy[scheduling_v1alpha3.PodGroup]):
     """The claims that were made for a group, and how scheduling goes."""
 
+    reset_fields = ("spec", "metadata")
+
     def prepare_update(
         self, new: scheduling_v1alpha3.PodGroup, old: scheduling_v1alpha3.PodGroup, context: RequestContext
     ) -> scheduling_v1alpha3.PodGroup:

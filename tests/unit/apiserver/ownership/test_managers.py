@@ -8,15 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cathedra.api.core.core_v1 import ConfigMap
-from cathedra.api.scheme import GroupResource
 from cathedra.api.struct import Time
 from cathedra.apiserver.ownership.fieldset import FieldSet
 from cathedra.apiserver.ownership.managers import REMEMBERED_SIZE, UPDATE, Books, Manager, View
-from cathedra.apiserver.ownership.resets import reset_fields
+from cathedra.apiserver.ownership.resets import field_set
 from cathedra.apiserver.patches.schema import struct_shape
 
 SHAPE = struct_shape(ConfigMap)
-IGNORED = reset_fields(GroupResource("", "configmaps"), "", has_status=True)
+IGNORED = field_set(("status",))
 TEXTS = st.dictionaries(st.sampled_from("abc"), st.sampled_from(["", "x", "y"]), max_size=3)
 VALUES = st.fixed_dictionaries(
     {"metadata": st.fixed_dictionaries({}, optional={"labels": TEXTS, "finalizers": st.just(["f"])})},

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
 from cathedra.api.core import batch_v1
-from cathedra.api.core.meta_v1 import LabelSelector
+from cathedra.api.core.meta_v1 import DeleteOptions, LabelSelector
 from cathedra.api.field import ErrorList
 from cathedra.api.struct import replace
 from cathedra.kinds.batch.jobs.columns import JOB_COLUMNS, job_cells
@@ -12,9 +16,15 @@ from cathedra.kinds.batch.jobs.validation import validate_job, validate_job_upda
 from cathedra.kinds.builtin import builtin
 from cathedra.kinds.core.pods.templates import with_template_labels
 from cathedra.kinds.definition import RequestContext, ResourceDefinition
+from cathedra.kinds.deletion import DeletionRules, states_propagation
 from cathedra.kinds.strategies import GenerationStrategy
 
 __all__ = ["JobStrategy", "job_definition", "with_selector"]
+
+ORPHAN_WARNING: Final = (
+    "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set "
+    "propagationPolicy=Orphan to suppress this warning"
+)
 
 
 class JobStrategy(GenerationStrategy[batch_v1.Job]):
@@ -54,6 +64,17 @@ def with_selector(job: batch_v1.Job) -> batch_v1.Job:
     return replace(job, spec=spec)
 
 
+@dataclass(frozen=True)
+class JobDeletion(DeletionRules[batch_v1.Job]):
+    """Pods of a deleted job stay by default, as the first version of the API had it."""
+
+    orphans_dependents: bool = True
+
+    def warnings(self, options: DeleteOptions) -> Sequence[str]:
+        """The default surprises: a request that leaves it to that is told."""
+        return () if states_propagation(options) else (ORPHAN_WARNING,)
+
+
 def job_definition() -> ResourceDefinition[batch_v1.Job]:
     """The definition of jobs."""
     return builtin(
@@ -64,5 +85,6 @@ def job_definition() -> ResourceDefinition[batch_v1.Job]:
         strategy=JobStrategy(default_job),
         table=(JOB_COLUMNS, job_cells),
         categories=("all",),
+        deletion=JobDeletion(),
         field_selectors={"status.successful": lambda job: str(job.status.succeeded)},
     )

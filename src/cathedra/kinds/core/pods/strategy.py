@@ -12,6 +12,7 @@ from cathedra.kinds.builtin import builtin
 from cathedra.kinds.core.pods import validation
 from cathedra.kinds.core.pods.columns import POD_COLUMNS, pod_cells
 from cathedra.kinds.core.pods.defaults import default_pod
+from cathedra.kinds.core.pods.deletion import PodDeletion
 from cathedra.kinds.core.pods.disabled_fields import enabled_pod_spec, enabled_pod_status
 from cathedra.kinds.core.pods.qos import qos_class
 from cathedra.kinds.definition import RequestContext, ResourceDefinition, Strategy
@@ -72,6 +73,8 @@ class PodStrategy(GenerationStrategy[core_v1.Pod]):
 
 class PodStatusStrategy(Strategy[core_v1.Pod]):
     """A pod's status, as its node and the controllers write it."""
+
+    reset_fields = ("spec", "metadata.deletionTimestamp", "metadata.ownerReferences")
 
     def default(self, obj: core_v1.Pod, context: RequestContext) -> core_v1.Pod:
         """Fill in what was left out."""
@@ -155,4 +158,5 @@ def pod_definition() -> ResourceDefinition[core_v1.Pod]:
         short_names=("po",),
         categories=("all",),
         field_selectors=POD_FIELDS,
+        deletion=PodDeletion(),
     )

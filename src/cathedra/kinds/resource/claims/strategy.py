@@ -9,6 +9,7 @@ from cathedra.api.gates import FeatureGates
 from cathedra.api.struct import replace
 from cathedra.kinds.columns import NAME_AND_AGE, name_and_age
 from cathedra.kinds.definition import RequestContext, ResourceDefinition, Strategy
+from cathedra.kinds.resource.claims.access import validate_status_access
 from cathedra.kinds.resource.claims.columns import CLAIM_COLUMNS, claim_cells
 from cathedra.kinds.resource.claims.conversion import claim_from_hub, claim_to_hub, template_from_hub, template_to_hub
 from cathedra.kinds.resource.claims.defaults import default_claim, default_template
@@ -28,6 +29,8 @@ __all__ = ["ClaimStatusStrategy", "ClaimStrategy", "TemplateStrategy", "claim_de
 
 class ClaimStrategy(Strategy[resource.ResourceClaim]):
     """The claim itself: its spec never changes, its status comes through another door."""
+
+    metadata_checks = 2
 
     def default(self, obj: resource.ResourceClaim, context: RequestContext) -> resource.ResourceClaim:
         """Say how many, where the author did not."""
@@ -59,6 +62,8 @@ class ClaimStrategy(Strategy[resource.ResourceClaim]):
 class ClaimStatusStrategy(Strategy[resource.ResourceClaim]):
     """The claim's status: allocation, reservations, what drivers report of devices."""
 
+    reset_fields = ("spec", "metadata")
+
     def default(self, obj: resource.ResourceClaim, context: RequestContext) -> resource.ResourceClaim:
         """Say how tolerations compare."""
         return default_claim(obj)
@@ -74,12 +79,16 @@ class ClaimStatusStrategy(Strategy[resource.ResourceClaim]):
     def validate_update(
         self, new: resource.ResourceClaim, old: resource.ResourceClaim, context: RequestContext
     ) -> ErrorList:
-        """All rules of a status."""
-        return validate_status_update(new, old, context)
+        """All rules of a status, and the permissions on its parts."""
+        errors = validate_status_update(new, old, context)
+        validate_status_access(errors, new, old, context)
+        return errors
 
 
 class TemplateStrategy(Strategy[resource.ResourceClaimTemplate]):
     """A template: its spec never changes."""
+
+    metadata_checks = 2
 
     def default(self, obj: resource.ResourceClaimTemplate, context: RequestContext) -> resource.ResourceClaimTemplate:
         """Say how many, where the author did not."""

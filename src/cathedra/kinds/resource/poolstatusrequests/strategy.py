@@ -77,6 +77,8 @@ class PoolStatusRequestStrategy(Strategy[ResourcePoolStatusRequest]):
 class PoolStatusRequestStatusStrategy(Strategy[ResourcePoolStatusRequest]):
     """The answer: given once, never changed."""
 
+    reset_fields = ("spec", "metadata")
+
     allow_unconditional_update = False
 
     def default(self, obj: ResourcePoolStatusRequest, context: RequestContext) -> ResourcePoolStatusRequest:
