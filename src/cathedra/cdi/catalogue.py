@@ -92,7 +92,7 @@ def _joined(blocks: Sequence[ContainerEdits]) -> ContainerEdits:
 def load(directories: Sequence[Path] = DEFAULT_DIRECTORIES) -> Catalogue:
     """Read every document directly in ``directories``; the later a directory, the higher its priority.
 
-    A broken document costs only its own devices. The same device twice in one directory is a conflict: nobody can
+    A broken document costs only its own devices. The same device twice in one directory is a conflict: no rule can
     say which is meant, so it is not usable at all, not even from a directory of higher priority.
     """
     entries: dict[str, Entry] = {}

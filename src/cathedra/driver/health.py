@@ -42,7 +42,7 @@ class DeviceHealth:
 
 
 class HealthBoard:
-    """The last report about each device, and everybody who wants to hear of changes."""
+    """The last report about each device, and the listeners to changes."""
 
     def __init__(self) -> None:
         self._reports: dict[tuple[str, str], DeviceHealth] = {}

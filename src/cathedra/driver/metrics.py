@@ -17,7 +17,7 @@ RESULTS = ("success", "error")
 
 
 class Observer(Protocol):
-    """Whoever wants to know what the driver does."""
+    """A listener to what the driver does."""
 
     def prepared(self, result: str, seconds: float) -> None:
         """A claim was prepared, or was not: ``success`` or ``error``."""
@@ -28,7 +28,7 @@ class Observer(Protocol):
         ...
 
     def background_error(self, *, recoverable: bool) -> None:
-        """Something went wrong that nobody called for."""
+        """A task in the background failed."""
         ...
 
 

@@ -112,7 +112,7 @@ class NodeAgent:
         """Run until cancelled.
 
         Raises:
-            UnprotectedServer: the node's server would let everybody in; nothing has been started.
+            UnprotectedServer: the node's server could not check its callers; nothing has been started.
             NotPrivate: a directory for Secrets is another user's; nothing has been started.
             CorruptCheckpoint: what is known of prepared claims cannot be trusted; nothing has been started.
             ShimLost: the container runtime cannot be started.

@@ -1,4 +1,4 @@
-"""How a node agent is set up: one value, made by whoever composes the parts."""
+"""The settings of a node agent: one value, made where the parts are composed."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class NodeConfig:
     """Whether to create the Node object; else it must exist."""
     lease_seconds: float = 40.0
     heartbeat_seconds: float = 10.0
-    """How often the lease is renewed; 0: never (somebody else answers for the node)."""
+    """How often the lease is renewed; 0: never (another program answers for the node)."""
     status_seconds: float = 300.0
     """How often the Node's status is written when nothing has changed."""
     prepare_retry: tuple[float, float] = (5.0, 60.0)

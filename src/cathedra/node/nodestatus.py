@@ -42,7 +42,7 @@ __all__ = ["NodeReporter", "RuntimeInfo", "machine_capacity", "node_capacity"]
 LEASE_NAMESPACE: Final = "kube-node-lease"
 _RETRY: Final = (0.2, 7.0)
 _CONFLICTS: Final = 5
-"""How often a write is repeated at once when somebody else has changed the Node meanwhile."""
+"""How often a write is repeated at once when the Node was changed meanwhile."""
 _PODS: Final = "110"
 _LOG = logging.getLogger(__name__)
 
@@ -134,7 +134,7 @@ class NodeReporter:
         return await self._nodes.update(replace(node, metadata=metadata))
 
     async def _on_fresh(self, node: Node, write: Callable[[Node], Awaitable[Node]]) -> Node:
-        """Write on top of ``node``; if somebody else was faster, on top of what they wrote.
+        """Write on top of ``node``; if it was changed meanwhile, on top of that.
 
         The node lifecycle controller adds taints at the very moment a node appears, so that is no news to log. To the
         API server a stale copy then looks as if the node took a taint away: forbidden, not a conflict.

@@ -18,7 +18,7 @@ __all__ = ["KUBELET_CLIENT", "PKI", "BadKeyPair", "KubeletTLS", "NodeIdentity"]
 
 ADMIN: Final = ("kubernetes-admin", ("system:masters",))
 KUBELET_CLIENT: Final = "kube-apiserver-kubelet-client"
-"""The user that the API server is at nodes. It is nobody at the API: no certificate of that name is accepted there."""
+"""The user that the API server is at nodes. No certificate of that name is accepted at the API."""
 
 
 class NodeIdentity(Enum):

@@ -1,4 +1,4 @@
-"""What every driver must do, as checks that anybody can run (spec: driver-sdk.md, sections 1 and 21.8).
+"""What every driver must do, as checks for any driver (spec: driver-sdk.md, sections 1 and 21.8).
 
 Each check gets a fresh kit and raises `CheckFailed` with what it saw. The class `Driver` sees to much of this by
 itself; the checks are for what a driver's own code adds, and for those that switch something off.
@@ -29,7 +29,7 @@ class CheckFailed(Exception):
 
 
 class _Death(BaseException):
-    """Stands for the end of the process: nobody handles it."""
+    """Stands for the end of the process: no handler catches it."""
 
 
 class NotApplicable(Exception):
@@ -237,7 +237,7 @@ CHECKS: Final = (
     Check("resolvable", "every CDI name is in a valid file when the call returns", _resolvable),
     Check("restart", "a new process gives the same CDI names", _restart),
     Check("reboot", "CDI files that a reboot has removed are there again", _reboot),
-    Check("lost-files", "CDI files that somebody has removed are there again", _lost_files),
+    Check("lost-files", "CDI files that were removed are there again", _lost_files),
     Check("unknown", "unpreparing a claim that is not known succeeds", _unknown),
     Check("unprepare-later", "a new process lets go, also when the claim is gone, and tidies up", _unprepare_later),
     Check("foreign", "devices of other drivers are left alone", _foreign),

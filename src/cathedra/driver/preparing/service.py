@@ -324,7 +324,7 @@ class ClaimService:
 
 
 def _unmeant(error: Exception) -> Exception | None:
-    """The error, if where it was raised is of use: nobody meant to raise it."""
+    """The error, if where it was raised is of use: it was not raised on purpose."""
     return None if isinstance(error, (DriverError, Retry)) else error
 
 

@@ -44,7 +44,7 @@ async def write_device_status(
 ) -> ResourceClaim | None:
     """Put ``entries`` into the claim's status, in place of older ones for the same devices; None if the claim is gone.
 
-    Conditions that somebody set on an entry stay.
+    Conditions that others set on an entry stay.
 
     Raises:
         StatusError: the API server refuses.

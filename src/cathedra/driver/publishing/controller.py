@@ -29,7 +29,7 @@ __all__ = ["ErrorHandler", "ResourceSliceController", "SliceStatistics"]
 MUTATION_CACHE_TTL = 60.0
 """Seconds for which a slice that was written counts although the watch has not shown it."""
 SYNC_DELAY = 30.0
-"""Seconds after which a change by somebody else is looked at."""
+"""Seconds after which a change by another writer is looked at."""
 
 ErrorHandler = Callable[[Exception, str], None]
 """Hears of recoverable trouble: the error, and what was being done."""

@@ -184,7 +184,7 @@ class ClaimManager:
 
     def _enter_devices(self, driver: str, infos: Sequence[ClaimInfo], answers: Mapping[str, PrepareOutcome]) -> None:
         for info in infos:
-            # The claim may have been unprepared and forgotten meanwhile: then this entry is nobody's any more.
+            # The claim may have been unprepared and forgotten meanwhile: then no claim owns this entry any more.
             state = info.drivers.get(driver, DriverState())
             info.drivers[driver] = DriverState(answers[info.uid].devices, state.skip)
 
@@ -244,10 +244,6 @@ class ClaimManager:
                 info.pod_uids.discard(pod_uid)
         await self._save()
         self._count_claims()
-
-    def might_need_unprepare(self, pod_uid: str) -> bool:
-        """Whether some claim still refers to the pod."""
-        return bool(self.cache.of_pod(pod_uid))
 
     def cdi_devices(self, pod: Pod, container: Container) -> tuple[str, ...]:
         """Qualified CDI names for a container (see `cdi_devices`).

@@ -95,4 +95,4 @@ def _resize(process: ExecProcess, payload: bytes) -> None:
         size = json.loads(payload)
         process.resize(int(size["Width"]), int(size["Height"]))
     except (ValueError, KeyError, TypeError):
-        return  # a size that nobody understands changes nothing
+        return  # a message that is no size changes nothing

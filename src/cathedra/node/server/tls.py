@@ -1,8 +1,8 @@
 """The files of the node's TLS server: given ones, or a certificate of its own making.
 
 A kubelet without ``--tls-cert-file`` signs a certificate itself; kube-apiserver takes that unless it is told an
-authority for kubelets. What cannot be done without is the authority of those who call: without it nobody could be told
-from anybody, so the agent does not start.
+authority for kubelets. The authority of the callers cannot be done without: the API server's certificate could not be
+checked, so the agent does not start.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _FOLDER: Final = "pki"
 
 
 class UnprotectedServer(Exception):
-    """The node's server would let everybody in, or could not be told from another; nothing has been started."""
+    """The node's server could not check its callers, or not prove itself to them; nothing has been started."""
 
     def __init__(self, node: str, missing: str, option: str) -> None:
         self.node, self.missing, self.option = node, missing, option

@@ -13,11 +13,11 @@ from typing import Final
 
 from cathedra.api.core.core_v1 import Container, Pod
 from cathedra.node.runtime.runtime import ContainerSpec, PodIdentity
-from cathedra.node.setup.amounts import container_limits
 from cathedra.node.setup.directories import PodDirectories
 from cathedra.node.setup.environment import expand
 from cathedra.node.setup.mounts import container_mounts
 from cathedra.node.setup.nodefacts import NodeFacts
+from cathedra.node.setup.resources import container_limits
 
 __all__ = ["IDLE_SCRIPT", "container_argv", "container_id", "container_spec", "identity_of"]
 

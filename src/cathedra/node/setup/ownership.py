@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import stat
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -47,9 +48,21 @@ def give_to_group(directory: Path, owner: Owner, *, writable: bool) -> None:
     if owner.group is None:
         return
     access = 0o660 if writable else 0o440
-    for place, _, files in os.walk(directory):
-        for name in (*files, ""):
-            path = Path(place, name)
-            with contextlib.suppress(PermissionError):
-                os.chown(path, -1, owner.group)
-                path.chmod(path.stat().st_mode | access | (0o110 | _SET_GROUP if path.is_dir() else 0))
+    for _, _, files, place in os.fwalk(directory):
+        for name in (*files, "."):
+            with contextlib.suppress(FileNotFoundError, PermissionError):
+                _give(name, place, owner.group, access)
+
+
+def _give(name: str, place: int, group: int, access: int) -> None:
+    """Change one entry of the directory ``place``, never what a link leads to: the pod may have made links."""
+    descriptor = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=place)
+    try:
+        mode = os.fstat(descriptor).st_mode
+        if stat.S_ISLNK(mode):
+            return
+        path = f"/proc/self/fd/{descriptor}"  # the very file that was looked at
+        os.chown(path, -1, group)
+        os.chmod(path, stat.S_IMODE(mode) | access | (0o110 | _SET_GROUP if stat.S_ISDIR(mode) else 0))
+    finally:
+        os.close(descriptor)

@@ -27,7 +27,7 @@ class PayloadFile:
 def write_payload(directory: Path, files: Sequence[PayloadFile], owner: Owner) -> bool:
     """Make ``directory`` hold these files and no others; whether anything had to be done.
 
-    A file is replaced whole: whoever reads it sees the old content or the new, never half of it.
+    A file is replaced whole: a reader sees the old content or the new, never half of it.
 
     Raises:
         OSError: it cannot be written.

@@ -8,12 +8,11 @@ from typing import Any
 
 import pytest
 
-from cathedra.api.core.authentication_v1 import UserInfo
 from cathedra.api.status import StatusError
+from cathedra.asgi.protocols import PEER_CERTIFICATE, PeerCertificate
 from cathedra.client.client import Client
 from cathedra.clock import run_virtual
 from cathedra.node.server.authentication import (
-    PEER_CERTIFICATE,
     TOKEN_SECONDS,
     ExpiringCache,
     RequestAuthenticator,
@@ -24,9 +23,9 @@ from tests.unit.node.fakes import NodeTransport
 SUBJECT = {"subject": ((("organizationName", "a"),), (("organizationName", "b"),), (("commonName", "carol"),))}
 
 
-def scope(authorization: str = "", user: UserInfo | None = None) -> Mapping[str, Any]:
+def scope(authorization: str = "", certificate: PeerCertificate | None = None) -> Mapping[str, Any]:
     headers = [(b"authorization", authorization.encode())] if authorization else []
-    return {"headers": headers, "extensions": {PEER_CERTIFICATE: user} if user else {}}
+    return {"headers": headers, "extensions": {PEER_CERTIFICATE: certificate}}
 
 
 def reviews(server: NodeTransport) -> int:
@@ -79,8 +78,8 @@ def test_a_certificate_counts_before_a_token() -> None:
     async def body() -> None:
         server = NodeTransport()
         authenticator = RequestAuthenticator(Client(server, clock=server.clock()), server.clock())
-        user = UserInfo(username="carol")
-        assert await authenticator.user_of(scope("Bearer t", user)) == user
+        certificate = PeerCertificate(b"der", SUBJECT)
+        assert (await authenticator.user_of(scope("Bearer t", certificate))).username == "carol"
         assert reviews(server) == 0
 
     run_virtual(body())

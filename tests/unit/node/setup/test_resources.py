@@ -19,8 +19,8 @@ from cathedra.api.core.core_v1 import (
 )
 from cathedra.api.gates import FeatureGates
 from cathedra.api.quantity import Quantity
-from cathedra.node.setup.amounts import container_limits, oom_score, pod_requests
 from cathedra.node.setup.nodefacts import NodeFacts
+from cathedra.node.setup.resources import container_limits, oom_score, pod_requests
 
 ON = FeatureGates.for_release("1.37", {"DRANodeAllocatableResources": True})
 OFF = FeatureGates.for_release("1.37")

@@ -1,0 +1,1 @@
+"""Claims that the node prepares."""

@@ -1,0 +1,1 @@
+"""Drivers that register with the node."""

@@ -1,0 +1,1 @@
+"""What a pod's containers are given."""

@@ -1,0 +1,94 @@
+"""Volumes as directories of the node (spec: node.md, section 17)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cathedra.api.core.core_v1 import (
+    ConfigMapVolumeSource,
+    DownwardAPIVolumeFile,
+    DownwardAPIVolumeSource,
+    EmptyDirVolumeSource,
+    HostPathVolumeSource,
+    KeyToPath,
+    NFSVolumeSource,
+    ObjectFieldSelector,
+    SecretVolumeSource,
+    Volume,
+)
+from cathedra.api.struct import replace
+from cathedra.client.client import Client
+from cathedra.client.resources import CONFIGMAPS
+from cathedra.node.setup.errors import VolumeError
+from tests.unit.node.setup.cases import make, maker_for, play, with_volumes
+
+
+def test_files_of_volumes_have_the_content_and_modes_that_were_asked_for(tmp_path: Path) -> None:
+    async def body(client: Client) -> None:
+        item = DownwardAPIVolumeFile(path="name", field_ref=ObjectFieldSelector(field_path="metadata.name"))
+        pod = with_volumes(
+            Volume(name="cm", config_map=ConfigMapVolumeSource(name="cm")),
+            Volume(
+                name="one",
+                config_map=ConfigMapVolumeSource(name="cm", items=(KeyToPath(key="a", path="deep/x", mode=0o400),)),
+            ),
+            Volume(name="s", secret=SecretVolumeSource(secret_name="s", default_mode=0o440)),
+            Volume(name="d", downward_api=DownwardAPIVolumeSource(items=(item,))),
+            Volume(name="e", empty_dir=EmptyDirVolumeSource()),
+        )
+        made = await make(client, pod, tmp_path)
+        assert sorted(path.name for path in made["cm"].iterdir()) == ["a", "b", "raw"]
+        assert (made["cm"] / "raw").read_bytes() == b"\x00\x01"
+        assert (made["one"] / "deep/x").read_text() == "1"
+        assert (made["one"] / "deep/x").stat().st_mode & 0o777 == 0o400
+        assert (made["s"] / "pw").stat().st_mode & 0o777 == 0o440
+        assert (made["d"] / "name").read_text() == "p"
+        assert made["e"].stat().st_mode & 0o777 == 0o777
+
+    play(body)
+
+
+@pytest.mark.parametrize(
+    ("volume", "complaint"),
+    [
+        (Volume(name="v", config_map=ConfigMapVolumeSource(name="no")), 'configmap "no" not found'),
+        (
+            Volume(name="v", config_map=ConfigMapVolumeSource(name="cm", items=(KeyToPath(key="z", path="z"),))),
+            "references non-existent config key: z",
+        ),
+        (Volume(name="v", host_path=HostPathVolumeSource(path="/no/such", type="Directory")), "is not a directory"),
+        (Volume(name="v", nfs=NFSVolumeSource(server="x", path="/")), "no volume plugin matched"),
+    ],
+)
+def test_a_volume_that_cannot_be_made_says_why(tmp_path: Path, volume: Volume, complaint: str) -> None:
+    async def body(client: Client) -> None:
+        with pytest.raises(VolumeError, match=f'MountVolume.SetUp failed for volume "v" : .*{complaint}'):
+            await make(client, with_volumes(volume), tmp_path)
+
+    play(body)
+
+
+def test_changes_reach_the_volumes_of_a_running_pod(tmp_path: Path) -> None:
+    async def body(client: Client) -> None:
+        item = DownwardAPIVolumeFile(path="labels", field_ref=ObjectFieldSelector(field_path="metadata.labels"))
+        pod = with_volumes(
+            Volume(name="cm", config_map=ConfigMapVolumeSource(name="cm")),
+            Volume(name="d", downward_api=DownwardAPIVolumeSource(items=(item,))),
+        )
+        maker = maker_for(client, pod, tmp_path)
+        made = {name: Path(path) for name, path in (await maker.make()).items()}
+        untouched = (made["cm"] / "a").stat().st_ino
+        maps = client.resource(CONFIGMAPS, "default")
+        await maps.update(replace(await maps.get("cm"), data={"a": "1", "c": "3"}, binary_data={}))
+        await maker.refresh(replace(pod, metadata=replace(pod.metadata, labels={"x": "y"})))
+        assert {path.name: path.read_text() for path in made["cm"].iterdir()} == {"a": "1", "c": "3"}
+        assert (made["cm"] / "a").stat().st_ino == untouched
+        assert (made["d"] / "labels").read_text() == 'x="y"'
+        await maps.delete("cm")
+        with pytest.raises(VolumeError):
+            await maker.refresh(pod)
+        assert (made["cm"] / "c").read_text() == "3", "what cannot be read stays as it is"
+
+    play(body)
