@@ -37,6 +37,7 @@ Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 
 _PODS: Final = GroupResource("", "pods")
+_MOST: Final = 2**63 - 1
 _TRUE: Final = frozenset({"true", "1"})
 
 
@@ -224,6 +225,8 @@ def _number(query: dict[str, list[str]], name: str, *, least: int) -> int:
         raise bad_request(f"{name} must be a number") from error
     if number < least:
         raise bad_request(f"{name} must be at least {least}")
+    if number > _MOST:
+        raise bad_request(f"{name} must be at most {_MOST}")
     return number
 
 

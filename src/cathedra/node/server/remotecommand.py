@@ -9,7 +9,9 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Annotated, Any, Final
+
+import msgspec
 
 from cathedra.node.runtime.runtime import STDOUT, ExecProcess
 
@@ -22,6 +24,10 @@ _STDIN: Final = 0
 _ERROR: Final = 3
 _RESIZE: Final = 4
 _CLOSE: Final = 255
+_LONGEST_SIZE: Final = 256
+"""Bytes of a message with a terminal's size."""
+
+_Characters = Annotated[int, msgspec.Meta(ge=0, le=0xFFFF)]
 
 Message = Mapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -90,9 +96,16 @@ async def _take_input(process: ExecProcess, receive: Receive) -> None:
             await process.close_input()
 
 
+class _TerminalSize(msgspec.Struct):
+    width: _Characters = msgspec.field(name="Width", default=0)
+    height: _Characters = msgspec.field(name="Height", default=0)
+
+
 def _resize(process: ExecProcess, payload: bytes) -> None:
+    if len(payload) > _LONGEST_SIZE:
+        return
     try:
-        size = json.loads(payload)
-        process.resize(int(size["Width"]), int(size["Height"]))
-    except (ValueError, KeyError, TypeError):
+        size = msgspec.json.decode(payload, type=_TerminalSize)
+    except ValueError:
         return  # a message that is no size changes nothing
+    process.resize(size.width, size.height)

@@ -48,6 +48,7 @@ _ID: Final = 0x7FFF_FFFF
 _FIN: Final = 1
 _SYN_STREAM, _SYN_REPLY, _RST_STREAM, _PING, _GOAWAY = 1, 2, 3, 6, 7
 _MOST: Final = 1 << 24
+_LONGEST_BLOCK: Final = 1 << 16
 _PIECE: Final = 1 << 16
 
 
@@ -141,7 +142,9 @@ class Reader:
             raise SpdyError(f"a frame of kind {kind} makes no sense: {error}") from error
 
     def _block(self, compressed: bytes) -> dict[str, str]:
-        block = self._headers.decompress(compressed)
+        block = self._headers.decompress(compressed, _LONGEST_BLOCK)
+        if self._headers.unconsumed_tail:
+            raise SpdyError(f"a header block is longer than {_LONGEST_BLOCK} bytes")
         (count,) = _LENGTH.unpack_from(block)
         texts: list[str] = []
         position = _LENGTH.size

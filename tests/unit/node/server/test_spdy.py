@@ -62,3 +62,10 @@ def test_a_reply_and_settings_mean_nothing_to_the_side_that_opens_no_streams() -
 def test_nonsense_is_refused(nonsense: bytes) -> None:
     with pytest.raises(SpdyError):
         list(Reader().feed(nonsense))
+
+
+def test_a_header_block_that_swells_is_refused() -> None:
+    bomb = Writer().open(1, {"a": "0" * (1 << 24)})
+    assert len(bomb) < 1 << 16
+    with pytest.raises(SpdyError, match="longer than"):
+        list(Reader().feed(bomb))
