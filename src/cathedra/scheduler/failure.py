@@ -23,6 +23,7 @@ from cathedra.scheduler.framework.diagnosis import Diagnosis
 from cathedra.scheduler.framework.status import Status
 from cathedra.scheduler.queue.entry import Entry
 from cathedra.scheduler.queue.queue import SchedulingQueue
+from cathedra.scheduler.state.nominations import Nominations
 from cathedra.semantics.conditions import find_condition
 
 __all__ = ["FailureReport", "Failures", "shortened"]
@@ -44,6 +45,7 @@ class Failures:
         pods: Store[Pod],
         recorder: EventRecorder,
         background: Background,
+        nominations: Nominations,
     ) -> None:
         self._client = client
         self._clock = clock
@@ -51,27 +53,32 @@ class Failures:
         self._pods = pods
         self._recorder = recorder
         self._background = background
+        self._nominations = nominations
 
     def refused(self, entry: Entry, diagnosis: Diagnosis, message: str = "", nominated: str | None = None) -> None:
         """No node will do; the plugins of the diagnosis decide what wakes the pod."""
         text = message or diagnosis.message()
-        if self._put_back(entry, diagnosis.unschedulable_plugins, diagnosis.pending_plugins):
+        if self._put_back(entry, diagnosis.unschedulable_plugins, diagnosis.pending_plugins, nominated):
             self._tell(entry, FailureReport("Unschedulable", text, nominated))
 
     def broke(self, entry: Entry, status: Status) -> None:
         """Something broke; the pod is tried again after its back-off."""
         _LOG.warning("%s: %s", entry.info.key, status.message)
-        if self._put_back(entry, (), ()):
+        if self._put_back(entry, (), (), None):
             self._tell(entry, FailureReport("SchedulerError", status.message, None))
 
-    def _put_back(self, entry: Entry, plugins: Iterable[str], pending: Iterable[str]) -> bool:
-        """Whether the pod waits again; one that is gone, or has got its node after all, does not."""
+    def _put_back(self, entry: Entry, plugins: Iterable[str], pending: Iterable[str], nominated: str | None) -> bool:
+        """Whether the pod waits again; one that is gone, or has got its node after all, does not.
+
+        Without a new nomination it keeps the one that its status has.
+        """
         pod = self._pods.get(entry.info.namespace, entry.info.name)
         if pod is None or pod.metadata.uid != entry.uid or pod.spec.node_name:
             self._queue.done(entry.uid)
             return False
         entry.info = entry.info.with_pod(pod)
         self._queue.put_back(entry, plugins, pending)
+        self._nominations.set(entry.info, pod.status.nominated_node_name if nominated is None else nominated)
         return True
 
     def _tell(self, entry: Entry, report: FailureReport) -> None:

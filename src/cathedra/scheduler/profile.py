@@ -11,6 +11,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from cathedra.scheduler.framework.defects import DEFECTS, defect_status
 from cathedra.scheduler.framework.diagnosis import Diagnosis
 from cathedra.scheduler.framework.events import Registration
 from cathedra.scheduler.framework.plugin import (
@@ -69,10 +70,18 @@ class Profile:
         self._pre_bind = tuple(p for p in self.plugins if isinstance(p, PreBindPlugin))
         self._bind = tuple(p for p in self.plugins if isinstance(p, BindPlugin))
 
+    def statistics(self) -> dict[str, int]:
+        """What the plugins hold, in numbers."""
+        return {name: number for plugin in self.plugins for name, number in plugin.statistics().items()}
+
     def pre_enqueue(self, pod: PodInfo) -> Status | None:
-        """The first refusal to let the pod into the active queue."""
+        """The first refusal to let the pod into the active queue, or the first error."""
         for plugin in self._pre_enqueue:
-            status = plugin.pre_enqueue(pod)
+            try:
+                status = plugin.pre_enqueue(pod)
+            except DEFECTS as defect:
+                _LOG.exception("%s: PreEnqueue plugin %s broke", pod.key, plugin.name)
+                status = defect_status(defect)
             if status is not None:
                 return status.of(plugin.name)
         return None
@@ -164,9 +173,13 @@ class Profile:
         return None
 
     async def unreserve(self, state: CycleState, pod: PodInfo, node: str) -> None:
-        """Let go of what was reserved, in reverse order."""
+        """Let go of what was reserved, in reverse order; a plugin that breaks does not keep the others from it."""
         for plugin in reversed(self._reserve):
-            await plugin.unreserve(state, pod, node)
+            try:
+                await plugin.unreserve(state, pod, node)
+            except DEFECTS as defect:
+                _LOG.exception("%s: Unreserve plugin %s broke", pod.key, plugin.name)
+                defect_status(defect)
 
     async def pre_bind(self, state: CycleState, pod: PodInfo, node: str) -> Status | None:
         """Write what must stand in the API before the binding."""

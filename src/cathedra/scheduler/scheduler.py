@@ -18,12 +18,12 @@ from cathedra.client.informer import SharedInformers
 from cathedra.client.resources import PODS
 from cathedra.clock import Clock
 from cathedra.scheduler.background import Background
+from cathedra.scheduler.bindingcycle import BindingCycle
 from cathedra.scheduler.composition import compose
 from cathedra.scheduler.failure import Failures
+from cathedra.scheduler.framework.defects import DEFECTS, defect_status
 from cathedra.scheduler.framework.diagnosis import Diagnosis
-from cathedra.scheduler.framework.events import Action, Change, Resource
 from cathedra.scheduler.framework.plugin import CycleState
-from cathedra.scheduler.framework.status import Status, error
 from cathedra.scheduler.gated import GatedPods
 from cathedra.scheduler.intake import Intake
 from cathedra.scheduler.queue.entry import Entry
@@ -72,8 +72,18 @@ class Scheduler:
         self._search = Search(self._profile, self._nominations, random)
         self._intake = Intake(self._cache, self._queue, self._nominations, name)
         self._pods = self._informers.of(PODS)
-        self._failures = Failures(client, clock, self._queue, self._pods.store, self._recorder, self._background)
-        self._bound = 0
+        self._failures = Failures(
+            client, clock, self._queue, self._pods.store, self._recorder, self._background, self._nominations
+        )
+        self._binding = BindingCycle(
+            self._profile,
+            self._cache,
+            self._queue,
+            self._nominations,
+            self._failures,
+            self._recorder,
+            self._background,
+        )
 
     async def run(self) -> None:
         """Schedule until cancelled."""
@@ -94,22 +104,26 @@ class Scheduler:
                     await asyncio.sleep(0)
 
     def statistics(self) -> dict[str, int]:
-        """Pods by area, pods counted on nodes, bindings under way and done."""
+        """Pods by area, pods counted on nodes and assumed there, nominations, bindings under way and done.
+
+        Plugins add what they hold.
+        """
         return {
             **self._queue.statistics(),
-            "counted": len(self._cache),
+            **self._profile.statistics(),
+            **self._cache.statistics(),
+            "nominated": len(self._nominations),
             "binding": self._background.running,
-            "bound": self._bound,
+            "bound": self._binding.bound,
         }
 
     async def _attempt(self, entry: Entry) -> None:
         try:
             await self._schedule_one(entry)
-        except Exception as defect:
+        except DEFECTS as defect:
             # One pod that hits a defect must not stop the others; it is reported and tried again like any failure.
             _LOG.exception("%s: the scheduling cycle broke", entry.info.key)
-            self._cache.forget(entry.uid)
-            self._failures.broke(entry, error(f"{type(defect).__name__}: {defect}"))
+            self._failures.broke(entry, defect_status(defect))
 
     async def _schedule_one(self, entry: Entry) -> None:
         pod = entry.info
@@ -119,7 +133,7 @@ class Scheduler:
         state = CycleState(self._cache.snapshot())
         outcome = self._search.find(state, pod, pod.pod.status.nominated_node_name)
         if isinstance(outcome, Chosen):
-            await self._take(entry, state, outcome.node)
+            await self._binding.start(entry, state, outcome.node)
         elif isinstance(outcome, Diagnosis):
             await self._refuse(entry, state, outcome)
         else:
@@ -139,55 +153,4 @@ class Scheduler:
         message, nomination = await self._profile.post_filter(state, entry.info, diagnosis)
         diagnosis.postfilter_message = message
         nominated = nomination.node if nomination is not None else None
-        if nomination is not None:
-            self._nominations.set(entry.info, nomination.node)
         self._failures.refused(entry, diagnosis, nominated=nominated)
-
-    async def _take(self, entry: Entry, state: CycleState, node: str) -> None:
-        """Hold the node in memory, then bind in the background."""
-        assumed = entry.info.on(node, state.taken.get(node, ()))
-        self._cache.assume(assumed)
-        self._nominations.remove(assumed.uid)
-        status = self._profile.reserve(state, assumed, node)
-        if status is None:
-            self._background.start(self._bind(entry, assumed, state, node))
-            return
-        await self._profile.unreserve(state, assumed, node)
-        self._cache.forget(assumed.uid)
-        if not status.rejected:
-            self._failures.broke(entry, status)
-            return
-        diagnosis = Diagnosis(1)
-        diagnosis.refuse(node, status)
-        self._failures.refused(entry, diagnosis)
-
-    async def _bind(self, entry: Entry, pod: PodInfo, state: CycleState, node: str) -> None:
-        """The binding cycle: everything that has to be written, in order."""
-        try:
-            status = await self._write(pod, state, node)
-        except Exception as defect:
-            # As for the cycle: reported, taken back, tried again.
-            _LOG.exception("%s: the binding cycle broke", pod.key)
-            status = error(f"{type(defect).__name__}: {defect}")
-        if status is None:
-            self._bound += 1
-            message = f"Successfully assigned {pod.key} to {node}"
-            self._recorder.record(pod.pod, "Normal", "Scheduled", message, action="Binding")
-            return
-        await self._profile.unreserve(state, pod, node)
-        self._cache.forget(pod.uid)
-        # To others this looks as if a pod had been deleted: what it held is free.
-        self._queue.move(Change(Resource.ASSIGNED_POD, Action.DELETE, pod.pod, None))
-        self._failures.broke(entry, status)
-
-    async def _write(self, pod: PodInfo, state: CycleState, node: str) -> Status | None:
-        # From here on the pod cannot become unschedulable, so no event can concern it.
-        self._queue.done(pod.uid)
-        async with self._background.writing:
-            status = await self._profile.pre_bind(state, pod, node)
-        if status is None:
-            status = await self._profile.settle(state, pod, node)
-        if status is None:
-            async with self._background.writing:
-                status = await self._profile.bind(state, pod, node)
-        return status

@@ -45,6 +45,32 @@ class World:
         """Let everything happen that happens by itself."""
         await asyncio.sleep(seconds)
 
+    async def until(self, condition: Callable[[], Awaitable[object]], seconds: float = 600.0) -> None:
+        """Wait until ``condition`` answers something true; after so many virtual seconds the test has failed."""
+        deadline = asyncio.get_running_loop().time() + seconds
+        while not await condition():
+            assert asyncio.get_running_loop().time() < deadline, f"{condition} has not come true"
+            await asyncio.sleep(0.01)
+
+    async def bound(self, *names: str) -> None:
+        """Wait until these pods have nodes."""
+
+        async def all_bound() -> bool:
+            return all([await self.node_of(name) for name in names])
+
+        await self.until(all_bound)
+
+    async def quiet(self) -> dict[str, int]:
+        """Wait until the scheduler has nothing left to try and to write, and answer with its statistics."""
+
+        async def idle() -> bool:
+            await asyncio.sleep(0.02)
+            now = self.scheduler.statistics()
+            return not any(now[area] for area in ("active", "backoff", "inflight", "binding"))
+
+        await self.until(idle)
+        return self.scheduler.statistics()
+
     async def pod(self, name: str) -> Pod:
         return await self.client.resource(PODS, "default").get(name)
 

@@ -100,22 +100,37 @@ class ClaimBinding:
         What the server has answered stays in the claim cache: it is the truth, and the informer will catch up. Where an
         answer was lost the server is asked first: a device that may have been given away is not free.
         """
-        if cycle.uncertain:
-            await self._find_out(cycle)
+        try:
+            if cycle.uncertain:
+                await self._find_out(cycle)
+        finally:
+            for claim in cycle.claims:
+                self._devices.settle(claim)
+            try:
+                await self._release_claims(cycle, pod)
+            finally:
+                await self._withdraw_special(cycle, pod)
+
+    async def _release_claims(self, cycle: ClaimCycle, pod: Pod) -> None:
         for index, claim in enumerate(tuple(cycle.claims)):
-            self._devices.settle(claim)
-            own = is_reserved_for(claim, pod, None)
-            if claim.status.allocation is not None and own:
+            if claim.status.allocation is not None and is_reserved_for(claim, pod, None):
                 cycle.claims[index] = await self._release(claim, pod)
-        if cycle.special is not None:
-            special, cycle.special = cycle.special, None
-            # The devices are free again only when the claim is gone, for its allocation may be written.
-            if cycle.special_created:
-                await self._delete(special)
-            self._devices.settle(special)
-        if cycle.counted:
-            cycle.counted = False
-            await self._clear_taken(pod)
+
+    async def _withdraw_special(self, cycle: ClaimCycle, pod: Pod) -> None:
+        """Take back the claim for extended resources, and what the pod's status says of the node's."""
+        try:
+            if cycle.special is not None:
+                special, cycle.special = cycle.special, None
+                try:
+                    # The devices are free again only when the claim is gone, for its allocation may be written.
+                    if cycle.special_created:
+                        await self._delete(special)
+                finally:
+                    self._devices.settle(special)
+        finally:
+            if cycle.counted:
+                cycle.counted = False
+                await self._clear_taken(pod)
 
     async def _find_out(self, cycle: ClaimCycle) -> None:
         """Take over what became of writes that were not answered, however long it takes to hear."""

@@ -80,6 +80,11 @@ class Devices:
         """Every class."""
         return tuple(self._classes.values())
 
+    @property
+    def in_flight(self) -> int:
+        """For how many claims an allocation was decided and is not written yet."""
+        return len(self._in_flight)
+
     def is_in_flight(self, claim: ResourceClaim) -> bool:
         """Whether an allocation for the claim was decided and is not written yet."""
         return claim.metadata.uid in self._in_flight

@@ -55,7 +55,7 @@ class Hints:
         if claim is None:
             return None
         key = f"{claim.metadata.namespace}/{claim.metadata.name}"
-        return {pod.metadata.uid for pod in self._pods.by_index(_INDEX, key)}
+        return [pod.metadata.uid for pod in self._pods.by_index(_INDEX, key)]
 
     def _claim_helps(self, pod: Pod, change: Change) -> bool:
         old: ResourceClaim | None = change.old

@@ -7,7 +7,7 @@ scheduling.md, sections 3 to 9).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from random import Random
 
@@ -119,6 +119,10 @@ class DynamicResources(
     def events(self) -> Sequence[Registration]:
         """See `Hints`."""
         return self._hints.registrations()
+
+    def statistics(self) -> Mapping[str, int]:
+        """Claims whose allocation is decided and not written yet."""
+        return {"claims_in_flight": self._devices.in_flight}
 
     def backs(self, resource: str) -> bool:
         """Whether some device class may provide the extended resource."""

@@ -65,6 +65,10 @@ class Plugin(ABC):
         """Changes that may turn this plugin's refusal into a yes. None: nothing but the periodic retry helps."""
         return ()
 
+    def statistics(self) -> Mapping[str, int]:
+        """What the plugin holds beyond the cycles of pods, in numbers."""
+        return {}
+
 
 class PreEnqueuePlugin(Plugin):
     """Asked before a pod enters the active queue."""

@@ -11,7 +11,8 @@ from __future__ import annotations
 import asyncio
 import heapq
 import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import logging
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from cathedra.api.core.core_v1 import Pod
 from cathedra.clock import Clock
@@ -28,6 +29,8 @@ FLUSH_SECONDS = 30.0
 """How often pods are looked for that nobody has woken."""
 LONGEST_WAIT_SECONDS = 300.0
 """After this time in the unschedulable area a pod is tried again without a reason."""
+
+_LOG = logging.getLogger(__name__)
 
 PreEnqueue = Callable[[PodInfo], Status | None]
 
@@ -200,6 +203,11 @@ class SchedulingQueue:
         """Put the pod among the active ones, unless a plugin keeps it out."""
         self._enter(entry)
         refusal = self._pre_enqueue(entry.info)
+        if refusal is not None and not refusal.rejected:
+            entry.errors += 1
+            entry.added = self._clock.monotonic()
+            self._back_off(entry)
+            return
         if refusal is not None:
             entry.gated_by, entry.gated_message = refusal.plugin, refusal.message
             entry.unschedulable_plugins = {refusal.plugin}
@@ -249,26 +257,21 @@ class SchedulingQueue:
 
     def _wake_by(self, plugin: str, registration: Registration, change: Change) -> None:
         sleepers = self._by_plugin[plugin]
-        affected = registration.affected(change) if registration.affected else None
+        affected = _affected(registration, change)
         chosen = list(sleepers.values()) if affected is None else [sleepers[uid] for uid in affected if uid in sleepers]
         for entry in chosen:
-            if registration.hint is None or registration.hint(entry.info.pod, change):
+            if _hints(registration, entry, change):
                 self._requeue(entry)
 
     def _worth_requeuing(self, entry: Entry, change: Change) -> bool:
         for plugin in entry.unschedulable_plugins | entry.pending_plugins:
             for registration in self._registrations.get(plugin, ()):
-                if registration.matches(change) and self._helps(registration, entry, change):
+                if not registration.matches(change):
+                    continue
+                affected = _affected(registration, change)
+                if (affected is None or entry.uid in affected) and _hints(registration, entry, change):
                     return True
         return False
-
-    @staticmethod
-    def _helps(registration: Registration, entry: Entry, change: Change) -> bool:
-        if registration.affected is not None:
-            affected = registration.affected(change)
-            if affected is not None and entry.uid not in affected:
-                return False
-        return registration.hint is None or registration.hint(entry.info.pod, change)
 
     def _end_backoffs(self, now: float) -> None:
         for heap in (self._backing_off, self._erring):
@@ -290,6 +293,30 @@ class SchedulingQueue:
         finally:
             timer.cancel()
             rearmed.cancel()
+
+
+def _affected(registration: Registration, change: Change) -> Collection[str] | None:
+    """The pods that the change may concern; None: all. A plugin that breaks is taken to mean all."""
+    if registration.affected is None:
+        return None
+    try:
+        affected = registration.affected(change)
+    except Exception:
+        _LOG.exception("the index of pods concerned by %s broke", change.resource)
+        return None
+    # In order and without repetition: the order in which pods are woken is the order in which they are tried.
+    return None if affected is None else dict.fromkeys(affected)
+
+
+def _hints(registration: Registration, entry: Entry, change: Change) -> bool:
+    """Whether the change may make the pod schedulable; a hint that breaks says yes, as in kube-scheduler."""
+    if registration.hint is None:
+        return True
+    try:
+        return registration.hint(entry.info.pod, change)
+    except Exception:
+        _LOG.exception("%s: the queueing hint for %s broke", entry.info.key, change.resource)
+        return True
 
 
 def pod_actions(old: Pod, new: Pod) -> Action:

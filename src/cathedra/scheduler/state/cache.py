@@ -97,6 +97,10 @@ class Cache:
         """How many pods are counted."""
         return len(self._places)
 
+    def statistics(self) -> dict[str, int]:
+        """How many pods are counted on nodes, and how many of these are only assumed there."""
+        return {"counted": len(self._places), "assumed": len(self._assumed)}
+
     # --- views
 
     def snapshot(self) -> Snapshot:

@@ -16,8 +16,9 @@ class Nominations:
         self._node_of: dict[str, str] = {}
         self._on: dict[str, dict[str, PodInfo]] = {}
 
-    def __bool__(self) -> bool:
-        return bool(self._node_of)
+    def __len__(self) -> int:
+        """How many pods are nominated."""
+        return len(self._node_of)
 
     def set(self, pod: PodInfo, node: str) -> None:
         """``node`` is being cleared for ``pod``; "" takes an older nomination back."""

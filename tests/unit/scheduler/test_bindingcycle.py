@@ -1,0 +1,241 @@
+"""Whatever breaks between the choice of a node and the binding, nothing stays held and the pod is tried again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cathedra.api.core.core_v1 import ContainerPort, Pod
+from cathedra.api.scheme import GroupResource
+from cathedra.api.status import StatusError, conflict, forbidden
+from cathedra.api.struct import replace
+from cathedra.scheduler import composition
+from cathedra.scheduler.framework import plugin as points
+from cathedra.scheduler.framework.plugin import Plugin
+from tests.unit.scheduler.objects import claim, device_class, exactly, node, pod, slice_
+from tests.unit.scheduler.world import World, play
+
+HELD = ("assumed", "nominated", "inflight", "binding", "claims_in_flight")
+POINTS: Mapping[type[Plugin], tuple[str, ...]] = {
+    points.PreEnqueuePlugin: ("pre_enqueue",),
+    points.PreFilterPlugin: ("pre_filter",),
+    points.FilterPlugin: ("look_ahead", "filter"),
+    points.PostFilterPlugin: ("post_filter",),
+    points.ScorePlugin: ("score",),
+    points.ReservePlugin: ("reserve", "unreserve"),
+    points.PreBindPlugin: ("pre_bind", "settle"),
+    points.BindPlugin: ("bind",),
+}
+
+
+def extension_points() -> Iterator[tuple[type[Plugin], str]]:
+    """Every method of every plugin that the scheduler calls during a pod's life.
+
+    NodeName filters only for pods that name their node, and those are not scheduled.
+    """
+    plugins = [kind for kind in vars(composition).values() if isinstance(kind, type) and issubclass(kind, Plugin)]
+    for kind in plugins:
+        for point, methods in POINTS.items():
+            if issubclass(kind, point) and (kind, point) != (composition.NodeName, points.FilterPlugin):
+                yield from ((kind, method) for method in methods)
+
+
+def victim() -> Pod:
+    """A pod about which every plugin is asked: a claim, a host port, spreading, affinity, labels of nodes."""
+    labels = {"app": "v"}
+    term = {"labelSelector": {"matchLabels": labels}, "topologyKey": "kubernetes.io/hostname"}
+    made = pod(
+        "victim",
+        requests={"cpu": "1"},
+        labels=labels,
+        resourceClaims=[{"name": "gpu", "resourceClaimName": "c"}],
+        nodeSelector={"disk": "ssd"},
+        affinity={"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}},
+        topologySpreadConstraints=[
+            {"maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule", **term},
+            {"maxSkew": 1, "whenUnsatisfiable": "ScheduleAnyway", **term},
+        ],
+    )
+    port = ContainerPort(container_port=80, host_port=80, protocol="TCP")
+    container = replace(made.spec.containers[0], ports=(port,))
+    return replace(made, spec=replace(made.spec, containers=(container,)))
+
+
+async def scene(world: World) -> None:
+    """Three nodes with one GPU each, a pod that gets one, and the victim, whose claim is of a class not there yet."""
+    listed = {"name": "gpu", "firstAvailable": [{"name": "any", **exactly(class_name="late")["exactly"]}]}
+    await world.create(device_class(), claim("c", listed), claim("d"))
+    for name in ("n1", "n2", "n3"):
+        await world.create(node(name, labels={"disk": "ssd"}), slice_(name, 1))
+    await world.create(victim(), pod("other", resourceClaims=[{"name": "gpu", "resourceClaimName": "d"}]))
+
+
+async def check_nothing_is_held(world: World) -> None:
+    """All pods have their own device, and the scheduler holds nothing beyond what the API says."""
+    held = await world.quiet()
+    assert {name: held[name] for name in HELD} == dict.fromkeys(HELD, 0)
+    assert held["counted"] == 2
+    assert len({*await world.devices("c"), *await world.devices("d")}) == 2
+
+
+@pytest.mark.parametrize("defect", [ZeroDivisionError, asyncio.CancelledError])
+@pytest.mark.parametrize(
+    ("kind", "method"), [pytest.param(*point, id=f"{point[0].__name__}-{point[1]}") for point in extension_points()]
+)
+def test_a_defect_at_any_extension_point_holds_nothing_back(
+    kind: type[Plugin], method: str, defect: type[BaseException], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    raised: list[str] = []
+    whole: Callable[..., Any] = getattr(kind, method)
+
+    def breaks(self: Plugin, *args: Any) -> Any:
+        named = [getattr(arg, "name", "") for arg in args]
+        if "victim" in named and len(raised) < 2:
+            raised.append(method)
+            raise defect("a defect")
+        return whole(self, *args)
+
+    async def breaks_later(self: Plugin, *args: Any) -> Any:
+        return await breaks(self, *args)
+
+    monkeypatch.setattr(kind, method, breaks_later if asyncio.iscoroutinefunction(whole) else breaks)
+    if method == "filter":
+        # What a plugin foresees for all nodes it is not asked about one by one.
+        monkeypatch.setattr(kind, "look_ahead", points.FilterPlugin.look_ahead)
+
+    async def body(world: World) -> None:
+        await scene(world)
+        await world.bound("other")
+        await world.create(device_class("late"))
+        await world.bound("victim")
+        await check_nothing_is_held(world)
+
+    # Without a failure of its binding, the second one, nothing is unreserved.
+    play(body, transport=lambda inner: Faulty(inner, {1: "defect"} if method == "unreserve" else {}, "binding"))
+    assert raised, "the scene does not reach this point"
+
+
+def test_a_pod_that_always_breaks_does_not_keep_its_device_from_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = composition.DynamicResources.reserve
+
+    def breaks(self: Any, state: Any, info: Any, chosen: str) -> Any:
+        status = whole(self, state, info, chosen)
+        if info.name == "victim":
+            raise ZeroDivisionError("after the devices were taken")
+        return status
+
+    monkeypatch.setattr(composition.DynamicResources, "reserve", breaks)
+
+    async def body(world: World) -> None:
+        await scene(world)
+        await world.bound("other")
+        await world.create(device_class("late"))
+
+        async def told() -> bool:
+            return (await world.condition("victim"))[0] == "SchedulerError"
+
+        await world.until(told)
+        for name in ("third", "fourth"):
+            await world.create(
+                claim(f"c-{name}"), pod(name, resourceClaims=[{"name": "gpu", "resourceClaimName": f"c-{name}"}])
+            )
+        await world.bound("third", "fourth")
+        assert (await world.condition("victim"))[1] == "ZeroDivisionError: after the devices were taken"
+        assert world.scheduler.statistics()["claims_in_flight"] == 0
+
+    play(body)
+
+
+def test_a_binding_that_is_cancelled_gives_everything_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    cancelled: list[str] = []
+    whole = composition.DynamicResources.pre_bind
+
+    async def cancels(self: Any, state: Any, info: Any, chosen: str) -> Any:
+        if info.name == "victim" and not cancelled:
+            cancelled.append(chosen)
+            task = asyncio.current_task()
+            assert task is not None
+            task.cancel()
+            await asyncio.sleep(0)
+        return await whole(self, state, info, chosen)
+
+    monkeypatch.setattr(composition.DynamicResources, "pre_bind", cancels)
+
+    async def body(world: World) -> None:
+        await scene(world)
+        await world.bound("other")
+        await world.create(device_class("late"))
+        await world.bound("victim")
+        await check_nothing_is_held(world)
+
+    play(body)
+    assert cancelled
+
+
+class Faulty:
+    """The scheduler's way to the server, on which the writes with these numbers go wrong."""
+
+    def __init__(self, inner: Any, faults: Mapping[int, str], subresource: str | None = None) -> None:
+        self._inner = inner
+        self._faults = faults
+        self._subresource = subresource
+        self.writes = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    async def create(self, *args: Any, **more: Any) -> Any:
+        return await self._write(self._inner.create, args, more)
+
+    async def update(self, *args: Any, **more: Any) -> Any:
+        return await self._write(self._inner.update, args, more)
+
+    async def patch(self, *args: Any, **more: Any) -> Any:
+        return await self._write(self._inner.patch, args, more)
+
+    async def delete(self, *args: Any, **more: Any) -> Any:
+        return await self._write(self._inner.delete, args, more)
+
+    async def _write(self, call: Callable[..., Any], args: Any, more: Any) -> Any:
+        if args[0].kind == "Event" or (self._subresource is not None and more.get("subresource") != self._subresource):
+            return await call(*args, **more)
+        fault = self._faults.get(self.writes)
+        self.writes += 1
+        if fault is None:
+            return await call(*args, **more)
+        if fault == "answer lost":
+            await call(*args, **more)
+        raise failure(fault)
+
+
+def failure(fault: str) -> Exception:
+    resource = GroupResource("", "things")
+    found: dict[str, Exception] = {
+        "forbidden": forbidden(resource, "x", "no"),
+        "conflict": conflict(resource, "x", "changed"),
+        "broken": StatusError(replace(conflict(resource, "x", "").status, code=500, reason="InternalError")),
+        "connection lost": ConnectionError("refused"),
+        "answer lost": ConnectionError("reset"),
+        "defect": ZeroDivisionError("a defect"),
+    }
+    return found[fault]
+
+
+FAULTS = ("forbidden", "conflict", "broken", "connection lost", "answer lost", "defect")
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.dictionaries(st.integers(0, 14), st.sampled_from(FAULTS), min_size=1, max_size=6))
+def test_no_write_that_goes_wrong_leaves_anything_behind(faults: dict[int, str]) -> None:
+    async def body(world: World) -> None:
+        await scene(world)
+        await world.create(device_class("late"))
+        await world.bound("other", "victim")
+        await check_nothing_is_held(world)
+
+    play(body, transport=lambda inner: Faulty(inner, faults))
