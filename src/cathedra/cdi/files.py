@@ -6,12 +6,13 @@ a dot or without a known extension are no documents, so the temporary one is nev
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
+from cathedra.api.decoding import DecodeError, read_yaml
+from cathedra.api.nesting import load_json
 from cathedra.cdi.errors import InvalidSpec
 from cathedra.cdi.spec import Spec, spec_from_plain, validate
 from cathedra.files.atomic import write_atomic
@@ -45,14 +46,12 @@ def read_spec(path: Path) -> Spec:
 def _plain(path: Path, data: bytes) -> Any:
     if path.suffix == ".json":
         try:
-            return json.loads(data)
-        except ValueError as error:
+            return load_json(data)
+        except (msgspec.DecodeError, ValueError) as error:
             raise InvalidSpec(f"no JSON: {error}") from error
-    import yaml
-
     try:
-        return yaml.load(data, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    except yaml.YAMLError as error:
+        return read_yaml(data).value
+    except DecodeError as error:
         raise InvalidSpec(f"no YAML: {error}") from error
 
 

@@ -15,8 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-import yaml
-
+from cathedra.api.decoding import DecodeError, read_yaml, write_yaml
 from cathedra.files.atomic import write_durable
 
 __all__ = ["ContextTaken", "KubeconfigError", "KubeconfigLocked", "Target", "load", "merge", "write"]
@@ -166,8 +165,8 @@ def _list(files: list[Path]) -> str:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        document = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        document = read_yaml(path.read_bytes()).value
+    except DecodeError as error:
         raise KubeconfigError(f"error loading config file {path}: {error}") from error
     if document is None:
         return {}
@@ -343,7 +342,7 @@ def _back_up(path: Path) -> Path:
 
 
 def _write_atomically(path: Path, document: Mapping[str, Any]) -> None:
-    _write_bytes(path, yaml.safe_dump(dict(document), sort_keys=False).encode())
+    _write_bytes(path, write_yaml(dict(document), sort_keys=False))
 
 
 def _write_bytes(path: Path, content: bytes) -> None:

@@ -6,9 +6,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from cathedra.api.core.meta_v1 import KubeObject
+from cathedra.api.decoding import DecodeError, read_yaml_documents
 from cathedra.api.gates import FeatureGates
 from cathedra.api.scheme import GroupVersionKind
 from cathedra.api.struct import from_dict
@@ -34,8 +33,8 @@ def read_manifests(path: Path, gates: FeatureGates) -> list[Manifest]:
         ManifestError: a document is not YAML, has no kind, or one that is not served.
     """
     try:
-        documents = list(yaml.load_all(path.read_text(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
-    except yaml.YAMLError as error:
+        documents = [document.value for document in read_yaml_documents(path.read_bytes())]
+    except DecodeError as error:
         raise ManifestError(f"{path}: {error}") from error
     refs = _refs(gates)
     return [_manifest(path, document, refs) for document in documents if document]

@@ -57,7 +57,7 @@ def _documents(text: str) -> Iterator[Mapping[str, Any]]:
     while position < len(text):
         try:
             document, position = decoder.raw_decode(text, position)
-        except json.JSONDecodeError as malformed:
+        except (ValueError, RecursionError) as malformed:
             raise MetadataError(f"decode metadata stream: {malformed}") from malformed
         if not isinstance(document, dict):
             raise MetadataError(f"decode metadata stream: JSON object expected, found {json.dumps(document)}")

@@ -54,11 +54,10 @@ def test_an_explicit_file_wins_over_the_environment_and_that_over_home(tmp_path:
 def test_files_of_the_environment_are_merged_and_the_first_wins(tmp_path: Path) -> None:
     first, second = tmp_path / "a", tmp_path / "b"
     first.write_text(config("x", "https://first", token="t1"))
-    second.write_text(config("x", "https://second") + config("y", "https://third").replace("x", "y"))
-    second.write_text(config("y", "https://third", token="t3"))
+    second.write_text(config("z", "https://third", token="t3"))
     environment = {"KUBECONFIG": f"{first}:{tmp_path / 'missing'}:{second}"}
     assert (load(environment=environment).server, load(environment=environment).token) == ("https://first", "t1")
-    chosen = load(context="y", environment=environment)
+    chosen = load(context="z", environment=environment)
     assert (chosen.server, chosen.token, chosen.namespace) == ("https://third", "t3", "team")
 
 

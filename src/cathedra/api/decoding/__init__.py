@@ -15,7 +15,7 @@ from cathedra.api.decoding.bodies import (
 )
 from cathedra.api.decoding.envelope import Envelope, read_envelope
 from cathedra.api.decoding.errors import DecodeError
-from cathedra.api.decoding.yaml import YAMLDocument, read_yaml, read_yaml_documents
+from cathedra.api.decoding.yaml import YAMLDocument, read_yaml, read_yaml_documents, write_yaml
 
 __all__ = [
     "DecodeError",
@@ -28,5 +28,6 @@ __all__ = [
     "read_envelope",
     "read_yaml",
     "read_yaml_documents",
+    "write_yaml",
     "written_keys",
 ]

@@ -15,6 +15,7 @@ import re
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, Final
 
 import msgspec
@@ -23,7 +24,7 @@ from cathedra.api.decoding.errors import DecodeError
 from cathedra.api.goquote import go_quote
 from cathedra.api.nesting import MAX_DEPTH
 
-__all__ = ["NODE_LIMIT", "YAMLDocument", "read_yaml", "read_yaml_documents"]
+__all__ = ["NODE_LIMIT", "YAMLDocument", "read_yaml", "read_yaml_documents", "write_yaml"]
 
 NODE_LIMIT: Final = 400_000
 """Scalars, lists and maps of a document, those that aliases repeat included: about two seconds of work."""
@@ -78,6 +79,27 @@ def read_yaml_documents(body: bytes | str) -> Iterator[YAMLDocument]:
         raise DecodeError(_in_go_words(error)) from error
     except UnicodeError as error:
         raise DecodeError("yaml: invalid Unicode character") from error
+
+
+def write_yaml(value: Any, *, sort_keys: bool = True) -> bytes:
+    """Plain values as YAML; texts that Go's library would take for something else are quoted."""
+    import yaml
+
+    text: str = yaml.dump(value, Dumper=_dumper(), allow_unicode=True, sort_keys=sort_keys)
+    return text.encode()
+
+
+@cache
+def _dumper() -> Any:
+    """A dumper that knows what Go's library reads and PyYAML does not: ``y`` and ``n``, ``1e3``, ``0o17``."""
+    import yaml
+
+    base: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+    made: Any = type("Dumper", (base,), {})
+    made.add_implicit_resolver(f"{_TAG}bool", re.compile(r"[yYnN]\Z"), list("yYnN"))
+    made.add_implicit_resolver(f"{_TAG}float", re.compile(f"(?:{_FLOAT.pattern})\\Z"), sorted(_NUMBER_STARTS))
+    made.add_implicit_resolver(f"{_TAG}int", re.compile(r"[-+]?0[oO][0-7]+\Z"), list("-+0"))
+    return made
 
 
 def _in_go_words(error: Any) -> str:

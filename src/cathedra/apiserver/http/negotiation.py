@@ -9,7 +9,16 @@ from typing import Final
 from cathedra.api.core.meta_v1 import StatusDetails
 from cathedra.api.status import failure
 
-__all__ = ["JSON_FORM", "JSON_TYPE", "PROTOBUF_TYPE", "YAML_TYPE", "Form", "fit_for_object", "negotiate"]
+__all__ = [
+    "JSON_FORM",
+    "JSON_TYPE",
+    "PROTOBUF_TYPE",
+    "YAML_TYPE",
+    "Form",
+    "fit_for_list",
+    "fit_for_object",
+    "negotiate",
+]
 
 JSON_TYPE: Final = "application/json"
 YAML_TYPE: Final = "application/yaml"
@@ -92,6 +101,21 @@ def fit_for_object(form: Form, go_type: str) -> Form:
             406,
             "NotAcceptable",
             f"you requested PartialObjectMetadataList, but the requested object is not a list (*{go_type})",
+        )
+    return form
+
+
+def fit_for_list(form: Form, go_type: str) -> Form:
+    """The form for a list.
+
+    Raises:
+        StatusError: 406, the client wants a single object.
+    """
+    if form.transform == "PartialObjectMetadata":
+        raise failure(
+            406,
+            "NotAcceptable",
+            f"you requested PartialObjectMetadata, but the requested object is a list (*{go_type}List)",
         )
     return form
 

@@ -8,6 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from cathedra.api.core.meta_v1 import ListMeta
+from cathedra.api.decoding import write_yaml
 from cathedra.api.protobuf import wrap
 from cathedra.api.status import StatusError
 from cathedra.api.struct import encode, from_dict
@@ -64,12 +65,14 @@ def render_list(
         return formatted(tables.table(call, rows, metadata, version=form.version), form, 200, headers)
     if form.transform:
         partials = [tables.partial(entry, call, form.version) for entry in listing.entries]
+        # Kubernetes writes null for no items in JSON; a message has no such thing.
+        nothing: list[Any] | None = [] if form.media_type == PROTOBUF_TYPE else None
         body = encode(
             {
                 "kind": "PartialObjectMetadataList",
                 "apiVersion": f"meta.k8s.io/{form.version}",
                 "metadata": metadata,
-                "items": partials or None,
+                "items": partials or nothing,
             }
         )
         return formatted(body, form, 200, headers)
@@ -108,10 +111,7 @@ def formatted(body: bytes, form: Form, status: int, headers: tuple[tuple[bytes, 
     if form.media_type == JSON_TYPE:
         return Response(status, body, JSON, headers)
     if form.media_type == YAML_TYPE:
-        import yaml
-
-        text = yaml.dump(msgspec.json.decode(body), Dumper=yaml.CSafeDumper, allow_unicode=True, sort_keys=True)
-        return Response(status, text.encode(), b"application/yaml", headers)
+        return Response(status, write_yaml(msgspec.json.decode(body)), b"application/yaml", headers)
     return _protobuf(to_protobuf(body), status, headers)
 
 

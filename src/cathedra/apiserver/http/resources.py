@@ -12,10 +12,11 @@ from cathedra.api.protobuf import has_message
 from cathedra.api.scheme import GroupResource, GroupVersionKind
 from cathedra.api.status import StatusError, bad_request, failure, invalid, not_found
 from cathedra.apiserver.catalog import Catalog
+from cathedra.apiserver.custom.objects import is_custom
 from cathedra.apiserver.http import render
 from cathedra.apiserver.http.bodies import decode_delete_options, decode_object, load_applied, load_values
 from cathedra.apiserver.http.listcache import ListCache
-from cathedra.apiserver.http.negotiation import JSON_FORM, PROTOBUF_TYPE, Form, fit_for_object, negotiate
+from cathedra.apiserver.http.negotiation import JSON_FORM, PROTOBUF_TYPE, Form, fit_for_list, fit_for_object, negotiate
 from cathedra.apiserver.http.options import check_dry_run, list_options, write_query
 from cathedra.apiserver.http.protobuf import not_marshalable
 from cathedra.apiserver.http.proxy import Proxy
@@ -210,7 +211,7 @@ class ResourceHandler:
         return self._object(request, call, read.get(self._server, call), form)
 
     def _list(self, request: Request, call: Call) -> Response:
-        form = self._form(request, call)
+        form = fit_for_list(self._form(request, call), _go_type(call))
         options = list_options(request)
         if "sendInitialEvents" in request.query:
             errors = ErrorList()
@@ -341,7 +342,7 @@ class ResourceHandler:
         return self._object(request, call, deletion.entry, form)
 
     async def _delete_collection(self, request: Request, call: Call) -> Response:
-        form = self._form(request, call)
+        form = fit_for_list(self._form(request, call), _go_type(call))
         options = _checked(await decode_delete_options(request))
         call = call.but(dry_run=bool(options.dry_run))
         listed = list_options(request)
@@ -352,8 +353,7 @@ class ResourceHandler:
 
     def _object(self, request: Request, call: Call, entry: Entry, form: Form, *, status: int = 200) -> Response:
         if form.transform:
-            internal = call.definition.group.partition(".")[0] or "core"
-            form = fit_for_object(form, f"{internal}.{call.definition.kind}")
+            form = fit_for_object(form, _go_type(call))
         return render.render_object(
             call, entry, form, status=status, include=request.parameter("includeObject"), now=self._server.clock.now()
         )
@@ -365,6 +365,13 @@ class ResourceHandler:
             listing=call.verb in {"list", "watch"},
             protobuf=has_message(call.version.type),
         )
+
+
+def _go_type(call: Call) -> str:
+    """The object's type as messages of the Go server show it."""
+    if is_custom(call.version.type):
+        return "unstructured.Unstructured"
+    return f"{call.definition.group.partition('.')[0] or 'core'}.{call.definition.kind}"
 
 
 def _no_component_statuses(request: Request) -> Response:

@@ -16,6 +16,7 @@ from typing import Any
 
 import msgspec
 
+from cathedra.api.nesting import check_nesting
 from cathedra.cdi.spec import Spec
 from cathedra.driver.claim import Ref
 from cathedra.driver.driver import PreparedClaim, PreparedDeviceRecord
@@ -121,6 +122,7 @@ class Checkpoint:
         if data is None:
             return
         try:
+            check_nesting(data)
             file = msgspec.json.decode(data, type=_File)
             if file.checksum != _checksum(bytes(file.content)):
                 raise ValueError("wrong checksum")

@@ -11,6 +11,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final, Protocol
 
+import msgspec
+
+from cathedra.api.nesting import load_json
 from cathedra.files.durable import DurableFile
 from cathedra.node.claims.claiminfo import ClaimInfo, DriverState
 from cathedra.node.claims.errors import CorruptCheckpoint
@@ -103,15 +106,15 @@ def decode_checkpoint(data: bytes) -> list[ClaimInfo]:
         CorruptCheckpoint: checksum, kind or shape is wrong.
     """
     try:
-        outer = json.loads(data)
+        outer = load_json(data)
         text: str = outer["Data"]
         if zlib.crc32(text.encode()) != outer["Checksum"]:
             raise CorruptCheckpoint("checkpoint is corrupted: checksum mismatch")
-        content = json.loads(text)
+        content = load_json(text)
         if (content.get("kind"), content.get("apiVersion")) != (KIND, API_VERSION):
             raise CorruptCheckpoint("checkpoint is corrupted: unknown kind or version")
         return [_info_of(state) for state in content["ClaimInfoStateList"] or ()]
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (msgspec.DecodeError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise CorruptCheckpoint(f"checkpoint is corrupted: {error}") from error
 
 

@@ -15,8 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
+
 from cathedra.api.core.core_v1 import Container, Pod, ResourceHealth, ResourceStatus
 from cathedra.api.gates import FeatureGates
+from cathedra.api.nesting import load_json
 from cathedra.clock import Clock
 from cathedra.files.atomic import write_atomic
 from cathedra.node.claims.claiminfo import ClaimInfoCache
@@ -123,8 +126,8 @@ class HealthCache:
     def _load(self) -> None:
         if self._path is None:
             return
-        with contextlib.suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
-            content: dict[str, Any] = json.loads(self._path.read_text())
+        with contextlib.suppress(OSError, msgspec.DecodeError, ValueError, KeyError, TypeError, AttributeError):
+            content: dict[str, Any] = load_json(self._path.read_bytes())
             for driver, state in content.items():
                 self._reports[driver] = {
                     (d["PoolName"], d["DeviceName"]): _Report(

@@ -10,7 +10,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cathedra.api.decoding import DecodeError, read_yaml, read_yaml_documents
+from cathedra.api.decoding import DecodeError, read_yaml, read_yaml_documents, write_yaml
 from cathedra.api.nesting import MAX_DEPTH
 
 PLAIN = st.recursive(
@@ -23,6 +23,16 @@ PLAIN = st.recursive(
 def test_what_python_wrote_is_read_back(value: Any) -> None:
     text = yaml.safe_dump(value, default_style='"')
     assert read_yaml(text).value == value
+
+
+ODD = st.sampled_from(
+    ("y", "N", "1e3", "0o17", "0x1", "1_0", "1:30", ".5", "+1", "~", "<<", "null", "2024-01-01", "08")
+)
+
+
+@given(st.dictionaries(ODD | st.text(max_size=5), ODD | st.text(max_size=5) | st.integers(-9, 9) | st.booleans()))
+def test_what_is_written_is_read_back_whatever_it_looks_like(value: Any) -> None:
+    assert read_yaml(write_yaml(value)).value == value
 
 
 @pytest.mark.parametrize(

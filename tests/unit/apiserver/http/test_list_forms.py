@@ -1,0 +1,73 @@
+"""Every list of every kind in every form, empty and full: JSON, YAML and protobuf; objects, metadata and tables."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from cathedra.api.core.meta_v1 import PartialObjectMetadataList
+from cathedra.api.protobuf import decode_message, unwrap
+from tests.unit.apiserver.asgi import Door, open_door
+
+PROTOBUF = "application/vnd.kubernetes.protobuf"
+DISCOVERY = "application/json;as=APIGroupDiscoveryList;v=v2;g=apidiscovery.k8s.io"
+MAPS = "/api/v1/namespaces/default/configmaps"
+
+
+@pytest.fixture
+async def door() -> AsyncIterator[Door]:
+    async with open_door() as door:
+        await door("POST", "/api/v1/namespaces", {"metadata": {"name": "default"}})
+        yield door
+
+
+async def collections(door: Door) -> list[str]:
+    groups = [
+        group for root in ("/api", "/apis") for group in (await door("GET", root, accept=DISCOVERY)).json["items"]
+    ]
+    return [
+        f"{_root(group['metadata'].get('name', ''))}/{version['version']}/{one['resource']}"
+        for group in groups
+        for version in group["versions"]
+        for one in version["resources"]
+        if "list" in one["verbs"] and one["resource"] != "componentstatuses"
+    ]
+
+
+@pytest.mark.parametrize("version", ["v1", "v1beta1"])
+async def test_every_list_has_every_form(door: Door, version: str) -> None:
+    paths = await collections(door)
+    assert len(paths) > 40
+    for path in paths:
+        for media in ("application/json", "application/yaml", PROTOBUF):
+            assert (await door("GET", path, accept=media)).status == 200, path
+            metadata = f"{media};as=PartialObjectMetadataList;v={version};g=meta.k8s.io"
+            assert (await door("GET", path, accept=metadata)).status == 200, (path, media)
+            table = await door("GET", path, accept=f"{media};as=Table;v={version};g=meta.k8s.io")
+            assert table.status == (406 if media == PROTOBUF else 200), (path, media)
+
+
+@pytest.mark.parametrize("names", [[], ["a", "b"]], ids=["empty", "full"])
+async def test_metadata_lists_in_protobuf_say_what_is_there(door: Door, names: list[str]) -> None:
+    for name in names:
+        await door("POST", MAPS, {"metadata": {"name": name}})
+    answer = await door("GET", MAPS, accept=f"{PROTOBUF};as=PartialObjectMetadataList;v=v1;g=meta.k8s.io")
+    found = unwrap(answer.body)
+    assert (found.api_version, found.kind) == ("meta.k8s.io/v1", "PartialObjectMetadataList")
+    listed = decode_message(PartialObjectMetadataList, found.message)
+    assert [item.metadata.name for item in listed.items] == names
+    assert listed.metadata.resource_version
+
+
+async def test_a_list_is_no_single_metadata(door: Door) -> None:
+    for method in ("GET", "DELETE"):
+        answer = await door(method, MAPS, accept="application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io")
+        assert (answer.status, answer.json["message"]) == (
+            406,
+            "you requested PartialObjectMetadata, but the requested object is a list (*core.ConfigMapList)",
+        )
+
+
+def _root(group: str) -> str:
+    return f"/apis/{group}" if group else "/api"
