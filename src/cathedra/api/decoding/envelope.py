@@ -56,10 +56,24 @@ class Envelope:
 
 
 def read_envelope(body: bytes, expected_kind: str) -> Envelope:
-    """Kind and apiVersion of a JSON body.
+    """Kind and apiVersion of the JSON body of an object.
 
     Raises:
         DecodeError: the body is no JSON object, or they are no texts; the text is a whole message.
+    """
+    try:
+        return envelope_of(body)
+    except DecodeError as error:
+        raise DecodeError(
+            f"the object provided is unrecognized (must be of type {expected_kind}): {error} ({shown_body(body)})"
+        ) from None
+
+
+def envelope_of(body: bytes) -> Envelope:
+    """Kind and apiVersion of any JSON body.
+
+    Raises:
+        DecodeError: the body is no JSON object, or they are no texts.
     """
     try:
         check_nesting(body)
@@ -72,9 +86,7 @@ def read_envelope(body: bytes, expected_kind: str) -> Envelope:
         problem = f"couldn't get version/kind; json parse error: {error}"
     except (msgspec.DecodeError, UnicodeDecodeError):
         problem = f"couldn't get version/kind; json parse error: {_problem(body)}"
-    raise DecodeError(
-        f"the object provided is unrecognized (must be of type {expected_kind}): {problem} ({shown_body(body)})"
-    )
+    raise DecodeError(problem)
 
 
 class _Head(msgspec.Struct, rename={"api_version": "apiVersion"}):

@@ -11,14 +11,14 @@ import msgspec
 
 from cathedra.api.core.meta_v1 import DeleteOptions
 from cathedra.api.decoding import DecodeError, YAMLDocument, decode_json, decode_values, read_envelope, read_yaml
-from cathedra.api.decoding.envelope import shown_body
+from cathedra.api.decoding.envelope import envelope_of, shown_body
 from cathedra.api.decoding.syntax import explain_syntax
 from cathedra.api.gates import NEWEST
 from cathedra.api.nesting import NestingError, load_json
 from cathedra.api.protobuf import has_message
 from cathedra.api.scheme import GroupVersionKind, is_registered, type_of
 from cathedra.api.status import StatusError, bad_request, failure
-from cathedra.api.struct import from_dict
+from cathedra.api.struct import encode, from_dict
 from cathedra.apiserver.custom.bodies import decode_instance
 from cathedra.apiserver.custom.objects import is_custom
 from cathedra.apiserver.http.request import Request
@@ -175,17 +175,10 @@ async def decode_delete_options(request: Request) -> DeleteOptions:
             decoded: DeleteOptions = from_protobuf(raw, gvk, DeleteOptions, NEWEST)
             return decoded
         try:
-            value = (await load_yaml(raw)).value if media == YAML else load_values(raw)
-            value = {} if value is None else value
-            kind = value.pop("kind", "") or "DeleteOptions"
-            version = value.pop("apiVersion", "") or "v1"
-            if kind != "DeleteOptions":
-                raise ValueError(
-                    f'no kind "{kind}" is registered for version "{version}" in scheme '
-                    '"k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme/register.go:27"'
-                )
-            return decode_values(DeleteOptions, _OPTIONS_SHAPE, value).object
-        except (DecodeError, msgspec.DecodeError, ValueError, AttributeError) as error:
+            if media == YAML:
+                raw = encode((await load_yaml(raw)).value)
+            return _delete_options(raw)
+        except DecodeError as error:
             raise bad_request(str(error)) from None
     values: dict[str, Any] = {}
     grace = request.number("gracePeriodSeconds")
@@ -198,3 +191,21 @@ async def decode_delete_options(request: Request) -> DeleteOptions:
     if dry_run := request.query.get("dryRun"):
         values["dryRun"] = dry_run
     return from_dict(DeleteOptions, values)
+
+
+def _delete_options(raw: bytes) -> DeleteOptions:
+    """The options that a JSON body spells; ``null`` spells none.
+
+    Raises:
+        DecodeError: it spells something else.
+    """
+    if raw.strip() == b"null":
+        return DeleteOptions()
+    envelope = envelope_of(raw)
+    if envelope.kind not in {"", "DeleteOptions"}:
+        raise DecodeError(
+            f'no kind "{envelope.kind}" is registered for version "{envelope.api_version or "v1"}" in scheme '
+            '"k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme/register.go:27"'
+        )
+    values = {name: value for name, value in load_values(raw).items() if name not in {"kind", "apiVersion"}}
+    return decode_values(DeleteOptions, _OPTIONS_SHAPE, values).object

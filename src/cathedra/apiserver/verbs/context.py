@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cathedra.api.gates import FeatureGates
+from cathedra.api.status import forbidden
 from cathedra.apiserver.admission.attributes import AdmissionAttributes
 from cathedra.apiserver.admission.plugin import AdmissionChain
 from cathedra.apiserver.authentication.authenticator import StaticTokens
@@ -75,6 +76,16 @@ class ServerContext:
         decision = self.authorizer.authorize(attributes)
         if not decision.allowed:
             raise refusal(attributes, decision)
+
+    def authorize_creation(self, call: Call) -> None:
+        """Let an update or patch create the object that is not there.
+
+        Raises:
+            StatusError: 403, its user may not create it.
+        """
+        decision = self.authorizer.authorize(call.but(verb="create").attributes())
+        if not decision.allowed:
+            raise forbidden(call.resource, call.name, decision.reason)
 
     def admission_attributes(
         self, call: Call, operation: str, obj: Any, old: Any, options: Any = None

@@ -85,6 +85,8 @@ async def _create_named(server: ServerContext, call: Call, obj: Any, context: Re
     if errors:
         raise invalid(definition.group, definition.kind, obj.metadata.name, errors)
     call.warnings.extend(call.strategy.warnings(obj, None, context))
+    if call.verb != "create":
+        server.authorize_creation(call)
     await server.admission.validate(server.admission_attributes(call, "CREATE", obj, None))
     table = server.table(call)
     if await server.registry.quiet(table, call.key) is not None:

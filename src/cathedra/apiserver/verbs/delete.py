@@ -111,12 +111,15 @@ def _marked(call: Call, old: Any, options: DeleteOptions, now: float) -> Any | N
         return None
     metadata = replace(metadata, finalizers=finalizers)
     if metadata.deletion_timestamp is None:
-        metadata = replace(metadata, deletion_timestamp=Time(now + grace), deletion_grace_period_seconds=grace)
+        metadata = replace(
+            metadata, deletion_timestamp=Time(now + _duration(grace)), deletion_grace_period_seconds=grace
+        )
         if metadata.generation:
             metadata = replace(metadata, generation=metadata.generation + 1)
     elif grace < (metadata.deletion_grace_period_seconds or 0):
-        began = metadata.deletion_timestamp.micros // 1_000_000 - (metadata.deletion_grace_period_seconds or 0)
-        metadata = replace(metadata, deletion_timestamp=Time(began + grace), deletion_grace_period_seconds=grace)
+        began = metadata.deletion_timestamp.micros // 1_000_000 - _duration(metadata.deletion_grace_period_seconds or 0)
+        ends = Time(began + _duration(grace))
+        metadata = replace(metadata, deletion_timestamp=ends, deletion_grace_period_seconds=grace)
     marked = replace(old, metadata=metadata)
     return rules.mark(marked) if held else marked
 
@@ -141,6 +144,12 @@ def _propagation(call: Call, metadata: ObjectMeta, options: DeleteOptions) -> tu
     if ORPHAN in metadata.finalizers or FOREGROUND in metadata.finalizers:
         return ORPHAN in metadata.finalizers, FOREGROUND in metadata.finalizers
     return call.definition.deletion.orphans_dependents, False
+
+
+def _duration(seconds: int) -> float:
+    """Seconds as Go's ``time.Duration`` holds them: nanoseconds in 64 bits, which more than 292 years overflow."""
+    nanoseconds = seconds * 1_000_000_000
+    return ((nanoseconds + (1 << 63)) % (1 << 64) - (1 << 63)) / 1e9
 
 
 def _check_permanence(call: Call) -> None:

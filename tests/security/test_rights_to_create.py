@@ -1,0 +1,44 @@
+"""What creates an object needs the right to create, by whatever verb it is asked for."""
+
+from __future__ import annotations
+
+from cathedra.apiserver.authentication.user import UserInfo
+from cathedra.apiserver.config import ServerConfig
+from tests.unit.apiserver.asgi import Answer, Door, open_door
+
+RBAC = "rbac.authorization.k8s.io"
+MAPS = "/api/v1/namespaces/default/configmaps"
+EVE = "eve-token"
+
+
+async def grant(door: Door, *verbs: str) -> None:
+    """Give eve these verbs on config maps."""
+    rules = [{"apiGroups": [""], "resources": ["configmaps"], "verbs": list(verbs)}]
+    name = "-".join(verbs)
+    made = await door("POST", f"/apis/{RBAC}/v1/clusterroles", {"metadata": {"name": name}, "rules": rules})
+    assert made.status == 201, made.body
+    binding = {
+        "metadata": {"name": name},
+        "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": name},
+        "subjects": [{"apiGroup": RBAC, "kind": "User", "name": "eve"}],
+    }
+    assert (await door("POST", f"/apis/{RBAC}/v1/clusterrolebindings", binding)).status == 201
+
+
+async def apply(door: Door, name: str) -> Answer:
+    body = {"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": name}, "data": {"a": "b"}}
+    path = f"{MAPS}/{name}?fieldManager=eve"
+    return await door("PATCH", path, body, content_type="application/apply-patch+yaml", user=EVE)
+
+
+async def test_an_apply_that_creates_needs_create_as_well_as_patch() -> None:
+    async with open_door(ServerConfig(authorization=True)) as door:
+        door.server.add_tokens({EVE: UserInfo("eve")})
+        await grant(door, "patch")
+        refused = await apply(door, "new")
+        assert (refused.status, refused.json["message"]) == (403, 'configmaps "new" is forbidden: ')
+        assert (await door("GET", f"{MAPS}/new")).status == 404
+        await door("POST", MAPS, {"metadata": {"name": "old"}})
+        assert (await apply(door, "old")).status == 200
+        await grant(door, "create")
+        assert (await apply(door, "new")).status == 201
