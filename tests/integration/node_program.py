@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import random
 import sys
 from pathlib import Path
@@ -15,6 +16,7 @@ from cathedra.client.kubeconfig import Target
 from cathedra.clock import SystemClock
 from cathedra.node.agent import NodeAgent
 from cathedra.node.config import NodeConfig
+from cathedra.node.faultpoints import FaultPoints
 
 
 async def main(target: Target, authority: Path, name: str, root: str, runtime: str) -> None:
@@ -35,6 +37,7 @@ async def main(target: Target, authority: Path, name: str, root: str, runtime: s
             clock=clock,
             random=random.Random(),
             gates=FeatureGates.for_release(),
+            faults=FaultPoints.from_environment(os.environ),
         )
         await agent.run()
 

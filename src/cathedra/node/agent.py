@@ -25,6 +25,7 @@ from cathedra.files.private import private_directory
 from cathedra.node.claims.checkpoint import CheckpointStore, FileCheckpoint, MemoryCheckpoint
 from cathedra.node.claims.manager import ClaimManager
 from cathedra.node.config import NodeConfig
+from cathedra.node.faultpoints import FaultPoints
 from cathedra.node.metrics import NodeMetrics
 from cathedra.node.nodestatus import NodeReporter, RuntimeInfo, node_capacity
 from cathedra.node.plugins.client import PluginClient
@@ -59,6 +60,7 @@ class NodeAgent:
         plugins: drivers by name that are objects of this process; they need no registration.
         recorder: writes events; None: one of its own.
         checkpoint: where claim infos survive; None: the file of the node's directory.
+        faults: where the process dies, in tests of recovery; None: nowhere.
     """
 
     def __init__(
@@ -74,6 +76,7 @@ class NodeAgent:
         plugins: Mapping[str, PluginClient] | None = None,
         recorder: EventRecorder | None = None,
         checkpoint: CheckpointStore | None = None,
+        faults: FaultPoints | None = None,
     ) -> None:
         self.config = config
         self.registry = PluginRegistry()
@@ -90,6 +93,7 @@ class NodeAgent:
         self._source = pods
         self._plugins = dict(plugins or {})
         self._recorder = recorder
+        self._faults = faults or FaultPoints()
         self._manager: PodManager | None = None
         self._ready = asyncio.Event()
         root = config.root
@@ -115,7 +119,8 @@ class NodeAgent:
             UnprotectedServer: the node's server could not check its callers; nothing has been started.
             NotPrivate: a directory for Secrets is another user's; nothing has been started.
             CorruptCheckpoint: what is known of prepared claims cannot be trusted; nothing has been started.
-            ShimLost: the container runtime cannot be started.
+            ShimLost: the container shim cannot be started.
+            IncompatibleShim: one of another version holds the node's containers.
         """
         tls = self._prepare()
         self.claims.recover()
@@ -151,6 +156,7 @@ class NodeAgent:
             root / "containers",
             self.config.cdi_directories or (*DEFAULT_DIRECTORIES, root / "cdi"),
             candidates=candidates,
+            clock=self._clock,
             orphan_seconds=self.config.orphan_seconds,
         )
         if chosen.missing and wanted not in {"auto", "process"}:
@@ -178,10 +184,12 @@ class NodeAgent:
             facts=NodeFacts(
                 config.address, {name: Quantity(value) for name, value in node_capacity(config).items()}, self._gates
             ),
+            faults=self._faults,
             inherited_environment=_service_environment(config),
         )
         source = self._source
         async with asyncio.TaskGroup() as group:
+            group.create_task(runtime.supervise())
             if source is None:
                 own = Informer(self._client, PODS, clock=self._clock, field_selector=f"spec.nodeName={config.name}")
                 group.create_task(own.run())

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from cathedra.clock import SystemClock
 from cathedra.node.runtime.choose import choose_runtime
 from cathedra.node.runtime.process import MISSING
 from tests.requirements import container_runtime
@@ -23,13 +24,13 @@ def place() -> Iterator[Path]:
 
 
 async def test_without_candidates_containers_are_processes_and_what_is_missing_is_said(place: Path) -> None:
-    chosen = await choose_runtime(place / "containers", (), candidates=())
+    chosen = await choose_runtime(place / "containers", (), clock=SystemClock(), candidates=())
     assert chosen.runtime.name == "process"
     assert chosen.missing.startswith(MISSING)
 
 
 async def test_a_runtime_that_is_not_there_is_passed_over(place: Path) -> None:
-    chosen = await choose_runtime(place / "containers", (), candidates=("no-such-runtime",))
+    chosen = await choose_runtime(place / "containers", (), clock=SystemClock(), candidates=("no-such-runtime",))
     assert chosen.runtime.name == "process"
     assert "no no-such-runtime here" in chosen.missing or "not root" in chosen.missing
 
@@ -38,7 +39,7 @@ async def test_a_probe_that_was_interrupted_earlier_does_no_harm(place: Path) ->
     container_runtime("crun")
     stale = place / "containers-probe-1"
     stale.mkdir()
-    chosen = await choose_runtime(place / "containers", (), candidates=("crun",))
+    chosen = await choose_runtime(place / "containers", (), clock=SystemClock(), candidates=("crun",))
     assert (chosen.runtime.name, chosen.missing) == ("crun", "")
     assert not stale.exists()
     assert [name for name in os.listdir(place) if "-probe-" in name] == []

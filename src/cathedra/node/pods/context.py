@@ -12,6 +12,7 @@ from cathedra.client.events import EventRecorder
 from cathedra.clock import Clock
 from cathedra.node.claims.manager import ClaimManager
 from cathedra.node.config import NodeConfig
+from cathedra.node.faultpoints import FaultPoints
 from cathedra.node.plugins.health import HealthCache
 from cathedra.node.runtime.runtime import Runtime
 from cathedra.node.setup.directories import PodDirectories
@@ -34,6 +35,7 @@ class PodContext:
     recorder: EventRecorder
     health: HealthCache
     facts: NodeFacts
+    faults: FaultPoints = field(default_factory=FaultPoints)
     inherited_environment: dict[str, str] = field(default_factory=dict)
 
     def directories(self, pod: Pod) -> PodDirectories | None:

@@ -64,8 +64,10 @@ class ContainerRunner:
         if record.current is not None:
             await context.runtime.remove(record.current.id)
         # From here on the run exists, whatever becomes of the answer: the ID says which run it is.
+        context.faults.reach("agent:container-starting")
         try:
             state = await context.runtime.start(spec)
+            context.faults.reach("agent:container-started")
         except RuntimeFailure as error:
             self._failed_to_start(record, attempt, spec.id, error)
             return
@@ -158,6 +160,7 @@ class ContainerRunner:
 
     def _note_end(self, record: ContainerRecord, state: ContainerRun, failure: Waiting | None = None) -> None:
         """``failure``: why the container never ran, if it did not."""
+        self._context.faults.reach("agent:container-ended")
         self.monitor.cancel(record)
         pod, directories = self._state.pod, self._state.directories
         if directories is not None and not state.message:

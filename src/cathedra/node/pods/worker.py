@@ -179,8 +179,10 @@ class PodWorker:
             if not recovered:
                 await self._forget_leftovers()
             maker = await self._set_up_volumes()
+            self._context.faults.reach("agent:volumes-made")
             if not recovered:
                 await self._prepare_claims()
+                self._context.faults.reach("agent:claims-prepared")
             state.sandbox = True
             for record in state.containers:
                 if record.running:
@@ -300,11 +302,16 @@ class PodWorker:
         finally:
             ending.cancel()
             await asyncio.gather(ending, return_exceptions=True)
+        faults = self._context.faults
+        faults.reach("agent:containers-stopped")
         await self._unprepare()
+        faults.reach("agent:claims-unprepared")
         await self._publish_until_written(lambda: self._status.publish(final=True))
+        faults.reach("agent:final-status-written")
         for record in state.containers:
             if record.current is not None:
                 await self._context.runtime.remove(record.current.id)
+        faults.reach("agent:containers-removed")
         if state.directories is not None:
             state.directories.remove_home()
 

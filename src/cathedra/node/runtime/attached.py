@@ -1,4 +1,4 @@
-"""The first process of a running container, as somebody sees it who attaches to it."""
+"""The first process of a running container, as `kubectl attach` sees it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import contextlib
 from collections.abc import AsyncIterator
 
 from cathedra.node.runtime.runtime import STDERR, STDOUT, RuntimeFailure
-from cathedra.node.shim.client import ShimClient, ShimLost
+from cathedra.node.shim.connection import ShimConnection
+from cathedra.node.shim.errors import ShimLost
 
 __all__ = ["AttachedProcess"]
 
@@ -16,7 +17,7 @@ __all__ = ["AttachedProcess"]
 class AttachedProcess:
     """Input and output of a container from `open` on. Ending it leaves the container alone."""
 
-    def __init__(self, shim: ShimClient, container_id: str) -> None:
+    def __init__(self, shim: ShimConnection, container_id: str) -> None:
         self._shim = shim
         self._id = container_id
         self._output: asyncio.Queue[tuple[str, bytes]] = asyncio.Queue()
@@ -27,14 +28,14 @@ class AttachedProcess:
 
         Raises:
             RuntimeFailure: the container does not run.
-            ShimLost: nobody can tell.
+            ShimLost: the shim ended before it answered.
         """
-        error = await self._shim.attach(self._id, self._hear)
+        error = await self._shim.attach(self._id, self._received)
         if error:
             raise RuntimeFailure("NotFound", error)
         self._attached = True
 
-    def _hear(self, stream: str, data: bytes) -> None:
+    def _received(self, stream: str, data: bytes) -> None:
         self._output.put_nowait((stream, data))
 
     async def output(self) -> AsyncIterator[tuple[int, bytes]]:
@@ -65,7 +66,7 @@ class AttachedProcess:
         """Go away; the container goes on."""
         if self._attached:
             self._attached = False
-            await self._shim.detach(self._id, self._hear)
+            await self._shim.detach(self._id, self._received)
 
     async def _ask(self, request: dict[str, object]) -> None:
         with contextlib.suppress(ShimLost):

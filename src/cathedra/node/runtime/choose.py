@@ -7,6 +7,7 @@ container), so each candidate has to run a real container first.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import logging
 import os
@@ -15,11 +16,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from cathedra.clock import Clock
 from cathedra.node.runtime.hosted import HostedRuntime, Launcher
 from cathedra.node.runtime.oci import OCILauncher
 from cathedra.node.runtime.process import MISSING, ProcessLauncher
 from cathedra.node.runtime.runtime import ContainerRun, ContainerSpec, PodIdentity, RuntimeFailure
-from cathedra.node.shim.client import ShimLost
+from cathedra.node.shim.errors import IncompatibleShim, ShimLost
 
 __all__ = ["CANDIDATES", "ChosenRuntime", "choose_runtime"]
 
@@ -42,6 +44,7 @@ async def choose_runtime(
     directory: Path,
     cdi_directories: Sequence[Path],
     *,
+    clock: Clock,
     candidates: Sequence[str] = CANDIDATES,
     orphan_seconds: float = 600.0,
 ) -> ChosenRuntime:
@@ -57,22 +60,34 @@ async def choose_runtime(
         launcher = OCILauncher(
             name, await _version(program), Path(program), directory, cdi_directories, _cgroup(directory)
         )
-        runtime = HostedRuntime(launcher, directory, orphan_seconds=orphan_seconds)
-        # Most often it works, so its shim starts beside the probe's.
-        warming = asyncio.ensure_future(runtime.warm_up())
-        try:
-            await _probe(launcher, directory)
-            await warming
-        except (RuntimeFailure, ShimLost, TimeoutError) as error:
-            why = f"{name} does not work here: {error}"
-            _LOG.warning("%s", why)
-            continue
-        finally:
-            warming.cancel()
-            await asyncio.gather(warming, return_exceptions=True)
-        return ChosenRuntime(runtime, "")
-    process = HostedRuntime(ProcessLauncher(cdi_directories), directory, orphan_seconds=orphan_seconds)
+        runtime = HostedRuntime(launcher, directory, clock=clock, orphan_seconds=orphan_seconds)
+        failure = await _failure(runtime, launcher, directory, clock)
+        if failure is None:
+            return ChosenRuntime(runtime, "")
+        why = f"{name} does not work here: {failure}"
+        _LOG.warning("%s", why)
+    process = HostedRuntime(ProcessLauncher(cdi_directories), directory, clock=clock, orphan_seconds=orphan_seconds)
     return ChosenRuntime(process, f"{MISSING} ({why})")
+
+
+async def _failure(
+    runtime: HostedRuntime, launcher: Launcher, directory: Path, clock: Clock
+) -> RuntimeFailure | ShimLost | TimeoutError | None:
+    """Why containers of that kind cannot be run here, if they cannot."""
+    async with asyncio.TaskGroup() as group:
+        # Most often it works, so its shim starts beside the probe's.
+        group.create_task(_warm_up(runtime))
+        try:
+            await _probe(launcher, directory, clock)
+        except (RuntimeFailure, ShimLost, TimeoutError) as error:
+            return error
+    return None
+
+
+async def _warm_up(runtime: HostedRuntime) -> None:
+    # What is wrong with the shim is said when the runtime is opened.
+    with contextlib.suppress(OSError, IncompatibleShim):
+        await runtime.warm_up()
 
 
 def _cgroup(directory: Path) -> str:
@@ -89,19 +104,19 @@ async def _version(program: str) -> str:
     return words[2] if len(words) > 2 else "unknown"
 
 
-async def _probe(launcher: Launcher, directory: Path) -> None:
+async def _probe(launcher: Launcher, directory: Path, clock: Clock) -> None:
     """Run ``true`` in a container of that kind.
 
     Raises:
         RuntimeFailure, ShimLost, TimeoutError: it does not work.
     """
     ended: asyncio.Queue[ContainerRun] = asyncio.Queue()
-    # Beside the real one: a shim that already holds containers of an earlier agent must not be disturbed. Whoever was
-    # killed while probing left a shim that ends when its directory is gone.
+    # Beside the real one: a shim that already holds containers of an earlier agent must not be disturbed. An
+    # agent that was killed while probing left a shim that ends when its directory is gone.
     for stale in directory.parent.glob(f"{directory.name}-probe-*"):
         shutil.rmtree(stale, ignore_errors=True)
     place = directory.with_name(f"{directory.name}-probe-{os.getpid()}")
-    runtime = HostedRuntime(launcher, place, orphan_seconds=_PROBE_SECONDS)
+    runtime = HostedRuntime(launcher, place, clock=clock, orphan_seconds=_PROBE_SECONDS)
     spec = ContainerSpec(
         id="probe",
         pod=PodIdentity("", "probe", "probe"),
@@ -115,9 +130,9 @@ async def _probe(launcher: Launcher, directory: Path) -> None:
         await runtime.open(ended.put_nowait)
         async with asyncio.timeout(_PROBE_SECONDS):
             await runtime.start(spec)
-            state = await ended.get()
-        if state.exit_code != 0:
-            raise RuntimeFailure("RunContainerError", f"the probe ended with code {state.exit_code}")
+            run = await ended.get()
+        if run.exit_code != 0:
+            raise RuntimeFailure("RunContainerError", f"the probe ended with code {run.exit_code}")
     finally:
         await runtime.close(stop_containers=True)
         shutil.rmtree(place, ignore_errors=True)

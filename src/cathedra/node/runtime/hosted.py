@@ -1,7 +1,7 @@
 """Containers that really run: by crun or runc as OCI containers, or as plain processes.
 
-Both kinds are held by a shim (see there), so an agent that comes back finds them again. What they have in common is
-here; how a container is described to the shim is up to a `Launcher`.
+Both kinds are held by a container shim (`cathedra.node.shim`), so an agent that comes back finds them again. What they
+have in common is here; how a container is described to the shim is up to a `Launcher`.
 """
 
 from __future__ import annotations
@@ -9,18 +9,35 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import logging
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from cathedra.cdi.errors import CDIError
+from cathedra.clock import Clock
 from cathedra.node.runtime.attached import AttachedProcess
 from cathedra.node.runtime.command import Command
-from cathedra.node.runtime.runtime import ContainerRun, ContainerSpec, ExecProcess, PodIdentity, RuntimeFailure
-from cathedra.node.shim.client import ShimClient, ShimLost
+from cathedra.node.runtime.runtime import (
+    LOST_MESSAGE,
+    LOST_REASON,
+    ContainerRun,
+    ContainerSpec,
+    ExecProcess,
+    PodIdentity,
+    RuntimeFailure,
+)
+from cathedra.node.shim.client import ShimListing, ShimOptions, connect_or_launch
+from cathedra.node.shim.errors import IncompatibleShim, ShimLost
 
 __all__ = ["HostedRuntime", "Launcher"]
+
+_RECONNECT: Final = (0.5, 30.0)
+"""First and longest pause, in seconds, after a shim could not be started."""
+_END_SECONDS: Final = 10.0
+_LOG = logging.getLogger(__name__)
 
 
 class Launcher(Protocol):
@@ -57,14 +74,25 @@ class Launcher(Protocol):
 
 
 class HostedRuntime:
-    """A `Runtime` of real containers below ``directory``."""
+    """A `Runtime` of real containers below ``directory``.
 
-    def __init__(self, launcher: Launcher, directory: Path, *, orphan_seconds: float = 600.0) -> None:
+    It owns the connection to the shim. While `supervise` runs, a lost shim is replaced as soon as its socket ends: its
+    containers are reported as ended, and requests wait for the next shim instead of failing. That is safe because all
+    of them may be repeated (see `cathedra.node.shim.protocol`).
+    """
+
+    def __init__(self, launcher: Launcher, directory: Path, *, clock: Clock, orphan_seconds: float = 600.0) -> None:
         self._launcher = launcher
         self._directory = directory
-        self._on_exit: Callable[[ContainerRun], None] = lambda _: None
-        self._running: set[str] = set()
-        self._shim = ShimClient(directory, orphan_seconds=orphan_seconds, cgroup=launcher.cgroup, on_exit=self._exited)
+        self._clock = clock
+        self._options = ShimOptions(directory, orphan_seconds, launcher.cgroup)
+        self._on_exit: Callable[[ContainerRun], None] = _ignore
+        self._starting: set[str] = set()
+        self._running: dict[str, ContainerRun] = {}
+        self._shim: ShimListing | None = None
+        self._superseded = asyncio.Event()
+        """Set when the shim that is known here has been replaced; each has an event of its own."""
+        self._supervised = False
 
     @property
     def name(self) -> str:
@@ -76,25 +104,84 @@ class HostedRuntime:
         """The version of the container runtime behind it."""
         return self._launcher.version
 
+    # The shim
+
     async def open(self, on_exit: Callable[[ContainerRun], None]) -> tuple[ContainerRun, ...]:
         """Find or start the shim; answers the containers it holds.
 
         Raises:
             ShimLost: it cannot be started.
+            IncompatibleShim: one of another version holds the containers.
         """
         self._on_exit = on_exit
-        states = tuple(_state(container) for container in await self._shim.open())
-        self._running = {state.id for state in states if state.running}
-        return states
+        self._shim = await self._connect()
+        runs = tuple(_run(container) for container in self._shim.containers)
+        self._running = {run.id: run for run in runs if run.running}
+        return runs
 
     async def warm_up(self) -> None:
         """Start the shim, if there is none, so that `open` need not wait for it.
 
         Raises:
             ShimLost: it cannot be started.
+            IncompatibleShim: one of another version holds the containers.
         """
-        await self._shim.open()
-        await self._shim.close(end=False)
+        await (await self._connect()).connection.close()
+
+    async def supervise(self) -> None:
+        """Replace the shim whenever it is lost, until cancelled."""
+        self._supervised = True
+        try:
+            while self._shim is not None:
+                await self._shim.connection.wait_lost()
+                _LOG.error("container shim %d of %s was lost; starting another", self._shim.pid, self._directory)
+                self._shim = await self._reconnect()
+                self._report_lost(_run(container) for container in self._shim.containers)
+                superseded, self._superseded = self._superseded, asyncio.Event()
+                superseded.set()
+        finally:
+            self._supervised = False
+
+    async def _reconnect(self) -> ShimListing:
+        pause = _RECONNECT[0]
+        while True:
+            try:
+                return await self._connect()
+            except (OSError, IncompatibleShim) as error:
+                _LOG.error("no container shim for %s, next attempt in %g s: %s", self._directory, pause, error)
+            await self._clock.sleep(pause)
+            pause = min(pause * 2, _RECONNECT[1])
+
+    async def _connect(self) -> ShimListing:
+        return await connect_or_launch(self._options, self._exited)
+
+    def _report_lost(self, listed: Iterable[ContainerRun]) -> None:
+        """Report the ends that were missed: the shim's death is the end of its containers."""
+        found = {run.id: run for run in listed}
+        for known in tuple(self._running.values()):
+            run = found.get(known.id)
+            if run is None and known.id not in self._starting:
+                run = _lost(known, self._clock.now())
+            if run is not None and not run.running:
+                self._end(run)
+
+    async def _ask(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """Ask the shim, and the next one if it is lost.
+
+        Raises:
+            ShimLost: it is lost, and no other is started any more.
+        """
+        while self._shim is not None:
+            superseded = self._superseded
+            try:
+                return await self._shim.connection.ask(dict(request))
+            except ShimLost:
+                if not self._supervised:
+                    raise
+            await superseded.wait()
+        raise ShimLost("the container shim has not been started")
+
+    # Containers
 
     async def start(self, spec: ContainerSpec) -> ContainerRun:
         """Have the shim start a container.
@@ -102,6 +189,26 @@ class HostedRuntime:
         Raises:
             RuntimeFailure: CreateContainerError if a device is missing, RunContainerError if it does not start.
         """
+        run = ContainerRun(spec.id, spec.pod, spec.name, spec.attempt, self._clock.now())
+        self._running[spec.id] = run
+        self._starting.add(spec.id)
+        try:
+            answer = await self._ask(self._start_request(spec))
+            if "error" in answer:
+                raise RuntimeFailure("RunContainerError", f"failed to start container: {answer['error']}")
+        except ShimLost as error:
+            raise RuntimeFailure("CreateContainerError", str(error)) from error
+        except RuntimeFailure:
+            self._running.pop(spec.id, None)
+            raise
+        finally:
+            self._starting.discard(spec.id)
+        run = replace(run, started_at=answer["started_at"])
+        if spec.id in self._running:
+            self._running[spec.id] = run
+        return run
+
+    def _start_request(self, spec: ContainerSpec) -> Mapping[str, Any]:
         directory = self._directory / spec.id
         try:
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -113,32 +220,25 @@ class HostedRuntime:
             shutil.rmtree(directory, ignore_errors=True)
             raise RuntimeFailure("CreateContainerError", str(error)) from error
         request = {"do": "start", "id": spec.id, "label": _label(spec), "log": spec.log_path, **description}
-        request |= {"tty": spec.tty, "stdin": spec.stdin, "stdin_once": spec.stdin_once}
-        self._running.add(spec.id)
-        try:
-            answer = await self._shim.ask(request)
-        except ShimLost as error:
-            raise RuntimeFailure("CreateContainerError", str(error)) from error
-        if "error" in answer:
-            self._running.discard(spec.id)
-            raise RuntimeFailure("RunContainerError", f"failed to start container: {answer['error']}")
-        return ContainerRun(spec.id, spec.pod, spec.name, spec.attempt, answer["started_at"])
+        return request | {"tty": spec.tty, "stdin": spec.stdin, "stdin_once": spec.stdin_once}
 
     def _exited(self, container: Mapping[str, Any]) -> None:
-        state = _state(container)
-        self._running.discard(state.id)
-        self._on_exit(state)
+        self._end(_run(container))
+
+    def _end(self, run: ContainerRun) -> None:
+        self._running.pop(run.id, None)
+        self._on_exit(run)
 
     async def signal(self, container_id: str, number: int) -> None:
         """Send a signal to the container's first process."""
         with contextlib.suppress(ShimLost):
-            await self._shim.ask({"do": "signal", "id": container_id, "number": number})
+            await self._ask({"do": "signal", "id": container_id, "number": number})
 
     async def remove(self, container_id: str) -> None:
         """Have the shim forget a container."""
-        self._running.discard(container_id)
+        self._running.pop(container_id, None)
         with contextlib.suppress(ShimLost):
-            await self._shim.ask({"do": "remove", "id": container_id})
+            await self._ask({"do": "remove", "id": container_id})
 
     async def exec(
         self, container_id: str, argv: tuple[str, ...], *, tty: bool = False, stdin: bool = False
@@ -148,7 +248,7 @@ class HostedRuntime:
         Raises:
             RuntimeFailure: the container does not run, or the command cannot be started.
         """
-        if container_id not in self._running:
+        if container_id not in self._running or self._shim is None:
             raise RuntimeFailure("NotFound", f"container {container_id} is not running")
         command, environment, directory = self._launcher.exec_command(
             self._directory, container_id, self._shim.pid, argv, tty=tty
@@ -164,22 +264,38 @@ class HostedRuntime:
         Raises:
             RuntimeFailure: the container does not run.
         """
-        attached = AttachedProcess(self._shim, container_id)
+        if self._shim is None:
+            raise RuntimeFailure("NotFound", f"container {container_id} is not running")
+        attached = AttachedProcess(self._shim.connection, container_id)
         try:
             await attached.open()
         except ShimLost as error:
             raise RuntimeFailure("NotFound", str(error)) from error
         return attached
 
-    async def lost(self) -> None:
-        """Wait until the shim is gone."""
-        if self._shim.lost is not None:
-            await asyncio.shield(self._shim.lost)
-
     async def close(self, *, stop_containers: bool) -> None:
-        """Hang up, or have everything killed and cleaned up."""
-        self._on_exit = lambda _: None
-        await self._shim.close(end=stop_containers)
+        """Hang up, or have everything killed and cleaned up, also what a lost shim has left."""
+        self._on_exit = _ignore
+        if self._shim is None:
+            return
+        if stop_containers:
+            with contextlib.suppress(OSError, IncompatibleShim, TimeoutError):
+                if self._shim.connection.lost:
+                    self._shim = await self._connect()
+                async with asyncio.timeout(_END_SECONDS):
+                    await self._shim.connection.ask({"do": "end"})
+                    await self._shim.connection.wait_lost()
+        await self._shim.connection.close()
+        self._shim = None
+
+
+def _ignore(_: ContainerRun) -> None:
+    """Ends are reported only between `open` and `close`."""
+
+
+def _lost(run: ContainerRun, now: float) -> ContainerRun:
+    """The end of a run of which not even the next shim knows."""
+    return replace(run, finished_at=now, exit_code=137, reason=LOST_REASON, message=LOST_MESSAGE)
 
 
 def _label(spec: ContainerSpec) -> str:
@@ -187,21 +303,17 @@ def _label(spec: ContainerSpec) -> str:
     return json.dumps([pod.namespace, pod.name, pod.uid, spec.name, spec.attempt])
 
 
-def _state(container: Mapping[str, Any]) -> ContainerRun:
+def _run(container: Mapping[str, Any]) -> ContainerRun:
     namespace, pod_name, uid, name, attempt = json.loads(container["label"])
-    state = ContainerRun(container["id"], PodIdentity(namespace, pod_name, uid), name, attempt, container["started_at"])
+    run = ContainerRun(container["id"], PodIdentity(namespace, pod_name, uid), name, attempt, container["started_at"])
     ended = container["exit"]
     if ended is None:
-        return state
-    reason = ended["reason"] or ("Completed" if ended["code"] == 0 else "Error")
-    return ContainerRun(
-        state.id,
-        state.pod,
-        name,
-        attempt,
-        state.started_at,
+        return run
+    return replace(
+        run,
         finished_at=ended["finished_at"],
         exit_code=ended["code"],
         signal=ended["signal"],
-        reason=reason,
+        reason=ended["reason"] or ("Completed" if ended["code"] == 0 else "Error"),
+        message=ended.get("message", ""),
     )

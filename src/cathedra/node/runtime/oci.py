@@ -46,7 +46,7 @@ class OCILauncher:
             edits = load(self._cdi_directories).edits(spec.cdi_devices)
             config = apply_edits(config, edits, RealHostNodes())
         (directory / "config.json").write_text(json.dumps(config))
-        return {"kind": "oci", "runtime": self._runtime}
+        return {"kind": "oci", "runtime": self._runtime, "cgroup": f"{self.cgroup}/{spec.id}"}
 
     def exec_command(
         self, directory: Path, container_id: str, shim_pid: int, argv: tuple[str, ...], *, tty: bool
@@ -57,7 +57,7 @@ class OCILauncher:
 
 
 def _with_possible_score(spec: ContainerSpec) -> ContainerSpec:
-    """Nobody may make a process harder to kill than itself, unless it has the capability for that."""
+    """A process cannot make another harder to kill than itself without the capability for that."""
     wanted = spec.limits.oom_score_adj
     own = int(Path("/proc/self/oom_score_adj").read_text())
     if wanted is None or wanted >= own or _has_capability(_SYS_RESOURCE):

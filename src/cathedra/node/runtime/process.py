@@ -21,7 +21,7 @@ __all__ = ["MISSING", "MOUNTS_VARIABLE", "ProcessLauncher"]
 
 MOUNTS_VARIABLE: Final = "CATHEDRA_MOUNTS"
 MISSING: Final = "containers are plain processes: no mounts, no device nodes, no limits, no isolation"
-"""One line for whoever starts such a node."""
+"""One line to print where such a node is started."""
 
 
 class ProcessLauncher:

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 __all__ = [
+    "LOST_MESSAGE",
+    "LOST_REASON",
     "STDERR",
     "STDOUT",
     "BindMount",
@@ -25,6 +27,11 @@ __all__ = [
 
 STDOUT: Final = 1
 STDERR: Final = 2
+LOST_REASON: Final = "ContainerStatusUnknown"
+"""The reason of an end that nothing witnessed; its exit code is 137, as a kubelet reports it."""
+LOST_MESSAGE: Final = (
+    "The container could not be located when its container shim was lost.  The container used to be Running"
+)
 
 
 class RuntimeFailure(Exception):
@@ -97,7 +104,7 @@ class ContainerSpec:
     host_pid: bool = False
     tty: bool = False
     stdin: bool = False
-    """Whether somebody who attaches may write to its input; else that is empty."""
+    """Whether its input can be attached to; else that is empty."""
     stdin_once: bool = False
     """Whether its input ends when the first who attached goes away."""
     log_path: str = ""
@@ -170,6 +177,13 @@ class Runtime(Protocol):
 
     async def open(self, on_exit: Callable[[ContainerRun], None]) -> tuple[ContainerRun, ...]:
         """Begin; answers the containers that an earlier agent left. ``on_exit`` hears of every end."""
+        ...
+
+    async def supervise(self) -> None:
+        """Replace what holds the containers whenever it is lost, until cancelled; runs between `open` and `close`.
+
+        The containers that are lost with it end with `LOST_REASON`.
+        """
         ...
 
     async def start(self, spec: ContainerSpec) -> ContainerRun:

@@ -13,7 +13,15 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from cathedra.clock import Clock
-from cathedra.node.runtime.runtime import STDOUT, ContainerRun, ContainerSpec, ExecProcess, RuntimeFailure
+from cathedra.node.runtime.runtime import (
+    LOST_MESSAGE,
+    LOST_REASON,
+    STDOUT,
+    ContainerRun,
+    ContainerSpec,
+    ExecProcess,
+    RuntimeFailure,
+)
 
 __all__ = ["EXIT_CODE", "RUN_SECONDS", "Act", "SimulatedRuntime", "by_annotations"]
 
@@ -85,6 +93,26 @@ class SimulatedRuntime:
         """Begin; answers what an earlier agent with this very object left."""
         self._on_exit = on_exit
         return tuple(container.state for container in self._containers.values())
+
+    async def supervise(self) -> None:
+        """Wait until cancelled: what holds these containers is this object."""
+        await asyncio.get_running_loop().create_future()
+
+    def lose_shim(self) -> None:
+        """End all containers as the loss of a real runtime's container shim does."""
+        for container in tuple(self._containers.values()):
+            if not container.state.running:
+                continue
+            if container.timer is not None:
+                container.timer.cancel()
+            container.state = replace(
+                container.state,
+                finished_at=self._clock.now(),
+                exit_code=137,
+                reason=LOST_REASON,
+                message=LOST_MESSAGE,
+            )
+            self._on_exit(container.state)
 
     async def start(self, spec: ContainerSpec) -> ContainerRun:
         """Let the container run for as long as its act says.

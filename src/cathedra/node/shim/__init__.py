@@ -5,7 +5,10 @@ exit code. An agent that was killed and started again must find both. So contain
 one per node, which does nothing but hold them. It stands on the standard library alone (and is started without site
 packages), because it is there all the time and its start counts.
 
-`client` is the agent's end of the line and starts the shim where none is; everything else runs in the shim's own
-process: `main`, `shim` (requests and answers), `container` (one container: its state on disk), `streams` (what goes
-in and comes out), `logfile` (where it is written), `children` (processes and their ends), `kernel` (mounts, cgroups).
+`protocol` says what the two talk about. In the agent, `client` finds or starts the shim and `connection` carries
+requests and answers. Everything else runs in the shim's own process: `main`, `server` (agents and their requests),
+`supervisor` (all containers), `container` (one of them: its state on disk), `streams` (what goes in and comes out),
+`logfile` (where it is written), `children` (processes and their ends), `kernel` (mounts, cgroups).
+
+A shim that dies takes its containers with it: the next one kills what is left of them and reports them as lost.
 """

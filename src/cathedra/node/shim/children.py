@@ -11,7 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NoReturn
 
-__all__ = ["ChildStreams", "Children", "start_process"]
+from cathedra.node.shim import kernel
+
+__all__ = ["ChildStreams", "Children", "run_to_end", "start_process"]
 
 _REMEMBERED: Final = 1000
 
@@ -43,11 +45,12 @@ class Children:
         self._unclaimed: dict[int, int] = {}
 
     def run(self, argv: Sequence[str], done: Callable[[int], None], streams: ChildStreams = NOTHING) -> None:
-        """Run a command; ``done`` hears of its exit status. Its own complaints go nowhere, it has a log for them."""
-        pid = os.fork()
-        if pid == 0:
-            _become(argv, os.environ, streams, None, "/")
-        self._waiting[pid] = done
+        """Run a command; ``done`` is called with its exit status. What it prints is dropped, it has a log of its own.
+
+        It is killed if this process dies: a container that is half made must not be completed behind the back of the
+        shim that takes over.
+        """
+        self._waiting[_fork_command(argv, streams)] = done
 
     def claim(self, pid: int, ended: Callable[[int], None]) -> int | None:
         """From now on ``ended`` hears of the end of that process; its exit status, if it has ended already."""
@@ -73,15 +76,48 @@ class Children:
                 del self._unclaimed[next(iter(self._unclaimed))]
 
 
+def run_to_end(argv: Sequence[str]) -> int:
+    """Run a command and wait for its exit status."""
+    return os.waitstatus_to_exitcode(os.waitpid(_fork_command(argv, NOTHING), 0)[1])
+
+
+def _fork_command(argv: Sequence[str], streams: ChildStreams) -> int:
+    parent = os.getpid()
+    pid = os.fork()
+    if pid == 0:
+        kernel.die_with_parent(parent)
+        _become(argv, os.environ, streams, None, "/")
+    return pid
+
+
 def start_process(
-    argv: Sequence[str], environment: Mapping[str, str], cwd: str, streams: ChildStreams
+    argv: Sequence[str],
+    environment: Mapping[str, str],
+    cwd: str,
+    streams: ChildStreams,
+    *,
+    forked: Callable[[int], None] = lambda _: None,
 ) -> tuple[int, str]:
-    """Start a command in a session of its own; its process ID, and why it could not be executed ("" if it could)."""
+    """Start a command in a session of its own; its process ID, and why it could not be executed ("" if it could).
+
+    ``forked`` is called with the process ID before the command is executed. If this process dies until then, it never
+    is.
+    """
+    go_read, go_write = os.pipe2(os.O_CLOEXEC)
     failed_read, failed_write = os.pipe2(os.O_CLOEXEC)
     pid = os.fork()
     if pid == 0:
+        os.close(go_write)
+        if not os.read(go_read, 1):
+            os._exit(127)
         _become(argv, environment, streams, failed_write, cwd)
     os.close(failed_write)
+    os.close(go_read)
+    try:
+        forked(pid)
+        os.write(go_write, b"g")
+    finally:
+        os.close(go_write)
     with os.fdopen(failed_read, "rb") as complaint:
         return pid, complaint.read().decode()
 

@@ -6,7 +6,7 @@ import contextlib
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from cathedra.files.atomic import write_atomic
 from cathedra.node.shim.kernel import start_time
@@ -14,11 +14,13 @@ from cathedra.node.shim.streams import ContainerStreams
 
 __all__ = ["ShimContainer"]
 
+_LOST: Final = "The container could not be located when its container shim was lost.  The container used to be Running"
+
 
 class ShimContainer:
     """A container, from the request to start it until it is removed.
 
-    ``waiting``: those to be told when it has started or failed to.
+    ``waiting``: replies to be called when it has started or failed to.
     """
 
     def __init__(self, container_id: str, request: dict[str, Any], directory: Path) -> None:
@@ -27,6 +29,11 @@ class ShimContainer:
         self.directory = directory
         self.pid = 0
         self.started_at = 0.0
+        """Set before its program may run for the first time; 0: it never has."""
+        self.recorded_process = ""
+        """The kernel's start time of the process ``pid``, as an earlier shim recorded it."""
+        self.announced = False
+        """Whether its start has been answered, so that agents may hear of it."""
         self.exit: dict[str, Any] | None = None
         self.early_status: int | None = None
         """Its exit status, if it ended before it was said to run."""
@@ -48,12 +55,12 @@ class ShimContainer:
 
     @property
     def stdin(self) -> bool:
-        """Whether somebody may write to its input."""
+        """Whether its input can be written to."""
         return bool(self.request.get("stdin"))
 
     @property
     def stdin_once(self) -> bool:
-        """Whether its input ends when the first who attached goes away."""
+        """Whether its input ends with the first attached connection."""
         return bool(self.request.get("stdin_once"))
 
     @property
@@ -77,7 +84,11 @@ class ShimContainer:
             last = (self.directory / "runtime.log").read_text(errors="replace").strip().rpartition("\n")[2]
             return str(json.loads(last)["msg"])
         except (OSError, ValueError, KeyError):
-            return "the container runtime failed without a word"
+            return "the container runtime gave no reason"
+
+    def note_lost(self, now: float) -> None:
+        """Its shim is gone, and its exit code with it. Reason and code are those of a kubelet that misses one."""
+        self.exit = {"code": 137, "signal": 0, "finished_at": now, "reason": "ContainerStatusUnknown", "message": _LOST}
 
     def save(self) -> None:
         """Write down what a later shim has to know.

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
+import signal
 from pathlib import Path
 from typing import Final
 
 __all__ = [
     "become_subreaper",
+    "die_with_parent",
     "enter_mount_namespace",
+    "kill_cgroup",
     "memory_cgroup",
     "mount_overlay",
     "mount_tmpfs",
@@ -22,7 +26,10 @@ _CLONE_NEWNS: Final = 0x20000
 _MS_REC: Final = 0x4000
 _MS_SLAVE: Final = 1 << 19
 _MNT_DETACH: Final = 2
+_PR_SET_PDEATHSIG: Final = 1
 _PR_SET_CHILD_SUBREAPER: Final = 36
+
+_CGROUPS: Final = Path("/sys/fs/cgroup")
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -67,13 +74,32 @@ def mount_overlay(target: str, upper: str, work: str) -> None:
 
 
 def unmount(target: str) -> None:
-    """Take a mount away, at the latest when nobody uses it any more; none is no error."""
+    """Take a mount away, at the latest when no process uses it any more; none is no error."""
     _libc.umount2(os.fsencode(target), _MNT_DETACH)
 
 
 def become_subreaper() -> None:
     """Processes that their parent lets go of become children of this process, not of init."""
     _check(_libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), "prctl")
+
+
+def die_with_parent(parent: int) -> None:
+    """In a child: be killed when ``parent`` ends, now if it has ended already."""
+    _check(_libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0), "prctl")
+    if os.getppid() != parent:
+        os._exit(127)
+
+
+def kill_cgroup(cgroup: str) -> None:
+    """Kill every process of a cgroup, in whatever hierarchy it is."""
+    for base in (_CGROUPS, *_CGROUPS.glob("*")):
+        try:
+            pids = (base / cgroup.lstrip("/") / "cgroup.procs").read_text().split()
+        except OSError:
+            continue
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int(pid), signal.SIGKILL)
 
 
 def start_time(pid: int) -> str:

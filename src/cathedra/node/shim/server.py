@@ -1,7 +1,7 @@
 """Serves agents for the containers that are held: JSON lines on a unix socket.
 
-Requests carry a ``tag``, which the answer repeats; ends of containers are sent to whoever is connected, output to
-whoever has asked for it. What must survive the shim itself (labels, exit codes) is in files beside the socket. It
+Requests carry a ``tag``, which the answer repeats; ends of containers are sent to every connection, output to
+those that have asked for it. What must survive the shim itself (labels, exit codes) is in files beside the socket. It
 reads the machine's clock: here are real processes only, never virtual time.
 
 As root it lives in a mount namespace of its own: root file systems of containers are overlays on the host's root,
@@ -22,8 +22,10 @@ import time
 from pathlib import Path
 from typing import Any, Final
 
+from cathedra.node.faultpoints import FaultPoints
 from cathedra.node.shim import kernel
 from cathedra.node.shim.container import ShimContainer
+from cathedra.node.shim.protocol import PROTOCOL
 from cathedra.node.shim.supervisor import ContainerSupervisor, Reply
 
 __all__ = ["ShimServer"]
@@ -36,12 +38,12 @@ _CGROUPS: Final = Path("/sys/fs/cgroup")
 class ShimServer:
     """One shim of one directory. ``cgroup``: what its containers' cgroups are below, removed in the end."""
 
-    def __init__(self, directory: Path, orphan_seconds: float, cgroup: str) -> None:
+    def __init__(self, directory: Path, orphan_seconds: float, cgroup: str, faults: FaultPoints) -> None:
         self._directory = directory
         self._orphan_seconds = orphan_seconds
         self._cgroup = cgroup
         self._selector = selectors.DefaultSelector()
-        self._supervisor = ContainerSupervisor(directory, self._selector, self._exited)
+        self._supervisor = ContainerSupervisor(directory, self._selector, self._exited, faults)
         self._agents: dict[socket.socket, bytes] = {}
         self._alone_since = time.monotonic()
         self._done = False
@@ -71,7 +73,7 @@ class ShimServer:
         return listener
 
     def run(self, listener: socket.socket) -> None:
-        """Serve until told to end, or until nobody needs it any more."""
+        """Serve until told to end, or until it has had no agent for too long."""
         kernel.become_subreaper()
         identity = {"pid": os.getpid(), "start": kernel.start_time(os.getpid())}
         (self._directory / "shim.json").write_text(json.dumps(identity))
@@ -152,7 +154,7 @@ class ShimServer:
         supervisor, verb = self._supervisor, request["do"]
         try:
             if verb == "list":
-                answer(containers=[container.public() for container in supervisor.containers], pid=os.getpid())
+                answer(containers=[c.public() for c in supervisor.containers], pid=os.getpid(), protocol=PROTOCOL)
             elif verb == "start":
                 supervisor.start(request, answer)
             elif verb == "signal":

@@ -1,4 +1,4 @@
-"""What goes into a container and what comes out of it: pipes or a terminal, the log, and whoever is attached."""
+"""What goes into a container and what comes out of it: pipes or a terminal, the log, and attached connections."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ class ContainerStreams:
             self._watch_input(fd, waiting=True)
             return
         except OSError:
-            self._close_pipe()  # nobody reads any more
+            self._close_pipe()  # the other end is closed
         else:
             self._watch_input(fd, waiting=False)
         self._pending.clear()

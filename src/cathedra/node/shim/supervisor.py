@@ -12,37 +12,45 @@ import socket
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
+from cathedra.node.faultpoints import FaultPoints
 from cathedra.node.shim import kernel
-from cathedra.node.shim.children import Children, start_process
+from cathedra.node.shim.children import Children, run_to_end, start_process
 from cathedra.node.shim.container import ShimContainer
 from cathedra.node.shim.logfile import LogFile
 from cathedra.node.shim.streams import ContainerStreams
 
 __all__ = ["ContainerSupervisor", "Reply"]
 
+_OWN_DIRECTORIES: Final = frozenset({"rootfs", "runtime"})
+
 Reply = Callable[..., None]
 """Answers a request, with named fields."""
 
 
 class ContainerSupervisor:
-    """Containers below ``directory``; ``on_exit`` hears of every end."""
+    """Containers below ``directory``; ``on_exit`` is called at every end."""
 
     def __init__(
-        self, directory: Path, selector: selectors.BaseSelector, on_exit: Callable[[ShimContainer], None]
+        self,
+        directory: Path,
+        selector: selectors.BaseSelector,
+        on_exit: Callable[[ShimContainer], None],
+        faults: FaultPoints,
     ) -> None:
         self.children = Children()
         self._directory = directory
         self._rootfs = directory / "rootfs"
         self._selector = selector
         self._on_exit = on_exit
+        self._faults = faults
         self._containers: dict[str, ShimContainer] = {}
 
     @property
     def containers(self) -> tuple[ShimContainer, ...]:
         """All that have been started and not been removed."""
-        return tuple(container for container in self._containers.values() if container.started_at)
+        return tuple(container for container in self._containers.values() if container.announced)
 
     @property
     def idle(self) -> bool:
@@ -61,17 +69,18 @@ class ContainerSupervisor:
     # The beginning
 
     def start(self, request: dict[str, Any], answer: Reply) -> None:
-        """Start a container; the answer has its start time and process ID, or an error."""
+        """Start a container, once per ID; the answer has its start time and process ID, or an error."""
+        self._faults.reach("shim:request-received")
         present = self._containers.get(request["id"])
+        if present is not None and present.announced:
+            # Asked for twice, by an agent and its successor or after a lost connection: there is one container.
+            answer(started_at=present.started_at, pid=present.pid)
+            return
         if present is not None and present.exit is None:
-            # Asked for twice, by an agent and its successor: there is one container, and both are told of it.
-            if present.started_at:
-                answer(started_at=present.started_at, pid=present.pid)
-            else:
-                present.waiting.append(answer)
+            present.waiting.append(answer)
             return
         if present is not None:
-            answer(error=f"container {request['id']} exists")
+            answer(error=f"container {request['id']} is being removed")
             return
         directory = self._directory / request["id"]
         directory.mkdir(mode=0o700, exist_ok=True)
@@ -93,6 +102,7 @@ class ContainerSupervisor:
             (layers / name).mkdir(parents=True, exist_ok=True)
         kernel.mount_overlay(str(layers / "merged"), str(layers / "upper"), str(layers / "work"))
         container.save()
+        self._faults.reach("shim:container-saved")
         pid_file = container.directory / "pid"
 
         def created(status: int) -> None:
@@ -100,8 +110,10 @@ class ContainerSupervisor:
                 self._fail(container, container.complaint())
                 return
             container.pid = int(pid_file.read_text())
+            self._faults.reach("shim:container-created")
             container.memory_cgroup = kernel.memory_cgroup(container.pid)
             self._claim(container)
+            self._record_start(container)
             self.children.run([*container.runtime, "start", container.id], started)
 
         def started(status: int) -> None:
@@ -142,7 +154,15 @@ class ContainerSupervisor:
     def _start_process(self, container: ShimContainer, streams: ContainerStreams) -> None:
         request = container.request
         ends = streams.open_terminal() if container.tty else streams.open_pipes(stdin=container.stdin)
-        container.pid, complaint = start_process(request["argv"], request["env"], request["cwd"], ends)
+        container.save()
+        self._faults.reach("shim:container-saved")
+
+        def forked(pid: int) -> None:
+            container.pid = pid
+            self._faults.reach("shim:container-created")
+            self._record_start(container)
+
+        _, complaint = start_process(request["argv"], request["env"], request["cwd"], ends, forked=forked)
         ends.close()
         if complaint:
             self.children.claim(container.pid, lambda _: None)
@@ -151,13 +171,19 @@ class ContainerSupervisor:
         self._claim(container)
         self._running(container)
 
+    def _record_start(self, container: ShimContainer) -> None:
+        """From now on its program may run: if this shim is lost, the next one must not take it for never started."""
+        container.started_at = time.time()
+        container.save()
+        self._faults.reach("shim:container-recorded")
+
     def _claim(self, container: ShimContainer) -> None:
         """From now on the end of that process is the end of the container."""
         container.early_status = self.children.claim(container.pid, lambda status: self._ended(container, status))
 
     def _running(self, container: ShimContainer) -> None:
-        container.started_at = time.time()
-        container.save()
+        self._faults.reach("shim:container-started")
+        container.announced = True
         for answer in container.waiting:
             answer(started_at=container.started_at, pid=container.pid)
         container.waiting.clear()
@@ -186,9 +212,10 @@ class ContainerSupervisor:
             os.kill(container.pid, number)
 
     def _ended(self, container: ShimContainer, status: int) -> None:
-        if not container.started_at:
+        if not container.announced:
             container.early_status = status
             return
+        self._faults.reach("shim:exit-seen")
         if container.exit is not None or container.id not in self._containers:
             return
         if container.streams is not None:
@@ -202,6 +229,7 @@ class ContainerSupervisor:
         reason = "OOMKilled" if killed else ""
         container.exit = {"code": code, "signal": number, "finished_at": time.time(), "reason": reason}
         container.save()
+        self._faults.reach("shim:exit-recorded")
         self._on_exit(container)
 
     def remove(self, container_id: str, answer: Reply) -> None:
@@ -212,6 +240,7 @@ class ContainerSupervisor:
             return
 
         def deleted(_: int) -> None:
+            self._faults.reach("shim:container-deleted")
             self._containers.pop(container_id, None)
             container.closing.close()
             if container.streams is not None:
@@ -244,30 +273,47 @@ class ContainerSupervisor:
     # What an earlier shim left
 
     def recover(self) -> None:
-        """Containers of a shim that died cannot be held any more: what still runs of them is ended."""
-        for path in sorted(self._directory.glob("*/container.json")):
-            try:
-                content = json.loads(path.read_text())
-            except (OSError, ValueError):
+        """Take over from a shim that died. Its containers cannot be held any more: what still runs of them is killed.
+
+        One whose program may have run is kept, as lost, until it is removed; of one that never ran nothing remains.
+        """
+        for directory in sorted(self._directory.iterdir()):
+            if directory.name in _OWN_DIRECTORIES or not directory.is_dir():
                 continue
-            container = ShimContainer(path.parent.name, content["request"], path.parent)
-            container.pid, container.started_at = content["pid"], content["started_at"]
-            container.exit = content["exit"]
+            container = _load(directory)
+            if container is None:
+                shutil.rmtree(directory, ignore_errors=True)  # the request to start it never arrived
+                continue
             if container.exit is None:
-                if container.pid and kernel.start_time(container.pid) == content["start"]:
-                    _kill_orphan(container)
-                container.exit = {
-                    "code": 137,
-                    "signal": 0,
-                    "finished_at": time.time(),
-                    "reason": "ContainerStatusUnknown",
-                }
+                _kill_orphan(container)
+            if not container.started_at:
+                if container.oci:
+                    run_to_end([*container.runtime, "delete", "--force", container.id])
+                shutil.rmtree(directory, ignore_errors=True)
+                continue
+            if container.exit is None:
+                container.note_lost(time.time())
+                container.save()
+            container.announced = True
             self._containers[container.id] = container
-            container.save()
+
+
+def _load(directory: Path) -> ShimContainer | None:
+    try:
+        content = json.loads((directory / "container.json").read_text())
+        container = ShimContainer(directory.name, content["request"], directory)
+        container.pid, container.started_at = content["pid"], content["started_at"]
+        container.recorded_process, container.exit = content["start"], content["exit"]
+    except (OSError, ValueError, KeyError):
+        return None
+    return container
 
 
 def _kill_orphan(container: ShimContainer) -> None:
-    with contextlib.suppress(OSError):
-        if not container.oci:
-            os.killpg(container.pid, signal.SIGKILL)
-        os.kill(container.pid, signal.SIGKILL)
+    if container.pid and kernel.start_time(container.pid) == container.recorded_process:
+        with contextlib.suppress(OSError):
+            if not container.oci:
+                os.killpg(container.pid, signal.SIGKILL)
+            os.kill(container.pid, signal.SIGKILL)
+    if container.oci:
+        kernel.kill_cgroup(container.request["cgroup"])

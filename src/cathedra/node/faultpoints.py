@@ -1,0 +1,80 @@
+"""Named points at which a process of the node kills itself, for tests of crash recovery (spec: node.md, section 26).
+
+A crash is only tested where it hurts if it happens between two chosen steps. Each point stands directly behind the step
+that it is named after. Without the two environment variables nothing ever happens here. The container shim uses this
+too, so it stands on the standard library alone.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+__all__ = ["AGENT_POINTS", "MARK_VARIABLE", "POINT_VARIABLE", "SHIM_POINTS", "FaultPoints"]
+
+POINT_VARIABLE: Final = "CATHEDRA_FAULT_POINT"
+"""Names the point at which to die."""
+MARK_VARIABLE: Final = "CATHEDRA_FAULT_MARK"
+"""A file that is made on the way out: while it exists, nothing dies there again."""
+
+AGENT_POINTS: Final = (
+    "agent:volumes-made",
+    "agent:claims-prepared",
+    "agent:container-starting",
+    "agent:container-started",
+    "agent:container-ended",
+    "agent:containers-stopped",
+    "agent:claims-unprepared",
+    "agent:final-status-written",
+    "agent:containers-removed",
+)
+"""Points of the agent, in the order in which a pod reaches them."""
+SHIM_POINTS: Final = (
+    "shim:request-received",
+    "shim:container-saved",
+    "shim:container-created",
+    "shim:container-recorded",
+    "shim:container-started",
+    "shim:exit-seen",
+    "shim:exit-recorded",
+    "shim:container-deleted",
+)
+"""Points of the container shim, in the order in which a container reaches them."""
+_KNOWN: Final = frozenset((*AGENT_POINTS, *SHIM_POINTS))
+
+
+class FaultPoints:
+    """Dies by SIGKILL when ``point`` is reached for the first time; "" never does.
+
+    Raises:
+        ValueError: there is no such point.
+    """
+
+    def __init__(self, point: str = "", mark: Path | None = None) -> None:
+        if point and (point not in _KNOWN or mark is None):
+            raise ValueError(f"no fault point {point!r}; set {POINT_VARIABLE} to one of {', '.join(sorted(_KNOWN))}")
+        self._point = point
+        self._mark = mark
+
+    @staticmethod
+    def from_environment(environment: Mapping[str, str]) -> FaultPoints:
+        """The point that the environment names, if any.
+
+        Raises:
+            ValueError: there is no such point, or no file to mark it with.
+        """
+        mark = environment.get(MARK_VARIABLE, "")
+        return FaultPoints(environment.get(POINT_VARIABLE, ""), Path(mark) if mark else None)
+
+    def reach(self, point: str) -> None:
+        """The step that ``point`` is named after has been done."""
+        if point != self._point or self._mark is None:
+            return
+        try:
+            os.close(os.open(self._mark, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+        except FileExistsError:
+            return
+        os.kill(os.getpid(), signal.SIGKILL)

@@ -1,0 +1,235 @@
+"""A node agent that can be killed, with its container shim, an API server and a driver around it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import json
+import os
+import random
+import shutil
+import signal
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from cathedra.api.core.core_v1 import (
+    Container,
+    ContainerStatus,
+    HostPathVolumeSource,
+    Node,
+    Pod,
+    PodResourceClaim,
+    PodSpec,
+    ResourceRequirements,
+    Volume,
+    VolumeMount,
+)
+from cathedra.api.core.core_v1 import (
+    ResourceClaim as ContainerClaim,
+)
+from cathedra.api.core.meta_v1 import ObjectMeta
+from cathedra.api.gates import FeatureGates
+from cathedra.api.resource import (
+    AllocationResult,
+    DeviceAllocationResult,
+    DeviceClaim,
+    DeviceRequest,
+    DeviceRequestAllocationResult,
+    ExactDeviceRequest,
+    ResourceClaim,
+    ResourceClaimConsumerReference,
+    ResourceClaimSpec,
+    ResourceClaimStatus,
+)
+from cathedra.api.status import StatusError
+from cathedra.api.struct import replace
+from cathedra.apiserver.authentication.user import UserInfo
+from cathedra.apiserver.config import ServeOptions, ServerConfig
+from cathedra.apiserver.server import APIServer
+from cathedra.client.client import Client
+from cathedra.client.resources import NODES, PODS, RESOURCECLAIMS
+from cathedra.clock import SystemClock
+from cathedra.node.faultpoints import MARK_VARIABLE, POINT_VARIABLE
+from tests.requirements import container_runtime
+from tests.unit.node.driver_server import DriverServer
+
+NODE = "node-0"
+DRIVER = "gpu.example.com"
+TOKEN = "the-node"
+PROGRAM = Path(__file__).with_name("node_program.py")
+RUNTIMES = ("process", "crun")
+"""Containers without and with an OCI runtime."""
+
+
+class World:
+    """An API server and a driver, which live on while the node agent comes and goes."""
+
+    def __init__(self, directory: Path, server: APIServer, url: str, runtime: str) -> None:
+        self.directory = directory
+        self.root = directory / "node"
+        self.url = url
+        self.runtime = runtime
+        self.client = Client(server.transport(), clock=SystemClock())
+        self.driver = DriverServer(self.root, DRIVER)
+        self.fault_mark = directory / "fault"
+        self.agent: asyncio.subprocess.Process | None = None
+
+    async def start_agent(self, *, fault: str = "") -> None:
+        """Start the agent; with ``fault`` the agent, or a shim that it starts, dies once at that point."""
+        environment = {**os.environ, POINT_VARIABLE: fault, MARK_VARIABLE: str(self.fault_mark)}
+        authority = self.directory / "pki" / "ca.crt"
+        arguments = (self.url, str(authority), TOKEN, NODE, str(self.root), self.runtime)
+        with (self.directory / "agent.log").open("ab") as log:
+            self.agent = await asyncio.create_subprocess_exec(
+                sys.executable, str(PROGRAM), *arguments, stdout=log, stderr=log, env=environment
+            )
+
+    @property
+    def shim_pid(self) -> int:
+        """The process ID of the container shim; 0 while there is none."""
+        try:
+            return int(json.loads((self.root / "containers" / "shim.json").read_text())["pid"])
+        except (OSError, ValueError):
+            return 0
+
+    def kill_shim(self) -> None:
+        """End the container shim without a chance to say anything."""
+        pid = self.shim_pid
+        with contextlib.suppress(ProcessLookupError):
+            if pid:
+                os.kill(pid, signal.SIGKILL)
+
+    async def kill_agent(self) -> None:
+        assert self.agent is not None
+        assert self.agent.returncode is None, f"it has ended by itself:\n{(self.directory / 'agent.log').read_text()}"
+        self.agent.kill()
+        await self.agent.wait()
+
+    async def stop_agent(self) -> None:
+        """Containers and all that belongs to them go with it."""
+        if self.agent is None or self.agent.returncode is not None:
+            return
+        self.agent.send_signal(2)
+        await self.agent.wait()
+
+    async def create(self, name: str, script: str, *, grace: int = 5, restart: str = "Never") -> None:
+        """A pod on the node with an allocated claim of its own; it sees the world's directory."""
+        mount = VolumeMount(name="shared", mount_path=str(self.directory))
+        container = Container(
+            name="c",
+            image="debian",
+            command=("sh", "-c", script),
+            volume_mounts=(mount,),
+            resources=ResourceRequirements(claims=(ContainerClaim(name="gpu"),)),
+        )
+        spec = PodSpec(
+            node_name=NODE,
+            restart_policy=restart,
+            containers=(container,),
+            termination_grace_period_seconds=grace,
+            resource_claims=(PodResourceClaim(name="gpu", resource_claim_name=name),),
+            volumes=(Volume(name="shared", host_path=HostPathVolumeSource(path=str(self.directory))),),
+        )
+        exactly = ExactDeviceRequest(device_class_name=DRIVER)
+        wanted = ResourceClaimSpec(devices=DeviceClaim(requests=(DeviceRequest(name="gpu", exactly=exactly),)))
+        claims = self.client.resource(RESOURCECLAIMS, "default")
+        claim = await claims.create(ResourceClaim(metadata=ObjectMeta(name=name), spec=wanted))
+        pod = await self.client.resource(PODS, "default").create(Pod(metadata=ObjectMeta(name=name), spec=spec))
+        result = DeviceRequestAllocationResult(request="gpu", driver=DRIVER, pool=NODE, device=f"gpu-{name}")
+        status = ResourceClaimStatus(
+            allocation=AllocationResult(devices=DeviceAllocationResult(results=(result,))),
+            reserved_for=(ResourceClaimConsumerReference(resource="pods", name=name, uid=pod.metadata.uid),),
+        )
+        await claims.update_status(replace(claim, status=status))
+
+    async def pod(self, name: str) -> Pod | None:
+        try:
+            return await self.client.resource(PODS, "default").get(name)
+        except StatusError as error:
+            if not error.is_not_found:
+                raise
+            return None
+
+    async def until_phase(self, phase: str, name: str) -> Pod:
+        async with asyncio.timeout(40):
+            while True:
+                pod = await self.pod(name)
+                if pod is not None and pod.status.phase == phase:
+                    return pod
+                await asyncio.sleep(0.02)
+
+    async def until_over(self, name: str) -> Pod:
+        """Wait until the pod has succeeded or failed."""
+        async with asyncio.timeout(40):
+            while True:
+                pod = await self.pod(name)
+                if pod is not None and pod.status.phase in {"Succeeded", "Failed"}:
+                    return pod
+                await asyncio.sleep(0.02)
+
+    async def until_status(self, name: str, condition: Callable[[ContainerStatus], bool]) -> Pod:
+        """Wait until the status of the pod's container is as it should be."""
+        async with asyncio.timeout(40):
+            while True:
+                pod = await self.pod(name)
+                if pod is not None and any(condition(status) for status in pod.status.container_statuses):
+                    return pod
+                await asyncio.sleep(0.02)
+
+    async def until_gone(self, name: str) -> None:
+        async with asyncio.timeout(40):
+            while await self.pod(name) is not None:  # noqa: ASYNC110 - as seldom as it takes
+                await asyncio.sleep(0.02)
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        async with asyncio.timeout(40):
+            while not condition():  # noqa: ASYNC110 - processes do not set events
+                await asyncio.sleep(0.02)
+
+    def lines(self, name: str) -> list[str]:
+        """What containers have written into a file of the shared directory."""
+        path = self.directory / name
+        return path.read_text().split() if path.exists() else []
+
+    def calls(self, method: str) -> list[str]:
+        """The claims for which a method of the driver was called."""
+        return [claim for called, claims in self.driver.calls if called == f"{method} v1" for claim in claims]
+
+
+@asynccontextmanager
+async def node_world(runtime: str) -> AsyncIterator[World]:
+    """A world whose node runs containers with ``runtime``; at the end nothing of it may be left."""
+    directory = Path(tempfile.mkdtemp(prefix="recovery-"))  # short: a socket's address has room for 107 characters
+    container_runtime(runtime)
+    server = await APIServer.open(
+        ServerConfig(gates=FeatureGates.for_release()), clock=SystemClock(), random=random.Random(1)
+    )
+    user = UserInfo("system:admin", ("system:masters",))
+    url = await server.serve(ServeOptions(pki=directory / "pki", tokens={TOKEN: user}))
+    found = World(directory, server, url, runtime)
+    await found.client.resource(NODES).create(Node(metadata=ObjectMeta(name=NODE)))
+    await found.driver.start()
+    try:
+        await found.start_agent()
+        yield found
+    finally:
+        await found.stop_agent()
+        await found.driver.stop()
+        await server.close()
+    assert_no_trace(found.root)
+    shutil.rmtree(directory, ignore_errors=True)
+
+
+def assert_no_trace(root: Path) -> None:
+    """What must be gone when a node has been stopped: shim, mounts, cgroups, the container runtime's state."""
+    mounts = Path("/proc/self/mountinfo").read_text().splitlines()
+    assert [line for line in mounts if str(root) in line] == []
+    assert not (root / "containers" / "shim.sock").exists()
+    cgroup = "cathedra-" + hashlib.sha256(os.fsencode(root / "containers")).hexdigest()[:12]
+    assert list(Path("/sys/fs/cgroup").glob(f"*/{cgroup}")) == []
+    state = root / "containers" / "runtime"
+    assert not state.exists() or list(state.iterdir()) == []

@@ -1,0 +1,158 @@
+"""A container shim that is killed while the agent watches, and both of them killed at every named point."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator
+
+import pytest
+
+from cathedra.api.core.core_v1 import ContainerStateTerminated, Pod
+from cathedra.client.resources import PODS
+from cathedra.node.faultpoints import AGENT_POINTS, SHIM_POINTS
+from tests.integration.node_world import RUNTIMES, World, node_world
+
+
+@pytest.fixture(params=RUNTIMES)
+async def world(request: pytest.FixtureRequest) -> AsyncIterator[World]:
+    async with node_world(request.param) as found:
+        yield found
+
+
+def holding(world: World, name: str) -> str:
+    """A script that runs for ever, and notes if an earlier run of it is still there."""
+    lock, overlap = world.directory / f"{name}.lock", world.directory / "overlap"
+    return f"exec 9>{lock}; flock -n 9 || echo {name} >> {overlap}; echo $$ >> {world.directory}/{name}; sleep 600"
+
+
+def last_end(pod: Pod) -> ContainerStateTerminated | None:
+    (status,) = pod.status.container_statuses
+    return status.state.terminated or status.last_state.terminated
+
+
+async def test_a_lost_shim_ends_its_containers_and_restart_policies_apply(world: World) -> None:
+    await world.create("once", holding(world, "once"))
+    await world.create("always", holding(world, "always"), restart="Always")
+    await world.until_phase("Running", "once")
+    before = await world.until_phase("Running", "always")
+    await world.until(lambda: len(world.lines("always")) == 1)
+    lost = world.shim_pid
+    world.kill_shim()
+    ended = last_end(await world.until_phase("Failed", "once"))
+    assert ended is not None
+    assert (ended.exit_code, ended.reason) == (137, "ContainerStatusUnknown")
+    assert ended.message == (
+        "The container could not be located when its container shim was lost.  The container used to be Running"
+    )
+    await world.until(lambda: len(world.lines("always")) == 2)
+    after = await world.until_status("always", lambda s: s.restart_count == 1 and s.state.running is not None)
+    (was,), (now,) = before.status.container_statuses, after.status.container_statuses
+    assert now.state.running is not None
+    assert now.last_state.terminated is not None
+    assert now.last_state.terminated.container_id == was.container_id
+    assert now.last_state.terminated.reason == "ContainerStatusUnknown"
+    assert world.shim_pid not in {0, lost}
+    assert world.lines("overlap") == [], "what a lost shim left is killed before its container is started again"
+    assert (sorted(world.calls("prepare")), world.calls("unprepare")) == (["always", "once"], ["once"])
+
+
+async def test_a_terminating_pod_whose_shim_is_lost_finishes_and_lets_its_claim_go(world: World) -> None:
+    await world.create("p", f"trap '' TERM; echo up >> {world.directory}/p; sleep 600 & wait; sleep 600", grace=600)
+    await world.until(lambda: world.lines("p") == ["up"])
+    await world.client.resource(PODS, "default").delete("p")
+    await asyncio.sleep(0.2)
+    world.kill_shim()
+    await world.until_gone("p")
+    assert (world.calls("prepare"), world.calls("unprepare")) == (["p"], ["p"])
+
+
+async def test_a_shim_that_is_lost_again_and_again_is_replaced_each_time(world: World) -> None:
+    await world.create("p", f"echo $$ >> {world.directory}/p; sleep 600", restart="OnFailure")
+    lost = set()
+    await world.until(lambda: len(world.lines("p")) == 1)
+    for _ in range(3):
+        lost.add(world.shim_pid)
+        world.kill_shim()
+        await world.until(lambda: world.shim_pid not in {0, *lost})
+    await world.until(lambda: len(world.lines("p")) == 2)
+    await world.client.resource(PODS, "default").delete("p")
+    await world.until_gone("p")
+
+
+async def finish(world: World) -> None:
+    """Both pods end, each run of a container began at most once, and nothing of them is left."""
+    never = await world.until_over("never")
+    assert len(world.lines("never")) <= 1, "no run of a container begins twice"
+    # A script may have run to its end without anything having recorded that; never the other way round.
+    assert never.status.phase == "Failed" or world.lines("never-end") == ["done"]
+    await world.until_phase("Succeeded", "again")
+    assert world.lines("overlap") == []
+    await world.until(lambda: {"never", "again"} <= set(world.calls("unprepare")))
+    await world.until(lambda: not list((world.root / "containers").glob("*/container.json")))
+    assert '"never"' not in (world.root / "dra_manager_state").read_text()
+
+
+async def create_pods(world: World) -> None:
+    end = f"echo done >> {world.directory}/never-end"
+    await world.create("never", f"echo $$ >> {world.directory}/never; sleep 0.2; {end}")
+    lock = world.directory / "again.lock"
+    script = f"exec 9>{lock}; flock -n 9 || echo again >> {world.directory}/overlap; sleep 0.2"
+    await world.create("again", script, restart="OnFailure")
+
+
+@pytest.mark.parametrize("point", SHIM_POINTS)
+async def test_a_shim_that_dies_at_a_point_is_replaced(world: World, point: str) -> None:
+    await world.kill_agent()
+    world.kill_shim()
+    await world.start_agent(fault=point)
+    await create_pods(world)
+    await world.until(world.fault_mark.exists)
+    await finish(world)
+
+
+@pytest.mark.parametrize("point", [*AGENT_POINTS, *SHIM_POINTS])
+async def test_agent_and_shim_that_die_together_at_a_point_leave_what_the_next_ones_finish(
+    world: World, point: str
+) -> None:
+    await world.kill_agent()
+    world.kill_shim()
+    await world.start_agent(fault=point)
+    await create_pods(world)
+    await world.until(world.fault_mark.exists)
+    if point in AGENT_POINTS:
+        assert world.agent is not None
+        await world.agent.wait()
+    else:
+        await world.kill_agent()
+    world.kill_shim()
+    await world.start_agent()
+    await finish(world)
+
+
+async def test_a_shim_killed_after_the_agent_came_back_is_replaced_too(world: World) -> None:
+    await world.create("p", holding(world, "p"), restart="Always")
+    await world.until(lambda: len(world.lines("p")) == 1)
+    await world.kill_agent()
+    await world.start_agent()
+    await world.until_status("p", lambda status: status.state.running is not None)
+    world.kill_shim()
+    await world.until(lambda: len(world.lines("p")) == 2)
+    assert world.lines("overlap") == []
+
+
+async def test_the_shim_of_an_earlier_protocol_is_refused_with_what_to_do(world: World) -> None:
+    await world.stop_agent()
+    containers = world.root / "containers"
+    containers.mkdir(parents=True, exist_ok=True)
+    folder = os.open(containers, os.O_RDONLY | os.O_DIRECTORY)
+    server = await asyncio.start_unix_server(lambda *_: None, f"/proc/self/fd/{folder}/keeper.sock")
+    try:
+        await world.start_agent()
+        assert world.agent is not None
+        assert await world.agent.wait() == 1
+    finally:
+        server.close()
+        os.close(folder)
+        (containers / "keeper.sock").unlink()
+    assert "speaks protocol 0, and this agent speaks 1; drain the node" in (world.directory / "agent.log").read_text()
