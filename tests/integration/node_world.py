@@ -79,7 +79,7 @@ class World:
         self.agent: asyncio.subprocess.Process | None = None
 
     async def start_agent(self, *, fault: str = "") -> None:
-        """Start the agent; with ``fault`` the agent, or a shim that it starts, dies once at that point."""
+        """Start the agent; with ``fault`` the agent, or a shim that it starts, dies at that point once it is armed."""
         environment = {**os.environ, POINT_VARIABLE: fault, MARK_VARIABLE: str(self.fault_mark)}
         authority = self.directory / "pki" / "ca.crt"
         arguments = (self.url, str(authority), TOKEN, NODE, str(self.root), self.runtime)
@@ -87,6 +87,24 @@ class World:
             self.agent = await asyncio.create_subprocess_exec(
                 sys.executable, str(PROGRAM), *arguments, stdout=log, stderr=log, env=environment
             )
+
+    def arm_fault(self) -> None:
+        """From now on one process dies at the fault point."""
+        self.fault_mark.touch()
+
+    @property
+    def fault_happened(self) -> bool:
+        """Whether a process has died at the fault point."""
+        return not self.fault_mark.exists()
+
+    async def until_ready(self) -> None:
+        """Wait until the agent has chosen its container runtime and says that the node is ready."""
+        async with asyncio.timeout(40):
+            while True:
+                node = await self.client.resource(NODES).get(NODE)
+                if any(c.type == "Ready" and c.status == "True" for c in node.status.conditions):
+                    return
+                await asyncio.sleep(0.02)
 
     @property
     def shim_pid(self) -> int:
@@ -201,8 +219,8 @@ class World:
 
 
 @asynccontextmanager
-async def node_world(runtime: str) -> AsyncIterator[World]:
-    """A world whose node runs containers with ``runtime``; at the end nothing of it may be left."""
+async def node_world(runtime: str, *, fault: str = "") -> AsyncIterator[World]:
+    """A world whose node runs containers with ``runtime`` and knows ``fault``; in the end nothing of it may be left."""
     directory = Path(tempfile.mkdtemp(prefix="recovery-"))  # short: a socket's address has room for 107 characters
     container_runtime(runtime)
     server = await APIServer.open(
@@ -214,7 +232,7 @@ async def node_world(runtime: str) -> AsyncIterator[World]:
     await found.client.resource(NODES).create(Node(metadata=ObjectMeta(name=NODE)))
     await found.driver.start()
     try:
-        await found.start_agent()
+        await found.start_agent(fault=fault)
         yield found
     finally:
         await found.stop_agent()

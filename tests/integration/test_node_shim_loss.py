@@ -90,6 +90,8 @@ async def finish(world: World) -> None:
     assert world.lines("overlap") == []
     await world.until(lambda: {"never", "again"} <= set(world.calls("unprepare")))
     await world.until(lambda: not list((world.root / "containers").glob("*/container.json")))
+    await world.create("last", "true")
+    await world.until_phase("Succeeded", "last")
     assert '"never"' not in (world.root / "dra_manager_state").read_text()
 
 
@@ -101,33 +103,35 @@ async def create_pods(world: World) -> None:
     await world.create("again", script, restart="OnFailure")
 
 
+@pytest.mark.parametrize("runtime", RUNTIMES)
 @pytest.mark.parametrize("point", SHIM_POINTS)
-async def test_a_shim_that_dies_at_a_point_is_replaced(world: World, point: str) -> None:
-    await world.kill_agent()
-    world.kill_shim()
-    await world.start_agent(fault=point)
-    await create_pods(world)
-    await world.until(world.fault_mark.exists)
-    await finish(world)
+async def test_a_shim_that_dies_at_a_point_is_replaced(runtime: str, point: str) -> None:
+    async with node_world(runtime, fault=point) as world:
+        await world.until_ready()
+        world.arm_fault()
+        await create_pods(world)
+        await world.until(lambda: world.fault_happened)
+        await finish(world)
 
 
+@pytest.mark.parametrize("runtime", RUNTIMES)
 @pytest.mark.parametrize("point", [*AGENT_POINTS, *SHIM_POINTS])
 async def test_agent_and_shim_that_die_together_at_a_point_leave_what_the_next_ones_finish(
-    world: World, point: str
+    runtime: str, point: str
 ) -> None:
-    await world.kill_agent()
-    world.kill_shim()
-    await world.start_agent(fault=point)
-    await create_pods(world)
-    await world.until(world.fault_mark.exists)
-    if point in AGENT_POINTS:
-        assert world.agent is not None
-        await world.agent.wait()
-    else:
-        await world.kill_agent()
-    world.kill_shim()
-    await world.start_agent()
-    await finish(world)
+    async with node_world(runtime, fault=point) as world:
+        await world.until_ready()
+        world.arm_fault()
+        await create_pods(world)
+        await world.until(lambda: world.fault_happened)
+        if point in AGENT_POINTS:
+            assert world.agent is not None
+            await world.agent.wait()
+        else:
+            await world.kill_agent()
+        world.kill_shim()
+        await world.start_agent()
+        await finish(world)
 
 
 async def test_a_shim_killed_after_the_agent_came_back_is_replaced_too(world: World) -> None:

@@ -33,7 +33,8 @@ from cathedra.node.plugins.health import HealthCache, HealthFollower
 from cathedra.node.plugins.registry import PluginInstance, PluginRegistry, RegistryListener
 from cathedra.node.plugins.wiping import SliceWiper
 from cathedra.node.pods.context import PodContext
-from cathedra.node.pods.podmanager import InformerPods, PodManager, PodSource
+from cathedra.node.pods.podmanager import PodManager
+from cathedra.node.pods.podsource import InformerPods, PodSource
 from cathedra.node.runtime.runtime import ContainerRun, Runtime
 from cathedra.node.runtime.simulated import SimulatedRuntime
 from cathedra.node.setup.nodefacts import NodeFacts

@@ -18,7 +18,7 @@ __all__ = ["AGENT_POINTS", "MARK_VARIABLE", "POINT_VARIABLE", "SHIM_POINTS", "Fa
 POINT_VARIABLE: Final = "CATHEDRA_FAULT_POINT"
 """Names the point at which to die."""
 MARK_VARIABLE: Final = "CATHEDRA_FAULT_MARK"
-"""A file that is made on the way out: while it exists, nothing dies there again."""
+"""A file that arms the point, and is removed on the way out: each time it is made, one process dies once."""
 
 AGENT_POINTS: Final = (
     "agent:volumes-made",
@@ -47,7 +47,7 @@ _KNOWN: Final = frozenset((*AGENT_POINTS, *SHIM_POINTS))
 
 
 class FaultPoints:
-    """Dies by SIGKILL when ``point`` is reached for the first time; "" never does.
+    """Dies by SIGKILL when ``point`` is reached while the file ``mark`` exists; "" never does.
 
     Raises:
         ValueError: there is no such point.
@@ -74,7 +74,7 @@ class FaultPoints:
         if point != self._point or self._mark is None:
             return
         try:
-            os.close(os.open(self._mark, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-        except FileExistsError:
+            self._mark.unlink()
+        except FileNotFoundError:
             return
         os.kill(os.getpid(), signal.SIGKILL)

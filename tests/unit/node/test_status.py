@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
@@ -32,12 +33,12 @@ def status_of(of: Pod, codes: dict[str, int | None], **view: Any) -> PodStatus:
         finished = None if code is None else NOW
         reason = "" if code is None else "Completed" if code == 0 else "Error"
         identity = PodIdentity("d", "p", "u")
-        records[name].current = ContainerRun(
+        run = ContainerRun(
             f"id-{name}", identity, name, 0, NOW - 9, finished_at=finished, exit_code=code, reason=reason
         )
-        records[name].started = records[name].ready = code is None
-        if code:
-            records[name].waiting = Waiting("CrashLoopBackOff", "later")
+        waiting = Waiting("CrashLoopBackOff", "later") if code else None
+        probed = records[name].probed(started=code is None, ready=code is None)
+        records[name] = dataclasses.replace(probed, current=run, waiting=waiting)
     base: dict[str, Any] = {"now": NOW, "runtime": "crun", "host_ip": "10.0.0.1", "pod_ip": "10.0.0.1", "sandbox": True}
     return pod_status(of, tuple(records.values()), PodView(**(base | view)))
 

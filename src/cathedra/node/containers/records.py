@@ -1,9 +1,10 @@
-"""What a pod worker remembers of each container."""
+"""One container of a pod over all its restarts, as a state machine of immutable records."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from enum import Enum
 from typing import Final
 
 from cathedra.api.core.core_v1 import Container, ContainerRestartRule, EphemeralContainer, Pod
@@ -15,8 +16,10 @@ __all__ = [
     "BACKOFF_MAX",
     "BACKOFF_RESET",
     "ContainerRecord",
+    "ContainerStage",
     "Waiting",
     "as_container",
+    "ephemeral_record",
     "of_kind",
     "records_for",
     "will_restart",
@@ -37,14 +40,31 @@ class Waiting:
     message: str = ""
 
 
-@dataclass(slots=True)
+class ContainerStage(Enum):
+    """Where a container is in its life; drawn in docs/node.md."""
+
+    WAITING = "waiting"
+    """No run of it has begun."""
+    RUNNING = "running"
+    STOPPING = "stopping"
+    """It runs, and has been asked to end."""
+    ENDED = "ended"
+    """Its last run is over; another may follow."""
+
+
+@dataclass(frozen=True, slots=True)
 class ContainerRecord:
-    """A container of a pod over all its restarts. ``due`` is in monotonic seconds."""
+    """A container of a pod over all its restarts, as it is at one moment.
+
+    What happens to it makes a new record: `adopt`, `begin`, `fail_to_start`, `delay`, `probed`, `stop`, `end`, `wait`,
+    `renew`.
+    ``due`` is in monotonic seconds, ``backoff`` in seconds.
+    """
 
     container: Container
     init: bool = False
     ephemeral: bool = False
-    """Whether somebody has put it into the running pod, to look around: it runs once, and nothing depends on it."""
+    """Whether it was added to the running pod for debugging: it runs once, and nothing depends on it."""
     attempt: int = 0
     current: ContainerRun | None = None
     previous: ContainerRun | None = None
@@ -75,27 +95,99 @@ class ContainerRecord:
         """How it ended, unless it runs or never ran."""
         return self.current if self.current is not None and not self.current.running else None
 
-    def note_end(self, state: ContainerRun, now: float, *, restarts: bool) -> None:
+    @property
+    def stage(self) -> ContainerStage:
+        """Where it is in its life."""
+        if self.current is None:
+            return ContainerStage.WAITING
+        if not self.current.running:
+            return ContainerStage.ENDED
+        return ContainerStage.STOPPING if self.stopping else ContainerStage.RUNNING
+
+    @property
+    def next_attempt(self) -> int:
+        """The number of its next run, from 0."""
+        return self.attempt if self.current is None else self.attempt + 1
+
+    # What happens to it
+
+    def adopt(self, run: ContainerRun) -> ContainerRecord:
+        """An earlier agent has started it."""
+        return replace(self, current=run, attempt=run.attempt)
+
+    def begin(self, run: ContainerRun, now: float) -> ContainerRecord:
+        """A run has begun. Without a probe for it, it counts as started, or ready, at once."""
+        return replace(
+            self,
+            attempt=run.attempt,
+            current=run,
+            previous=self.current or self.previous,
+            waiting=None,
+            stopping=False,
+            # Failures to create it were no runs, so they do not count once it has been created.
+            backoff=0.0 if run.attempt == 0 and now >= self.due else self.backoff,
+        ).unprobed()
+
+    def unprobed(self) -> ContainerRecord:
+        """It is about to be probed, from the beginning."""
+        container = self.container
+        return replace(self, started=container.startup_probe is None, ready=container.readiness_probe is None)
+
+    def delay(self, waiting: Waiting, now: float) -> ContainerRecord:
+        """It could not be created, which is no run of it; the next try comes after a pause that doubles."""
+        backoff = min(max(self.backoff * 2, BACKOFF_FIRST), BACKOFF_MAX)
+        return replace(self, waiting=waiting, backoff=backoff, due=now + backoff)
+
+    def fail_to_start(self, run: ContainerRun, now: float, *, restarts: bool, waiting: Waiting) -> ContainerRecord:
+        """A run of it was created and could not be started: it has ended as ``run`` says."""
+        kept = replace(self, previous=self.current or self.previous, attempt=run.attempt)
+        ended = kept.end(run, now, restarts=restarts)
+        return replace(ended, waiting=waiting) if restarts and ended.due <= now else ended
+
+    def probed(self, *, started: bool | None = None, ready: bool | None = None) -> ContainerRecord:
+        """A probe has come to a verdict; None: nothing about that."""
+        return replace(
+            self,
+            started=self.started if started is None else started,
+            ready=self.ready if ready is None else ready,
+        )
+
+    def stop(self) -> ContainerRecord:
+        """It is being asked to end."""
+        return replace(self, stopping=True)
+
+    def end(self, run: ContainerRun, now: float, *, restarts: bool) -> ContainerRecord:
         """It ended; if it ``restarts``, the first time at once, then after pauses that double."""
-        self.current = state
-        self.ready = False
-        self.started = False
-        self.waiting = None
+        ended = replace(self, current=run, ready=False, started=False, waiting=None)
         if not restarts:
-            return
-        ran = (state.finished_at or state.started_at) - state.started_at
-        if ran >= BACKOFF_RESET:
-            self.backoff = 0.0
-        self.due = now + self.backoff
-        self.backoff = BACKOFF_FIRST if self.backoff == 0 else min(self.backoff * 2, BACKOFF_MAX)
+            return ended
+        ran = (run.finished_at or run.started_at) - run.started_at
+        pause = 0.0 if ran >= BACKOFF_RESET else self.backoff
+        longer = BACKOFF_FIRST if pause == 0 else min(pause * 2, BACKOFF_MAX)
+        return replace(ended, due=now + pause, backoff=longer)
+
+    def wait(self, why: Waiting) -> ContainerRecord:
+        """It is not started before ``due``, for the reason given."""
+        return replace(self, waiting=why)
+
+    def renew(self) -> ContainerRecord:
+        """The pod begins anew: only the count of runs and the last one are kept."""
+        if self.current is None:
+            return replace(self, waiting=None)
+        return replace(self, previous=self.current, attempt=self.attempt + 1, current=None, waiting=None)
 
 
 def records_for(pod: Pod) -> dict[str, ContainerRecord]:
     """Fresh records of all containers: init containers first, in the order of the spec."""
     found = [ContainerRecord(container, init=True) for container in pod.spec.init_containers]
     found += [ContainerRecord(container) for container in pod.spec.containers]
-    found += [ContainerRecord(as_container(each), ephemeral=True) for each in pod.spec.ephemeral_containers]
+    found += [ephemeral_record(each) for each in pod.spec.ephemeral_containers]
     return {record.name: record for record in found}
+
+
+def ephemeral_record(ephemeral: EphemeralContainer) -> ContainerRecord:
+    """A fresh record of a container that was added to a running pod."""
+    return ContainerRecord(as_container(ephemeral), ephemeral=True)
 
 
 def as_container(ephemeral: EphemeralContainer) -> Container:

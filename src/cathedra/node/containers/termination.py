@@ -1,4 +1,4 @@
-"""Ending a pod's containers: hooks, signals, grace, and in the end the hammer.
+"""Ending a pod's containers: hook, stop signal, grace period, SIGKILL.
 
 spec: node.md, section 17.9, steps 2 to 4. Regular containers end together, sidecars after them in reverse order.
 """
@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection
 from typing import Final
 
-from cathedra.api.core.core_v1 import LifecycleHandler, Pod, Probe
+from cathedra.api.core.core_v1 import LifecycleHandler, Probe
 from cathedra.clock import Clock
+from cathedra.node.concurrency import first_of
 from cathedra.node.containers.probes import ProbeTarget, run_action
-from cathedra.node.containers.records import ContainerRecord, of_kind
+from cathedra.node.containers.records import ContainerRecord
+from cathedra.node.containers.table import ContainerTable
 from cathedra.node.runtime.runtime import Runtime
 
 __all__ = ["GracePeriod", "Terminator", "run_hook"]
@@ -54,84 +56,62 @@ class GracePeriod:
 
 
 class Terminator:
-    """Ends the containers of one pod. ``ended`` must return an event that is set whenever a container has ended."""
+    """Ends containers of one pod; ``stopping`` is called with the name of each that is about to be ended."""
 
     def __init__(
         self,
-        pod: Pod,
+        containers: ContainerTable,
         runtime: Runtime,
         clock: Clock,
         *,
         address: str,
-        ended: Callable[[], asyncio.Event],
-        tell: Callable[[ContainerRecord], None],
+        stopping: Callable[[str], None],
     ) -> None:
-        self._pod = pod
+        self._containers = containers
         self._runtime = runtime
         self._clock = clock
         self._address = address
-        self._ended = ended
-        self._tell = tell
+        self._stopping = stopping
 
-    async def end(self, records: Sequence[ContainerRecord], grace: GracePeriod) -> None:
-        """End everything that runs; on return nothing does."""
-        sidecars = [record for record in of_kind(records, init=True) if record.sidecar]
-        others = [record for record in records if record not in sidecars]
+    async def end(self, names: Collection[str], grace: GracePeriod) -> None:
+        """End those of these containers that run; on return none does."""
+        records = [record for record in self._containers.all if record.name in names]
+        sidecars = [record for record in records if record.sidecar]
         async with asyncio.TaskGroup() as group:
-            for record in others:
-                group.create_task(self._end_one(record, grace))
+            for record in records:
+                if not record.sidecar:
+                    group.create_task(self._end_one(record.name, grace))
         for record in reversed(sidecars):
-            await self._end_one(record, grace)
+            await self._end_one(record.name, grace)
 
-    async def _end_one(self, record: ContainerRecord, grace: GracePeriod) -> None:
+    async def _end_one(self, name: str, grace: GracePeriod) -> None:
+        record = self._containers[name]
         current = record.current
         if current is None or not current.running:
             return
-        record.stopping = True
-        self._tell(record)
-        lifecycle = record.container.lifecycle
-        if lifecycle is not None and lifecycle.pre_stop is not None and grace.left > 0:
-            target = ProbeTarget(self._runtime, current.id, record.container, self._address)
-            hook = asyncio.ensure_future(run_hook(lifecycle.pre_stop, target, self._clock))
-            await self._first_of(record, grace, hook)
-            if grace.left < _LEAST_AFTER_HOOK:
-                grace = GracePeriod(self._clock)
-                grace.limit(_LEAST_AFTER_HOOK)
-        if record.running and grace.left > 0:
+        self._stopping(name)
+        grace = await self._run_pre_stop(record, grace)
+        if self._containers[name].running and grace.left > 0:
             await self._runtime.signal(current.id, _stop_signal(record))
-            await self._first_of(record, grace, None)
-        while record.running:
+            await first_of(self._containers.until_ended(name), grace.over())
+        while self._containers[name].running:
             await self._runtime.signal(current.id, signal.SIGKILL)
-            await self._wait_for_end(record, _AFTER_KILL)
+            await first_of(self._containers.until_ended(name), self._clock.sleep(_AFTER_KILL))
 
-    async def _first_of(
-        self, record: ContainerRecord, grace: GracePeriod, hook: asyncio.Future[tuple[bool, str]] | None
-    ) -> None:
-        """Wait for the container's end, the end of the grace period, or the hook, whatever comes first."""
-        waits: set[asyncio.Future[object]] = {
-            asyncio.ensure_future(self._wait_for_end(record, None)),
-            asyncio.ensure_future(grace.over()),
-        }
-        if hook is not None:
-            waits.add(asyncio.ensure_future(_outcome(hook)))
-        try:
-            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for waiting in (*waits, *((hook,) if hook is not None else ())):
-                waiting.cancel()
-            await asyncio.gather(*waits, return_exceptions=True)
-
-    async def _wait_for_end(self, record: ContainerRecord, timeout: float | None) -> None:
-        try:
-            async with asyncio.timeout(timeout):
-                while record.running:
-                    await self._ended().wait()
-        except TimeoutError:
-            return
-
-
-async def _outcome(hook: asyncio.Future[tuple[bool, str]]) -> object:
-    return await hook
+    async def _run_pre_stop(self, record: ContainerRecord, grace: GracePeriod) -> GracePeriod:
+        """Run the hook within the grace period; answers what is left for the signal, 2 s at least."""
+        lifecycle = record.container.lifecycle
+        current = record.current
+        if lifecycle is None or lifecycle.pre_stop is None or current is None or grace.left <= 0:
+            return grace
+        target = ProbeTarget(self._runtime, current.id, record.container, self._address)
+        hook = run_hook(lifecycle.pre_stop, target, self._clock)
+        await first_of(hook, grace.over(), self._containers.until_ended(record.name))
+        if grace.left >= _LEAST_AFTER_HOOK:
+            return grace
+        least = GracePeriod(self._clock)
+        least.limit(_LEAST_AFTER_HOOK)
+        return least
 
 
 async def run_hook(hook: LifecycleHandler, target: ProbeTarget, clock: Clock) -> tuple[bool, str]:

@@ -7,73 +7,86 @@ more, and that is not over, begins anew.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final, NamedTuple
 
 from cathedra.api.core.core_v1 import ContainerStateTerminated, ContainerStatus, Pod
 from cathedra.clock import Clock
 from cathedra.node.containers.plan import make_plan
 from cathedra.node.containers.records import ContainerRecord
-from cathedra.node.runtime.runtime import ContainerRun
+from cathedra.node.runtime.runtime import LOST_REASON, ContainerRun
 from cathedra.node.setup.launch import identity_of
 
-__all__ = ["recover_records"]
+__all__ = ["RecoveredContainers", "recover_containers"]
+
+_LOST: Final = "The container could not be located when the node agent came back.  The container used to be Running"
 
 
-def recover_records(
-    pod: Pod, records: Mapping[str, ContainerRecord], found: Sequence[ContainerRun], clock: Clock
-) -> bool:
-    """Fill ``records`` with what an earlier agent left; whether the pod goes on from there.
+class RecoveredContainers(NamedTuple):
+    """The pod's containers, and whether it goes on from there; else it begins anew."""
 
-    If not, restart counts and last states are kept, and everything else is as new.
+    records: tuple[ContainerRecord, ...]
+    continues: bool
+
+
+def recover_containers(
+    pod: Pod, records: Sequence[ContainerRecord], found: Sequence[ContainerRun], clock: Clock
+) -> RecoveredContainers:
+    """The fresh ``records`` with what an earlier agent left.
+
+    If the pod begins anew, restart counts and last states are kept, and everything else is as new.
     """
-    latest = {state.name: state for state in sorted(found, key=lambda state: state.attempt)}
+    latest = {run.name: run for run in sorted(found, key=lambda run: run.attempt)}
     known = pod.status
     every = (*known.init_container_statuses, *known.container_statuses, *known.ephemeral_container_statuses)
-    for status in every:
-        record = records.get(status.name)
-        if record is not None:
-            _recover(pod, record, status, latest.get(status.name), clock.now())
-    for name, state in latest.items():
-        record = records.get(name)
-        if record is not None and record.current is None:
-            record.current, record.attempt = state, state.attempt
-    alive = any(record.running for record in records.values())
-    if alive or (make_plan(pod, tuple(records.values()), clock.monotonic()).finished and latest):
-        return True
-    for record in records.values():
-        if record.current is not None:
-            record.previous = record.current
-            record.attempt += 1
-        record.current = None
-        record.waiting = None
-    return False
+    statuses = {status.name: status for status in every}
+    recovered = tuple(
+        _recover(pod, record, statuses.get(record.name), latest.get(record.name), clock.now()) for record in records
+    )
+    if any(record.running for record in recovered):
+        return RecoveredContainers(recovered, continues=True)
+    if latest and make_plan(pod, recovered, clock.monotonic()).finished:
+        return RecoveredContainers(recovered, continues=True)
+    return RecoveredContainers(tuple(record.renew() for record in recovered), continues=False)
 
 
 def _recover(
-    pod: Pod, record: ContainerRecord, status: ContainerStatus, state: ContainerRun | None, now: float
-) -> None:
-    record.attempt = status.restart_count
+    pod: Pod, record: ContainerRecord, status: ContainerStatus | None, run: ContainerRun | None, now: float
+) -> ContainerRecord:
+    if status is None:
+        return record if run is None else record.adopt(run)
+    record = replace(record, attempt=status.restart_count)
     if status.last_state.terminated is not None:
-        record.previous = _ended(pod, record, status.last_state.terminated, status.restart_count - 1)
-    if state is not None and state.attempt >= status.restart_count:
-        if state.attempt > status.restart_count and status.state.terminated is not None:
-            record.previous = _ended(pod, record, status.state.terminated, status.restart_count)
-        record.attempt, record.current = state.attempt, state
-    elif status.state.terminated is not None:
-        record.current = _ended(pod, record, status.state.terminated, status.restart_count)
-    elif status.state.running is not None:
-        began = status.state.running.started_at
-        record.current = ContainerRun(
-            status.container_id.partition("://")[2],
-            identity_of(pod),
-            record.name,
-            status.restart_count,
-            began.timestamp if began is not None else 0.0,
-            finished_at=now,  # when it ended nobody knows; by now it has
-            exit_code=137,
-            reason="ContainerStatusUnknown",
-            message="The container could not be located when the node agent came back",
-        )
+        last = _ended(pod, record, status.last_state.terminated, status.restart_count - 1)
+        record = replace(record, previous=last)
+    if run is not None and run.attempt >= status.restart_count:
+        if run.attempt > status.restart_count and status.state.terminated is not None:
+            last = _ended(pod, record, status.state.terminated, status.restart_count)
+            record = replace(record, previous=last)
+        return record.adopt(run)
+    if status.state.terminated is not None:
+        return record.adopt(_ended(pod, record, status.state.terminated, status.restart_count))
+    if status.state.running is not None:
+        return record.adopt(_lost(pod, record, status, now))
+    return record if run is None else record.adopt(run)
+
+
+def _lost(pod: Pod, record: ContainerRecord, status: ContainerStatus, now: float) -> ContainerRun:
+    """It ran, and the runtime does not know it any more; when it ended is unknown, by now it has."""
+    assert status.state.running is not None
+    began = status.state.running.started_at
+    return ContainerRun(
+        status.container_id.partition("://")[2],
+        identity_of(pod),
+        record.name,
+        status.restart_count,
+        began.timestamp if began is not None else 0.0,
+        finished_at=now,
+        exit_code=137,
+        reason=LOST_REASON,
+        message=_LOST,
+    )
 
 
 def _ended(pod: Pod, record: ContainerRecord, ended: ContainerStateTerminated, attempt: int) -> ContainerRun:

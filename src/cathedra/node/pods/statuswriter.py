@@ -13,29 +13,31 @@ from typing import Final
 from cathedra.api.core.core_v1 import Pod, PodStatus, ResourceStatus
 from cathedra.api.status import StatusError
 from cathedra.api.struct import replace
+from cathedra.client.client import ResourceClient
 from cathedra.client.resources import PODS
+from cathedra.node.containers.table import ContainerTable
 from cathedra.node.pods.admission import Rejection
 from cathedra.node.pods.context import PodContext
-from cathedra.node.pods.podstate import PodState
+from cathedra.node.pods.lifecycle import PodLifecycle
+from cathedra.node.pods.podobject import PodObject
 from cathedra.node.pods.status import PodView, pod_status, rejected_status
 from cathedra.node.setup.launch import identity_of
 from cathedra.semantics.pods import is_terminal
 
-__all__ = ["StatusWriter", "newer"]
-
-"""Phases that a pod does not leave."""
+__all__ = ["StatusWriter"]
 
 _CONFLICTS: Final = 5
 _LOG = logging.getLogger(__name__)
 
 
 class StatusWriter:
-    """Writes the status of one pod; ``on_pod`` hears of newer versions of the object that are found on the way."""
+    """Writes the status of one pod, and in the end that its deletion may be completed."""
 
-    def __init__(self, state: PodState, context: PodContext, on_pod: Callable[[Pod], None]) -> None:
-        self._state = state
+    def __init__(self, pod: PodObject, life: PodLifecycle, containers: ContainerTable, context: PodContext) -> None:
+        self._object = pod
+        self._life = life
+        self._containers = containers
         self._context = context
-        self._on_pod = on_pod
 
     async def publish(self, *, final: bool = False) -> bool:
         """Write the status if it has changed; whether the API server now has it.
@@ -46,24 +48,39 @@ class StatusWriter:
 
     async def publish_rejection(self, rejection: Rejection) -> bool:
         """Write that the node does not take the pod; whether the API server now has it."""
-        return await self._write(lambda: rejected_status(self._state.pod, self._context.clock.now(), rejection))
+        return await self._write(lambda: rejected_status(self._object.pod, self._context.clock.now(), rejection))
+
+    async def confirm_deletion(self) -> bool:
+        """Have the object of a pod that is over removed; whether there is none of this pod any more."""
+        metadata = self._object.pod.metadata
+        try:
+            await self._pods.delete(metadata.name, grace_period_seconds=0, uid=metadata.uid)
+        except StatusError as error:
+            if error.is_not_found or error.is_conflict:
+                return True
+            _LOG.warning("pod %s cannot be deleted: %s", identity_of(self._object.pod), error)
+        except ConnectionError:
+            _LOG.info("pod %s cannot be deleted now: no connection", identity_of(self._object.pod))
+        return False
+
+    @property
+    def _pods(self) -> ResourceClient[Pod]:
+        return self._context.client.resource(PODS, self._object.pod.metadata.namespace)
 
     async def _write(self, make: Callable[[], PodStatus]) -> bool:
-        state = self._state
-        if state.gone.is_set() or is_terminal(state.pod):
+        if self._object.gone or is_terminal(self._object.pod):
             return True
-        pods = self._context.client.resource(PODS, state.pod.metadata.namespace)
         for _ in range(_CONFLICTS):
-            status = make()
-            if status == state.pod.status:
+            status, pod = make(), self._object.pod
+            if status == pod.status:
                 return True
             try:
-                state.pod = await pods.update_status(replace(state.pod, status=status))
+                self._object.note_written(await self._pods.update_status(replace(pod, status=status)))
             except StatusError as error:
                 if error.is_not_found:
                     return True
                 if not error.is_conflict or not await self._refresh():
-                    _LOG.warning("status of pod %s cannot be written: %s", identity_of(state.pod), error)
+                    _LOG.warning("status of pod %s cannot be written: %s", identity_of(pod), error)
                     return False
             except ConnectionError:
                 return False
@@ -72,55 +89,43 @@ class StatusWriter:
         return False
 
     async def _refresh(self) -> bool:
-        state = self._state
-        metadata = state.pod.metadata
+        """Read what was written elsewhere; whether that is known now."""
         try:
-            pod = await self._context.client.resource(PODS, metadata.namespace).get(metadata.name)
+            self._object.offer(await self._pods.get(self._object.pod.metadata.name))
         except StatusError as error:
             if error.is_not_found:
-                state.gone.set()
+                self._object.note_gone()
             return error.is_not_found
         except ConnectionError:
             return False
-        self._on_pod(pod)
         return True
 
     def _status(self, *, final: bool) -> PodStatus:
-        context, state = self._context, self._state
+        context, life = self._context, self._life
         view = PodView(
             now=context.clock.now(),
             runtime=context.runtime.name,
             host_ip=context.config.address,
             pod_ip=context.config.address,
-            started_at=state.started_at,
-            sandbox=state.sandbox,
+            started_at=life.started_at,
+            sandbox=life.set_up,
             final=final,
-            stopping=state.stopping,
-            failure=state.failure,
+            stopping=life.stopping,
+            failure=life.failure,
             resources=self._last_health() if final else self._health(),
         )
-        return pod_status(state.pod, state.containers, view)
+        return pod_status(self._object.pod, self._containers.all, view)
 
     def _health(self) -> dict[str, tuple[ResourceStatus, ...]]:
-        context, state = self._context, self._state
+        context, pod = self._context, self._object.pod
         return {
-            record.name: context.device_health(state.pod, record.container)
-            for record in state.containers
+            record.name: context.device_health(pod, record.container)
+            for record in self._containers.all
             if not record.init or (record.sidecar and context.config.report_sidecar_health)
         }
 
     def _last_health(self) -> dict[str, tuple[ResourceStatus, ...]]:
         """What was last told: after its end a pod's devices are not its business any more."""
-        status = self._state.pod.status
+        status = self._object.pod.status
         every = (*status.init_container_statuses, *status.container_statuses)
         return {one.name: one.allocated_resources_status for one in every}
-
-
-def newer(pod: Pod, known: Pod) -> bool:
-    """Whether ``pod`` is a later version than ``known``: no old news, and no echo of what was written here."""
-    return _version(pod) > _version(known)
-
-
-def _version(pod: Pod) -> int:
-    version = pod.metadata.resource_version
-    return int(version) if version.isdigit() else 0

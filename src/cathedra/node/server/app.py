@@ -132,7 +132,8 @@ class NodeApp:
         path = log_directory(self._root, namespace, pod, metadata.uid) / container / f"{attempt}.log"
 
         def ended() -> bool:
-            return self._closed or worker.over or record.attempt != attempt or not record.running
+            now = self._record(worker, container)
+            return self._closed or worker.over or now.attempt != attempt or not now.running
 
         await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"text/plain")]})
         async for piece in read_log(path, options, ended=ended):

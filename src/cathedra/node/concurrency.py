@@ -1,0 +1,88 @@
+"""Small shapes of structured concurrency: the first of several, tasks that end with a block, and a wake-up."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Coroutine
+from types import TracebackType
+from typing import Any
+
+__all__ = ["BlockTasks", "Wakeup", "first_of"]
+
+
+async def first_of(*work: Coroutine[Any, Any, object]) -> None:
+    """Run all of ``work`` side by side until the first is done; the others are cancelled and awaited.
+
+    Raises:
+        ExceptionGroup: what those of them raised that were not cancelled.
+    """
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(each) for each in work]
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in tasks:
+            task.cancel()
+
+
+class BlockTasks:
+    """Tasks beside a block of code: ``async with`` awaits them all, and cancels those that are left at its end.
+
+    One that raises cancels the block and the others, as in every task group.
+    """
+
+    def __init__(self) -> None:
+        self._group: asyncio.TaskGroup | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def __aenter__(self) -> BlockTasks:
+        self._group = await asyncio.TaskGroup().__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.cancel_all()
+        group, self._group = self._group, None
+        assert group is not None
+        await group.__aexit__(kind, error, trace)
+
+    def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Run ``work`` beside the block.
+
+        Raises:
+            RuntimeError: the block has not begun, or is over.
+        """
+        if self._group is None:
+            work.close()
+            raise RuntimeError("a task can only be started inside the block; enter it with `async with`")
+        task = self._group.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    def cancel_all(self) -> None:
+        """Cancel the tasks that run now; the block goes on, and others may be started."""
+        for task in tuple(self._tasks):
+            task.cancel()
+
+
+class Wakeup:
+    """Lets one task wait for a time, or until another has something for it. Times are seconds."""
+
+    def __init__(self) -> None:
+        self._event = asyncio.Event()
+
+    def notify(self) -> None:
+        """End the present wait, or the next one at once."""
+        self._event.set()
+
+    def clear(self) -> None:
+        """Forget what was notified until now: the waiting task is about to look at everything."""
+        self._event.clear()
+
+    async def wait(self, seconds: float | None) -> None:
+        """Wait until notified, for ``seconds`` at most; None: for as long as it takes."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(None if seconds is None else max(seconds, 0.0)):
+                await self._event.wait()
+        self._event.clear()

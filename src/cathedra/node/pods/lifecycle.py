@@ -1,0 +1,111 @@
+"""Where a pod is in its life on the node; drawn in docs/node.md."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import Final
+
+__all__ = ["IllegalStage", "PodLifecycle", "PodStage"]
+
+
+class PodStage(Enum):
+    """A pod goes through these in order; it may skip some, and never goes back."""
+
+    NEW = "new"
+    """Bound to the node, not yet looked at."""
+    REJECTED = "rejected"
+    """The node does not take it: nothing of it was ever there."""
+    SETTING_UP = "setting up"
+    """Volumes are made and claims prepared."""
+    RUNNING = "running"
+    """Containers are started, watched and restarted."""
+    STOPPING = "stopping"
+    """Containers are ended; none is started any more."""
+    RELEASING = "releasing"
+    """No container runs: claims are unprepared, then the final status is written."""
+    OVER = "over"
+    """Nothing of it is left but logs, until its object is deleted."""
+
+
+_NEXT: Final[Mapping[PodStage, frozenset[PodStage]]] = {
+    PodStage.NEW: frozenset({PodStage.REJECTED, PodStage.SETTING_UP, PodStage.STOPPING}),
+    PodStage.REJECTED: frozenset({PodStage.OVER}),
+    PodStage.SETTING_UP: frozenset({PodStage.RUNNING, PodStage.STOPPING}),
+    PodStage.RUNNING: frozenset({PodStage.STOPPING}),
+    PodStage.STOPPING: frozenset({PodStage.RELEASING}),
+    PodStage.RELEASING: frozenset({PodStage.OVER}),
+    PodStage.OVER: frozenset(),
+}
+
+
+class IllegalStage(Exception):
+    """A pod cannot go from one stage to another: a fault in the agent, not in the pod."""
+
+    def __init__(self, stage: PodStage, wanted: PodStage) -> None:
+        self.stage, self.wanted = stage, wanted
+        super().__init__(f"a pod that is {stage.value} cannot become {wanted.value}; report this with the agent's log")
+
+
+class PodLifecycle:
+    """The stage of one pod, and what is remembered of earlier ones. Only the pod's worker changes it."""
+
+    def __init__(self) -> None:
+        self._stage = PodStage.NEW
+        self._set_up = False
+        self._started_at: float | None = None
+        self._failure: tuple[str, str] | None = None
+
+    @property
+    def stage(self) -> PodStage:
+        """The present stage."""
+        return self._stage
+
+    def advance(self, stage: PodStage) -> None:
+        """Go on to ``stage``.
+
+        Raises:
+            IllegalStage: there is no way from here to there. Nothing has changed.
+        """
+        if stage not in _NEXT[self._stage]:
+            raise IllegalStage(self._stage, stage)
+        self._stage = stage
+        self._set_up = self._set_up or stage is PodStage.RUNNING
+
+    @property
+    def set_up(self) -> bool:
+        """Whether volumes and claims have been there, so that containers could start."""
+        return self._set_up
+
+    @property
+    def stopping(self) -> bool:
+        """Whether the pod is being ended, or has: nothing of it is started or ready any more."""
+        return self._stage in {PodStage.STOPPING, PodStage.RELEASING, PodStage.OVER}
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing of the pod is left on the node."""
+        return self._stage is PodStage.OVER
+
+    @property
+    def occupies(self) -> bool:
+        """Whether the pod takes up resources of the node."""
+        return self._stage not in {PodStage.REJECTED, PodStage.OVER}
+
+    @property
+    def started_at(self) -> float | None:
+        """When the node first acknowledged the pod, in seconds since the epoch."""
+        return self._started_at
+
+    def note_acknowledged(self, now: float) -> None:
+        """The node runs the pod from ``now`` on."""
+        self._started_at = now
+
+    @property
+    def failure(self) -> tuple[str, str] | None:
+        """Reason and message of a pod that fails whatever its containers end with."""
+        return self._failure
+
+    def note_failure(self, reason: str, message: str) -> None:
+        """The pod fails."""
+        self._failure = (reason, message)

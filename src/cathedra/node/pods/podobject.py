@@ -1,0 +1,67 @@
+"""The pod's API object as the node knows it: owned here, read by everything that works for the pod."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from cathedra.api.core.core_v1 import Pod
+
+__all__ = ["PodObject"]
+
+
+class PodObject:
+    """The newest version of one pod. ``on_change`` is called when it has changed elsewhere, or is gone."""
+
+    def __init__(self, pod: Pod, on_change: Callable[[], None]) -> None:
+        self._pod = pod
+        self._on_change = on_change
+        self._gone = False
+
+    @property
+    def pod(self) -> Pod:
+        """The newest version that is known."""
+        return self._pod
+
+    @property
+    def gone(self) -> bool:
+        """Whether the object does not exist any more."""
+        return self._gone
+
+    @property
+    def deleted(self) -> bool:
+        """Whether its deletion has been asked for, or is done."""
+        return self._gone or self._pod.metadata.deletion_timestamp is not None
+
+    @property
+    def grace_seconds(self) -> float:
+        """How long the pod may take to end: what its deletion says, else what its spec says."""
+        seconds = self._pod.metadata.deletion_grace_period_seconds
+        return self.own_grace_seconds if seconds is None else max(seconds, 1)
+
+    @property
+    def own_grace_seconds(self) -> float:
+        """How long the pod may take to end where its deletion says nothing."""
+        seconds = self._pod.spec.termination_grace_period_seconds
+        return 30.0 if seconds is None else seconds
+
+    def offer(self, pod: Pod) -> None:
+        """A version was read or watched: take it if it is newer. Another UID means that this pod is gone."""
+        if pod.metadata.uid != self._pod.metadata.uid:
+            self.note_gone()
+        elif _version(pod) > _version(self._pod):
+            self._pod = pod
+            self._on_change()
+
+    def note_written(self, pod: Pod) -> None:
+        """This version is what the API server answered to a write from here."""
+        self._pod = pod
+
+    def note_gone(self) -> None:
+        """The object has been removed."""
+        self._gone = True
+        self._on_change()
+
+
+def _version(pod: Pod) -> int:
+    version = pod.metadata.resource_version
+    return int(version) if version.isdigit() else 0

@@ -1,0 +1,123 @@
+"""What a pod needs before its containers can start: directories, volumes, prepared claims; and letting claims go.
+
+spec: node.md, sections 7, 9 and 17.2. Everything is tried until it works, with pauses that end early when something
+has happened to the pod, or a driver has registered.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final
+
+from cathedra.node.claims.errors import PrepareError, UnprepareError
+from cathedra.node.concurrency import Wakeup
+from cathedra.node.pods.context import PodContext
+from cathedra.node.pods.podobject import PodObject
+from cathedra.node.setup.directories import PodDirectories
+from cathedra.node.setup.errors import VolumeError
+from cathedra.node.setup.launch import identity_of
+from cathedra.node.setup.volumes import VolumeMaker, is_payload
+
+__all__ = ["PodPreparation"]
+
+_VOLUME_RETRY: Final = (2.0, 120.0)
+_VOLUME_REFRESH: Final = 60.0
+"""Seconds, up to half as many more, after which volumes are brought up to date."""
+_LOG = logging.getLogger(__name__)
+
+
+class PodPreparation:
+    """Volumes and claims of one pod."""
+
+    def __init__(self, pod: PodObject, context: PodContext, wakeup: Wakeup) -> None:
+        self._pod = pod
+        self._context = context
+        self._wakeup = wakeup
+        self._directories = context.directories(pod.pod)
+        self._generation = max(self._directories.generation(), 1) if self._directories is not None else 1
+        self._maker: VolumeMaker | None = None
+        self._volumes: Mapping[str, str] = {}
+
+    @property
+    def directories(self) -> PodDirectories | None:
+        """Where the pod's files are; None on a node without a disk."""
+        return self._directories
+
+    @property
+    def generation(self) -> int:
+        """How often the pod was set up from the beginning on this node."""
+        return self._generation
+
+    @property
+    def volumes(self) -> Mapping[str, str]:
+        """Volume name → path on the node."""
+        return self._volumes
+
+    def begin(self, *, anew: bool) -> None:
+        """Make the pod's directories; ``anew``: it was set up before, and what is left of that is worth nothing."""
+        if self._directories is None:
+            return
+        self._directories.make()
+        if anew:
+            self._generation += 1
+        self._directories.set_generation(self._generation)
+
+    async def make_volumes(self) -> None:
+        """Make the volumes; returns when all are there."""
+        if self._directories is None:
+            return
+        pause = _VOLUME_RETRY[0]
+        while True:
+            context = self._context
+            maker = VolumeMaker(context.client, self._pod.pod, self._directories, context.facts, context.clock)
+            try:
+                self._volumes = await maker.make()
+            except VolumeError as error:
+                self._warn("FailedMount", str(error))
+                await self._wakeup.wait(pause)
+                pause = min(pause * 2, _VOLUME_RETRY[1])
+            else:
+                self._maker = maker
+                return
+
+    async def refresh_volumes(self) -> None:
+        """Until cancelled: config maps and secrets change, and tokens expire, while the pod runs."""
+        if self._maker is None or not any(is_payload(volume) for volume in self._pod.pod.spec.volumes):
+            return
+        while True:
+            await self._context.clock.sleep(_VOLUME_REFRESH * (1 + 0.5 * self._context.random.random()))
+            try:
+                await self._maker.refresh(self._pod.pod)
+            except VolumeError as error:
+                self._warn("FailedMount", str(error))
+
+    async def prepare_claims(self, after_failure: Callable[[], Awaitable[object]]) -> None:
+        """Have the pod's claims prepared; returns when all are. ``after_failure`` runs before each pause."""
+        pause, longest = self._context.config.prepare_retry
+        while True:
+            try:
+                await self._context.claims.prepare(self._pod.pod)
+            except PrepareError as error:
+                self._warn("FailedPrepareDynamicResources", f"Failed to prepare dynamic resources: {error}")
+                await after_failure()
+                await self._wakeup.wait(pause)
+                pause = min(pause * 2, longest)
+            else:
+                return
+
+    async def unprepare_claims(self) -> None:
+        """Have the pod's claims let go; returns when all are."""
+        while True:
+            try:
+                await self._context.claims.unprepare(self._pod.pod.metadata.uid)
+            except UnprepareError as error:
+                _LOG.warning("pod %s: %s", identity_of(self._pod.pod), error)
+                seconds = self._context.config.unprepare_retry
+                # A driver that registers again ends the pause.
+                await self._wakeup.wait(seconds * (1 + 0.5 * self._context.random.random()))
+            else:
+                return
+
+    def _warn(self, reason: str, message: str) -> None:
+        self._context.recorder.record(self._pod.pod, "Warning", reason, message)

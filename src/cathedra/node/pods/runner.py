@@ -1,0 +1,267 @@
+"""Starting a pod's containers and noting their ends: everything that happens to one container while the pod lives.
+
+The runner is the only one that changes the pod's `ContainerTable`. Which container to start is up to the plan; here is
+how, and what follows from it: events, hooks, probes, back-off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Literal
+
+from cathedra.client.objects import reference_to
+from cathedra.node.claims.errors import ClaimError
+from cathedra.node.concurrency import BlockTasks
+from cathedra.node.containers.probemonitor import ProbeKind, ProbeMonitor
+from cathedra.node.containers.probes import ProbeTarget
+from cathedra.node.containers.records import ContainerRecord, Waiting, ephemeral_record, records_for, will_restart
+from cathedra.node.containers.table import ContainerTable
+from cathedra.node.containers.termination import GracePeriod, Terminator, run_hook
+from cathedra.node.containers.terminationmessage import with_termination_message
+from cathedra.node.pods.context import PodContext
+from cathedra.node.pods.lifecycle import PodLifecycle
+from cathedra.node.pods.podobject import PodObject
+from cathedra.node.pods.preparation import PodPreparation
+from cathedra.node.runtime.runtime import ContainerRun, ContainerSpec, RuntimeFailure
+from cathedra.node.setup.environment import container_environment
+from cathedra.node.setup.errors import ConfigError
+from cathedra.node.setup.launch import container_spec, identity_of
+from cathedra.node.setup.references import References
+
+__all__ = ["ContainerRunner"]
+
+
+class ContainerRunner:
+    """The containers of one pod; ``changed`` is called whenever one of them has changed by itself."""
+
+    def __init__(
+        self,
+        pod: PodObject,
+        life: PodLifecycle,
+        preparation: PodPreparation,
+        context: PodContext,
+        *,
+        tasks: BlockTasks,
+        changed: Callable[[], None],
+    ) -> None:
+        self.table = ContainerTable(records_for(pod.pod).values())
+        self._pod = pod
+        self._life = life
+        self._preparation = preparation
+        self._context = context
+        self._clock = context.clock
+        self._tasks = tasks
+        self._changed = changed
+        self._early_ends: dict[str, ContainerRun] = {}
+        self._probes = ProbeMonitor(context.clock, tasks, self._probe_reported)
+
+    def adopt(self, records: Iterable[ContainerRecord]) -> None:
+        """Go on from what an earlier agent left."""
+        for record in records:
+            self.table.put(record)
+
+    def add_ephemeral(self) -> None:
+        """Ephemeral containers are added to a pod while it runs."""
+        for ephemeral in self._pod.pod.spec.ephemeral_containers:
+            if self.table.get(ephemeral.name) is None:
+                self.table.put(ephemeral_record(ephemeral))
+
+    # The beginning
+
+    async def start(self, name: str) -> None:
+        """Start a container; if that fails, its record says why and when to try again."""
+        record, faults = self.table[name], self._context.faults
+        try:
+            spec = await self._describe(record)
+        except (ConfigError, ClaimError) as error:
+            self._delay(name, Waiting("CreateContainerConfigError", str(error)))
+            return
+        self._event(record, "Normal", "Pulled", f'Container image "{spec.image}" already present on machine')
+        if record.current is not None:
+            await self._context.runtime.remove(record.current.id)
+        # From here on the run exists, whatever becomes of the answer: the ID says which run it is.
+        faults.reach("agent:container-starting")
+        try:
+            run = await self._context.runtime.start(spec)
+        except RuntimeFailure as error:
+            self._failed_to_start(name, spec, error)
+            return
+        faults.reach("agent:container-started")
+        record = self.table[name].begin(run, self._clock.monotonic())
+        self.table.put(record)
+        self._event(record, "Normal", "Created", f"Created container: {name}")
+        self._event(record, "Normal", "Started", f"Started container {name}")
+        early = self._early_ends.pop(run.id, None)
+        if early is not None:
+            self._note_end(name, early)
+            return
+        self._probes.begin(record, self._target(record))
+        await self._run_post_start(record)
+
+    async def _describe(self, record: ContainerRecord) -> ContainerSpec:
+        context, pod = self._context, self._pod.pod
+        environment = await container_environment(
+            pod,
+            record.container,
+            References(context.client, pod.metadata.namespace),
+            context.facts,
+            inherited=context.inherited_environment.items(),
+        )
+        return container_spec(
+            pod,
+            record.container,
+            attempt=record.next_attempt,
+            generation=self._preparation.generation,
+            environment=environment,
+            volumes=self._preparation.volumes,
+            cdi_devices=context.claims.cdi_devices(pod, record.container),
+            directories=self._preparation.directories,
+            node=context.facts,
+        )
+
+    def _delay(self, name: str, why: Waiting) -> None:
+        """The container cannot be made now; try again later. This is no run of it."""
+        self.table.put(self.table[name].delay(why, self._clock.monotonic()))
+        self._event(self.table[name], "Warning", "Failed", f"Error: {why.message}")
+
+    def _failed_to_start(self, name: str, spec: ContainerSpec, error: RuntimeFailure) -> None:
+        why = Waiting(error.reason, error.message)
+        if error.reason != "RunContainerError":
+            self._delay(name, why)
+            return
+        self._event(self.table[name], "Warning", "Failed", f"Error: {error.message}")
+        now = self._clock.now()
+        failed = ContainerRun(
+            spec.id,
+            identity_of(self._pod.pod),
+            name,
+            spec.attempt,
+            now,
+            finished_at=now,
+            exit_code=128,
+            reason="StartError",
+            message=error.message,
+        )
+        restarts = self._restarts(self.table[name], failed)
+        self.table.put(self.table[name].fail_to_start(failed, self._clock.monotonic(), restarts=restarts, waiting=why))
+        self._after_end(name, restarts=restarts)
+
+    async def _run_post_start(self, record: ContainerRecord) -> None:
+        lifecycle = record.container.lifecycle
+        if lifecycle is None or lifecycle.post_start is None:
+            return
+        good, said = await run_hook(lifecycle.post_start, self._target(record), self._clock)
+        if not good and self.table[record.name].running:
+            self._event(record, "Warning", "FailedPostStartHook", f"PostStartHook failed: {said}")
+            await self._kill(record.name, "FailedPostStartHook", self._pod.own_grace_seconds)
+
+    def _target(self, record: ContainerRecord) -> ProbeTarget:
+        """The container as probes and hooks reach it; it must have been started."""
+        assert record.current is not None
+        return ProbeTarget(self._context.runtime, record.current.id, record.container, self._context.config.address)
+
+    # Probes
+
+    def resume_probes(self) -> None:
+        """Probe the containers that an earlier agent has started."""
+        for record in self.table.all:
+            if record.running:
+                self.table.put(record.unprobed())
+                self._probes.begin(record, self._target(record))
+
+    def _probe_reported(self, name: str, kind: ProbeKind, *, good: bool, output: str) -> None:
+        record = self.table[name]
+        if not record.running:
+            return
+        if not good and not record.stopping:
+            self._event(record, "Warning", "Unhealthy", f"{kind.value} probe failed: {output}")
+        if kind is ProbeKind.READINESS:
+            self.table.put(record.probed(ready=good))
+        elif kind is ProbeKind.STARTUP and good:
+            self.table.put(record.probed(started=True))
+        elif not good and not record.stopping:
+            self._tasks.start(self._kill_unhealthy(record, kind))
+        if self.table[name] != record:
+            self._changed()
+
+    async def _kill_unhealthy(self, record: ContainerRecord, kind: ProbeKind) -> None:
+        container = record.container
+        probe = container.startup_probe if kind is ProbeKind.STARTUP else container.liveness_probe
+        grace = probe.termination_grace_period_seconds if probe is not None else None
+        seconds = self._pod.own_grace_seconds if grace is None else grace
+        why = f"Container {record.name} failed {kind.value.lower()} probe, will be restarted"
+        await self._kill(record.name, why, seconds)
+
+    # The end
+
+    def container_ended(self, run: ContainerRun) -> None:
+        """The runtime says that a container has ended."""
+        record = self.table.get(run.name)
+        if record is None:
+            return
+        if record.current is None or record.current.id != run.id:
+            # It ended before its own start was answered; `start` will look here.
+            self._early_ends[run.id] = run
+            return
+        self._note_end(run.name, run)
+
+    def _note_end(self, name: str, run: ContainerRun) -> None:
+        self._context.faults.reach("agent:container-ended")
+        record, directories = self.table[name], self._preparation.directories
+        if directories is not None and not run.message:
+            run = with_termination_message(directories, record.container, run)
+        restarts = self._restarts(record, run)
+        self.table.put(record.end(run, self._clock.monotonic(), restarts=restarts))
+        self._after_end(name, restarts=restarts)
+
+    def _restarts(self, record: ContainerRecord, run: ContainerRun) -> bool:
+        return not self._life.stopping and will_restart(self._pod.pod, record, run.exit_code or 0)
+
+    def _after_end(self, name: str, *, restarts: bool) -> None:
+        self._probes.cancel(name)
+        if restarts and self.table[name].due > self._clock.monotonic():
+            self._back_off(name)
+        self._changed()
+
+    def _back_off(self, name: str) -> None:
+        record, metadata = self.table[name], self._pod.pod.metadata
+        pause = _go_duration(record.due - self._clock.monotonic())
+        where = f"{metadata.name}_{metadata.namespace}({metadata.uid})"
+        message = f"back-off {pause} restarting failed container={name} pod={where}"
+        self.table.put(record.wait(Waiting("CrashLoopBackOff", message)))
+        self._event(record, "Warning", "BackOff", f"Back-off restarting failed container {name} in pod {where}")
+
+    async def _kill(self, name: str, why: str, seconds: float) -> None:
+        """End one container of a pod that goes on."""
+        self._event(self.table[name], "Normal", "Killing", why)
+        grace = GracePeriod(self._clock)
+        grace.limit(seconds)
+        await self._terminator(self._mark_stopping).end((name,), grace)
+
+    async def end_all(self, grace: GracePeriod) -> None:
+        """End every container of the pod; on return nothing of it runs."""
+
+        def stopping(name: str) -> None:
+            self._mark_stopping(name)
+            self._event(self.table[name], "Normal", "Killing", f"Stopping container {name}")
+
+        await self._terminator(stopping).end([record.name for record in self.table.all], grace)
+
+    def _mark_stopping(self, name: str) -> None:
+        self.table.put(self.table[name].stop())
+
+    def _terminator(self, stopping: Callable[[str], None]) -> Terminator:
+        return Terminator(
+            self.table, self._context.runtime, self._clock, address=self._context.config.address, stopping=stopping
+        )
+
+    def _event(self, record: ContainerRecord, type_: Literal["Normal", "Warning"], reason: str, message: str) -> None:
+        kind = "initContainers" if record.init else "ephemeralContainers" if record.ephemeral else "containers"
+        field = f"spec.{kind}{{{record.name}}}"
+        self._context.recorder.record(reference_to(self._pod.pod, field), type_, reason, message)
+
+
+def _go_duration(seconds: float) -> str:
+    """Seconds as Go prints a duration: 10s, 1m20s, 5m0s."""
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes}m{rest}s" if minutes else f"{rest}s"
