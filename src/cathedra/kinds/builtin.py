@@ -15,7 +15,7 @@ from cathedra.kinds.strategies import (
     NO_RULES,
     DefaultedStrategy,
     GenerationStrategy,
-    Rules,
+    ObjectRules,
     SpecStrategy,
     StatusStrategy,
 )
@@ -33,7 +33,7 @@ def builtin(
     namespaced: bool,
     strategy: Strategy[T] | None = None,
     default: Callable[[Any], Any] = lambda obj: obj,
-    rules: Rules = NO_RULES,
+    rules: ObjectRules = NO_RULES,
     status: Strategy[T] | None = None,
     doors: Mapping[str, Strategy[T]] = {},
     table: tuple[tuple[Column, ...], Cells] = (GENERIC_COLUMNS, generic_cells),

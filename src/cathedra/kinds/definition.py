@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Generic, Protocol, TypeVar
 
+import msgspec
+
 from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.api.field import ErrorList, ErrorType
 from cathedra.api.formats import Format, dns_subdomain
@@ -35,8 +37,7 @@ ALL_VERBS: Final = ("create", "delete", "deletecollection", "get", "list", "patc
 """The verbs of a stored resource."""
 
 
-@dataclass(frozen=True, slots=True)
-class ExpressionFault:
+class ExpressionFault(msgspec.Struct, frozen=True):
     """What is wrong with an expression: INVALID (with the compiler's text), FORBIDDEN (too expensive) or INTERNAL."""
 
     type: ErrorType
@@ -137,8 +138,7 @@ class Strategy(Generic[T]):
         return ()
 
 
-@dataclass(frozen=True, slots=True)
-class VersionDefinition:
+class VersionDefinition(msgspec.Struct, frozen=True):
     """One served version: its struct, and the way to the hub version and back (identity where it is the hub)."""
 
     name: str
@@ -151,8 +151,7 @@ class VersionDefinition:
     deprecation_warning: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(msgspec.Struct, frozen=True):
     """A column of the server-side table."""
 
     name: str

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from cathedra.api.core.meta_v1 import DeleteOptions, KubeObject
@@ -13,9 +12,8 @@ __all__ = ["DeletionRules", "states_propagation"]
 T = TypeVar("T", bound=KubeObject)
 
 
-@dataclass(frozen=True)
 class DeletionRules(Generic[T]):
-    """How objects of a kind are deleted. Most kinds need nothing but this: they go at once."""
+    """How objects of a kind are deleted. Most kinds need nothing but this: they go at once. The others inherit."""
 
     orphans_dependents: bool = False
     """Whether dependents stay when the request says nothing of propagation."""

@@ -5,8 +5,9 @@ Most kinds need nothing but these; the others inherit and add their rules."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any, Final, TypeVar
+
+import msgspec
 
 from cathedra.api.core.meta_v1 import KubeObject, ObjectMeta
 from cathedra.api.field import ErrorList
@@ -18,7 +19,7 @@ __all__ = [
     "CountedStrategy",
     "DefaultedStrategy",
     "GenerationStrategy",
-    "Rules",
+    "ObjectRules",
     "SpecStrategy",
     "StatusStrategy",
     "first_generation",
@@ -38,8 +39,7 @@ def _any_change(_: Any, __: Any) -> ErrorList:
     return ErrorList()
 
 
-@dataclass(frozen=True, slots=True)
-class Rules:
+class ObjectRules(msgspec.Struct, frozen=True):
     """Validation that looks at the objects alone."""
 
     create: Callable[[Any], ErrorList] = _any_object
@@ -47,14 +47,14 @@ class Rules:
     """The new object and the old one."""
 
 
-NO_RULES: Final = Rules()
+NO_RULES: Final = ObjectRules()
 """Whatever decodes is accepted."""
 
 
 class DefaultedStrategy(Strategy[T]):
     """A kind without status: what is written is what is kept, once defaults are in."""
 
-    def __init__(self, default: Callable[[Any], Any] = lambda obj: obj, rules: Rules = NO_RULES) -> None:
+    def __init__(self, default: Callable[[Any], Any] = lambda obj: obj, rules: ObjectRules = NO_RULES) -> None:
         self._default = default
         self._rules = rules
 

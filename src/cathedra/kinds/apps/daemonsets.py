@@ -27,7 +27,7 @@ from cathedra.kinds.core.pods.templates import (
 )
 from cathedra.kinds.defaults import absent
 from cathedra.kinds.definition import Column, ResourceDefinition
-from cathedra.kinds.strategies import Rules
+from cathedra.kinds.strategies import ObjectRules
 
 __all__ = [
     "daemon_set_definition",
@@ -119,7 +119,7 @@ def daemon_set_definition() -> ResourceDefinition[apps_v1.DaemonSet]:
         "daemonsets",
         namespaced=True,
         default=default_daemonset,
-        rules=Rules(validate_daemonset, validate_daemonset_update),
+        rules=ObjectRules(validate_daemonset, validate_daemonset_update),
         counts_generation=True,
         table=(DAEMONSET_COLUMNS, daemonset_cells),
         short_names=("ds",),

@@ -21,7 +21,7 @@ from cathedra.kinds.core.pods.defaults import default_pod_template
 from cathedra.kinds.core.pods.templates import CONTAINERS, IMAGES, SELECTOR, container_cells, selector_text
 from cathedra.kinds.defaults import absent
 from cathedra.kinds.definition import Column, ResourceDefinition
-from cathedra.kinds.strategies import Rules, StatusStrategy
+from cathedra.kinds.strategies import ObjectRules, StatusStrategy
 
 __all__ = [
     "default_deployment",
@@ -127,7 +127,7 @@ def deployment_definition() -> ResourceDefinition[apps_v1.Deployment]:
         "deployments",
         namespaced=True,
         default=default_deployment,
-        rules=Rules(validate_deployment, validate_deployment_update),
+        rules=ObjectRules(validate_deployment, validate_deployment_update),
         counts_generation=True,
         status=DeploymentStatusStrategy(default_deployment),
         scalable=True,

@@ -26,7 +26,7 @@ from cathedra.kinds.core.pods.templates import (
 )
 from cathedra.kinds.defaults import absent
 from cathedra.kinds.definition import Column, ResourceDefinition
-from cathedra.kinds.strategies import Rules
+from cathedra.kinds.strategies import ObjectRules
 
 __all__ = [
     "default_replicaset",
@@ -90,7 +90,7 @@ def replica_set_definition() -> ResourceDefinition[apps_v1.ReplicaSet]:
         "replicasets",
         namespaced=True,
         default=default_replicaset,
-        rules=Rules(validate_replicaset, validate_replicaset_update),
+        rules=ObjectRules(validate_replicaset, validate_replicaset_update),
         counts_generation=True,
         scalable=True,
         table=(REPLICASET_COLUMNS, replicaset_cells),

@@ -14,7 +14,7 @@ from cathedra.kinds.core.pods.defaults import default_pod_template
 from cathedra.kinds.core.pods.templates import CONTAINERS, IMAGES, container_cells, with_template_labels
 from cathedra.kinds.defaults import absent
 from cathedra.kinds.definition import Column, ResourceDefinition
-from cathedra.kinds.strategies import Rules
+from cathedra.kinds.strategies import ObjectRules
 
 __all__ = [
     "default_statefulset",
@@ -126,7 +126,7 @@ def stateful_set_definition() -> ResourceDefinition[apps_v1.StatefulSet]:
         "statefulsets",
         namespaced=True,
         default=default_statefulset,
-        rules=Rules(validate_statefulset, validate_statefulset_update),
+        rules=ObjectRules(validate_statefulset, validate_statefulset_update),
         counts_generation=True,
         scalable=True,
         table=(STATEFULSET_COLUMNS, statefulset_cells),

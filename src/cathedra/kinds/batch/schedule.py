@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Final, Protocol
+
+import msgspec
 
 __all__ = ["Schedule", "ScheduleError", "most_recent", "parse_schedule"]
 
@@ -42,16 +43,14 @@ class Schedule(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class _Every:
+class _Every(msgspec.Struct, frozen=True):
     seconds: float
 
     def after(self, moment: float) -> float | None:
         return float(int(moment + self.seconds))
 
 
-@dataclass(frozen=True, slots=True)
-class _Fields:
+class _Fields(msgspec.Struct, frozen=True):
     minutes: frozenset[int]
     hours: frozenset[int]
     days: frozenset[int]

@@ -12,7 +12,7 @@ from cathedra.api.struct import replace
 from cathedra.kinds.builtin import builtin
 from cathedra.kinds.columns import AGE, NAME, age
 from cathedra.kinds.definition import Column, ResourceDefinition
-from cathedra.kinds.strategies import Rules
+from cathedra.kinds.strategies import ObjectRules
 
 __all__ = [
     "config_map_definition",
@@ -122,7 +122,7 @@ def config_map_definition() -> ResourceDefinition[core_v1.ConfigMap]:
         core_v1.ConfigMap,
         "configmaps",
         namespaced=True,
-        rules=Rules(validate_config_map, validate_config_map_update),
+        rules=ObjectRules(validate_config_map, validate_config_map_update),
         table=(CONFIGMAP_COLUMNS, configmap_cells),
         short_names=("cm",),
     )
@@ -135,7 +135,7 @@ def secret_definition() -> ResourceDefinition[core_v1.Secret]:
         "secrets",
         namespaced=True,
         default=default_secret,
-        rules=Rules(validate_secret, validate_secret_update),
+        rules=ObjectRules(validate_secret, validate_secret_update),
         table=(SECRET_COLUMNS, secret_cells),
         field_selectors={"type": lambda secret: secret.type},
     )

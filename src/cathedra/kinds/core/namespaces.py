@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Final
 
 from cathedra.api.core import core_v1
@@ -64,11 +63,10 @@ class FinalizeStrategy(Strategy[core_v1.Namespace]):
         return replace(old, spec=replace(old.spec, finalizers=new.spec.finalizers))
 
 
-@dataclass(frozen=True)
 class NamespaceDeletion(DeletionRules[core_v1.Namespace]):
     """A namespace is Terminating until its own finalizers, in the spec, are gone."""
 
-    permanent: frozenset[str] = frozenset({"default", "kube-system", "kube-public"})
+    permanent = frozenset({"default", "kube-system", "kube-public"})
 
     def is_held(self, obj: core_v1.Namespace) -> bool:
         """Whether finalizers are left in the spec."""

@@ -28,6 +28,12 @@ def default_replication_controller(replicas: core_v1.ReplicationController) -> c
     return with_template_labels(filled, spec.template) if spec.template is not None else filled
 
 
+class ReplicationControllerDeletion(DeletionRules[core_v1.ReplicationController]):
+    """Pods of a deleted replication controller stay by default, as the first version of the API had it."""
+
+    orphans_dependents = True
+
+
 def replication_controller_definition() -> ResourceDefinition[core_v1.ReplicationController]:
     """The definition of replicationcontrollers."""
     return builtin(
@@ -37,7 +43,7 @@ def replication_controller_definition() -> ResourceDefinition[core_v1.Replicatio
         default=default_replication_controller,
         counts_generation=True,
         scalable=True,
-        deletion=DeletionRules(orphans_dependents=True),
+        deletion=ReplicationControllerDeletion(),
         short_names=("rc",),
         categories=("all",),
         field_selectors={"status.replicas": lambda replicas: str(replicas.status.replicas)},

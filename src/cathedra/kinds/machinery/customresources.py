@@ -21,6 +21,12 @@ def crd_cells(definition: apiextensions_v1.CustomResourceDefinition, now: float)
     return generic_cells(definition, now)
 
 
+class CustomResourceDefinitionDeletion(DeletionRules[apiextensions_v1.CustomResourceDefinition]):
+    """Instances go before their definition."""
+
+    finalizers = (CLEANUP_FINALIZER,)
+
+
 def custom_resource_definition() -> ResourceDefinition[apiextensions_v1.CustomResourceDefinition]:
     """The definition of customresourcedefinitions."""
     return builtin(
@@ -28,7 +34,7 @@ def custom_resource_definition() -> ResourceDefinition[apiextensions_v1.CustomRe
         "customresourcedefinitions",
         namespaced=False,
         counts_generation=True,
-        deletion=DeletionRules(finalizers=(CLEANUP_FINALIZER,)),
+        deletion=CustomResourceDefinitionDeletion(),
         table=(GENERIC_COLUMNS, crd_cells),
         short_names=("crd", "crds"),
         categories=("api-extensions",),

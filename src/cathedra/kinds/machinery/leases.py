@@ -9,7 +9,7 @@ from cathedra.api.field import ErrorList, FieldPath
 from cathedra.kinds.builtin import builtin
 from cathedra.kinds.columns import AGE, NAME, age
 from cathedra.kinds.definition import Column, ResourceDefinition
-from cathedra.kinds.strategies import Rules
+from cathedra.kinds.strategies import ObjectRules
 
 __all__ = ["lease_cells", "lease_definition", "validate_lease"]
 
@@ -40,6 +40,6 @@ def lease_definition() -> ResourceDefinition[coordination_v1.Lease]:
         coordination_v1.Lease,
         "leases",
         namespaced=True,
-        rules=Rules(validate_lease, lambda new, old: validate_lease(new)),
+        rules=ObjectRules(validate_lease, lambda new, old: validate_lease(new)),
         table=(LEASE_COLUMNS, lease_cells),
     )

@@ -14,7 +14,7 @@ from cathedra.kinds.builtin import builtin
 from cathedra.kinds.columns import AGE, NAME, age
 from cathedra.kinds.defaults import absent
 from cathedra.kinds.definition import Column, ResourceDefinition
-from cathedra.kinds.strategies import Rules
+from cathedra.kinds.strategies import ObjectRules
 
 __all__ = [
     "binding_cells",
@@ -173,7 +173,7 @@ def role_definition() -> ResourceDefinition[rbac_v1.Role]:
         rbac_v1.Role,
         "roles",
         namespaced=True,
-        rules=Rules(validate_role, lambda new, old: validate_role(new)),
+        rules=ObjectRules(validate_role, lambda new, old: validate_role(new)),
         name_rule=path_segment,
     )
 
@@ -184,7 +184,7 @@ def cluster_role_definition() -> ResourceDefinition[rbac_v1.ClusterRole]:
         rbac_v1.ClusterRole,
         "clusterroles",
         namespaced=False,
-        rules=Rules(validate_cluster_role, lambda new, old: validate_cluster_role(new)),
+        rules=ObjectRules(validate_cluster_role, lambda new, old: validate_cluster_role(new)),
         name_rule=path_segment,
     )
 
@@ -196,7 +196,7 @@ def role_binding_definition() -> ResourceDefinition[rbac_v1.RoleBinding]:
         "rolebindings",
         namespaced=True,
         default=default_role_binding,
-        rules=Rules(validate_binding, validate_binding_update),
+        rules=ObjectRules(validate_binding, validate_binding_update),
         table=(BINDING_COLUMNS, binding_cells),
         name_rule=path_segment,
     )
@@ -209,7 +209,7 @@ def cluster_role_binding_definition() -> ResourceDefinition[rbac_v1.ClusterRoleB
         "clusterrolebindings",
         namespaced=False,
         default=default_cluster_role_binding,
-        rules=Rules(validate_binding, validate_binding_update),
+        rules=ObjectRules(validate_binding, validate_binding_update),
         table=(BINDING_COLUMNS, binding_cells),
         name_rule=path_segment,
     )

@@ -11,7 +11,7 @@ from cathedra.kinds.builtin import builtin
 from cathedra.kinds.columns import AGE, NAME, age
 from cathedra.kinds.defaults import absent
 from cathedra.kinds.definition import Column, RequestContext, ResourceDefinition
-from cathedra.kinds.strategies import DefaultedStrategy, Rules, first_generation
+from cathedra.kinds.strategies import DefaultedStrategy, ObjectRules, first_generation
 
 __all__ = [
     "CountedPriority",
@@ -79,7 +79,7 @@ def priority_class_definition() -> ResourceDefinition[scheduling_v1.PriorityClas
         "priorityclasses",
         namespaced=False,
         strategy=CountedPriority(
-            default_priority_class, Rules(validate_priority_class, validate_priority_class_update)
+            default_priority_class, ObjectRules(validate_priority_class, validate_priority_class_update)
         ),
         table=(PRIORITY_COLUMNS, priority_cells),
         short_names=("pc",),

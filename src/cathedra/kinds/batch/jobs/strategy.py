@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from cathedra.api.core import batch_v1
@@ -64,11 +63,10 @@ def with_selector(job: batch_v1.Job) -> batch_v1.Job:
     return replace(job, spec=spec)
 
 
-@dataclass(frozen=True)
 class JobDeletion(DeletionRules[batch_v1.Job]):
     """Pods of a deleted job stay by default, as the first version of the API had it."""
 
-    orphans_dependents: bool = True
+    orphans_dependents = True
 
     def warnings(self, options: DeleteOptions) -> Sequence[str]:
         """The default surprises: a request that leaves it to that is told."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 from cathedra.api.core.core_v1 import Pod
@@ -14,11 +13,10 @@ DEFAULT_GRACE: Final = 30
 """Seconds for a pod whose spec says nothing."""
 
 
-@dataclass(frozen=True)
 class PodDeletion(DeletionRules[Pod]):
     """A pod ends within its grace period; its node then deletes it with none."""
 
-    announced: bool = True
+    announced = True
 
     def grace_period(self, obj: Pod, wanted: int | None) -> int:
         """What the request wants, else what the spec says; nothing for a pod without a node or one that has ended."""
