@@ -2,7 +2,7 @@
 PYTHON  ?= python3
 VENV    ?= .venv
 BIN     := $(VENV)/bin
-VECTORS ?= ../shared/vectors
+VECTORS ?=
 AREA    ?=
 SHOW    ?=
 SECONDS ?= 120
@@ -43,7 +43,7 @@ check: $(VENV)/.dev            ## ruff, mypy --strict, import contracts
 	@$(BIN)/lint-imports
 
 conformance: $(VENV)/.dev      ## Kubernetes' recorded answers: passed/total [VECTORS=DIR] [AREA=api|allocation|cel] [SHOW=ID]
-	@$(BIN)/python -m tests.conformance --vectors $(VECTORS) $(addprefix --area ,$(AREA)) $(addprefix --show ,$(SHOW))
+	@$(BIN)/python -m tests.conformance $(addprefix --vectors ,$(VECTORS)) $(addprefix --area ,$(AREA)) $(addprefix --show ,$(SHOW))
 
 fuzz: $(VENV)/.dev             ## mutate inputs of every layer that takes bytes from outside [SECONDS=120] [LAYER=NAME]
 	@$(BIN)/python -m tools.fuzzing --seconds $(SECONDS) $(addprefix --layer ,$(LAYER))

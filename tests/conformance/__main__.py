@@ -1,11 +1,12 @@
 """``make conformance``: how many of Kubernetes' recorded answers Cathedra gives, per file and per area.
 
-A folder of vectors has one folder per area (``api``, ``allocation``, ``cel``), each with ``*.jsonl`` files of cases.
+A folder of vectors (by default the ``vectors`` beside this file) has one folder per area (``api``, ``allocation``,
+``cel``), each with files of cases; a missing folder is an error.
 Every area has a module ``<area>_area`` whose ``run(folder)`` yields one result per case that judges the newest
 behaviour (lines that a newer release superseded yield none). An area without a module, or a file it does not answer,
 counts as failed. The baseline file holds the passed counts that a change must not fall below.
 
-    python -m tests.conformance --vectors DIR [--area AREA] [--show ID] [--check-baseline | --write-baseline]
+    python -m tests.conformance [--vectors DIR] [--area AREA] [--show ID] [--check-baseline | --write-baseline]
 """
 
 from __future__ import annotations
@@ -14,12 +15,13 @@ import argparse
 import importlib
 import importlib.util
 import json
-import os
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from tests.conformance.vectorfiles import VECTORS, count, vector_files
 
 AREAS = ("api", "allocation", "cel")
 BASELINE = Path(__file__).with_name("baseline.json")
@@ -37,12 +39,6 @@ class Score:
     failures: list[tuple[str, str]] = field(default_factory=list)
 
 
-def cases_in(path: Path) -> int:
-    """Lines that hold a case."""
-    with path.open("rb") as lines:
-        return sum(1 for line in lines if line.strip())
-
-
 def runner_of(area: str) -> Callable[[Path], Iterator[Result]] | None:
     """The area's ``run``, or None if it has not been built."""
     name = f"tests.conformance.{area}_area"
@@ -54,7 +50,7 @@ def runner_of(area: str) -> Callable[[Path], Iterator[Result]] | None:
 
 def score_area(area: str, folder: Path) -> dict[str, Score]:
     """Run one area; what its module does not answer stays failed."""
-    scores = {path.name: Score(total=cases_in(path)) for path in sorted(folder.glob("*.jsonl"))}
+    scores = {name: Score(total=count(path)) for name, path in vector_files(folder).items()}
     run = runner_of(area)
     if run is None:
         return scores
@@ -105,19 +101,20 @@ def below_baseline(counts: dict[str, int]) -> list[str]:
 def main() -> int:
     """Run, print, and say by the exit code whether the baseline holds."""
     parser = argparse.ArgumentParser(prog="python -m tests.conformance", description=__doc__.splitlines()[0])
-    parser.add_argument("--vectors", type=Path, default=Path(os.environ.get("VECTORS", "../shared/vectors")))
+    parser.add_argument("--vectors", type=Path, default=VECTORS, help="other vectors")
     parser.add_argument("--area", choices=AREAS, action="append", help="only this area (may be repeated)")
     parser.add_argument("--show", metavar="ID", help="print the differences of failed cases whose id contains ID")
     parser.add_argument("--check-baseline", action="store_true", help="exit 1 if a file passes fewer cases than before")
     parser.add_argument("--write-baseline", action="store_true", help="raise the baseline to what passes now")
     arguments = parser.parse_args()
-    if not arguments.vectors.is_dir():
-        print(f"conformance: there is no folder {arguments.vectors}; give one with VECTORS=DIR", file=sys.stderr)
+    asked = arguments.area or list(AREAS)
+    missing = [str(folder) for area in asked if not (folder := arguments.vectors / area).is_dir()]
+    if missing:
+        print(f"conformance: no such folder: {', '.join(missing)}", file=sys.stderr)
         return 2
 
     counts: dict[str, int] = {}
     passed = total = 0
-    asked = [area for area in arguments.area or AREAS if (arguments.vectors / area).is_dir()]
     for area, scores in zip(asked, scored(asked, arguments.vectors), strict=True):
         for file, score in scores.items():
             counts[f"{area}/{file}"] = score.passed

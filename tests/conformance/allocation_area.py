@@ -40,6 +40,7 @@ from cathedra.allocation.supply.pools import NodeViews
 from cathedra.api.core import core_v1
 from cathedra.api.resource import DeviceClass, ResourceClaim, ResourceSlice
 from cathedra.api.struct import encode, from_dict
+from tests.conformance.vectorfiles import cases, vector_files
 from tests.unit.allocation import reference
 
 HARD_BUDGET = Budget(states=2_000_000)
@@ -61,16 +62,13 @@ class Answer:
 
 def run(folder: Path) -> Iterator[tuple[str, str, bool, str]]:
     """One result per line: file, case id, whether it passed, the first difference."""
-    for path in sorted(folder.glob("*.jsonl")):
-        with path.open(encoding="utf-8") as lines:
-            for line in lines:
-                if line.strip():
-                    case = json.loads(line)
-                    try:
-                        difference = judge(case)
-                    except Exception as error:  # one broken case must not hide the others
-                        difference = f"crashed: {error!r}"
-                    yield path.name, case["id"], not difference, difference
+    for name, path in vector_files(folder).items():
+        for case in cases(path):
+            try:
+                difference = judge(case)
+            except Exception as error:  # one broken case must not hide the others
+                difference = f"crashed: {error!r}"
+            yield name, case["id"], not difference, difference
 
 
 def judge(case: dict[str, Any]) -> str:

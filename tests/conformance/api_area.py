@@ -29,6 +29,7 @@ from cathedra.clock import LoopClock, VirtualTimeLoop
 from cathedra.kinds.definition import ResourceDefinition
 from cathedra.kinds.served import all_definitions
 from tests.conformance.api_shapes import shaped
+from tests.conformance.vectorfiles import cases, vector_files
 
 Result = tuple[str, str, bool, str]
 
@@ -73,20 +74,10 @@ MORE_VERSIONS = (
 
 def run(folder: Path) -> Iterator[Result]:
     """One result per case of every file."""
-    for path in sorted(folder.glob("*.jsonl")):
-        yield from run_file(path)
-
-
-def run_file(path: Path, only: str = "") -> Iterator[Result]:
-    """One result per case of a file whose id contains ``only``."""
-    with path.open("rb") as lines:
-        for line in lines:
-            if not line.strip():
-                continue
-            case = json.loads(line)
-            if only in case["id"]:
-                difference = play(case)
-                yield path.name, case["id"], not difference, difference
+    for name, path in vector_files(folder).items():
+        for case in cases(path):
+            difference = play(case)
+            yield name, case["id"], not difference, difference
 
 
 def play(case: dict[str, Any]) -> str:

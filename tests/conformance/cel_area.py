@@ -28,6 +28,7 @@ from cathedra.cel.library.urls import URL
 from cathedra.cel.selector import DeviceSelector, compile_selector, validate_selector
 from cathedra.cel.syntax import parser
 from cathedra.cel.values import Duration, Optional, Timestamp, TypeValue, UInt
+from tests.conformance.vectorfiles import cases, vector_files
 
 Result = tuple[str, str, bool, str]
 
@@ -127,26 +128,16 @@ def same_text(wanted: str, given: str) -> bool:
 def run(folder: Path) -> Iterator[Result]:
     """One result per case of the folder."""
     devices = {name: view_of(d) for name, d in json.loads((folder / "devices.json").read_text()).items()}
-    for file in ("handmade", "random", "cost"):
-        for case in _cases(folder / f"{file}.jsonl"):
-            difference = _judged(judge_selector, case, devices)
-            yield f"{file}.jsonl", case["id"], not difference, difference
-    for case in _cases(folder / "admission-policies.jsonl"):
-        difference = _judged(judge_policy, case)
-        yield "admission-policies.jsonl", case["id"], not difference, difference
-    for case in _cases(folder / "conformance.jsonl"):
-        difference = _judged(judge_conformance, case)
-        name = f"{case['file']}/{case['section']}/{case['name']}"
-        yield "conformance.jsonl", name, not difference, difference
-
-
-def _cases(path: Path) -> Iterator[dict[str, Any]]:
-    if not path.exists():
-        return
-    with path.open(encoding="utf-8") as lines:
-        for line in lines:
-            if line.strip():
-                yield json.loads(line)
+    for file, path in vector_files(folder).items():
+        for case in cases(path):
+            if file == "conformance.jsonl":
+                name = f"{case['file']}/{case['section']}/{case['name']}"
+                difference = _judged(judge_conformance, case)
+            elif file == "admission-policies.jsonl":
+                name, difference = case["id"], _judged(judge_policy, case)
+            else:
+                name, difference = case["id"], _judged(judge_selector, case, devices)
+            yield file, name, not difference, difference
 
 
 def _judged(judge: Any, *args: Any) -> str:
