@@ -512,3 +512,29 @@ async def test_pod_resources_tell_who_holds_what(place: Path) -> None:
             with pytest.raises(grpc.aio.AioRpcError, match="pod x in namespace y not found"):
                 await stub.Get(messages.GetPodResourcesRequest(pod_name="x", pod_namespace="y"))
     await driver.stop()
+
+
+@contained
+async def test_parts_of_a_volume_are_mounted_and_the_volume_outlives_the_container(node: RealNode) -> None:
+    script = "echo new > /logs/file; cat /conf; grep -c ' /logs ' /proc/self/mountinfo"
+    mounts = (
+        VolumeMount(name="data", mount_path="/logs", sub_path_expr="logs/$(POD)"),
+        VolumeMount(name="settings", mount_path="/conf", sub_path="colour"),
+    )
+    container = Container(
+        name="c", command=("sh", "-c", script), volume_mounts=mounts, env=(EnvVar(name="POD", value="p"),)
+    )
+    await node.client.resource(CONFIGMAPS, "default").create(
+        ConfigMap(metadata=ObjectMeta(name="settings"), data={"colour": "blue\n"})
+    )
+    volumes = (
+        Volume(name="data", empty_dir=EmptyDirVolumeSource()),
+        Volume(name="settings", config_map=ConfigMapVolumeSource(name="settings")),
+    )
+    second = Container(name="d", command=FOREVER, volume_mounts=(VolumeMount(name="data", mount_path="/data"),))
+    await node.run_pod(make_pod("p", container, second, volumes=volumes))
+    await node.until(lambda: any(s.state and s.state.terminated for s in node.pod().status.container_statuses))
+    assert await node.logs() == (200, "blue\n1\n")
+    home = node.root / "pods" / node.pod().metadata.uid / "volumes"
+    assert (home / "kubernetes.io~empty-dir" / "data" / "logs" / "p" / "file").read_text() == "new\n"
+    assert not list((node.root / "containers" / "pins").iterdir())

@@ -6,6 +6,7 @@ The runtime is driven directly: a bundle per container, CDI edits applied by us.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +16,7 @@ from cathedra.cdi.catalogue import load
 from cathedra.cdi.edits import RealHostNodes, apply_edits
 from cathedra.node.runtime.bundle import oci_spec
 from cathedra.node.runtime.runtime import ContainerSpec
+from cathedra.node.shim.pins import pin_path
 
 __all__ = ["OCILauncher"]
 
@@ -41,12 +43,13 @@ class OCILauncher:
             CDIError: a device cannot be resolved or injected.
         """
         root = directory.parent / "rootfs" / spec.id / "merged"
-        config = oci_spec(_with_possible_score(spec), str(root), f"{self.cgroup}/{spec.id}")
+        pinned, pins = _pinned(spec, directory.parent)
+        config = oci_spec(_with_possible_score(pinned), str(root), f"{self.cgroup}/{spec.id}")
         if spec.cdi_devices:
             edits = load(self._cdi_directories).edits(spec.cdi_devices)
             config = apply_edits(config, edits, RealHostNodes())
         (directory / "config.json").write_text(json.dumps(config))
-        return {"kind": "oci", "runtime": self._runtime, "cgroup": f"{self.cgroup}/{spec.id}"}
+        return {"kind": "oci", "runtime": self._runtime, "cgroup": f"{self.cgroup}/{spec.id}", "pins": pins}
 
     def exec_command(
         self, directory: Path, container_id: str, shim_pid: int, argv: tuple[str, ...], *, tty: bool
@@ -54,6 +57,17 @@ class OCILauncher:
         """The runtime's own exec, inside the shim's mount namespace."""
         enter = ["nsenter", f"--mount=/proc/{shim_pid}/ns/mnt", "--"]
         return [*enter, *self._runtime, "exec", *(["--tty"] if tty else []), container_id, *argv], None, "/"
+
+
+def _pinned(spec: ContainerSpec, containers: Path) -> tuple[ContainerSpec, list[dict[str, Any]]]:
+    """Have parts of volumes mounted from where the shim pins them; what it is to pin."""
+    mounts, pins = list(spec.mounts), []
+    for number, mount in enumerate(spec.mounts):
+        if not mount.volume:
+            continue
+        pins.append({"number": number, "volume": mount.volume, "part": os.path.relpath(mount.host_path, mount.volume)})
+        mounts[number] = replace(mount, host_path=str(pin_path(containers, spec.id, number)))
+    return replace(spec, mounts=tuple(mounts)), pins
 
 
 def _with_possible_score(spec: ContainerSpec) -> ContainerSpec:

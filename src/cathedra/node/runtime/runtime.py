@@ -62,6 +62,8 @@ class BindMount:
     container_path: str
     read_only: bool = False
     propagation: str = "rprivate"
+    volume: str = ""
+    """Of a part of a volume: the volume, below which no step of ``host_path`` may be a link. "" for a whole one."""
 
 
 @dataclass(frozen=True, slots=True)

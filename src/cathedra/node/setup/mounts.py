@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -27,20 +28,20 @@ def container_mounts(
     for mount in container.volume_mounts:
         if mount.name not in volumes:
             raise ConfigError(f'cannot find volume "{mount.name}" to mount into container "{container.name}"')
+        volume = volumes[mount.name]
+        part = expand(mount.sub_path_expr, environment) if mount.sub_path_expr else mount.sub_path
         yield BindMount(
-            host_path=_below(volumes[mount.name], mount, environment),
+            host_path=_part(volume, part, mount) if part else volume,
             container_path=mount.mount_path if mount.mount_path.startswith("/") else f"/{mount.mount_path}",
             read_only=mount.read_only or mount.name in kept,
             propagation={"HostToContainer": "rslave", "Bidirectional": "rshared"}.get(
                 mount.mount_propagation or "", "rprivate"
             ),
+            volume=os.path.realpath(volume) if part else "",
         )
 
 
-def _below(volume: str, mount: VolumeMount, environment: Mapping[str, str]) -> str:
-    part = expand(mount.sub_path_expr, environment) if mount.sub_path_expr else mount.sub_path
-    if not part:
-        return volume
+def _part(volume: str, part: str, mount: VolumeMount) -> str:
     try:
         return make_subpath(Path(volume), part)
     except OSError as error:

@@ -15,6 +15,7 @@ __all__ = [
     "enter_mount_namespace",
     "kill_cgroup",
     "memory_cgroup",
+    "mount_bind",
     "mount_overlay",
     "mount_tmpfs",
     "oom_killed",
@@ -23,6 +24,7 @@ __all__ = [
 ]
 
 _CLONE_NEWNS: Final = 0x20000
+_MS_BIND: Final = 0x1000
 _MS_REC: Final = 0x4000
 _MS_SLAVE: Final = 1 << 19
 _MNT_DETACH: Final = 2
@@ -62,6 +64,15 @@ def mount_tmpfs(target: str) -> None:
         OSError: it cannot be mounted.
     """
     _mount("tmpfs", target, "tmpfs", 0, "mode=0700")
+
+
+def mount_bind(source: str, target: str) -> None:
+    """A file or directory, with all that is mounted below it, at another place.
+
+    Raises:
+        OSError: it cannot be mounted.
+    """
+    _mount(source, target, "", _MS_BIND | _MS_REC)
 
 
 def mount_overlay(target: str, upper: str, work: str) -> None:

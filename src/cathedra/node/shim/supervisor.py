@@ -19,11 +19,12 @@ from cathedra.node.shim import kernel
 from cathedra.node.shim.children import Children, run_to_end, start_process
 from cathedra.node.shim.container import ShimContainer
 from cathedra.node.shim.logfile import LogFile
+from cathedra.node.shim.pins import mount_pins, release_pins
 from cathedra.node.shim.streams import ContainerStreams
 
 __all__ = ["ContainerSupervisor", "Reply"]
 
-_OWN_DIRECTORIES: Final = frozenset({"rootfs", "runtime"})
+_OWN_DIRECTORIES: Final = frozenset({"pins", "rootfs", "runtime"})
 
 Reply = Callable[..., None]
 """Answers a request, with named fields."""
@@ -101,11 +102,13 @@ class ContainerSupervisor:
         for name in ("upper", "work", "merged"):
             (layers / name).mkdir(parents=True, exist_ok=True)
         kernel.mount_overlay(str(layers / "merged"), str(layers / "upper"), str(layers / "work"))
+        mount_pins(self._directory, container.id, container.request.get("pins", []))
         container.save()
         self._faults.reach("shim:container-saved")
         pid_file = container.directory / "pid"
 
         def created(status: int) -> None:
+            release_pins(self._directory, container.id)
             if status != 0:
                 self._fail(container, container.complaint())
                 return
@@ -247,6 +250,7 @@ class ContainerSupervisor:
                 container.streams.close()
             layers = self._rootfs / container_id
             if container.oci:
+                release_pins(self._directory, container_id)
                 kernel.unmount(str(layers / "merged"))
                 shutil.rmtree(layers, ignore_errors=True)
             shutil.rmtree(container.directory, ignore_errors=True)
@@ -288,6 +292,7 @@ class ContainerSupervisor:
                 _kill_orphan(container)
             if not container.started_at:
                 if container.oci:
+                    release_pins(self._directory, container.id)
                     run_to_end([*container.runtime, "delete", "--force", container.id])
                 shutil.rmtree(directory, ignore_errors=True)
                 continue
