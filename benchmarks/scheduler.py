@@ -1,6 +1,6 @@
 """Pods per second from creation to binding: API server with a durable store, resource claim controller, scheduler.
 
-The workloads carry the names of Kubernetes' scheduler_perf and have its shape (spec: scheduling.md, section 19).
+The workloads carry the names of Kubernetes' scheduler_perf and have its shape (docs/spec/scheduling.md §19).
 Everything runs in one process and on one event loop; nodes are objects without an agent. Kubernetes' figures are its
 own control plane's on a machine of this kind where there is one, otherwise what upstream calls typical for its CI.
 

@@ -1,6 +1,6 @@
 """A node with real processes: containers, logs, exec, volumes, and an agent that comes back.
 
-spec: node.md, section 17. Runs on plain processes everywhere, and on crun and runc where this machine can.
+docs/spec/node.md §17. Runs on plain processes everywhere, and on crun and runc where this machine can.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A node agent that is killed at the worst moment and started again on what it left (spec: node.md, section 11.3)."""
+"""A node agent that is killed at the worst moment and started again on what it left (docs/spec/node.md §11.3)."""
 
 from __future__ import annotations
 

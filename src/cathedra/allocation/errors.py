@@ -1,7 +1,7 @@
 """What goes wrong in an allocation, and how far it reaches.
 
     AllocationError
-    ├── NodeError        this node is out; others are tried          (spec: allocation.md, 15.2)
+    ├── NodeError        this node is out; others are tried          (docs/spec/allocation.md §15.2)
     └── FatalError       the pod's scheduling attempt is over, on all nodes
         ├── SelectorError    a CEL expression does not compile or fails on a device
         └── Aborted          the caller cancelled

@@ -2,7 +2,7 @@
 
 A feature is switched by a gate. A *behaviour* is different: it names the places in which releases of Kubernetes
 answer the same question differently. The newest behaviour is the default; older ones exist so that a cluster of that
-release can be imitated and its answers explained, faults included (spec: allocation.md, sections 2 and 14).
+release can be imitated and its answers explained, faults included (docs/spec/allocation.md §2 and §14).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Where in an object something is wrong, and what: field paths and field errors.
 
 Validation collects every error it finds, in Kubernetes' order; together they become the causes of a 422 Status
-(spec: api.md, section 3.1).
+(docs/spec/api.md §3.1).
 """
 
 from __future__ import annotations

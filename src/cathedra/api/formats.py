@@ -1,7 +1,7 @@
 """The forms that names, keys and values of the API must have, each as a function from text to complaints.
 
 A format function returns the texts of what is wrong, in Kubernetes' wording and order; an empty result means fine. Who
-calls it knows the field (spec: api.md, section 3.2).
+calls it knows the field (docs/spec/api.md §3.2).
 """
 
 from __future__ import annotations

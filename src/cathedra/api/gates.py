@@ -2,7 +2,7 @@
 
 `FeatureGates` is made once per process from a release and overrides, and handed to whatever depends on it. The table
 holds the gates of DRA with their whole history, and those of the surrounding machinery that some part asks for
-(spec: api.md, section 1.5; node.md, section 22).
+(docs/spec/api.md §1.5; docs/spec/node.md §22).
 """
 
 from __future__ import annotations

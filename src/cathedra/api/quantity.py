@@ -2,7 +2,7 @@
 
 Capacities of devices, requests of containers and limits of namespaces are all written this way, and two spellings of
 one amount must be equal, compare and print exactly as in Kubernetes. An amount is a whole number of nano-units, which
-is precisely what Kubernetes keeps: finer fractions are rounded up (spec: api.md, 2.0).
+is precisely what Kubernetes keeps: finer fractions are rounded up (docs/spec/api.md §2.0).
 """
 
 from __future__ import annotations
@@ -234,7 +234,8 @@ def _at_scale(digits: int, power: int) -> int:
 
 
 def _canonical(nanos: int, form: Format) -> str:
-    """The one spelling of an amount: no fraction, the largest suffix that keeps it exact (spec: api.md, 2.0)."""
+    """The one spelling of an amount: no fraction, the largest suffix that keeps it exact
+    (docs/spec/api.md §2.0)."""
     if nanos == 0:
         return "0"
     if form is Format.BINARY_SI and not (abs(nanos) < 1024 * NANO or nanos % NANO):

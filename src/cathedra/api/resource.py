@@ -1,6 +1,6 @@
 """The kinds of resource.k8s.io/v1: devices as drivers publish them, and claims on them.
 
-Inside there is only this version; older ones convert at the edge (spec: api.md, sections 2 and 5).
+Inside there is only this version; older ones convert at the edge (docs/spec/api.md §2 and §5).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Label selectors exist as text (``app=web,tier in (a, b)``) and as objects; both become one `Selector`. Field selectors
 are text. Node selectors choose nodes by label and by name for pods, slices and allocations
-(spec: apimachinery.md, section 8; scheduling.md, NodeAffinity).
+(docs/spec/apimachinery.md §8; NodeAffinity in docs/spec/scheduling.md §17).
 """
 
 from __future__ import annotations

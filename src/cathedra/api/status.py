@@ -1,7 +1,7 @@
 """Failures in Kubernetes' own form: a Status with reason, code, details and causes.
 
 `StatusError` is what the API server answers and what the client raises; the same object on both sides of the wire
-(spec: apimachinery.md, section 11).
+(docs/spec/apimachinery.md §11).
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Authorizer and admission chain as a server's configuration asks for them (spec: apimachinery.md, sections 15.1 and
-16)."""
+"""Authorizer and admission chain as a server's configuration asks for them (docs/spec/apimachinery.md §15.1
+and §16)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """CEL for validation: the API layer knows the rules, this module knows the compiler, and the server brings them
-together (spec: api.md, section 3.4)."""
+together (docs/spec/api.md §3.4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names made up from a prefix, and uids (spec: apimachinery.md, section 4)."""
+"""Names made up from a prefix, and uids (docs/spec/apimachinery.md §4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a request asks for, parsed once from its method, path and query (spec: apimachinery.md, section 1).
+"""What a request asks for, parsed once from its method, path and query (docs/spec/apimachinery.md §1).
 
 Authorization, routing, admission, metrics, audit and flow control read the same `RequestInfo`; none of them looks at
 the URL again, so they cannot take one request for two different ones.

@@ -1,5 +1,5 @@
-"""The routes of the API: every resource and sub-resource that is served, with its verbs (spec: apimachinery.md, section
-2.3).
+"""The routes of the API: every resource and sub-resource that is served, with its verbs
+(docs/spec/apimachinery.md §2.3).
 
 Requests are dispatched by these routes and discovery lists them, so that nothing can be reached that is not listed, and
 a sub-resource only through the group, version and resource to which it belongs.

@@ -1,4 +1,4 @@
-"""The order of groups and versions: as a stock server lists them (spec: apimachinery.md, section 2.1)."""
+"""The order of groups and versions: as a stock server lists them (docs/spec/apimachinery.md §2.1)."""
 
 from __future__ import annotations
 

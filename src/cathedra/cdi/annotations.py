@@ -1,6 +1,7 @@
 """Container annotations that name CDI devices to a runtime: the way before the runtime interface had a field for it.
 
-spec: node.md, section 19.6. The node agent does not write them; a runtime behind it may still be asked to honour them.
+docs/spec/node.md §19.6. The node agent does not write them; a runtime behind it may still be asked to honour
+them.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Which device a qualified name means, given all documents of the CDI directories.
 
-spec: node.md, section 19.1. The catalogue is a value: reading the directories makes a new one. Reading takes well under
-a millisecond for the few files a node has, so the node agent reads anew for every container instead of watching; a
-name that a driver has just written is therefore always found.
+docs/spec/node.md §19.1. The catalogue is a value: reading the directories makes a new one. Reading takes well
+under a millisecond for the few files a node has, so the node agent reads anew for every container instead of watching;
+a name that a driver has just written is therefore always found.
 """
 
 from __future__ import annotations

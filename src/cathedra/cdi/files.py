@@ -1,7 +1,7 @@
 """CDI documents as files: read strictly, written so that a reader never sees half of one.
 
-spec: node.md, section 19.1. A writer makes a temporary file in the same directory and renames it; names beginning with
-a dot or without a known extension are no documents, so the temporary one is never read.
+docs/spec/node.md §19.1. A writer makes a temporary file in the same directory and renames it; names beginning
+with a dot or without a known extension are no documents, so the temporary one is never read.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Qualified CDI device names, ``vendor/class=name``: what drivers return and runtimes resolve.
 
-spec: node.md, section 19.2. All names are ASCII and case-sensitive.
+docs/spec/node.md §19.2. All names are ASCII and case-sensitive.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The CDI document: what it may say, which version of the format that needs, and what is wrong with it.
 
-spec: node.md, sections 19.3 to 19.5. Decoding is strict: an unknown field rejects the document, because a runtime that
-ignores an edit starts a container without its device.
+docs/spec/node.md §19.3 to §19.5. Decoding is strict: an unknown field rejects the document, because a runtime
+that ignores an edit starts a container without its device.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A policy is compiled once (`compile_policy`) and asked per request (`CompiledPolicy.evaluate`). Everything here is pure:
 the API server brings objects as plain JSON values and a function that answers permission checks, and applies the
-decisions (spec: cel.md, section 10).
+decisions (docs/spec/cel.md §10).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A slice's attributes and capacities are converted once into a `DeviceView`; equal devices share one (by their
 signature), and a selector remembers its answer per view. This is the room of the allocator: the hot path begins here
-(spec: cel.md, sections 1 to 3 and 7.2).
+(docs/spec/cel.md §1 to §3 and §7.2).
 """
 
 from __future__ import annotations

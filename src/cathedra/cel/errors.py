@@ -2,7 +2,7 @@
 
 Two moments, two errors. An expression that cannot be accepted raises `CompileError` before any claim looks at a device;
 an accepted one that fails on a certain device raises `EvaluationError`. Both carry Kubernetes' own wording, because
-users search for it (spec: cel.md, sections 4.2 and 8).
+users search for it (docs/spec/cel.md §4.2 and §8).
 
     CELError
     ├── CompileError      the expression is refused (`type` says how the API reports it)

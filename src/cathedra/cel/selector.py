@@ -3,7 +3,7 @@
 The allocator calls `DeviceSelector.matches` thousands of times per pod, so an answer is remembered per device view, and
 an expression whose cost cannot come near the limit runs as plain Python code. Anything unusual in that code (a missing
 key, values of another type) sends the evaluation to the counting evaluator, which knows Kubernetes' answer exactly
-(spec: cel.md, sections 4 and 7; api.md, 3.4).
+(docs/spec/cel.md §4 and §7; docs/spec/api.md §3.4).
 """
 
 from __future__ import annotations

@@ -8,8 +8,8 @@
     Kubernetes' types                   subclasses of `Opaque`
 
 Python takes ``True == 1`` for true and CEL does not: whoever compares values of unknown type uses `equal` and
-`compare`. A failed computation is a value too (`Failure`), because ``&&`` and ``||`` may absorb it (spec: cel.md,
-section 3).
+`compare`. A failed computation is a value too (`Failure`), because ``&&`` and ``||`` may absorb it
+(docs/spec/cel.md §3).
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Events about objects: told at once, written in the background, folded together when they repeat.
 
 `EventRecorder.record` never waits and never fails: an event is a help to people, not part of the work. Two forms exist
-(spec: apimachinery.md, section 18). Without an ``action`` it is the classic one: repetitions raise ``count``, more than
-ten similar ones in ten minutes are folded into one text, and a source may tell about one object 25 times and then once
-every five minutes. With an ``action`` it is the newer form, as the scheduler's: ``eventTime`` is set, and repetitions
-of one reason become a ``series``.
+(docs/spec/apimachinery.md §18). Without an ``action`` it is the classic one: repetitions raise ``count``, more
+than ten similar ones in ten minutes are folded into one text, and a source may tell about one object 25 times and then
+once every five minutes. With an ``action`` it is the newer form, as the scheduler's: ``eventTime`` is set, and
+repetitions of one reason become a ``series``.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A local view of a resource that follows the API server: list once, watch, and begin again when history is lost.
 
 Every part of Cathedra reads from informers and writes to the API. Handlers are plain functions, called on the event
-loop in the order of events; they note what is to be done (usually a key in a `WorkQueue`) and return (spec:
-apimachinery.md, sections 8 and 9).
+loop in the order of events; they note what is to be done (usually a key in a `WorkQueue`) and return
+(docs/spec/apimachinery.md §8 and §9).
 """
 
 from __future__ import annotations

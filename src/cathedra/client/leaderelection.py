@@ -1,7 +1,7 @@
 """One leader among several processes, agreed on by a Lease that has to be renewed.
 
 A component that must not run twice (scheduler, controllers) does its work inside `LeaderElector.run`. The rules and
-figures are client-go's (spec: apimachinery.md, section 18): a lease counts from the moment its change was *observed*
+figures are client-go's (docs/spec/apimachinery.md §18): a lease counts from the moment its change was *observed*
 here, so clocks of different machines need not agree.
 """
 

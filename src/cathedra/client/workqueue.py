@@ -2,7 +2,7 @@
 
 A key that is added twice is worked on once; a key that is added while it is being worked on is worked on again
 afterwards, never by two workers at a time; a key that fails comes back after a delay that doubles. What is to be done
-is not in the queue: a reconciler looks at the world when its turn has come (spec: controllers.md, section 1).
+is not in the queue: a reconciler looks at the world when its turn has come (docs/spec/controllers.md §1).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Scheduler, controllers and nodes have the users and roles that every Kubernetes cluster has. A driver has none by
 default: whoever installs one also installs its service account, its role, and the policy that keeps each of its
-instances to the slices of its own node (spec: driver-sdk.md, section 14; api.md, B.1).
+instances to the slices of its own node (docs/spec/driver-sdk.md §14; docs/spec/api.md §B.1).
 """
 
 from __future__ import annotations

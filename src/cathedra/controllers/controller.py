@@ -1,7 +1,7 @@
 """What every controller is given, and what it promises in return.
 
 A controller registers its handlers when it is made, before any informer runs, so that it misses nothing; `run` then
-works until cancelled. It never remembers anything that the API does not know too (spec: controllers.md, section 1).
+works until cancelled. It never remembers anything that the API does not know too (docs/spec/controllers.md §1).
 """
 
 from __future__ import annotations

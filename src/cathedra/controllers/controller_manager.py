@@ -1,7 +1,7 @@
 """All controllers in one process, as Kubernetes' controller manager has them.
 
 `ControllerManager` makes the controllers that the feature gates allow, lets them share informers and runs them until it
-is cancelled; with a `LeaderElector` only while this process leads (spec: controllers.md, sections 1 and 12).
+is cancelled; with a `LeaderElector` only while this process leads (docs/spec/controllers.md §1 and §12).
 """
 
 from __future__ import annotations

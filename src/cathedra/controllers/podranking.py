@@ -1,6 +1,6 @@
 """The order in which a workload controller gives up pods that it has too many of.
 
-Spec: controllers.md, section 8. Source: ``pkg/controller/controller_utils.go`` (ActivePodsWithRanks).
+Spec: docs/spec/controllers.md §8. Source: ``pkg/controller/controller_utils.go`` (ActivePodsWithRanks).
 """
 
 from __future__ import annotations

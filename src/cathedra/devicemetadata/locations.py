@@ -1,6 +1,6 @@
 """Where a container finds its device metadata, which is also where the driver mounts it.
 
-The driver's writer and the reader share these names, so they cannot drift apart (spec: node.md, section 21.1).
+The driver's writer and the reader share these names, so they cannot drift apart (docs/spec/node.md §21.1).
 """
 
 from __future__ import annotations

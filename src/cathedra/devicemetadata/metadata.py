@@ -1,6 +1,6 @@
 """The object in a device metadata file: which devices serve a request, and what the driver says about them.
 
-Plain frozen data, equal for all versions of the format (spec: node.md, section 21.3).
+Plain frozen data, equal for all versions of the format (docs/spec/node.md §21.3).
 """
 
 from __future__ import annotations

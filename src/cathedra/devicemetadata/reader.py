@@ -2,7 +2,7 @@
 
 It knows the claim by the name in its manifest: a claim's own name, or, for a claim made from a template, the name in
 the pod's ``spec.resourceClaims``. Usually it does not care which driver serves the request, so the files of all
-drivers are merged; with the driver's name one file is read (spec: node.md, sections 21.1 and 21.4).
+drivers are merged; with the driver's name one file is read (docs/spec/node.md §21.1 and §21.4).
 """
 
 from __future__ import annotations

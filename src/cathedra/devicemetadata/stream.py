@@ -2,7 +2,7 @@
 
 A driver writes the same data once for each version that it supports, so that old and new programs can read one file.
 Objects of unknown versions are skipped; a malformed object of a known version is an error, because the versions behind
-it would only hide a broken driver (spec: node.md, section 21.4).
+it would only hide a broken driver (docs/spec/node.md §21.4).
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Optional checks of what a driver wrote: readers may apply them, writers do not have to.
 
-Reading never validates, so that a program can still use the rest of a file with one odd name (spec: node.md, 21.3).
+Reading never validates, so that a program can still use the rest of a file with one odd name
+(docs/spec/node.md §21.3).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Attributes that mean the same for every driver: where a device sits in the machine.
 
 Two drivers that both say on which PCIe root their devices are let a claim ask for a GPU and a network card that are
-close to each other; so the values must be made alike (spec: driver-sdk.md, section 13). All that is read is below
+close to each other; so the values must be made alike (docs/spec/driver-sdk.md §13). All that is read is below
 ``sysfs``, which tests may put elsewhere.
 """
 

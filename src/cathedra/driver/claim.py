@@ -1,7 +1,7 @@
 """A claim as its driver sees it: the devices that were allocated from this driver, with their configuration.
 
 A ResourceClaim may hold devices of several drivers and configuration for each. A driver must skip what is not its own;
-here it never sees it (spec: driver-sdk.md, sections 1 and 12).
+here it never sees it (docs/spec/driver-sdk.md §1 and §12).
 """
 
 from __future__ import annotations

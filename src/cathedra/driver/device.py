@@ -3,7 +3,7 @@
     Device("gpu-0", attributes={"model": "A100", "index": 0}, capacity={"memory": "80Gi"})
 
 Values become the typed forms of ``resource.k8s.io/v1`` by their Python type; names without a domain belong to the
-driver (spec: driver-sdk.md, sections 10 and 21.3).
+driver (docs/spec/driver-sdk.md §10 and §21.3).
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class Pool:
     """A generation that consumers must see at least; usually left to the SDK."""
     skip_node_operations: Sequence[str] = ()
     """Calls that the node agent need not make for these devices: ``NodePrepareResources``, ``NodeUnprepareResources``
-    or ``*`` (spec: node.md, section 12)."""
+    or ``*`` (docs/spec/node.md §12)."""
     partition_type_attribute: str | None = None
     """The attribute that tells kinds of partitions apart, for those who ask how much of a pool is left."""
 

@@ -2,7 +2,7 @@
 
 It says what there is (`Driver.devices`), what a claimed device changes in a container (`Driver.prepare`) and how that
 is undone (`Driver.unprepare`). Everything around it — registration, both gRPC versions, slices, checkpoint, CDI files
-— is the runner's work (spec: driver-sdk.md, sections 1 and 21).
+— is the runner's work (docs/spec/driver-sdk.md §1 and §21).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What a device changes in a container, as an author writes it down.
 
 A driver says what it wants (environment, mounts, device nodes, hooks); the SDK writes the CDI specification that a
-container runtime reads, and names it (spec: node.md, section 19.3; driver-sdk.md, section 21.3).
+container runtime reads, and names it (docs/spec/node.md §19.3; docs/spec/driver-sdk.md §21.3).
 """
 
 from __future__ import annotations

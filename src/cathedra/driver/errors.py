@@ -65,7 +65,7 @@ class PoolError(DriverError):
 class DroppedFieldsError(DriverError):
     """The API server stored a slice without some of its fields: their feature is off there.
 
-    A driver may react by publishing something simpler (spec: driver-sdk.md, section 11.6).
+    A driver may react by publishing something simpler (docs/spec/driver-sdk.md §11.6).
     """
 
     def __init__(self, pool: str, slice_index: int, features: Sequence[str]) -> None:
@@ -80,5 +80,5 @@ class Retry(Exception):
     """Raised by a driver's ``prepare`` or ``unprepare``: transient, worth another try inside the same call.
 
     A failed prepare comes again only after a minute or more, so what passes by itself is best waited for here. The SDK
-    repeats with growing pauses until five seconds before the call's deadline (spec: driver-sdk.md, section 5.5).
+    repeats with growing pauses until five seconds before the call's deadline (docs/spec/driver-sdk.md §5.5).
     """

@@ -1,7 +1,7 @@
 """The few file operations that preparing needs, as an object that is handed in.
 
 On a node they are the file system's. In a simulation with thousands of nodes they are a dictionary, and a test can let
-one of them fail (spec: driver-sdk.md, section 2, MetadataFileOps).
+one of them fail (docs/spec/driver-sdk.md §2, MetadataFileOps).
 """
 
 from __future__ import annotations

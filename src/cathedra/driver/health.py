@@ -1,8 +1,8 @@
 """Is a device well? What a driver reports, and how every listener is kept up to date.
 
 The node agent takes a report as valid for a while only; a device that is not reported again becomes «Unknown». So the
-SDK listens to the driver once and repeats the last state to every stream in time (spec: driver-sdk.md, sections 8 and
-21.4).
+SDK listens to the driver once and repeats the last state to every stream in time (docs/spec/driver-sdk.md §8
+and §21.4).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What a driver counts, and where the figures go.
 
 The SDK calls an `Observer`; `PrometheusMetrics` is the one that a scrape can read. Without one nothing is counted
-(spec: driver-sdk.md, sections 17.6 and 19).
+(docs/spec/driver-sdk.md §17.6 and §19).
 """
 
 from __future__ import annotations

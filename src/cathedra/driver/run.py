@@ -2,8 +2,8 @@
 
 `run` is what a driver's own program calls; `DriverRunner` is the same with everything handed in, for a process that
 hosts several parts. Where no registry directory is given, nothing listens: then the node agent of the same process
-calls `DriverRunner.service` directly, which is how thousands of simulated nodes work in virtual time (spec:
-driver-sdk.md, sections 3 and 21).
+calls `DriverRunner.service` directly, which is how thousands of simulated nodes work in virtual time
+(docs/spec/driver-sdk.md §3 and §21).
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class DriverRunner:
             files: where checkpoint and CDI files go; by default to disk.
             pod_uid: names this instance during rolling updates, when another one may run beside it.
             boot_id: what changes with each start of the machine; by default the kernel's.
-            pool_name: publish only this pool, visible to the whole cluster (spec: driver-sdk.md, section 11.8).
+            pool_name: publish only this pool, visible to the whole cluster (docs/spec/driver-sdk.md §11.8).
 
         Raises:
             OptionError: an option is wrong; the text says which.

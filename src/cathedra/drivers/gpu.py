@@ -3,7 +3,7 @@
 It publishes GPUs that do not exist and prepares them by setting environment variables, so the whole way of a claim can
 be seen on any machine. Devices, parameters and environment follow the reference example driver of the Kubernetes
 project; its manifests work here, and so do those of the DRA tutorials when name, memory and attributes are set as they
-expect (spec: driver-sdk.md, section 17).
+expect (docs/spec/driver-sdk.md §17).
 
     python -m cathedra.drivers.gpu          # as a DaemonSet's container would run it
 """

@@ -1,7 +1,7 @@
 """What a claim or a class may ask of a simulated GPU: how it is shared between containers.
 
-The kind is that of the reference example driver, so that its manifests work unchanged (spec: driver-sdk.md, section
-17.3).
+The kind is that of the reference example driver, so that its manifests work unchanged
+(docs/spec/driver-sdk.md §17.3).
 
     apiVersion: gpu.resource.example.com/v1alpha1
     kind: GpuConfig

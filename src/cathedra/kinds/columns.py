@@ -1,5 +1,5 @@
 """Columns that most tables begin or end with, and durations as kubectl prints them: «45s», «3m20s», «5h12m»,
-«400d» (spec: apimachinery.md, section 10)."""
+«400d» (docs/spec/apimachinery.md §10)."""
 
 from __future__ import annotations
 

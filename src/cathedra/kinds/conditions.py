@@ -1,4 +1,4 @@
-"""Rules of conditions, which several kinds have in their status (spec: api.md, section 3.2)."""
+"""Rules of conditions, which several kinds have in their status (docs/spec/api.md §3.2)."""
 
 from __future__ import annotations
 

@@ -47,7 +47,8 @@ class ExpressionFault(msgspec.Struct, frozen=True):
 class ExpressionChecker(Protocol):
     """Compiles CEL expressions for validation. The API layer knows no CEL; whoever composes the server hands one in.
 
-    ``stored`` expressions were accepted before and compile in the most permissive environment (spec: api.md, 3.4).
+    ``stored`` expressions were accepted before and compile in the most permissive environment
+    (docs/spec/api.md §3.4).
     """
 
     def selector(self, expression: str, *, stored: bool) -> ExpressionFault | None:
@@ -107,7 +108,8 @@ class Strategy(Generic[T]):
     verbs: tuple[str, ...] = ("get", "patch", "update")
     """Verbs of the sub-resource that is written by this strategy."""
     reset_fields: tuple[str, ...] = ()
-    """Paths that a sub-resource cannot change, so that no manager owns them through it (spec: apimachinery.md, 6.5)."""
+    """Paths that a sub-resource cannot change, so that no manager owns them through it
+    (docs/spec/apimachinery.md §6.5)."""
     metadata_checks: int = 1
     """How often the kind's own rules check changed metadata as if it were new."""
     returns_deleted_object: bool = True

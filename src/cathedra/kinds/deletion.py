@@ -1,4 +1,5 @@
-"""Rules of deletion, where kinds differ: time to end in, dependents, finalizers (spec: apimachinery.md, section 7)."""
+"""Rules of deletion, where kinds differ: time to end in, dependents, finalizers
+(docs/spec/apimachinery.md §7)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules of object metadata, common to all kinds (spec: apimachinery.md, section 4)."""
+"""Rules of object metadata, common to all kinds (docs/spec/apimachinery.md §4)."""
 
 from __future__ import annotations
 

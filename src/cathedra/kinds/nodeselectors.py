@@ -1,4 +1,4 @@
-"""Rules of node selectors, in pods, volumes and slices (spec: api.md, section 3.2)."""
+"""Rules of node selectors, in pods, volumes and slices (docs/spec/api.md §3.2)."""
 
 from __future__ import annotations
 

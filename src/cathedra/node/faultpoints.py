@@ -1,4 +1,4 @@
-"""Named points at which a process of the node kills itself, for tests of crash recovery (spec: node.md, section 26).
+"""Named points at which a process of the node kills itself, for tests of crash recovery (docs/spec/node.md §26).
 
 A crash is only tested where it hurts if it happens between two chosen steps. Each point stands directly behind the step
 that it is named after. Without the two environment variables nothing ever happens here. The container shim uses this

@@ -1,7 +1,7 @@
 """What the node agent counts, under the kubelet's names.
 
-spec: node.md, section 23. One `NodeMetrics` per agent, on a registry of its own, so that several agents in one process
-do not mix.
+docs/spec/node.md §23. One `NodeMetrics` per agent, on a registry of its own, so that several agents in one
+process do not mix.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Telling the API server that this node is there, what it has, and that it lives.
 
-spec: node.md, section 17.11. The Node object is created once, its status written when it changes or from time to time,
-and a Lease renewed as the heartbeat.
+docs/spec/node.md §17.11. The Node object is created once, its status written when it changes or from time to
+time, and a Lease renewed as the heartbeat.
 """
 
 from __future__ import annotations

@@ -10,5 +10,5 @@ walks through the packages in this order:
 * `profile` composes plugins, `search` finds the node, `binding` writes, `failure` reports, `intake` listens to the
   API, and `scheduler` is the loop around them.
 
-Every «no» is kept as data; the event's text and the pod's condition are views of it (spec: scheduling.md).
+Every «no» is kept as data; the event's text and the pod's condition are views of it (docs/spec/scheduling.md).
 """

@@ -2,7 +2,7 @@
 
 The pod is assumed on its node at once, and plugins reserve what it needs there. The writing is a task of its own beside
 the next pod's cycle. Whatever goes wrong on the way (a refusal, an error, a defect, a cancellation), every plugin is
-told to let go, the assumption is forgotten, and the pod comes back to the queue (spec: scheduling.md, section 1).
+told to let go, the assumption is forgotten, and the pod comes back to the queue (docs/spec/scheduling.md §1).
 """
 
 from __future__ import annotations

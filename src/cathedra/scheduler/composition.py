@@ -1,7 +1,7 @@
 """The default profile: kube-scheduler's plugins in kube-scheduler's order, wired to one client.
 
-A node that an earlier plugin refuses never reaches DynamicResources, so the order is part of the behaviour (spec:
-scheduling.md, section 17).
+A node that an earlier plugin refuses never reaches DynamicResources, so the order is part of the behaviour
+(docs/spec/scheduling.md §17).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What happens to a pod that found no place: back into the queue, an event, a condition.
 
-The wording is kube-scheduler's, so that people and tools find what they know (spec: scheduling.md, section 16).
+The wording is kube-scheduler's, so that people and tools find what they know (docs/spec/scheduling.md §16).
 """
 
 from __future__ import annotations

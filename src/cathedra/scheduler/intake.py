@@ -1,7 +1,7 @@
 """What the scheduler hears from the API, and what it makes of it: the cache is changed, the queue is told.
 
 Handlers are called in the order of events; each first brings the cache up to date and then wakes pods, so that a pod
-that is tried at once sees the change (spec: scheduling.md, section 3).
+that is tried at once sees the change (docs/spec/scheduling.md §3).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The plugins of one scheduler, run extension point by extension point in their order.
 
 The profile knows no plugin by name. It signs every answer with its plugin, adds the words that kube-scheduler puts
-around errors, and multiplies scores by weights (spec: scheduling.md, sections 1 and 16).
+around errors, and multiplies scores by weights (docs/spec/scheduling.md §1 and §16).
 """
 
 from __future__ import annotations

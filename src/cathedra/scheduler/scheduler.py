@@ -2,7 +2,7 @@
 
 One pod is searched for at a time, on the event loop and without giving way, so that every decision sees one state of
 the world. What was decided is held in memory at once (the pod assumed on its node, its devices in flight), and written
-by a task of its own (spec: scheduling.md, section 1).
+by a task of its own (docs/spec/scheduling.md §1).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """From all nodes to one: filter, score, pick.
 
 Up to a hundred nodes all are looked at; in larger clusters the search stops when enough nodes fit, and the next one
-begins where this one ended, so that every node gets its turn (spec: scheduling.md, section 1).
+begins where this one ended, so that every node gets its turn (docs/spec/scheduling.md §1).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """From a pod's entries to its claims: their names, whom they were made for, who may use them.
 
-Spec: controllers.md, section 2.1; scheduling.md, sections 2 and 14; node.md, section 7.2. Source:
+Spec: docs/spec/controllers.md §2.1; docs/spec/scheduling.md §2 and §14; docs/spec/node.md §7.2. Source:
 ``k8s.io/dynamic-resource-allocation/resourceclaim``. The texts are Kubernetes' own.
 
 The scheduler knows a PodGroup by its object, the node and the controllers only by its name: so there are two ways to

@@ -5,8 +5,8 @@ with the sidecars started before it. What claims take of the node comes on top, 
 memory and huge pages, and the overhead of the pod's runtime class is added last.
 
 The sums work on any amounts: `Quantity` where the written form matters (quota), whole nano-units where speed does
-(scheduler, node). Source: ``k8s.io/component-helpers/resource/helpers.go``; spec: scheduling.md, sections 13 and 17,
-node.md, section 13.
+(scheduler, node). Source: ``k8s.io/component-helpers/resource/helpers.go``; docs/spec/scheduling.md §13 and §17,
+docs/spec/node.md §13.
 """
 
 from __future__ import annotations

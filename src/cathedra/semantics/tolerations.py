@@ -77,7 +77,8 @@ def first_untolerated(
 def tolerates_device_taint(toleration: DeviceToleration, taint: DeviceTaint) -> bool:
     """Whether a toleration covers a taint of a device; for how long is not asked.
 
-    Spec: allocation.md, 11.3. Source: ``k8s.io/dynamic-resource-allocation/resourceclaim/devicetoleration.go``.
+    Spec: docs/spec/allocation.md §11.3. Source:
+    ``k8s.io/dynamic-resource-allocation/resourceclaim/devicetoleration.go``.
     """
     if toleration.effect and toleration.effect != taint.effect:
         return False
@@ -91,7 +92,7 @@ def tolerates_device_taint(toleration: DeviceToleration, taint: DeviceTaint) -> 
 def first_untolerated_on_device(
     taints: Iterable[DeviceTaint], tolerations: Collection[DeviceToleration]
 ) -> DeviceTaint | None:
-    """The first taint that keeps a device from being allocated (spec: allocation.md, 11.3)."""
+    """The first taint that keeps a device from being allocated (docs/spec/allocation.md §11.3)."""
     for taint in taints:
         if taint.effect in HARD_EFFECTS and not any(tolerates_device_taint(one, taint) for one in tolerations):
             return taint

@@ -1,4 +1,4 @@
-"""Every feature gate, switched on and off (allocation.md, section 2 and the worked cases of section 16)."""
+"""Every feature gate, switched on and off (docs/spec/allocation.md §2 and the worked cases of section 16)."""
 
 from __future__ import annotations
 

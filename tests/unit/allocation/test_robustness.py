@@ -57,7 +57,7 @@ def test_an_invalid_pool_is_passed_over_while_another_will_do() -> None:
 
 
 def test_a_node_selector_that_cannot_be_parsed_harms_who_evaluates_it() -> None:
-    """Also when another of its terms would match (allocation.md, 5.1)."""
+    """Also when another of its terms would match (docs/spec/allocation.md §5.1)."""
     terms = [{"matchExpressions": [{"key": "zone", "operator": "Near", "values": ["a"]}]}]
     bad = resource_slice("x", name="bad", pool="bad", node=None, nodeSelector={"nodeSelectorTerms": terms})
     with pytest.raises(FatalError, match="failed to perform node selection for slice bad"):

@@ -206,7 +206,7 @@ def test_both_searches_give_the_first_assignment_of_the_exhaustive_one(made: tup
 
 @pytest.mark.parametrize("count", [12, 24, 32])
 def test_one_device_too_few_is_refused_without_enumerating(count: int) -> None:
-    """Kubernetes looks at 2^n combinations here (allocation.md, 15.4)."""
+    """Kubernetes looks at 2^n combinations here (docs/spec/allocation.md §15.4)."""
     world = World([resource_slice(*(f"d{n:02}" for n in range(count - 1)))], budget=Budget(states=200))
     assert world.devices(claim(exactly("r", count))) is None
 

@@ -1,4 +1,4 @@
-"""Directories, precedence and conflicts (spec: node.md, section 19.1)."""
+"""Directories, precedence and conflicts (docs/spec/node.md §19.1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Applying edits to an OCI spec (spec: node.md, section 20)."""
+"""Applying edits to an OCI spec (docs/spec/node.md §20)."""
 
 from __future__ import annotations
 

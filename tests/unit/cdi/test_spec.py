@@ -1,4 +1,4 @@
-"""Rules of the CDI document (spec: node.md, sections 19.3 to 19.5)."""
+"""Rules of the CDI document (docs/spec/node.md §19.3 to §19.5)."""
 
 from __future__ import annotations
 

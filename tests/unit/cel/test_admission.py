@@ -1,4 +1,4 @@
-"""ValidatingAdmissionPolicies (spec: cel.md, section 10)."""
+"""ValidatingAdmissionPolicies (docs/spec/cel.md §10)."""
 
 from __future__ import annotations
 

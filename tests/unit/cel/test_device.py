@@ -1,4 +1,4 @@
-"""Devices as expressions see them (spec: cel.md, sections 1 to 3)."""
+"""Devices as expressions see them (docs/spec/cel.md §1 to §3)."""
 
 from __future__ import annotations
 

@@ -209,7 +209,7 @@ def test_a_shared_claim_is_freed_when_the_last_consumer_is_gone() -> None:
 
 
 def test_a_finished_pod_is_not_reserved_again() -> None:
-    """Stock controllers reserve and release such a pod in turn, endlessly (controllers.md, section 2.3)."""
+    """Stock controllers reserve and release such a pod in turn, endlessly (docs/spec/controllers.md §2.3)."""
 
     async def story(world: World) -> None:
         await world.create(RESOURCECLAIMS, claim())

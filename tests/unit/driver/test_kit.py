@@ -1,4 +1,4 @@
-"""The bench for drivers, and what it finds out about them (spec: driver-sdk.md, section 21.8)."""
+"""The bench for drivers, and what it finds out about them (docs/spec/driver-sdk.md §21.8)."""
 
 from __future__ import annotations
 

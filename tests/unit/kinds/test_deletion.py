@@ -1,4 +1,4 @@
-"""How kinds differ when their objects are deleted (spec: apimachinery.md, section 7)."""
+"""How kinds differ when their objects are deleted (docs/spec/apimachinery.md §7)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What 1.37 changed (spec: api.md, sections 1.4, 1.5 and appendix D): one test per change, against 1.36."""
+"""What 1.37 changed (docs/spec/api.md §1.4, §1.5 and §D): one test per change, against 1.36."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pods and claims on a whole node, in virtual time (spec: node.md, sections 7 to 17)."""
+"""Pods and claims on a whole node, in virtual time (docs/spec/node.md §7 to §17)."""
 
 from __future__ import annotations
 

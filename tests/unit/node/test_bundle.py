@@ -1,4 +1,4 @@
-"""What crun and runc are told of a container (spec: node.md, sections 18 and 20)."""
+"""What crun and runc are told of a container (docs/spec/node.md §18 and §20)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What containers wrote, written by the shim and read for people (spec: node.md, section 17.10)."""
+"""What containers wrote, written by the shim and read for people (docs/spec/node.md §17.10)."""
 
 from __future__ import annotations
 

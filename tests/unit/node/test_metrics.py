@@ -1,4 +1,4 @@
-"""What the node counts, under the kubelet's names (spec: node.md, section 23)."""
+"""What the node counts, under the kubelet's names (docs/spec/node.md §23)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a node tells that it lives (spec: node.md, section 17.11)."""
+"""How a node tells that it lives (docs/spec/node.md §17.11)."""
 
 from __future__ import annotations
 

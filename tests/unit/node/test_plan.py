@@ -1,4 +1,4 @@
-"""What runs next in a pod, and what is started again (spec: node.md, sections 17.3 and 17.4)."""
+"""What runs next in a pod, and what is started again (docs/spec/node.md §17.3 and §17.4)."""
 
 from __future__ import annotations
 

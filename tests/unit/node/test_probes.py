@@ -1,4 +1,4 @@
-"""Asking containers how they do (spec: node.md, section 17.8)."""
+"""Asking containers how they do (docs/spec/node.md §17.8)."""
 
 from __future__ import annotations
 

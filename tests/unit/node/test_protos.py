@@ -1,4 +1,4 @@
-"""The bytes on the wire equal the golden vectors (spec: protocols.md, section 13)."""
+"""The bytes on the wire equal the golden vectors (docs/spec/protocols.md §13)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A pod's status from what its containers are doing (spec: node.md, sections 17.5 to 17.7)."""
+"""A pod's status from what its containers are doing (docs/spec/node.md §17.5 to §17.7)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Devices that must be attached before the pod is bound (spec: scheduling.md, section 10)."""
+"""Devices that must be attached before the pod is bound (docs/spec/scheduling.md §10)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sentence about all nodes is kube-scheduler's, word for word (spec: scheduling.md, section 16)."""
+"""The sentence about all nodes is kube-scheduler's, word for word (docs/spec/scheduling.md §16)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pods with claims: resolving, allocating, reserving, releasing (spec: scheduling.md, sections 2 to 9)."""
+"""Pods with claims: resolving, allocating, reserving, releasing (docs/spec/scheduling.md §2 to §9)."""
 
 from __future__ import annotations
 

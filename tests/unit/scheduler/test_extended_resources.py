@@ -1,4 +1,4 @@
-"""Extended resources that devices provide (spec: scheduling.md, section 12)."""
+"""Extended resources that devices provide (docs/spec/scheduling.md §12)."""
 
 from __future__ import annotations
 

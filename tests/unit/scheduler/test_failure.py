@@ -1,4 +1,4 @@
-"""What a pod without a place is told, and when it need not be told again (spec: scheduling.md, section 16)."""
+"""What a pod without a place is told, and when it need not be told again (docs/spec/scheduling.md §16)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Devices that are part of their node (spec: scheduling.md, section 13)."""
+"""Devices that are part of their node (docs/spec/scheduling.md §13)."""
 
 from __future__ import annotations
 

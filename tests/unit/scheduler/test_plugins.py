@@ -1,4 +1,5 @@
-"""What each basic plugin refuses, in kube-scheduler's words, and what it prefers (spec: scheduling.md, section 17)."""
+"""What each basic plugin refuses, in kube-scheduler's words, and what it prefers
+(docs/spec/scheduling.md §17)."""
 
 from __future__ import annotations
 

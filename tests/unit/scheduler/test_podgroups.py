@@ -1,4 +1,4 @@
-"""Claims that the pods of a PodGroup share (spec: scheduling.md, section 14)."""
+"""Claims that the pods of a PodGroup share (docs/spec/scheduling.md §14)."""
 
 from __future__ import annotations
 

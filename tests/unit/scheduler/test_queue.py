@@ -1,4 +1,4 @@
-"""Who is tried when: areas, back-off, hints, and events during an attempt (spec: scheduling.md, sections 1 and 3)."""
+"""Who is tried when: areas, back-off, hints, and events during an attempt (docs/spec/scheduling.md §1 and §3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much of a device's capacity a request takes (spec: allocation.md, section 12).
+"""How much of a device's capacity a request takes (docs/spec/allocation.md §12).
 
 The amounts depend on the request and the device alone, not on what else is in use; so they are computed once per
 signature, and the search only adds and compares.

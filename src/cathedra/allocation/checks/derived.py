@@ -1,4 +1,4 @@
-"""Attributes that a request computes from a device, for its constraints (spec: allocation.md, 10.5)."""
+"""Attributes that a request computes from a device, for its constraints (docs/spec/allocation.md §10.5)."""
 
 from __future__ import annotations
 

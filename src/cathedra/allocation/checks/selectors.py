@@ -1,4 +1,4 @@
-"""Selectors: compiled once, asked once per signature (spec: allocation.md, section 7).
+"""Selectors: compiled once, asked once per signature (docs/spec/allocation.md §7).
 
 What CEL says about a device depends on the device's signature alone, so a verdict holds on every node and for every
 pod. Most expressions look at two or three attributes; where that can be seen from their text, devices that agree in

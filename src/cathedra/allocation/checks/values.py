@@ -1,4 +1,4 @@
-"""Attribute values as constraints compare them (spec: allocation.md, section 10).
+"""Attribute values as constraints compare them (docs/spec/allocation.md §10).
 
 A value is a pair: the type, and something hashable that is equal exactly when Kubernetes calls the values equal. With
 lists on it is a set; without, a single value. None means: missing, or of no known type.

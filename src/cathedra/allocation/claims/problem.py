@@ -107,7 +107,7 @@ class Problem:
         return usage(record.signature, option.capacity, option.capacity_key, self.features)
 
     def selectable(self, option: Option, position: int) -> bool:
-        """Whether the device passes class, selectors and node (spec: allocation.md, section 7).
+        """Whether the device passes class, selectors and node (docs/spec/allocation.md §7).
 
         Raises:
             FatalError: a selector fails on it.

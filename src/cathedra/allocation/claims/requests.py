@@ -1,4 +1,4 @@
-"""What a pod's claims ask for, prepared once and then put to every node (spec: allocation.md, section 6).
+"""What a pod's claims ask for, prepared once and then put to every node (docs/spec/allocation.md §6).
 
 Validation stops at the first problem, in the order of claims, requests and sub-requests. Only All must look at the
 node's devices while it is validated, so a problem found here is kept as an *obstacle* at its place in that order; it

@@ -1,5 +1,5 @@
-"""The answer of a search as Kubernetes writes it: devices, configuration, node selector (spec: allocation.md, section
-13).
+"""The answer of a search as Kubernetes writes it: devices, configuration, node selector
+(docs/spec/allocation.md §13).
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 can change.
 
 A test's outcome depends on a device's kind alone, so it is made once per kind and pod; a whole pool is answered by
-its shape. Nodes that look alike thus share the work down to a few shifts and masks (spec: allocation.md, 15.4).
+its shape. Nodes that look alike thus share the work down to a few shifts and masks
+(docs/spec/allocation.md §15.4).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The same answer without the walk: the lexicographically first assignment, found with masks, bounds and memory.
 
 The walk of section 8 tries devices in order and learns nothing from a failure. This search makes the same choices in
-the same order, but skips those that cannot lead anywhere (spec: allocation.md, 15.4):
+the same order, but skips those that cannot lead anywhere (docs/spec/allocation.md §15.4):
 
 * candidates are bit masks; a request with fewer candidates left than it needs fails at once, and so does every later
   one that this choice would starve (`Outlook`);

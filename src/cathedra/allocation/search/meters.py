@@ -1,5 +1,5 @@
-"""Counters and compatibility groups for the fast search: which devices are blocked, as a mask (spec: allocation.md,
-11.1 and 11.2).
+"""Counters and compatibility groups for the fast search: which devices are blocked, as a mask
+(docs/spec/allocation.md §11.1 and §11.2).
 
 What a call has consumed of a pool is a small tuple; the devices that it blocks depend on nothing else, so they are
 computed once per tuple.

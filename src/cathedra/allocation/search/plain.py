@@ -1,4 +1,4 @@
-"""The search exactly as Kubernetes walks it (spec: allocation.md, sections 8 and 9).
+"""The search exactly as Kubernetes walks it (docs/spec/allocation.md §8 and §9).
 
 Depth first, in order, every candidate tested when it is reached and not before. It is used where an older release is
 imitated, whose faults show in the walk alone. Everything else goes to `cathedra.allocation.search.fast`, which gives

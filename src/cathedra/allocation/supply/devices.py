@@ -3,7 +3,7 @@
 A *signature* is what a selector can see of a device: driver, attributes, capacity, and whether it may be shared.
 Devices with equal signatures share one object, and with it every answer that was ever computed from it: CEL verdicts,
 attribute values, consumed capacity. A *kind* adds everything else that matters to the search except the name; two
-devices of one kind are interchangeable (spec: allocation.md, 15.4).
+devices of one kind are interchangeable (docs/spec/allocation.md §15.4).
 """
 
 from __future__ import annotations
@@ -72,7 +72,8 @@ class Signature:
         self._seen: Any = None
 
     def attribute(self, name: str) -> DeviceAttribute | None:
-        """The attribute with the qualified ``name``; a bare one counts as the driver's (spec: allocation.md, 10.2)."""
+        """The attribute with the qualified ``name``; a bare one counts as the driver's
+        (docs/spec/allocation.md §10.2)."""
         found = self.attributes.get(name)
         if found is not None:
             return found
@@ -228,7 +229,8 @@ class SliceRecord:
 
 
 def selects(rule: DeviceTaintRule, driver: str, pool: str, device: str) -> bool:
-    """Whether ``rule`` taints that device; a rule without a selector taints every one (spec: allocation.md, 4)."""
+    """Whether ``rule`` taints that device; a rule without a selector taints every one
+    (docs/spec/allocation.md §4)."""
     selector = rule.spec.device_selector
     if selector is None:
         return True

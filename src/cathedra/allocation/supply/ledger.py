@@ -3,7 +3,7 @@
 The scheduler asks for the free part of a pool thousands of times a second, while claims change one by one. So the
 ledger is kept incrementally: a claim costs the pools it touches, a snapshot costs one shallow copy, and reading costs
 nothing. It knows no slices; an allocated device that has vanished from its slice stays here until its claim lets
-go (spec: allocation.md, section 3). Allocations that are decided but not yet written are *assumed*.
+go (docs/spec/allocation.md §3). Allocations that are decided but not yet written are *assumed*.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""What one node sees: the pools it can use, in the order in which the search walks them (spec: allocation.md, section
-5).
+"""What one node sees: the pools it can use, in the order in which the search walks them
+(docs/spec/allocation.md §5).
 
 A view depends on the node's own slices, on the unbound ones and on the labels that some selector asks for; as long as
 those are the same it is reused, also across snapshots. A pool that many nodes see alike is built once for all of

@@ -1,5 +1,5 @@
-"""What a body claims to be: kind and apiVersion, and whether that fits the address (spec: apimachinery.md, section
-1)."""
+"""What a body claims to be: kind and apiVersion, and whether that fits the address
+(docs/spec/apimachinery.md §1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Opaque JSON inside objects: its bytes are kept as they were sent (spec: api.md, section 2.0).
+"""Opaque JSON inside objects: its bytes are kept as they were sent (docs/spec/api.md §2.0).
 
 msgspec hands over parsed values, so the bytes are fetched by a second, much narrower decoding: of a skeleton that has
 only the fields on the way to opaque ones. Bodies without any pay next to nothing. The same narrow look finds lists that

@@ -1,4 +1,5 @@
-"""The wrapping of every protobuf body: four magic bytes, then kind, apiVersion and the message (kubectl.md, section 8).
+"""The wrapping of every protobuf body: four magic bytes, then kind, apiVersion and the message
+(docs/spec/kubectl.md §8).
 
 A watch is a row of frames, each a length in four bytes and a WatchEvent that holds a wrapped object.
 """

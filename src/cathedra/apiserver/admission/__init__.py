@@ -1,5 +1,5 @@
-"""What is let in: plugins that change an object before validation, and plugins that refuse it afterwards (spec:
-apimachinery.md, section 16).
+"""What is let in: plugins that change an object before validation, and plugins that refuse it afterwards
+(docs/spec/apimachinery.md §16).
 
 `attributes` are what a plugin sees, `plugin` is the chain they form. In the order in which they are asked:
 `lifecycle` of namespaces, `pods`, `noderestriction`, `protection`, `webhooks` (the mutating ones), `escalation`, then

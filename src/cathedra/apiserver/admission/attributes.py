@@ -1,4 +1,4 @@
-"""A write as admission plugins see it (spec: apimachinery.md, section 16)."""
+"""A write as admission plugins see it (docs/spec/apimachinery.md §16)."""
 
 from __future__ import annotations
 

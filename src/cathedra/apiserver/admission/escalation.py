@@ -1,4 +1,4 @@
-"""Nobody hands out permissions that he does not hold (spec: apimachinery.md, section 15.2).
+"""Nobody hands out permissions that he does not hold (docs/spec/apimachinery.md §15.2).
 
 Not a plugin in Kubernetes, where the storage of roles and bindings asks; the moment is the same: after every change of
 the object, before its validation.

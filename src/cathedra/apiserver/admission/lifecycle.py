@@ -1,4 +1,4 @@
-"""Objects live in namespaces that exist and are not going away (spec: apimachinery.md, sections 5 and 16.1)."""
+"""Objects live in namespaces that exist and are not going away (docs/spec/apimachinery.md §5 and §16.1)."""
 
 from __future__ import annotations
 

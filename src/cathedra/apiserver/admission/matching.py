@@ -1,4 +1,4 @@
-"""Which requests a policy, a binding or a webhook is about (spec: apimachinery.md, section 16.6).
+"""Which requests a policy, a binding or a webhook is about (docs/spec/apimachinery.md §16.6).
 
 A rule that names another version of the same resource matches too, unless it insists (``Exact``); the object is then
 shown in that version.

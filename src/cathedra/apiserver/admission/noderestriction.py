@@ -1,5 +1,5 @@
 """A node agent writes its own node, its pods' status, its lease and its slices, and nothing of another node (plugin
-NodeRestriction; spec: apimachinery.md, section 16.3; api.md, B.3).
+NodeRestriction; docs/spec/apimachinery.md §16.3; docs/spec/api.md §B.3).
 
 The node authorizer decides by the address of a request; here the objects themselves are looked at.
 """

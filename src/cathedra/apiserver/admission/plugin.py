@@ -1,4 +1,4 @@
-"""Admission plugins and the chain they form (spec: apimachinery.md, section 16)."""
+"""Admission plugins and the chain they form (docs/spec/apimachinery.md §16)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Pod groups that are protected from vanishing under their pods (plugin PodGroupProtection; spec: controllers.md,
-section 11).
+"""Pod groups that are protected from vanishing under their pods (plugin PodGroupProtection;
+docs/spec/controllers.md §11).
 
 The controller of the same name takes the finalizer away once no pod of a deleted group is left.
 """

@@ -1,5 +1,5 @@
-"""A namespace gets no more than its quotas allow (plugin ResourceQuota; spec: apimachinery.md, section 16.5; api.md,
-B.4).
+"""A namespace gets no more than its quotas allow (plugin ResourceQuota; docs/spec/apimachinery.md §16.5;
+docs/spec/api.md §B.4).
 
 The last plugin to be asked: when everything else has agreed, the object is charged at once to the ``used`` of every
 quota that it concerns. What deletions give back is counted by the quota controller.

@@ -1,4 +1,4 @@
-"""Who asks over HTTP: client certificate, bearer token, or nobody we know (spec: apimachinery.md, section 14)."""
+"""Who asks over HTTP: client certificate, bearer token, or nobody we know (docs/spec/apimachinery.md §14)."""
 
 from __future__ import annotations
 

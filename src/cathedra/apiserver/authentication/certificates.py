@@ -1,4 +1,4 @@
-"""The user that a client certificate names (spec: apimachinery.md, section 14)."""
+"""The user that a client certificate names (docs/spec/apimachinery.md §14)."""
 
 from __future__ import annotations
 

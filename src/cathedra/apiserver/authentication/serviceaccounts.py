@@ -1,5 +1,5 @@
 """Tokens of service accounts: issued for a while, for somebody, and no longer than what they are bound to lives
-(spec: apimachinery.md, sections 12 and 14).
+(docs/spec/apimachinery.md §12 and §14).
 
 Nothing is stored: a token says itself whose it is, and is looked up in the objects whenever it is shown.
 """

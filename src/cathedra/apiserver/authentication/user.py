@@ -1,4 +1,4 @@
-"""The caller of a request, as authentication found out (spec: apimachinery.md, section 14)."""
+"""The caller of a request, as authentication found out (docs/spec/apimachinery.md §14)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The question of authorization and its answer (spec: apimachinery.md, section 15.1)."""
+"""The question of authorization and its answer (docs/spec/apimachinery.md §15.1)."""
 
 from __future__ import annotations
 

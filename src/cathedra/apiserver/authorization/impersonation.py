@@ -1,4 +1,4 @@
-"""Acting as somebody else, for those who may (spec: apimachinery.md, section 14)."""
+"""Acting as somebody else, for those who may (docs/spec/apimachinery.md §14)."""
 
 from __future__ import annotations
 

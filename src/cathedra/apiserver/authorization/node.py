@@ -1,5 +1,5 @@
-"""What node agents may do: read what their pods need, write their own node, lease and slices (spec: apimachinery.md,
-section 15.4; api.md, B.3).
+"""What node agents may do: read what their pods need, write their own node, lease and slices
+(docs/spec/apimachinery.md §15.4; docs/spec/api.md §B.3).
 
 What an authorizer cannot see, because it is in the object, `NodeRestriction` refuses at admission.
 """

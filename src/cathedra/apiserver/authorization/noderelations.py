@@ -1,4 +1,4 @@
-"""Which objects concern a node: those that the pods bound to it refer to (spec: apimachinery.md, section 15.4).
+"""Which objects concern a node: those that the pods bound to it refer to (docs/spec/apimachinery.md §15.4).
 
 The index follows the writes of pods: a change costs the references of that pod, a question costs one look-up.
 """

@@ -1,4 +1,4 @@
-"""What a rule of a role allows, and whether some rules cover others (spec: apimachinery.md, section 15.2).
+"""What a rule of a role allows, and whether some rules cover others (docs/spec/apimachinery.md §15.2).
 
 Everything here is pure: the authorizer, the reviews and the escalation check all ask these functions, so they cannot
 disagree about what a rule means.

@@ -1,4 +1,4 @@
-"""Role-based access control: bindings give subjects the rules of roles (spec: apimachinery.md, section 15.2).
+"""Role-based access control: bindings give subjects the rules of roles (docs/spec/apimachinery.md §15.2).
 
 A request is decided by a few dictionary look-ups: what a user holds is gathered once per user and kept until a role or
 binding changes; what his rules say about a verb on a resource is kept beside it. Only names are compared per request.

@@ -1,7 +1,7 @@
 """Default roles and bindings are created when a server starts, and completed if somebody took from them.
 
 What an administrator added stays; what he removed comes back, unless he set the annotation
-``rbac.authorization.kubernetes.io/autoupdate`` to something else than "true" (spec: apimachinery.md, section 15.2).
+``rbac.authorization.kubernetes.io/autoupdate`` to something else than "true" (docs/spec/apimachinery.md §15.2).
 """
 
 from __future__ import annotations

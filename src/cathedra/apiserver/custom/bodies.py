@@ -1,5 +1,5 @@
-"""Bodies of custom resources: kind and version must be said, unknown fields are named (spec: apimachinery.md,
-sections 1 and 17)."""
+"""Bodies of custom resources: kind and version must be said, unknown fields are named
+(docs/spec/apimachinery.md §1 and §17)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """How definitions of custom resources are written: what is filled in, and what must be right before one is served
-(spec: apimachinery.md, section 17)."""
+(docs/spec/apimachinery.md §17)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The CEL rules of a schema (``x-kubernetes-validations``): compiled when the definition comes, asked at each write.
 
 ``self`` is the value that the rule stands beside, ``oldSelf`` what it was; a rule that mentions the latter is about
-changes, and is only asked where both can be told to be the same thing (spec: apimachinery.md, section 17).
+changes, and is only asked where both can be told to be the same thing (docs/spec/apimachinery.md §17).
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""The scale of a custom resource: numbers at the places that its definition names (spec: apimachinery.md, section
-17)."""
+"""The scale of a custom resource: numbers at the places that its definition names
+(docs/spec/apimachinery.md §17)."""
 
 from __future__ import annotations
 

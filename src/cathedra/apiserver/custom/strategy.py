@@ -1,5 +1,5 @@
-"""How instances are written: pruned, filled in, validated, their generation counted (spec: apimachinery.md, section
-17)."""
+"""How instances are written: pruned, filled in, validated, their generation counted
+(docs/spec/apimachinery.md §17)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """What is wrong with an instance, by its structural schema, in the words of Kubernetes' validator
-(spec: apimachinery.md, section 17)."""
+(docs/spec/apimachinery.md §17)."""
 
 from __future__ import annotations
 

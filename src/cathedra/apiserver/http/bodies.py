@@ -1,4 +1,4 @@
-"""Request bodies: media types, kinds and the decoded object (spec: apimachinery.md, sections 1 and 13)."""
+"""Request bodies: media types, kinds and the decoded object (docs/spec/apimachinery.md §1 and §13)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Large answers made small for clients that take gzip (spec: apimachinery.md, section 1)."""
+"""Large answers made small for clients that take gzip (docs/spec/apimachinery.md §1)."""
 
 from __future__ import annotations
 

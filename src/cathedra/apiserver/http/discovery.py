@@ -1,5 +1,5 @@
-"""Discovery: which groups, versions and resources there are, legacy and aggregated (spec: apimachinery.md, section
-2)."""
+"""Discovery: which groups, versions and resources there are, legacy and aggregated
+(docs/spec/apimachinery.md §2)."""
 
 from __future__ import annotations
 

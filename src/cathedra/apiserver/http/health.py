@@ -1,4 +1,4 @@
-"""What the server tells about itself: version, health (spec: apimachinery.md, section 3)."""
+"""What the server tells about itself: version, health (docs/spec/apimachinery.md §3)."""
 
 from __future__ import annotations
 

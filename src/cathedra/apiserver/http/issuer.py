@@ -1,5 +1,5 @@
 """What verifiers of service account tokens read: the issuer's discovery document and its keys (OpenID Connect
-Discovery 1.0; spec: apimachinery.md, section 14)."""
+Discovery 1.0; docs/spec/apimachinery.md §14)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""In which form the client wants its answer (spec: apimachinery.md, section 1)."""
+"""In which form the client wants its answer (docs/spec/apimachinery.md §1)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""OpenAPI over HTTP: the index, the documents with their hashes, and the older form (spec: apimachinery.md, section
-3)."""
+"""OpenAPI over HTTP: the index, the documents with their hashes, and the older form
+(docs/spec/apimachinery.md §3)."""
 
 from __future__ import annotations
 

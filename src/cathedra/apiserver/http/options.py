@@ -1,4 +1,4 @@
-"""The options of writes, from the query (spec: apimachinery.md, section 13)."""
+"""The options of writes, from the query (docs/spec/apimachinery.md §13)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bodies in Kubernetes' protobuf envelope (spec: kubectl.md, section 8)."""
+"""Bodies in Kubernetes' protobuf envelope (docs/spec/kubectl.md §8)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Logs, exec and other streams: passed on to the node agent that runs the pod (spec: apimachinery.md, section 12).
+"""Logs, exec and other streams: passed on to the node agent that runs the pod (docs/spec/apimachinery.md §12).
 
 The node's address and port come from its status, as for a kubelet; the paths are the kubelet's. The HTTP client is
 imported with the first request that needs it.

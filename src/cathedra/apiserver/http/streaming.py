@@ -1,5 +1,5 @@
-"""Watches over HTTP: one JSON document per line or one protobuf frame each, bookmarks, time limits (spec:
-apimachinery.md, section 9)."""
+"""Watches over HTTP: one JSON document per line or one protobuf frame each, bookmarks, time limits
+(docs/spec/apimachinery.md §9)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables: objects as rows, as the definition of their kind prints them (spec: apimachinery.md, section 10)."""
+"""Tables: objects as rows, as the definition of their kind prints them (docs/spec/apimachinery.md §10)."""
 
 from __future__ import annotations
 

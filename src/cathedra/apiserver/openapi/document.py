@@ -1,7 +1,7 @@
 """One OpenAPI v3 document per group version, and the small ones for what lies around them.
 
 Made when first asked for, from the definitions that are served and the schemas of their types
-(spec: apimachinery.md, section 3).
+(docs/spec/apimachinery.md §3).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which named texts of the API are enumerations, and of what (spec: apimachinery.md, section 3).
+"""Which named texts of the API are enumerations, and of what (docs/spec/apimachinery.md §3).
 
 Only those types that Kubernetes publishes as enumerations are here; others have known values too but may grow.
 """

@@ -1,4 +1,4 @@
-"""The paths of one resource: what can be done where, with which parameters (spec: apimachinery.md, section 3)."""
+"""The paths of one resource: what can be done where, with which parameters (docs/spec/apimachinery.md §3)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Component schemas of an OpenAPI document: collected as they are referred to, each once.
 
 Made from the facts about the built-in types, which know what Kubernetes publishes of them: defaults, list types, merge
-keys, which fields must be there (spec: apimachinery.md, section 3).
+keys, which fields must be there (docs/spec/apimachinery.md §3).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""OpenAPI v2: all documents of v3 in one, in the older form (spec: apimachinery.md, section 3).
+"""OpenAPI v2: all documents of v3 in one, in the older form (docs/spec/apimachinery.md §3).
 
 Older clients validate and explain with it; everybody else reads v3.
 """

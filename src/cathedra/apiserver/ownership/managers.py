@@ -1,6 +1,6 @@
 """The books of an object: which manager owns which fields, and how writes move ownership.
 
-(spec: apimachinery.md, section 6.5)
+(docs/spec/apimachinery.md §6.5)
 """
 
 from __future__ import annotations

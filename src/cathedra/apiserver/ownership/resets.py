@@ -1,5 +1,5 @@
-"""Sets of the fields that a write cannot change, so that no manager owns them through it (spec: apimachinery.md,
-section 6.5)."""
+"""Sets of the fields that a write cannot change, so that no manager owns them through it
+(docs/spec/apimachinery.md §6.5)."""
 
 from __future__ import annotations
 

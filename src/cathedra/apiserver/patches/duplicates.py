@@ -1,5 +1,5 @@
-"""Fields that a patch says twice: the last one counts, and field validation speaks of it (spec: apimachinery.md,
-section 13)."""
+"""Fields that a patch says twice: the last one counts, and field validation speaks of it
+(docs/spec/apimachinery.md §13)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JSON patch (RFC 6902) as the Go library carries it out that Kubernetes uses (spec: apimachinery.md, section 6.2).
+"""JSON patch (RFC 6902) as the Go library carries it out that Kubernetes uses (docs/spec/apimachinery.md §6.2).
 
 Its leniency is kept: replacing a missing key adds it, an operation without a value puts null, testing what is not there
 against null succeeds, negative indices count from the end. So are its limits: what ``copy`` adds may have the size of a

@@ -1,7 +1,7 @@
 """Strategic merge patch: like merge patch, but lists with a merge key merge element by element.
 
 Directives inside the patch (``$patch``, ``$retainKeys``, ``$setElementOrder/…``, ``$deleteFromPrimitiveList/…``) say
-more (spec: apimachinery.md, section 6.4).
+more (docs/spec/apimachinery.md §6.4).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Which objects a list or watch is about: namespace, label selector and field selector, as one predicate.
 
-(spec: apimachinery.md, section 8)
+(docs/spec/apimachinery.md §8)
 """
 
 from __future__ import annotations

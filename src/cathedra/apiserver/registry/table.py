@@ -1,7 +1,7 @@
 """All objects of one resource, in storage order, with a bounded history of changes and the watchers.
 
 The history serves watches and lists from a past revision; what is older than its floor is gone, and the client gets
-410 Expired and lists again (spec: apimachinery.md, sections 8 and 9).
+410 Expired and lists again (docs/spec/apimachinery.md §8 and §9).
 """
 
 from __future__ import annotations

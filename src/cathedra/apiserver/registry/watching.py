@@ -1,6 +1,6 @@
 """A change, as watchers with different selections see it, and the queue of one watcher.
 
-A watcher that does not keep up is cut instead of being buffered without end (spec: apimachinery.md, section 9).
+A watcher that does not keep up is cut instead of being buffered without end (docs/spec/apimachinery.md §9).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Binding: a pod gets its node, once (spec: apimachinery.md, section 12)."""
+"""Binding: a pod gets its node, once (docs/spec/apimachinery.md §12)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Eviction: a deletion that asks the pod's disruption budgets first (spec: apimachinery.md, section 12)."""
+"""Eviction: a deletion that asks the pod's disruption budgets first (docs/spec/apimachinery.md §12)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Reviews: questions about who somebody is and what he may do, asked like objects and never stored (spec:
-apimachinery.md, sections 14 and 15.5)."""
+"""Reviews: questions about who somebody is and what he may do, asked like objects and never stored
+(docs/spec/apimachinery.md §14 and §15.5)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scale: the number of replicas of any workload, in one form (spec: apimachinery.md, section 12)."""
+"""Scale: the number of replicas of any workload, in one form (docs/spec/apimachinery.md §12)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Token: a service account's credential for a while, perhaps bound to a pod, a secret or a node (spec:
-apimachinery.md, section 12)."""
+"""Token: a service account's credential for a while, perhaps bound to a pod, a secret or a node
+(docs/spec/apimachinery.md §12)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who did what: one JSON line per request, as much of it as the policy says (spec: apimachinery.md, section 19).
+"""Who did what: one JSON line per request, as much of it as the policy says (docs/spec/apimachinery.md §19).
 
 A policy is the ``audit.k8s.io/v1 Policy`` that Kubernetes reads: rules in order, the first that fits decides. Lines are
 written at the end of the loop's turn, all that have gathered at once; a log that cannot be written never keeps a

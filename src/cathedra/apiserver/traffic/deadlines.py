@@ -1,4 +1,4 @@
-"""How long a request may take: what its ``timeout`` says, a minute at most (spec: kubectl.md, section 1)."""
+"""How long a request may take: what its ``timeout`` says, a minute at most (docs/spec/kubectl.md §1)."""
 
 from __future__ import annotations
 

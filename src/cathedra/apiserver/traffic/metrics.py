@@ -1,4 +1,4 @@
-"""Figures about requests and objects, under Kubernetes' names (spec: apimachinery.md, section 19).
+"""Figures about requests and objects, under Kubernetes' names (docs/spec/apimachinery.md §19).
 
 Counting must cost next to nothing on the way of a request, so figures are kept in plain dictionaries and turned into
 Prometheus' form when somebody asks for them.

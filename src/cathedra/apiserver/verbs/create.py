@@ -1,4 +1,4 @@
-"""Create: a new object with a name, a uid and everything its kind asks for (spec: apimachinery.md, section 5)."""
+"""Create: a new object with a name, a uid and everything its kind asks for (docs/spec/apimachinery.md §5)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Delete: at once, gracefully, or when the last finalizer is gone (spec: apimachinery.md, section 7)."""
+"""Delete: at once, gracefully, or when the last finalizer is gone (docs/spec/apimachinery.md §7)."""
 
 from __future__ import annotations
 

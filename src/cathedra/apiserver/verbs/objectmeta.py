@@ -1,5 +1,5 @@
-"""The metadata that every object has: what the server sets, what stays, what is wrong (spec: apimachinery.md, section
-4)."""
+"""The metadata that every object has: what the server sets, what stays, what is wrong
+(docs/spec/apimachinery.md §4)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Patch: a stored object with some of its parts changed, in the version of the request (spec: apimachinery.md, section
-6)."""
+"""Patch: a stored object with some of its parts changed, in the version of the request
+(docs/spec/apimachinery.md §6)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Get, list and watch: from memory, now or at a past revision (spec: apimachinery.md, sections 5, 8 and 9)."""
+"""Get, list and watch: from memory, now or at a past revision (docs/spec/apimachinery.md §5, §8 and §9)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Update: a stored object gives way to a changed one, if nobody else was faster (spec: apimachinery.md, section 5).
+"""Update: a stored object gives way to a changed one, if nobody else was faster (docs/spec/apimachinery.md §5).
 
 PUT, every form of patch, and the sub-resources that change an object (status, binding, scale …) all end here; they
 differ in how the new object is made from the stored one.

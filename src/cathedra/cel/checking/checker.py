@@ -1,6 +1,6 @@
 """Finds the type of every node and what is wrong with it.
 
-The rules, the order in which nodes are looked at and the words are Kubernetes' (spec: cel.md, sections 2, 4 and 5).
+The rules, the order in which nodes are looked at and the words are Kubernetes' (docs/spec/cel.md §2, §4 and §5).
 What the checker learns (types, overloads, which names are types) is written onto the tree.
 """
 

@@ -1,5 +1,5 @@
-"""The estimate of what an expression may cost at most, which decides whether it is admitted (spec: cel.md, section
-7.3).
+"""The estimate of what an expression may cost at most, which decides whether it is admitted
+(docs/spec/cel.md §7.3).
 
 It is an estimate, not a bound: the formulas are Kubernetes' own, with their quirks, since its verdict must be repeated
 exactly. Sizes of inputs come from the environment (`Environment.size_of`), by path.

@@ -2,7 +2,7 @@
 
 One line per overload, written ``id: argument, … -> result``; a dot after the first argument makes it a method. The ids
 are Kubernetes' own, since costs hang on them. The tables are parsed when an environment first needs them
-(spec: cel.md, sections 5, 6 and 10.5).
+(docs/spec/cel.md §5, §6 and §10.5).
 """
 
 from __future__ import annotations

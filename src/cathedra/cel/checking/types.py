@@ -1,7 +1,7 @@
 """The types that the checker reasons with.
 
 Names and spellings are those of reports: ``list(int)``, ``map(string, any)``, ``kubernetes.Quantity``. ``any`` and
-``dyn`` both stand for «unknown until run time», but only ``dyn`` may be iterated (spec: cel.md, section 1).
+``dyn`` both stand for «unknown until run time», but only ``dyn`` may be iterated (docs/spec/cel.md §1).
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""What is checked of literals after the types: durations, timestamps, patterns, format strings (spec: cel.md, 4.2).
+"""What is checked of literals after the types: durations, timestamps, patterns, format strings
+(docs/spec/cel.md §4.2).
 
 Such a literal fails at run time for certain; so it is reported as a mistake of the expression.
 """

@@ -1,7 +1,7 @@
 """Names with their selections and indexes: ``device.attributes["d"].?model`` is one step with three qualifiers.
 
 That is how Kubernetes cuts expressions, and costs are counted accordingly; optional look-ups and ``has`` follow from it
-as well (spec: cel.md, sections 3 and 7.2).
+as well (docs/spec/cel.md §3 and §7.2).
 """
 
 from __future__ import annotations

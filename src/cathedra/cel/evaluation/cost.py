@@ -1,4 +1,4 @@
-"""What a call costs at run time, counted as Kubernetes counts it (spec: cel.md, section 7.2)."""
+"""What a call costs at run time, counted as Kubernetes counts it (docs/spec/cel.md §7.2)."""
 
 from __future__ import annotations
 

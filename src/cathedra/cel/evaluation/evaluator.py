@@ -2,8 +2,8 @@
 
 `plan` makes steps out of a checked tree, which then run themselves. The steps are cut as in Kubernetes, because costs
 are counted per step: a name with all its selections and indexes is one step with *qualifiers*
-(`cathedra.cel.evaluation.attributes`), constants are folded beforehand, ``&&`` and ``||`` absorb failures (spec:
-cel.md, sections 3 and 7.2). With a trace, every step's value is kept under the id of its node, which is all that
+(`cathedra.cel.evaluation.attributes`), constants are folded beforehand, ``&&`` and ``||`` absorb failures
+(docs/spec/cel.md §3 and §7.2). With a trace, every step's value is kept under the id of its node, which is all that
 explanations need.
 
 Failures are values here (`Failure`); only exceeding the cost limit is an exception.

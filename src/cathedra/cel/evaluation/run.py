@@ -2,7 +2,7 @@
 
 Kubernetes counts the cost of a call from the values its arguments left on a stack. Which values are still there
 depends on how its interpreter cuts an expression into steps, so the stack is kept here in the same way
-(spec: cel.md, section 7.2).
+(docs/spec/cel.md §7.2).
 """
 
 from __future__ import annotations

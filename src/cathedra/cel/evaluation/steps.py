@@ -1,4 +1,4 @@
-"""Operators, calls, literals: the steps of a plan that compute (spec: cel.md, sections 5 and 7.2)."""
+"""Operators, calls, literals: the steps of a plan that compute (docs/spec/cel.md §5 and §7.2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads IP addresses as Go's netip reads them, and words its refusals (spec: cel.md, section 6.5).
+"""Reads IP addresses as Go's netip reads them, and words its refusals (docs/spec/cel.md §6.5).
 
 Python's ``ipaddress`` accepts nearly the same texts, but says nothing that a user could compare with Kubernetes.
 """

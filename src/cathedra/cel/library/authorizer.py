@@ -1,4 +1,4 @@
-"""The authorizer: permission checks as values that are built step by step (spec: cel.md, section 10.5).
+"""The authorizer: permission checks as values that are built step by step (docs/spec/cel.md §10.5).
 
 Who decides is handed in as a function of the finished question; nothing here knows where the answer comes from.
 """

@@ -1,4 +1,4 @@
-"""Conversions between the core types: ``int("5")``, ``string(1.5)``, ``timestamp(…)`` (spec: cel.md, section 5)."""
+"""Conversions between the core types: ``int("5")``, ``string(1.5)``, ``timestamp(…)`` (docs/spec/cel.md §5)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Named formats: ``format.dns1123Label().validate(…)`` (spec: cel.md, section 6.8)."""
+"""Named formats: ``format.dns1123Label().validate(…)`` (docs/spec/cel.md §6.8)."""
 
 from __future__ import annotations
 

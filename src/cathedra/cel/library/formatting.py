@@ -1,4 +1,4 @@
-"""``format``: the clauses of format strings, in the older form that Kubernetes keeps (spec: cel.md, section 6.1).
+"""``format``: the clauses of format strings, in the older form that Kubernetes keeps (docs/spec/cel.md §6.1).
 
 The same walk over the format string serves the evaluation and the check of constant format strings at compile time: the
 caller hands in what turns one argument into text.

@@ -1,4 +1,4 @@
-"""Functions of lists, sets and the maps that comprehensions build (spec: cel.md, sections 6.2, 6.9 and 6.10)."""
+"""Functions of lists, sets and the maps that comprehensions build (docs/spec/cel.md §6.2, §6.9 and §6.10)."""
 
 from __future__ import annotations
 

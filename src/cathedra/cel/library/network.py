@@ -1,4 +1,4 @@
-"""IP addresses and networks, with the rules of Go's netip (spec: cel.md, section 6.5)."""
+"""IP addresses and networks, with the rules of Go's netip (docs/spec/cel.md §6.5)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Arithmetic and order: 64-bit integers that refuse to overflow, doubles, times, texts and lists (spec: cel.md, section
-5)."""
+"""Arithmetic and order: 64-bit integers that refuse to overflow, doubles, times, texts and lists
+(docs/spec/cel.md §5)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Quantities in expressions: ``quantity("10Gi")``, comparison, sums (spec: cel.md, section 6.6)."""
+"""Quantities in expressions: ``quantity("10Gi")``, comparison, sums (docs/spec/cel.md §6.6)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Regular expressions with RE2's semantics, by RE2 itself (spec: cel.md, section 6.3)."""
+"""Regular expressions with RE2's semantics, by RE2 itself (docs/spec/cel.md §6.3)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """All functions by name and overload, and the choice among them at run time.
 
 The checker has often found the one overload that is possible; else the values decide. What fits nothing is
-`no such overload`, in the words of Kubernetes (spec: cel.md, sections 5 and 8).
+`no such overload`, in the words of Kubernetes (docs/spec/cel.md §5 and §8).
 """
 
 from __future__ import annotations

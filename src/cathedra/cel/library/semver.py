@@ -1,4 +1,5 @@
-"""Semantic versions: ``semver("1.2.3")``, precedence, and the normalisation of sloppy spellings (spec: cel.md, 6.7)."""
+"""Semantic versions: ``semver("1.2.3")``, precedence, and the normalisation of sloppy spellings
+(docs/spec/cel.md §6.7)."""
 
 from __future__ import annotations
 

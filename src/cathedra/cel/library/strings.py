@@ -1,4 +1,4 @@
-"""Functions of texts (spec: cel.md, section 6.1). Indexes count code points; «Ascii» in a name is meant literally."""
+"""Functions of texts (docs/spec/cel.md §6.1). Indexes count code points; «Ascii» in a name is meant literally."""
 
 from __future__ import annotations
 

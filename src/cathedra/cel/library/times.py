@@ -1,4 +1,5 @@
-"""Timestamps and durations: their texts, as Go reads and writes them, and their calendar fields (spec: cel.md, 5)."""
+"""Timestamps and durations: their texts, as Go reads and writes them, and their calendar fields
+(docs/spec/cel.md §5)."""
 
 from __future__ import annotations
 

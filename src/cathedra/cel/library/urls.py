@@ -1,4 +1,4 @@
-"""URLs, with the rules of Go's net/url (spec: cel.md, section 6.4)."""
+"""URLs, with the rules of Go's net/url (docs/spec/cel.md §6.4)."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 Three sources of reports, as in Kubernetes: characters that start no token, tokens in places where none of their kind
 may stand (`cathedra.cel.syntax.recognizer`), and, in what could be read nevertheless, literals without a value,
 reserved names and macros with unfitting arguments. All are collected, so that a user sees them at once
-(spec: cel.md, section 4.2).
+(docs/spec/cel.md §4.2).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The macros: what ``has``, ``all``, ``map``, ``cel.bind`` and their kin become before anything is checked.
 
 Each expansion has exactly the shape that Kubernetes gives it, because the cost of an expression is counted over this
-shape (spec: cel.md, sections 5, 6.9 to 6.11 and 7).
+shape (docs/spec/cel.md §5, §6.9 to §6.11 and §7).
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Users search for the messages they get, so these are Kubernetes': its parser is 
 token, or inserts one, or skips tokens up to something that may follow, and words its reports accordingly. This module
 goes the same way through the grammar with the same strategy. It runs only after `cathedra.cel.syntax.parser` has found
 that something is wrong, and leaves a tree of `Context` objects, full of holes, in which
-`cathedra.cel.syntax.diagnosis` looks for mistakes of other kinds (spec: cel.md, section 4.2).
+`cathedra.cel.syntax.diagnosis` looks for mistakes of other kinds (docs/spec/cel.md §4.2).
 
 Words used below: a *set* holds the kinds of tokens that may come next, `END` in it says that the rule may be over;
 `follows` is the stack of the sets that wait in the rules around the current one.

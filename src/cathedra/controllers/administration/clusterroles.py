@@ -1,4 +1,4 @@
-"""Aggregated cluster roles get the rules of the roles that their selectors gather (spec: controllers.md, section 11).
+"""Aggregated cluster roles get the rules of the roles that their selectors gather (docs/spec/controllers.md §11).
 
 So ``view`` comes to include what a custom resource's author lets viewers see, by a label on a role of his own.
 """

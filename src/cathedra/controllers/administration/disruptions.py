@@ -1,4 +1,4 @@
-"""The disruption controller: how many pods of a budget may be evicted now (spec: controllers.md, section 11).
+"""The disruption controller: how many pods of a budget may be evicted now (docs/spec/controllers.md §11).
 
 The eviction sub-resource of the API server takes from ``status.disruptionsAllowed``; only this controller gives back.
 """

@@ -1,4 +1,4 @@
-"""Deleted pod groups go when their last pod has gone (spec: controllers.md, section 11).
+"""Deleted pod groups go when their last pod has gone (docs/spec/controllers.md §11).
 
 Admission protects every new group by a finalizer; here it is taken away again.
 """

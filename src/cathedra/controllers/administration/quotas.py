@@ -1,5 +1,5 @@
 """What namespaces use of their quotas, counted anew: when a quota changes, when something is given back, and every
-five minutes (spec: controllers.md, section 11; api.md, B.4).
+five minutes (docs/spec/controllers.md §11; docs/spec/api.md §B.4).
 
 Admission charges new objects at once; only this controller takes charges back.
 """

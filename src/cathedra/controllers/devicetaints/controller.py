@@ -1,4 +1,4 @@
-"""The device taint eviction controller (spec: controllers.md, section 3)."""
+"""The device taint eviction controller (docs/spec/controllers.md §3)."""
 
 from __future__ import annotations
 

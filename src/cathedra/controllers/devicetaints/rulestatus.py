@@ -1,6 +1,6 @@
 """What the status of a taint rule says: one condition, worded as Kubernetes does.
 
-Spec: controllers.md, section 3.3.
+Spec: docs/spec/controllers.md §3.3.
 """
 
 from __future__ import annotations

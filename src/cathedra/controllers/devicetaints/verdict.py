@@ -1,4 +1,4 @@
-"""When a pod has to leave its devices (spec: controllers.md, section 3.1)."""
+"""When a pod has to leave its devices (docs/spec/controllers.md §3.1)."""
 
 from __future__ import annotations
 

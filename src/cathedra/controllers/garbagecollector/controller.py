@@ -1,4 +1,4 @@
-"""The garbage collector: foreground, background and orphaning deletion (spec: controllers.md, section 5)."""
+"""The garbage collector: foreground, background and orphaning deletion (docs/spec/controllers.md §5)."""
 
 from __future__ import annotations
 

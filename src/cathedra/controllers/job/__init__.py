@@ -2,5 +2,5 @@
 
 `indexes` knows the short form of completed indexes, `pods` makes the pods, `failurepolicy` judges failed ones,
 `tally` counts them, `outcome` decides when a job is over, `controller` does the work, `ttl` deletes finished jobs;
-`cronjob` makes the jobs of a cron job when they are due (spec: controllers.md, section 7).
+`cronjob` makes the jobs of a cron job when they are due (docs/spec/controllers.md §7).
 """

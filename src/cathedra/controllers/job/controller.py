@@ -1,7 +1,7 @@
 """The job controller: creates pods, counts them, and ends the job.
 
 Every sync has the same steps: count the pods, decide whether the job is over, create or delete pods, write the status,
-and take the finalizer off pods that have been written down (spec: controllers.md, section 7).
+and take the finalizer off pods that have been written down (docs/spec/controllers.md §7).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The cron job controller: makes a job whenever one is due, and clears old ones away.
 
-Spec: controllers.md, section 7.
+Spec: docs/spec/controllers.md §7.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""When a job is over, how, and what its conditions say then (spec: controllers.md, section 7, step 5)."""
+"""When a job is over, how, and what its conditions say then (docs/spec/controllers.md §7, step 5)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Counts a job's pods, each finished one exactly once.
 
 A finished pod is first written down by uid in ``status.uncountedTerminatedPods``, then loses its finalizer, and only
-then raises a counter; so a crash at any point neither forgets nor repeats it (spec: controllers.md, section 7).
+then raises a counter; so a crash at any point neither forgets nor repeats it (docs/spec/controllers.md §7).
 """
 
 from __future__ import annotations

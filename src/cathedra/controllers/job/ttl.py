@@ -1,4 +1,4 @@
-"""Deletes finished jobs when their time is up (ttlSecondsAfterFinished; spec: controllers.md, section 7)."""
+"""Deletes finished jobs when their time is up (ttlSecondsAfterFinished; docs/spec/controllers.md §7)."""
 
 from __future__ import annotations
 

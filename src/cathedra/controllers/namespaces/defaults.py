@@ -1,6 +1,6 @@
 """What every active namespace has: service account ``default`` and config map ``kube-root-ca.crt``.
 
-Both come back when they are deleted, and the certificate when it is changed (spec: controllers.md, section 6).
+Both come back when they are deleted, and the certificate when it is changed (docs/spec/controllers.md §6).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The namespace controller: empties a namespace that is being deleted, then lets it go.
 
 Pods go first, since they may need what else is there until they have ended. What remains, and why, is told in the
-conditions of the namespace (spec: controllers.md, section 6).
+conditions of the namespace (docs/spec/controllers.md §6).
 """
 
 from __future__ import annotations

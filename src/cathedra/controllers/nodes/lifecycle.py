@@ -2,7 +2,7 @@
 
 A node is alive as long as its Lease or its Ready heartbeat changes; what counts is when the change was seen here, so
 clocks need not agree. NoSchedule taints follow the conditions at once. NoExecute taints are set slowly, and not at all
-when so much is broken that the fault is probably not the nodes' (spec: controllers.md, sections 9.1 and 9.2).
+when so much is broken that the fault is probably not the nodes' (docs/spec/controllers.md §9.1 and §9.2).
 """
 
 from __future__ import annotations

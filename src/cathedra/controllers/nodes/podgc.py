@@ -1,7 +1,7 @@
 """The pod garbage collector: pods without a node, and ended pods that are too many.
 
-Everybody else waits for a pod's node to end it; where there is no node any more, this controller does (spec:
-controllers.md, section 10).
+Everybody else waits for a pod's node to end it; where there is no node any more, this controller does
+(docs/spec/controllers.md §10).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The taint eviction controller: deletes pods from nodes whose NoExecute taints they do not tolerate.
 
-Spec: controllers.md, section 9.3.
+Spec: docs/spec/controllers.md §9.3.
 """
 
 from __future__ import annotations

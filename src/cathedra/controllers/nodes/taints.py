@@ -1,6 +1,6 @@
 """Taints of nodes: which ones a node's state asks for, and which tolerations cover them.
 
-Spec: controllers.md, sections 9.2 and 9.3.
+Spec: docs/spec/controllers.md §9.2 and §9.3.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
 """Answers ResourcePoolStatusRequests: what pools have, and what is left of it.
 
-`calculation` is pure; `controller` answers requests once and clears old ones away (spec: controllers.md, section 4).
+`calculation` is pure; `controller` answers requests once and clears old ones away (docs/spec/controllers.md §4).
 """

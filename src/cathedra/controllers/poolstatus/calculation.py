@@ -1,7 +1,7 @@
 """What a pool has left: counts, partitions and shares. Pure.
 
 Only the newest generation of a pool counts, and only when all its slices are there. A view that cannot be drawn is left
-out and the reason given; the counts stay (spec: controllers.md, section 4).
+out and the reason given; the counts stay (docs/spec/controllers.md §4).
 """
 
 from __future__ import annotations

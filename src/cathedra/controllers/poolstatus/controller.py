@@ -1,4 +1,4 @@
-"""The ResourcePoolStatusRequest controller: one answer per request (spec: controllers.md, section 4)."""
+"""The ResourcePoolStatusRequest controller: one answer per request (docs/spec/controllers.md §4)."""
 
 from __future__ import annotations
 

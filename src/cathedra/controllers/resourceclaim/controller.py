@@ -1,7 +1,7 @@
 """The resource claim controller: pods get their claims, consumers their reservations, and everybody gets rid of them.
 
 What is enqueued when, and what syncing a pod means, is here; claims are made by `ClaimMaker` and released by
-`ClaimRelease` (spec: controllers.md, sections 2.2 to 2.4).
+`ClaimRelease` (docs/spec/controllers.md §2.2 to §2.4).
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ class ResourceClaimController:
             self._pod_changed(pod)
 
     def _needs_work(self, pod: Pod) -> bool:
-        """Whether syncing the pod would do anything (spec: controllers.md, section 2.3)."""
+        """Whether syncing the pod would do anything (docs/spec/controllers.md §2.3)."""
         if pod.metadata.deletion_timestamp is not None or podclaims.is_done_with_claims(pod):
             return False
         return any(self._entry_needs_work(pod, entry) for entry in pod.spec.resource_claims)

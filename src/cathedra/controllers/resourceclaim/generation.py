@@ -1,4 +1,4 @@
-"""A claim made from a template, for a pod or a PodGroup (spec: controllers.md, section 2.4)."""
+"""A claim made from a template, for a pod or a PodGroup (docs/spec/controllers.md §2.4)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Takes reservations back, frees devices and deletes claims that nobody will use again.
 
 A claim leaves its devices when the last consumer is gone: reservation and allocation are cleared in one status update,
-then the finalizer that protected the allocation is removed (spec: controllers.md, section 2.5).
+then the finalizer that protected the allocation is removed (docs/spec/controllers.md §2.5).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What every driver must do, as checks for any driver (spec: driver-sdk.md, sections 1 and 21.8).
+"""What every driver must do, as checks for any driver (docs/spec/driver-sdk.md §1 and §21.8).
 
 Each check gets a fresh kit and raises `CheckFailed` with what it saw. The class `Driver` sees to much of this by
 itself; the checks are for what a driver's own code adds, and for those that switch something off.

@@ -3,7 +3,7 @@
 A claim is entered as «started» before the driver touches anything and as «completed» afterwards, so an interrupted
 preparation is recognised and rolled back. Unprepare gets only a name and a UID; what else is needed stands here. The
 file carries a version and a checksum, and the boot id: a reboot undoes all side effects, hence also the checkpoint
-(spec: driver-sdk.md, sections 17.5, 19 and 21.4).
+(docs/spec/driver-sdk.md §17.5, §19 and §21.4).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Within a process a lock is enough. During a rolling update two processes serve the same node, and then a file lock keeps
 them apart; its name and place are those of the Go helper, so that a Go and a Python instance exclude each other too
-(spec: driver-sdk.md, section 7).
+(docs/spec/driver-sdk.md §7).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 For each request of a prepared claim there is one JSON file and one CDI device that mounts it; the device's name is
 added to the first device of the request, so that a container sees exactly the files of the requests it uses
-(KEP-5304; spec: node.md, section 21; driver-sdk.md, section 9).
+(KEP-5304; docs/spec/node.md §21; docs/spec/driver-sdk.md §9).
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Prepare and unprepare claims: everything between a node agent's call and the driver's own code.
 
 Claims are read from the API server before the lock is taken; the driver then gets them one by one, with what the
-checkpoint knows. Each claim gets an answer, and one claim's trouble never touches another's (spec: driver-sdk.md,
-sections 1, 5 and 21.4). The service knows no gRPC: the servers, and a simulated node agent in the same process, call
-the same two methods with plain objects.
+checkpoint knows. Each claim gets an answer, and one claim's trouble never touches another's
+(docs/spec/driver-sdk.md §1, §5 and §21.4). The service knows no gRPC: the servers, and a simulated node agent in the
+same process, call the same two methods with plain objects.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """CDI specification files: one per claim, one for all containers, and nothing left behind.
 
 The names contain the claim's UID, so that a container runtime never serves a stale specification under a name used
-again; each file declares the lowest version that can express it, so that old runtimes read it too (spec: node.md,
-section 19; driver-sdk.md, section 17.4).
+again; each file declares the lowest version that can express it, so that old runtimes read it too
+(docs/spec/node.md §19; docs/spec/driver-sdk.md §17.4).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What a driver says about its devices in the status of a claim.
 
 One entry for each device (and share). Entries of other drivers in the same claim are theirs, and a write that lost a
-race is made again on the newer object (spec: driver-sdk.md, section 14).
+race is made again on the newer object (docs/spec/driver-sdk.md §14).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Keeps the cluster's ResourceSlices equal to what the driver offers.
 
 The driver says what there is and goes on; the controller writes it, tries again when the API server refuses, and puts
-back what others change. Work is queued per pool and done by one worker (spec: driver-sdk.md, section 11).
+back what others change. Work is queued per pool and done by one worker (docs/spec/driver-sdk.md §11).
 """
 
 from __future__ import annotations

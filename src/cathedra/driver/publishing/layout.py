@@ -2,7 +2,7 @@
 
 A slice holds at most 128 devices, 64 if one of them uses an expensive feature, and counter sets live in slices of their
 own; an author should not have to know. References between devices and counters are checked here, because the API server
-sees one slice at a time only (spec: driver-sdk.md, sections 10 and 11.7).
+sees one slice at a time only (docs/spec/driver-sdk.md §10 and §11.7).
 """
 
 from __future__ import annotations

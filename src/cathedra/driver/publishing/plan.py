@@ -1,8 +1,8 @@
 """What must change so that the cluster shows exactly the desired slices of a pool.
 
 A pure function, so every rule can be tested: slices that keep their place are updated, one changed slice keeps the
-generation, and anything larger gets a new one, so that no consumer ever mixes two states of a pool (spec:
-driver-sdk.md, sections 11.3 to 11.5).
+generation, and anything larger gets a new one, so that no consumer ever mixes two states of a pool
+(docs/spec/driver-sdk.md §11.3 to §11.5).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The gRPC servers of a driver: DRA and health in versions v1 and v1beta1/v1alpha1, and registration.
 
 They only translate between messages and the plain objects of `cathedra.driver.preparing.service`; the older versions
-are the newer ones repacked (spec: protocols.md, sections 3 to 7).
+are the newer ones repacked (docs/spec/protocols.md §3 to §7).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What a driver tells the node agent about itself, and what the node agent answers.
 
 The handshake may come again at any time (the agent restarts, or an attempt failed), and a refusal is not final, so
-nothing here ends the driver (spec: driver-sdk.md, section 4).
+nothing here ends the driver (docs/spec/driver-sdk.md §4).
 """
 
 from __future__ import annotations

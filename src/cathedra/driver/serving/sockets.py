@@ -2,7 +2,7 @@
 
 During a rolling update two instances of a driver run side by side, each with sockets named after its pod; long names
 are replaced by hashes. The names are those of the Go helper, so that instances of both kinds can follow each other
-(spec: driver-sdk.md, sections 2 and 7).
+(docs/spec/driver-sdk.md §2 and §7).
 """
 
 from __future__ import annotations

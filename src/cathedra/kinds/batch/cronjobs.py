@@ -1,4 +1,4 @@
-"""CronJobs: jobs by the clock (spec: controllers.md, section 7)."""
+"""CronJobs: jobs by the clock (docs/spec/controllers.md §7)."""
 
 from __future__ import annotations
 

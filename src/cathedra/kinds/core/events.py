@@ -1,4 +1,4 @@
-"""Events, in the core group and in events.k8s.io (spec: apimachinery.md, section 18)."""
+"""Events, in the core group and in events.k8s.io (docs/spec/apimachinery.md §18)."""
 
 from __future__ import annotations
 
@@ -70,8 +70,8 @@ def event_definition() -> ResourceDefinition[core_v1.Event]:
 
 
 def events_definition() -> ResourceDefinition[core_v1.Event]:
-    """The same events in the group events.k8s.io, with its names for their fields (spec: apimachinery.md, section
-    18)."""
+    """The same events in the group events.k8s.io, with its names for their fields
+    (docs/spec/apimachinery.md §18)."""
     return ResourceDefinition(
         group="events.k8s.io",
         kind="Event",

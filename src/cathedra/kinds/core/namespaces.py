@@ -51,7 +51,7 @@ class NamespaceStrategy(SpecStrategy[core_v1.Namespace]):
 class FinalizeStrategy(Strategy[core_v1.Namespace]):
     """The sub-resource ``finalize``, which changes ``spec.finalizers`` and nothing else.
 
-    Without any left a namespace that is being deleted goes (spec: apimachinery.md, section 12).
+    Without any left a namespace that is being deleted goes (docs/spec/apimachinery.md §12).
     """
 
     verbs = ("update",)

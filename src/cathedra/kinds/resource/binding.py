@@ -1,4 +1,4 @@
-"""Rules that devices in slices and devices in allocations share (spec: api.md, section 3.6)."""
+"""Rules that devices in slices and devices in allocations share (docs/spec/api.md §3.6)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Device classes: selectors and configuration that claims refer to by name (spec: api.md, section 3.8)."""
+"""Device classes: selectors and configuration that claims refer to by name (docs/spec/api.md §3.8)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The kinds of resource.k8s.io that a release has (spec: api.md, section 1)."""
+"""The kinds of resource.k8s.io that a release has (docs/spec/api.md §1)."""
 
 from __future__ import annotations
 

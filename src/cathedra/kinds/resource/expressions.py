@@ -1,4 +1,4 @@
-"""Rules of CEL expressions in claims and classes (spec: api.md, sections 3.3 and 3.4).
+"""Rules of CEL expressions in claims and classes (docs/spec/api.md §3.3 and §3.4).
 
 What an expression means is not known here; the request context brings somebody who compiles."""
 

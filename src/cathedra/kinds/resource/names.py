@@ -1,4 +1,4 @@
-"""Names in the world of devices: drivers, pools, attributes, opaque parameters (spec: api.md, section 3.2)."""
+"""Names in the world of devices: drivers, pools, attributes, opaque parameters (docs/spec/api.md §3.2)."""
 
 from __future__ import annotations
 

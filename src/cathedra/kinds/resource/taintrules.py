@@ -1,4 +1,4 @@
-"""Device taint rules, written by administrators (spec: api.md, section 3.9)."""
+"""Device taint rules, written by administrators (docs/spec/api.md §3.9)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Versions of resource.k8s.io: which release brings, deprecates and removes them (spec: api.md, section 1)."""
+"""Versions of resource.k8s.io: which release brings, deprecates and removes them (docs/spec/api.md §1)."""
 
 from __future__ import annotations
 

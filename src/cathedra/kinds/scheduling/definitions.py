@@ -1,4 +1,4 @@
-"""Workload and PodGroup in the versions that a release has (spec: api.md, section 6.4)."""
+"""Workload and PodGroup in the versions that a release has (docs/spec/api.md §6.4)."""
 
 from __future__ import annotations
 

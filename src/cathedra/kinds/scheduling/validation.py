@@ -1,4 +1,5 @@
-"""Rules of workloads and pod groups: how their pods are scheduled, which claims they share (spec: api.md, 6.4)."""
+"""Rules of workloads and pod groups: how their pods are scheduled, which claims they share
+(docs/spec/api.md §6.4)."""
 
 from __future__ import annotations
 

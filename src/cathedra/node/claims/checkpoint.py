@@ -1,6 +1,6 @@
 """The claim-info cache on disk, in the kubelet's own format, so that either can read what the other wrote.
 
-spec: node.md, section 11.1. The file is replaced atomically, and written before anything that it must not forget.
+docs/spec/node.md §11.1. The file is replaced atomically, and written before anything that it must not forget.
 """
 
 from __future__ import annotations

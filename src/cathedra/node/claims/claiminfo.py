@@ -1,6 +1,6 @@
 """What this node knows of the claims that its pods use: the claim-info cache.
 
-spec: node.md, section 6. Keyed by namespace and name, so that a claim that was deleted and made again under the same
+docs/spec/node.md §6. Keyed by namespace and name, so that a claim that was deleted and made again under the same
 name is noticed. All methods are plain functions: between two awaits nothing else runs, which is the cache's lock.
 """
 

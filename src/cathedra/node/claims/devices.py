@@ -1,6 +1,6 @@
 """Which CDI devices a container gets from its pod's prepared claims.
 
-spec: node.md, section 8. The answer comes from the cache alone, so containers restart while driver and API server are
+docs/spec/node.md §8. The answer comes from the cache alone, so containers restart while driver and API server are
 away.
 """
 

@@ -1,7 +1,8 @@
 """Preparing and unpreparing the claims of pods: where the API's allocation becomes the driver's work.
 
-spec: node.md, sections 7, 9 and 10. A pod's reference to a claim is on disk before the first driver is called, and goes
-away only after the last driver has let go; a crash in between therefore leads to calling again, never to forgetting.
+docs/spec/node.md §7, §9 and §10. A pod's reference to a claim is on disk before the first driver is called, and
+goes away only after the last driver has let go; a crash in between therefore leads to calling again, never to
+forgetting.
 """
 
 from __future__ import annotations

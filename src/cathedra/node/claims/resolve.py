@@ -1,6 +1,6 @@
 """Which claims a pod has, and whether it may use them: checks before any driver is called, changing nothing.
 
-spec: node.md, section 7.2, steps 1 and 2. The texts are the kubelet's.
+docs/spec/node.md §7.2, steps 1 and 2. The texts are the kubelet's.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def check_allowed(pod: Pod, claim: ResourceClaim, wanted: EntryClaim, gates: Fea
 def driver_states(claim: ResourceClaim, gates: FeatureGates) -> dict[str, DriverState]:
     """The drivers of an allocated claim, none of which has prepared anything, with the operations each skips.
 
-    A driver skips what all of its devices in the claim skip (spec: node.md, section 12).
+    A driver skips what all of its devices in the claim skip (docs/spec/node.md §12).
 
     Raises:
         PrepareError: an operation is to be skipped, and this node does not know how.

@@ -1,7 +1,7 @@
 """Reading container logs: the last lines, from a time on, without end.
 
-spec: node.md, section 17.10. Files are in the container runtime interface's format: time, stream, tag (full or partial
-line), text.
+docs/spec/node.md §17.10. Files are in the container runtime interface's format: time, stream, tag (full or
+partial line), text.
 """
 
 from __future__ import annotations

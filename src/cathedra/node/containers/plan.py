@@ -1,6 +1,6 @@
 """What to do next for a pod's containers: a pure function of what they are doing now.
 
-spec: node.md, sections 17.3 to 17.5. Ordinary init containers run one after the other, sidecars stay, regular
+docs/spec/node.md §17.3 to §17.5. Ordinary init containers run one after the other, sidecars stay, regular
 containers run together; who has ended is started again if its policy says so, when its back-off is over.
 """
 

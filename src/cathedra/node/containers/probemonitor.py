@@ -1,4 +1,4 @@
-"""The probes of a pod's running containers (spec: node.md, section 17.8). What follows from them is the runner's."""
+"""The probes of a pod's running containers (docs/spec/node.md §17.8). What follows from them is the runner's."""
 
 from __future__ import annotations
 

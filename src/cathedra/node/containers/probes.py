@@ -1,6 +1,7 @@
 """Asking a container how it does: startup, liveness and readiness probes.
 
-spec: node.md, section 17.8. A `Prober` runs one probe of one run of a container and reports each change of its verdict.
+docs/spec/node.md §17.8. A `Prober` runs one probe of one run of a container and reports each change of its
+verdict.
 """
 
 from __future__ import annotations

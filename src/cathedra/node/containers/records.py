@@ -196,7 +196,8 @@ def as_container(ephemeral: EphemeralContainer) -> Container:
 
 
 def will_restart(pod: Pod, record: ContainerRecord, exit_code: int) -> bool:
-    """Whether the container is started again after ending with ``exit_code`` (spec: node.md, 17.3 and 17.4)."""
+    """Whether the container is started again after ending with ``exit_code`` (docs/spec/node.md §17.3
+    and §17.4)."""
     if record.ephemeral:
         return False
     if record.sidecar:

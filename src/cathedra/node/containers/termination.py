@@ -1,6 +1,6 @@
 """Ending a pod's containers: hook, stop signal, grace period, SIGKILL.
 
-spec: node.md, section 17.9, steps 2 to 4. Regular containers end together, sidecars after them in reverse order.
+docs/spec/node.md §17.9, steps 2 to 4. Regular containers end together, sidecars after them in reverse order.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a container leaves behind when it ends: its termination message (spec: node.md, section 17.7)."""
+"""What a container leaves behind when it ends: its termination message (docs/spec/node.md §17.7)."""
 
 from __future__ import annotations
 

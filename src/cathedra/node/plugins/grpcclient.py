@@ -1,7 +1,7 @@
 """A driver behind its unix socket: prepare, unprepare and health over gRPC, in both versions of the protocol.
 
-spec: node.md, sections 4.2 and 7; protocols.md, sections 4, 5 and 7. One channel per instance carries all calls. It is
-kept connected even when nothing is called, because losing it is how a dead driver is noticed.
+docs/spec/node.md §4.2 and §7; docs/spec/protocols.md §4, §5 and §7. One channel per instance carries all calls.
+It is kept connected even when nothing is called, because losing it is how a dead driver is noticed.
 """
 
 from __future__ import annotations

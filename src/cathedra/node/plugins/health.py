@@ -1,6 +1,6 @@
 """How devices do, as their drivers say, and what a pod's status tells of it.
 
-spec: node.md, section 14. One stream per driver, from its latest instance. A report that is older than its timeout
+docs/spec/node.md §14. One stream per driver, from its latest instance. A report that is older than its timeout
 counts for nothing: the device is then Unknown.
 """
 

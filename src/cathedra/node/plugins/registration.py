@@ -1,6 +1,6 @@
 """The registration handshake: from a socket that appeared to a driver instance in the registry.
 
-spec: node.md, sections 2.2 and 3. Each socket has one task, so operations on it never overlap; a handshake that fails
+docs/spec/node.md §2.2 and §3. Each socket has one task, so operations on it never overlap; a handshake that fails
 is tried again after a pause that doubles.
 """
 

@@ -1,7 +1,7 @@
 """Which driver instances exist on this node, and which of them is called.
 
-spec: node.md, section 4. Per driver there is a list of instances in order of registration: during a rolling update two
-live side by side, each on its own sockets. The most recently added one that is connected serves.
+docs/spec/node.md §4. Per driver there is a list of instances in order of registration: during a rolling update
+two live side by side, each on its own sockets. The most recently added one that is connected serves.
 """
 
 from __future__ import annotations

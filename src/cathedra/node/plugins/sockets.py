@@ -1,6 +1,6 @@
 """Which registration sockets exist: the desired state of plugin registration.
 
-spec: node.md, section 2.1. Every socket below the directory counts, whatever its name, unless it begins with a dot. A
+docs/spec/node.md §2.1. Every socket below the directory counts, whatever its name, unless it begins with a dot. A
 socket that was removed and made again is another one, which its number tells.
 """
 

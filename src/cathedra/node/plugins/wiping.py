@@ -1,7 +1,7 @@
 """Removing the ResourceSlices of drivers that are gone, so that they attract no more pods.
 
-spec: node.md, section 5. A driver that comes back within the delay keeps its slices untouched; a restart of the driver
-therefore disturbs no pod.
+docs/spec/node.md §5. A driver that comes back within the delay keeps its slices untouched; a restart of the
+driver therefore disturbs no pod.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Whether a node takes a pod that was bound to it: the scheduler may have been wrong, or may not have been asked.
 
-spec: node.md, section 17.1. The checks, reasons and texts are the kubelet's. The Node is read when the first pod comes;
-a rejection is only given on a fresh look at it, because labels and taints of a node change in its first seconds.
+docs/spec/node.md §17.1. The checks, reasons and texts are the kubelet's. The Node is read when the first pod
+comes; a rejection is only given on a fresh look at it, because labels and taints of a node change in its first seconds.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What a pod needs before its containers can start: directories, volumes, prepared claims; and letting claims go.
 
-spec: node.md, sections 7, 9 and 17.2. Everything is tried until it works, with pauses that end early when something
+docs/spec/node.md §7, §9 and §17.2. Everything is tried until it works, with pauses that end early when something
 has happened to the pod, or a driver has registered.
 """
 

@@ -1,6 +1,6 @@
 """A pod's status from what its containers are doing: phase, conditions, container statuses.
 
-spec: node.md, sections 17.5 to 17.7. A pure function. Conditions that others own are kept; a condition's transition
+docs/spec/node.md §17.5 to §17.7. A pure function. Conditions that others own are kept; a condition's transition
 time changes only with its status.
 """
 

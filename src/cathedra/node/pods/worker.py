@@ -1,8 +1,8 @@
 """One pod from its arrival on the node to its end.
 
-spec: node.md, sections 7, 9 and 17. The worker reads like the pod's life: admit it, set it up (volumes, then claims),
-run containers as the plan says, end them, let the claims go, and only then tell the API server that the pod is over:
-from that moment on the control plane may give its devices to another pod.
+docs/spec/node.md §7, §9 and §17. The worker reads like the pod's life: admit it, set it up (volumes, then
+claims), run containers as the plan says, end them, let the claims go, and only then tell the API server that the pod is
+over: from that moment on the control plane may give its devices to another pod.
 
 Each piece of state has one owner: the API object `PodObject`, the stage `PodLifecycle`, the containers the table of
 `ContainerRunner`, volumes `PodPreparation`; what the API server was told, `StatusWriter`. The worker decides.

@@ -1,6 +1,6 @@
 """Which container holds which devices, for monitoring agents: the pod resources service.
 
-spec: node.md, section 15; protocols.md, sections 8 and 9. Both versions on one socket, behind one rate limit.
+docs/spec/node.md §15; docs/spec/protocols.md §8 and §9. Both versions on one socket, behind one rate limit.
 """
 
 from __future__ import annotations

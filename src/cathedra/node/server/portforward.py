@@ -1,6 +1,6 @@
 """Forwarding connections to ports of a pod, in both forms that clients speak over a WebSocket.
 
-spec: kubectl.md, sections 6.3 and 11. kubectl sends a whole SPDY connection through the WebSocket, with a stream for
+docs/spec/kubectl.md §6.3 and §11. kubectl sends a whole SPDY connection through the WebSocket, with a stream for
 the data and one for errors of each forwarded connection; the Python client has two channels for each port that it names
 beforehand. Pods share the node's network, so their ports are the node's.
 """

@@ -1,6 +1,6 @@
 """A command's streams over a WebSocket, in the sub-protocols ``v5.channel.k8s.io`` and ``v4.channel.k8s.io``.
 
-spec: kubectl.md, section 6.2. The first byte of every frame is the channel; the last frame of the error channel tells
+docs/spec/kubectl.md §6.2. The first byte of every frame is the channel; the last frame of the error channel tells
 how the command ended.
 """
 

@@ -1,8 +1,8 @@
 """SPDY/3.1 frames, as far as port forwarding needs them: kubectl speaks it inside a WebSocket.
 
-spec: kubectl.md, section 6.3. Bytes in, frames out, and back; no input or output of its own. Flow control is left out,
-as kubectl's own library does. Header blocks are compressed with one zlib stream per direction and a dictionary that the
-protocol prescribes.
+docs/spec/kubectl.md §6.3. Bytes in, frames out, and back; no input or output of its own. Flow control is left
+out, as kubectl's own library does. Header blocks are compressed with one zlib stream per direction and a dictionary
+that the protocol prescribes.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """How much of the node a pod asks for and its containers get, with what its claims add.
 
-spec: node.md, section 13. Devices may stand for CPU, memory or huge pages of the node; the scheduler writes how much
+docs/spec/node.md §13. Devices may stand for CPU, memory or huge pages of the node; the scheduler writes how much
 into the pod's status, and only that is read here. Amounts are in nano-units throughout, so nothing is rounded.
 """
 

@@ -1,4 +1,5 @@
-"""What a container wrote, on disk, in the format of the container runtime interface (spec: node.md, section 17.10)."""
+"""What a container wrote, on disk, in the format of the container runtime interface
+(docs/spec/node.md §17.10)."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ _ROTATED_FILES: Final = 4
 
 
 class LogFile:
-    """A container's log in the format of the container runtime interface, rotated by size (spec: node.md, 17.10)."""
+    """A container's log in the format of the container runtime interface, rotated by size
+    (docs/spec/node.md §17.10)."""
 
     def __init__(self, path: str) -> None:
         self._path = Path(path)

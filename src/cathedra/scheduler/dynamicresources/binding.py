@@ -1,6 +1,6 @@
 """The plugin's part of the binding cycle: what was decided goes into the API, or is taken back.
 
-Spec: scheduling.md, sections 8 to 10 and 12.5.
+Spec: docs/spec/scheduling.md §8 to §10 and §12.5.
 """
 
 from __future__ import annotations

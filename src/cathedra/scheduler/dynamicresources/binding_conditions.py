@@ -2,7 +2,7 @@
 
 A device may list conditions that its driver (or a controller) reports in the claim's status. The scheduler writes the
 allocation, and then waits; a failure or a time-out sends the pod back, and the next cycle finds the claim unusable
-everywhere and deallocates it (spec: scheduling.md, section 10).
+everywhere and deallocates it (docs/spec/scheduling.md §10).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 The answer to the scheduler's own write arrives before the informer's event. Until then a reader that looked at the
 informer would see a claim without its allocation; so the answer is kept here and wins until the informer has caught up
-(spec: scheduling.md, section 11).
+(docs/spec/scheduling.md §11).
 """
 
 from __future__ import annotations

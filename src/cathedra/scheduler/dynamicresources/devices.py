@@ -2,7 +2,7 @@
 
 Between the decision and the informer's echo of its writing, a device is held in at least one of three places: in flight
 (decided in Reserve), assumed (the server has answered), or in the informer. All three enter one ledger, so nobody can
-be given it twice (spec: scheduling.md, section 11).
+be given it twice (docs/spec/scheduling.md §11).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A container may ask for ``acme.test/fpga: 2`` as it always did. Where a node has no device plugin for it and a device
 class carries that name, the scheduler makes a claim for the pod, and records which request serves which container
-(spec: scheduling.md, section 12).
+(docs/spec/scheduling.md §12).
 """
 
 from __future__ import annotations

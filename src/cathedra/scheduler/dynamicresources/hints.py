@@ -1,4 +1,4 @@
-"""Which changes wake a pod that waits for its claims or for devices (spec: scheduling.md, section 3.2).
+"""Which changes wake a pod that waits for its claims or for devices (docs/spec/scheduling.md §3.2).
 
 Most claim events concern one pod; an index from claims to pods keeps the others asleep. Only devices that became free
 concern everybody.

@@ -2,7 +2,7 @@
 
 A device may stand for some of the node's own resources, or cost some of them to use. The scheduler works out how much,
 counts it against the node as if the pod had asked for it, and records it in the pod's status, from which the node agent
-takes it (alpha; spec: scheduling.md, section 13).
+takes it (alpha; docs/spec/scheduling.md §13).
 """
 
 from __future__ import annotations

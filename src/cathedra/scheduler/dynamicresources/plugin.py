@@ -1,8 +1,8 @@
 """DynamicResources: the plugin that finds devices for the claims of a pod.
 
 Filter asks the allocator for every node and keeps its answers; Reserve holds those of the chosen node in memory;
-PreBind writes them. Every refusal is unresolvable: evicting a pod is never assumed to free its devices (spec:
-scheduling.md, sections 3 to 9).
+PreBind writes them. Every refusal is unresolvable: evicting a pod is never assumed to free its devices
+(docs/spec/scheduling.md §3 to §9).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """From a pod to its claims: by name, through the name that was generated for a template, or through its PodGroup.
 
-The texts are Kubernetes' own (spec: scheduling.md, sections 2 and 14).
+The texts are Kubernetes' own (docs/spec/scheduling.md §2 and §14).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How well an allocation meets the wishes of prioritised lists (spec: scheduling.md, section 7)."""
+"""How well an allocation meets the wishes of prioritised lists (docs/spec/scheduling.md §7)."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 Allocation and reservation go into one status update, so that no claim is ever allocated by the scheduler without
 somebody who uses it. Somebody else may write in between: a conflict is tried again on a fresh copy, and a fresh copy
-that contradicts the decision ends the attempt (spec: scheduling.md, sections 8 and 9).
+that contradicts the decision ends the attempt (docs/spec/scheduling.md §8 and §9).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Why no node will do: every node's refusal as data, and kube-scheduler's sentence about them.
 
-The event ``FailedScheduling``, the pod's condition and `explain` are three views of one `Diagnosis` (spec:
-scheduling.md, section 16).
+The event ``FailedScheduling``, the pod's condition and `explain` are three views of one `Diagnosis`
+(docs/spec/scheduling.md §16).
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Changes in the cluster, as the queue sees them, and which plugin cares about which.
 
 A pod that was refused waits until something happens that may change the answer of a plugin that refused it. Each plugin
-registers the events it cares about, with a hint that looks at the change and the pod (spec: scheduling.md, section 3).
+registers the events it cares about, with a hint that looks at the change and the pod
+(docs/spec/scheduling.md §3).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What a plugin answers: yes, no, no and do not try, or that something broke.
 
-The codes are kube-scheduler's (spec: scheduling.md, section 1). Success is spelled ``None``, because a filter says it
+The codes are kube-scheduler's (docs/spec/scheduling.md §1). Success is spelled ``None``, because a filter says it
 a hundred thousand times a second; a `Status` object is always something other than plain success.
 """
 

@@ -1,7 +1,7 @@
 """InterPodAffinity: pods that want to be, or must not be, in one topology domain with certain others.
 
 Matching pods are counted per (topology key, value) before the nodes are looked at; a node is then judged by its labels
-alone (spec: scheduling.md, section 17).
+alone (docs/spec/scheduling.md §17).
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 For every node whose refusal eviction could lift, the smallest set of victims is found by taking all pods of lower
 priority away and putting back as many as fit, the most important first. The node with the least harm is chosen: fewest
-violated disruption budgets, lowest priority among victims, smallest sum, fewest pods, latest start (spec:
-scheduling.md, sections 15 and 17).
+violated disruption budgets, lowest priority among victims, smallest sum, fewest pods, latest start
+(docs/spec/scheduling.md §15 and §17).
 """
 
 from __future__ import annotations

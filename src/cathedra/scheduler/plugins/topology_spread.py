@@ -1,7 +1,7 @@
 """PodTopologySpread: pods that look alike are spread over zones, hosts, or any other topology.
 
 Before the nodes are looked at, matching pods are counted per domain once; a node is then judged by its domain's count
-against the smallest (spec: scheduling.md, section 17).
+against the smallest (docs/spec/scheduling.md §17).
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
-    """How long a refused pod must wait before it is tried again (spec: scheduling.md, section 1)."""
+    """How long a refused pod must wait before it is tried again (docs/spec/scheduling.md §1)."""
 
     initial: float = 1.0
     """Seconds after the first refusal."""

@@ -3,7 +3,7 @@
 Three areas, as in kube-scheduler: *active* pods are tried by priority and then by age; pods in *back-off* were refused
 or failed a moment ago; *unschedulable* pods wait for an event that one of the plugins which refused them cares about.
 A pod that nobody wakes is tried again after five minutes anyway. While nothing is active, a refused pod need not sit
-out its back-off; one for which something broke does (spec: scheduling.md, sections 1 and 3).
+out its back-off; one for which something broke does (docs/spec/scheduling.md §1 and §3).
 """
 
 from __future__ import annotations

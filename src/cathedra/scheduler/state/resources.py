@@ -1,6 +1,6 @@
 """Amounts as the scheduler adds them up: whole numbers, milli-units for cpu, units for everything else.
 
-The sums themselves are those of `cathedra.semantics.podresources` (spec: scheduling.md, sections 13 and 17).
+The sums themselves are those of `cathedra.semantics.podresources` (docs/spec/scheduling.md §13 and §17).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A cycle runs without giving way, so the snapshot shares the cache's node infos instead of copying them; only the order
 of the nodes is kept, and it is built anew only when nodes come or go. Nodes are ordered zone by zone, one of each in
-turn, so that the first nodes looked at are spread (spec: scheduling.md, section 1).
+turn, so that the first nodes looked at are spread (docs/spec/scheduling.md §1).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The estimate, which decides about admission (spec: cel.md, section 7.3)."""
+"""The estimate, which decides about admission (docs/spec/cel.md §7.3)."""
 
 from __future__ import annotations
 

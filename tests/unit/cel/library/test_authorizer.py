@@ -1,4 +1,4 @@
-"""Permission checks that are built step by step (spec: cel.md, section 10.5)."""
+"""Permission checks that are built step by step (docs/spec/cel.md §10.5)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Conversions (spec: cel.md, section 5)."""
+"""Conversions (docs/spec/cel.md §5)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Named formats (spec: cel.md, section 6.8)."""
+"""Named formats (docs/spec/cel.md §6.8)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Format strings, in the older form (spec: cel.md, section 6.1)."""
+"""Format strings, in the older form (docs/spec/cel.md §6.1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions of lists and sets (spec: cel.md, section 6.2)."""
+"""Functions of lists and sets (docs/spec/cel.md §6.2)."""
 
 from __future__ import annotations
 

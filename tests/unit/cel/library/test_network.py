@@ -1,4 +1,4 @@
-"""Addresses and networks (spec: cel.md, section 6.5)."""
+"""Addresses and networks (docs/spec/cel.md §6.5)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arithmetic (spec: cel.md, section 5)."""
+"""Arithmetic (docs/spec/cel.md §5)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Quantities (spec: cel.md, section 6.6)."""
+"""Quantities (docs/spec/cel.md §6.6)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Regular expressions (spec: cel.md, section 6.3)."""
+"""Regular expressions (docs/spec/cel.md §6.3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Versions (spec: cel.md, section 6.7)."""
+"""Versions (docs/spec/cel.md §6.7)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions of texts (spec: cel.md, section 6.1)."""
+"""Functions of texts (docs/spec/cel.md §6.1)."""
 
 from __future__ import annotations
 

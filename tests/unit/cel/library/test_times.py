@@ -1,4 +1,4 @@
-"""Timestamps and durations (spec: cel.md, section 5)."""
+"""Timestamps and durations (docs/spec/cel.md §5)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""URLs (spec: cel.md, section 6.4)."""
+"""URLs (docs/spec/cel.md §6.4)."""
 
 from __future__ import annotations
 

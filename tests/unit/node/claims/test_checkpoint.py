@@ -1,4 +1,4 @@
-"""The claim-info file in the kubelet's format (spec: node.md, section 11.1)."""
+"""The claim-info file in the kubelet's format (docs/spec/node.md §11.1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Preparing and unpreparing the claims of pods: the cases that a whole pod does not show (spec: node.md, 7 to 12)."""
+"""Preparing and unpreparing the claims of pods: the cases that a whole pod does not show (docs/spec/node.md §7
+to §12)."""
 
 from __future__ import annotations
 
@@ -123,7 +124,7 @@ def test_a_drivers_answer_is_checked(answers: dict[str, PrepareOutcome], complai
 
 
 def test_no_driver_is_called_before_the_reference_is_on_disk() -> None:
-    """A failed write leaves nothing behind, so that the next attempt writes again (node.md, section 11)."""
+    """A failed write leaves nothing behind, so that the next attempt writes again (docs/spec/node.md §11)."""
 
     async def body(bench: Bench) -> None:
         driver = bench.driver()

@@ -1,4 +1,4 @@
-"""How devices do, and what a pod's status says of it (spec: node.md, section 14)."""
+"""How devices do, and what a pod's status says of it (docs/spec/node.md §14)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Drivers on real sockets: handshake, versions, rolling update, loss (spec: node.md, sections 2 to 4 and 14)."""
+"""Drivers on real sockets: handshake, versions, rolling update, loss (docs/spec/node.md §2 to §4 and §14)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When a node removes the slices of drivers that are gone (spec: node.md, section 5)."""
+"""When a node removes the slices of drivers that are gone (docs/spec/node.md §5)."""
 
 from __future__ import annotations
 

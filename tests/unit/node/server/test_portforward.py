@@ -1,4 +1,4 @@
-"""Connections to ports of a pod, forwarded over a WebSocket (spec: kubectl.md, section 6.3)."""
+"""Connections to ports of a pod, forwarded over a WebSocket (docs/spec/kubectl.md §6.3)."""
 
 from __future__ import annotations
 

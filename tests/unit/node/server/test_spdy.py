@@ -1,4 +1,4 @@
-"""SPDY frames, as far as port forwarding needs them (spec: kubectl.md, section 6.3)."""
+"""SPDY frames, as far as port forwarding needs them (docs/spec/kubectl.md §6.3)."""
 
 from __future__ import annotations
 

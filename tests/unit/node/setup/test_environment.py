@@ -1,4 +1,4 @@
-"""Variables of containers (spec: node.md, section 17)."""
+"""Variables of containers (docs/spec/node.md §17)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What claims add to the sizes of pods and containers (spec: node.md, section 13, with its worked example)."""
+"""What claims add to the sizes of pods and containers (docs/spec/node.md §13, with its worked example)."""
 
 from __future__ import annotations
 

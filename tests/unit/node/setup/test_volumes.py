@@ -1,4 +1,4 @@
-"""Volumes as directories of the node (spec: node.md, section 17)."""
+"""Volumes as directories of the node (docs/spec/node.md §17)."""
 
 from __future__ import annotations
 

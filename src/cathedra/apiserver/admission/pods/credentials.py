@@ -1,5 +1,5 @@
 """The credentials of a pod: a volume with a token of its service account, the API's certificate authority and its
-namespace, mounted into every container (spec: apimachinery.md, section 14).
+namespace, mounted into every container (docs/spec/apimachinery.md §14).
 
 The volume only says what the pod wants; the token is asked for by the node agent when the pod starts, and bound to it.
 """

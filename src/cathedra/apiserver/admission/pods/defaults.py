@@ -1,4 +1,5 @@
-"""What a new pod gets from its surroundings: service account, priority, tolerations (spec: apimachinery.md, 16.2).
+"""What a new pod gets from its surroundings: service account, priority, tolerations
+(docs/spec/apimachinery.md §16.2).
 
 Defaults that depend on the pod alone are the kind's own (`cathedra.kinds.core.pods.defaults`); those here look at other
 objects, or are an operator's choice in Kubernetes.

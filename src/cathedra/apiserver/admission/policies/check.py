@@ -1,4 +1,5 @@
-"""ValidatingAdmissionPolicies: an administrator's rules in CEL (spec: apimachinery.md, section 16.6; cel.md, 10).
+"""ValidatingAdmissionPolicies: an administrator's rules in CEL (docs/spec/apimachinery.md §16.6;
+docs/spec/cel.md §10).
 
 What an expression means is the business of `cathedra.cel.admission`; here are the policies that exist, the requests
 that they are about, their parameters, and what follows from their decisions.

@@ -1,4 +1,5 @@
-"""What is wrong with a ValidatingAdmissionPolicy or its binding when it is written (spec: apimachinery.md, 16.6)."""
+"""What is wrong with a ValidatingAdmissionPolicy or its binding when it is written
+(docs/spec/apimachinery.md §16.6)."""
 
 from __future__ import annotations
 

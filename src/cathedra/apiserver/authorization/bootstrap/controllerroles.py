@@ -1,4 +1,5 @@
-"""Default roles of the controllers, each bound to a service account of its name in kube-system (spec: api.md, B.2)."""
+"""Default roles of the controllers, each bound to a service account of its name in kube-system
+(docs/spec/api.md §B.2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The default roles and bindings as objects, under given feature gates (spec: apimachinery.md, 15.2; api.md, B.2)."""
+"""The default roles and bindings as objects, under given feature gates (docs/spec/apimachinery.md §15.2;
+docs/spec/api.md §B.2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Default roles of the system's parts: scheduler, controller manager, nodes and the like (spec: api.md, B.2)."""
+"""Default roles of the system's parts: scheduler, controller manager, nodes and the like
+(docs/spec/api.md §B.2)."""
 
 from __future__ import annotations
 

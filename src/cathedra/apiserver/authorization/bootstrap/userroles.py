@@ -1,5 +1,5 @@
-"""Default roles for people: cluster-admin, admin, edit, view and what everybody may do (spec: apimachinery.md, section
-15.2)."""
+"""Default roles for people: cluster-admin, admin, edit, view and what everybody may do
+(docs/spec/apimachinery.md §15.2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Defaults of jobs (spec: controllers.md, section 7)."""
+"""Defaults of jobs (docs/spec/controllers.md §7)."""
 
 from __future__ import annotations
 

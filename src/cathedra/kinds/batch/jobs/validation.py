@@ -1,4 +1,4 @@
-"""Rules of jobs (spec: controllers.md, section 7)."""
+"""Rules of jobs (docs/spec/controllers.md §7)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table of pods and its summarising cells (spec: apimachinery.md, section 10)."""
+"""The table of pods and its summarising cells (docs/spec/apimachinery.md §10)."""
 
 from __future__ import annotations
 

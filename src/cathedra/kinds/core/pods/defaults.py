@@ -1,4 +1,4 @@
-"""Defaults of pods and pod templates (spec: apimachinery.md, section 16.2)."""
+"""Defaults of pods and pod templates (docs/spec/apimachinery.md §16.2)."""
 
 from __future__ import annotations
 

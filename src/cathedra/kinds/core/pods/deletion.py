@@ -1,4 +1,4 @@
-"""Deletion of pods: with time to end in, if they are on a node and still run (spec: apimachinery.md, section 7)."""
+"""Deletion of pods: with time to end in, if they are on a node and still run (docs/spec/apimachinery.md §7)."""
 
 from __future__ import annotations
 

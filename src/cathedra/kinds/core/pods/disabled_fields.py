@@ -1,4 +1,4 @@
-"""Fields of pods and their status that closed gates take out (spec: api.md, section 1.6).
+"""Fields of pods and their status that closed gates take out (docs/spec/api.md §1.6).
 
 A field that the stored pod has already stays open for this pod."""
 

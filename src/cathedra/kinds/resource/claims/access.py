@@ -1,5 +1,5 @@
-"""Permissions on parts of a claim's status: allocation and reservations, and each driver's device status (spec: api.md,
-B.1; KEP-4817).
+"""Permissions on parts of a claim's status: allocation and reservations, and each driver's device status
+(docs/spec/api.md §B.1; KEP-4817).
 
 They are permissions on sub-resources that do not exist, ``resourceclaims/binding`` and ``resourceclaims/driver``. A
 refusal is an error of the field, not of the request: it is found when the new status is validated.

@@ -1,4 +1,4 @@
-"""Claims and templates in resource.k8s.io/v1beta1, where requests are flat (spec: api.md, section 5.2)."""
+"""Claims and templates in resource.k8s.io/v1beta1, where requests are flat (docs/spec/api.md §5.2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Defaults of claims and templates (spec: api.md, section 4)."""
+"""Defaults of claims and templates (docs/spec/api.md §4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Claims that the scheduler made for a pod's extended resources: the pod pays for them already (spec: api.md, B.4)."""
+"""Claims that the scheduler made for a pod's extended resources: the pod pays for them already
+(docs/spec/api.md §B.4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules of a claim's status (spec: api.md, section 3.5)."""
+"""Rules of a claim's status (docs/spec/api.md §3.5)."""
 
 from __future__ import annotations
 

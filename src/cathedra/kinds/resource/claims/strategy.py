@@ -1,4 +1,4 @@
-"""Strategies and definitions of claims and templates (spec: api.md, sections 1.6, 3.3, 3.5)."""
+"""Strategies and definitions of claims and templates (docs/spec/api.md §1.6, §3.3, §3.5)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The charge of a claim against quotas: as one object, and device by device (spec: api.md, B.4)."""
+"""The charge of a claim against quotas: as one object, and device by device (docs/spec/api.md §B.4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules of claims and templates (spec: api.md, sections 3.3 to 3.5)."""
+"""Rules of claims and templates (docs/spec/api.md §3.3 to §3.5)."""
 
 from __future__ import annotations
 

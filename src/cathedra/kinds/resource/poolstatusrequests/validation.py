@@ -1,4 +1,4 @@
-"""Rules of pool status requests and their answers (spec: api.md, section 3.10)."""
+"""Rules of pool status requests and their answers (docs/spec/api.md §3.10)."""
 
 from __future__ import annotations
 

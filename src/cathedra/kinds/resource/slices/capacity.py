@@ -1,4 +1,4 @@
-"""Rules of how capacity may be asked for: request policies (spec: api.md, section 3.7)."""
+"""Rules of how capacity may be asked for: request policies (docs/spec/api.md §3.7)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Slices in resource.k8s.io/v1beta1, where devices are wrapped in ``basic`` (spec: api.md, section 5.2)."""
+"""Slices in resource.k8s.io/v1beta1, where devices are wrapped in ``basic`` (docs/spec/api.md §5.2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules of counters: what sets hold, and what devices draw from them (spec: api.md, sections 1.7, 3.6, appendix D).
+"""Rules of counters: what sets hold, and what devices draw from them (docs/spec/api.md §1.7, §3.6, §D).
 
 Until 1.34 a set lay in the same slice as its devices, so references could be checked and limits held for the slice as a
 whole; since 1.35 sets have slices of their own and each set and each consumption has its limits."""

@@ -1,4 +1,4 @@
-"""Defaults of slices: multipliers, and since when taints are there (spec: api.md, section 4)."""
+"""Defaults of slices: multipliers, and since when taints are there (docs/spec/api.md §4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules of one device in a slice (spec: api.md, sections 3.6 and 3.7)."""
+"""Rules of one device in a slice (docs/spec/api.md §3.6 and §3.7)."""
 
 from __future__ import annotations
 

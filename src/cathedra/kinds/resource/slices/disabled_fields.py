@@ -1,4 +1,4 @@
-"""Fields of slices that closed gates take out (spec: api.md, section 1.6)."""
+"""Fields of slices that closed gates take out (docs/spec/api.md §1.6)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules of what devices take from their node's own resources (spec: api.md, section 3.6)."""
+"""Rules of what devices take from their node's own resources (docs/spec/api.md §3.6)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Strategy, columns and definition of slices (spec: api.md, sections 3.6 and 3.7)."""
+"""Strategy, columns and definition of slices (docs/spec/api.md §3.6 and §3.7)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules of resource slices (spec: api.md, section 3.6)."""
+"""Rules of resource slices (docs/spec/api.md §3.6)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Permissions on parts of a claim's status (spec: api.md, B.1; KEP-4817)."""
+"""Permissions on parts of a claim's status (docs/spec/api.md §B.1; KEP-4817)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules of pods (spec: api.md, section 6; apimachinery.md, section 16.2), in the order in which Kubernetes reports.
+"""Rules of pods (docs/spec/api.md §6; docs/spec/apimachinery.md §16.2), in the order in which Kubernetes reports.
 
 A pod's spec is read by `spec`, which calls `volumes`, `claims`, `containers` (with `resources`) and `scheduling`;
 `changes` holds what an update, a resize or a new ephemeral container may do, `differences` shows what it did, and

@@ -1,4 +1,4 @@
-"""What may change about a pod once it is there (spec: api.md, 6.1; apimachinery.md, sections 12 and 16.2).
+"""What may change about a pod once it is there (docs/spec/api.md §6.1; docs/spec/apimachinery.md §12 and §16.2).
 
 The main door lets images, deadlines, more tolerations and fewer gates through; ``resize`` requests and limits of cpu
 and memory; ``ephemeralcontainers`` new ephemeral containers."""

@@ -1,6 +1,6 @@
 """Rules of a pod's claims: the entries of ``spec.resourceClaims``, and what containers use of them.
 
-Whether a claim exists is not asked here: it may be made later (spec: api.md, section 6.1)."""
+Whether a claim exists is not asked here: it may be made later (docs/spec/api.md §6.1)."""
 
 from __future__ import annotations
 

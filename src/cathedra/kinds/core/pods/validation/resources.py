@@ -1,4 +1,4 @@
-"""Rules of requests and limits: names, amounts, and what a limit says about a request (spec: api.md, section 6.1)."""
+"""Rules of requests and limits: names, amounts, and what a limit says about a request (docs/spec/api.md §6.1)."""
 
 from __future__ import annotations
 

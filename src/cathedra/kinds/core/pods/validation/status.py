@@ -1,4 +1,4 @@
-"""Rules of what node, scheduler and controllers report about a pod (spec: api.md, section 6.2)."""
+"""Rules of what node, scheduler and controllers report about a pod (docs/spec/api.md §6.2)."""
 
 from __future__ import annotations
 
