@@ -39,6 +39,8 @@ from cathedra.semantics.conditions import find_condition, is_true, with_conditio
 __all__ = ["CLEANUP", "CustomResources"]
 
 LOG: Final = logging.getLogger(__name__)
+_FIRST_DELAY: Final = 0.005
+_LONGEST_DELAY: Final = 30.0
 CLEANUP: Final = "customresourcecleanup.apiextensions.k8s.io"
 
 
@@ -51,6 +53,8 @@ class CustomResources:
         self._served: dict[str, tuple[int, GroupResource]] = {}
         self._waiting: dict[str, None] = {}
         self._leaving: set[str] = set()
+        self._retries: dict[str, tuple[int, asyncio.TimerHandle]] = {}
+        """Definition → how often it has failed in a row, and the timer of the next attempt."""
         self._worker: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -65,6 +69,8 @@ class CustomResources:
 
     async def close(self) -> None:
         """Stop following."""
+        for _, timer in self._retries.values():
+            timer.cancel()
         if self._worker is not None:
             self._worker.cancel()
             await asyncio.wait([self._worker])
@@ -72,6 +78,7 @@ class CustomResources:
     def _changed(self, change: Change) -> None:
         if change.deleted:
             self._waiting.pop(change.entry.key, None)
+            self._forget_failures(change.entry.key)
             self._withdraw(change.entry.key)
             return
         self._enqueue(change.entry.key)
@@ -91,7 +98,25 @@ class CustomResources:
             try:
                 await self._reconcile(entry.object)
             except (StatusError, StorageError, WriteConflict) as error:
-                LOG.warning("the definition %s could not be served: %s", name, error)
+                delay = self._retry(name)
+                LOG.warning("the definition %s could not be served, next attempt in %.3f s: %s", name, delay, error)
+            else:
+                self._forget_failures(name)
+
+    def _retry(self, name: str) -> float:
+        """Come back to a definition with exponential back-off; the seconds until then."""
+        failures, timer = self._retries.get(name, (0, None))
+        if timer is not None:
+            timer.cancel()
+        delay: float = min(_FIRST_DELAY * 2**failures, _LONGEST_DELAY)
+        timer = asyncio.get_running_loop().call_later(delay, self._enqueue, name)
+        self._retries[name] = (failures + 1, timer)
+        return delay
+
+    def _forget_failures(self, name: str) -> None:
+        _, timer = self._retries.pop(name, (0, None))
+        if timer is not None:
+            timer.cancel()
 
     async def _reconcile(self, obj: CustomResourceDefinition) -> None:
         if obj.metadata.deletion_timestamp is not None:

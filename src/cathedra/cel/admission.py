@@ -16,6 +16,7 @@ from cathedra.cel.checking import types
 from cathedra.cel.checking.types import Type
 from cathedra.cel.environment import Environment
 from cathedra.cel.errors import CompileError
+from cathedra.cel.interruption import CPULimit
 from cathedra.cel.library.authorizer import Answer, Authorizer, Decide, Question, ResourceCheck, User
 from cathedra.cel.library.times import parse_timestamp
 from cathedra.cel.program import Outcome, Program
@@ -174,6 +175,8 @@ class Input:
     params: Any = None
     namespace: Mapping[str, Any] | None = None
     decide: Decide = field(default=_nobody)
+    interrupted: Callable[[], bool] = field(default_factory=CPULimit)
+    """Whether the evaluation has taken too long; one answer for all expressions of the policy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,8 +202,9 @@ def _compile(source: str, declared: Environment, wanted: Sequence[Type]) -> _Com
 
 
 class _Budget:
-    def __init__(self, amount: int) -> None:
+    def __init__(self, amount: int, interrupted: Callable[[], bool]) -> None:
         self.left = amount
+        self.interrupted = interrupted
         self.composed = 0
 
 
@@ -274,7 +278,7 @@ class CompiledPolicy:
         error = self._refused_by_conditions(given)
         if error is not None:
             return self._whole(error) if error else Result()
-        budget = _Budget(POLICY_BUDGET)
+        budget = _Budget(POLICY_BUDGET, given.interrupted)
         values = _Values(self, given, budget)
         with_authorizer, without = values.all(), values.without_authorizer()
         try:
@@ -291,7 +295,7 @@ class CompiledPolicy:
         for position, outcome in enumerate(outcomes):
             message = messages[position] if position < len(messages) else None
             decisions.append(self._decision(position, outcome, message, failed))
-        annotation_budget = _Budget(POLICY_BUDGET)
+        annotation_budget = _Budget(POLICY_BUDGET, given.interrupted)
         annotation_values = _Values(self, given, annotation_budget).without_authorizer()
         try:
             found = [self._annotation(p, annotation_values, annotation_budget) for p in range(len(self.keys))]
@@ -306,7 +310,7 @@ class CompiledPolicy:
         """None if the policy applies, "" if it does not, else the error that decides."""
         if not self.conditions:
             return None
-        budget = _Budget(CONDITION_BUDGET)
+        budget = _Budget(CONDITION_BUDGET, given.interrupted)
         values = _Values(self, given, budget).for_conditions()
         errors = []
         for condition in self.conditions:
@@ -329,7 +333,7 @@ class CompiledPolicy:
     def _run(self, compiled: _Compiled, values: Mapping[str, Any], budget: _Budget) -> Outcome:
         if compiled.program is None:
             return Outcome(None, f"compilation error: {compiled.error}", 0)
-        outcome = compiled.program.evaluate(values, EXPRESSION_LIMIT)
+        outcome = compiled.program.evaluate(values, EXPRESSION_LIMIT, budget.interrupted)
         spent = outcome.cost + budget.composed
         budget.composed = 0
         if spent > budget.left:
@@ -437,7 +441,7 @@ class _Composed(dict[str, Any]):
     def _compute(self, name: str, compiled: _Compiled) -> Any:
         if compiled.program is None:
             return Failure(f'composited variable "{name}" fails to compile: {compiled.error}')
-        outcome = compiled.program.evaluate(self.values_of, EXPRESSION_LIMIT)
+        outcome = compiled.program.evaluate(self.values_of, EXPRESSION_LIMIT, self.budget.interrupted)
         self.budget.composed += outcome.cost
         if outcome.error is not None:
             return Failure(f'composited variable "{name}" fails to evaluate: {outcome.error}')

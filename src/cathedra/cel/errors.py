@@ -8,7 +8,8 @@ users search for it (docs/spec/cel.md §4.2 and §8).
     ├── CompileError      the expression is refused (`type` says how the API reports it)
     └── EvaluationError   the expression failed on one input
         └── Aborted           in a way that ``&&`` and ``||`` cannot absorb
-            └── CostLimitExceeded   it was stopped
+            ├── CostLimitExceeded   it was stopped, as it had cost too much
+            └── Interrupted         it was stopped, as it had taken too long
 """
 
 from __future__ import annotations
@@ -16,7 +17,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-__all__ = ["Aborted", "CELError", "CompileError", "CostLimitExceeded", "EvaluationError", "Issue", "display"]
+__all__ = [
+    "Aborted",
+    "CELError",
+    "CompileError",
+    "CostLimitExceeded",
+    "EvaluationError",
+    "Interrupted",
+    "Issue",
+    "display",
+]
 
 NO_OFFSET = -1
 _MAX_SNIPPET = 16384
@@ -74,6 +84,13 @@ class CostLimitExceeded(Aborted):
 
     def __init__(self) -> None:
         super().__init__("operation cancelled: actual cost limit exceeded")
+
+
+class Interrupted(Aborted):
+    """The evaluation was stopped because it had taken too long."""
+
+    def __init__(self) -> None:
+        super().__init__("operation interrupted")
 
 
 def display(source: str, issues: Iterable[Issue]) -> str:

@@ -6,7 +6,7 @@ rules of their places.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -64,13 +64,21 @@ class Program:
         except Aborted as error:
             raise CompileError("InternalError", f"program instantiation failed: {error.text}") from error
 
-    def evaluate(self, variables: Mapping[str, Any], limit: int | None = None) -> Outcome:
-        """Evaluate and count. Never raises for what the expression does."""
-        return self.trace(variables, None, limit)
+    def evaluate(
+        self,
+        variables: Mapping[str, Any],
+        limit: int | None = None,
+        interrupted: Callable[[], bool] | None = None,
+    ) -> Outcome:
+        """Evaluate and count, until it costs more than ``limit`` or is ``interrupted``. Never raises for what the
+        expression does."""
+        return self._run(Run(limit, None, interrupted), variables)
 
     def trace(self, variables: Mapping[str, Any], trace: dict[int, Any] | None, limit: int | None = None) -> Outcome:
         """The same, leaving every node's value in ``trace``, by the id of the node."""
-        run = Run(limit, trace)
+        return self._run(Run(limit, trace), variables)
+
+    def _run(self, run: Run, variables: Mapping[str, Any]) -> Outcome:
         try:
             value = self.plan.eval(run, Variables(variables))
             if value.__class__ is Walk:

@@ -12,13 +12,14 @@ from cathedra.api.core.apiextensions_v1 import (
     CustomResourceDefinition,
     CustomResourceDefinitionVersion,
 )
-from cathedra.api.field import ErrorList
+from cathedra.api.field import ErrorList, FieldError
 from cathedra.api.formats import dns_label, dns_subdomain
 from cathedra.api.scheme import GroupResource
 from cathedra.api.struct import replace
 from cathedra.apiserver.custom.columns import parse_path
+from cathedra.apiserver.custom.patterns import pattern_problem
 from cathedra.apiserver.custom.rules import compile_rules
-from cathedra.apiserver.custom.schema import read_schema
+from cathedra.apiserver.custom.schema import MAX_DEPTH, deeper_than, read_schema
 from cathedra.kinds.definition import RequestContext, ResourceDefinition, Strategy
 from cathedra.semantics.conditions import is_true
 
@@ -40,6 +41,7 @@ _FORBIDDEN: Final = (
     "xml",
 )
 _COLUMN_TYPES: Final = ("boolean", "date", "integer", "number", "string")
+_TOO_DEEP: Final = f"schemas may not be nested more deeply than {MAX_DEPTH} levels"
 _LABEL_1035: Final = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 
 
@@ -210,9 +212,16 @@ def _version(errors: ErrorList, version: CustomResourceDefinitionVersion, path: 
     if version.schema is None or version.schema.open_apiv3_schema is None:
         errors.required(where, "schemas are required")
         return
-    source = version.schema.open_apiv3_schema.load()
+    try:
+        source = version.schema.open_apiv3_schema.load()
+    except RecursionError:
+        errors.forbidden(where, _TOO_DEEP)
+        return
     if not isinstance(source, dict):
         errors.invalid(where, None, "must be an object")
+        return
+    if deeper_than(MAX_DEPTH, source):
+        errors.forbidden(where, _TOO_DEEP)
         return
     before = len(errors)
     if source.get("type") != "object":
@@ -226,7 +235,7 @@ def _version(errors: ErrorList, version: CustomResourceDefinitionVersion, path: 
     _schema(errors, source, where, root=True)
     if len(errors) == before:
         for fault in compile_rules(read_schema(source))[1]:
-            errors.invalid(f"{where}{fault.path}", fault.rule, fault.detail)
+            errors.append(FieldError(fault.type, f"{where}{fault.path}", fault.rule, fault.detail))
     for position, column in enumerate(version.additional_printer_columns):
         _path(errors, f"{path}.additionalPrinterColumns[{position}].jsonPath", column.json_path)
         if column.type not in _COLUMN_TYPES:
@@ -265,6 +274,7 @@ def _schema(errors: ErrorList, source: Mapping[str, Any], path: str, *, root: bo
     if source.get("properties") and source.get("additionalProperties"):
         errors.forbidden(f"{path}.additionalProperties", "additionalProperties and properties are mutual exclusive")
     _list_type(errors, source, path)
+    _assertions(errors, source, path)
     for name, inner in (source.get("properties") or {}).items():
         if isinstance(inner, Mapping) and not (root and name == "metadata"):
             _schema(errors, inner, f"{path}.properties[{name}]")
@@ -278,6 +288,32 @@ def _schema(errors: ErrorList, source: Mapping[str, Any], path: str, *, root: bo
             errors.forbidden(f"{path}.items", "items must be a schema object and not an array")
         else:
             errors.required(f"{path}.items", "must be specified")
+
+
+def _assertions(errors: ErrorList, source: Mapping[str, Any], path: str) -> None:
+    """What a schema asserts of values must be possible, also inside of ``allOf``, ``anyOf``, ``oneOf`` and ``not``."""
+    pattern = source.get("pattern")
+    if isinstance(pattern, str) and pattern and (problem := pattern_problem(pattern)):
+        errors.invalid(f"{path}.pattern", pattern, f"must be a valid regular expression, but isn't: {problem}")
+    factor = source.get("multipleOf")
+    if isinstance(factor, (int, float)) and not factor > 0:
+        errors.invalid(f"{path}.multipleOf", factor, "must be greater than 0")
+    for name in ("allOf", "anyOf", "oneOf"):
+        for position, inner in enumerate(source.get(name) or ()):
+            if isinstance(inner, Mapping):
+                _nested_assertions(errors, inner, f"{path}.{name}[{position}]")
+    if isinstance(source.get("not"), Mapping):
+        _nested_assertions(errors, source["not"], f"{path}.not")
+
+
+def _nested_assertions(errors: ErrorList, source: Mapping[str, Any], path: str) -> None:
+    _assertions(errors, source, path)
+    for name, inner in (source.get("properties") or {}).items():
+        if isinstance(inner, Mapping):
+            _nested_assertions(errors, inner, f"{path}.properties[{name}]")
+    for name in ("additionalProperties", "items"):
+        if isinstance(source.get(name), Mapping):
+            _nested_assertions(errors, source[name], f"{path}.{name}")
 
 
 def _list_type(errors: ErrorList, source: Mapping[str, Any], path: str) -> None:

@@ -12,7 +12,16 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from cathedra.api.field import ErrorList, ErrorType, FieldError
-from cathedra.apiserver.custom.schema import Schema
+from cathedra.apiserver.custom.costs import (
+    EXPRESSION_LIMIT,
+    TOTAL_LIMIT,
+    Cardinality,
+    Extent,
+    TotalCost,
+    excess,
+    extent_of,
+)
+from cathedra.apiserver.custom.schema import Schema, identity
 
 __all__ = ["RuleFault", "Rules", "compile_rules"]
 
@@ -25,6 +34,8 @@ _REASONS: Final = {
     "FieldValueRequired": ErrorType.REQUIRED,
     "FieldValueDuplicate": ErrorType.DUPLICATE,
 }
+_TOO_DEAR: Final = "operation cancelled: actual cost limit exceeded"
+_INTERRUPTED: Final = "operation interrupted"
 _OLD: Final = re.compile(r"\boldSelf\b")
 
 
@@ -43,8 +54,9 @@ class RuleFault:
     """A rule that does not compile: where it stands in the schema, and why."""
 
     path: str
-    rule: str
+    rule: Any
     detail: str
+    type: ErrorType = ErrorType.INVALID
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +105,9 @@ class _Run:
     def __init__(self) -> None:
         self.errors = ErrorList()
         self._left = BUDGET
+        from cathedra.cel.interruption import CPULimit
+
+        self._interrupted = CPULimit()
 
     def visit(self, node: _Node, new: Any, old: Any, path: str, *, has_old: bool) -> None:
         """Ask the rules at this place and below."""
@@ -109,8 +124,11 @@ class _Run:
                     where = f"{path}.{name}" if path else name
                     self.visit(inner, item, old[name] if known else None, where, has_old=known)
         elif isinstance(new, list) and node.items is not None and node.items.any:
+            counterparts = _counterparts(node.schema, old) if has_old else {}
             for position, item in enumerate(new):
-                before, known = _counterpart(node.schema, item, old) if has_old else (None, False)
+                key = _key(node.schema, item)
+                known = key in counterparts
+                before = counterparts[key] if known else None
                 self.visit(node.items, item, before, f"{path}[{position}]", has_old=known)
 
     def _ask(self, node: _Node, rule: _Rule, new: Any, old: Any, path: str, *, has_old: bool) -> None:
@@ -122,24 +140,39 @@ class _Run:
             variables["oldSelf"] = Optional(before) if has_old else NONE
         elif has_old:
             variables["oldSelf"] = _celled(node.schema, old)
-        outcome = rule.program.evaluate(variables, min(CALL_LIMIT, self._left))
+        outcome = rule.program.evaluate(variables, min(CALL_LIMIT, self._left), self._interrupted)
         self._left -= outcome.cost
-        text = self._message(rule, variables)
         if outcome.error is not None:
-            if self._left <= 0 or "cost limit" in outcome.error:
-                self._left = 0
-                text = "validation failed due to running out of cost budget, no further validation rules will be run"
-            else:
-                text = f"{outcome.error} evaluating rule: {text}"
-            self.errors.append(BrokenRule(ErrorType.INVALID, path or "<nil>", None, text))
+            self._failed(outcome.error, rule, path)
         elif outcome.value is not True:
             where = path + _relative(rule.source.get("fieldPath", ""))
             kind = _REASONS.get(rule.source.get("reason", ""), ErrorType.INVALID)
+            text = self._message(rule, variables)
             self.errors.append(BrokenRule(kind, where.lstrip(".") or "<nil>", None, text))
+
+    def _failed(self, error: str, rule: _Rule, path: str) -> None:
+        """Report a rule that has no answer; what has cost too much, or taken too long, was the last one."""
+        shown = (rule.source.get("message") or rule.source["rule"]).strip()
+        if self._left <= 0 or error == _INTERRUPTED:
+            text = "validation failed due to running out of cost budget, no further validation rules will be run"
+            self._left = 0
+        elif error.startswith("no such overload"):
+            text = (
+                f"'{error}': call arguments did not match a supported operator, function or macro signature for rule: "
+                f"{shown}"
+            )
+        elif error == _TOO_DEAR:
+            text = (
+                f"'{error}': no further validation rules will be run due to call cost exceeds limit for rule: {shown}"
+            )
+            self._left = 0
+        else:
+            text = f"{error} evaluating rule: {shown}"
+        self.errors.append(BrokenRule(ErrorType.INVALID, path or "<nil>", None, text))
 
     def _message(self, rule: _Rule, variables: dict[str, Any]) -> str:
         if rule.message is not None:
-            outcome = rule.message.evaluate(variables, min(CALL_LIMIT, max(self._left, 1)))
+            outcome = rule.message.evaluate(variables, min(CALL_LIMIT, max(self._left, 1)), self._interrupted)
             self._left -= outcome.cost
             if outcome.error is None and isinstance(outcome.value, str):
                 text = outcome.value.strip()
@@ -153,15 +186,15 @@ def _relative(path: str) -> str:
     return re.sub(r"\['([^']*)'\]", r"[\1]", path)
 
 
-def _counterpart(schema: Schema, item: Any, old: Any) -> tuple[Any, bool]:
-    """The element of the old list that is the same thing: only keyed lists can tell."""
-    if schema.list_type != "map" or not isinstance(old, list) or not isinstance(item, dict):
-        return None, False
-    keys = [item.get(key) for key in schema.keys]
-    for other in old:
-        if isinstance(other, dict) and [other.get(key) for key in schema.keys] == keys:
-            return other, True
-    return None, False
+def _counterparts(schema: Schema, old: Any) -> dict[Any, Any]:
+    """The elements of the old list by what makes them the same thing: only keyed lists can tell."""
+    if schema.list_type != "map" or not isinstance(old, list):
+        return {}
+    return {_key(schema, item): item for item in reversed(old) if isinstance(item, dict)}
+
+
+def _key(schema: Schema, item: Any) -> Any:
+    return tuple([identity(item.get(key)) for key in schema.keys]) if isinstance(item, dict) else None
 
 
 def _celled(schema: Schema, value: Any) -> Any:
@@ -191,56 +224,117 @@ def _moment(form: str, text: str) -> Any:
 
 
 def compile_rules(schema: Schema) -> tuple[Rules, list[RuleFault]]:
-    """The rules of a schema, and those that do not compile."""
-    faults: list[RuleFault] = []
-    return Rules(_compiled(schema, "", faults)), faults
-
-
-def _compiled(schema: Schema, path: str, faults: list[RuleFault]) -> _Node:
-    node = _Node(schema)
-    for number, source in enumerate(schema.source.get("x-kubernetes-validations", ())):
-        where = f"{path}.x-kubernetes-validations[{number}]"
-        rule = _compile(schema, source, where, faults)
-        if rule is not None:
-            node.rules.append(rule)
-    for name, inner in schema.properties.items():
-        node.properties[name] = _compiled(inner, f"{path}.properties[{name}]", faults)
-    if schema.additional is not None and schema.additional.source:
-        node.additional = _compiled(schema.additional, f"{path}.additionalProperties", faults)
-    if schema.items is not None:
-        node.items = _compiled(schema.items, f"{path}.items", faults)
-    return node
-
-
-def _compile(schema: Schema, source: Mapping[str, Any], where: str, faults: list[RuleFault]) -> _Rule | None:
-    from cathedra.cel import program
-    from cathedra.cel.checking import types
-    from cathedra.cel.environment import Environment
-    from cathedra.cel.errors import CompileError
-
-    objects: dict[str, dict[str, Any]] = {}
-    own = _type_of(schema, "selfType", objects)
-    old = types.optional_of(own) if source.get("optionalOldSelf") else own
-    declared = Environment(variables={"self": own, "oldSelf": old}, objects=objects)
-    rule: str = source.get("rule", "")
-    try:
-        compiled = program.compile_expression(rule, declared)
-    except CompileError as error:
-        faults.append(
-            RuleFault(f"{where}.rule", rule, f"compilation failed: {error.text.removeprefix('compilation failed: ')}")
+    """The rules of a schema, and what is wrong with them: they do not compile, or may cost too much."""
+    compiler = _Compiler()
+    root = compiler.node(schema, "", Cardinality(), None, root=True)
+    total = compiler.total
+    if total.total > TOTAL_LIMIT:
+        words = (
+            "contributed to estimated rule & messageExpression cost total exceeding cost limit for entire OpenAPIv3 "
+            "schema"
         )
-        return None
-    if compiled.type not in (types.BOOL, types.DYN):
-        faults.append(RuleFault(f"{where}.rule", rule, "cel expression must evaluate to a bool"))
-        return None
-    message = None
-    if source.get("messageExpression"):
+        compiler.faults += [RuleFault(path, None, words, ErrorType.FORBIDDEN) for _, path in total.most_expensive]
+        what = "x-kubernetes-validations estimated rule & messageExpression cost total for entire OpenAPIv3 schema"
+        compiler.faults.append(RuleFault("", None, excess(what, total.total, TOTAL_LIMIT), ErrorType.FORBIDDEN))
+    return Rules(root), compiler.faults
+
+
+class _Compiler:
+    """Compiles the rules of one schema, adding up what they may cost."""
+
+    def __init__(self) -> None:
+        self.faults: list[RuleFault] = []
+        self.total = TotalCost()
+
+    def node(
+        self, schema: Schema, path: str, cardinality: Cardinality, extent: Extent | None, *, root: bool = False
+    ) -> _Node:
+        """The rules at a place of the schema and below; ``extent`` is known where rules stand further out."""
+        node = _Node(schema)
+        sources = schema.source.get("x-kubernetes-validations") or ()
+        if sources and extent is None:
+            extent = extent_of(schema, escaped, root=root or schema.embedded)
+        if sources:
+            self._rules(node, sources, path, cardinality, extent or Extent(0, 2))
+        inside = cardinality.below(schema)
+        for name, inner in schema.properties.items():
+            known = extent.fields.get(escaped(name)) if extent is not None else None
+            node.properties[name] = self.node(inner, f"{path}.properties[{name}]", inside, known)
+        element = extent.element if extent is not None else None
+        if schema.additional is not None and schema.additional.source:
+            node.additional = self.node(schema.additional, f"{path}.additionalProperties", inside, element)
+        if schema.items is not None:
+            node.items = self.node(schema.items, f"{path}.items", inside, element)
+        return node
+
+    def _rules(self, node: _Node, sources: Any, path: str, cardinality: Cardinality, extent: Extent) -> None:
+        from cathedra.cel.checking import types
+
+        objects: dict[str, dict[str, Any]] = {}
+        own = _type_of(node.schema, "selfType", objects)
+        for number, source in enumerate(sources):
+            old = types.optional_of(own) if source.get("optionalOldSelf") else own
+            declared = _environment(own, old, objects, extent)
+            where = f"{path}.x-kubernetes-validations[{number}]"
+            rule = self._rule(source, where, declared, cardinality, extent)
+            if rule is not None:
+                node.rules.append(rule)
+
+    def _rule(
+        self, source: Mapping[str, Any], where: str, declared: Any, cardinality: Cardinality, extent: Extent
+    ) -> _Rule | None:
+        from cathedra.cel import program
+        from cathedra.cel.checking import types
+        from cathedra.cel.errors import CompileError
+
+        rule: str = source.get("rule", "")
         try:
-            message = program.compile_expression(source["messageExpression"], declared)
+            compiled = program.compile_expression(rule, declared)
+            compiled.instantiate()
         except CompileError as error:
-            faults.append(RuleFault(f"{where}.messageExpression", source["messageExpression"], error.text))
+            detail = error.text if error.type == "InternalError" else f"compilation failed: {_report(error.text)}"
+            self.faults.append(RuleFault(f"{where}.rule", rule, detail))
             return None
-    return _Rule(source, compiled, message, bool(_OLD.search(rule)))
+        if compiled.type not in (types.BOOL, types.DYN):
+            self.faults.append(RuleFault(f"{where}.rule", rule, "cel expression must evaluate to a bool"))
+            return None
+        self._charge("rule", f"{where}.rule", cardinality.cost(compiled.max_cost, extent))
+        message = None
+        if source.get("messageExpression"):
+            place = f"{where}.messageExpression"
+            try:
+                message = program.compile_expression(source["messageExpression"], declared)
+            except CompileError as error:
+                detail = f"messageExpression compilation failed: {_report(error.text)}"
+                self.faults.append(RuleFault(place, source["messageExpression"], detail))
+                return None
+            if message.type != types.STRING:
+                detail = "messageExpression must evaluate to a string"
+                self.faults.append(RuleFault(place, source["messageExpression"], detail))
+                return None
+            # As in Kubernetes: once per object, however often the rule is asked.
+            self._charge("messageExpression", place, message.max_cost)
+        return _Rule(source, compiled, message, bool(_OLD.search(rule)))
+
+    def _charge(self, what: str, path: str, cost: int) -> None:
+        if cost > EXPRESSION_LIMIT:
+            detail = excess(f"estimated {what} cost", cost, EXPRESSION_LIMIT)
+            self.faults.append(RuleFault(path, None, detail, ErrorType.FORBIDDEN))
+        self.total.add(path, cost)
+
+
+def _report(text: str) -> str:
+    return text.removeprefix("compilation failed: ")
+
+
+def _environment(own: Any, old: Any, objects: dict[str, dict[str, Any]], extent: Extent) -> Any:
+    from cathedra.cel.environment import Environment
+
+    def size_of(path: tuple[str, ...]) -> int | None:
+        # The old value is as large as the new one may be.
+        return extent.at(path)
+
+    return Environment(variables={"self": own, "oldSelf": old}, objects=objects, size_of=size_of)
 
 
 def _type_of(schema: Schema, name: str, objects: dict[str, dict[str, Any]]) -> Any:

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final
 
+import msgspec
+
 from cathedra.apiserver.patches.schema import (
     ANYTHING,
     BOOLEAN,
@@ -23,7 +25,10 @@ from cathedra.apiserver.patches.schema import (
     Shape,
 )
 
-__all__ = ["ANY", "Schema", "read_schema"]
+__all__ = ["ANY", "MAX_DEPTH", "Schema", "deeper_than", "identity", "read_schema"]
+
+MAX_DEPTH: Final = 100
+"""Levels of a schema. Walks over schemas and their values are recursive; the deepest known definition has about 30."""
 
 _ABSENT: Final = object()
 _EMBEDDED: Final = frozenset({"apiVersion", "kind", "metadata"})
@@ -148,6 +153,28 @@ class _Known(dict[str, Shape]):
 
 ANY: Final = Schema({}, preserve=True)
 """A value that nothing is known about: kept as it is."""
+
+
+def identity(value: Any) -> Any:
+    """Something hashable that two values share if they are equal as JSON, so that lists are searched in linear time."""
+    if isinstance(value, (dict, list)):
+        return msgspec.json.encode(value, order="sorted")
+    return isinstance(value, bool), value
+
+
+def deeper_than(levels: int, source: Any) -> bool:
+    """Whether schemas nest more deeply in ``source``; each takes two levels of JSON at most."""
+    level: list[Any] = [source]
+    for _ in range(2 * levels):
+        level = [
+            inner
+            for one in level
+            for inner in (one.values() if isinstance(one, dict) else one)
+            if isinstance(inner, (dict, list))
+        ]
+        if not level:
+            return False
+    return True
 
 
 def read_schema(source: Mapping[str, Any]) -> Schema:

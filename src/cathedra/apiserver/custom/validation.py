@@ -9,11 +9,11 @@ import json
 import re
 import uuid
 from collections.abc import Callable, Mapping
-from functools import lru_cache
 from typing import Any, Final
 
 from cathedra.api.field import ErrorList
-from cathedra.apiserver.custom.schema import Schema
+from cathedra.apiserver.custom.patterns import compiled_pattern
+from cathedra.apiserver.custom.schema import Schema, identity
 
 __all__ = ["validate"]
 
@@ -97,22 +97,17 @@ def _text(source: Mapping[str, Any], value: str, path: str, errors: ErrorList) -
         errors.too_long(path, source["maxLength"])
     if "minLength" in source and size < source["minLength"]:
         errors.invalid(path, value, f"{path} in body should be at least {source['minLength']} chars long")
-    if "pattern" in source and not _pattern(source["pattern"]).search(value):
+    if "pattern" in source and not _matches(source["pattern"], value):
         errors.invalid(path, value, f"{path} in body should match '{source['pattern']}'")
     check = _FORMATS.get(source.get("format", ""))
     if check is not None and not check(value):
         errors.invalid(path, value, f'{path} in body must be of type {source["format"]}: "{value}"')
 
 
-@lru_cache(maxsize=1024)
-def _pattern(text: str) -> re.Pattern[str]:
-    # RE2, as Kubernetes has it, where it is at hand: a pattern of a stranger cannot take forever then.
-    try:
-        import re2
-    except ImportError:
-        return re.compile(text)
-    compiled: re.Pattern[str] = re2.compile(text)
-    return compiled
+def _matches(pattern: str, value: str) -> bool:
+    compiled = compiled_pattern(pattern)
+    # A pattern that was stored before patterns were checked fits nothing.
+    return compiled is not None and compiled.search(value) is not None
 
 
 def _number(source: Mapping[str, Any], value: float, path: str, errors: ErrorList) -> None:
@@ -126,12 +121,21 @@ def _number(source: Mapping[str, Any], value: float, path: str, errors: ErrorLis
         if value < limit or (strict and value == limit):
             words = "greater than" if strict else "greater than or equal to"
             errors.invalid(path, value, f"{path} in body should be {words} {_plain(limit)}")
-    if "multipleOf" in source and not (value / source["multipleOf"]).is_integer():
+    if "multipleOf" in source and not _is_multiple(value, source["multipleOf"]):
         errors.invalid(path, value, f"{path} in body should be a multiple of {_plain(source['multipleOf'])}")
     bits = {"int32": 31, "int64": 63}.get(source.get("format", ""))
     if bits is not None and isinstance(value, int) and not -(2**bits) <= value < 2**bits:
         form = source["format"]
         errors.invalid(path, value, f"Checked value must be of type integer with format {form} in {path}")
+
+
+def _is_multiple(value: float, factor: float) -> bool:
+    """As Kubernetes divides, in doubles; nothing is a multiple of zero."""
+    try:
+        quotient = value / factor if factor >= 1 else 1 / factor * value
+        return float(quotient).is_integer()
+    except (ZeroDivisionError, OverflowError):
+        return False
 
 
 def _plain(number: Any) -> str:
@@ -144,18 +148,18 @@ def _list(schema: Schema, value: list[Any], path: str, errors: ErrorList) -> Non
         errors.too_many(path, len(value), source["maxItems"])
     if "minItems" in source and len(value) < source["minItems"]:
         errors.invalid(path, len(value), f"{path} in body should have at least {source['minItems']} items")
-    seen: list[Any] = []
+    seen: set[Any] = set()
     for position, item in enumerate(value):
         where = f"{path}[{position}]"
         if schema.list_type == "set":
-            if item in seen:
+            if (found := identity(item)) in seen:
                 errors.duplicate(where, item)
-            seen.append(item)
+            seen.add(found)
         elif schema.list_type == "map" and isinstance(item, dict):
             keys = {key: item[key] for key in schema.keys if key in item}
-            if keys in seen:
+            if (found := identity(keys)) in seen:
                 errors.duplicate(where, keys)
-            seen.append(keys)
+            seen.add(found)
         if schema.items is not None:
             _value(schema.items, item, where, errors)
 

@@ -7,11 +7,11 @@ depends on how its interpreter cuts an expression into steps, so the stack is ke
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import GeneratorType
 from typing import Any, Final
 
-from cathedra.cel.errors import Aborted, CostLimitExceeded
+from cathedra.cel.errors import Aborted, CostLimitExceeded, Interrupted
 from cathedra.cel.library.formats import Format
 from cathedra.cel.library.semver import Semver
 from cathedra.cel.values import Duration, Failure, MutableList, Optional, Timestamp, TypeValue, UInt, type_name
@@ -25,10 +25,15 @@ ABSENT: Final = object()
 class Run:
     """One evaluation: what it has cost so far, and what its steps gave."""
 
-    __slots__ = ("cost", "limit", "places", "stack", "trace")
+    __slots__ = ("cost", "interrupted", "limit", "places", "stack", "trace")
 
-    def __init__(self, limit: int | None = None, trace: dict[int, Any] | None = None) -> None:
-        self.cost, self.limit, self.trace = 0, limit, trace
+    def __init__(
+        self,
+        limit: int | None = None,
+        trace: dict[int, Any] | None = None,
+        interrupted: Callable[[], bool] | None = None,
+    ) -> None:
+        self.cost, self.limit, self.trace, self.interrupted = 0, limit, trace, interrupted
         self.stack: list[tuple[int, Any]] = []
         self.places: dict[int, list[int]] = {}
 
@@ -37,6 +42,7 @@ class Run:
 
         Raises:
             CostLimitExceeded: the evaluation has cost too much.
+            Interrupted: it has taken too long.
         """
         place = len(self.stack)
         self.stack.append((id_, value))
@@ -49,6 +55,8 @@ class Run:
             self.trace[id_] = list(value) if value.__class__ is MutableList else value
         if self.limit is not None and self.cost > self.limit:
             raise CostLimitExceeded
+        if self.interrupted is not None and self.interrupted():
+            raise Interrupted
 
     def cut(self, place: int) -> None:
         """Forget everything from ``place`` upwards."""

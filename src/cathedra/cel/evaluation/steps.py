@@ -133,10 +133,10 @@ class CallStep(Numbered):
                     return failed
         if failed is not None:
             return failed
-        if self.fn is not None:
-            return self.fn(args)
         if self.overload in _DEAR:
             self.refuse_if_dear(run, args)
+        if self.fn is not None:
+            return self.fn(args)
         return registry.call(self.function, self.overload, args)
 
 
@@ -148,6 +148,10 @@ _DEAR: Final = frozenset(
         "list_sets_equivalent_list",
         "string_replace_string_string",
         "string_replace_string_string_int",
+        "matches_string",
+        "string_find_string",
+        "string_find_all_string",
+        "string_find_all_string_int",
     )
 )
 """Calls that take as long as they cost, or make more than they cost; so they are refused before, and not after."""

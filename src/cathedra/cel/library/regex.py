@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any, Final
 
+from cathedra.cel.errors import CostLimitExceeded
 from cathedra.cel.values import Failure
 
 __all__ = ["FUNCTIONS", "compile_pattern", "matches"]
@@ -24,10 +25,23 @@ _REWRITES: Final = (
     ("invalid named capture group", "invalid named capture"),
 )
 
+_LONGEST_REMEMBERED: Final = 1000
+"""Patterns may come from objects, so their number and length are the users'."""
+_MOST_MATCHES: Final = 1 << 19
+"""More matches take seconds to collect; Kubernetes counts nothing for them, and goes on."""
 
-@lru_cache(maxsize=1024)
+
 def compile_pattern(pattern: str) -> Any:
     """The compiled pattern, or a `Failure` worded as Go's regexp does."""
+    return _remembered(pattern) if len(pattern) <= _LONGEST_REMEMBERED else _compile(pattern)
+
+
+@lru_cache(maxsize=1024)
+def _remembered(pattern: str) -> Any:
+    return _compile(pattern)
+
+
+def _compile(pattern: str) -> Any:
     import re2
 
     options = re2.Options()
@@ -77,18 +91,29 @@ def find_all(value: Any, pattern: Any, limit: Any = -1) -> Any:
     compiled = compile_pattern(pattern)
     if isinstance(compiled, Failure):
         return _illegal(compiled)
+    # In bytes, since RE2 would encode a text again for each search.
+    encoded = value.encode("utf-8", "surrogatepass")
     found: list[str] = []
     position, last_end = 0, -1
-    while position <= len(value) and (limit < 0 or len(found) < limit):
-        match = compiled.search(value, position)
+    while position <= len(encoded) and (limit < 0 or len(found) < limit):
+        match = compiled.search(encoded, position)
         if match is None:
             break
         start, end = match.span()
         if start != end or start != last_end:  # an empty match right after a match does not count
-            found.append(match.group(0))
+            found.append(encoded[start:end].decode("utf-8", "surrogatepass"))
+            if len(found) > _MOST_MATCHES:
+                raise CostLimitExceeded
         last_end = end
-        position = end if end > position else position + 1
+        position = end if end > position else _next_character(encoded, position)
     return found
+
+
+def _next_character(encoded: bytes, position: int) -> int:
+    position += 1
+    while position < len(encoded) and encoded[position] & 0xC0 == 0x80:
+        position += 1
+    return position
 
 
 FUNCTIONS: Final[dict[str, Any]] = {

@@ -63,7 +63,10 @@ def last_index_of_from(value: Any, wanted: Any, start: Any) -> Any:
         return start
     if start >= len(value):
         return -1
-    return value.rfind(wanted, 0, start + len(wanted))
+    # Searching backwards may take as long as the product of the lengths; forwards it is linear.
+    end = min(start + len(wanted), len(value))
+    found = value[:end][::-1].find(wanted[::-1])
+    return -1 if found < 0 else end - found - len(wanted)
 
 
 def replace(value: Any, old: Any, new: Any, limit: Any = -1) -> str:
