@@ -41,7 +41,7 @@ from cathedra.api.core.meta_v1 import ObjectMeta
 from cathedra.api.quantity import Quantity
 from cathedra.cdi.files import write_spec
 from cathedra.cdi.spec import ContainerEdits, Device, DeviceNode, Hook, Mount, Spec
-from cathedra.certificates import Authority
+from cathedra.certificates.authority import Authority
 from cathedra.client.client import Client
 from cathedra.client.resources import CONFIGMAPS, PODS, RESOURCECLAIMS
 from cathedra.clock import SystemClock

@@ -26,7 +26,8 @@ from cathedra.api.core.meta_v1 import ObjectMeta
 from cathedra.apiserver.authentication.pki import PKI, KubeletTLS, NodeIdentity
 from cathedra.apiserver.config import ServeOptions, ServerConfig
 from cathedra.apiserver.server import APIServer
-from cathedra.certificates import Authority, KeyPair
+from cathedra.certificates import KeyPair
+from cathedra.certificates.authority import Authority
 from cathedra.client.client import Client
 from cathedra.client.resources import NODES, PODS
 from cathedra.clock import SystemClock

@@ -13,7 +13,8 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from cathedra.certificates import Authority, KeyPair
+from cathedra.certificates import KeyPair
+from cathedra.certificates.authority import Authority
 from cathedra.client.client import Client
 from cathedra.clock import SystemClock
 from cathedra.node.agent import NodeAgent

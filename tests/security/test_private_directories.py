@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from cathedra.certificates import Authority
+from cathedra.certificates.authority import Authority
 from cathedra.clock import SystemClock
 from cathedra.node.setup.directories import PodDirectories
 from tests.security.test_node_server import folder, make_agent

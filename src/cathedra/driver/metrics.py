@@ -50,7 +50,7 @@ class PrometheusMetrics:
 
     def __init__(self, registry: CollectorRegistry, prefix: str = "dra_driver") -> None:
         """``prefix`` begins every metric's name, for example ``dra_example_driver``."""
-        from prometheus_client import Counter, Histogram
+        from prometheus_client import Counter, Histogram  # only for drivers that are measured
 
         self._prepared = Counter(
             f"{prefix}_prepare_claims_total", "Claims prepared, by result.", ["result"], registry=registry

@@ -229,6 +229,7 @@ def run(driver: Driver, environment: Mapping[str, str] | None = None) -> None:
 
 
 async def _run_until_signal(driver: Driver, environment: Mapping[str, str]) -> None:
+    # For drivers that are programs of their own; those of a cluster in one process get a client.
     from cathedra.client.http import HTTPTransport
     from cathedra.client.kubeconfig import KubeconfigError, load
 

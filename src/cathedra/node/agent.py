@@ -137,6 +137,7 @@ class NodeAgent:
         root = self.config.root
         if root is None:
             return None
+        # Here and below: a simulated node has neither server nor sockets nor processes, and loads no modules for them.
         from cathedra.node.server.tls import node_tls
 
         for name in PRIVATE:

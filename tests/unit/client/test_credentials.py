@@ -10,7 +10,7 @@ import pytest
 from aiohttp import web
 
 from cathedra.api.status import StatusError
-from cathedra.certificates import Authority
+from cathedra.certificates.authority import Authority
 from cathedra.client.credentials import PERIOD, TokenFile
 from cathedra.client.http import HTTPTransport
 from cathedra.client.kubeconfig import Target

@@ -77,6 +77,7 @@ class Authenticator:
     def _certificate_user(self, certificate: bytes) -> UserInfo:
         known = self._certificates.get(certificate)
         if known is None:
+            # With the first certificate that is shown: it loads the cryptography library.
             from cathedra.apiserver.authentication.certificates import certificate_user
 
             known = self._certificates[certificate] = authenticated(certificate_user(certificate))

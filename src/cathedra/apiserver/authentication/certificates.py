@@ -5,6 +5,9 @@ from __future__ import annotations
 import hashlib
 from typing import Final
 
+from cryptography import x509
+from cryptography.x509.oid import NameOID
+
 from cathedra.apiserver.authentication.user import UserInfo
 
 __all__ = ["certificate_user"]
@@ -14,9 +17,6 @@ CREDENTIAL_ID: Final = "authentication.kubernetes.io/credential-id"
 
 def certificate_user(certificate: bytes) -> UserInfo:
     """The user that a verified client certificate (DER) names: CN is the name, each O a group."""
-    from cryptography import x509
-    from cryptography.x509.oid import NameOID
-
     subject = x509.load_der_x509_certificate(certificate).subject
     names = [str(a.value) for a in subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
     groups = tuple(str(a.value) for a in subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME))

@@ -7,15 +7,22 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from cathedra.asgi.listener import TLSFiles
-from cathedra.certificates import Authority, KeyPair
+from cathedra.certificates import KeyPair
 from cathedra.files.atomic import write_durable
 from cathedra.files.private import private_directory, private_file
 
+if TYPE_CHECKING:
+    from cathedra.certificates.authority import Authority
+
 __all__ = ["KUBELET_CLIENT", "PKI", "BadKeyPair", "KubeletTLS", "NodeIdentity"]
 
+CLUSTER_AUTHORITY: Final = "ca"
+"""Signs servers, nodes and clients of the API."""
+KUBELET_CLIENT_AUTHORITY: Final = "kubelet-client-ca"
+"""Signs what the API server shows to nodes, and nothing else."""
 ADMIN: Final = ("kubernetes-admin", ("system:masters",))
 KUBELET_CLIENT: Final = "kube-apiserver-kubelet-client"
 """The user that the API server is at nodes. No certificate of that name is accepted at the API."""
@@ -60,7 +67,7 @@ class PKI:
     def __init__(self, folder: Path, now: float) -> None:
         self._folder = folder
         self._now = now
-        self._authority: Authority | None = None
+        self._authorities: dict[str, Authority] = {}
 
     def tls_files(self, hosts: tuple[str, ...]) -> TLSFiles:
         """The server's files; they are made if one is missing.
@@ -68,14 +75,14 @@ class PKI:
         Raises:
             BadKeyPair: what is there cannot be used.
         """
-        self._ensure("ca", self._make_authority)
-        self._ensure("apiserver", lambda: self.authority.server(hosts, self._now))
+        self._ensure_authority(CLUSTER_AUTHORITY)
+        self._ensure("apiserver", lambda: self._authority(CLUSTER_AUTHORITY).server(hosts, self._now))
         return TLSFiles(self._path("apiserver.crt"), self._path("apiserver.key"), self._path("ca.crt"))
 
     @property
     def authority_certificate(self) -> bytes:
         """The authority's certificate, PEM."""
-        self._ensure("ca", self._make_authority)
+        self._ensure_authority(CLUSTER_AUTHORITY)
         return self._path("ca.crt").read_bytes()
 
     @property
@@ -83,21 +90,12 @@ class PKI:
         """Where the key is kept that signs service account tokens."""
         return self._path("sa.key")
 
-    @property
-    def authority(self) -> Authority:
-        """The authority, to sign more certificates."""
-        if self._authority is None:
-            self._ensure("ca", self._make_authority)
-            pair = KeyPair(self._path("ca.crt").read_bytes(), self._path("ca.key").read_bytes())
-            self._authority = Authority(pair)
-        return self._authority
-
     def client(self, user: str, groups: tuple[str, ...], file: str = "") -> KeyPair:
         """A client's certificate; with ``file`` it is kept under that name."""
         if not file:
-            return self.authority.client(user, groups, self._now)
-        self._ensure(file, lambda: self.authority.client(user, groups, self._now))
-        return KeyPair(self._path(f"{file}.crt").read_bytes(), self._path(f"{file}.key").read_bytes())
+            return self._authority(CLUSTER_AUTHORITY).client(user, groups, self._now)
+        self._ensure(file, lambda: self._authority(CLUSTER_AUTHORITY).client(user, groups, self._now))
+        return self._pair(file)
 
     def administrator(self) -> KeyPair:
         """The administrator's certificate."""
@@ -105,9 +103,12 @@ class PKI:
 
     def kubelet_client(self) -> KubeletTLS:
         """How the API server reaches nodes; the files are made if one is missing."""
-        self._ensure("ca", self._make_authority)
-        self._ensure("kubelet-client-ca", lambda: Authority.make(self._now, "cathedra-kubelet-client-ca").pair)
-        self._ensure("apiserver-kubelet-client", self._make_kubelet_client)
+        self._ensure_authority(CLUSTER_AUTHORITY)
+        self._ensure_authority(KUBELET_CLIENT_AUTHORITY)
+        self._ensure(
+            "apiserver-kubelet-client",
+            lambda: self._authority(KUBELET_CLIENT_AUTHORITY).client(KUBELET_CLIENT, (), self._now),
+        )
         return KubeletTLS(
             self._path("apiserver-kubelet-client.crt"), self._path("apiserver-kubelet-client.key"), self._path("ca.crt")
         )
@@ -127,22 +128,34 @@ class PKI:
 
     def node_certificate(self, name: str, addresses: tuple[str, ...]) -> KeyPair:
         """A serving certificate of a node under its name and addresses, as kubernetes.io/kubelet-serving signs one."""
-        return self.authority.server(
+        return self._authority(CLUSTER_AUTHORITY).server(
             (name, *addresses), self._now, name=f"system:node:{name}", groups=("system:nodes",)
         )
-
-    def _make_kubelet_client(self) -> KeyPair:
-        pair = KeyPair(
-            self._path("kubelet-client-ca.crt").read_bytes(), self._path("kubelet-client-ca.key").read_bytes()
-        )
-        return Authority(pair).client(KUBELET_CLIENT, (), self._now)
 
     def _path(self, name: str) -> Path:
         return self._folder / name
 
-    def _make_authority(self) -> KeyPair:
-        self._authority = Authority.make(self._now)
-        return self._authority.pair
+    def _pair(self, name: str) -> KeyPair:
+        return KeyPair(self._path(f"{name}.crt").read_bytes(), self._path(f"{name}.key").read_bytes())
+
+    def _authority(self, name: str) -> Authority:
+        """An authority, to sign with."""
+        if name not in self._authorities:
+            # The cryptography library costs 60 ms, and a server that was started before signs nothing.
+            from cathedra.certificates.authority import Authority
+
+            self._ensure_authority(name)
+            self._authorities.setdefault(name, Authority(self._pair(name)))
+        return self._authorities[name]
+
+    def _ensure_authority(self, name: str) -> None:
+        def make() -> KeyPair:
+            from cathedra.certificates.authority import Authority  # as above
+
+            made = self._authorities[name] = Authority.make(self._now, f"cathedra-{name}")
+            return made.pair
+
+        self._ensure(name, make)
 
     def _ensure(self, name: str, make: Callable[[], KeyPair]) -> None:
         certificate, key = self._path(f"{name}.crt"), self._path(f"{name}.key")

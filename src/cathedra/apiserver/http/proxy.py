@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from cathedra.api.core.core_v1 import Node, Pod
-from cathedra.api.status import StatusError, bad_request, failure, not_found
+from cathedra.api.field import ErrorList
+from cathedra.api.status import StatusError, bad_request, failure, invalid, not_found
 from cathedra.apiserver.http.request import Request, Send
 from cathedra.apiserver.http.response import Response
 from cathedra.apiserver.request import Call
@@ -97,7 +98,7 @@ class Proxy:
         backend = self._backend(pod)
         query = {key: values[0] for key, values in request.query.items() if key not in {"container", "pretty"}}
         path = f"/containerLogs/{pod.metadata.namespace}/{pod.metadata.name}/{container}"
-        import aiohttp
+        import aiohttp  # see `_nodes`
 
         try:
             async with self._nodes().session.get(self._url("http", backend, path, query)) as answer:
@@ -124,7 +125,7 @@ class Proxy:
         await send({"type": "http.response.body", "body": b""})
 
     async def _tunnel(self, request: Request, send: Send, url: str, offered: list[str]) -> None:
-        import aiohttp
+        import aiohttp  # see `_nodes`
 
         connect = await request.receive()
         assert connect["type"] == "websocket.connect"
@@ -181,7 +182,7 @@ class Proxy:
 
 async def _pump(request: Request, send: Send, upstream: aiohttp.ClientWebSocketResponse) -> None:
     """Frames from the client to the node and back, until one side is done."""
-    import aiohttp
+    import aiohttp  # see `Proxy._nodes`
 
     async def outwards() -> None:
         while True:
@@ -250,9 +251,6 @@ def _container(pod: Pod, name: str) -> str:
 
 
 def _check_log_options(request: Request, pod: Pod) -> None:
-    from cathedra.api.field import ErrorList
-    from cathedra.api.status import invalid
-
     errors = ErrorList()
     for name, least in (("tailLines", 0), ("sinceSeconds", 1), ("limitBytes", 1)):
         value = request.number(name)

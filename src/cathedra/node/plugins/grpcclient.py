@@ -170,6 +170,9 @@ def _is_being_cancelled() -> bool:
     return task is not None and task.cancelling() > 0
 
 
+# Stubs are loaded when a driver serves them: most speak one version of two.
+
+
 def _dra_stubs(service: str) -> tuple[Any, Any]:
     if service == "v1.DRAPlugin":
         from cathedra._proto import dra_v1_pb2, dra_v1_pb2_grpc

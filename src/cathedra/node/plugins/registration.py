@@ -134,6 +134,7 @@ class _Registration:
         Raises:
             PluginError: any step failed; the plugin has been told if it could be reached.
         """
+        # With the first driver: gRPC's stubs are heavy.
         from cathedra._proto import pluginregistration_v1_pb2 as messages
         from cathedra._proto import pluginregistration_v1_pb2_grpc as services
 

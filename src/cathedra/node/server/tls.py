@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Final
 
 from cathedra.asgi.listener import TLSFiles
-from cathedra.certificates import self_signed
 from cathedra.files.atomic import write_durable
 from cathedra.files.private import private_directory
 from cathedra.node.config import NodeConfig
@@ -49,6 +48,8 @@ def node_tls(config: NodeConfig, root: Path, now: float) -> TLSFiles:
     folder = root / _FOLDER
     made = TLSFiles(folder / "kubelet.crt", folder / "kubelet.key", config.client_authority)
     if not made.certificate.exists() or not made.key.exists():
+        from cathedra.certificates.authority import self_signed  # heavy, and needed once in a node's life
+
         pair = self_signed(f"{config.name}@{int(now)}", (config.name, config.address), now)
         private_directory(folder)
         write_durable(made.key, pair.key)

@@ -42,7 +42,7 @@ from cathedra.api.status import StatusError
 from cathedra.api.struct import replace
 from cathedra.apiserver.config import ServerConfig
 from cathedra.apiserver.server import APIServer
-from cathedra.certificates import Authority
+from cathedra.certificates.authority import Authority
 from cathedra.client.resources import CONFIGMAPS, PODS, SERVICES, resource_ref
 from cathedra.client.transport import WriteOptions
 from cathedra.clock import SystemClock

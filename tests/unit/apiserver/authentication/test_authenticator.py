@@ -11,7 +11,7 @@ from cathedra.api.core.authentication_v1 import TokenRequest
 from cathedra.api.status import StatusError
 from cathedra.apiserver.authentication.authenticator import Authenticator, StaticTokens
 from cathedra.apiserver.authentication.user import UserInfo
-from cathedra.certificates import Authority
+from cathedra.certificates.authority import Authority
 from cathedra.client.resources import SERVICEACCOUNTS
 from tests.unit.apiserver.asgi import TOKEN, Door
 from tests.unit.apiserver.guarded import Guarded, guarded, rule, service_account, user

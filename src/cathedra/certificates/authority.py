@@ -1,42 +1,34 @@
 """Certificates: an authority, and what it signs for servers and clients.
 
 Elliptic-curve keys (P-256): made in a millisecond, where RSA would cost the start of a server a noticeable time.
-The cryptography library is imported inside the functions, because it costs a start some 60 ms that is needed only when
-certificates must be made.
+This module costs a start some 60 ms, for the cryptography library: import it where a certificate has to be made, not
+before.
 """
 
 from __future__ import annotations
 
 import datetime
 import ipaddress
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-if TYPE_CHECKING:
-    from cryptography import x509
-    from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import load_pem_private_key
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-__all__ = ["Authority", "KeyPair", "self_signed"]
+from cathedra.certificates import KeyPair
+
+__all__ = ["Authority", "self_signed"]
 
 VALIDITY: Final = datetime.timedelta(days=3650)
 BACKDATE: Final = datetime.timedelta(minutes=5)
-
-
-@dataclass(frozen=True, slots=True)
-class KeyPair:
-    """A certificate and its private key, both PEM."""
-
-    certificate: bytes
-    key: bytes
 
 
 class Authority:
     """A certificate authority for servers and clients of one cluster."""
 
     def __init__(self, pair: KeyPair) -> None:
-        from cryptography import x509
-        from cryptography.hazmat.primitives.serialization import load_pem_private_key
-
         self.pair = pair
         self._certificate = x509.load_pem_x509_certificate(pair.certificate)
         key = load_pem_private_key(pair.key, None)
@@ -45,9 +37,6 @@ class Authority:
     @staticmethod
     def make(now: float, name: str = "cathedra-ca") -> Authority:
         """A new authority; ``now`` in seconds since the Unix epoch."""
-        from cryptography import x509
-        from cryptography.hazmat.primitives.asymmetric import ec
-
         key = ec.generate_private_key(ec.SECP256R1())
         subject = _name(name)
         builder = _builder(subject, subject, key, now).add_extension(
@@ -66,14 +55,10 @@ class Authority:
         ``name`` and ``groups`` are its subject: a kubelet's is ``system:node:NAME`` in ``system:nodes``, as the signer
         ``kubernetes.io/kubelet-serving`` demands.
         """
-        from cryptography.x509.oid import ExtendedKeyUsageOID
-
         return self._leaf(name, groups, now, ExtendedKeyUsageOID.SERVER_AUTH, _alternative_names(hosts))
 
     def client(self, user: str, groups: tuple[str, ...], now: float) -> KeyPair:
         """A certificate that names a user and his groups."""
-        from cryptography.x509.oid import ExtendedKeyUsageOID
-
         return self._leaf(user, groups, now, ExtendedKeyUsageOID.CLIENT_AUTH, None)
 
     def _leaf(
@@ -84,9 +69,6 @@ class Authority:
         usage: x509.ObjectIdentifier,
         names: x509.SubjectAlternativeName | None,
     ) -> KeyPair:
-        from cryptography import x509
-        from cryptography.hazmat.primitives.asymmetric import ec
-
         key = ec.generate_private_key(ec.SECP256R1())
         builder = _builder(_name(common_name, organizations), self._certificate.subject, key, now)
         builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
@@ -102,10 +84,6 @@ class Authority:
 
 def self_signed(name: str, hosts: tuple[str, ...], now: float) -> KeyPair:
     """A server's certificate that only itself vouches for, as a kubelet makes one that was given none."""
-    from cryptography import x509
-    from cryptography.hazmat.primitives.asymmetric import ec
-    from cryptography.x509.oid import ExtendedKeyUsageOID
-
     key = ec.generate_private_key(ec.SECP256R1())
     subject = _name(name)
     builder = _builder(subject, subject, key, now)
@@ -117,8 +95,6 @@ def self_signed(name: str, hosts: tuple[str, ...], now: float) -> KeyPair:
 
 
 def _alternative_names(hosts: tuple[str, ...]) -> x509.SubjectAlternativeName:
-    from cryptography import x509
-
     names: list[x509.GeneralName] = []
     for host in hosts:
         try:
@@ -129,9 +105,6 @@ def _alternative_names(hosts: tuple[str, ...]) -> x509.SubjectAlternativeName:
 
 
 def _name(common_name: str, organizations: tuple[str, ...] = ()) -> x509.Name:
-    from cryptography import x509
-    from cryptography.x509.oid import NameOID
-
     # Kubernetes' names may be longer than the 64 characters that X.520 allows, and Go's library takes them.
     groups = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, name, _validate=False) for name in organizations]
     return x509.Name([*groups, x509.NameAttribute(NameOID.COMMON_NAME, common_name, _validate=False)])
@@ -140,8 +113,6 @@ def _name(common_name: str, organizations: tuple[str, ...] = ()) -> x509.Name:
 def _builder(
     subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, now: float
 ) -> x509.CertificateBuilder:
-    from cryptography import x509
-
     start = datetime.datetime.fromtimestamp(int(now), datetime.UTC) - BACKDATE
     return (
         x509.CertificateBuilder()
@@ -155,8 +126,6 @@ def _builder(
 
 
 def _usage(*, signing: bool) -> x509.KeyUsage:
-    from cryptography import x509
-
     return x509.KeyUsage(
         digital_signature=True,
         key_cert_sign=signing,
@@ -173,8 +142,6 @@ def _usage(*, signing: bool) -> x509.KeyUsage:
 def _signed(
     builder: x509.CertificateBuilder, key: ec.EllipticCurvePrivateKey, signer: ec.EllipticCurvePrivateKey
 ) -> KeyPair:
-    from cryptography.hazmat.primitives import hashes, serialization
-
     certificate = builder.sign(signer, hashes.SHA256())
     return KeyPair(
         certificate.public_bytes(serialization.Encoding.PEM),

@@ -8,7 +8,8 @@ import pytest
 from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from cathedra.certificates import Authority, KeyPair, self_signed
+from cathedra.certificates import KeyPair
+from cathedra.certificates.authority import Authority, self_signed
 
 NOW = 1_700_000_000.0
 
