@@ -30,6 +30,9 @@ PEER_CERTIFICATE: Final = "cathedra.peer_certificate"
 LARGE: Final = 65_536
 """Bytes from which on joining costs more than another record."""
 HEAD_SECONDS: Final = 30.0
+PIECE: Final = 16 * 1024
+"""Bytes that are parsed at once. A client may send thousands of requests without waiting for an answer; all that have
+arrived being parsed at once would keep every other connection waiting."""
 HEAD_BYTES: Final = 1024 * 1024
 """Of a request line and its headers; the limit of Kubernetes' own server."""
 
@@ -117,6 +120,7 @@ class CertificateHTTPProtocol(HttpToolsProtocol):
     """
 
     _certificate: PeerCertificate | None = None
+    _held: bytearray
     _in_head = False
     _head_bytes = 0
     _head_timer: asyncio.TimerHandle | None = None
@@ -126,6 +130,7 @@ class CertificateHTTPProtocol(HttpToolsProtocol):
         gathering: Any = GatheringTransport(transport, self.loop)
         super().connection_made(gathering)
         self._certificate = peer_certificate(transport)
+        self._held = bytearray()
         self._head_timer = self.loop.call_later(HEAD_SECONDS, self._too_slow)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -134,6 +139,41 @@ class CertificateHTTPProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
+        """Parse what arrived, a piece at a time: while requests of one piece wait for their turn, the next is held."""
+        if self._held:
+            self._held += data
+        elif len(data) <= PIECE:
+            self._parse(data)
+        else:
+            self._held = bytearray(data)
+            self._parse_held()
+
+    def on_response_complete(self) -> None:
+        """Go on with what is held, once its turn has come; other connections are served in between."""
+        super().on_response_complete()
+        if not self._held:
+            return
+        self.flow.pause_reading()
+        if not self.pipeline:
+            self.loop.call_soon(self._parse_held)
+
+    def _parse_held(self) -> None:
+        held = self._held
+        self.flow.resume_reading()  # what is parsed pauses it again, if it has to
+        while held and not self.pipeline and self._is_open():
+            piece = bytes(held[:PIECE])
+            del held[:PIECE]
+            self._parse(piece)
+        if not self._is_open():
+            held.clear()
+        elif held:
+            self.flow.pause_reading()
+
+    def _is_open(self) -> bool:
+        """Whether the connection is neither closed nor handed to another protocol."""
+        return self in self.connections and not self.transport.is_closing()
+
+    def _parse(self, data: bytes) -> None:
         """Look at the time and the length of heads that do not come at once."""
         super().data_received(data)
         if not self._in_head:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import random
 from collections.abc import AsyncIterator
 
@@ -75,3 +76,13 @@ async def test_a_watcher_that_reads_nothing_is_cut(server: APIServer, monkeypatc
             received += len(data_read)
     assert received < 24 * 900_000
     writer.close()
+
+
+async def test_a_large_body_in_one_piece_arrives_whole(server: APIServer) -> None:
+    text = "x" * 900_000
+    body = json.dumps({"metadata": {"name": "large"}, "data": {"key": text}}).encode()
+    head = f"POST /api/v1/namespaces/default/configmaps HTTP/1.1\r\nhost: x\r\ncontent-length: {len(body)}\r\n\r\n"
+    get = b"GET /api/v1/namespaces/default/configmaps/large HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"
+    back = await answer(server, head.encode() + body + get)
+    assert back.startswith(b"HTTP/1.1 201 ")
+    assert back.count(text.encode()) == 2
