@@ -25,9 +25,9 @@ from cathedra.apiserver.catalog import Catalog
 from cathedra.apiserver.custom.definitions import CRDS
 from cathedra.apiserver.custom.kinds import kind_of_definition
 from cathedra.apiserver.custom.objects import CustomObject, normalized
-from cathedra.apiserver.registry.entry import Entry
 from cathedra.apiserver.registry.registry import WriteConflict
 from cathedra.apiserver.registry.selection import Selection
+from cathedra.apiserver.registry.storedobject import StoredObject
 from cathedra.apiserver.registry.watching import Change
 from cathedra.apiserver.request import Call
 from cathedra.apiserver.storage.protocol import StorageError
@@ -139,7 +139,7 @@ class CustomResources:
             if _is_established(obj):
                 established = find_condition(obj.status.conditions, "Established") or established
 
-        def settled(entry: Entry) -> CustomResourceDefinition:
+        def settled(entry: StoredObject) -> CustomResourceDefinition:
             current: CustomResourceDefinition = entry.object
             conditions = with_condition(with_condition(current.status.conditions, accepted), established)
             return replace(current, status=replace(current.status, conditions=conditions, accepted_names=names))
@@ -179,7 +179,7 @@ class CustomResources:
             self._await_the_last(obj.metadata.name, served[1])
             return
 
-        def released(entry: Entry) -> CustomResourceDefinition:
+        def released(entry: StoredObject) -> CustomResourceDefinition:
             current: CustomResourceDefinition = entry.object
             left = tuple(name for name in current.metadata.finalizers if name != CLEANUP)
             return replace(current, metadata=replace(current.metadata, finalizers=left))

@@ -16,8 +16,8 @@ from cathedra.api.scheme import GroupResource
 from cathedra.api.status import failure, not_found
 from cathedra.apiserver.authentication.user import UserInfo
 from cathedra.apiserver.catalog import Catalog
-from cathedra.apiserver.registry.entry import Entry
 from cathedra.apiserver.registry.selection import Selection
+from cathedra.apiserver.registry.storedobject import StoredObject
 from cathedra.apiserver.request import Call
 from cathedra.apiserver.subresources.dispatch import connect_create
 from cathedra.apiserver.subresources.reviews import REVIEWS
@@ -194,7 +194,7 @@ class InProcessTransport:
         return obj if type(obj) is call.definition.type else call.version.to_hub(obj)
 
     @staticmethod
-    def _view(call: Call, entry: Entry) -> Any:
+    def _view(call: Call, entry: StoredObject) -> Any:
         return entry.view(call.version)
 
     @staticmethod

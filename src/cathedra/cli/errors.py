@@ -17,7 +17,7 @@ def error_line(error: BaseException) -> str | None:
     from cathedra.apiserver.traffic.audit import PolicyError
     from cathedra.client.kubeconfig import KubeconfigError
     from cathedra.client.leaderelection import LostLeadership
-    from cathedra.cluster.config import ConfigError
+    from cathedra.cluster.config import OptionError
     from cathedra.cluster.manifests import ManifestError
     from cathedra.driver.errors import DriverError
     from cathedra.node.server.tls import UnprotectedServer
@@ -27,6 +27,6 @@ def error_line(error: BaseException) -> str | None:
     told = (
         *(OSError, StatusError, StorageError, KubeconfigError, LostLeadership, DriverError),
         *(BadKeyPair, BadSigningKey, UnprotectedServer),
-        *(ConfigError, ManifestError, PolicyError, UnknownGate, UnknownAPIGroup),
+        *(OptionError, ManifestError, PolicyError, UnknownGate, UnknownAPIGroup),
     )
     return str(error) if isinstance(error, told) else None

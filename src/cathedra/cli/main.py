@@ -26,7 +26,7 @@ from cathedra.cli.options import (
     NODE_AGENT,
     RELEASE,
     SERVER,
-    Option,
+    CommandOption,
     add_all,
 )
 
@@ -34,7 +34,7 @@ __all__ = ["main"]
 
 EXIT_USAGE: Final = 2
 
-_PARTS: Final[dict[str, tuple[str, tuple[Option, ...]]]] = {
+_PARTS: Final[dict[str, tuple[str, tuple[CommandOption, ...]]]] = {
     "apiserver": ("the API server alone", SERVER),
     "scheduler": ("the scheduler alone", (KUBECONFIG, LEADER_ELECT, *RELEASE)),
     "controller-manager": ("the controllers alone", (KUBECONFIG, LEADER_ELECT, *RELEASE)),

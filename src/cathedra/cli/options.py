@@ -23,13 +23,13 @@ __all__ = [
     "NODE_AGENT",
     "RELEASE",
     "SERVER",
-    "Option",
+    "CommandOption",
     "add_all",
 ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Option:
+class CommandOption:
     """One option of a command line."""
 
     name: str
@@ -72,7 +72,7 @@ class Option:
                 yield f"{self.name}={one.expanduser().absolute() if isinstance(one, Path) else one}"
 
 
-def add_all(parser: argparse.ArgumentParser, options: Iterable[Option]) -> None:
+def add_all(parser: argparse.ArgumentParser, options: Iterable[CommandOption]) -> None:
     """Let ``parser`` take all of them."""
     for option in options:
         option.add_to(parser)
@@ -80,55 +80,61 @@ def add_all(parser: argparse.ArgumentParser, options: Iterable[Option]) -> None:
 
 _RUNTIMES: Final = ("auto", "oci", "process", "simulated")
 
-DATA_DIR: Final = Option(
+DATA_DIR: Final = CommandOption(
     name="--data-dir",
     type=Path,
     metavar="DIR",
     about="where everything is kept (default: $CATHEDRA_DATA_DIR, else the state directory)",
 )
 RELEASE: Final = (
-    Option(name="--kubernetes-version", default="1.37", metavar="1.34…1.37", about="whose behaviour (default 1.37)"),
-    Option(name="--feature-gates", default="", metavar="A=true,B=false", about="gates that differ from that release's"),
+    CommandOption(
+        name="--kubernetes-version", default="1.37", metavar="1.34…1.37", about="whose behaviour (default 1.37)"
+    ),
+    CommandOption(
+        name="--feature-gates", default="", metavar="A=true,B=false", about="gates that differ from that release's"
+    ),
 )
 SERVER: Final = (
     DATA_DIR,
-    Option(name="--port", type=int, default=0, about="port on 127.0.0.1 (default: the last one used, else a free one)"),
-    Option(name="--store", default="sqlite", about="sqlite (default), memory, or etcd://HOST:PORT"),
-    Option(
+    CommandOption(
+        name="--port", type=int, default=0, about="port on 127.0.0.1 (default: the last one used, else a free one)"
+    ),
+    CommandOption(name="--store", default="sqlite", about="sqlite (default), memory, or etcd://HOST:PORT"),
+    CommandOption(
         name="--accept-lost-writes",
         type=int,
         metavar="REVISION",
         about="open a database that is behind this acknowledged revision, once",
     ),
     *RELEASE,
-    Option(
+    CommandOption(
         name="--runtime-config",
         default="",
         metavar="G/V=true,…",
         about="API versions to serve or not, as resource.k8s.io/v1beta1=true or api/alpha=true",
     ),
-    Option(
+    CommandOption(
         name="--kubelet-client-certificate",
         type=Path,
         metavar="FILE",
         about="what the server shows to nodes (default: a certificate of its own making)",
     ),
-    Option(name="--kubelet-client-key", type=Path, metavar="FILE", about="the key of that certificate"),
-    Option(
+    CommandOption(name="--kubelet-client-key", type=Path, metavar="FILE", about="the key of that certificate"),
+    CommandOption(
         name="--kubelet-certificate-authority",
         type=Path,
         metavar="FILE",
         about="who signs nodes' serving certificates (default: the cluster's authority)",
     ),
-    Option(
+    CommandOption(
         name="--max-requests-inflight",
         type=int,
         default=600,
         metavar="N",
         about="requests worked on at once (default 600)",
     ),
-    Option(name="--audit-log-path", type=Path, metavar="FILE", about="write requests down, a JSON line each"),
-    Option(
+    CommandOption(name="--audit-log-path", type=Path, metavar="FILE", about="write requests down, a JSON line each"),
+    CommandOption(
         name="--audit-policy-file",
         type=Path,
         metavar="FILE",
@@ -137,10 +143,10 @@ SERVER: Final = (
 )
 """Of an API server on a data directory."""
 DRIVER: Final = (
-    Option(name="--gpus", type=int, default=8, metavar="N", about="simulated GPUs per node (default 8)"),
-    Option(name="--driver-name", default="gpu.example.com", metavar="NAME", about="the example driver's name"),
-    Option(name="--gpu-memory", default="80Gi", metavar="QUANTITY", about="memory of each GPU (default 80Gi)"),
-    Option(
+    CommandOption(name="--gpus", type=int, default=8, metavar="N", about="simulated GPUs per node (default 8)"),
+    CommandOption(name="--driver-name", default="gpu.example.com", metavar="NAME", about="the example driver's name"),
+    CommandOption(name="--gpu-memory", default="80Gi", metavar="QUANTITY", about="memory of each GPU (default 80Gi)"),
+    CommandOption(
         name="--gpu-attribute",
         repeatable=True,
         metavar="NAME=VALUE",
@@ -149,25 +155,25 @@ DRIVER: Final = (
 )
 """Of the example driver's devices."""
 CLUSTER: Final = (
-    Option(name="--nodes", type=int, default=1, metavar="N", about="how many nodes (default 1)"),
+    CommandOption(name="--nodes", type=int, default=1, metavar="N", about="how many nodes (default 1)"),
     *SERVER,
-    Option(
+    CommandOption(
         name="--runtime",
         choices=_RUNTIMES,
         default="auto",
         about="how containers run: oci (crun or runc, needs root), process, simulated; auto takes the first that works",
     ),
     *DRIVER,
-    Option(name="--no-merge", type=None, about="do not add a context to your kubeconfig"),
+    CommandOption(name="--no-merge", type=None, about="do not add a context to your kubeconfig"),
 )
 """Of a whole cluster in one process."""
-KUBECONFIG: Final = Option(
+KUBECONFIG: Final = CommandOption(
     name="--kubeconfig", type=Path, metavar="FILE", about="the cluster (default: $KUBECONFIG, else ~/.kube/config)"
 )
-LEADER_ELECT: Final = Option(name="--leader-elect", type=None, about="work only while holding the lease")
+LEADER_ELECT: Final = CommandOption(name="--leader-elect", type=None, about="work only while holding the lease")
 NODE: Final = (
-    Option(name="--node-name", required=True, metavar="NAME", about="the node"),
-    Option(
+    CommandOption(name="--node-name", required=True, metavar="NAME", about="the node"),
+    CommandOption(
         name="--root-dir",
         type=Path,
         metavar="DIR",
@@ -176,35 +182,35 @@ NODE: Final = (
 )
 """Of what runs on one node."""
 NODE_AGENT: Final = (
-    Option(name="--address", default="127.0.0.1", metavar="IP", about="where it listens (default 127.0.0.1)"),
-    Option(name="--port", type=int, default=0, about="port for logs and exec (default: a free one)"),
-    Option(
+    CommandOption(name="--address", default="127.0.0.1", metavar="IP", about="where it listens (default 127.0.0.1)"),
+    CommandOption(name="--port", type=int, default=0, about="port for logs and exec (default: a free one)"),
+    CommandOption(
         name="--client-ca-file",
         type=Path,
         metavar="FILE",
         about="who signs the certificate that the API server shows (default: the kubeconfig's authority)",
     ),
-    Option(
+    CommandOption(
         name="--tls-cert-file",
         type=Path,
         metavar="FILE",
         about="the node's serving certificate (default: one of its own)",
     ),
-    Option(name="--tls-private-key-file", type=Path, metavar="FILE", about="the key of --tls-cert-file"),
-    Option(name="--runtime", choices=_RUNTIMES, default="auto", about="how containers run"),
+    CommandOption(name="--tls-private-key-file", type=Path, metavar="FILE", about="the key of --tls-cert-file"),
+    CommandOption(name="--runtime", choices=_RUNTIMES, default="auto", about="how containers run"),
 )
 ENROLMENT: Final = (
     DATA_DIR,
-    Option(name="--node-name", required=True, metavar="NAME", about="the node"),
-    Option(
+    CommandOption(name="--node-name", required=True, metavar="NAME", about="the node"),
+    CommandOption(
         name="--address",
         repeatable=True,
         metavar="IP",
         about="where the node is reached (repeatable; default 127.0.0.1)",
     ),
-    Option(name="--to", type=Path, metavar="DIR", about="where the files go (default: ./NAME)"),
+    CommandOption(name="--to", type=Path, metavar="DIR", about="where the files go (default: ./NAME)"),
 )
 """Of the files with which a node joins."""
-CDI_DIR: Final = Option(
+CDI_DIR: Final = CommandOption(
     name="--cdi-dir", type=Path, metavar="DIR", about="where CDI documents are written (default: in the root directory)"
 )

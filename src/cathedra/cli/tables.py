@@ -15,7 +15,7 @@ from cathedra.cluster.overview import Overview
 __all__ = ["draw", "make_console"]
 
 UNBOUNDED: Final = 240
-"""Columns where nobody watches: in a file or a pipe a row stays on its line."""
+"""Columns where there is no terminal: in a file or a pipe a row stays on its line."""
 
 
 def make_console() -> Console:

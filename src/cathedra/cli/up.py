@@ -58,7 +58,7 @@ def _reporters(report_fd: int | None) -> tuple[Callable[[str], None], Callable[[
     report = os.fdopen(report_fd, "w", buffering=1)
 
     def say(line: str) -> None:
-        # Once it is ready nobody listens there any more; what is said then belongs into the log.
+        # Once it is ready no process listens there any more; what is said then belongs into the log.
         if report.closed:
             _log(line)
         else:

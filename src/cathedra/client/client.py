@@ -96,7 +96,7 @@ class ResourceClient(Generic[T]):
         )
 
     async def update(self, obj: T, *, subresource: str = "", dry_run: bool = False) -> T:
-        """Replace the object; with a ``metadata.resource_version`` only if nobody wrote in between."""
+        """Replace the object; with a ``metadata.resource_version`` only if it was not written in between."""
         return await self.transport.update(
             self.ref, self.namespace, obj, self._options(dry_run=dry_run), subresource=subresource
         )

@@ -1,8 +1,9 @@
 """The transport to any Kubernetes API server: JSON over HTTP(S), watches as streams of lines.
 
-Made from a kubeconfig's `Target`. aiohttp is imported when a transport is opened, not before: whoever works in process
-never pays for it. Refusals become `StatusError`, lost connections `ConnectionError`; an answer that asks to come back
-later (429, or 503 with ``Retry-After``) is obeyed a few times. Reconnecting a watch is the informer's business.
+Made from a kubeconfig's `Target`. aiohttp is imported when a transport is opened, not before: a part in the API
+server's process never pays for it. Refusals become `StatusError`, lost connections `ConnectionError`; an answer that
+asks to come back later (429, or 503 with ``Retry-After``) is obeyed a few times. Reconnecting a watch is the informer's
+business.
 """
 
 from __future__ import annotations

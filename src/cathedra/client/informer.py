@@ -31,7 +31,7 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Handler(Generic[T]):
-    """What somebody wants to hear. Called synchronously, after the store has changed."""
+    """Callbacks of one subscriber. Called synchronously, after the store has changed."""
 
     on_add: Callable[[T], None] | None = None
     on_update: Callable[[T, T], None] | None = None

@@ -41,11 +41,11 @@ class ContextTaken(KubeconfigError):
 
 
 class KubeconfigLocked(KubeconfigError):
-    """Somebody else is writing the file."""
+    """Another process is writing the file."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        super().__init__(f"{path} exists: somebody else is writing the kubeconfig; if nobody is, remove that file")
+        super().__init__(f"{path} exists: another process is writing the kubeconfig; if none is, remove that file")
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class LostLeadership(Exception):
-    """The lease could not be renewed in time: somebody else may lead now, so work had to stop."""
+    """The lease could not be renewed in time: another process may lead now, so work had to stop."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class LeaderElector:
 
     @property
     def leader(self) -> str:
-        """Who leads, as far as known here; "" if nobody is known to."""
+        """Who leads, as far as known here; "" if no leader is known."""
         return (self._observed.holder_identity or "") if self._observed else ""
 
     @property

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from cathedra.cluster.config import ConfigError
+from cathedra.cluster.config import OptionError
 from cathedra.cluster.datadir import DataDir
 
 __all__ = ["READY", "StartError", "start", "stop"]
@@ -19,7 +19,7 @@ READY = "ready"
 """The line with which the child ends its report."""
 
 
-class StartError(ConfigError):
+class StartError(OptionError):
     """The cluster ended before it was ready."""
 
 

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from cathedra.cluster.config import ConfigError
+from cathedra.cluster.config import OptionError
 from cathedra.files.atomic import write_durable
 from cathedra.files.private import private_directory
 
@@ -23,13 +23,13 @@ LAYOUT: Final = "1"
 """Version of the directory's layout; another one is refused."""
 
 
-class DataDirInUse(ConfigError):
+class DataDirInUse(OptionError):
     """Another process holds the directory."""
 
     def __init__(self, path: Path, pid: int | None) -> None:
         self.path, self.pid = path, pid
-        who = f"process {pid}" if pid else "another process"
-        super().__init__(f"{path} is in use by {who}; stop it with: cathedra down --data-dir {path}")
+        holder = f"process {pid}" if pid else "another process"
+        super().__init__(f"{path} is in use by {holder}; stop it with: cathedra down --data-dir {path}")
 
 
 class DataDir:
@@ -62,13 +62,13 @@ class DataDir:
 
         Raises:
             DataDirInUse: another process holds it.
-            ConfigError: it cannot be made or written, or has another version's layout.
+            OptionError: it cannot be made or written, or has another version's layout.
         """
         try:
             private_directory(self.path)
             descriptor = os.open(self._lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
-            raise ConfigError(f"cannot use data directory {self.path}: {error.strerror}") from error
+            raise OptionError(f"cannot use data directory {self.path}: {error.strerror}") from error
         try:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -88,13 +88,13 @@ class DataDir:
             return
         found = self._layout.read_text().strip()
         if found != LAYOUT:
-            raise ConfigError(
+            raise OptionError(
                 f"{self.path} has layout {found!r}, this version of Cathedra reads {LAYOUT!r}; "
                 "use another --data-dir, or the version that wrote it"
             )
 
     def holder(self) -> int | None:
-        """The pid of the process that holds the directory, or None if nobody does."""
+        """The pid of the process that holds the directory, or None if none does."""
         try:
             descriptor = os.open(self._lock, os.O_RDWR | os.O_CLOEXEC)
         except OSError:

@@ -13,7 +13,7 @@ from cathedra.apiserver.authentication.pki import PKI
 from cathedra.client import kubeconfig
 from cathedra.client.kubeconfig import Target
 from cathedra.clock import Clock
-from cathedra.cluster.config import ConfigError
+from cathedra.cluster.config import OptionError
 from cathedra.files.atomic import write_durable
 from cathedra.files.private import private_directory
 
@@ -24,12 +24,12 @@ def enrol(data_dir: Path, node: str, addresses: Sequence[str], folder: Path, *, 
     """Write ``kubeconfig``, ``kubelet.crt``, ``kubelet.key`` and ``client-ca.crt`` for ``node`` into ``folder``.
 
     Raises:
-        ConfigError: no API server has been started on ``data_dir`` yet.
+        OptionError: no API server has been started on ``data_dir`` yet.
         OSError: a file cannot be read or written.
     """
     port = data_dir / "port"
     if not port.exists() or not (data_dir / "pki" / "ca.key").exists():
-        raise ConfigError(f"{data_dir} has no certificates yet; start cathedra apiserver or cathedra up on it first")
+        raise OptionError(f"{data_dir} has no certificates yet; start cathedra apiserver or cathedra up on it first")
     pki = PKI(data_dir / "pki", clock.now())
     user = pki.client(f"system:node:{node}", ("system:nodes",))
     serving = pki.node_certificate(node, tuple(addresses))

@@ -1,8 +1,8 @@
 """The cyclic garbage collector, set up for a process that holds a cluster's state.
 
 Python looks for cycles whenever a few hundred more objects live than before. In an API server nearly all of them are
-objects that somebody has just stored: they are no garbage, and walking the heap for them costs a quarter of a write's
-time and holds up everybody else for 100 ms now and then. Hardly anything here is cyclic; what is goes a little later.
+objects that were just stored: they are no garbage, and walking the heap for them costs a quarter of a write's
+time and holds up every request for 100 ms now and then. Hardly anything here is cyclic; what is goes a little later.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Who the parts of a cluster are, and what its driver may do.
 
 Scheduler, controllers and nodes have the users and roles that every Kubernetes cluster has. A driver has none by
-default: whoever installs one also installs its service account, its role, and the policy that keeps each of its
+default: installing one also installs its service account, its role, and the policy that keeps each of its
 instances to the slices of its own node (docs/spec/driver-sdk.md §14; docs/spec/api.md §B.1).
 """
 

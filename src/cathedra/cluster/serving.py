@@ -20,7 +20,7 @@ from cathedra.client import kubeconfig
 from cathedra.client.client import Client
 from cathedra.client.kubeconfig import Target
 from cathedra.clock import Clock
-from cathedra.cluster.config import ClusterConfig, ConfigError, KubeletOptions
+from cathedra.cluster.config import ClusterConfig, KubeletOptions, OptionError
 from cathedra.cluster.permissions import install_kubelet_permissions
 from cathedra.files.atomic import write_durable
 
@@ -33,7 +33,7 @@ async def open_server(config: ClusterConfig, *, gates: FeatureGates, clock: Cloc
     The port of the first start is remembered, so that kubeconfigs stay true over restarts.
 
     Raises:
-        ConfigError: the store's address makes no sense, or the port is taken.
+        OptionError: the store's address makes no sense, or the port is taken.
         UnknownAPIGroup: there is no such API group to serve.
         PolicyError: the audit policy cannot be understood.
         OSError: the port cannot be opened for another reason.
@@ -65,7 +65,7 @@ async def open_server(config: ClusterConfig, *, gates: FeatureGates, clock: Cloc
         await server.close()
         if error.errno != errno.EADDRINUSE:
             raise
-        raise ConfigError(
+        raise OptionError(
             f"port {port} of 127.0.0.1 is in use by another program; stop that, or choose another one with --port"
         ) from error
     except BaseException:
@@ -122,7 +122,7 @@ def _store(config: ClusterConfig, clock: Clock) -> Storage | SharedStorage | Non
         try:
             address = EtcdAddress.parse(config.store)
         except ValueError as error:
-            raise ConfigError(f"--store: {error}") from error
+            raise OptionError(f"--store: {error}") from error
         return EtcdStorage(address, clock=clock)
     from cathedra.apiserver.storage.sqlite import SQLiteStorage
 

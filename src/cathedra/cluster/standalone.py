@@ -97,7 +97,7 @@ async def run_apiserver(config: ClusterConfig, *, say: Say) -> None:
     """Serve a data directory until SIGINT or SIGTERM.
 
     Raises:
-        ConfigError: the data directory cannot be used.
+        OptionError: the data directory cannot be used.
         StorageError: the store cannot be read.
         OSError: the port is taken.
     """

@@ -1,7 +1,7 @@
 """Directories and files for this user alone, also where they existed before with more open permissions.
 
 A data directory holds keys, tokens, Secrets and the volumes made of them. One closed directory at the top already keeps
-others out, but only as long as nothing opens it, and a directory may be handed in that somebody made by hand: so every
+others out, but only as long as nothing opens it, and a directory may be handed in that was made by hand: so every
 part closes what it makes and what it finds (mode 0700 and 0600, the kubelet's own for its root and checkpoints).
 """
 

@@ -23,10 +23,10 @@ from cathedra.apiserver.registry.table import Table, TooOld
 from cathedra.apiserver.registry.watching import Change
 from cathedra.apiserver.storage.protocol import (
     HistoryLost,
-    Progress,
     Record,
-    Snapshot,
     StorageError,
+    StoreContent,
+    StoreProgress,
     StoreUnavailable,
     Superseded,
     Write,
@@ -54,10 +54,10 @@ class FakeStore:
         self.compacted: Callable[[int], None] | None = None
         self._more = asyncio.Event()
 
-    async def load(self, compacted: Callable[[int], None]) -> Snapshot:
+    async def load(self, compacted: Callable[[int], None]) -> StoreContent:
         self.compacted = compacted
         self._answer()
-        return Snapshot(self.revision, list(self.objects.values()))
+        return StoreContent(self.revision, list(self.objects.values()))
 
     async def write(self, key: str, value: bytes | None, *, expected: int) -> int:
         await asyncio.sleep(0.001)
@@ -90,14 +90,14 @@ class FakeStore:
         self.log.append(Write("cathedra.dev/nudge", self.revision, b""))
         self._more.set()
 
-    async def follow(self, after: int) -> AsyncGenerator[Progress, None]:
+    async def follow(self, after: int) -> AsyncGenerator[StoreProgress, None]:
         while True:
             if after < self.floor:
                 raise HistoryLost("compacted")
             writes = tuple(write for write in self.log if write.revision > after)
             if writes:
                 after = writes[-1].revision
-                yield Progress(after, writes)
+                yield StoreProgress(after, writes)
             self._more.clear()
             await self._more.wait()
 

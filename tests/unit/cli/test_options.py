@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cathedra.cli.options import CLUSTER, Option, add_all
+from cathedra.cli.options import CLUSTER, CommandOption, add_all
 
 
 def parsed(*words: str) -> argparse.Namespace:
@@ -20,7 +20,7 @@ def words_of(arguments: argparse.Namespace) -> list[str]:
     return [word for option in CLUSTER for word in option.words(arguments)]
 
 
-def an_unusual_value(option: Option) -> tuple[str, ...]:
+def an_unusual_value(option: CommandOption) -> tuple[str, ...]:
     if option.type is None:
         return (option.name,)
     if option.repeatable:
@@ -31,7 +31,7 @@ def an_unusual_value(option: Option) -> tuple[str, ...]:
 
 
 @pytest.mark.parametrize("option", CLUSTER, ids=lambda option: option.name)
-def test_each_option_reaches_a_child_process(option: Option) -> None:
+def test_each_option_reaches_a_child_process(option: CommandOption) -> None:
     arguments = parsed(*an_unusual_value(option))
     words = words_of(arguments)
     assert words

@@ -132,7 +132,7 @@ def test_a_context_of_somebody_else_is_not_taken_over(tmp_path: Path) -> None:
 
 def test_a_locked_file_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "config.lock").touch()
-    with pytest.raises(KubeconfigLocked, match="somebody else is writing"):
+    with pytest.raises(KubeconfigLocked, match="another process is writing"):
         merge(TARGET, path=tmp_path / "config")
     assert not (tmp_path / "config").exists()
 

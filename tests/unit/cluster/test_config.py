@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cathedra.cluster.config import ClusterConfig, ConfigError, DriverConfig, default_data_dir
+from cathedra.cluster.config import ClusterConfig, DriverConfig, OptionError, default_data_dir
 
 
 @pytest.mark.parametrize(
@@ -21,12 +21,12 @@ from cathedra.cluster.config import ClusterConfig, ConfigError, DriverConfig, de
     ],
 )
 def test_a_wrong_choice_names_its_option(tmp_path: Path, choice: dict[str, Any], complaint: str) -> None:
-    with pytest.raises(ConfigError, match=complaint):
+    with pytest.raises(OptionError, match=complaint):
         ClusterConfig(data_dir=tmp_path, **choice)
 
 
 def test_memory_of_a_gpu_must_be_a_quantity() -> None:
-    with pytest.raises(ConfigError, match="--gpu-memory 'lots'"):
+    with pytest.raises(OptionError, match="--gpu-memory 'lots'"):
         DriverConfig(memory="lots")
 
 

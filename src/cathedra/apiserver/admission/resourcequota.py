@@ -20,9 +20,9 @@ from cathedra.api.status import StatusError, conflict, forbidden
 from cathedra.api.struct import replace
 from cathedra.apiserver.admission.attributes import AdmissionAttributes
 from cathedra.apiserver.admission.plugin import AdmissionPlugin
-from cathedra.apiserver.registry.entry import Entry
 from cathedra.apiserver.registry.registry import Registry, WriteConflict
 from cathedra.apiserver.registry.selection import Selection
+from cathedra.apiserver.registry.storedobject import StoredObject
 from cathedra.kinds.core.pods.usage import missing_resources, pod_in_scopes, pod_usage, tracked_pod_resources
 from cathedra.kinds.core.quotas import object_usage
 from cathedra.kinds.resource.claims.extended import beyond_pod, paying_pod
@@ -44,7 +44,7 @@ Usage = Mapping[str, Quantity]
 class _Charge:
     """A quota, and what it will say is used."""
 
-    entry: Entry
+    entry: StoredObject
     used: dict[str, Quantity]
 
 
@@ -88,7 +88,7 @@ class ResourceQuotaCheck(AdmissionPlugin):
             return []
         return [charge for entry in quotas if (charge := self._charge(entry, added, request)) is not None]
 
-    def _charge(self, entry: Entry, added: Usage, request: AdmissionAttributes) -> _Charge | None:
+    def _charge(self, entry: StoredObject, added: Usage, request: AdmissionAttributes) -> _Charge | None:
         status = entry.object.status
         requested = {name: amount for name, amount in added.items() if name in status.hard}
         if not requested:
@@ -119,7 +119,7 @@ class ResourceQuotaCheck(AdmissionPlugin):
                 return False
         return True
 
-    def _quotas(self, namespace: str) -> list[Entry]:
+    def _quotas(self, namespace: str) -> list[StoredObject]:
         try:
             table = self._registry.table(_QUOTAS)
         except KeyError:

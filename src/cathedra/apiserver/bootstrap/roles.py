@@ -17,8 +17,8 @@ from cathedra.api.struct import replace
 from cathedra.apiserver.authorization.bootstrap.defaults import AUTO_UPDATE, cluster_role_bindings, cluster_roles
 from cathedra.apiserver.authorization.policyrules import compact, uncovered
 from cathedra.apiserver.authorization.rbac import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES
-from cathedra.apiserver.registry.entry import Entry
 from cathedra.apiserver.registry.registry import WriteConflict
+from cathedra.apiserver.registry.storedobject import StoredObject
 from cathedra.apiserver.verbs.context import ServerContext
 from cathedra.apiserver.verbs.objectmeta import fresh
 
@@ -35,7 +35,7 @@ async def reconcile_roles(server: ServerContext) -> None:
 @dataclass(frozen=True, slots=True)
 class _Wanted:
     resource: GroupResource
-    previous: Entry | None
+    previous: StoredObject | None
     object: Any
 
 

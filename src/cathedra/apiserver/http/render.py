@@ -17,7 +17,7 @@ from cathedra.apiserver.http import tables
 from cathedra.apiserver.http.negotiation import JSON_TYPE, PROTOBUF_TYPE, YAML_TYPE, Form, negotiate
 from cathedra.apiserver.http.protobuf import list_to_protobuf, to_protobuf
 from cathedra.apiserver.http.response import JSON, Response
-from cathedra.apiserver.registry.entry import Entry
+from cathedra.apiserver.registry.storedobject import StoredObject
 from cathedra.apiserver.request import Call
 from cathedra.apiserver.verbs.read import Listing
 
@@ -32,7 +32,7 @@ WARNING_LENGTH: Final = 256
 
 
 def render_object(
-    call: Call, entry: Entry, form: Form, *, status: int = 200, include: str = "", now: float = 0.0
+    call: Call, entry: StoredObject, form: Form, *, status: int = 200, include: str = "", now: float = 0.0
 ) -> Response:
     """One object."""
     headers = warning_headers(call.warnings)

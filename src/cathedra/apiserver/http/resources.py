@@ -26,8 +26,8 @@ from cathedra.apiserver.http.streaming import WatchStream, send_error_stream
 from cathedra.apiserver.http.tables import check_include
 from cathedra.apiserver.patches.duplicates import repeated_fields, repeated_keys, warnings_of
 from cathedra.apiserver.queryvalues import NumberError, parse_uint64
-from cathedra.apiserver.registry.entry import Entry
 from cathedra.apiserver.registry.selection import Selection
+from cathedra.apiserver.registry.storedobject import StoredObject
 from cathedra.apiserver.request import Call
 from cathedra.apiserver.requestinfo import RequestInfo
 from cathedra.apiserver.routes import Route
@@ -351,7 +351,7 @@ class ResourceHandler:
         listing = read.Listing([deletion.entry for deletion in deletions], self._server.registry.revision)
         return render.render_list(call, listing, form, now=self._server.clock.now())
 
-    def _object(self, request: Request, call: Call, entry: Entry, form: Form, *, status: int = 200) -> Response:
+    def _object(self, request: Request, call: Call, entry: StoredObject, form: Form, *, status: int = 200) -> Response:
         if form.transform:
             form = fit_for_object(form, _go_type(call))
         return render.render_object(

@@ -9,7 +9,7 @@ import msgspec
 
 from cathedra.api.status import bad_request
 from cathedra.api.struct import encode
-from cathedra.apiserver.registry.entry import Entry
+from cathedra.apiserver.registry.storedobject import StoredObject
 from cathedra.apiserver.request import Call
 from cathedra.kinds.definition import Column
 
@@ -69,7 +69,7 @@ def table(
     )
 
 
-def row(call: Call, entry: Entry, include: str, now: float, version: str) -> dict[str, Any]:
+def row(call: Call, entry: StoredObject, include: str, now: float, version: str) -> dict[str, Any]:
     """One object as a row."""
     obj = entry.object
     if call.definition.cells is not None:
@@ -87,12 +87,12 @@ def row(call: Call, entry: Entry, include: str, now: float, version: str) -> dic
     return made
 
 
-def whole(entry: Entry, call: Call) -> bytes:
+def whole(entry: StoredObject, call: Call) -> bytes:
     """The object's JSON with its kind."""
     return call.prefix + entry.body(call.version)[1:]
 
 
-def partial(entry: Entry, call: Call, version: str) -> dict[str, Any]:
+def partial(entry: StoredObject, call: Call, version: str) -> dict[str, Any]:
     """The object's metadata alone."""
     return {
         "kind": "PartialObjectMetadata",

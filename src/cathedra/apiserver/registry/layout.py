@@ -2,7 +2,7 @@
 
 A store of our own has keys and values as simple as can be. A shared one has Kubernetes' keys, and JSON with kind and
 apiVersion: Kubernetes reads JSON in etcd as well as protobuf (it tells them apart by their first bytes), and so does
-this module; it writes JSON, because that is fifty times faster here and readable by everybody. The resource version is
+this module; it writes JSON, because that is fifty times faster here and readable without tools. The resource version is
 not part of a shared value: it is the revision under which the value was written.
 """
 
@@ -85,7 +85,7 @@ class SharedLayout:
         return self._form(definition).write(obj)
 
     def read(self, definition: ResourceDefinition[Any], record: Record) -> Any:
-        """The object, whoever wrote it: JSON or protobuf, in any version that is known.
+        """The object as any server may have written it: JSON or protobuf, in any version that is known.
 
         Raises:
             StorageError: it is no object of this resource, or of a version that is not known here.

@@ -1,7 +1,7 @@
 """Every object of the cluster: one table per resource, one revision counter, one order of writes.
 
 A write is compared with the state it was made from, handed to the store, and entered and shown to watchers only when
-the store has settled it. Meanwhile nobody else can write the same object, and readers see the old state.
+the store has settled it. Meanwhile no other request can write the same object, and readers see the old state.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from cathedra.api.scheme import GroupResource
-from cathedra.apiserver.registry.entry import Entry
+from cathedra.apiserver.registry.commitlog import CommitLog, WriteConflict
 from cathedra.apiserver.registry.layout import LogLayout, SharedLayout
-from cathedra.apiserver.registry.order import LogOrder, WriteConflict
-from cathedra.apiserver.registry.shared import SharedOrder
+from cathedra.apiserver.registry.sharedcommitlog import SharedCommitLog
+from cathedra.apiserver.registry.storedobject import StoredObject
 from cathedra.apiserver.registry.table import Table
 from cathedra.apiserver.registry.tables import Tables
 from cathedra.apiserver.registry.watching import Change
@@ -31,15 +31,15 @@ class Registry:
     """The objects, and the one way to change them."""
 
     def __init__(self, storage: Storage | SharedStorage, definitions: Iterable[ResourceDefinition[Any]]) -> None:
-        self._order: LogOrder | SharedOrder
+        self._log: CommitLog | SharedCommitLog
         if isinstance(storage, SharedStorage):
             layout = SharedLayout()
             self._tables = Tables(definitions, layout)
-            self._order = SharedOrder(storage, self._tables, layout)
+            self._log = SharedCommitLog(storage, self._tables, layout)
         else:
             self._tables = Tables(definitions, LogLayout())
-            self._order = LogOrder(storage, self._tables)
-        self._pending: dict[tuple[Table, str], asyncio.Future[Entry]] = {}
+            self._log = CommitLog(storage, self._tables)
+        self._pending: dict[tuple[Table, str], asyncio.Future[StoredObject]] = {}
 
     async def load(self) -> None:
         """Read everything the store holds.
@@ -47,17 +47,17 @@ class Registry:
         Raises:
             StorageError: it cannot be read.
         """
-        await self._order.load()
+        await self._log.load()
 
     @property
     def revision(self) -> int:
         """The revision of the last settled write."""
-        return self._order.revision
+        return self._log.revision
 
     @property
     def healthy(self) -> bool:
         """Whether the store does its work."""
-        return self._order.healthy
+        return self._log.healthy
 
     async def catch_up(self) -> None:
         """Wait until everything that any server on the same store acknowledged before this call can be read here.
@@ -65,7 +65,7 @@ class Registry:
         Raises:
             StatusError: 503 or 504, a shared store does not answer.
         """
-        await self._order.catch_up()
+        await self._log.catch_up()
 
     def table(self, resource: GroupResource) -> Table:
         """The objects of a resource.
@@ -101,7 +101,7 @@ class Registry:
         Raises:
             StorageError: an object that the store holds of it cannot be read.
         """
-        table = self._tables.add(definition, self._order.revision)
+        table = self._tables.add(definition, self._log.revision)
         if adapt is not None:
             table.load(_adapted(table, definition, adapt))
         return table
@@ -124,13 +124,13 @@ class Registry:
         if table is not None:
             table.close_watchers()
 
-    async def quiet(self, table: Table, key: str) -> Entry | None:
+    async def quiet(self, table: Table, key: str) -> StoredObject | None:
         """The object of that key once no write on it is under way."""
         while (pending := self._pending.get((table, key))) is not None and not pending.done():
             await asyncio.wait([pending])
         return table.get(key)
 
-    async def put(self, table: Table, key: str, previous: Entry | None, obj: Any) -> Entry:
+    async def put(self, table: Table, key: str, previous: StoredObject | None, obj: Any) -> StoredObject:
         """Write an object that was made from ``previous`` (None: it is new) and return it with its revision.
 
         Raises:
@@ -138,9 +138,9 @@ class Registry:
             StatusError: 500, 503 or 504, the store failed.
         """
         self._check(table, key, previous)
-        return await self._settle(table, key, self._order.put(table, key, previous, obj))
+        return await self._settle(table, key, self._log.put(table, key, previous, obj))
 
-    async def remove(self, table: Table, previous: Entry, last: Any) -> Entry:
+    async def remove(self, table: Table, previous: StoredObject, last: Any) -> StoredObject:
         """Remove an object whose last state is ``last``; the answer carries the revision of the removal.
 
         Raises:
@@ -148,7 +148,7 @@ class Registry:
             StatusError: 500, 503 or 504, the store failed.
         """
         self._check(table, previous.key, previous)
-        return await self._settle(table, previous.key, self._order.remove(table, previous, last))
+        return await self._settle(table, previous.key, self._log.remove(table, previous, last))
 
     def close_watchers(self) -> None:
         """End every watch."""
@@ -158,22 +158,22 @@ class Registry:
     async def close(self) -> None:
         """End every watch, settle what is under way, let go of the store."""
         self.close_watchers()
-        await self._order.close()
+        await self._log.close()
 
-    def _check(self, table: Table, key: str, previous: Entry | None) -> None:
+    def _check(self, table: Table, key: str, previous: StoredObject | None) -> None:
         pending = self._pending.get((table, key))
         if table.get(key) is not previous or (pending is not None and not pending.done()):
             raise WriteConflict(key)
 
-    async def _settle(self, table: Table, key: str, writing: asyncio.Future[Entry]) -> Entry:
+    async def _settle(self, table: Table, key: str, writing: asyncio.Future[StoredObject]) -> StoredObject:
         if writing.done():
             return writing.result()
         self._pending[table, key] = writing
         # The write goes on even if the caller is cancelled: it may be durable already. So the caller waits for another
-        # future than everybody else, as with `asyncio.shield`, which costs 10 µs.
-        answer: asyncio.Future[Entry] = asyncio.get_running_loop().create_future()
+        # future than all others, as with `asyncio.shield`, which costs 10 µs.
+        answer: asyncio.Future[StoredObject] = asyncio.get_running_loop().create_future()
 
-        def ended(done: asyncio.Future[Entry]) -> None:
+        def ended(done: asyncio.Future[StoredObject]) -> None:
             if self._pending.get((table, key)) is done:
                 del self._pending[table, key]
             error = None if done.cancelled() else done.exception()
@@ -190,5 +190,7 @@ class Registry:
         return await answer
 
 
-def _adapted(table: Table, definition: ResourceDefinition[Any], adapt: Adapt) -> dict[str, Entry]:
-    return {entry.key: Entry(entry.key, adapt(definition, entry.object), entry.revision) for entry in table.entries()}
+def _adapted(table: Table, definition: ResourceDefinition[Any], adapt: Adapt) -> dict[str, StoredObject]:
+    return {
+        entry.key: StoredObject(entry.key, adapt(definition, entry.object), entry.revision) for entry in table.entries()
+    }

@@ -18,7 +18,7 @@ __all__ = ["Selection", "parse_field_terms", "single_name"]
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The objects of a table that somebody wants to see."""
+    """The objects of a table that a list or watch selects."""
 
     namespace: str = ""
     terms: tuple[FieldTerm, ...] = ()

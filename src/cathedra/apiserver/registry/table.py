@@ -11,8 +11,8 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-from cathedra.apiserver.registry.entry import Entry
 from cathedra.apiserver.registry.selection import Selection, getter
+from cathedra.apiserver.registry.storedobject import StoredObject
 from cathedra.apiserver.registry.watching import Change, Watcher
 from cathedra.kinds.definition import ResourceDefinition
 
@@ -33,7 +33,7 @@ class Table:
         self, definition: ResourceDefinition[Any], floor: int = 0, *, history_limit: int = HISTORY_LIMIT
     ) -> None:
         self.definition = definition
-        self._entries: dict[str, Entry] = {}
+        self._entries: dict[str, StoredObject] = {}
         self._keys: list[str] = []
         self._history: deque[Change] = deque()
         self._history_limit = history_limit
@@ -55,19 +55,19 @@ class Table:
         """The revision of the last change."""
         return self._history[-1].revision if self._history else self._floor
 
-    def get(self, key: str) -> Entry | None:
+    def get(self, key: str) -> StoredObject | None:
         """The object of that key."""
         return self._entries.get(key)
 
-    def entries(self) -> Iterator[Entry]:
+    def entries(self) -> Iterator[StoredObject]:
         """Every object, in no order."""
         return iter(self._entries.values())
 
-    def select(self, selection: Selection, start: str = "") -> Iterator[Entry]:
+    def select(self, selection: Selection, start: str = "") -> Iterator[StoredObject]:
         """The matching objects in storage order, from key ``start`` on."""
         return self._walk(self._entries, self._keys, selection, start)
 
-    def select_at(self, revision: int, selection: Selection, start: str = "") -> Iterator[Entry]:
+    def select_at(self, revision: int, selection: Selection, start: str = "") -> Iterator[StoredObject]:
         """The matching objects as they were at ``revision``.
 
         Raises:
@@ -75,7 +75,7 @@ class Table:
         """
         if revision < self._floor:
             raise TooOld(revision)
-        undone: dict[str, Entry | None] = {}
+        undone: dict[str, StoredObject | None] = {}
         for change in reversed(self._history):
             if change.revision <= revision:
                 break
@@ -110,7 +110,7 @@ class Table:
         """Call ``observer`` with every settled write, before any watcher sees it; for the server's own indexes."""
         self._observers.append(observer)
 
-    def restart(self, entries: dict[str, Entry], revision: int) -> None:
+    def restart(self, entries: dict[str, StoredObject], revision: int) -> None:
         """Take over a whole new state, whatever led to it: observers hear of every difference, watches end."""
         for key, entry in self._entries.items():
             if key not in entries:
@@ -130,12 +130,12 @@ class Table:
             self._history.popleft()
         self._floor = max(self._floor, revision)
 
-    def load(self, entries: dict[str, Entry]) -> None:
+    def load(self, entries: dict[str, StoredObject]) -> None:
         """Take over what a store held; no events."""
         self._entries = entries
         self._keys = sorted(entries)
 
-    def redefine(self, definition: ResourceDefinition[Any], entries: dict[str, Entry], floor: int) -> None:
+    def redefine(self, definition: ResourceDefinition[Any], entries: dict[str, StoredObject], floor: int) -> None:
         """Go on with another definition and its objects; the history begins at ``floor``, watches end."""
         self.definition = definition
         self.load(entries)
@@ -197,7 +197,9 @@ class Table:
             for value in touched:
                 change.broadcast(values.get(value, ()))
 
-    def _walk(self, entries: dict[str, Entry], keys: list[str], selection: Selection, start: str) -> Iterator[Entry]:
+    def _walk(
+        self, entries: dict[str, StoredObject], keys: list[str], selection: Selection, start: str
+    ) -> Iterator[StoredObject]:
         name, namespace = selection.name, selection.namespace
         if name and (namespace or not self.definition.namespaced):
             key = f"{namespace}/{name}" if namespace else name
@@ -215,7 +217,7 @@ class Table:
         return (entry for entry in found if matches(entry.object))
 
 
-def _matches(selection: Selection, entry: Entry) -> bool:
+def _matches(selection: Selection, entry: StoredObject) -> bool:
     return selection.matches is None or selection.matches(entry.object)
 
 

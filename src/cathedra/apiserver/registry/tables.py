@@ -1,6 +1,6 @@
 """The tables of all resources, found by resource or by the key under which a store keeps an object.
 
-Records of resources that nobody serves (yet) are kept aside: the definition of a custom resource is itself an object,
+Records of resources that are not served (yet) are kept aside: the definition of a custom resource is itself an object,
 so its resource begins to be served after the store has been read.
 """
 
@@ -10,10 +10,10 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from cathedra.api.scheme import GroupResource
-from cathedra.apiserver.registry.entry import Entry
 from cathedra.apiserver.registry.layout import Layout
+from cathedra.apiserver.registry.storedobject import StoredObject
 from cathedra.apiserver.registry.table import Table
-from cathedra.apiserver.storage.protocol import Record, Snapshot
+from cathedra.apiserver.storage.protocol import Record, StoreContent
 from cathedra.kinds.definition import ResourceDefinition
 
 __all__ = ["Tables"]
@@ -60,13 +60,13 @@ class Tables:
             del self._by_prefix[self._layout.prefix(table.definition)]
         return table
 
-    def load(self, snapshot: Snapshot) -> None:
+    def load(self, snapshot: StoreContent) -> None:
         """Make the tables hold what the snapshot holds, and nothing else.
 
         Raises:
             StorageError: an object cannot be read; nothing changed.
         """
-        loaded: dict[GroupResource, dict[str, Entry]] = {}
+        loaded: dict[GroupResource, dict[str, StoredObject]] = {}
         unclaimed: dict[str, Record] = {}
         for record in snapshot.records:
             found = self.locate(record.key)
@@ -93,14 +93,14 @@ class Tables:
         """Under which a store keeps an object of a table."""
         return f"{self._layout.prefix(table.definition)}/{key}"
 
-    def entry(self, table: Table, record: Record) -> Entry:
+    def entry(self, table: Table, record: Record) -> StoredObject:
         """A record's object as the table holds it.
 
         Raises:
             StorageError: it cannot be read.
         """
         key = record.key.removeprefix(f"{self._layout.prefix(table.definition)}/")
-        return Entry(key, self._layout.read(table.definition, record), record.revision)
+        return StoredObject(key, self._layout.read(table.definition, record), record.revision)
 
     def set_aside(self, key: str, record: Record | None) -> None:
         """Keep what no table claims, or forget it (None)."""

@@ -10,8 +10,8 @@ from collections import deque
 from collections.abc import Hashable, Iterable
 from typing import Final
 
-from cathedra.apiserver.registry.entry import Entry
 from cathedra.apiserver.registry.selection import Selection
+from cathedra.apiserver.registry.storedobject import StoredObject
 from cathedra.client.transport import EventType
 
 __all__ = ["Change", "Seen", "Watcher"]
@@ -26,12 +26,14 @@ class Change:
 
     __slots__ = ("_departed", "_seen", "deleted", "entry", "previous", "revision")
 
-    def __init__(self, revision: int, entry: Entry, previous: Entry | None, *, deleted: bool = False) -> None:
+    def __init__(
+        self, revision: int, entry: StoredObject, previous: StoredObject | None, *, deleted: bool = False
+    ) -> None:
         self.revision = revision
         self.entry = entry
         self.previous = previous
         self.deleted = deleted
-        self._departed: Entry | None = None
+        self._departed: StoredObject | None = None
         self._seen: dict[Hashable, Seen | None] | None = None
 
     def broadcast(self, watchers: Iterable[Watcher]) -> None:
@@ -45,7 +47,7 @@ class Change:
         self._seen = None
 
     @property
-    def departed(self) -> Entry:
+    def departed(self) -> StoredObject:
         """The last state that matched a selection the object has left, marked with the revision of leaving."""
         if self._departed is None:
             assert self.previous is not None
@@ -82,13 +84,13 @@ class Seen:
 
     __slots__ = ("_lines", "entry", "type")
 
-    def __init__(self, type_: EventType, entry: Entry) -> None:
+    def __init__(self, type_: EventType, entry: StoredObject) -> None:
         self.type = type_
         self.entry = entry
         self._lines: dict[Hashable, bytes] = {}
 
     def line(self, form: Hashable) -> bytes | None:
-        """The event in one form, as it goes out, if somebody has made it."""
+        """The event in one form, as it goes out, if it was encoded before."""
         return self._lines.get(form)
 
     def keep_line(self, form: Hashable, line: bytes) -> bytes:

@@ -5,7 +5,7 @@ It settles each write at once, on the spot, so that a whole cluster can run in v
 
 from __future__ import annotations
 
-from cathedra.apiserver.storage.protocol import Settled, Snapshot, Write
+from cathedra.apiserver.storage.protocol import Settled, StoreContent, Write
 
 __all__ = ["MemoryStorage"]
 
@@ -15,9 +15,9 @@ class MemoryStorage:
 
     healthy = True
 
-    async def load(self) -> Snapshot:
+    async def load(self) -> StoreContent:
         """An empty snapshot at revision 0."""
-        return Snapshot(0, ())
+        return StoreContent(0, ())
 
     def commit(self, write: Write, settled: Settled) -> None:
         """Settle at once."""

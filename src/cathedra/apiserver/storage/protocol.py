@@ -13,13 +13,13 @@ from typing import Protocol, runtime_checkable
 
 __all__ = [
     "HistoryLost",
-    "Progress",
     "Record",
     "Settled",
     "SharedStorage",
-    "Snapshot",
     "Storage",
     "StorageError",
+    "StoreContent",
+    "StoreProgress",
     "StoreUnavailable",
     "Superseded",
     "Write",
@@ -63,7 +63,7 @@ class Record:
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
+class StoreContent:
     """Everything a store holds, and the revision of its last write."""
 
     revision: int
@@ -80,7 +80,7 @@ class Write:
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class StoreProgress:
     """Writes of any server, in order, and the revision up to which nothing is missing."""
 
     revision: int
@@ -99,7 +99,7 @@ class Storage(Protocol):
         """Whether the last attempt to write succeeded."""
         ...
 
-    async def load(self) -> Snapshot:
+    async def load(self) -> StoreContent:
         """Everything that was ever settled; keys are ``/group/resource/namespace/name``.
 
         Raises:
@@ -126,7 +126,7 @@ class SharedStorage(Protocol):
         """Whether the store answered when it was last asked."""
         ...
 
-    async def load(self, compacted: Callable[[int], None]) -> Snapshot:
+    async def load(self, compacted: Callable[[int], None]) -> StoreContent:
         """Everything that is stored now; ``compacted`` is called whenever revisions before one have been forgotten.
 
         Raises:
@@ -146,7 +146,7 @@ class SharedStorage(Protocol):
         ...
 
     async def latest(self) -> int:
-        """A revision at or after every write that was acknowledged to anybody before this call.
+        """A revision at or after every write that was acknowledged by any server before this call.
 
         Raises:
             StoreUnavailable: no answer.
@@ -161,7 +161,7 @@ class SharedStorage(Protocol):
         """
         ...
 
-    def follow(self, after: int) -> AsyncGenerator[Progress, None]:
+    def follow(self, after: int) -> AsyncGenerator[StoreProgress, None]:
         """All writes after a revision, without end; lost connections are made again.
 
         Raises:

@@ -22,7 +22,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final, TypeVarTuple
 
-from cathedra.apiserver.storage.protocol import Settled, Snapshot, StorageError, Write
+from cathedra.apiserver.storage.protocol import Settled, StorageError, StoreContent, Write
 from cathedra.apiserver.storage.revisionfile import RevisionFile, StoreInUse
 from cathedra.apiserver.storage.sqlitebackup import copy_database
 from cathedra.apiserver.storage.transactions import (
@@ -84,7 +84,7 @@ class SQLiteStorage:
         """Whether there is a writer, and its last transaction was committed or failed through its own write."""
         return self._healthy
 
-    async def load(self) -> Snapshot:
+    async def load(self) -> StoreContent:
         """Open the file and read it.
 
         Raises:
@@ -114,7 +114,7 @@ class SQLiteStorage:
             self._let_go()
             raise
         self._start(connection)
-        return Snapshot(revision, found)
+        return StoreContent(revision, found)
 
     def commit(self, write: Write, settled: Settled) -> None:
         """Queue the write for the next transaction."""

@@ -26,7 +26,7 @@ def copy_database(source: Path, target: Path) -> int:
         reader, copy = sqlite3.connect(source, timeout=5.0), sqlite3.connect(temporary)
         try:
             reader.backup(copy, pages=-1)
-            # One file: whoever opens the copy needs no log beside it.
+            # One file: opening the copy needs no log beside it.
             copy.execute("pragma journal_mode=delete")
             revision = int(stored_facts(copy).get("revision", 0))
         finally:

@@ -9,7 +9,7 @@ from cathedra.api.core.meta_v1 import Status
 from cathedra.api.scheme import GroupResource
 from cathedra.api.status import bad_request, conflict, failure
 from cathedra.api.struct import Time, replace
-from cathedra.apiserver.registry.entry import Entry
+from cathedra.apiserver.registry.storedobject import StoredObject
 from cathedra.apiserver.request import Call
 from cathedra.apiserver.verbs.context import ServerContext
 from cathedra.apiserver.verbs.update import change
@@ -35,7 +35,7 @@ async def bind(server: ServerContext, call: Call, binding: Binding) -> Status:
             500, "", f'target.kind: Unsupported value: "{binding.target.kind}": supported values: "Node", "<empty>"'
         )
 
-    def bound(entry: Entry) -> Pod:
+    def bound(entry: StoredObject) -> Pod:
         return _bound(call, entry.object, binding, server.clock.now())
 
     whole = call.but(subresource="binding")

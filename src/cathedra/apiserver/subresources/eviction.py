@@ -9,8 +9,8 @@ from cathedra.api.scheme import GroupResource
 from cathedra.api.selectors import from_label_selector
 from cathedra.api.status import StatusError, bad_request, failure, internal_error
 from cathedra.api.struct import Time, replace
-from cathedra.apiserver.registry.entry import Entry
 from cathedra.apiserver.registry.selection import Selection
+from cathedra.apiserver.registry.storedobject import StoredObject
 from cathedra.apiserver.request import Call
 from cathedra.apiserver.verbs import read
 from cathedra.apiserver.verbs.context import ServerContext
@@ -63,7 +63,7 @@ async def _charge(server: ServerContext, call: Call, pod: Pod) -> None:
     if not is_ready(pod) and _unhealthy_may_go(budgets[0]):
         return
 
-    def charged(entry: Entry) -> PodDisruptionBudget:
+    def charged(entry: StoredObject) -> PodDisruptionBudget:
         budget: PodDisruptionBudget = entry.object
         status = budget.status
         if status.observed_generation < budget.metadata.generation:

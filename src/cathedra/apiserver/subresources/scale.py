@@ -14,7 +14,7 @@ from cathedra.api.struct import replace
 from cathedra.apiserver.custom.objects import CustomObject
 from cathedra.apiserver.custom.scale import custom_numbers, with_replicas
 from cathedra.apiserver.ownership.tracking import tracked
-from cathedra.apiserver.registry.entry import Entry
+from cathedra.apiserver.registry.storedobject import StoredObject
 from cathedra.apiserver.request import Call
 from cathedra.apiserver.verbs.context import ServerContext
 from cathedra.apiserver.verbs.update import change
@@ -59,7 +59,7 @@ async def set_scale(server: ServerContext, call: Call, make: Any) -> Scale:
     """
     main = call.but(subresource="")
 
-    def scaled(entry: Entry) -> Any:
+    def scaled(entry: StoredObject) -> Any:
         wanted: Scale = make(scale_of(entry.object))
         if wanted.spec.replicas < 0:
             errors = ErrorList()

@@ -8,8 +8,8 @@ from cathedra.api.status import already_exists, bad_request, failure, invalid
 from cathedra.api.struct import replace
 from cathedra.apiserver.names import generate_name
 from cathedra.apiserver.ownership.tracking import tracked
-from cathedra.apiserver.registry.entry import Entry
 from cathedra.apiserver.registry.registry import WriteConflict
+from cathedra.apiserver.registry.storedobject import StoredObject
 from cathedra.apiserver.request import Call
 from cathedra.apiserver.verbs.context import ServerContext
 from cathedra.apiserver.verbs.objectmeta import common_create_errors, create_errors, fresh
@@ -21,7 +21,7 @@ __all__ = ["create", "create_defaulted", "in_namespace"]
 NAME_ATTEMPTS: Final = 8
 
 
-async def create(server: ServerContext, call: Call, obj: Any) -> Entry:
+async def create(server: ServerContext, call: Call, obj: Any) -> StoredObject:
     """Create ``obj`` (hub version, as decoded) and return it as stored; in a dry run, as it would have been.
 
     Raises:
@@ -33,7 +33,7 @@ async def create(server: ServerContext, call: Call, obj: Any) -> Entry:
     return await create_defaulted(server, call, obj, context)
 
 
-async def create_defaulted(server: ServerContext, call: Call, obj: Any, context: RequestContext) -> Entry:
+async def create_defaulted(server: ServerContext, call: Call, obj: Any, context: RequestContext) -> StoredObject:
     """Create an object whose defaults and field owners are filled in already.
 
     Raises:
@@ -76,7 +76,7 @@ def in_namespace(call: Call, obj: Any) -> Any:
     raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
 
 
-async def _create_named(server: ServerContext, call: Call, obj: Any, context: RequestContext) -> Entry:
+async def _create_named(server: ServerContext, call: Call, obj: Any, context: RequestContext) -> StoredObject:
     definition = call.definition
     errors = create_errors(definition, obj.metadata)
     errors.extend(call.strategy.validate_create(obj, context))
@@ -92,5 +92,5 @@ async def _create_named(server: ServerContext, call: Call, obj: Any, context: Re
     if await server.registry.quiet(table, call.key) is not None:
         raise WriteConflict(call.key)
     if call.dry_run:
-        return Entry(call.key, obj, 0)
+        return StoredObject(call.key, obj, 0)
     return await server.registry.put(table, call.key, None, obj)

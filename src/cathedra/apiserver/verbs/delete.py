@@ -9,9 +9,9 @@ from cathedra.api.core.meta_v1 import DeleteOptions, ObjectMeta
 from cathedra.api.scheme import GroupResource
 from cathedra.api.status import StatusError, conflict, failure, forbidden, not_found
 from cathedra.api.struct import Time, replace
-from cathedra.apiserver.registry.entry import Entry
 from cathedra.apiserver.registry.registry import WriteConflict
 from cathedra.apiserver.registry.selection import Selection
+from cathedra.apiserver.registry.storedobject import StoredObject
 from cathedra.apiserver.request import Call
 from cathedra.apiserver.verbs.context import ServerContext
 from cathedra.apiserver.verbs.update import ATTEMPTS, MODIFIED
@@ -26,7 +26,7 @@ FOREGROUND: Final = "foregroundDeletion"
 class Deletion:
     """How a deletion ended: the object's last or present state, and whether it is gone."""
 
-    entry: Entry
+    entry: StoredObject
     gone: bool
 
 
@@ -73,14 +73,14 @@ async def delete_collection(
     return deletions
 
 
-async def _delete_entry(server: ServerContext, call: Call, entry: Entry, options: DeleteOptions) -> Deletion:
+async def _delete_entry(server: ServerContext, call: Call, entry: StoredObject, options: DeleteOptions) -> Deletion:
     table, old = server.table(call), entry.object
     now = server.clock.now()
     new = _marked(call, old, options, now)
     if new is None:
         last = _ended(old, now) if call.definition.deletion.announced else old
         if call.dry_run:
-            return Deletion(Entry(entry.key, last, entry.revision), True)
+            return Deletion(StoredObject(entry.key, last, entry.revision), True)
         if last is not old:
             # Whoever watches pods sees each of them end before it goes, even if it is given no time.
             entry = await server.registry.put(table, call.key, entry, last)
@@ -88,7 +88,7 @@ async def _delete_entry(server: ServerContext, call: Call, entry: Entry, options
     if new == old:
         return Deletion(entry, False)
     if call.dry_run:
-        return Deletion(Entry(entry.key, new, entry.revision), False)
+        return Deletion(StoredObject(entry.key, new, entry.revision), False)
     return Deletion(await server.registry.put(table, call.key, entry, new), False)
 
 

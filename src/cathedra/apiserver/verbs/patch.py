@@ -30,7 +30,7 @@ from cathedra.apiserver.patches.strategic import (
     go_map,
     strategic_patch,
 )
-from cathedra.apiserver.registry.entry import Entry
+from cathedra.apiserver.registry.storedobject import StoredObject
 from cathedra.apiserver.request import Call, note_problems
 from cathedra.apiserver.verbs.context import ServerContext
 from cathedra.apiserver.verbs.create import create_defaulted, in_namespace
@@ -47,7 +47,7 @@ JSON_PATCH_LIMIT: Final = 10_000
 class Patched:
     """The object after the patch, and whether the patch created it."""
 
-    entry: Entry
+    entry: StoredObject
     created: bool = False
 
 
@@ -70,7 +70,7 @@ async def patch(
         raise failure(415, "UnsupportedMediaType", text)
     _check_shape(patch_type, body)
 
-    def patched(entry: Entry) -> Any:
+    def patched(entry: StoredObject) -> Any:
         before = msgspec.json.decode(entry.body(call.version))
         before = {"kind": call.definition.kind, "apiVersion": call.api_version} | before
         after = _applied(patch_type, before, body, struct_shape(call.version.type))
@@ -127,7 +127,7 @@ async def _server_side_apply(server: ServerContext, call: Call, body: Any) -> Pa
         obj = call.strategy.default(obj, context)
         return Patched(await create_defaulted(server, call, obj, context), created=True)
 
-    def merged(entry: Entry) -> Any:
+    def merged(entry: StoredObject) -> Any:
         obj = in_namespace(call, applied(call, entry.object, body, server.clock.now()))
         return call.strategy.default(obj, server.strategy_context(call))
 

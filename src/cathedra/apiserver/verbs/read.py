@@ -18,8 +18,8 @@ from cathedra.api.goquote import go_quote
 from cathedra.api.nesting import check_nesting
 from cathedra.api.status import StatusError, bad_request, expired, failure, invalid, not_found
 from cathedra.apiserver.queryvalues import NumberError, parse_uint64
-from cathedra.apiserver.registry.entry import Entry
 from cathedra.apiserver.registry.selection import Selection
+from cathedra.apiserver.registry.storedobject import StoredObject
 from cathedra.apiserver.registry.table import Table, TooOld
 from cathedra.apiserver.registry.watching import Seen, Watcher
 from cathedra.apiserver.request import Call
@@ -44,7 +44,7 @@ class _Token(msgspec.Struct):
 class Listing:
     """A page of objects."""
 
-    entries: list[Entry]
+    entries: list[StoredObject]
     revision: int
     continue_: str = ""
     remaining: int | None = None
@@ -54,7 +54,7 @@ class Listing:
 class WatchStart:
     """A watch under way: what is there already, and the watcher of what follows ``revision``."""
 
-    initial: list[Entry]
+    initial: list[StoredObject]
     watcher: Watcher
     table: Table
     revision: int
@@ -68,7 +68,7 @@ class WatchStart:
         self.table.unwatch(self.watcher)
 
 
-def get(server: ServerContext, call: Call) -> Entry:
+def get(server: ServerContext, call: Call) -> StoredObject:
     """One object.
 
     Raises:
@@ -224,7 +224,7 @@ def _too_old(call: Call, options: ListOptions, start: str) -> StatusError:
     return StatusError(status)
 
 
-def _page(call: Call, found: Iterable[Entry], limit: int, revision: int, *, counted: bool) -> Listing:
+def _page(call: Call, found: Iterable[StoredObject], limit: int, revision: int, *, counted: bool) -> Listing:
     iterator = iter(found)
     entries = list(islice(iterator, limit))
     following = next(iterator, None)

@@ -15,8 +15,8 @@ from cathedra.api.status import StatusError, bad_request, conflict, failure, inv
 from cathedra.api.struct import replace
 from cathedra.apiserver.ownership.tracking import tracked
 from cathedra.apiserver.queryvalues import NumberError, parse_uint64
-from cathedra.apiserver.registry.entry import Entry
 from cathedra.apiserver.registry.registry import WriteConflict
+from cathedra.apiserver.registry.storedobject import StoredObject
 from cathedra.apiserver.request import Call
 from cathedra.apiserver.verbs.context import ServerContext
 from cathedra.apiserver.verbs.create import create, in_namespace
@@ -29,11 +29,11 @@ __all__ = ["MODIFIED", "as_addressed", "change", "update"]
 MODIFIED: Final = "the object has been modified; please apply your changes to the latest version and try again"
 ATTEMPTS: Final = 5
 
-Transform = Callable[[Entry], Awaitable[Any] | Any]
+Transform = Callable[[StoredObject], Awaitable[Any] | Any]
 """The stored state in, the wanted object (hub version, defaulted) out."""
 
 
-async def update(server: ServerContext, call: Call, obj: Any) -> Entry:
+async def update(server: ServerContext, call: Call, obj: Any) -> StoredObject:
     """Replace the stored object by ``obj`` (hub version, as decoded).
 
     Raises:
@@ -68,7 +68,7 @@ def as_addressed(call: Call, obj: Any) -> Any:
     return in_namespace(call, obj)
 
 
-async def change(server: ServerContext, call: Call, transform: Transform, *, uid: str = "") -> Entry:
+async def change(server: ServerContext, call: Call, transform: Transform, *, uid: str = "") -> StoredObject:
     """Change the stored object by ``transform``; on a race with another writer it is made anew from the newer state,
     unless the wanted object names the resource version it was made from.
 
@@ -93,7 +93,7 @@ async def change(server: ServerContext, call: Call, transform: Transform, *, uid
     raise AssertionError("the last attempt returns or raises")
 
 
-async def _write(server: ServerContext, call: Call, entry: Entry, wanted: Any) -> Entry:
+async def _write(server: ServerContext, call: Call, entry: StoredObject, wanted: Any) -> StoredObject:
     context = server.strategy_context(call)
     old = entry.object
     wanted = await server.admission.admit(server.admission_attributes(call, "UPDATE", wanted, old))
@@ -111,11 +111,11 @@ async def _write(server: ServerContext, call: Call, entry: Entry, wanted: Any) -
     if vanishes(call, new):
         if not call.dry_run:
             await server.registry.remove(table, entry, old)
-        return Entry(call.key, new, entry.revision)
+        return StoredObject(call.key, new, entry.revision)
     if new == old:
         return entry
     if call.dry_run:
-        return Entry(call.key, new, entry.revision)
+        return StoredObject(call.key, new, entry.revision)
     return await server.registry.put(table, call.key, entry, new)
 
 
@@ -152,7 +152,7 @@ def vanishes(call: Call, obj: Any) -> bool:
     return not call.definition.deletion.is_held(obj)
 
 
-def uid_mismatch(call: Call, uid: str, entry: Entry) -> StatusError:
+def uid_mismatch(call: Call, uid: str, entry: StoredObject) -> StatusError:
     """409: the caller means another object of the same name."""
     return conflict(
         call.resource,

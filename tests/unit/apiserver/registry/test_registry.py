@@ -12,7 +12,7 @@ from cathedra.api.gates import FeatureGates
 from cathedra.api.scheme import GroupResource
 from cathedra.api.status import StatusError
 from cathedra.apiserver.registry.registry import Registry, WriteConflict
-from cathedra.apiserver.storage.protocol import Settled, Snapshot, StorageError, Write
+from cathedra.apiserver.storage.protocol import Settled, StorageError, StoreContent, Write
 from cathedra.kinds.served import all_definitions
 
 CONFIG_MAPS = GroupResource("", "configmaps")
@@ -27,8 +27,8 @@ class SlowStorage:
     def __init__(self) -> None:
         self.waiting: list[Settled] = []
 
-    async def load(self) -> Snapshot:
-        return Snapshot(0, ())
+    async def load(self) -> StoreContent:
+        return StoreContent(0, ())
 
     def commit(self, write: Write, settled: Settled) -> None:
         self.waiting.append(settled)

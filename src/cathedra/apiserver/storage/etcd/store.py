@@ -18,7 +18,7 @@ from cathedra._proto import etcd_pb2 as pb
 from cathedra.apiserver.storage.etcd.address import EtcdAddress
 from cathedra.apiserver.storage.etcd.compaction import INTERVAL_SECONDS, Compactor
 from cathedra.apiserver.storage.etcd.connection import Connection
-from cathedra.apiserver.storage.protocol import HistoryLost, Progress, Record, Snapshot, Superseded, Write
+from cathedra.apiserver.storage.protocol import HistoryLost, Record, StoreContent, StoreProgress, Superseded, Write
 from cathedra.clock import Clock
 
 __all__ = ["EtcdStorage"]
@@ -48,7 +48,7 @@ class EtcdStorage:
         """Whether etcd answered when it was last asked."""
         return self._connection.healthy
 
-    async def load(self, compacted: Callable[[int], None]) -> Snapshot:
+    async def load(self, compacted: Callable[[int], None]) -> StoreContent:
         """All objects at one revision, read page by page.
 
         Raises:
@@ -65,14 +65,14 @@ class EtcdStorage:
             revision = revision or answer.header.revision
             records += [Record(self._name(kv.key), kv.mod_revision, kv.value) for kv in answer.kvs]
             if not answer.more:
-                return Snapshot(revision, records)
+                return StoreContent(revision, records)
             start = answer.kvs[-1].key + b"\0"
 
     async def write(self, key: str, value: bytes | None, *, expected: int) -> int:
         """One transaction. If its answer was lost and it is asked again, its own effect is recognised.
 
         Raises:
-            Superseded: somebody else wrote the object.
+            Superseded: another server wrote the object.
             StoreUnavailable: no answer.
             StorageError: etcd refused, as when it is full.
         """
@@ -117,7 +117,7 @@ class EtcdStorage:
         request = pb.TxnRequest(success=[pb.RequestOp(request_put=pb.PutRequest(key=self._key(_NUDGE)))])
         await self._connection.call(lambda stubs: stubs.kv.Txn(request))
 
-    async def follow(self, after: int) -> AsyncGenerator[Progress, None]:
+    async def follow(self, after: int) -> AsyncGenerator[StoreProgress, None]:
         """The watch of the whole prefix; made again from where it broke.
 
         Raises:
@@ -141,7 +141,7 @@ class EtcdStorage:
                         continue
                     writes = tuple(self._written(event) for event in answer.events)
                     after = max(after, writes[-1].revision if writes else answer.header.revision)
-                    yield Progress(after, writes)
+                    yield StoreProgress(after, writes)
             except grpc.aio.AioRpcError as error:
                 self._connection.failed(endpoint, error)
             finally:

@@ -11,7 +11,7 @@ from cathedra.api.protobuf import encode_message
 from cathedra.api.struct import encode, replace
 from cathedra.kinds.definition import VersionDefinition
 
-__all__ = ["Entry", "split_key"]
+__all__ = ["StoredObject", "split_key"]
 
 
 def split_key(key: str) -> tuple[str, str]:
@@ -20,7 +20,7 @@ def split_key(key: str) -> tuple[str, str]:
     return namespace, name
 
 
-class Entry:
+class StoredObject:
     """One object as it was after one write. ``key`` is ``namespace/name``, or the name in cluster scope."""
 
     __slots__ = ("_bodies", "_messages", "_views", "key", "object", "revision")
@@ -34,7 +34,7 @@ class Entry:
         self._messages: dict[type, bytes] | None = None
 
     def __repr__(self) -> str:
-        return f"Entry({self.key!r}, revision={self.revision})"
+        return f"StoredObject({self.key!r}, revision={self.revision})"
 
     def view(self, version: VersionDefinition) -> Any:
         """The object in that version; converted once."""
@@ -67,7 +67,7 @@ class Entry:
         """Remember a form that was made elsewhere."""
         self._bodies[kind] = body
 
-    def at(self, revision: int) -> Entry:
+    def at(self, revision: int) -> StoredObject:
         """The same state, marked with a later revision."""
         metadata = replace(self.object.metadata, resource_version=str(revision))
-        return Entry(self.key, replace(self.object, metadata=metadata), revision)
+        return StoredObject(self.key, replace(self.object, metadata=metadata), revision)

@@ -1,4 +1,4 @@
-"""The order of writes when this process makes it: a counter, and a log that settles them one after the other."""
+"""The commit log of a store that this process writes alone: it numbers writes and settles them one after the other."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from typing import Any
 
 from cathedra.api.status import internal_error
 from cathedra.api.struct import encode, replace
-from cathedra.apiserver.registry.entry import Entry
+from cathedra.apiserver.registry.storedobject import StoredObject
 from cathedra.apiserver.registry.table import Table
 from cathedra.apiserver.registry.tables import Tables
 from cathedra.apiserver.registry.watching import Change
 from cathedra.apiserver.storage.protocol import Storage, StorageError, Write
 
-__all__ = ["LogOrder", "WriteConflict"]
+__all__ = ["CommitLog", "WriteConflict"]
 
 
 class WriteConflict(Exception):
-    """Somebody else wrote the object since it was read: read it again and try once more."""
+    """The object was written since it was read: read it again and try once more."""
 
 
-class LogOrder:
+class CommitLog:
     """Writes of one process, numbered here. Writes that fail end with a StatusError (500) and change nothing."""
 
     def __init__(self, storage: Storage, tables: Tables) -> None:
@@ -50,31 +50,33 @@ class LogOrder:
         self._tables.load(snapshot)
 
     async def catch_up(self) -> None:
-        """Nobody else writes: what was acknowledged is here."""
+        """There is no other writer: what was acknowledged is here."""
 
-    def put(self, table: Table, key: str, previous: Entry | None, obj: Any) -> asyncio.Future[Entry]:
+    def put(self, table: Table, key: str, previous: StoredObject | None, obj: Any) -> asyncio.Future[StoredObject]:
         """Settle a new state."""
         self._assigned += 1
         revision = self._assigned
         obj = replace(obj, metadata=replace(obj.metadata, resource_version=str(revision)))
-        entry = Entry(key, obj, revision)
+        entry = StoredObject(key, obj, revision)
         body = encode(obj)
         entry.keep_body(table.definition.type, body)
         return self._commit(table, Change(revision, entry, previous), body)
 
-    def remove(self, table: Table, previous: Entry, last: Any) -> asyncio.Future[Entry]:
+    def remove(self, table: Table, previous: StoredObject, last: Any) -> asyncio.Future[StoredObject]:
         """Settle a removal."""
         self._assigned += 1
         revision = self._assigned
         last = replace(last, metadata=replace(last.metadata, resource_version=str(revision)))
-        return self._commit(table, Change(revision, Entry(previous.key, last, revision), previous, deleted=True), None)
+        return self._commit(
+            table, Change(revision, StoredObject(previous.key, last, revision), previous, deleted=True), None
+        )
 
     async def close(self) -> None:
         """Settle what is under way and let go of the store."""
         await self._storage.close()
 
-    def _commit(self, table: Table, change: Change, body: bytes | None) -> asyncio.Future[Entry]:
-        done: asyncio.Future[Entry] = asyncio.get_running_loop().create_future()
+    def _commit(self, table: Table, change: Change, body: bytes | None) -> asyncio.Future[StoredObject]:
+        done: asyncio.Future[StoredObject] = asyncio.get_running_loop().create_future()
 
         def settled(error: StorageError | None) -> None:
             if error is not None:

@@ -1,8 +1,8 @@
-"""The order of writes when a store makes it that several servers share.
+"""The commit log of a store that several servers share: the store numbers the writes, and this process follows.
 
 The store numbers the writes, and this process follows it: tables change only by what comes back on the watch, be it
-another server's write or one of our own. A write is acknowledged when it has come back; so whoever wrote here reads
-here what was written. What others acknowledged is seen after `catch_up`.
+another server's write or one of our own. A write is acknowledged when it has come back; so a client that wrote here
+reads here what it wrote. What others acknowledged is seen after `catch_up`.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ from typing import Any, Final
 from cathedra.api.core.meta_v1 import StatusDetails
 from cathedra.api.status import StatusError, failure, internal_error, timeout
 from cathedra.api.struct import replace
-from cathedra.apiserver.registry.entry import Entry
+from cathedra.apiserver.registry.commitlog import WriteConflict
 from cathedra.apiserver.registry.layout import SharedLayout
-from cathedra.apiserver.registry.order import WriteConflict
+from cathedra.apiserver.registry.storedobject import StoredObject
 from cathedra.apiserver.registry.table import Table
 from cathedra.apiserver.registry.tables import Tables
 from cathedra.apiserver.registry.watching import Change
 from cathedra.apiserver.storage.protocol import (
     HistoryLost,
-    Progress,
     Record,
     SharedStorage,
     StorageError,
+    StoreProgress,
     StoreUnavailable,
     Superseded,
     Write,
 )
 
-__all__ = ["SharedOrder"]
+__all__ = ["SharedCommitLog"]
 
 LOG: Final = logging.getLogger(__name__)
 NUDGE_SECONDS: Final = 0.02
@@ -44,7 +44,7 @@ CLOSE_SECONDS: Final = 2.0
 RETRY_AFTER: Final = 1
 
 
-class SharedOrder:
+class SharedCommitLog:
     """Writes of many servers, numbered by the store.
 
     Writes and `catch_up` fail with a StatusError: 503 when the store cannot be reached, 504 when it cannot be known
@@ -100,12 +100,12 @@ class SharedOrder:
             raise _refusal(error) from error
         await self._reached(revision)
 
-    def put(self, table: Table, key: str, previous: Entry | None, obj: Any) -> asyncio.Future[Entry]:
+    def put(self, table: Table, key: str, previous: StoredObject | None, obj: Any) -> asyncio.Future[StoredObject]:
         """Write a new state. Ends with WriteConflict if another server was faster."""
         value = self._layout.write(table.definition, obj)
         return self._spawn(self._write(table, key, previous, obj, value))
 
-    def remove(self, table: Table, previous: Entry, last: Any) -> asyncio.Future[Entry]:
+    def remove(self, table: Table, previous: StoredObject, last: Any) -> asyncio.Future[StoredObject]:
         """Remove an object. Ends with WriteConflict if another server was faster."""
         return self._spawn(self._write(table, previous.key, previous, last, None))
 
@@ -123,13 +123,15 @@ class SharedOrder:
         finally:
             await self._storage.close()
 
-    async def _write(self, table: Table, key: str, previous: Entry | None, obj: Any, value: bytes | None) -> Entry:
+    async def _write(
+        self, table: Table, key: str, previous: StoredObject | None, obj: Any, value: bytes | None
+    ) -> StoredObject:
         storage_key = self._tables.storage_key(table, key)
         self._own[storage_key] = (value, obj)
         try:
             expected = previous.revision if previous else 0
             revision = await self._storage.write(storage_key, value, expected=expected)
-            # It is durable now. That it comes back is only for the comfort of whoever writes the object next.
+            # It is durable now. That it comes back only saves the next writer of the object a conflict.
             with contextlib.suppress(StatusError):
                 await self._reached(revision)
         except Superseded as newer:
@@ -142,10 +144,10 @@ class SharedOrder:
         found = table.get(key)
         if found is not None and found.revision == revision:
             return found
-        return Entry(key, _stamped(obj, revision), revision)
+        return StoredObject(key, _stamped(obj, revision), revision)
 
     async def _probe(self, before: asyncio.Task[int] | None) -> int:
-        """Ask how far the store is; whoever comes while this is under way shares the next question."""
+        """Ask how far the store is; callers that come while this is under way share the next question."""
         if before is not None:
             await asyncio.wait([before])
         self._probing, self._next_probe = self._next_probe, None
@@ -199,7 +201,7 @@ class SharedOrder:
                 self._lost = False
                 return
 
-    def _take(self, progress: Progress) -> None:
+    def _take(self, progress: StoreProgress) -> None:
         for write in progress.writes:
             if write.revision > self._settled:
                 self._enter(write)
@@ -218,10 +220,10 @@ class SharedOrder:
         if write.value is None:
             if previous is not None:
                 last = _stamped(own[1] if own is not None and mine else previous.object, write.revision)
-                table.apply(Change(write.revision, Entry(key, last, write.revision), previous, deleted=True))
+                table.apply(Change(write.revision, StoredObject(key, last, write.revision), previous, deleted=True))
             return
         if own is not None and mine:
-            entry = Entry(key, _stamped(own[1], write.revision), write.revision)
+            entry = StoredObject(key, _stamped(own[1], write.revision), write.revision)
         else:
             try:
                 entry = self._tables.entry(table, Record(write.key, write.revision, write.value))
