@@ -3,7 +3,7 @@
 A rule's estimate rests on how large the values can get that it walks over. The schema says so (``maxItems``,
 ``maxProperties``, ``maxLength``); where it does not, the largest request does: so many of the smallest possible items
 fit into it. What a rule costs is multiplied by how often it can be asked in one object, which the containers around it
-bound in the same way (spec: apimachinery.md, section 17; the limits are those of apiextensions-apiserver).
+bound in the same way (docs/spec/apimachinery.md §17; the limits are those of apiextensions-apiserver).
 """
 
 from __future__ import annotations
