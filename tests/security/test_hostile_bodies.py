@@ -258,3 +258,42 @@ async def test_hostile_continue_tokens(door: Door) -> None:
         token = base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
         answer = await door("GET", f"{MAPS}?continue={token}")
         assert answer.status == 400, answer.body[:300]
+
+
+SCHEMAS: dict[str, Any] = {
+    "properties are a text": {"type": "object", "properties": "x"},
+    "a property is a truth": {"type": "object", "properties": {"a": True}},
+    "a property is a number": {"type": "object", "properties": {"a": 2**63}},
+    "list type is a list": {"type": "object", "properties": {"a": {"type": "array", "x-kubernetes-list-type": []}}},
+    "a rule is a map": {"type": "object", "x-kubernetes-validations": [{"rule": {}}]},
+    "required is a text": {"type": "object", "required": "a"},
+    "additional properties are a number": {"type": "object", "additionalProperties": 1},
+    "a pattern is a list": {"type": "object", "properties": {"a": {"type": "string", "pattern": []}}},
+}
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+async def test_schemas_of_wrong_types_do_not_decode(door: Door, name: str) -> None:
+    versions = [{"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": SCHEMAS[name]}}]
+    body = {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "things.example.com"},
+        "spec": {
+            "group": "example.com",
+            "scope": "Namespaced",
+            "names": {"kind": "Thing", "plural": "things"},
+            "versions": versions,
+        },
+    }
+    answer = await sent(door, "POST", DEFINITIONS, json.dumps(body).encode())
+    assert answer.status == 400, answer.body[:300]
+    assert "cannot be handled as a CustomResourceDefinition: " in answer.json["message"]
+    await definition(door)
+    path = f"{DEFINITIONS}/things.example.com"
+    add = [{"op": "add", "path": "/spec/versions", "value": versions}]
+    for kind, patch in (("merge", {"spec": {"versions": versions}}), ("json", add)):
+        answer = await sent(door, "PATCH", path, json.dumps(patch).encode(), PATCHES[kind])
+        assert answer.status == 422, answer.body[:300]
+    answer = await sent(door, "PATCH", f"{path}?fieldManager=a&force=true", json.dumps(body).encode(), APPLY)
+    assert answer.json["message"].startswith("failed to c"), answer.body[:300]

@@ -39,7 +39,7 @@ _ROUNDS: Final = 16
 """Levels that are taken away by replacing, which is all of nearly every body; what is left is counted one by one."""
 
 
-class NestingError(msgspec.DecodeError, ValueError):
+class NestingError(msgspec.DecodeError):
     """A body is nested more deeply than `MAX_DEPTH`; the text is that of Go's decoder."""
 
     def __init__(self) -> None:

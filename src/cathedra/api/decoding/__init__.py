@@ -7,6 +7,7 @@ YAML. How deeply a body may be nested is bounded before any of them (`cathedra.a
 """
 
 from cathedra.api.decoding.bodies import (
+    KINDS_WITH_SCHEMAS,
     Decoded,
     decode_json,
     decode_values,
@@ -18,6 +19,7 @@ from cathedra.api.decoding.errors import DecodeError
 from cathedra.api.decoding.yaml import YAMLDocument, read_yaml, read_yaml_documents, write_yaml
 
 __all__ = [
+    "KINDS_WITH_SCHEMAS",
     "DecodeError",
     "Decoded",
     "Envelope",

@@ -17,7 +17,7 @@ from cathedra.api.nesting import TOO_DEEP, NestingError, check_nesting, load_jso
 from cathedra.api.scheme import GroupVersionKind
 from cathedra.api.struct import KubeStruct, decoder_of, encode, from_dict, replace
 
-__all__ = ["Decoded", "decode_json", "decode_values", "encode_with_kind", "written_keys"]
+__all__ = ["KINDS_WITH_SCHEMAS", "Decoded", "decode_json", "decode_values", "encode_with_kind", "written_keys"]
 
 T = TypeVar("T", bound=KubeStruct)
 
@@ -38,6 +38,8 @@ def decode_json(kind: type[T], gvk: GroupVersionKind, body: bytes, release: str 
         DecodeError: the body is no JSON, or some value has the wrong type or form.
     """
     body = well_formed(body)
+    if gvk.kind in KINDS_WITH_SCHEMAS:
+        return _read(kind, gvk, body, release)
     try:
         values = load_json(body)
         obj = decoder_of(kind).decode(body)
@@ -60,7 +62,7 @@ def decode_values(kind: type[T], gvk: GroupVersionKind, values: Any, release: st
         check_nesting(body)
     except (NestingError, RecursionError) as error:
         raise DecodeError(TOO_DEEP) from error
-    if _known_keys(values, shape_of(gvk, release)) < 0:
+    if gvk.kind in KINDS_WITH_SCHEMAS or _known_keys(values, shape_of(gvk, release)) < 0:
         return _read(kind, gvk, body, release)
     try:
         obj = decoder_of(kind).decode(body)
@@ -80,15 +82,25 @@ def _read(kind: type[T], gvk: GroupVersionKind, body: bytes, release: str) -> De
         text = body.decode()
     except UnicodeDecodeError:
         text = body.decode(errors="replace")
+        body = text.encode()  # opaque parts are fetched from it
     reader = Reader()
-    values = reader.read(parse(text), shape_of(gvk, release))
+    parsed = parse(text)
+    if parsed is None:
+        body = b"{}"  # null is an object without anything
+    values = reader.read(parsed, shape_of(gvk, release))
     values.pop("kind", None)
     values.pop("apiVersion", None)
     try:
         obj = from_dict(kind, values)
     except (msgspec.ValidationError, ValueError) as error:
         raise DecodeError(str(error)) from error
-    return Decoded(_finished(restore_opaque(obj, body), body), tuple(reader.problems))
+    if gvk.kind not in KINDS_WITH_SCHEMAS:
+        obj = restore_opaque(obj, body)
+    return Decoded(_finished(obj, body), tuple(reader.problems))
+
+
+KINDS_WITH_SCHEMAS: Final = frozenset(("CustomResourceDefinition", "CustomResourceDefinitionList"))
+"""Kinds with schemas inside, which are JSON to us and structs to Kubernetes: only the reader knows what fits them."""
 
 
 def _known_keys(value: Any, shape: Shape) -> int:

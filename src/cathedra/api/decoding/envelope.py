@@ -78,6 +78,8 @@ def envelope_of(body: bytes) -> Envelope:
     try:
         check_nesting(body)
         head = _DECODER.decode(well_formed(body))
+        if head is None:
+            return Envelope("", "")
         api_version = head.api_version or ""
         if api_version.count("/") <= 1:
             return Envelope(api_version, head.kind or "")
@@ -94,7 +96,7 @@ class _Head(msgspec.Struct, rename={"api_version": "apiVersion"}):
     kind: str | None = None
 
 
-_DECODER: Final = msgspec.json.Decoder(_Head)
+_DECODER: Final[msgspec.json.Decoder[_Head | None]] = msgspec.json.Decoder(_Head | None)
 
 
 def _problem(body: bytes) -> str:

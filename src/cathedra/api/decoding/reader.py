@@ -68,6 +68,7 @@ def _no_constant(name: str) -> Any:
     raise ValueError(f"{name} is no JSON")
 
 
+_LONGEST_INTEGER: Final = 1000
 _KINDS: Final = {str: "string", bool: "bool", Pairs: "object", list: "array", Number: "number"}
 _EMPTY: Final[dict[Form, Any]] = {
     Form.STRING: "",
@@ -121,6 +122,8 @@ class Reader:
             return self._map(value, shape, path, fields, owner)
         if form is Form.OPAQUE:
             return plain(value)
+        if form is Form.ONE_OF_SEVERAL:
+            return self._one_of_several(value, shape, path, fields, owner)
         return self._scalar(value, shape, fields, owner)
 
     def _struct(
@@ -173,6 +176,20 @@ class Reader:
             read = self._value(value, element, where, fields, owner)
             result[key] = _zero(element) if read is None else read
         return result
+
+    def _one_of_several(self, value: Any, shape: Shape, path: str, fields: tuple[str, ...], owner: Shape | None) -> Any:
+        """A schema, or what may stand in its place; anything else is passed over, as Kubernetes does."""
+        schema = shape.element
+        if schema is None or isinstance(value, Pairs):
+            return self._value(value, schema or shape, path, fields, owner)
+        if shape.short == "JSONSchemaPropsOrBool":
+            if isinstance(value, bool):
+                return value
+            raise DecodeError("boolean or JSON schema expected")
+        if not isinstance(value, list):
+            return None
+        element = schema if shape.short == "JSONSchemaPropsOrArray" else Shape(Form.STRING, "string")
+        return self._list(value, Shape(Form.LIST, f"[]{element.name}", element=element), path, fields, owner)
 
     def _scalar(self, value: Any, shape: Shape, fields: tuple[str, ...], owner: Shape | None) -> Any:
         form = shape.form
@@ -253,7 +270,8 @@ def _bytes(text: str) -> str:
 def plain(value: Any) -> Any:
     """Ordinary Python values of what `parse` answers."""
     if isinstance(value, Number):
-        return int(value) if re.fullmatch(r"-?[0-9]+", value) else float(value)
+        whole = len(value) < _LONGEST_INTEGER and re.fullmatch(r"-?[0-9]+", value)
+        return int(value) if whole else float(value)
     if isinstance(value, Pairs):
         return {key: plain(item) for key, item in value}
     if isinstance(value, list):

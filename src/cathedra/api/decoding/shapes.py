@@ -34,6 +34,8 @@ class Form(enum.Enum):
     DURATION = enum.auto()
     INT_OR_STRING = enum.auto()
     OPAQUE = enum.auto()
+    ONE_OF_SEVERAL = enum.auto()
+    """A schema or something else in its place: a list of schemas, a truth, a list of texts."""
 
 
 @dataclass(slots=True, eq=False)
@@ -84,9 +86,7 @@ _META_SPECIAL: Final = {
     "FieldsV1": Form.OPAQUE,
 }
 _PLAIN_NAMES: Final = ("types.UID", "types.NodeName")
-_OPAQUE_SCHEMAS: Final = frozenset(
-    ("JSON", "JSONSchemaProps", "JSONSchemaPropsOrArray", "JSONSchemaPropsOrBool", "JSONSchemaPropsOrStringArray")
-)
+_ONE_OF_SEVERAL: Final = frozenset(("JSONSchemaPropsOrArray", "JSONSchemaPropsOrBool", "JSONSchemaPropsOrStringArray"))
 _PACKAGES: Final[Mapping[str, tuple[str, ...]]] = {
     "apiv1": ("core/v1",),
     "authenticationv1": ("authentication/v1",),
@@ -190,8 +190,10 @@ class _Shapes:
         if not qualifier:
             if self._package == "meta/v1" and name in _META_SPECIAL:
                 return Shape(_META_SPECIAL[name], f"v1.{name}")
-            if self._package == "apiextensions/v1" and name in _OPAQUE_SCHEMAS:
-                return Shape(Form.OPAQUE, f"v1.{name}")
+            if self._package == "apiextensions/v1" and name == "JSON":
+                return Shape(Form.OPAQUE, "v1.JSON")
+            if self._package == "apiextensions/v1" and name in _ONE_OF_SEVERAL:
+                return Shape(Form.ONE_OF_SEVERAL, f"v1.{name}", element=self.struct("JSONSchemaProps"))
             if name in self._types:
                 return self.struct(name)
             group = self._package.partition("/")[0]

@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary
 import msgspec
 
 from cathedra.api.core.meta_v1 import ManagedFieldsEntry, StatusCause, StatusDetails
-from cathedra.api.decoding import DecodeError, decode_values
+from cathedra.api.decoding import KINDS_WITH_SCHEMAS, DecodeError, decode_values
 from cathedra.api.goform import go_values
 from cathedra.api.status import StatusError, bad_request, failure
 from cathedra.api.struct import Time, encode, from_dict, replace, to_dict
@@ -88,7 +88,7 @@ def applied(call: Call, live: Any, body: dict[str, Any], now: float) -> Any:
     try:
         # What was applied went through maps in Kubernetes, opaque parts included.
         values = go_values(without_nulls(merged, struct_shape(call.version.type)))
-        made = call.version.to_hub(from_dict(call.version.type, values))
+        made = call.version.to_hub(_made(call, values))
     except (msgspec.ValidationError, ValueError) as error:
         named = _named(call, body)
         kind = named.partition("; ")[2]
@@ -181,6 +181,13 @@ def _named(call: Call, body: dict[str, Any]) -> str:
     known = metadata if isinstance(metadata, dict) else {}
     group_version = call.api_version if call.definition.group else f"/{call.version.name}"
     return f"{known.get('namespace', '')}/{known.get('name', '')}; {group_version}, Kind={call.definition.kind}"
+
+
+def _made(call: Call, values: dict[str, Any]) -> Any:
+    """The object of the request's version that merged values describe; schemas in it are checked as structs."""
+    if call.gvk.kind in KINDS_WITH_SCHEMAS:
+        return decode_values(call.version.type, call.gvk, values, call.release).object
+    return from_dict(call.version.type, values)
 
 
 def _in_words(call: Call, values: dict[str, Any], error: Exception) -> str:

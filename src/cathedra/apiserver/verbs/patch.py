@@ -207,7 +207,7 @@ def _decoded(call: Call, patch_type: PatchType, before: Any, after: Any, body: A
     if not isinstance(after, dict):
         raise undecodable(f"json: cannot unmarshal {_go_kind(after)} into Go value of type map[string]interface {{}}")
     values = dict(_as_patched(before, after))
-    kind, api_version = values.pop("kind", ""), values.pop("apiVersion", "")
+    kind, api_version = values.pop("kind", None), values.pop("apiVersion", None)
     if patch_type is not PatchType.STRATEGIC:
         problem = _kind_problem(call, kind, api_version)
         if problem:
@@ -238,6 +238,11 @@ def _read(call: Call, values: dict[str, Any]) -> tuple[Any, tuple[str, ...]]:
 
 def _kind_problem(call: Call, kind: Any, api_version: Any) -> str:
     scheme = "k8s.io/kubernetes/pkg/api/legacyscheme/scheme.go:30"
+    for name, value in (("apiVersion", api_version), ("kind", kind)):
+        if value is not None and not isinstance(value, str):
+            kind_of_value = f"json: cannot unmarshal {_go_kind(value)} into Go struct field .{name} of type string"
+            return f"couldn't get version/kind; json parse error: {kind_of_value}"
+    kind, api_version = kind or "", api_version or ""
     if (not kind and not api_version) or (kind == call.definition.kind and api_version == call.api_version):
         return ""
     if kind == call.definition.kind and api_version.rpartition("/")[0] == call.definition.group:
