@@ -19,22 +19,22 @@ from cathedra.client.client import Client
 from cathedra.clock import SystemClock
 from cathedra.node.agent import NodeAgent
 from cathedra.node.config import NodeConfig
+from cathedra.node.server.app import ROUTES as SERVED
 from cathedra.node.server.tls import UnprotectedServer
 from tests.unit.node.fakes import GATES, NODE, NodeTransport
 
-ROUTES = (
-    "/healthz",
-    "/pods",
-    "/metrics",
-    "/containerLogs/default/p/c",
-    "/exec/default/p/c?command=id",
-    "/attach/default/p/c",
-    "/portForward/default/p",
-    "/",
-    "/nothing/here",
-)
-FINE = {"/healthz": "healthz", "/pods": "pods", "/metrics": "metrics"}
-"""Routes that need less than ``nodes/proxy``."""
+WALK = {
+    "healthz": ("/healthz", "healthz", 200),
+    "pods": ("/pods", "pods", 200),
+    "metrics": ("/metrics", "metrics", 200),
+    "containerLogs": ("/containerLogs/default/p/c", "proxy", 404),
+    "exec": ("/exec/default/p/c?command=id", "proxy", 400),
+    "attach": ("/attach/default/p/c", "proxy", 400),
+    "portForward": ("/portForward/default/p", "proxy", 400),
+}
+"""Every route: a path, the least of the node's sub-resources that it needs, and the answer to one who may."""
+ROUTES = (*(path for path, _, _ in WALK.values()), "/", "/nothing/here", "/exec", "/containerLogs/a/b/c/d")
+FINE = {path: subresource for path, subresource, _ in WALK.values() if subresource != "proxy"}
 
 
 @dataclass
@@ -47,6 +47,9 @@ class Server:
     agent: NodeAgent
 
     async def get(self, path: str, *, token: str = "", pair: KeyPair | None = None) -> tuple[int, str]:
+        return await self.request("GET", path, token=token, pair=pair)
+
+    async def request(self, method: str, path: str, *, token: str = "", pair: KeyPair | None = None) -> tuple[int, str]:
         trusted = ssl.create_default_context(cafile=str(self.folder / "n" / "pki" / "kubelet.crt"))
         if pair is not None:
             file = self.folder / "client.pem"
@@ -54,7 +57,10 @@ class Server:
             trusted.load_cert_chain(file)
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         url = f"https://127.0.0.1:{self.agent.port}{path}"
-        async with aiohttp.ClientSession() as session, session.get(url, ssl=trusted, headers=headers) as answer:
+        async with (
+            aiohttp.ClientSession() as session,
+            session.request(method, url, ssl=trusted, headers=headers) as answer,
+        ):
             return answer.status, await answer.text()
 
     def certificate(self, user: str, *groups: str) -> KeyPair:
@@ -123,6 +129,30 @@ async def test_who_is_known_may_nothing_by_that_alone(server: Server) -> None:
         code, text = await server.get(path, pair=pair)
         assert code == 403, path
         assert text.startswith("Forbidden (user=system:node:other, verb=get, resource=nodes, subresource(s)=[")
+
+
+def test_every_route_has_its_row_in_the_walk() -> None:
+    assert {route.first for route in SERVED} == set(WALK)
+
+
+async def test_nodes_proxy_opens_every_route_and_nothing_less_does(server: Server) -> None:
+    """As on a kubelet, measurements alone have a sub-resource of their own."""
+    server.transport.grants |= {("operator", "get", "proxy"), ("operator", "get", "metrics")}
+    server.transport.grants.add(("poster", "create", "proxy"))
+    operator, poster = server.certificate("operator"), server.certificate("poster")
+    for path, _, code in WALK.values():
+        assert (await server.get(path, pair=operator))[0] == code, path
+        assert (await server.get(path, pair=poster))[0] == 403, path
+    assert (await server.get("/nothing/here", pair=operator))[0] == 404
+    for path in ("/exec/default/p", "/containerLogs/default/p/c/d", "/pods/x", "/"):
+        assert (await server.get(path, pair=operator))[0] == 404, path
+
+
+async def test_what_is_read_is_not_posted(server: Server) -> None:
+    server.transport.grants |= {("poster", "create", "proxy"), ("poster", "create", "metrics")}
+    pair = server.certificate("poster")
+    for path, _, _ in WALK.values():
+        assert (await server.request("POST", path, pair=pair))[0] == 405, path
 
 
 async def test_finer_rights_reach_their_own_route_alone(server: Server) -> None:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import parse_qs
 
 from cathedra.api.scheme import GroupResource
-from cathedra.api.status import StatusError, bad_request, internal_error, not_found
+from cathedra.api.status import StatusError, bad_request, failure, internal_error, not_found
 from cathedra.api.struct import Time, to_dict
 from cathedra.api.timestamp import TimeError
 from cathedra.clock import Clock
@@ -30,7 +31,7 @@ from cathedra.node.server.portforward import TUNNEL, serve_channels, serve_tunne
 from cathedra.node.server.remotecommand import choose_protocol, refuse_command, serve_command
 from cathedra.node.setup.directories import log_directory
 
-__all__ = ["NodeApp"]
+__all__ = ["ROUTES", "NodeApp", "NodeRequest", "Route"]
 
 Scope = Mapping[str, Any]
 Receive = Callable[[], Awaitable[dict[str, Any]]]
@@ -38,7 +39,22 @@ Send = Callable[[dict[str, Any]], Awaitable[None]]
 
 _PODS: Final = GroupResource("", "pods")
 _MOST: Final = 2**63 - 1
+_MOST_PARAMETERS: Final = 1000
 _TRUE: Final = frozenset({"true", "1"})
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRequest:
+    """A request or WebSocket, parsed once; ``parts`` are those of the path."""
+
+    protocol: str
+    method: str
+    path: str
+    parts: tuple[str, ...]
+    query: dict[str, list[str]]
+    subprotocols: tuple[str, ...]
+    receive: Receive
+    send: Send
 
 
 class NodeApp:
@@ -80,24 +96,29 @@ class NodeApp:
     async def _route(self, scope: Scope, receive: Receive, send: Send) -> None:
         user = await self._authenticator.user_of(scope)
         await self._authorizer.authorize(user, scope.get("method", "GET"), scope["path"])
-        parts = scope["path"].removeprefix("/").split("/")
-        query = parse_qs(scope["query_string"].decode(), keep_blank_values=True)
-        if parts[0] == "containerLogs" and len(parts) == 4:
-            await self._logs(parts[1], parts[2], parts[3], query, receive, send)
-        elif parts[0] in {"exec", "attach"} and len(parts) in {4, 5} and scope["type"] == "websocket":
-            await self._connect(scope, parts, query, receive, send)
-        elif parts[0] == "portForward" and len(parts) in {3, 4} and scope["type"] == "websocket":
-            await self._forward(scope, parts[1], parts[2], query, receive, send)
-        elif parts == ["healthz"]:
-            await _answer(send, 200, b"ok", "text/plain")
-        elif parts == ["pods"]:
-            items = [{"kind": "Pod", "apiVersion": "v1"} | to_dict(w.pod) for w in self._pods.workers()]
-            body = json.dumps({"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": items})
-            await _answer(send, 200, body.encode(), "application/json")
-        elif parts == ["metrics"]:
-            await _answer(send, 200, self._metrics.text(), "text/plain; version=0.0.4")
-        else:
-            raise bad_request(f"the node serves nothing at {scope['path']}")
+        request = _parsed(scope, receive, send)
+        route = next((r for r in ROUTES if r.first == request.parts[0] and len(request.parts) in r.lengths), None)
+        if route is None:
+            raise failure(404, "NotFound", "404 page not found")
+        if request.method != "GET":
+            raise failure(405, "MethodNotAllowed", f"{request.method} is not allowed on {request.path}")
+        if route.protocol != request.protocol:
+            raise bad_request("Upgrade request required" if route.protocol == "websocket" else "no WebSocket is served")
+        await route.serve(self, request)
+
+    async def healthz(self, request: NodeRequest) -> None:
+        """The agent runs."""
+        await _answer(request.send, 200, b"ok", "text/plain")
+
+    async def pods(self, request: NodeRequest) -> None:
+        """The pods of the node, as the agent sees them."""
+        items = [{"kind": "Pod", "apiVersion": "v1"} | to_dict(w.pod) for w in self._pods.workers()]
+        body = json.dumps({"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": items})
+        await _answer(request.send, 200, body.encode(), "application/json")
+
+    async def metrics(self, request: NodeRequest) -> None:
+        """Measurements under the kubelet's names."""
+        await _answer(request.send, 200, self._metrics.text(), "text/plain; version=0.0.4")
 
     def _worker(self, namespace: str, name: str) -> PodWorker:
         worker = self._pods.find(namespace, name)
@@ -112,9 +133,10 @@ class NodeApp:
             raise bad_request(f"container {container} is not valid for pod {worker.pod.metadata.name}")
         return record
 
-    async def _logs(
-        self, namespace: str, pod: str, container: str, query: dict[str, list[str]], receive: Receive, send: Send
-    ) -> None:
+    async def logs(self, request: NodeRequest) -> None:
+        """``/containerLogs/NAMESPACE/POD/CONTAINER``: what a container has written."""
+        _, namespace, pod, container = request.parts
+        query, send = request.query, request.send
         worker = self._worker(namespace, pod)
         record = self._record(worker, container)
         options = self._log_options(query)
@@ -158,20 +180,19 @@ class NodeApp:
             stream=query.get("stream", ["All"])[0],
         )
 
-    async def _connect(
-        self, scope: Scope, parts: list[str], query: dict[str, list[str]], receive: Receive, send: Send
-    ) -> None:
+    async def connect(self, request: NodeRequest) -> None:
         """``/exec`` and ``/attach``, each followed by namespace, pod (its UID may come next) and container."""
-        action, namespace, pod, container = parts[0], parts[1], parts[2], parts[-1]
+        action, namespace, pod, *_, container = request.parts
+        receive, send = request.receive, request.send
         record = self._record(self._worker(namespace, pod), container)
-        protocol = choose_protocol(scope.get("subprotocols", ()))
+        protocol = choose_protocol(request.subprotocols)
         if protocol is None:
             raise bad_request("no sub-protocol of v5.channel.k8s.io and v4.channel.k8s.io was offered")
         await receive()  # the connection itself
         await send({"type": "websocket.accept", "subprotocol": protocol})
         # From here on errors go through the WebSocket: of an answer that refuses it, clients show nothing.
         try:
-            process = await self._process(action, record, query)
+            process = await self._process(action, record, request.query)
         except StatusError as error:
             await refuse_command(error.to_json(), send)
         else:
@@ -188,16 +209,17 @@ class NodeApp:
         except RuntimeFailure as error:
             raise internal_error(error.message) from error
 
-    async def _forward(
-        self, scope: Scope, namespace: str, pod: str, query: dict[str, list[str]], receive: Receive, send: Send
-    ) -> None:
+    async def forward(self, request: NodeRequest) -> None:
+        """``/portForward/NAMESPACE/POD`` (the pod's UID may come next): connections to ports of a pod."""
+        _, namespace, pod, *_ = request.parts
+        receive, send = request.receive, request.send
         worker = self._worker(namespace, pod)
         if not any(record.running for record in worker.records):
             raise internal_error(f'pod "{pod}" has no running container')
-        protocol = next((p for p in FORWARDING if p in scope.get("subprotocols", ())), None)
+        protocol = next((p for p in FORWARDING if p in request.subprotocols), None)
         if protocol is None:
             raise bad_request(f"no sub-protocol of {' and '.join(FORWARDING)} was offered")
-        ports = [int(port) for port in ",".join(query.get("port", ())).split(",") if port.isdecimal()]
+        ports = [int(port) for port in ",".join(request.query.get("port", ())).split(",") if port.isdecimal()]
         if protocol != TUNNEL and (not ports or max(ports) > 65535):
             raise bad_request('query parameter "port" is required')
         await receive()  # the connection itself
@@ -213,6 +235,46 @@ class NodeApp:
             raise bad_request("you must specify at least 1 command for the container")
         stdin = _flag(query, "stdin") or _flag(query, "input")
         return await self._runtime.exec(container_id, command, tty=_flag(query, "tty"), stdin=stdin)
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """What serves the paths that begin with ``first`` and have one of ``lengths`` parts."""
+
+    first: str
+    lengths: tuple[int, ...]
+    protocol: str
+    """``http`` or ``websocket``."""
+    serve: Callable[[NodeApp, NodeRequest], Awaitable[None]]
+
+
+ROUTES: Final = (
+    Route("healthz", (1,), "http", NodeApp.healthz),
+    Route("pods", (1,), "http", NodeApp.pods),
+    Route("metrics", (1,), "http", NodeApp.metrics),
+    Route("containerLogs", (4,), "http", NodeApp.logs),
+    Route("exec", (4, 5), "websocket", NodeApp.connect),
+    Route("attach", (4, 5), "websocket", NodeApp.connect),
+    Route("portForward", (3, 4), "websocket", NodeApp.forward),
+)
+"""Everything that a node serves. Each needs its row in tests/security/test_node_server.py."""
+
+
+def _parsed(scope: Scope, receive: Receive, send: Send) -> NodeRequest:
+    try:
+        query = parse_qs(scope["query_string"].decode(), keep_blank_values=True, max_num_fields=_MOST_PARAMETERS)
+    except ValueError as error:
+        raise bad_request(f"the query cannot be read: {error}") from error
+    return NodeRequest(
+        protocol=scope["type"],
+        method=scope.get("method", "GET"),
+        path=scope["path"],
+        parts=tuple(scope["path"].removeprefix("/").split("/")),
+        query=query,
+        subprotocols=tuple(scope.get("subprotocols", ())),
+        receive=receive,
+        send=send,
+    )
 
 
 def _flag(query: dict[str, list[str]], name: str) -> bool:

@@ -43,7 +43,7 @@ _Question = tuple[str, tuple[str, ...], str, str]
 def subresources_of(path: str) -> tuple[str, ...]:
     """The sub-resources of the node of which one has to be allowed for ``path``, in the order in which they are asked.
 
-    Only a path that begins with exactly the name of a part gets that part's: others need ``proxy``, which allows all.
+    Only a path that begins with exactly such a name gets its sub-resource: others need ``proxy``.
     """
     first = path.removeprefix("/").partition("/")[0] if path.startswith("/") else ""
     return _SUBRESOURCES.get(first, (_PROXY,))
