@@ -18,7 +18,7 @@ from cathedra.cel.checking.types import Type
 from cathedra.cel.device import DeviceView
 from cathedra.cel.environment import BASE_LIBRARIES, Environment
 from cathedra.cel.errors import CompileError, EvaluationError
-from cathedra.cel.library.authorizer import Answer, Question
+from cathedra.cel.library.authorizer import AccessAnswer, AccessQuestion
 from cathedra.cel.library.conversions import parse_double
 from cathedra.cel.library.network import CIDR, IP
 from cathedra.cel.library.quantity import QuantityValue
@@ -411,12 +411,12 @@ def _input(case: dict[str, Any]) -> admission.Input:
     request |= {"dryRun": bool(asked.get("dryRun")), "options": None}
     allowed = case.get("allowed") or ()
 
-    def decide(question: Question) -> Answer:
+    def decide(question: AccessQuestion) -> AccessAnswer:
         what = question.resource + (f"/{question.subresource}" if question.subresource else "")
         asked_for = f"{question.verb} {question.path if question.path is not None else what}"
         if f"error {asked_for}" in allowed:
-            return Answer(allowed=False, error=f"cannot tell about {asked_for}")
-        return Answer(True, "listed") if asked_for in allowed else Answer(False, "not listed")
+            return AccessAnswer(allowed=False, error=f"cannot tell about {asked_for}")
+        return AccessAnswer(True, "listed") if asked_for in allowed else AccessAnswer(False, "not listed")
 
     return admission.Input(
         request=request,

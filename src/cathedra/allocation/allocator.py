@@ -14,24 +14,24 @@ from typing import Final
 import msgspec
 
 from cathedra.allocation.answers import Allocation, Answers, SharedAnswer
-from cathedra.allocation.checks.selectors import Questions
+from cathedra.allocation.checks.selectors import SelectorCache
 from cathedra.allocation.claims.problem import (
     Problem,
     Solution,
     expand,
 )
-from cathedra.allocation.claims.requests import ClaimPlan, ClassLookup, plan_claims, question_of
+from cathedra.allocation.claims.requests import ClaimPlan, ClassLookup, plan_claims, request_key_of
 from cathedra.allocation.claims.result import write_results
-from cathedra.allocation.claims.tables import Tables, bases
+from cathedra.allocation.claims.tables import OptionTables, bases
+from cathedra.allocation.equivalence import NodeClass, NodeEquivalence
 from cathedra.allocation.errors import Aborted, AllocationError, FatalError, NodeError
 from cathedra.allocation.features import Features
-from cathedra.allocation.reasons import Explanation, explain
+from cathedra.allocation.reasons import RefusalExplanation, explain
 from cathedra.allocation.refusal import Refusal
 from cathedra.allocation.search.budget import Budget, BudgetExceeded, Meter
 from cathedra.allocation.search.fast import FastSearch
+from cathedra.allocation.search.greedy import greedy
 from cathedra.allocation.search.plain import PlainSearch
-from cathedra.allocation.search.straight import straight
-from cathedra.allocation.standings import Standing, Standings
 from cathedra.allocation.supply.inventory import InventorySnapshot
 from cathedra.allocation.supply.ledger import Ledger, LedgerSnapshot
 from cathedra.allocation.supply.pools import NodeView, NodeViews, PoolState
@@ -71,9 +71,9 @@ class Allocator:
 
         Problems of the claims are raised by `PreparedRequests.on`, where Kubernetes would report them.
         """
-        questions: Questions | None = self.inventory.memo.get("questions")
+        questions: SelectorCache | None = self.inventory.memo.get("questions")
         if questions is None:
-            questions = self.inventory.memo["questions"] = Questions()
+            questions = self.inventory.memo["questions"] = SelectorCache()
         return PreparedRequests(self, plan_claims(claims, self.classes, questions, self.features))
 
     def allocate(self, node: core_v1.Node, claims: Sequence[ResourceClaim]) -> Allocation | Refusal:
@@ -101,10 +101,10 @@ class PreparedRequests:
     def __init__(self, allocator: Allocator, plans: tuple[ClaimPlan, ...]) -> None:
         self.allocator = allocator
         self.plans = plans
-        self._tables = Tables(plans, allocator.features, allocator.inventory.interner)
+        self._tables = OptionTables(plans, allocator.features, allocator.inventory.interner)
         self._views = NodeViews(allocator.inventory, allocator.features)
-        self._standings = Standings.of(allocator.inventory, allocator.features, self._tables.sight)
-        self._answers: dict[Standing, SharedAnswer] = self._standings.answers(question_of(plans))
+        self._equivalence = NodeEquivalence.of(allocator.inventory, allocator.features, self._tables.projection)
+        self._answers: dict[NodeClass, SharedAnswer] = self._equivalence.answers(request_key_of(plans))
 
     def on(self, node: core_v1.Node) -> Allocation | Refusal:
         """The answer of ``node``.
@@ -115,10 +115,10 @@ class PreparedRequests:
         """
         allocator = self.allocator
         view = self._views.of(node)
-        standing = self._standings.standing(node, view, allocator.ledger)
-        answer = self._answers.get(standing)
+        node_class = self._equivalence.class_of(node, view, allocator.ledger)
+        answer = self._answers.get(node_class)
         if answer is None or answer.node_error or answer.stopped is not None:
-            answer = self._answers[standing] = self._solve(node, view, standing.states)
+            answer = self._answers[node_class] = self._solve(node, view, node_class.states)
         name = node.metadata.name
         if answer.solution is None:
             refusal = Refusal(name, lambda: self._explain(node, view), answer.stopped)
@@ -137,21 +137,21 @@ class PreparedRequests:
             FatalError: the claims cannot be allocated at all until something changes.
         """
         allocator = self.allocator
-        groups = self._standings.groups(nodes, allocator.inventory, allocator.ledger)
+        groups = self._equivalence.groups(nodes, allocator.inventory, allocator.ledger)
         answers = self._answers
         given: list[tuple[bool, tuple[int, ...]]] = []
-        for standing, rows in groups.items():
-            answer = answers.get(standing)
+        for node_class, rows in groups.items():
+            answer = answers.get(node_class)
             if answer is None or answer.stopped is not None:
-                answer = answers[standing] = self._answer(standing, nodes)
+                answer = answers[node_class] = self._answer(node_class, nodes)
             # Copied: the groups go on changing.
             given.append((answer.solution is not None, tuple(rows)))
         return Answers(nodes, given, self.on)
 
-    def _answer(self, standing: Standing, nodes: Sequence[core_v1.Node]) -> SharedAnswer:
+    def _answer(self, node_class: NodeClass, nodes: Sequence[core_v1.Node]) -> SharedAnswer:
         """The answer of all who stand so."""
         try:
-            return self._solve(standing.node, standing.view, standing.states)
+            return self._solve(node_class.node, node_class.view, node_class.states)
         except NodeError:
             return SharedAnswer(None, node_error=True)
         except FatalError:
@@ -189,12 +189,12 @@ class PreparedRequests:
             # The faults of older releases show in the walk alone.
             return PlainSearch(problem, meter).run()
         found = bases(self._tables, problem)
-        decided, solution = straight(problem, found)
+        decided, solution = greedy(problem, found)
         if decided:
             return solution
         return FastSearch(problem, found, meter).run()
 
-    def _explain(self, node: core_v1.Node, view: NodeView) -> Explanation:
+    def _explain(self, node: core_v1.Node, view: NodeView) -> RefusalExplanation:
         allocator = self.allocator
         states = view.states(allocator.ledger, shares=allocator.features.consumable_capacity)
         problem = Problem(self.plans, node, view, states, allocator.features)

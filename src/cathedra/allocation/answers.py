@@ -1,6 +1,6 @@
 """The answers of a node, and of many nodes at once.
 
-Nodes that stand alike share an answer; it is written out for a node when somebody looks at it.
+Nodes of one class share an answer; it is written out for a node when it is read.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Allocation:
 
 
 class SharedAnswer(msgspec.Struct, frozen=True, eq=False):
-    """What all nodes of one standing answer to all claims that ask for the same; devices are given by position."""
+    """What all nodes of one class answer to all claims that ask for the same; devices are given by position."""
 
     solution: Solution | None
     stopped: int | None = None

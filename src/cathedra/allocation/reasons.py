@@ -13,17 +13,17 @@ from typing import Final, Protocol
 import msgspec
 
 from cathedra.allocation.checks.capacity import Unusable
-from cathedra.allocation.checks.selectors import Failure
+from cathedra.allocation.checks.selectors import SelectorFailure
 from cathedra.allocation.checks.values import Value
 from cathedra.allocation.claims.problem import Choice, Problem
-from cathedra.allocation.claims.requests import Constraint, Option
+from cathedra.allocation.claims.requests import Constraint, RequestOption
 from cathedra.allocation.errors import FatalError
 from cathedra.allocation.supply.ledger import LedgerSnapshot
 from cathedra.api.resource import ResourceClaim
 from cathedra.api.struct import replace
 from cathedra.semantics.tolerations import first_untolerated_on_device
 
-__all__ = ["ConstraintReason", "Explanation", "RequestReason", "SelectorReason", "explain"]
+__all__ = ["ConstraintReason", "RefusalExplanation", "RequestReason", "SelectorReason", "explain"]
 
 
 class Trial(Protocol):
@@ -158,14 +158,14 @@ class RequestReason(msgspec.Struct, frozen=True):
         return ", ".join(parts)
 
 
-class Explanation(msgspec.Struct, frozen=True):
+class RefusalExplanation(msgspec.Struct, frozen=True):
     """All reasons of a refusal."""
 
     requests: tuple[RequestReason, ...]
     fits_when_free: bool | None
 
 
-def explain(problem: Problem, ledger: LedgerSnapshot, trial: Trial) -> Explanation:
+def explain(problem: Problem, ledger: LedgerSnapshot, trial: Trial) -> RefusalExplanation:
     """The reasons for every request and sub-request."""
     claims = [plan.claim for plan in problem.plans]
     decisive = {
@@ -179,7 +179,7 @@ def explain(problem: Problem, ledger: LedgerSnapshot, trial: Trial) -> Explanati
         for request in requests
         for choice in request.choices
     )
-    return Explanation(reasons, trial(claims, all_free=True))
+    return RefusalExplanation(reasons, trial(claims, all_free=True))
 
 
 def _without(claim: ResourceClaim, constraint: int) -> ResourceClaim:
@@ -189,7 +189,7 @@ def _without(claim: ResourceClaim, constraint: int) -> ResourceClaim:
     return replace(claim, spec=replace(claim.spec, devices=replace(devices, constraints=rest)))
 
 
-def _only(claims: Sequence[ResourceClaim], option: Option) -> ResourceClaim:
+def _only(claims: Sequence[ResourceClaim], option: RequestOption) -> ResourceClaim:
     """The claim with that request, or sub-request, alone."""
     claim = claims[option.claim]
     devices = claim.spec.devices
@@ -213,7 +213,7 @@ class _Explanation:
         alone: bool | None,
     ) -> None:
         self.problem, self.ledger, self.choice = problem, ledger, choice
-        self.option: Option = choice.option
+        self.option: RequestOption = choice.option
         self.decisive, self.alone = decisive, alone
 
     def reason(self) -> RequestReason:
@@ -277,7 +277,7 @@ class _Explanation:
                     tally[1] += 1
                     passed += 1
                     continue
-                if isinstance(verdict, Failure):
+                if isinstance(verdict, SelectorFailure):
                     tally[2 if verdict.cause.startswith("no such key") else 3] += 1
                 break
             of_class += passed >= own

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from cathedra.allocation.reasons import Explanation, RequestReason
+    from cathedra.allocation.reasons import RefusalExplanation, RequestReason
 
 __all__ = ["Refusal"]
 
@@ -22,11 +22,11 @@ class Refusal:
 
     __slots__ = ("_explain", "_explanation", "node", "states")
 
-    def __init__(self, node: str, explain: Callable[[], Explanation], states: int | None = None) -> None:
+    def __init__(self, node: str, explain: Callable[[], RefusalExplanation], states: int | None = None) -> None:
         self.node = node
         self.states = states
         self._explain = explain
-        self._explanation: Explanation | None = None
+        self._explanation: RefusalExplanation | None = None
 
     @property
     def stopped(self) -> bool:
@@ -44,7 +44,7 @@ class Refusal:
         return self._explained.fits_when_free
 
     @property
-    def _explained(self) -> Explanation:
+    def _explained(self) -> RefusalExplanation:
         if self._explanation is None:
             self._explanation = self._explain()
         return self._explanation

@@ -16,8 +16,7 @@ from cathedra.cel.checking import types
 from cathedra.cel.checking.types import Type
 from cathedra.cel.environment import Environment
 from cathedra.cel.errors import CompileError
-from cathedra.cel.interruption import CPULimit
-from cathedra.cel.library.authorizer import Answer, Authorizer, Decide, Question, ResourceCheck, User
+from cathedra.cel.library.authorizer import AccessAnswer, AccessQuestion, AuthorizerValue, Decide, ResourceCheck, User
 from cathedra.cel.library.times import parse_timestamp
 from cathedra.cel.program import Outcome, Program
 from cathedra.cel.values import Failure, Timestamp
@@ -25,8 +24,8 @@ from cathedra.cel.values import Failure, Timestamp
 __all__ = [
     "Annotation",
     "CompiledPolicy",
-    "Decision",
     "Input",
+    "PolicyDecision",
     "PolicyError",
     "Result",
     "compile_policy",
@@ -129,7 +128,7 @@ class PolicyError:
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class PolicyDecision:
     """What a policy decides about one request (one per validation)."""
 
     action: Literal["admit", "deny"]
@@ -152,12 +151,12 @@ class Annotation:
 class Result:
     """All decisions and audit annotations; empty when a match condition is false."""
 
-    decisions: tuple[Decision, ...] = ()
+    decisions: tuple[PolicyDecision, ...] = ()
     annotations: tuple[Annotation, ...] = ()
 
 
-def _nobody(_: Question) -> Answer:
-    return Answer(allowed=False)
+def _nobody(_: AccessQuestion) -> AccessAnswer:
+    return AccessAnswer(allowed=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,8 +174,8 @@ class Input:
     params: Any = None
     namespace: Mapping[str, Any] | None = None
     decide: Decide = field(default=_nobody)
-    interrupted: Callable[[], bool] = field(default_factory=CPULimit)
-    """Whether the evaluation has taken too long; one answer for all expressions of the policy."""
+    interrupted: Callable[[], bool] | None = None
+    """Whether the evaluation has taken too long (`cathedra.cel.interruption`); without it only the cost counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +201,7 @@ def _compile(source: str, declared: Environment, wanted: Sequence[Type]) -> _Com
 
 
 class _Budget:
-    def __init__(self, amount: int, interrupted: Callable[[], bool]) -> None:
+    def __init__(self, amount: int, interrupted: Callable[[], bool] | None) -> None:
         self.left = amount
         self.interrupted = interrupted
         self.composed = 0
@@ -304,7 +303,7 @@ class CompiledPolicy:
         return Result(tuple(decisions), tuple(found))
 
     def _whole(self, error: str) -> Result:
-        return Result((Decision("deny" if self.fails else "admit", "error", error),))
+        return Result((PolicyDecision("deny" if self.fails else "admit", "error", error),))
 
     def _refused_by_conditions(self, given: Input) -> str | None:
         """None if the policy applies, "" if it does not, else the error that decides."""
@@ -344,12 +343,12 @@ class CompiledPolicy:
             return Outcome(None, text, outcome.cost)
         return outcome
 
-    def _decision(self, position: int, outcome: Outcome, message: Outcome | None, failed: str) -> Decision:
+    def _decision(self, position: int, outcome: Outcome, message: Outcome | None, failed: str) -> PolicyDecision:
         error = outcome.error if outcome.error is not None else failed
         if error:
-            return Decision("deny" if self.fails else "admit", "error", error)
+            return PolicyDecision("deny" if self.fails else "admit", "error", error)
         if outcome.value is True:
-            return Decision("admit", "admit")
+            return PolicyDecision("admit", "admit")
         validation = self.validations[position]
         text = ""
         if message is not None and message.error is None and isinstance(message.value, str):
@@ -358,7 +357,7 @@ class CompiledPolicy:
                 text = ""
         text = text or str(validation.get("message") or "").strip()
         text = text or f"failed expression: {validation['expression'].strip()}"
-        return Decision("deny", "deny", text, validation.get("reason") or "Invalid")
+        return PolicyDecision("deny", "deny", text, validation.get("reason") or "Invalid")
 
     def _annotation(self, position: int, values: Mapping[str, Any], budget: _Budget) -> Annotation:
         key = self.keys[position]
@@ -378,12 +377,14 @@ class _Values:
         self.policy, self.given, self.budget = policy, given, budget
         user = given.request.get("userInfo") or {}
         extra = tuple((k, tuple(v)) for k, v in (user.get("extra") or {}).items())
-        asked = Question(User(user.get("username", ""), user.get("uid", ""), tuple(user.get("groups") or ()), extra))
+        asked = AccessQuestion(
+            User(user.get("username", ""), user.get("uid", ""), tuple(user.get("groups") or ()), extra)
+        )
         resource = given.request.get("resource") or {}
-        self.authorizer = Authorizer(given.decide, asked)
+        self.authorizer = AuthorizerValue(given.decide, asked)
         self.request_resource = ResourceCheck(
             given.decide,
-            Question(
+            AccessQuestion(
                 asked.user,
                 group=resource.get("group", ""),
                 resource=resource.get("resource", ""),

@@ -7,7 +7,7 @@ users search for it (docs/spec/cel.md §4.2 and §8).
     CELError
     ├── CompileError      the expression is refused (`type` says how the API reports it)
     └── EvaluationError   the expression failed on one input
-        └── Aborted           in a way that ``&&`` and ``||`` cannot absorb
+        └── EvaluationAborted           in a way that ``&&`` and ``||`` cannot absorb
             ├── CostLimitExceeded   it was stopped, as it had cost too much
             └── Interrupted         it was stopped, as it had taken too long
 """
@@ -18,10 +18,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 __all__ = [
-    "Aborted",
     "CELError",
     "CompileError",
     "CostLimitExceeded",
+    "EvaluationAborted",
     "EvaluationError",
     "Interrupted",
     "Issue",
@@ -75,18 +75,18 @@ class EvaluationError(CELError):
         super().__init__(text)
 
 
-class Aborted(EvaluationError):
+class EvaluationAborted(EvaluationError):
     """The evaluation ended at once: an error that nothing can absorb."""
 
 
-class CostLimitExceeded(Aborted):
+class CostLimitExceeded(EvaluationAborted):
     """The evaluation was stopped because it had cost more than it may."""
 
     def __init__(self) -> None:
         super().__init__("operation cancelled: actual cost limit exceeded")
 
 
-class Interrupted(Aborted):
+class Interrupted(EvaluationAborted):
     """The evaluation was stopped because it had taken too long."""
 
     def __init__(self) -> None:

@@ -14,7 +14,7 @@ from cathedra.cel import trampoline
 from cathedra.cel.checking import checker, cost, validators
 from cathedra.cel.checking.types import Type
 from cathedra.cel.environment import Environment
-from cathedra.cel.errors import Aborted, CompileError, EvaluationError, Issue, display
+from cathedra.cel.errors import CompileError, EvaluationAborted, EvaluationError, Issue, display
 from cathedra.cel.evaluation import evaluator
 from cathedra.cel.evaluation.run import Run, Step, Variables, Walk
 from cathedra.cel.syntax import parser
@@ -61,7 +61,7 @@ class Program:
         """
         try:
             return evaluator.plan(self.root)
-        except Aborted as error:
+        except EvaluationAborted as error:
             raise CompileError("InternalError", f"program instantiation failed: {error.text}") from error
 
     def evaluate(
@@ -83,7 +83,7 @@ class Program:
             value = self.plan.eval(run, Variables(variables))
             if value.__class__ is Walk:
                 value = trampoline.run(value)
-        except (Aborted, CompileError) as error:
+        except (EvaluationAborted, CompileError) as error:
             return Outcome(None, error.text, run.cost)
         if value.__class__ is Failure:
             return Outcome(None, value.text, run.cost)

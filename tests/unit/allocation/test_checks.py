@@ -1,4 +1,4 @@
-"""The single tests: taints, capacity, values, sights of selectors, node targets."""
+"""The single tests: taints, capacity, values, projections of selectors, node targets."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cathedra.allocation import FatalError, Features
-from cathedra.allocation.checks.capacity import Unusable, Usage, usage
-from cathedra.allocation.checks.selectors import Questions
+from cathedra.allocation.checks.capacity import CapacityUsage, Unusable, usage
+from cathedra.allocation.checks.selectors import SelectorCache
 from cathedra.allocation.checks.values import scalar_or_set
-from cathedra.allocation.search.outlook import matchable
+from cathedra.allocation.search.lookahead import matchable
 from cathedra.allocation.supply.devices import Interner, Signature
 from cathedra.allocation.supply.nodes import NodeTarget
 from cathedra.api.core import core_v1
@@ -51,7 +51,7 @@ def test_an_amount_follows_the_policy(policy: dict[str, object] | None, requeste
     if consumed is None:
         assert isinstance(found, Unusable)
     else:
-        assert isinstance(found, Usage)
+        assert isinstance(found, CapacityUsage)
         assert [str(amount) for amount in found.amounts] == [consumed]
 
 
@@ -61,7 +61,7 @@ def test_a_rounded_amount_is_the_least_step_that_is_enough(low: int, step: int, 
     policy = {"default": str(low), "validRange": {"min": str(low), "step": str(step)}}
     capacity = {"mem": {"value": "1000", "requestPolicy": policy}}
     found = usage(signature(capacity=capacity), {"mem": Quantity(str(requested))}, requested, Features())
-    assert isinstance(found, Usage)
+    assert isinstance(found, CapacityUsage)
     amount = found.amounts[0].value()
     assert amount >= max(low, requested)
     assert (amount - low) % step == 0
@@ -94,11 +94,11 @@ def test_values_compare_by_type_and_versions_by_precedence() -> None:
     ],
 )
 def test_what_a_selector_looks_at_is_read_from_its_text(expression: str, sees: tuple[str, ...] | None) -> None:
-    assert Questions().of([expression], Features()).sees == sees
+    assert SelectorCache().of([expression], Features()).projection == sees
 
 
 def test_the_same_selectors_are_one_question() -> None:
-    questions = Questions()
+    questions = SelectorCache()
     one = questions.of(["true"], Features())
     assert questions.of(["true"], Features()) is one
     assert questions.of(["true"], Features(consumable_capacity=False)) is not one

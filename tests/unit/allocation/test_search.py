@@ -15,7 +15,7 @@ from cathedra.allocation import RELEASE_1_36, Budget, FatalError, Features, Node
 from cathedra.allocation.allocator import PreparedRequests
 from cathedra.allocation.claims.problem import Problem, Solution, expand
 from cathedra.allocation.search.budget import UNLIMITED, Meter
-from cathedra.allocation.search.outlook import matchable
+from cathedra.allocation.search.lookahead import matchable
 from cathedra.allocation.search.plain import PlainSearch
 from cathedra.allocation.supply.pools import NodeViews
 from cathedra.api.resource import ResourceClaim

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given, settings
 
 from cathedra.cel.admission import Input, Result, compile_policy
-from cathedra.cel.library.authorizer import Answer
+from cathedra.cel.library.authorizer import AccessAnswer
 from tests.unit.cel.building import nonsense
 
 REQUEST: dict[str, Any] = {
@@ -68,7 +68,7 @@ def test_audit_annotations_are_published_or_left_out() -> None:
 
 def test_the_authorizer_is_asked() -> None:
     policy = compile_policy({"validations": [{"expression": "authorizer.requestResource.check('custom').allowed()"}]})
-    given = Input(REQUEST, object=POD, decide=lambda question: Answer(question.verb == "custom"))
+    given = Input(REQUEST, object=POD, decide=lambda question: AccessAnswer(question.verb == "custom"))
     assert policy.evaluate(given).decisions[0].action == "admit"
 
 

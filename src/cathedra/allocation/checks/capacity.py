@@ -17,13 +17,13 @@ from cathedra.allocation.supply.ledger import qualified
 from cathedra.api.quantity import NANO, Format, Quantity
 from cathedra.api.resource import CapacityRequestPolicy, CapacityRequestPolicyRange, DeviceCapacity
 
-__all__ = ["Unusable", "Usage", "usage"]
+__all__ = ["CapacityUsage", "Unusable", "usage"]
 
 _INT64: Final = 2**63 - 1
 _MILLI: Final = 10**6
 
 
-class Usage(msgspec.Struct, frozen=True):
+class CapacityUsage(msgspec.Struct, frozen=True):
     """What one allocation takes: per capacity its name as spelled, its full name, amount and limit (nano-units)."""
 
     names: tuple[str, ...]
@@ -56,17 +56,17 @@ class Unusable(msgspec.Struct, frozen=True):
 
 def usage(
     signature: Signature, requests: Mapping[str, Quantity] | None, key: object, features: Features
-) -> Usage | Unusable:
+) -> CapacityUsage | Unusable:
     """What a request for ``requests`` takes of a device; ``key`` stands for ``requests`` in the memo."""
     memo = signature.answers
     memo_key = ("usage", key, features.fractional_capacity_range, features.behaviour.name)
-    found: Usage | Unusable | None = memo.get(memo_key)
+    found: CapacityUsage | Unusable | None = memo.get(memo_key)
     if found is None:
         found = memo[memo_key] = _usage(signature, requests or {}, features)
     return found
 
 
-def _usage(signature: Signature, requests: Mapping[str, Quantity], features: Features) -> Usage | Unusable:
+def _usage(signature: Signature, requests: Mapping[str, Quantity], features: Features) -> CapacityUsage | Unusable:
     capacities = _capacities(signature)
     wanted = _wanted(signature, requests, features)
     if isinstance(wanted, Unusable):
@@ -80,7 +80,7 @@ def _usage(signature: Signature, requests: Mapping[str, Quantity], features: Fea
     for name, capacity in capacities.items():
         if capacity.request_policy is not None and _violates(amounts[name], capacity.request_policy):
             return Unusable(f"request policy of {name}")
-    return Usage(
+    return CapacityUsage(
         tuple(capacities),
         tuple(qualified(name, signature.driver) for name in capacities),
         tuple(amounts.values()),

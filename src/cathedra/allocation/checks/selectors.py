@@ -17,7 +17,7 @@ import msgspec
 
 from cathedra.allocation.errors import SelectorError
 from cathedra.allocation.features import Features
-from cathedra.allocation.supply.devices import DeviceRecord, Sight, Signature
+from cathedra.allocation.supply.devices import DeviceRecord, Projection, Signature
 from cathedra.api.resource import DeviceAttribute
 from cathedra.cel.errors import CompileError, EvaluationError
 
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from cathedra.cel.device import DeviceView
     from cathedra.cel.selector import DeviceSelector
 
-__all__ = ["Failure", "Question", "Questions", "Verdict", "device_view"]
+__all__ = ["SelectorCache", "SelectorFailure", "SelectorList", "Verdict", "device_view"]
 
 
-class Failure(msgspec.Struct, frozen=True):
+class SelectorFailure(msgspec.Struct, frozen=True):
     """A selector failed: which one of the list, while compiling or running, and CEL's text."""
 
     index: int
@@ -36,7 +36,7 @@ class Failure(msgspec.Struct, frozen=True):
     cause: str
 
 
-Verdict: TypeAlias = bool | Failure
+Verdict: TypeAlias = bool | SelectorFailure
 
 
 def device_view(signature: Signature) -> DeviceView:
@@ -69,23 +69,23 @@ class _Attribute(msgspec.Struct, frozen=True):
         return _Attribute(value.int_, value.bool_, value.string, value.version, *lists)
 
 
-class Question:
+class SelectorList:
     """A list of selectors, asked in order until one says no."""
 
-    __slots__ = ("_by_projection", "_by_signature", "_sees", "_selectors", "memo")
+    __slots__ = ("_by_projection", "_by_signature", "_projection", "_selectors", "memo")
 
     LIMIT: Final = 200_000
     """So many verdicts are remembered at most."""
 
-    def __init__(self, selectors: Sequence[DeviceSelector | Failure], texts: Sequence[str]) -> None:
+    def __init__(self, selectors: Sequence[DeviceSelector | SelectorFailure], texts: Sequence[str]) -> None:
         self._selectors = tuple(selectors)
         self._by_signature: dict[int, Verdict] = {}
         self.memo: dict[Any, Any] = {}
         """For whoever works something out from these selectors, for many pods."""
         self._by_projection: dict[Any, Verdict] = {}
-        sights = [_sight(text) for text in texts]
-        seen: set[str] = set().union(*(one for one in sights if one))
-        self._sees: Sight | None = None if None in sights else tuple(sorted(seen))
+        projections = [_projection(text) for text in texts]
+        seen: set[str] = set().union(*(one for one in projections if one))
+        self._projection: Projection | None = None if None in projections else tuple(sorted(seen))
 
     def verdict(self, signature: Signature) -> Verdict:
         """Yes, no, or why it cannot be said."""
@@ -99,14 +99,14 @@ class Question:
         return verdict
 
     @property
-    def sees(self) -> Sight | None:
+    def projection(self) -> Projection | None:
         """The attributes that the selectors look at by name; None if that cannot be told."""
-        return self._sees
+        return self._projection
 
     def _projected(self, signature: Signature) -> Verdict:
-        if self._sees is None:
+        if self._projection is None:
             return self.evaluate(signature)
-        key = signature.seen(self._sees)
+        key = signature.seen(self._projection)
         known = self._by_projection.get(key)
         if known is None:
             known = self._by_projection[key] = self.evaluate(signature)
@@ -115,18 +115,18 @@ class Question:
     def evaluate(self, signature: Signature) -> Verdict:
         """Ask CEL, without any memo."""
         for index, selector in enumerate(self._selectors):
-            if isinstance(selector, Failure):
-                return Failure(index, selector.compiling, selector.cause)
+            if isinstance(selector, SelectorFailure):
+                return SelectorFailure(index, selector.compiling, selector.cause)
             try:
                 if not selector.matches(device_view(signature)):
                     return False
             except EvaluationError as error:
-                return Failure(index, False, str(error))
+                return SelectorFailure(index, False, str(error))
         return True
 
     def each(self, signature: Signature) -> list[Verdict]:
         """The answer of every selector on its own, for explanations."""
-        return [Question([selector], [""]).evaluate(signature) for selector in self._selectors]
+        return [SelectorList([selector], [""]).evaluate(signature) for selector in self._selectors]
 
 
 # A name, not a method: «.exists(» looks at everything.
@@ -140,7 +140,7 @@ _HARMLESS: Final = re.compile(r"device\.(driver|allowMultipleAllocations)\b")
 
 
 @lru_cache(maxsize=4096)
-def _sight(text: str) -> frozenset[str] | None:
+def _projection(text: str) -> frozenset[str] | None:
     """The attributes that an expression can see; None if the text does not tell."""
     if not text:
         return None
@@ -152,7 +152,7 @@ def _sight(text: str) -> frozenset[str] | None:
     return frozenset(names)
 
 
-class Questions:
+class SelectorCache:
     """Compiled selectors and their verdicts, as long as the inventory lives. The least recently used are dropped."""
 
     __slots__ = ("_compiled", "_known")
@@ -160,10 +160,10 @@ class Questions:
     LIMIT: Final = 512
 
     def __init__(self) -> None:
-        self._known: dict[Any, Question] = {}
-        self._compiled: dict[Any, DeviceSelector | Failure] = {}
+        self._known: dict[Any, SelectorList] = {}
+        self._compiled: dict[Any, DeviceSelector | SelectorFailure] = {}
 
-    def of(self, expressions: Sequence[str], features: Features) -> Question:
+    def of(self, expressions: Sequence[str], features: Features) -> SelectorList:
         """The question that ``expressions`` ask together."""
         mode = (
             features.consumable_capacity,
@@ -175,11 +175,11 @@ class Questions:
         if known is None:
             if len(self._known) >= self.LIMIT:
                 del self._known[next(iter(self._known))]
-            known = Question([self._compile(text, features, mode) for text in expressions], expressions)
+            known = SelectorList([self._compile(text, features, mode) for text in expressions], expressions)
         self._known[key] = known
         return known
 
-    def _compile(self, expression: str, features: Features, mode: object) -> DeviceSelector | Failure:
+    def _compile(self, expression: str, features: Features, mode: object) -> DeviceSelector | SelectorFailure:
         key = (expression, mode)
         if key not in self._compiled:
             if len(self._compiled) >= self.LIMIT:
@@ -188,7 +188,7 @@ class Questions:
         return self._compiled[key]
 
 
-def _compiled(expression: str, features: Features) -> DeviceSelector | Failure:
+def _compiled(expression: str, features: Features) -> DeviceSelector | SelectorFailure:
     # Imported late: a caller without selectors need not wait for CEL.
     from cathedra.cel.selector import compile_selector
 
@@ -202,7 +202,7 @@ def _compiled(expression: str, features: Features) -> DeviceSelector | Failure:
             mode="stored",
         )
     except CompileError as error:
-        return Failure(0, True, str(error))
+        return SelectorFailure(0, True, str(error))
 
 
 def _refuse_iteration(expression: str, features: Features) -> None:
@@ -226,7 +226,7 @@ _HINT: Final = (
 
 
 def selector_error(
-    failure: Failure, origins: Sequence[tuple[str, int]], device: DeviceRecord, features: Features
+    failure: SelectorFailure, origins: Sequence[tuple[str, int]], device: DeviceRecord, features: Features
 ) -> SelectorError:
     """The error that Kubernetes would report for ``failure``; ``origins`` says for each selector where it stands."""
     origin, index = origins[failure.index]

@@ -9,23 +9,31 @@ from collections.abc import Sequence
 
 import msgspec
 
-from cathedra.allocation.checks.capacity import Unusable, Usage, usage
-from cathedra.allocation.checks.selectors import Failure, selector_error
+from cathedra.allocation.checks.capacity import CapacityUsage, Unusable, usage
+from cathedra.allocation.checks.selectors import SelectorFailure, selector_error
 from cathedra.allocation.checks.values import Value, constraint_value, scalar_or_set
-from cathedra.allocation.claims.requests import CLAIM_LIMIT, ClaimPlan, Constraint, Obstacle, Option
+from cathedra.allocation.claims.requests import CLAIM_LIMIT, ClaimPlan, Constraint, Obstacle, RequestOption
 from cathedra.allocation.errors import FatalError, NodeError
 from cathedra.allocation.features import Features
 from cathedra.allocation.supply.devices import DeviceRecord
 from cathedra.allocation.supply.pools import NodeView, PoolState, PoolStatus, PoolView
 from cathedra.api.core import core_v1
 
-__all__ = ["Choice", "Placement", "Problem", "RequestOnNode", "Solution", "declares_optional_operations", "expand"]
+__all__ = [
+    "Choice",
+    "DevicePlacement",
+    "Problem",
+    "RequestOnNode",
+    "Solution",
+    "declares_optional_operations",
+    "expand",
+]
 
 
 class Choice(msgspec.Struct, frozen=True, eq=False):
     """An option on a node: how many devices, and for All which."""
 
-    option: Option
+    option: RequestOption
     count: int
     devices: tuple[int, ...] | None = None
     """Positions of all devices, for All."""
@@ -38,18 +46,18 @@ class RequestOnNode(msgspec.Struct, frozen=True, eq=False):
     alternatives: bool
 
 
-class Placement(msgspec.Struct, frozen=True):
+class DevicePlacement(msgspec.Struct, frozen=True):
     """One device for one choice; ``usage`` if it is a share."""
 
     choice: Choice
     position: int
-    usage: Usage | None
+    usage: CapacityUsage | None
 
 
 class Solution(msgspec.Struct, frozen=True):
     """Per claim the placements in order, and which choice each of its requests got."""
 
-    placements: tuple[tuple[Placement, ...], ...]
+    placements: tuple[tuple[DevicePlacement, ...], ...]
     chosen: tuple[tuple[int, ...], ...]
 
 
@@ -102,11 +110,11 @@ class Problem:
         """Whether the device may be allocated several times."""
         return record.shareable and self.features.consumable_capacity
 
-    def usage(self, option: Option, record: DeviceRecord) -> Usage | Unusable:
+    def usage(self, option: RequestOption, record: DeviceRecord) -> CapacityUsage | Unusable:
         """What ``option`` takes of the device's capacity."""
         return usage(record.signature, option.capacity, option.capacity_key, self.features)
 
-    def selectable(self, option: Option, position: int) -> bool:
+    def selectable(self, option: RequestOption, position: int) -> bool:
         """Whether the device passes class, selectors and node (docs/spec/allocation.md §7).
 
         Raises:
@@ -116,10 +124,10 @@ class Problem:
         if record.device.binding_conditions and not self.features.device_binding_and_status:
             return False
         verdict = option.question.verdict(record.signature)
-        if isinstance(verdict, Failure):
+        if isinstance(verdict, SelectorFailure):
             # The memo may come from a device that looks alike; the text must be this one's.
             verdict = option.question.evaluate(record.signature)
-            assert isinstance(verdict, Failure)
+            assert isinstance(verdict, SelectorFailure)
             raise selector_error(verdict, option.origins, record, self.features)
         if not verdict or record.own_target is None:
             return bool(verdict)
@@ -131,7 +139,7 @@ class Problem:
                 f" in slice {record.slice.name}: {error}"
             ) from error
 
-    def value(self, option: Option, record: DeviceRecord, constraint: Constraint) -> Value | None:
+    def value(self, option: RequestOption, record: DeviceRecord, constraint: Constraint) -> Value | None:
         """The value that ``constraint`` compares for the device.
 
         Raises:
@@ -189,7 +197,7 @@ def expand(problem: Problem) -> None:
         problem.requests.append(requests)
 
 
-def _choice(problem: Problem, option: Option) -> Choice:
+def _choice(problem: Problem, option: RequestOption) -> Choice:
     if not option.all_devices:
         return Choice(option, option.count)
     # Kubernetes' stable implementation has kept the older answer.
@@ -208,7 +216,7 @@ def _choice(problem: Problem, option: Option) -> Choice:
     return Choice(option, len(positions), tuple(positions))
 
 
-def _could_serve(problem: Problem, option: Option, record: DeviceRecord, position: int) -> bool:
+def _could_serve(problem: Problem, option: RequestOption, record: DeviceRecord, position: int) -> bool:
     """Whether All counts the device: its static capacity must do."""
     if not problem.features.consumable_capacity:
         return True

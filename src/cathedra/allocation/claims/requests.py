@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from cathedra.allocation.checks.selectors import Question, Questions
+from cathedra.allocation.checks.selectors import SelectorCache, SelectorList
 from cathedra.allocation.errors import FatalError
 from cathedra.allocation.features import Features
 from cathedra.api.quantity import Quantity
@@ -33,10 +33,10 @@ __all__ = [
     "ClassLookup",
     "Constraint",
     "Obstacle",
-    "Option",
+    "RequestOption",
     "RequestPlan",
     "plan_claims",
-    "question_of",
+    "request_key_of",
 ]
 
 CLAIM_LIMIT: Final = 32
@@ -46,7 +46,7 @@ ClassLookup: TypeAlias = Callable[[str], DeviceClass | None]
 """Device classes by name; None if there is none."""
 
 
-class Option(msgspec.Struct, frozen=True, eq=False):
+class RequestOption(msgspec.Struct, frozen=True, eq=False):
     """One way to satisfy a request: the request itself, or one of its sub-requests."""
 
     claim: int
@@ -59,7 +59,7 @@ class Option(msgspec.Struct, frozen=True, eq=False):
     where: str
     """«claim NS/NAME, request R», as texts of errors begin."""
     device_class: DeviceClass
-    question: Question
+    question: SelectorList
     origins: tuple[tuple[str, int], ...]
     all_devices: bool
     count: int
@@ -69,7 +69,7 @@ class Option(msgspec.Struct, frozen=True, eq=False):
     capacity_key: object
     derived: tuple[tuple[str, str], ...]
     """Name and expression."""
-    checks_room_last: bool
+    checks_capacity_last: bool
     """All, under a constraint: whether a device has room is seen after whether the constraint admits it."""
     number: int = 0
     """Place among all options of the pod."""
@@ -90,7 +90,7 @@ class RequestPlan(msgspec.Struct, frozen=True, eq=False):
 
     name: str
     where: str
-    options: tuple[Option | Obstacle, ...]
+    options: tuple[RequestOption | Obstacle, ...]
     alternatives: bool
 
 
@@ -101,7 +101,7 @@ class Constraint(msgspec.Struct, frozen=True, eq=False):
     requests: frozenset[str]
     distinct: bool
 
-    def concerns(self, option: Option) -> bool:
+    def concerns(self, option: RequestOption) -> bool:
         """Whether devices for ``option`` are subject to it."""
         return self.names(option.parent, option.name)
 
@@ -121,7 +121,7 @@ class ClaimPlan(msgspec.Struct, frozen=True, eq=False):
     """A problem of its constraints, which come after the requests."""
 
 
-def question_of(plans: Sequence[ClaimPlan]) -> object:
+def request_key_of(plans: Sequence[ClaimPlan]) -> object:
     """What ``plans`` ask, without names: equal for claims that get the same devices. None if they are faulty."""
     asked: list[object] = []
     for plan in plans:
@@ -149,7 +149,7 @@ def question_of(plans: Sequence[ClaimPlan]) -> object:
 
 
 def plan_claims(
-    claims: Sequence[ResourceClaim], classes: ClassLookup, questions: Questions, features: Features
+    claims: Sequence[ResourceClaim], classes: ClassLookup, questions: SelectorCache, features: Features
 ) -> tuple[ClaimPlan, ...]:
     """Take ``claims`` apart. Problems become obstacles; nothing is raised."""
     planner = _Planner(classes, questions, features)
@@ -157,7 +157,7 @@ def plan_claims(
 
 
 class _Planner:
-    def __init__(self, classes: ClassLookup, questions: Questions, features: Features) -> None:
+    def __init__(self, classes: ClassLookup, questions: SelectorCache, features: Features) -> None:
         self.classes, self.questions, self.features = classes, questions, features
         self.options = 0
         self.constraints: list[Constraint] = []
@@ -194,7 +194,7 @@ class _Planner:
             )
         return RequestPlan(request.name, label, (self.exactly(claim, number, request, where),), alternatives=False)
 
-    def exactly(self, claim: int, number: int, request: DeviceRequest, where: str) -> Option | Obstacle:
+    def exactly(self, claim: int, number: int, request: DeviceRequest, where: str) -> RequestOption | Obstacle:
         exactly = request.exactly
         if exactly is None:
             return _obstacle(f"{where}, request {request.name}: empty request (unsupported request type?)")
@@ -205,7 +205,9 @@ class _Planner:
             )
         return self.option(exactly, (claim, number, 0), request.name, request.name, f"{where}, request {request.name}")
 
-    def alternatives(self, claim: int, number: int, request: DeviceRequest, where: str) -> Iterator[Option | Obstacle]:
+    def alternatives(
+        self, claim: int, number: int, request: DeviceRequest, where: str
+    ) -> Iterator[RequestOption | Obstacle]:
         if not self.features.prioritized_list:
             yield _obstacle(
                 f"{where}, request {request.name}: has subrequests, but the DRAPrioritizedList feature is disabled"
@@ -229,7 +231,7 @@ class _Planner:
         name: str,
         parent: str,
         where: str,
-    ) -> Option | Obstacle:
+    ) -> RequestOption | Obstacle:
         derived = tuple((one.name, one.expression) for one in getattr(request, "derived_attributes", ()) or ())
         if derived and not self.features.derived_attributes:
             return _obstacle(f"{where}: cannot handle request with derived attributes, the feature is disabled")
@@ -253,7 +255,7 @@ class _Planner:
         claim_origin = where.partition(",")[0]
         capacity = request.capacity.requests if request.capacity is not None else None
         self.options += 1
-        return Option(
+        return RequestOption(
             claim=place[0],
             request=place[1],
             sub=place[2],
@@ -275,7 +277,7 @@ class _Planner:
             capacity=capacity,
             capacity_key=tuple(sorted((key, str(value)) for key, value in (capacity or {}).items())),
             derived=derived,
-            checks_room_last=request.allocation_mode == "All"
+            checks_capacity_last=request.allocation_mode == "All"
             and any(constraint.names(parent, name) for constraint in self.constraints),
             number=self.options - 1,
         )

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
-from cathedra.allocation.claims.problem import Placement, Solution
-from cathedra.allocation.claims.requests import ClaimPlan, Option
+from cathedra.allocation.claims.problem import DevicePlacement, Solution
+from cathedra.allocation.claims.requests import ClaimPlan, RequestOption
 from cathedra.allocation.errors import FatalError
 from cathedra.allocation.features import Features
 from cathedra.allocation.supply.devices import DeviceRecord
@@ -27,7 +27,7 @@ __all__ = ["write_results"]
 
 def write_results(
     plans: tuple[ClaimPlan, ...],
-    options: Sequence[Option],
+    options: Sequence[RequestOption],
     solution: Solution,
     devices: list[DeviceRecord],
     node_name: str,
@@ -42,10 +42,10 @@ def write_results(
     results = []
     for index, plan in enumerate(plans):
         placements = solution.placements[index]
-        chosen: list[Option] = []
+        chosen: list[RequestOption] = []
         for request, sub in zip(plan.requests, solution.chosen[index], strict=True):
             option = request.options[sub]
-            assert isinstance(option, Option)
+            assert isinstance(option, RequestOption)
             chosen.append(option)
         results.append(
             AllocationResult(
@@ -65,8 +65,8 @@ def write_results(
 
 
 def _device(
-    option: Option,
-    placement: Placement,
+    option: RequestOption,
+    placement: DevicePlacement,
     devices: list[DeviceRecord],
     features: Features,
     new_share_id: Callable[[], str],
@@ -96,7 +96,9 @@ class _Entry(msgspec.Struct):
     requests: list[str] = msgspec.field(default_factory=list)
 
 
-def _config(plan: ClaimPlan, chosen: list[Option], features: Features) -> Iterable[DeviceAllocationConfiguration]:
+def _config(
+    plan: ClaimPlan, chosen: list[RequestOption], features: Features
+) -> Iterable[DeviceAllocationConfiguration]:
     entries: list[_Entry] = []
     of_class: dict[str, list[_Entry]] = {}
     for option in chosen:
@@ -118,7 +120,7 @@ def _config(plan: ClaimPlan, chosen: list[Option], features: Features) -> Iterab
         yield DeviceAllocationConfiguration(opaque=entry.opaque, source=entry.source, requests=requests)
 
 
-def _claim_entries(plan: ClaimPlan, chosen: list[Option], features: Features) -> Iterable[_Entry]:
+def _claim_entries(plan: ClaimPlan, chosen: list[RequestOption], features: Features) -> Iterable[_Entry]:
     configs = plan.claim.spec.devices.config
     if features.behaviour.claim_config_listed_once:
         for config in configs:

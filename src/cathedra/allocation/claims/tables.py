@@ -14,15 +14,15 @@ from typing import Final
 import msgspec
 
 from cathedra.allocation.checks.capacity import Unusable, usage
-from cathedra.allocation.checks.selectors import Failure
+from cathedra.allocation.checks.selectors import SelectorFailure
 from cathedra.allocation.claims.problem import Problem
-from cathedra.allocation.claims.requests import ClaimPlan, Obstacle, Option
+from cathedra.allocation.claims.requests import ClaimPlan, Obstacle, RequestOption
 from cathedra.allocation.features import Features
-from cathedra.allocation.supply.devices import DeviceRecord, Interner, Sight
+from cathedra.allocation.supply.devices import DeviceRecord, Interner, Projection
 from cathedra.allocation.supply.pools import PoolState, PoolView
 from cathedra.semantics.tolerations import first_untolerated_on_device
 
-__all__ = ["Bases", "PoolMasks", "Tables", "bases"]
+__all__ = ["Bases", "OptionTables", "PoolMasks", "bases"]
 
 _NO, _YES, _RISK = 0, 1, 2
 
@@ -49,7 +49,7 @@ class _Memo:
         self.pools: dict[tuple[int, bool], tuple[int, int]] = {}
 
 
-def _memo_of(option: Option, features: Features) -> _Memo:
+def _memo_of(option: RequestOption, features: Features) -> _Memo:
     key = (option.tolerations, option.capacity_key, features)
     memo = option.question.memo
     found: _Memo | None = memo.get(key)
@@ -61,36 +61,36 @@ def _memo_of(option: Option, features: Features) -> _Memo:
 _LIMIT: Final = 200_000
 
 
-class Tables:
+class OptionTables:
     """Fixed tests of one pod's options; kept by the prepared requests."""
 
     def __init__(self, plans: Sequence[ClaimPlan], features: Features, interner: Interner) -> None:
         self.features = features
         self.plans = plans
-        self.options: list[Option] = [
+        self.options: list[RequestOption] = [
             option
             for plan in plans
             for request in plan.requests
             for option in request.options
             if not isinstance(option, Obstacle)
         ]
-        self.sight = self._sight(interner)
+        self.projection = self._projection(interner)
         self._memos = [_memo_of(option, features) for option in self.options]
         self._pools: dict[tuple[int, bool], PoolMasks] = {}
 
-    def _sight(self, interner: Interner) -> Sight | None:
+    def _projection(self, interner: Interner) -> Projection | None:
         """The attributes that selectors and constraints look at, or more; None if that cannot be told."""
-        sight: set[str] = {constraint.attribute for plan in self.plans for constraint in plan.constraints}
+        projection: set[str] = {constraint.attribute for plan in self.plans for constraint in plan.constraints}
         for option in self.options:
-            seen = option.question.sees
+            seen = option.question.projection
             if seen is None or option.derived:
                 return None
-            sight.update(seen)
-        return interner.widened(tuple(sorted(sight)))
+            projection.update(seen)
+        return interner.widened(tuple(sorted(projection)))
 
     def pool(self, pool: PoolView, interner: Interner, *, operations: bool) -> PoolMasks:
         """The masks of ``pool``, on a node that can leave out ``operations`` or not."""
-        key = (pool.looks(self.sight, interner), operations)
+        key = (pool.shape_under(self.projection, interner), operations)
         known = self._pools.get(key)
         if known is None:
             known = self._pools[key] = self._build(pool, key)
@@ -113,7 +113,7 @@ class Tables:
         return PoolMasks(tuple(masks), tuple(risky), shareable)
 
     def _mask(
-        self, option: Option, kinds: dict[tuple[int, bool], int], pool: PoolView, *, operations: bool
+        self, option: RequestOption, kinds: dict[tuple[int, bool], int], pool: PoolView, *, operations: bool
     ) -> tuple[int, int]:
         mask = risky = 0
         bit = 1
@@ -129,13 +129,13 @@ class Tables:
             bit <<= 1
         return mask, risky
 
-    def _test(self, option: Option, record: DeviceRecord, operations: bool) -> int:
+    def _test(self, option: RequestOption, record: DeviceRecord, operations: bool) -> int:
         features = self.features
         device = record.device
         if device.binding_conditions and not features.device_binding_and_status:
             return _NO
         verdict = option.question.verdict(record.signature)
-        if isinstance(verdict, Failure):
+        if isinstance(verdict, SelectorFailure):
             return _RISK
         if not verdict:
             return _NO
@@ -167,7 +167,7 @@ class Bases(msgspec.Struct, frozen=True, eq=False):
     shareable: int
 
 
-def bases(tables: Tables, problem: Problem) -> Bases:
+def bases(tables: OptionTables, problem: Problem) -> Bases:
     """What is known about the devices of a node before the search."""
     masks = [0] * len(tables.options)
     risky = [0] * len(tables.options)
@@ -183,8 +183,8 @@ def bases(tables: Tables, problem: Problem) -> Bases:
             if not option.admin:
                 mask &= ~closed
                 risk &= ~state.taken
-            if consumable and state.capacity and not option.checks_room_last:
-                mask = _with_room(mask, pool, state, option, tables.features)
+            if consumable and state.capacity and not option.checks_capacity_last:
+                mask = _with_capacity(mask, pool, state, option, tables.features)
             masks[number] |= mask << offset
             risky[number] |= risk << offset
     if view.node_mask is not None:
@@ -192,7 +192,7 @@ def bases(tables: Tables, problem: Problem) -> Bases:
     return Bases(masks, risky, shareable)
 
 
-def _with_room(mask: int, pool: PoolView, state: PoolState, option: Option, features: Features) -> int:
+def _with_capacity(mask: int, pool: PoolView, state: PoolState, option: RequestOption, features: Features) -> int:
     for place, used in state.capacity.items():
         if mask >> place & 1:
             needed = usage(pool.devices[place].signature, option.capacity, option.capacity_key, features)

@@ -1,8 +1,11 @@
-"""From requests to devices:
+"""From requests to devices, in the order in which they are tried:
 
-* `straight` – the first attempt, which serves most pods;
-* `fast` – the search, with `state` (what is used up), `candidates` (who may be placed next; `rules` for constraints,
-  `meters` for counters), `outlook` and `room` (whether it is worth going on) and `symmetry` (what is alike);
+* `greedy` – the first attempt without any bookkeeping, which serves most pods;
+* `fast` – the search, with `frames` (its stack), `state` (what is used up), `candidates` (the devices that may be
+  placed next; `constraints` and `counters` limit them), `lookahead` and `capacity_bound` (whether to go on) and
+  `symmetry` (what is alike);
 * `plain` – the search exactly as Kubernetes walks it, for older releases;
 * `budget` – how long a search may take; `masks` – sets of devices as integers.
+
+`docs/allocation-search.md` draws it.
 """

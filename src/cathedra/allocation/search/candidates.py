@@ -6,12 +6,12 @@ change: devices in use, constraints, counters, capacity.
 
 from __future__ import annotations
 
-from cathedra.allocation.checks.capacity import Usage
-from cathedra.allocation.claims.problem import Choice, Placement, Problem
-from cathedra.allocation.claims.requests import Option
+from cathedra.allocation.checks.capacity import CapacityUsage
+from cathedra.allocation.claims.problem import Choice, DevicePlacement, Problem
+from cathedra.allocation.claims.requests import RequestOption
 from cathedra.allocation.claims.tables import Bases
-from cathedra.allocation.search.meters import Counters
-from cathedra.allocation.search.rules import Rule
+from cathedra.allocation.search.constraints import NodeConstraint
+from cathedra.allocation.search.counters import Counters
 from cathedra.allocation.search.state import State
 
 __all__ = ["Candidates"]
@@ -26,8 +26,8 @@ class Candidates:
         self.problem = problem
         self._bases = bases
         self.shareable = bases.shareable
-        self.rules: list[list[Rule]] = [
-            [Rule(one, problem, _options(problem, index), bases.masks) for one in plan.constraints]
+        self.rules: list[list[NodeConstraint]] = [
+            [NodeConstraint(one, problem, _options(problem, index), bases.masks) for one in plan.constraints]
             for index, plan in enumerate(problem.plans)
         ]
         self._counters = Counters(problem) if any(pool.counters for pool in problem.view.usable) else None
@@ -47,15 +47,15 @@ class Candidates:
         )
         """The state before any placement."""
 
-    def base(self, option: Option) -> int:
+    def base(self, option: RequestOption) -> int:
         """The devices that pass all fixed tests for ``option`` and are not in use by others."""
         return self._bases.masks[option.number]
 
-    def risky(self, option: Option) -> int:
+    def risky(self, option: RequestOption) -> int:
         """The devices on which a fixed test may fail with an error, when the search reaches them."""
         return self._bases.risky[option.number]
 
-    def of(self, option: Option, state: State) -> int:
+    def of(self, option: RequestOption, state: State) -> int:
         """The devices that can be placed for ``option``."""
         left = self.untied(option, state)
         for rule, value in zip(self.rules[option.claim], state.values, strict=True):
@@ -63,16 +63,16 @@ class Candidates:
                 left &= rule.admitted(option, value)
         return left
 
-    def untied(self, option: Option, state: State) -> int:
+    def untied(self, option: RequestOption, state: State) -> int:
         """The same, but for constraints."""
         left = self._bases.masks[option.number] & ~state.blocked & ~(state.mine if option.admin else state.used)
-        if not option.checks_room_last:
+        if not option.checks_capacity_last:
             for position, used in state.capacity.items():
                 if left >> position & 1 and not self.fits(option, position, used):
                     left &= ~(1 << position)
         return left
 
-    def hazards(self, option: Option, state: State) -> int:
+    def hazards(self, option: RequestOption, state: State) -> int:
         """The devices on which the walk would fail, or might, if it reached them for ``option``."""
         danger = self._bases.risky[option.number] & ~(state.mine if option.admin else state.used)
         if not option.derived:
@@ -84,10 +84,10 @@ class Candidates:
                 left &= rule.admitted(option, value)
         return danger
 
-    def fits(self, option: Option, position: int, used: dict[str, int]) -> bool:
+    def fits(self, option: RequestOption, position: int, used: dict[str, int]) -> bool:
         """Whether the device's capacity serves ``option`` beside what is ``used``."""
         needed = self.problem.usage(option, self.problem.devices[position])
-        assert isinstance(needed, Usage)
+        assert isinstance(needed, CapacityUsage)
         return needed.fits(used)
 
     def used_before(self, position: int) -> dict[str, int]:
@@ -107,7 +107,7 @@ class Candidates:
             return True
         return self._counters.suffice(state.counters, left & ~state.sharing, left, needed)
 
-    def place(self, choice: Choice, position: int, state: State) -> tuple[State, Placement]:
+    def place(self, choice: Choice, position: int, state: State) -> tuple[State, DevicePlacement]:
         """The state after the candidate at ``position`` is given to ``choice``."""
         option = choice.option
         bit = 1 << position
@@ -129,9 +129,9 @@ class Candidates:
             after = State(
                 state.used | bit, state.mine | bit, placed, values, counters, blocked, state.capacity, state.sharing
             )
-            return after, Placement(choice, position, None)
+            return after, DevicePlacement(choice, position, None)
         needed = self.problem.usage(option, self.problem.devices[position])
-        assert isinstance(needed, Usage)
+        assert isinstance(needed, CapacityUsage)
         capacity = state.capacity
         if needed.names:
             used = dict(capacity.get(position) or self.used_before(position))
@@ -139,8 +139,8 @@ class Candidates:
                 used[name] = used.get(name, 0) + amount.nanos
             capacity = {**capacity, position: used}
         after = State(state.used, state.mine, placed, values, counters, blocked & ~bit, capacity, state.sharing | bit)
-        return after, Placement(choice, position, needed)
+        return after, DevicePlacement(choice, position, needed)
 
 
-def _options(problem: Problem, claim: int) -> list[Option]:
+def _options(problem: Problem, claim: int) -> list[RequestOption]:
     return [choice.option for request in problem.requests[claim] for choice in request.choices]

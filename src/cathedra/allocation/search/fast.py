@@ -4,7 +4,7 @@ The walk of section 8 tries devices in order and learns nothing from a failure. 
 the same order, but skips those that cannot lead anywhere (docs/spec/allocation.md §15.4):
 
 * candidates are bit masks; a request with fewer candidates left than it needs fails at once, and so does every later
-  one that this choice would starve (`Outlook`);
+  one that this choice would starve (`Lookahead`);
 * of interchangeable devices only the first is tried, and requests that ask for the same are filled in ascending
   order (`Symmetry`);
 * a state that failed is remembered; states are immutable, so nothing is ever undone;
@@ -23,14 +23,14 @@ from __future__ import annotations
 from typing import Any, Final
 
 from cathedra.allocation.checks.capacity import Unusable
-from cathedra.allocation.claims.problem import Choice, Placement, Problem, Solution
-from cathedra.allocation.claims.requests import CLAIM_LIMIT, Option
+from cathedra.allocation.claims.problem import Choice, DevicePlacement, Problem, Solution
+from cathedra.allocation.claims.requests import CLAIM_LIMIT, RequestOption
 from cathedra.allocation.claims.tables import Bases
 from cathedra.allocation.errors import FatalError
 from cathedra.allocation.search.budget import Meter
 from cathedra.allocation.search.candidates import Candidates
 from cathedra.allocation.search.frames import Frame, SearchResult, depth_first
-from cathedra.allocation.search.outlook import Outlook
+from cathedra.allocation.search.lookahead import Lookahead
 from cathedra.allocation.search.state import State
 from cathedra.allocation.search.symmetry import Symmetry
 
@@ -49,9 +49,9 @@ class FastSearch:
         self.requests = problem.requests
         self.full = (1 << len(problem.devices)) - 1
         self.candidates = Candidates(problem, bases)
-        self.outlook = Outlook(self.candidates)
+        self.lookahead = Lookahead(self.candidates)
         self.symmetry = Symmetry(self.candidates)
-        self.trail: list[Placement] = []
+        self.trail: list[DevicePlacement] = []
         self.chosen: list[list[int]] = [[0] * len(requests) for requests in problem.requests]
         self.has_failed = False
         self.failures = 0
@@ -66,7 +66,7 @@ class FastSearch:
         """
         if depth_first(_Request(self, 0, 0, self.candidates.first, self.full)) is not SearchResult.FOUND:
             return None
-        placements: list[list[Placement]] = [[] for _ in self.requests]
+        placements: list[list[DevicePlacement]] = [[] for _ in self.requests]
         for placement in self.trail:
             placements[placement.choice.option.claim].append(placement)
         return Solution(tuple(map(tuple, placements)), tuple(map(tuple, self.chosen)))
@@ -77,7 +77,7 @@ class FastSearch:
         self.trail.append(placement)
         return after
 
-    def may_have(self, option: Option, position: int, state: State) -> bool:
+    def may_have(self, option: RequestOption, position: int, state: State) -> bool:
         """Whether All gets one of its devices.
 
         Raises:
@@ -96,11 +96,11 @@ class FastSearch:
                 raise FatalError(
                     f"{option.where}: cannot add device {record} because a claim constraint would not be satisfied"
                 )
-        if not option.checks_room_last or not candidates.shareable >> position & 1:
+        if not option.checks_capacity_last or not candidates.shareable >> position & 1:
             return True
         return candidates.fits(option, position, state.capacity.get(position) or candidates.used_before(position))
 
-    def meet(self, option: Option, position: int, state: State) -> None:
+    def meet(self, option: RequestOption, position: int, state: State) -> None:
         """Test a device that may fail, as the walk does when it gets there.
 
         Raises:
@@ -151,7 +151,7 @@ class _Request:
             return _Request(search, claim + 1, 0, state, search.full)
         if search.has_failed:
             self.key = self._key()
-            if self.key in search.failed or not search.outlook.can_continue(claim, request, state):
+            if self.key in search.failed or not search.lookahead.can_continue(claim, request, state):
                 return SearchResult.NOTHING
         if requests[claim][request].alternatives:
             return _Alternatives(self)
@@ -238,7 +238,7 @@ class _Scan:
         self.request, self.choice, self.needed, self.state = request, choice, needed, state
         candidates = request.search.candidates
         self.left = self.everything = candidates.of(choice.option, state) & within
-        hazardous = request.search.outlook.is_hazardous(request.claim, request.request)
+        hazardous = request.search.lookahead.is_hazardous(request.claim, request.request)
         self.hazards = candidates.hazards(choice.option, state) & within if hazardous else 0
         self.key: Any = None
         self.position = -1
@@ -284,7 +284,7 @@ class _Scan:
         if self.left.bit_count() < self.needed:
             return True
         search = self.request.search
-        return search.has_failed and not search.outlook.enough(self.choice.option, self.left, self.needed, self.state)
+        return search.has_failed and not search.lookahead.enough(self.choice.option, self.left, self.needed, self.state)
 
     def _last(self) -> Frame:
         """Place the last device, and go on; an equal request need not look before the rest."""
@@ -299,7 +299,7 @@ class _Scan:
         request, search = self.request, self.request.search
         after = search.place(self.choice, self.position, self.state)
         if search.has_failed and not self.hazards:
-            spared = search.outlook.spares_others(request.claim, request.request, self.state, after)
+            spared = search.lookahead.spares_others(request.claim, request.request, self.state, after)
             if not spared:
                 search.trail.pop()
                 return None

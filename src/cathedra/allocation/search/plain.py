@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from cathedra.allocation.checks.capacity import Unusable, Usage
+from cathedra.allocation.checks.capacity import CapacityUsage, Unusable
 from cathedra.allocation.checks.values import Value
-from cathedra.allocation.claims.problem import Choice, Placement, Problem, Solution
-from cathedra.allocation.claims.requests import CLAIM_LIMIT, Constraint, Option
+from cathedra.allocation.claims.problem import Choice, DevicePlacement, Problem, Solution
+from cathedra.allocation.claims.requests import CLAIM_LIMIT, Constraint, RequestOption
 from cathedra.allocation.errors import FatalError
 from cathedra.allocation.features import Features
 from cathedra.allocation.search.budget import Meter
@@ -43,7 +43,7 @@ class PlainSearch:
         self.constraints = [
             [make_constraint(constraint, self.features) for constraint in plan.constraints] for plan in problem.plans
         ]
-        self.results: list[list[Placement]] = [[] for _ in problem.plans]
+        self.results: list[list[DevicePlacement]] = [[] for _ in problem.plans]
         self.chosen: list[list[int]] = [[0] * len(requests) for requests in problem.requests]
 
     def run(self) -> Solution | None:
@@ -59,13 +59,13 @@ class PlainSearch:
 
     # --- the checks of section 9
 
-    def in_use(self, option: Option, claim: int, position: int) -> bool:
+    def in_use(self, option: RequestOption, claim: int, position: int) -> bool:
         if option.admin:
             return claim in self.allocating.get(position, ())
         state, place = self.problem.state_of(position)
         return bool(state.taken >> place & 1) or bool(self.allocating.get(position))
 
-    def has_capacity(self, option: Option, position: int) -> bool:
+    def has_capacity(self, option: RequestOption, position: int) -> bool:
         record = self.problem.devices[position]
         needed = self.problem.usage(option, record)
         if isinstance(needed, Unusable):
@@ -122,7 +122,7 @@ class PlainSearch:
         if not shareable:
             self.allocating.setdefault(position, set()).add(option.claim)
             undo.marked = True
-        share: Usage | None = None
+        share: CapacityUsage | None = None
         if self.features.consumable_capacity:
             if not self.has_capacity(option, position):
                 self._rejected(undo)
@@ -130,7 +130,7 @@ class PlainSearch:
             if shareable:
                 share = self._take_share(option, record, position)
                 undo.share = share
-        self.results[option.claim].append(Placement(choice, position, share))
+        self.results[option.claim].append(DevicePlacement(choice, position, share))
         undo.placed = True
         return undo
 
@@ -139,9 +139,9 @@ class PlainSearch:
         if self.mends:
             undo.run()
 
-    def _take_share(self, option: Option, record: DeviceRecord, position: int) -> Usage:
+    def _take_share(self, option: RequestOption, record: DeviceRecord, position: int) -> CapacityUsage:
         needed = self.problem.usage(option, record)
-        assert isinstance(needed, Usage)
+        assert isinstance(needed, CapacityUsage)
         used = self.capacity.setdefault(position, {})
         for name, amount in zip(needed.full_names, needed.amounts, strict=True):
             used[name] = used.get(name, 0) + amount.nanos
@@ -315,11 +315,11 @@ class _Undo:
 
     __slots__ = ("charged", "constraints", "marked", "option", "placed", "position", "search", "share")
 
-    def __init__(self, search: PlainSearch, position: int, option: Option) -> None:
+    def __init__(self, search: PlainSearch, position: int, option: RequestOption) -> None:
         self.search, self.position, self.option = search, position, option
         self.charged = self.marked = self.placed = False
         self.constraints: list[RunningConstraint] = []
-        self.share: Usage | None = None
+        self.share: CapacityUsage | None = None
 
     def run_constraints(self) -> None:
         for constraint in self.constraints:
@@ -339,7 +339,7 @@ class _Undo:
         if self.placed:
             search.results[self.option.claim].pop()
 
-    def _return_share(self, share: Usage) -> None:
+    def _return_share(self, share: CapacityUsage) -> None:
         search, position = self.search, self.position
         used = search.capacity[position]
         for name, amount in zip(share.full_names, share.amounts, strict=True):
@@ -359,11 +359,11 @@ class RunningConstraint:
         self.lists = features.list_type_attributes
         self.behaviour = features.behaviour
 
-    def add(self, option: Option, value: Value | None) -> bool:
+    def add(self, option: RequestOption, value: Value | None) -> bool:
         """Enter a device's value; False if that violates the constraint, which is then unchanged."""
         raise NotImplementedError
 
-    def remove(self, option: Option) -> None:
+    def remove(self, option: RequestOption) -> None:
         """Take back the value entered last."""
         raise NotImplementedError
 
@@ -375,7 +375,7 @@ class _Match(RunningConstraint):
         super().__init__(rule, features)
         self.common: list[Value] = []
 
-    def add(self, option: Option, value: Value | None) -> bool:
+    def add(self, option: RequestOption, value: Value | None) -> bool:
         if value is None:
             return False
         if not self.common:
@@ -396,7 +396,7 @@ class _Match(RunningConstraint):
             self.common.append((kind, common))
         return bool(common)
 
-    def remove(self, option: Option) -> None:
+    def remove(self, option: RequestOption) -> None:
         last = self.common.pop()
         if self.common and self.lists and not self.behaviour.releases_everything:
             self.common[-1] = last
@@ -409,7 +409,7 @@ class _Distinct(RunningConstraint):
         super().__init__(rule, features)
         self.values: list[Value] = []
 
-    def add(self, option: Option, value: Value | None) -> bool:
+    def add(self, option: RequestOption, value: Value | None) -> bool:
         if value is None:
             return False
         for kind, known in self.values:
@@ -427,7 +427,7 @@ class _Distinct(RunningConstraint):
             return not known.isdisjoint(new)
         return known == new
 
-    def remove(self, option: Option) -> None:
+    def remove(self, option: RequestOption) -> None:
         self.values.pop()
 
 
@@ -439,7 +439,7 @@ class _ForgetfulDistinct(_Distinct):
         self.latest: dict[str, Value] = {}
         self.count = 0
 
-    def add(self, option: Option, value: Value | None) -> bool:
+    def add(self, option: RequestOption, value: Value | None) -> bool:
         if value is None:
             return False
         if self.count:
@@ -452,7 +452,7 @@ class _ForgetfulDistinct(_Distinct):
         self.count += 1
         return True
 
-    def remove(self, option: Option) -> None:
+    def remove(self, option: RequestOption) -> None:
         self.latest.pop(option.parent, None)
         self.count -= 1
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from cathedra.allocation.claims.requests import Option
+from cathedra.allocation.claims.requests import RequestOption
 from cathedra.allocation.search.candidates import Candidates
 from cathedra.allocation.search.masks import positions
 from cathedra.allocation.search.state import State
@@ -42,7 +42,7 @@ class Symmetry:
         capacity = tuple(sorted((at, tuple(used.items())) for at, used in state.capacity.items()))
         return (state.used, state.mine, state.placed, state.values, state.counters, capacity, state.sharing)
 
-    def alike(self, option: Option, position: int, state: State) -> int:
+    def alike(self, option: RequestOption, position: int, state: State) -> int:
         """Devices that would fail like the one at ``position``, which failed in ``state``."""
         owner, members = self._class_of()
         alike = members[owner[position]]
@@ -104,7 +104,7 @@ class Symmetry:
                 for choice in request.choices
             ]
             for position in range(len(self._problem.devices)):
-                number = numbers.setdefault(self._looks(position, options), len(members))
+                number = numbers.setdefault(self._shapes_under(position, options), len(members))
                 if number == len(members):
                     members.append(0)
                 owner.append(number)
@@ -112,7 +112,7 @@ class Symmetry:
             self._classes = (owner, members)
         return self._classes
 
-    def _looks(self, position: int, options: list[tuple[Option, tuple[int, ...] | None]]) -> Any:
+    def _shapes_under(self, position: int, options: list[tuple[RequestOption, tuple[int, ...] | None]]) -> Any:
         candidates = self._candidates
         share: Any = None
         if candidates.shareable >> position & 1:
@@ -145,8 +145,8 @@ class Symmetry:
             share,
         )
 
-    def _part_in(self, option: Option, devices: tuple[int, ...] | None, position: int) -> int:
+    def _part_in(self, option: RequestOption, devices: tuple[int, ...] | None, position: int) -> int:
         """What the device is to All: nothing, one of many, or, where a constraint may end the walk, this very one."""
         if devices is None or position not in devices:
             return -1
-        return position if option.checks_room_last else len(devices)
+        return position if option.checks_capacity_last else len(devices)

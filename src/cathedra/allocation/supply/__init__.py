@@ -1,3 +1,3 @@
 """What there is: `inventory` (slices and taint rules) and `ledger` (what is held) follow events, with `shared_map` and
-`journal` for cheap snapshots; `devices` are what slices are taken apart into, `nodes` says where they can be used, and
-`pools` puts together what one node sees."""
+`changelog` for cheap snapshots; `devices` are what slices are taken apart into, `nodes` says where they can be used,
+and `pools` puts together what one node sees."""

@@ -25,7 +25,7 @@ from cathedra.api.resource import (
 )
 from cathedra.api.struct import encode
 
-__all__ = ["DeviceID", "DeviceRecord", "Interner", "PoolID", "Sight", "Signature", "SliceRecord"]
+__all__ = ["DeviceID", "DeviceRecord", "Interner", "PoolID", "Projection", "Signature", "SliceRecord"]
 
 PoolID: TypeAlias = tuple[str, str]
 """Driver and pool name."""
@@ -33,8 +33,8 @@ DeviceID: TypeAlias = tuple[str, str, str]
 """Driver, pool name and device name."""
 
 
-Sight: TypeAlias = tuple[str, ...]
-"""Qualified names of attributes that somebody looks at, sorted."""
+Projection: TypeAlias = tuple[str, ...]
+"""Qualified names of the attributes that selectors and constraints read, sorted."""
 
 
 class Signature:
@@ -46,8 +46,8 @@ class Signature:
     __slots__ = (
         "__weakref__",
         "_contents",
+        "_projection",
         "_seen",
-        "_sight",
         "allow_multiple",
         "answers",
         "attributes",
@@ -68,7 +68,7 @@ class Signature:
         """A number for everything but the attributes; -1 if the attributes can disturb selectors that do not look at
         them, so that nobody can do without seeing them all."""
         self._contents: dict[str, Any] | None = None
-        self._sight: Sight | None = None
+        self._projection: Projection | None = None
         self._seen: Any = None
 
     def attribute(self, name: str) -> DeviceAttribute | None:
@@ -80,19 +80,19 @@ class Signature:
         domain, _, bare = name.rpartition("/")
         return self.attributes.get(bare) if domain == self.driver else None
 
-    def seen(self, sight: Sight) -> Any:
-        """What is left of the signature for somebody who looks at the attributes in ``sight`` and at capacity only.
+    def seen(self, projection: Projection) -> Any:
+        """What is left of the signature under ``projection``: its attributes, and capacity.
 
-        Two devices of which the same is left are the same to him. A device with an attribute that fails every selector,
-        or that may be read in two ways, stays itself.
+        Devices of which the same is left are alike to selectors that read no more. A device with an attribute that
+        fails every selector, or that may be read in two ways, stays itself.
         """
-        if self._sight is sight:
+        if self._projection is projection:
             return self._seen
-        self._sight = sight
-        self._seen = self._look(sight)
+        self._projection = projection
+        self._seen = self._project(projection)
         return self._seen
 
-    def _look(self, sight: Sight) -> Any:
+    def _project(self, projection: Projection) -> Any:
         if self.frame < 0:
             return self.number
         if self._contents is None:
@@ -100,7 +100,7 @@ class Signature:
             self._contents = {
                 name if "/" in name else f"{driver}/{name}": _content(value) for name, value in self.attributes.items()
             }
-        return (self.frame, *map(self._contents.get, sight))
+        return (self.frame, *map(self._contents.get, projection))
 
 
 def _content(value: DeviceAttribute) -> Any:
@@ -133,7 +133,7 @@ def _is_list(value: DeviceAttribute) -> bool:
 class DeviceRecord:
     """One device of one slice, with the taints of the rules that apply to it."""
 
-    __slots__ = ("device", "id", "kind", "name", "outfit", "own_target", "shareable", "signature", "slice", "taints")
+    __slots__ = ("device", "id", "kind", "name", "own_target", "shareable", "signature", "slice", "taints", "variant")
 
     def __init__(
         self,
@@ -141,7 +141,7 @@ class DeviceRecord:
         device: Device,
         taints: tuple[DeviceTaint, ...],
         signature: Signature,
-        outfit: int,
+        variant: int,
         kind: int,
         own_target: NodeTarget | None,
     ) -> None:
@@ -151,7 +151,7 @@ class DeviceRecord:
         self.id: DeviceID = (*slice_record.pool, device.name)
         self.taints = taints
         self.signature = signature
-        self.outfit = outfit
+        self.variant = variant
         """A number for all that matters beside signature and name."""
         self.kind = kind
         self.own_target = own_target
@@ -223,9 +223,9 @@ class SliceRecord:
                 taints = (*taints, rule.spec.taint)
         own = NodeTarget(device.node_name, device.all_nodes, device.node_selector) if self.per_device else None
         signature = interner.signature(self.pool[0], device)
-        outfit = interner.outfit(device, taints, self)
-        kind = interner.shape((signature.number, outfit))
-        return DeviceRecord(self, device, taints, signature, outfit, kind, own)
+        variant = interner.variant(device, taints, self)
+        kind = interner.shape((signature.number, variant))
+        return DeviceRecord(self, device, taints, signature, variant, kind, own)
 
 
 def selects(rule: DeviceTaintRule, driver: str, pool: str, device: str) -> bool:
@@ -262,7 +262,7 @@ class Interner:
         self._next = 0
         self._values: dict[str, set[Any]] = {}
         self._crowded: set[str] = set()
-        self._common: Sight | None = ()
+        self._common: Projection | None = ()
 
     def next_number(self) -> int:
         """A number that nothing had before."""
@@ -293,11 +293,11 @@ class Interner:
                 self._count(driver, attributes)
         return found
 
-    def outfit(self, device: Device, taints: Sequence[DeviceTaint], owner: SliceRecord) -> int:
+    def variant(self, device: Device, taints: Sequence[DeviceTaint], owner: SliceRecord) -> int:
         """A number that two devices share exactly if nothing but names and signatures tells them apart."""
         return self.shape(
             (
-                "outfit",
+                "variant",
                 tuple([(taint.key, taint.value, taint.effect) for taint in taints]),
                 encode(device.consumes_counters) if device.consumes_counters else b"",
                 bool(device.binding_conditions),
@@ -315,14 +315,14 @@ class Interner:
             known = self._shapes[key] = self.next_number()
         return known
 
-    def widened(self, sight: Sight) -> Sight:
-        """A sight that sees at least as much, and is the same for most pods.
+    def widened(self, projection: Projection) -> Projection:
+        """A projection that sees at least as much, and is the same for most pods.
 
         Who looks at attributes with few different values only may as well look at all of these: that tells hardly more
-        nodes apart, and what is known about nodes by that sight serves everybody.
+        nodes apart, and what is known about nodes by that projection serves everybody.
         """
-        if not self._crowded.isdisjoint(sight):
-            return sight
+        if not self._crowded.isdisjoint(projection):
+            return projection
         if self._common is None:
             self._common = tuple(sorted(self._values))
         return self._common

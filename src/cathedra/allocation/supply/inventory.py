@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
+from cathedra.allocation.supply.changelog import Changelog, Mark
 from cathedra.allocation.supply.devices import Interner, PoolID, SliceRecord, selects
-from cathedra.allocation.supply.journal import Journal, Mark
 from cathedra.allocation.supply.shared_map import SharedMap
 from cathedra.api.resource import DeviceTaintRule, ResourceSlice
 
@@ -61,12 +61,12 @@ class Inventory:
         "_bound",
         "_by_node",
         "_by_pool",
+        "_changelog",
         "_counter_slices",
         "_counting",
         "_dirty_nodes",
         "_dirty_pools",
         "_interner",
-        "_journal",
         "_keys",
         "_label_keys",
         "_memo",
@@ -83,7 +83,7 @@ class Inventory:
     def __init__(self, slices: Iterable[ResourceSlice] = (), rules: Iterable[DeviceTaintRule] = ()) -> None:
         self._interner = Interner()
         self._memo: dict[Any, Any] = {}
-        self._journal: Journal[Change] = Journal()
+        self._changelog: Changelog[Change] = Changelog()
         self._rules: dict[str, DeviceTaintRule] = {rule.metadata.name: rule for rule in rules}
         self._records: dict[str, SliceRecord] = {}
         self._sources: dict[str, ResourceSlice] = {}
@@ -155,7 +155,7 @@ class Inventory:
                 label_keys=self._label_keys,
                 interner=self._interner,
                 memo=self._memo,
-                mark=self._journal.mark(),
+                mark=self._changelog.mark(),
             )
         return self._snapshot
 
@@ -248,15 +248,15 @@ class Inventory:
     def _flush(self) -> None:
         """Bring what snapshots are made of up to date."""
         for pool in self._dirty_pools:
-            self._journal.note(pool)
+            self._changelog.note(pool)
             _renew_entry(self._pools, pool, self._by_pool.get(pool))
         for node in self._dirty_nodes:
-            self._journal.note(node)
+            self._changelog.note(node)
             _renew_entry(self._bound, node, self._by_node.get(node))
         self._dirty_pools.clear()
         self._dirty_nodes.clear()
         if self._unbound_slices is None or self._label_keys is None:
-            self._journal.note(EVERYWHERE)
+            self._changelog.note(EVERYWHERE)
         if self._unbound_slices is None:
             self._unbound_slices = _in_order(self._unbound.values())
         if self._counter_slices is None:

@@ -13,8 +13,8 @@ from typing import Final
 
 import msgspec
 
+from cathedra.allocation.supply.changelog import Changelog, Mark
 from cathedra.allocation.supply.devices import DeviceID, PoolID
-from cathedra.allocation.supply.journal import Journal, Mark
 from cathedra.allocation.supply.shared_map import SharedMap
 from cathedra.api.resource import AllocationResult, DeviceRequestAllocationResult, ResourceClaim
 
@@ -64,14 +64,14 @@ class Ledger:
     A claim is known by its UID, or by namespace and name if it has none. Entering a claim again replaces what it held.
     """
 
-    __slots__ = ("_assumed", "_entered", "_journal", "_large", "_pools", "_snapshot")
+    __slots__ = ("_assumed", "_changelog", "_entered", "_large", "_pools", "_snapshot")
 
     def __init__(self) -> None:
         self._pools: SharedMap[PoolID, PoolLedger] = SharedMap()
         self._large: dict[PoolID, SharedMap[str, tuple[Holding, ...]]] = {}
         self._entered: dict[str, tuple[tuple[PoolID, str, Holding], ...]] = {}
         self._assumed: set[str] = set()
-        self._journal: Journal[DeviceID] = Journal()
+        self._changelog: Changelog[DeviceID] = Changelog()
         self._snapshot: LedgerSnapshot | None = None
 
     def add(self, claim: ResourceClaim) -> None:
@@ -115,7 +115,7 @@ class Ledger:
     def snapshot(self) -> LedgerSnapshot:
         """The state of this moment; the same object as long as nothing changes."""
         if self._snapshot is None:
-            self._snapshot = LedgerSnapshot(self._pools.snapshot(), self._journal.mark())
+            self._snapshot = LedgerSnapshot(self._pools.snapshot(), self._changelog.mark())
         return self._snapshot
 
     def copy(self) -> Ledger:
@@ -162,7 +162,7 @@ class Ledger:
             }
             self._set(pool, known, changes)
             for device in devices:
-                self._journal.note((*pool, device))
+                self._changelog.note((*pool, device))
 
     def _set(self, pool: PoolID, known: PoolLedger, changes: dict[str, tuple[Holding, ...]]) -> None:
         large = self._large.get(pool)

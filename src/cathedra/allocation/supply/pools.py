@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from cathedra.allocation.errors import FatalError
 from cathedra.allocation.features import Features
-from cathedra.allocation.supply.devices import DeviceRecord, Interner, PoolID, Sight, SliceRecord, groups_of
+from cathedra.allocation.supply.devices import DeviceRecord, Interner, PoolID, Projection, SliceRecord, groups_of
 from cathedra.allocation.supply.inventory import InventorySnapshot
 from cathedra.allocation.supply.ledger import NOTHING, LedgerSnapshot, PoolLedger
 from cathedra.api.core import core_v1
@@ -80,7 +80,7 @@ class PoolState:
 class PoolView:
     """One pool as some node sees it."""
 
-    __slots__ = ("_look", "_state", "counters", "devices", "has_binding", "id", "others", "shape", "status")
+    __slots__ = ("_project", "_state", "counters", "devices", "has_binding", "id", "others", "shape", "status")
 
     def __init__(
         self,
@@ -102,7 +102,7 @@ class PoolView:
         self.shape = shape
         # One of each is enough: nodes remember more. A dict per pool would be felt by the garbage collector.
         self._state: tuple[PoolLedger, bool, PoolState] | None = None
-        self._look: tuple[Sight, int] | None = None
+        self._project: tuple[Projection, int] | None = None
 
     def state(self, ledger: PoolLedger, *, shares: bool) -> PoolState:
         """What ``ledger`` leaves; the last answer is kept. Without ``shares`` every holding is a dedicated one."""
@@ -113,32 +113,32 @@ class PoolView:
         self._state = (ledger, shares, made)
         return made
 
-    def looks(self, sight: Sight | None, interner: Interner) -> int:
-        """A number that two pools share if somebody with that sight cannot tell them apart."""
-        if sight is None:
+    def shape_under(self, projection: Projection | None, interner: Interner) -> int:
+        """A number that two pools share if somebody with that projection cannot tell them apart."""
+        if projection is None:
             return self.shape
-        known = self._look
-        if known is not None and known[0] == sight:
+        known = self._project
+        if known is not None and known[0] == projection:
             return known[1]
-        kinds = tuple([(record.outfit, record.signature.seen(sight)) for record in self.devices])
+        kinds = tuple([(record.variant, record.signature.seen(projection)) for record in self.devices])
         counters = tuple(sorted(self.counters.items()))
         number = interner.shape((self.status, self.id[0], kinds, counters))
-        self._look = (sight, number)
+        self._project = (projection, number)
         return number
 
     def __str__(self) -> str:
         return "/".join(self.id)
 
 
-_SIGHTS: Final = 16
-"""How many sights a node remembers."""
+_PROJECTIONS: Final = 16
+"""How many projections a node remembers."""
 
 
 class NodeView:
     """The pools of one node in the order of the search, and the usable devices in one row."""
 
     __slots__ = (
-        "_looks",
+        "_shapes_under",
         "bound",
         "consumers",
         "counter_slices",
@@ -188,18 +188,18 @@ class NodeView:
         self.shape = snapshot.interner.shape((tuple(pool.shape for pool in pools), self.node_mask))
 
         self.interner = snapshot.interner
-        self._looks: dict[Sight, int] = {}
+        self._shapes_under: dict[Projection, int] = {}
 
-    def looks(self, sight: Sight | None) -> int:
-        """A number that two nodes share if somebody with that sight cannot tell their pools apart."""
-        if sight is None:
+    def shape_under(self, projection: Projection | None) -> int:
+        """A number that two nodes share if somebody with that projection cannot tell their pools apart."""
+        if projection is None:
             return self.shape
-        known = self._looks.get(sight)
+        known = self._shapes_under.get(projection)
         if known is None:
-            pools = tuple([pool.looks(sight, self.interner) for pool in self.pools])
-            if len(self._looks) >= _SIGHTS:
-                self._looks.clear()
-            known = self._looks[sight] = self.interner.shape((pools, self.node_mask))
+            pools = tuple([pool.shape_under(projection, self.interner) for pool in self.pools])
+            if len(self._shapes_under) >= _PROJECTIONS:
+                self._shapes_under.clear()
+            known = self._shapes_under[projection] = self.interner.shape((pools, self.node_mask))
         return known
 
     def is_current(self, snapshot: InventorySnapshot, bound: tuple[SliceRecord, ...] | None) -> bool:

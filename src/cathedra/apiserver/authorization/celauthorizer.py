@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from cathedra.apiserver.authentication.user import UserInfo
 from cathedra.apiserver.authorization.authorizer import Attributes, Authorizer
-from cathedra.cel.library.authorizer import Answer, Decide, Question
+from cathedra.cel.library.authorizer import AccessAnswer, AccessQuestion, Decide
 
 __all__ = ["decider"]
 
@@ -13,14 +13,14 @@ __all__ = ["decider"]
 def decider(authorizer: Authorizer) -> Decide:
     """A function that answers CEL's questions."""
 
-    def decide(question: Question) -> Answer:
+    def decide(question: AccessQuestion) -> AccessAnswer:
         decision = authorizer.authorize(_attributes(question))
-        return Answer(decision.allowed, decision.reason)
+        return AccessAnswer(decision.allowed, decision.reason)
 
     return decide
 
 
-def _attributes(question: Question) -> Attributes:
+def _attributes(question: AccessQuestion) -> Attributes:
     user = UserInfo(question.user.name, question.user.groups, question.user.uid, dict(question.user.extra))
     if question.path is not None:
         return Attributes(user, question.verb, path=question.path)

@@ -15,7 +15,7 @@ from cathedra.cel.values import NO_SUCH_OVERLOAD, NONE, Failure, MutableList, Op
 __all__ = [
     "KEY_TYPES",
     "Absolute",
-    "Attribute",
+    "AttributePath",
     "AttributeQualifier",
     "AttributeStep",
     "ComputedQualifier",
@@ -26,7 +26,7 @@ __all__ = [
 ]
 
 
-class Attribute:
+class AttributePath:
     __slots__ = ("computed", "own_id", "qualifiers")
 
     def __init__(self, id_: int) -> None:
@@ -84,7 +84,7 @@ class Attribute:
         return Optional(value) if optional else value
 
 
-class Absolute(Attribute):
+class Absolute(AttributePath):
     __slots__ = ("name",)
 
     def __init__(self, id_: int, name: str) -> None:
@@ -109,7 +109,7 @@ class Absolute(Attribute):
         return self.qualified(run, scope, value)
 
 
-class Relative(Attribute):
+class Relative(AttributePath):
     __slots__ = ("operand",)
 
     def __init__(self, id_: int, operand: Step) -> None:
@@ -126,16 +126,16 @@ class Relative(Attribute):
         return (yield value) if value.__class__ is Walk else value
 
 
-class Conditional(Attribute):
+class Conditional(AttributePath):
     __slots__ = ("condition", "other", "then")
 
-    def __init__(self, id_: int, condition: Step, then: Attribute, other: Attribute) -> None:
+    def __init__(self, id_: int, condition: Step, then: AttributePath, other: AttributePath) -> None:
         super().__init__(id_)
         self.condition, self.then, self.other = condition, then, other
 
     def add(self, qualifier: Any) -> None:
         """Qualify the value of either branch; branches may be conditionals in turn."""
-        pending: list[Attribute] = [self]
+        pending: list[AttributePath] = [self]
         while pending:
             one = pending.pop()
             if isinstance(one, Conditional):
@@ -217,7 +217,7 @@ class AttributeQualifier:
     __slots__ = ("attribute", "id", "optional")
     computed = True
 
-    def __init__(self, id_: int, attribute: Attribute, *, optional: bool) -> None:
+    def __init__(self, id_: int, attribute: AttributePath, *, optional: bool) -> None:
         self.id, self.attribute, self.optional = id_, attribute, optional
 
     def find_key(self, run: Run, scope: Scope) -> Any:
@@ -270,7 +270,7 @@ class AttributeStep(Step):
 
     __slots__ = ("attribute",)
 
-    def __init__(self, attribute: Attribute) -> None:
+    def __init__(self, attribute: AttributePath) -> None:
         self.attribute = attribute
 
     @property
@@ -303,7 +303,7 @@ class PresenceTest(AttributeStep):
 
     __slots__ = ("test_id",)
 
-    def __init__(self, attribute: Attribute, test_id: int) -> None:
+    def __init__(self, attribute: AttributePath, test_id: int) -> None:
         super().__init__(attribute)
         self.test_id = test_id
 

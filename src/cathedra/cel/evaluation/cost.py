@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import Any, Final
 
-from cathedra.cel.library.authorizer import Authorizer, Decision, GroupCheck, PathCheck, ResourceCheck
-from cathedra.cel.library.formats import Format
+from cathedra.cel.library.authorizer import AccessDecision, AuthorizerValue, GroupCheck, PathCheck, ResourceCheck
+from cathedra.cel.library.formats import NamedFormat
 from cathedra.cel.library.network import CIDR, IP
 from cathedra.cel.library.quantity import QuantityValue
 from cathedra.cel.library.semver import Semver
@@ -82,7 +82,8 @@ _SCANNED: Final = frozenset(
 )
 _SCANNED_TWICE: Final = frozenset(("replace", "split", "ip.isCanonical"))
 _UNIT_EQUALITY: Final = (
-    QuantityValue, IP, CIDR, Format, URL, Semver, Authorizer, PathCheck, GroupCheck, ResourceCheck, Decision,
+    QuantityValue, IP, CIDR, NamedFormat, URL, Semver, AuthorizerValue, PathCheck, GroupCheck, ResourceCheck,
+    AccessDecision,
 )  # fmt: skip
 _RECEIVER_SIZE: Final = frozenset(
     ("starts_with_string", "ends_with_string", "string_to_bytes", "bytes_to_string", "strings_quote", "string_format")
@@ -190,7 +191,7 @@ def _library_cost(function: str, overload: str, args: Sequence[Any], result: Any
         return 1 if overload == "cidr_ip" else _scan(size(args[0]))
     if function in ("containsIP", "containsCIDR"):
         return _network_cost(function, overload, args)
-    if function == "validate" and isinstance(args[0], Format):
+    if function == "validate" and isinstance(args[0], NamedFormat):
         return _pattern(size(args[1]), args[0].regex_size)
     if function in ("fieldSelector", "labelSelector") and count >= 2:
         length = size(args[1])

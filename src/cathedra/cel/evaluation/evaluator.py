@@ -19,7 +19,7 @@ from cathedra.cel.errors import CompileError
 from cathedra.cel.evaluation.attributes import (
     KEY_TYPES,
     Absolute,
-    Attribute,
+    AttributePath,
     AttributeQualifier,
     AttributeStep,
     ComputedQualifier,
@@ -139,7 +139,7 @@ def _plan_conditional(node: Call) -> Descent[Step]:
     return AttributeStep(Conditional(node.id, condition, _branch(then), _branch(other)))
 
 
-def _branch(step: Step) -> Attribute:
+def _branch(step: Step) -> AttributePath:
     return step.attribute if isinstance(step, AttributeStep) else Relative(step.id, step)
 
 

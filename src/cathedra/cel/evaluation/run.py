@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 from types import GeneratorType
 from typing import Any, Final
 
-from cathedra.cel.errors import Aborted, CostLimitExceeded, Interrupted
-from cathedra.cel.library.formats import Format
+from cathedra.cel.errors import CostLimitExceeded, EvaluationAborted, Interrupted
+from cathedra.cel.library.formats import NamedFormat
 from cathedra.cel.library.semver import Semver
 from cathedra.cel.values import Duration, Failure, MutableList, Optional, Timestamp, TypeValue, UInt, type_name
 
@@ -143,8 +143,8 @@ class Constant(Numbered):
 
 def require_hashable(value: Any) -> None:
     """Kubernetes cannot look up some values in its hash tables, and gives up."""
-    if value.__class__ in (Semver, Format, bytes):
-        raise Aborted(f"internal error: runtime error: hash of unhashable type {go_type(value)}")
+    if value.__class__ in (Semver, NamedFormat, bytes):
+        raise EvaluationAborted(f"internal error: runtime error: hash of unhashable type {go_type(value)}")
 
 
 _GO_TYPES: Final = {

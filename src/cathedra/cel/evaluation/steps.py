@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from cathedra.cel.errors import Aborted, CostLimitExceeded
+from cathedra.cel.errors import CostLimitExceeded, EvaluationAborted
 from cathedra.cel.evaluation.cost import call_cost
 from cathedra.cel.evaluation.run import Numbered, Run, Scope, Step, Walk, go_type, require_hashable
 from cathedra.cel.library import messages, registry
@@ -173,7 +173,7 @@ def _require_list(value: Any) -> None:
         missing = "Contains" if value.__class__ in (str, bytes) else "Add"
         if value.__class__ in (int, UInt, float, Duration, Timestamp):
             missing = "Contains"
-        raise Aborted(
+        raise EvaluationAborted(
             f"internal error: interface conversion: {go_type(value)} is not traits.Lister: missing method {missing}"
         )
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 from cathedra.cel.library.formats import dns_label_errors, dns_subdomain_errors
 from cathedra.cel.values import Failure, Opaque
 
-__all__ = ["FUNCTIONS", "Answer", "Authorizer", "Decide", "Question", "ResourceCheck", "User"]
+__all__ = ["FUNCTIONS", "AccessAnswer", "AccessQuestion", "AuthorizerValue", "Decide", "ResourceCheck", "User"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class User:
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class AccessQuestion:
     """May the user do this? With ``path`` it is about a path, else about a resource."""
 
     user: User
@@ -42,7 +42,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class AccessAnswer:
     """What the authorizer says; ``error`` is set if it could not decide."""
 
     allowed: bool
@@ -50,25 +50,25 @@ class Answer:
     error: str | None = None
 
 
-Decide = Callable[[Question], Answer]
+Decide = Callable[[AccessQuestion], AccessAnswer]
 
 
 class _Check(Opaque):
     __slots__ = ("decide", "question")
 
-    def __init__(self, decide: Decide, question: Question) -> None:
+    def __init__(self, decide: Decide, question: AccessQuestion) -> None:
         self.decide, self.question = decide, question
 
     def same(self, other: Any) -> bool:
         """The same question."""
         return bool(self.question == other.question)
 
-    def check(self, verb: str) -> Decision:
+    def check(self, verb: str) -> AccessDecision:
         """Ask."""
-        return Decision(self.decide(replace(self.question, verb=verb)))
+        return AccessDecision(self.decide(replace(self.question, verb=verb)))
 
 
-class Authorizer(_Check):
+class AuthorizerValue(_Check):
     """Where every check begins: an authorizer for one user."""
 
     __slots__ = ()
@@ -96,13 +96,13 @@ class ResourceCheck(_Check):
     type_name = "kubernetes.authorization.ResourceCheck"
 
 
-class Decision(Opaque):
+class AccessDecision(Opaque):
     """The answer as a value."""
 
     __slots__ = ("answer",)
     type_name = "kubernetes.authorization.Decision"
 
-    def __init__(self, answer: Answer) -> None:
+    def __init__(self, answer: AccessAnswer) -> None:
         self.answer = answer
 
     def same(self, other: Any) -> bool:
@@ -129,7 +129,7 @@ def _service_account(authorizer: Any, namespace: Any, name: Any) -> Any:
         return Failure("Invalid service account namespace")
     groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated")
     user = User(name=f"system:serviceaccount:{namespace}:{name}", groups=groups)
-    return Authorizer(authorizer.decide, Question(user))
+    return AuthorizerValue(authorizer.decide, AccessQuestion(user))
 
 
 def _with(field: str) -> Callable[[Any, Any], ResourceCheck]:

@@ -10,7 +10,7 @@ from cathedra.cel.library.times import parse_timestamp
 from cathedra.cel.library.urls import request_uri_error
 from cathedra.cel.values import NONE, Failure, Opaque, Optional
 
-__all__ = ["FORMATS", "FUNCTIONS", "Format", "dns_label_errors", "dns_subdomain_errors"]
+__all__ = ["FORMATS", "FUNCTIONS", "NamedFormat", "dns_label_errors", "dns_subdomain_errors"]
 
 _LABEL: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN: Final = rf"{_LABEL}(\.{_LABEL})*"
@@ -142,7 +142,7 @@ def _is_datetime(text: str) -> bool:
     )
 
 
-class Format(Opaque):
+class NamedFormat(Opaque):
     """A named format; ``regex_size`` is what a validation is charged with."""
 
     __slots__ = ("name", "regex_size", "validate")
@@ -159,20 +159,20 @@ class Format(Opaque):
         return self.name
 
 
-FORMATS: Final[dict[str, Format]] = {
-    "dns1123Label": Format("DNS1123Label", dns_label_errors, 30),
-    "dns1123Subdomain": Format("DNS1123Subdomain", dns_subdomain_errors, 60),
-    "dns1035Label": Format("DNS1035Label", _dns1035, 30),
-    "qualifiedName": Format("QualifiedName", _qualified_name, 60),
-    "dns1123LabelPrefix": Format("DNS1123LabelPrefix", lambda s: dns_label_errors(s, prefix=True), 30),
-    "dns1123SubdomainPrefix": Format("DNS1123SubdomainPrefix", lambda s: dns_subdomain_errors(s, prefix=True), 60),
-    "dns1035LabelPrefix": Format("DNS1035LabelPrefix", lambda s: _dns1035(s, prefix=True), 30),
-    "labelValue": Format("LabelValue", _label_value, 40),
-    "uri": Format("URI", _uri, 1103),
-    "uuid": Format("uuid", _matching(lambda s: bool(_UUID.fullmatch(s)), "does not match the UUID format"), 72),
-    "byte": Format("byte", _matching(lambda s: bool(_BYTE.fullmatch(s)), "invalid base64"), 84),
-    "date": Format("date", _matching(_is_date, "invalid date"), 72),
-    "datetime": Format("datetime", _matching(_is_datetime, "invalid datetime"), 72),
+FORMATS: Final[dict[str, NamedFormat]] = {
+    "dns1123Label": NamedFormat("DNS1123Label", dns_label_errors, 30),
+    "dns1123Subdomain": NamedFormat("DNS1123Subdomain", dns_subdomain_errors, 60),
+    "dns1035Label": NamedFormat("DNS1035Label", _dns1035, 30),
+    "qualifiedName": NamedFormat("QualifiedName", _qualified_name, 60),
+    "dns1123LabelPrefix": NamedFormat("DNS1123LabelPrefix", lambda s: dns_label_errors(s, prefix=True), 30),
+    "dns1123SubdomainPrefix": NamedFormat("DNS1123SubdomainPrefix", lambda s: dns_subdomain_errors(s, prefix=True), 60),
+    "dns1035LabelPrefix": NamedFormat("DNS1035LabelPrefix", lambda s: _dns1035(s, prefix=True), 30),
+    "labelValue": NamedFormat("LabelValue", _label_value, 40),
+    "uri": NamedFormat("URI", _uri, 1103),
+    "uuid": NamedFormat("uuid", _matching(lambda s: bool(_UUID.fullmatch(s)), "does not match the UUID format"), 72),
+    "byte": NamedFormat("byte", _matching(lambda s: bool(_BYTE.fullmatch(s)), "invalid base64"), 84),
+    "date": NamedFormat("date", _matching(_is_date, "invalid date"), 72),
+    "datetime": NamedFormat("datetime", _matching(_is_datetime, "invalid datetime"), 72),
 }
 
 
@@ -186,7 +186,7 @@ def _validate(form: Any, text: Any) -> Optional | Failure:
     return Optional(errors) if errors else NONE
 
 
-def _constant(form: Format) -> Callable[[], Format]:
+def _constant(form: NamedFormat) -> Callable[[], NamedFormat]:
     return lambda: form
 
 

@@ -18,7 +18,7 @@ from cathedra.cel.syntax.macros import Builder, MacroError, MacroTable
 from cathedra.cel.syntax.parser import MAX_DEPTH, RESERVED, Invalid, balance, literal_value
 from cathedra.cel.syntax.recognizer import Context, Recognizer, Stopped, syntax_issue
 from cathedra.cel.syntax.tokens import EOF, Token, scan
-from cathedra.cel.syntax.tree import Call, Const, Entry, Expr, Ident, ListLit, MapLit, Select, StructLit
+from cathedra.cel.syntax.tree import Call, Const, Expr, Ident, ListLit, LiteralEntry, MapLit, Select, StructLit
 from cathedra.cel.trampoline import Descent
 
 __all__ = ["MAX_CODE_POINTS", "diagnose"]
@@ -228,8 +228,8 @@ class _Reader:
     def visit_map(self, it: Context) -> Descent[Expr]:
         return MapLit(self.build.next_id(), it.start.start, (yield from self.entries(it)))
 
-    def entries(self, it: Context) -> Descent[list[Entry]]:
-        made: list[Entry] = []
+    def entries(self, it: Context) -> Descent[list[LiteralEntry]]:
+        made: list[LiteralEntry] = []
         inner = it.values[0] if it.values else None
         for position, colon in enumerate(inner.ops if inner is not None else ()):
             assert inner is not None
@@ -237,7 +237,7 @@ class _Reader:
                 return []
             key, value = yield from self.all(inner.rest[position].first, inner.values[position])
             optional = inner.rest[position].opt is not None
-            made.append(Entry(self.build.next_id(), colon.start, key, "", value, optional=optional))
+            made.append(LiteralEntry(self.build.next_id(), colon.start, key, "", value, optional=optional))
         return made
 
     def visit_message(self, it: Context) -> Descent[Expr]:
@@ -245,8 +245,8 @@ class _Reader:
         offset = it.op.start if it.op is not None else it.start.start
         return StructLit(self.build.next_id(), offset, name, (yield from self.fields(it)))
 
-    def fields(self, it: Context) -> Descent[list[Entry]]:
-        made: list[Entry] = []
+    def fields(self, it: Context) -> Descent[list[LiteralEntry]]:
+        made: list[LiteralEntry] = []
         inner = it.values[0] if it.values else None
         for position, field in enumerate(inner.rest if inner is not None else ()):
             assert inner is not None
@@ -257,7 +257,9 @@ class _Reader:
             if len(self.issues) == before:
                 value = yield self.visit(inner.values[position])
                 colon = inner.ops[position].start
-                made.append(Entry(self.build.next_id(), colon, None, name, value, optional=field.opt is not None))
+                made.append(
+                    LiteralEntry(self.build.next_id(), colon, None, name, value, optional=field.opt is not None)
+                )
         return made
 
     def visit_literal_value(self, it: Context) -> Expr:

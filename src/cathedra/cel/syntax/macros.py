@@ -10,7 +10,18 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from cathedra.cel import trampoline
-from cathedra.cel.syntax.tree import Call, Comprehension, Const, Entry, Expr, Ident, ListLit, MapLit, Select, StructLit
+from cathedra.cel.syntax.tree import (
+    Call,
+    Comprehension,
+    Const,
+    Expr,
+    Ident,
+    ListLit,
+    LiteralEntry,
+    MapLit,
+    Select,
+    StructLit,
+)
 from cathedra.cel.trampoline import Descent
 
 __all__ = [
@@ -132,12 +143,12 @@ def _copy_node(build: Builder, node: Expr) -> Descent[Expr]:
     return Expr(id_, at)  # a hole that a mistake has left
 
 
-def _copied_entries(build: Builder, entries: Iterable[Entry]) -> Descent[list[Entry]]:
+def _copied_entries(build: Builder, entries: Iterable[LiteralEntry]) -> Descent[list[LiteralEntry]]:
     made = []
     for one in entries:
         key = (yield _copied(build, one.key)) if one.key is not None else None
         value = yield _copied(build, one.value)
-        made.append(Entry(build.next_id(), one.offset, key, one.name, value, optional=one.optional))
+        made.append(LiteralEntry(build.next_id(), one.offset, key, one.name, value, optional=one.optional))
     return made
 
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 from cathedra.cel.syntax import literals
 from cathedra.cel.syntax.macros import Builder, MacroError, MacroTable
 from cathedra.cel.syntax.tokens import EOF, Token, scan
-from cathedra.cel.syntax.tree import Call, Const, Entry, Expr, Ident, ListLit, MapLit, Select, StructLit
+from cathedra.cel.syntax.tree import Call, Const, Expr, Ident, ListLit, LiteralEntry, MapLit, Select, StructLit
 
 __all__ = ["MAX_DEPTH", "RESERVED", "Invalid", "balance", "parse"]
 
@@ -109,7 +109,7 @@ class _Level:
         self.kind, self.opening = kind, opening
         self.pending: list[_Operator] = []
         self.nodes: list[Expr] = []
-        self.entries: list[Entry] = []
+        self.entries: list[LiteralEntry] = []
         self.optional: list[int] = []
         self.node: Expr | None = None
         self.key: Expr | None = None
@@ -508,7 +508,7 @@ class _Parser:
         colon = level.key_colon
         assert colon is not None
         optional = bool(level.optional) and level.optional[-1] == len(level.entries)
-        level.entries.append(Entry(self.build.next_id(), colon.start, key, name, value, optional=optional))
+        level.entries.append(LiteralEntry(self.build.next_id(), colon.start, key, name, value, optional=optional))
 
 
 _CLOSING: Final[dict[str, Callable[[_Parser, _Level, Expr], Expr | None]]] = {

@@ -13,7 +13,7 @@ from typing import Any, Final
 from cathedra.cel import trampoline
 from cathedra.cel.syntax.macros import Builder
 from cathedra.cel.syntax.parser import balance
-from cathedra.cel.syntax.tree import Call, Const, Entry, Expr, Ident, ListLit, MapLit, Select, StructLit
+from cathedra.cel.syntax.tree import Call, Const, Expr, Ident, ListLit, LiteralEntry, MapLit, Select, StructLit
 from cathedra.cel.trampoline import Descent
 from cathedra.cel.values import UInt
 
@@ -100,7 +100,7 @@ def _at_least(level: int, node: Expr) -> Descent[str]:
     return shown if tightness >= level else f"({shown})"
 
 
-def _entries(entries: Sequence[Entry]) -> Descent[str]:
+def _entries(entries: Sequence[LiteralEntry]) -> Descent[str]:
     shown = []
     for one in entries:
         name = (yield _text(one.key)) if one.key is not None else one.name

@@ -17,10 +17,10 @@ __all__ = [
     "Call",
     "Comprehension",
     "Const",
-    "Entry",
     "Expr",
     "Ident",
     "ListLit",
+    "LiteralEntry",
     "MapLit",
     "Select",
     "StructLit",
@@ -110,7 +110,7 @@ class ListLit(Expr):
         return tuple(self.elements)
 
 
-class Entry:
+class LiteralEntry:
     """One ``key: value`` of a map literal or ``field: value`` of a message literal."""
 
     __slots__ = ("id", "key", "name", "offset", "optional", "value")
@@ -124,7 +124,7 @@ class MapLit(Expr):
 
     __slots__ = ("entries",)
 
-    def __init__(self, id_: int, offset: int, entries: list[Entry]) -> None:
+    def __init__(self, id_: int, offset: int, entries: list[LiteralEntry]) -> None:
         super().__init__(id_, offset)
         self.entries = entries
 
@@ -137,7 +137,7 @@ class StructLit(Expr):
 
     __slots__ = ("entries", "name")
 
-    def __init__(self, id_: int, offset: int, name: str, entries: list[Entry]) -> None:
+    def __init__(self, id_: int, offset: int, name: str, entries: list[LiteralEntry]) -> None:
         super().__init__(id_, offset)
         self.name, self.entries = name, entries
 

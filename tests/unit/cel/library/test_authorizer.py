@@ -5,22 +5,22 @@ from __future__ import annotations
 import pytest
 
 from cathedra.cel.checking import types
-from cathedra.cel.library.authorizer import Answer, Authorizer, Question, User
+from cathedra.cel.library.authorizer import AccessAnswer, AccessQuestion, AuthorizerValue, User
 from cathedra.cel.program import compile_expression
 from tests.unit.cel.asking import PLAIN
 
 ENVIRONMENT = PLAIN.extend({"authorizer": types.AUTHORIZER})
 
 
-def asked(expression: str) -> tuple[object, list[Question]]:
+def asked(expression: str) -> tuple[object, list[AccessQuestion]]:
     """The value or error, and the questions that were put."""
-    questions: list[Question] = []
+    questions: list[AccessQuestion] = []
 
-    def decide(question: Question) -> Answer:
+    def decide(question: AccessQuestion) -> AccessAnswer:
         questions.append(question)
-        return Answer(question.verb == "get", "because")
+        return AccessAnswer(question.verb == "get", "because")
 
-    authorizer = Authorizer(decide, Question(User("me")))
+    authorizer = AuthorizerValue(decide, AccessQuestion(User("me")))
     found = compile_expression(expression, ENVIRONMENT).evaluate({"authorizer": authorizer})
     return found.error if found.error is not None else found.value, questions
 
@@ -31,7 +31,7 @@ def test_a_check_puts_one_question_with_everything_named() -> None:
         ".check('get').allowed()"
     )
     assert value is True
-    assert questions == [Question(User("me"), "get", None, "apps", "deployments", "scale", "n", "d")]
+    assert questions == [AccessQuestion(User("me"), "get", None, "apps", "deployments", "scale", "n", "d")]
 
 
 def test_a_service_account_asks_in_its_own_name() -> None:

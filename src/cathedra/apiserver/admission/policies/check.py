@@ -34,7 +34,7 @@ from cathedra.apiserver.registry.selection import Selection
 from cathedra.kinds.definition import ResourceDefinition, VersionDefinition
 
 if TYPE_CHECKING:
-    from cathedra.cel.admission import CompiledPolicy, Decision
+    from cathedra.cel.admission import CompiledPolicy, PolicyDecision
 
 __all__ = ["BINDINGS", "POLICIES", "PolicyCheck"]
 
@@ -47,6 +47,15 @@ _FAILURE_ANNOTATION: Final = "validation.policy.admission.k8s.io/validation_fail
 
 class Misconfigured(Exception):
     """A policy or binding cannot be applied; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Asking:
+    """A request on its way through all policies, with the processor time that they share."""
+
+    request: AdmissionAttributes
+    view: VersionedAttributes
+    interrupted: Callable[[], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,14 +116,17 @@ class PolicyCheck(AdmissionPlugin):
         policies = self._known()
         if not policies:
             return
-        view = VersionedAttributes(request)
+        from cathedra.cel.interruption import CPULimit
+
+        asking = _Asking(request, VersionedAttributes(request), CPULimit())
         denials: list[_Denial] = []
         for policy in policies:
-            denials.extend(self._ask(policy, request, view))
+            denials.extend(self._ask(policy, asking))
         if denials:
             raise _refusal(request, denials[0])
 
-    def _ask(self, policy: _Policy, request: AdmissionAttributes, view: VersionedAttributes) -> Iterator[_Denial]:
+    def _ask(self, policy: _Policy, asking: _Asking) -> Iterator[_Denial]:
+        request = asking.request
         name = policy.object.metadata.name
         spec = policy.object.spec
         try:
@@ -135,20 +147,20 @@ class PolicyCheck(AdmissionPlugin):
                     yield _Denial(name, binding.metadata.name, f"failed to configure binding: {error}")
                 continue
             for param in params:
-                yield from self._evaluate(policy, binding, request, view, version, param)
+                yield from self._evaluate(policy, binding, asking, version, param)
 
     def _evaluate(
         self,
         policy: _Policy,
         binding: ValidatingAdmissionPolicyBinding,
-        request: AdmissionAttributes,
-        view: VersionedAttributes,
+        asking: _Asking,
         version: VersionDefinition,
         param: Any,
     ) -> Iterator[_Denial]:
         from cathedra.apiserver.authorization.celauthorizer import decider
         from cathedra.cel.admission import Input
 
+        request, view = asking.request, asking.view
         namespace = self._matcher.namespace(request)
         given = Input(
             request=view.attributes(version),
@@ -157,6 +169,7 @@ class PolicyCheck(AdmissionPlugin):
             params=param,
             namespace=to_dict(namespace) if namespace is not None else None,
             decide=decider(self._authorizer),
+            interrupted=asking.interrupted,
         )
         result = policy.compiled.evaluate(given)
         name, bound = policy.object.metadata.name, binding.metadata.name
@@ -281,7 +294,9 @@ def _refusal(request: AdmissionAttributes, denial: _Denial) -> StatusError:
     return failure(_CODES.get(reason, 422), reason, error.status.message, details)
 
 
-def _failure(policy: str, binding: str, position: int, decision: Decision, actions: tuple[str, ...]) -> dict[str, Any]:
+def _failure(
+    policy: str, binding: str, position: int, decision: PolicyDecision, actions: tuple[str, ...]
+) -> dict[str, Any]:
     """A violation as the audit log shows it."""
     return {
         "message": decision.message,

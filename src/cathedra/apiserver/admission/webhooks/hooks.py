@@ -114,12 +114,14 @@ class Hooks:
     ) -> bool:
         from cathedra.apiserver.authorization.celauthorizer import decider
         from cathedra.cel.admission import Input
+        from cathedra.cel.interruption import CPULimit
 
         given = Input(
             request=view.attributes(version),
             object=view.object(version),
             old_object=view.old_object(version),
             decide=decider(self._authorizer),
+            interrupted=CPULimit(),
         )
         decisions = conditions.evaluate(given).decisions
         for decision in decisions:

@@ -1,8 +1,8 @@
-"""Who looks like whom: the standing of each node, kept up to date.
+"""Classes of nodes that get the same answer, kept up to date.
 
-A scheduler asks all nodes for every pod, and between two pods hardly anything changes. So the *standing* of each node,
+A scheduler asks all nodes for every pod, and between two pods hardly anything changes. So the *class* of each node,
 which is all that an answer depends on, is kept for the scheduler's list of nodes and brought up to date by what has
-changed: nodes, slices, holdings. A pod then costs one search per distinct standing, and one look-up per node.
+changed: nodes, slices, holdings. A pod then costs one search per class, and one look-up per node.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import msgspec
 
 from cathedra.allocation.claims.problem import declares_optional_operations
 from cathedra.allocation.features import Features
-from cathedra.allocation.supply.devices import DeviceID, PoolID, Sight
+from cathedra.allocation.supply.devices import DeviceID, PoolID, Projection
 from cathedra.allocation.supply.inventory import EVERYWHERE, InventorySnapshot
 from cathedra.allocation.supply.ledger import LedgerSnapshot
 from cathedra.allocation.supply.pools import NodeView, NodeViews, PoolState, PoolView, extent
@@ -22,20 +22,20 @@ from cathedra.allocation.supply.pools import NodeView, NodeViews, PoolState, Poo
 if TYPE_CHECKING:
     from cathedra.api.core import core_v1
 
-__all__ = ["Standing", "Standings"]
+__all__ = ["NodeClass", "NodeEquivalence"]
 
 
-class Standing(msgspec.Struct, frozen=True, eq=False):
+class NodeClass(msgspec.Struct, frozen=True, eq=False):
     """All that a node's answer depends on: the shape of its pools and what is taken of them."""
 
     node: core_v1.Node
-    """One of the nodes that stood so; it may have changed since."""
+    """One of the nodes of the class; it may have changed since."""
     view: NodeView
     states: tuple[PoolState, ...]
 
 
-class Standings:
-    """The standings of the nodes in a list, as claims with one sight see them."""
+class NodeEquivalence:
+    """The node classes of the nodes in a list, as claims with one projection see them."""
 
     __slots__ = (
         "_answers",
@@ -47,24 +47,24 @@ class Standings:
         "_inventory",
         "_ledger",
         "_nodes",
+        "_projection",
         "_rows",
         "_rows_of_extent",
         "_rows_of_node",
         "_rows_of_pool",
-        "_sight",
         "_views",
     )
 
-    def __init__(self, features: Features, sight: Sight | None) -> None:
+    def __init__(self, features: Features, projection: Projection | None) -> None:
         self._features = features
-        self._sight = sight
+        self._projection = projection
         self._nodes: list[core_v1.Node] = []
         self._inventory: InventorySnapshot | None = None
         self._ledger: LedgerSnapshot | None = None
-        self._interned: dict[Any, Standing] = {}
-        self._answers: dict[object, dict[Standing, Any]] = {}
-        self._rows: list[Standing] = []
-        self._groups: dict[Standing, set[int]] = {}
+        self._interned: dict[Any, NodeClass] = {}
+        self._answers: dict[object, dict[NodeClass, Any]] = {}
+        self._rows: list[NodeClass] = []
+        self._groups: dict[NodeClass, set[int]] = {}
         self._views: list[NodeView] = []
         self._rows_of_node: dict[str, list[int]] = {}
         self._rows_of_pool: dict[PoolID, dict[int, PoolView]] = {}
@@ -74,21 +74,21 @@ class Standings:
         """For pools that many rows see: device name → rows."""
 
     @staticmethod
-    def of(inventory: InventorySnapshot, features: Features, sight: Sight | None) -> Standings:
-        """The standings, as seen by claims with that sight, that live with this inventory."""
-        kept: dict[Any, Standings] = inventory.memo.setdefault("standings", {})
-        found = kept.pop((features, sight), None)
+    def of(inventory: InventorySnapshot, features: Features, projection: Projection | None) -> NodeEquivalence:
+        """The node classes, as seen by claims with that projection, that live with this inventory."""
+        kept: dict[Any, NodeEquivalence] = inventory.memo.setdefault("node classes", {})
+        found = kept.pop((features, projection), None)
         if found is None:
             if len(kept) >= _KEPT:
                 del kept[next(iter(kept))]
-            found = Standings(features, sight)
-        kept[features, sight] = found
+            found = NodeEquivalence(features, projection)
+        kept[features, projection] = found
         return found
 
     def groups(
         self, nodes: Sequence[core_v1.Node], inventory: InventorySnapshot, ledger: LedgerSnapshot
-    ) -> Mapping[Standing, Collection[int]]:
-        """Who stands alike: standing → rows. What was asked before costs what has changed since.
+    ) -> Mapping[NodeClass, Collection[int]]:
+        """The classes: class → rows of its nodes. The price is what has changed since the last call.
 
         The answer holds until the next call.
 
@@ -106,32 +106,32 @@ class Standings:
         self._inventory, self._ledger = inventory, ledger
         return self._groups
 
-    def standing(self, node: core_v1.Node, view: NodeView, ledger: LedgerSnapshot) -> Standing:
-        """The standing of one node."""
+    def class_of(self, node: core_v1.Node, view: NodeView, ledger: LedgerSnapshot) -> NodeClass:
+        """The class of one node."""
         features = self._features
         states = view.states(ledger, shares=features.consumable_capacity)
         operations = features.optional_node_operations and declares_optional_operations(node)
-        key = (view.looks(self._sight), operations, *[state.key for state in states])
+        key = (view.shape_under(self._projection), operations, *[state.key for state in states])
         known = self._interned.get(key)
         if known is None:
-            if len(self._interned) >= _STANDINGS:
+            if len(self._interned) >= _NODE_CLASSES:
                 self._interned.clear()
                 self._answers.clear()
-            known = self._interned[key] = Standing(node, view, states)
+            known = self._interned[key] = NodeClass(node, view, states)
         return known
 
-    def answers(self, asked: object) -> dict[Standing, Any]:
-        """A memo of answers to claims that ask for the same, whatever their names; a new one if ``asked`` is None."""
-        if asked is None:
+    def answers(self, request_key: object) -> dict[NodeClass, Any]:
+        """The cache of answers to claims of one key, which ask for the same; a new one if the key is None."""
+        if request_key is None:
             return {}
-        found = self._answers.pop(asked, None)
+        found = self._answers.pop(request_key, None)
         if found is None:
             if sum(map(len, self._answers.values())) > _ANSWERS:
                 self._answers.clear()
             elif len(self._answers) >= _QUESTIONS:
                 del self._answers[next(iter(self._answers))]
             found = {}
-        self._answers[asked] = found
+        self._answers[request_key] = found
         return found
 
     # --- following
@@ -169,10 +169,10 @@ class Standings:
         views = NodeViews(inventory, self._features)
         self._nodes = list(nodes)
         self._views = [views.of(node) for node in nodes]
-        self._rows = [self.standing(node, view, ledger) for node, view in zip(nodes, self._views, strict=True)]
+        self._rows = [self.class_of(node, view, ledger) for node, view in zip(nodes, self._views, strict=True)]
         self._groups = {}
-        for row, standing in enumerate(self._rows):
-            self._groups.setdefault(standing, set()).add(row)
+        for row, node_class in enumerate(self._rows):
+            self._groups.setdefault(node_class, set()).add(row)
         self._rows_of_node, self._rows_of_pool, self._rows_of_extent = {}, {}, {}
         self._extents.clear()
         self._finders.clear()
@@ -222,27 +222,27 @@ class Standings:
             self._move(next(iter(pools)), rows, ledger)
             return
         for row in rows:
-            self._regroup(row, self.standing(self._nodes[row], self._views[row], ledger))
+            self._regroup(row, self.class_of(self._nodes[row], self._views[row], ledger))
 
-    def _regroup(self, row: int, standing: Standing) -> None:
+    def _regroup(self, row: int, node_class: NodeClass) -> None:
         before = self._rows[row]
-        if before is standing:
+        if before is node_class:
             return
-        self._rows[row] = standing
+        self._rows[row] = node_class
         self._groups[before].discard(row)
         if not self._groups[before]:
             del self._groups[before]
-        self._groups.setdefault(standing, set()).add(row)
+        self._groups.setdefault(node_class, set()).add(row)
 
     def _move(self, pool: PoolID, rows: set[int], ledger: LedgerSnapshot) -> None:
         """Only ``pool`` has changed: rows that stood alike, and see the same of it, stand alike again."""
-        moved: dict[tuple[Standing, PoolView], Standing] = {}
+        moved: dict[tuple[NodeClass, PoolView], NodeClass] = {}
         views = self._rows_of_pool[pool]
         for row in rows:
             key = (self._rows[row], views[row])
             found = moved.get(key)
             if found is None:
-                found = moved[key] = self.standing(self._nodes[row], self._views[row], ledger)
+                found = moved[key] = self.class_of(self._nodes[row], self._views[row], ledger)
             self._regroup(row, found)
 
     def _holding(self, pool: PoolID, changes: set[DeviceID] | None) -> Iterable[int]:
@@ -262,13 +262,13 @@ class Standings:
 
 
 _KEPT: Final = 16
-"""How many different sights are kept up to date; the least recently used is dropped."""
+"""How many different projections are kept up to date; the least recently used is dropped."""
 _QUESTIONS: Final = 64
-"""The answers to so many sorts of pods are remembered; the least recently asked is dropped."""
+"""The answers to so many sorts of pods are remembered; the least recently request_key is dropped."""
 _ANSWERS: Final = 200_000
 """So many answers are remembered at most."""
-_STANDINGS: Final = 20_000
-"""So many standings are remembered at most."""
+_NODE_CLASSES: Final = 20_000
+"""So many node classes are remembered at most."""
 _FEW: Final = 8
 
 

@@ -1,7 +1,7 @@
 """What has changed since somebody looked last.
 
 Inventory and ledger note every change; their snapshots carry a mark. Who has kept something up to date asks a later
-mark what happened in between, and pays for that alone. The journal's memory is short: who comes back too late is told
+mark what happened in between, and pays for that alone. The changelog's memory is short: who comes back too late is told
 so, and looks at everything.
 """
 
@@ -10,30 +10,30 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Final, Generic, TypeVar
 
-__all__ = ["Journal", "Mark"]
+__all__ = ["Changelog", "Mark"]
 
 E = TypeVar("E", bound=Hashable)
 
 
 class Mark(Generic[E]):
-    """A moment in a journal."""
+    """A moment in a changelog."""
 
-    __slots__ = ("_end", "_entries", "_first", "_journal")
+    __slots__ = ("_changelog", "_end", "_entries", "_first")
 
-    def __init__(self, journal: object, entries: list[E], first: int, end: int) -> None:
-        self._journal = journal
+    def __init__(self, changelog: object, entries: list[E], first: int, end: int) -> None:
+        self._changelog = changelog
         self._entries = entries
         self._first = first
         self._end = end
 
     def since(self, earlier: Mark[E]) -> set[E] | None:
         """What has changed since the moment ``earlier``; None if that cannot be told any more."""
-        if earlier._journal is not self._journal or not self._first <= earlier._end <= self._end:
+        if earlier._changelog is not self._changelog or not self._first <= earlier._end <= self._end:
             return None
         return set(self._entries[earlier._end - self._first : self._end - self._first])
 
 
-class Journal(Generic[E]):
+class Changelog(Generic[E]):
     """Changes in the order in which they happened; the older ones are forgotten."""
 
     __slots__ = ("_entries", "_first")

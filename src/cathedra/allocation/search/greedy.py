@@ -1,4 +1,4 @@
-"""The first attempt: take for each request the first devices that it may have, and look no further.
+"""The greedy first attempt: take for each request the first devices that it may have, and look no further.
 
 If that works it is the answer, because nothing comes before it; most pods are served so. It keeps to what needs no
 bookkeeping, and leaves everything else to the search.
@@ -6,15 +6,15 @@ bookkeeping, and leaves everything else to the search.
 
 from __future__ import annotations
 
-from cathedra.allocation.claims.problem import Choice, Placement, Problem, Solution
+from cathedra.allocation.claims.problem import Choice, DevicePlacement, Problem, Solution
 from cathedra.allocation.claims.requests import CLAIM_LIMIT
 from cathedra.allocation.claims.tables import Bases
 from cathedra.allocation.search.masks import mask_of, positions
 
-__all__ = ["straight"]
+__all__ = ["greedy"]
 
 
-def straight(problem: Problem, bases: Bases) -> tuple[bool, Solution | None]:
+def greedy(problem: Problem, bases: Bases) -> tuple[bool, Solution | None]:
     """Whether the matter is decided, and the solution if there is one."""
     if (
         any(bases.risky)
@@ -28,7 +28,7 @@ def straight(problem: Problem, bases: Bases) -> tuple[bool, Solution | None]:
     chosen = []
     for requests in problem.requests:
         mine = 0
-        placed: list[Placement] = []
+        placed: list[DevicePlacement] = []
         subs = []
         for request in requests:
             for sub, choice in enumerate(request.choices):
@@ -37,7 +37,7 @@ def straight(problem: Problem, bases: Bases) -> tuple[bool, Solution | None]:
                     subs.append(sub)
                     used |= taken
                     mine |= taken
-                    placed.extend([Placement(choice, position, None) for position in positions(taken)])
+                    placed.extend([DevicePlacement(choice, position, None) for position in positions(taken)])
                     break
             else:
                 # Before the first placement there is nothing that could be changed.

@@ -10,26 +10,26 @@ from __future__ import annotations
 from typing import Any
 
 from cathedra.allocation.claims.problem import Choice, RequestOnNode
-from cathedra.allocation.claims.requests import CLAIM_LIMIT, Option
+from cathedra.allocation.claims.requests import CLAIM_LIMIT, RequestOption
 from cathedra.allocation.search.candidates import Candidates
+from cathedra.allocation.search.capacity_bound import CapacityBound
 from cathedra.allocation.search.masks import bits, mask_of
-from cathedra.allocation.search.room import Room
 from cathedra.allocation.search.state import State
 
-__all__ = ["Outlook", "matchable"]
+__all__ = ["Lookahead", "matchable"]
 
 
-class Outlook:
+class Lookahead:
     """Looks ahead in one search."""
 
-    __slots__ = ("_candidates", "_closed", "_hazardous", "_requests", "_room")
+    __slots__ = ("_candidates", "_capacity_bound", "_closed", "_hazardous", "_requests")
 
     def __init__(self, candidates: Candidates) -> None:
         self._candidates = candidates
         self._requests = candidates.problem.requests
         self._hazardous: dict[tuple[int, int], bool] = {}
         self._closed: dict[int, bool] = {}
-        self._room: Room | None = None
+        self._capacity_bound: CapacityBound | None = None
 
     def is_hazardous(self, claim: int, request: int) -> bool:
         """Whether the search may meet an error in that request."""
@@ -43,9 +43,9 @@ class Outlook:
         """Whether enough candidates are left for each open request alone, and for all of them together."""
         shareable = self._candidates.shareable
         if shareable and not any(map(self._is_closed, range(claim, len(self._requests)))):
-            if self._room is None:
-                self._room = Room(self._candidates, self.is_hazardous)
-            if not self._room.suffices(claim, request, state):
+            if self._capacity_bound is None:
+                self._capacity_bound = CapacityBound(self._candidates, self.is_hazardous)
+            if not self._capacity_bound.suffices(claim, request, state):
                 return False
         units: list[int] = []
         for index in range(claim, len(self._requests)):
@@ -80,7 +80,7 @@ class Outlook:
                 return False
         return True
 
-    def enough(self, option: Option, left: int, needed: int, state: State) -> bool:
+    def enough(self, option: RequestOption, left: int, needed: int, state: State) -> bool:
         """Whether constraints and counters could let ``needed`` devices of ``left`` be together."""
         for rule, value in zip(self._candidates.rules[option.claim], state.values, strict=True):
             if rule.concerns(option) and not rule.suffices(option, value, left, needed):

@@ -11,11 +11,11 @@ from typing import Any
 
 from cathedra.allocation.checks.values import Value
 from cathedra.allocation.claims.problem import Problem
-from cathedra.allocation.claims.requests import Constraint, Option
+from cathedra.allocation.claims.requests import Constraint, RequestOption
 from cathedra.allocation.errors import FatalError
 from cathedra.allocation.search.masks import positions
 
-__all__ = ["Rule"]
+__all__ = ["NodeConstraint"]
 
 
 class _Values:
@@ -24,7 +24,7 @@ class _Values:
 
     __slots__ = ("admitted", "everything", "failing", "masks", "of")
 
-    def __init__(self, problem: Problem, option: Option, constraint: Constraint, candidates: int) -> None:
+    def __init__(self, problem: Problem, option: RequestOption, constraint: Constraint, candidates: int) -> None:
         self.of: dict[int, Value] = {}
         """Position → value."""
         self.masks: dict[Value, int] = {}
@@ -43,12 +43,14 @@ class _Values:
         self.everything = sum(self.masks.values())
 
 
-class Rule:
+class NodeConstraint:
     """A constraint over the devices of one node. A state is None as long as no device is placed."""
 
     __slots__ = ("_values", "constraint", "lists", "mixed", "sources")
 
-    def __init__(self, constraint: Constraint, problem: Problem, options: Iterable[Option], bases: list[int]) -> None:
+    def __init__(
+        self, constraint: Constraint, problem: Problem, options: Iterable[RequestOption], bases: list[int]
+    ) -> None:
         self.constraint = constraint
         self.lists = problem.features.list_type_attributes
         self.sources: dict[str, int] = {}
@@ -68,19 +70,19 @@ class Rule:
         self.mixed = constraint.distinct and not self.lists and len(kinds) > 1
         """The order of placements matters: a value of another type ends the comparison (spec: 10.4)."""
 
-    def concerns(self, option: Option) -> bool:
+    def concerns(self, option: RequestOption) -> bool:
         """Whether devices for ``option`` are subject to it."""
         return option.number in self._values
 
-    def failing(self, option: Option) -> int:
+    def failing(self, option: RequestOption) -> int:
         """The devices whose value cannot be computed for ``option``."""
         return self._values[option.number].failing
 
-    def value(self, option: Option, position: int) -> Value | None:
+    def value(self, option: RequestOption, position: int) -> Value | None:
         """The value of a device, as ``option`` would bring it."""
         return self._values[option.number].of.get(position)
 
-    def admitted(self, option: Option, state: Any) -> int:
+    def admitted(self, option: RequestOption, state: Any) -> int:
         """The devices that may join for ``option`` in ``state``."""
         values = self._values[option.number]
         if state is None:
@@ -92,7 +94,7 @@ class Rule:
             )
         return known
 
-    def joined(self, option: Option, state: Any, position: int) -> Any:
+    def joined(self, option: RequestOption, state: Any, position: int) -> Any:
         """The state after the device at ``position``, which is admitted, has joined for ``option``."""
         value = self._values[option.number].of[position]
         if not self.constraint.distinct:
@@ -110,7 +112,7 @@ class Rule:
             return kind, first, True
         return state if ended else (kind, first | {value}, False)
 
-    def suffices(self, option: Option, state: Any, left: int, needed: int) -> bool:
+    def suffices(self, option: RequestOption, state: Any, left: int, needed: int) -> bool:
         """Whether ``needed`` of the admitted devices ``left`` might be together; may say yes in vain."""
         masks = self._values[option.number].masks
         if self.lists or self.mixed:

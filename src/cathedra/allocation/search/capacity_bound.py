@@ -8,20 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from cathedra.allocation.checks.capacity import Usage
+from cathedra.allocation.checks.capacity import CapacityUsage
 from cathedra.allocation.claims.problem import RequestOnNode
-from cathedra.allocation.claims.requests import Option
+from cathedra.allocation.claims.requests import RequestOption
 from cathedra.allocation.search.candidates import Candidates
 from cathedra.allocation.search.masks import positions
 from cathedra.allocation.search.state import State
 
-__all__ = ["Room"]
+__all__ = ["CapacityBound"]
 
 Amounts = dict[str, int]
 """Qualified capacity name → nano-units."""
 
 
-class Room:
+class CapacityBound:
     """Sums of one search. ``is_hazardous`` tells at which requests looking ahead must end."""
 
     __slots__ = ("_candidates", "_demand", "_end", "_first", "_supply")
@@ -75,7 +75,7 @@ class Room:
             least = taken if least is None else _smaller(least, taken)
         return least or {}
 
-    def _least_of(self, option: Option) -> Amounts:
+    def _least_of(self, option: RequestOption) -> Amounts:
         base = self._candidates.base(option)
         if base & ~self._candidates.shareable:
             return {}
@@ -86,16 +86,16 @@ class Room:
             least = taken if least is None else _smaller(least, taken)
         return least or {}
 
-    def _supplied(self, option: Option, mask: int) -> None:
+    def _supplied(self, option: RequestOption, mask: int) -> None:
         for position in positions(mask):
             needed = self._usage(option, position)
             used = self._candidates.used_before(position)
             for name, limit in zip(needed.full_names, needed.limits, strict=True):
                 self._supply[name] = self._supply.get(name, 0) + max(0, limit - used.get(name, 0))
 
-    def _usage(self, option: Option, position: int) -> Usage:
+    def _usage(self, option: RequestOption, position: int) -> CapacityUsage:
         needed = self._candidates.problem.usage(option, self._candidates.problem.devices[position])
-        assert isinstance(needed, Usage)
+        assert isinstance(needed, CapacityUsage)
         return needed
 
 
