@@ -104,3 +104,28 @@ def updated(strategy: Strategy[Any], new: Any, old: Any, request: RequestContext
 def texts(errors: ErrorList) -> list[str]:
     """The errors as clients read them."""
     return [str(error) for error in errors]
+
+
+def defaulted(plural: str, obj: Any) -> Any:
+    """The object with everything filled in."""
+    return definition_of(plural).strategy.default(obj, context())
+
+
+def row(plural: str, obj: Any) -> dict[str, Any]:
+    """The object's row in the table, by names of columns."""
+    definition = definition_of(plural)
+    assert definition.cells is not None
+    return dict(zip((column.name for column in definition.columns), definition.cells(obj, NOW), strict=True))
+
+
+def problems_of(plural: str, kind: Any, values: dict[str, Any]) -> list[str]:
+    """What is wrong with a new object."""
+    return texts(created(definition_of(plural).strategy, from_dict(kind, values), context(everything=True))[1])
+
+
+def problems_of_change(plural: str, kind: Any, old: dict[str, Any], new: dict[str, Any]) -> list[str]:
+    """What is wrong with a change of an object with which nothing is wrong."""
+    strategy = definition_of(plural).strategy
+    stored, errors = created(strategy, from_dict(kind, old), context(everything=True))
+    assert errors == []
+    return texts(updated(strategy, from_dict(kind, new), stored, context(everything=True))[1])

@@ -1,0 +1,40 @@
+"""Cron jobs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from cathedra.api.core import batch_v1
+from tests.unit.kinds.batch.test_jobs import job
+from tests.unit.kinds.objects import problems_of
+
+
+def cronjob(**spec: Any) -> dict[str, Any]:
+    return {
+        "metadata": {"name": "c"},
+        "spec": {"schedule": "* * * * *", "jobTemplate": {"spec": job()["spec"]}, **spec},
+    }
+
+
+@pytest.mark.parametrize(
+    ("spec", "wanted"),
+    [
+        ({}, []),
+        ({"schedule": ""}, ["spec.schedule: Required value"]),
+        ({"schedule": "x"}, ['spec.schedule: Invalid value: "x": expected exactly 5 fields, found 1: [x]']),
+        ({"schedule": "@often"}, ['spec.schedule: Invalid value: "@often": unrecognized descriptor: @often']),
+        (
+            {"concurrencyPolicy": "Maybe"},
+            ['spec.concurrencyPolicy: Unsupported value: "Maybe": supported values: "Allow", "Forbid", "Replace"'],
+        ),
+        ({"timeZone": "Moon"}, ['spec.timeZone: Invalid value: "Moon": unknown time zone Moon']),
+        (
+            {"failedJobsHistoryLimit": -1},
+            ["spec.failedJobsHistoryLimit: Invalid value: -1: must be greater than or equal to 0"],
+        ),
+    ],
+)
+def test_a_cron_job_is_checked(spec: dict[str, Any], wanted: list[str]) -> None:
+    assert problems_of("cronjobs", batch_v1.CronJob, cronjob(**spec)) == wanted

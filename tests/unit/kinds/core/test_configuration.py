@@ -1,0 +1,23 @@
+"""ConfigMaps and Secrets."""
+
+from __future__ import annotations
+
+from cathedra.api.core import core_v1
+from tests.unit.kinds.objects import problems_of, problems_of_change
+
+
+def test_what_was_declared_immutable_stays() -> None:
+    old = {"data": {"a": "b"}, "immutable": True}
+    assert problems_of_change("configmaps", core_v1.ConfigMap, old, {"data": {"a": "c"}}) == [
+        "immutable: Forbidden: field is immutable when `immutable` is set",
+        "data: Forbidden: field is immutable when `immutable` is set",
+    ]
+    secret = {"type": "Opaque", "data": {"a": "Yg=="}}
+    assert problems_of_change("secrets", core_v1.Secret, secret, {**secret, "type": "x"}) == [
+        'type: Invalid value: "x": field is immutable'
+    ]
+
+
+def test_keys_of_configuration_are_file_names() -> None:
+    (text,) = problems_of("configmaps", core_v1.ConfigMap, {"data": {"a/b": "x"}})
+    assert text.startswith('data[a/b]: Invalid value: "a/b": a valid config key must consist of')

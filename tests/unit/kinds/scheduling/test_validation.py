@@ -1,0 +1,62 @@
+"""Rules of workloads and pod groups."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from cathedra.api.core import scheduling_v1alpha3
+from cathedra.api.struct import from_dict, replace
+from tests.unit.kinds.objects import context, created, definition_of, problems_of, updated
+
+POLICY: dict[str, Any] = {"schedulingPolicy": {"basic": {}}}
+GROUP: dict[str, Any] = {"spec": {**POLICY, "resourceClaims": [{"name": "a", "resourceClaimName": "x"}]}}
+
+
+@pytest.mark.parametrize(
+    ("claims", "wanted"),
+    [
+        (GROUP["spec"]["resourceClaims"], []),
+        ([{"name": "a"}], ['spec.resourceClaims[0]: Invalid value: "": must specify one of: `resourceClaimName`']),
+        ([{"name": f"c{n}", "resourceClaimName": "x"} for n in range(5)], ["spec.resourceClaims: Too many: 5"]),
+    ],
+)
+def test_claims_of_a_pod_group_are_checked(claims: list[Any], wanted: list[str]) -> None:
+    found = problems_of("podgroups", scheduling_v1alpha3.PodGroup, {"spec": {**POLICY, "resourceClaims": claims}})
+    assert [text.startswith(beginning) for text, beginning in zip(found, wanted, strict=True)] == [True] * len(wanted)
+
+
+def test_without_the_gate_a_pod_group_has_no_claims() -> None:
+    group = from_dict(scheduling_v1alpha3.PodGroup, GROUP)
+    made, errors = created(definition_of("podgroups").strategy, group, context(GenericWorkload=True))
+    assert (errors, made.spec.resource_claims) == ([], ())
+    kept, _ = updated(definition_of("podgroups").strategy, group, replace(group), context(GenericWorkload=True))
+    assert kept.spec.resource_claims == group.spec.resource_claims
+
+
+@pytest.mark.parametrize(
+    ("policy", "wanted"),
+    [
+        ({"gang": {"minCount": 2}}, []),
+        ({}, ['Invalid value: "": must specify one of: `basic`, `gang`']),
+        (
+            {"basic": {}, "gang": {"minCount": 1}},
+            ['Invalid value: "{basic, gang}": must specify exactly one of: `basic`, `gang`'],
+        ),
+        ({"gang": {"minCount": 0}}, ["gang.minCount: Required value"]),
+    ],
+)
+def test_a_group_is_scheduled_in_one_way(policy: dict[str, Any], wanted: list[str]) -> None:
+    found = problems_of("podgroups", scheduling_v1alpha3.PodGroup, {"spec": {"schedulingPolicy": policy}})
+    path = "spec.schedulingPolicy"
+    assert found == [f"{path}.{text}" if text.startswith("gang") else f"{path}: {text}" for text in wanted]
+
+
+def test_templates_of_a_workload_have_names_of_their_own() -> None:
+    template = {"name": "t", "schedulingPolicy": {"basic": {}}}
+    workload = {"spec": {"podGroupTemplates": [template, template, {**template, "name": ""}]}}
+    assert problems_of("workloads", scheduling_v1alpha3.Workload, workload) == [
+        'spec.podGroupTemplates[1]: Duplicate value: {"name":"t"}',
+        "spec.podGroupTemplates[2].name: Required value",
+    ]
