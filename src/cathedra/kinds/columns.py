@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from cathedra.api.struct import Time
@@ -15,6 +16,7 @@ __all__ = [
     "NAME",
     "NAME_AND_AGE",
     "age",
+    "first_three",
     "generic_cells",
     "human_duration",
     "name_and_age",
@@ -36,6 +38,12 @@ def age(moment: Time | None, now: float) -> str:
     if moment is None:
         return "<unknown>"
     return human_duration(now - moment.timestamp)
+
+
+def first_three(items: Sequence[str]) -> str:
+    """Up to three items, joined by commas, and how many there are besides."""
+    shown = ",".join(items[:3])
+    return f"{shown} + {len(items) - 3} more..." if len(items) > 3 else shown
 
 
 def human_duration(seconds: float) -> str:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from cathedra.api.core import apps_v1
+from cathedra.kinds.apps.controllerrevisions import controller_revision_definition
 from cathedra.kinds.apps.daemonsets import daemon_set_definition
 from cathedra.kinds.apps.deployments import deployment_definition
 from cathedra.kinds.apps.replicasets import replica_set_definition
 from cathedra.kinds.apps.statefulsets import stateful_set_definition
-from cathedra.kinds.builtin import builtin
 from cathedra.kinds.definition import ResourceDefinition
 
 __all__ = ["apps_definitions"]
@@ -22,5 +21,5 @@ def apps_definitions() -> tuple[ResourceDefinition[Any], ...]:
         replica_set_definition(),
         stateful_set_definition(),
         daemon_set_definition(),
-        builtin(apps_v1.ControllerRevision, "controllerrevisions", namespaced=True),
+        controller_revision_definition(),
     )

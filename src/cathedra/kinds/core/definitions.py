@@ -8,10 +8,12 @@ from cathedra.api.core import core_v1
 from cathedra.kinds.builtin import builtin
 from cathedra.kinds.columns import NAME_AND_AGE, name_and_age
 from cathedra.kinds.core.configuration import config_map_definition, secret_definition
+from cathedra.kinds.core.endpoints import endpoint_slice_definition, endpoints_definition
 from cathedra.kinds.core.events import event_definition, events_definition
 from cathedra.kinds.core.namespaces import namespace_definition
 from cathedra.kinds.core.nodes import node_definition
 from cathedra.kinds.core.pods.strategy import pod_definition
+from cathedra.kinds.core.pods.templates import pod_template_definition
 from cathedra.kinds.core.quotas import quota_definition
 from cathedra.kinds.core.replicationcontrollers import replication_controller_definition
 from cathedra.kinds.core.services import service_definition
@@ -22,7 +24,7 @@ __all__ = ["core_definitions"]
 
 
 def core_definitions() -> tuple[ResourceDefinition[Any], ...]:
-    """The core group's kinds, with the events of events.k8s.io beside them."""
+    """The core group's kinds, with endpoint slices and the events of events.k8s.io beside them."""
     return (
         namespace_definition(),
         node_definition(),
@@ -38,12 +40,13 @@ def core_definitions() -> tuple[ResourceDefinition[Any], ...]:
             short_names=("sa",),
         ),
         service_definition(),
-        builtin(core_v1.Endpoints, "endpoints", namespaced=True, short_names=("ep",)),
+        endpoints_definition(),
+        endpoint_slice_definition(),
         builtin(core_v1.LimitRange, "limitranges", namespaced=True, short_names=("limits",)),
         quota_definition(),
         volume_claim_definition(),
         volume_definition(),
-        builtin(core_v1.PodTemplate, "podtemplates", namespaced=True),
+        pod_template_definition(),
         replication_controller_definition(),
         events_definition(),
     )

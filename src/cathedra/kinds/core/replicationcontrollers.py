@@ -2,18 +2,38 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from cathedra.api.core import core_v1
 from cathedra.api.struct import replace
 from cathedra.kinds.builtin import builtin
+from cathedra.kinds.columns import AGE, NAME, age
 from cathedra.kinds.core.pods.defaults import default_pod_template
-from cathedra.kinds.core.pods.templates import with_template_labels
+from cathedra.kinds.core.pods.templates import (
+    CONTAINERS,
+    IMAGES,
+    SELECTOR,
+    container_cells,
+    labels_text,
+    with_template_labels,
+)
 from cathedra.kinds.defaults import absent
-from cathedra.kinds.definition import ResourceDefinition
+from cathedra.kinds.definition import Column, ResourceDefinition
 from cathedra.kinds.deletion import DeletionRules
 
 __all__ = ["default_replication_controller", "replication_controller_definition"]
+
+
+REPLICATION_CONTROLLER_COLUMNS: Final = (
+    NAME,
+    Column("Desired", type="integer", description="Pods that are wanted."),
+    Column("Current", type="integer", description="Pods that are there."),
+    Column("Ready", type="integer", description="Pods that are ready."),
+    AGE,
+    CONTAINERS,
+    IMAGES,
+    SELECTOR,
+)
 
 
 def default_replication_controller(replicas: core_v1.ReplicationController) -> core_v1.ReplicationController:
@@ -26,6 +46,20 @@ def default_replication_controller(replicas: core_v1.ReplicationController) -> c
             changes["selector"] = dict(spec.template.metadata.labels)
     filled = replace(replicas, spec=replace(spec, **changes))
     return with_template_labels(filled, spec.template) if spec.template is not None else filled
+
+
+def replication_controller_cells(controller: core_v1.ReplicationController, now: float) -> list[Any]:
+    """Cells of a ReplicationController."""
+    spec, status = controller.spec, controller.status
+    return [
+        controller.metadata.name,
+        spec.replicas or 0,
+        status.replicas,
+        status.ready_replicas,
+        age(controller.metadata.creation_timestamp, now),
+        *(container_cells(spec.template) if spec.template is not None else ("", "")),
+        labels_text(spec.selector),
+    ]
 
 
 class ReplicationControllerDeletion(DeletionRules[core_v1.ReplicationController]):
@@ -42,6 +76,7 @@ def replication_controller_definition() -> ResourceDefinition[core_v1.Replicatio
         namespaced=True,
         default=default_replication_controller,
         counts_generation=True,
+        table=(REPLICATION_CONTROLLER_COLUMNS, replication_controller_cells),
         scalable=True,
         deletion=ReplicationControllerDeletion(),
         short_names=("rc",),

@@ -73,12 +73,23 @@ def service_cells(service: core_v1.Service, now: float) -> list[Any]:
     return [
         service.metadata.name,
         spec.type,
-        spec.cluster_ip or "<none>",
-        ",".join(spec.external_ips) or "<none>",
+        next(iter(spec.cluster_ips), spec.cluster_ip) or "<none>",
+        _external(service),
         ports or "<none>",
         age(service.metadata.creation_timestamp, now),
         selector or "<none>",
     ]
+
+
+def _external(service: core_v1.Service) -> str:
+    """Addresses from outside, as far as the type of the service has any."""
+    spec = service.spec
+    if spec.type in ("ClusterIP", "NodePort"):
+        return ",".join(spec.external_ips) or "<none>"
+    if spec.type == "LoadBalancer":
+        given = sorted({entry.ip or entry.hostname for entry in service.status.load_balancer.ingress} - {""})
+        return ",".join((*given, *spec.external_ips)) or "<pending>"
+    return spec.external_name if spec.type == "ExternalName" else "<unknown>"
 
 
 def _port(port: core_v1.ServicePort) -> str:

@@ -2,13 +2,53 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any, Final
+
 from cathedra.api.core import core_v1
+from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.api.struct import replace
 from cathedra.kinds.builtin import builtin
+from cathedra.kinds.columns import AGE, NAME, age
 from cathedra.kinds.defaults import absent
-from cathedra.kinds.definition import ResourceDefinition
+from cathedra.kinds.definition import Column, ResourceDefinition
 
 __all__ = ["default_volume", "default_volume_claim", "volume_claim_definition", "volume_definition"]
+
+
+_SHORT_MODES: Final = {
+    "ReadWriteOnce": "RWO",
+    "ReadOnlyMany": "ROX",
+    "ReadWriteMany": "RWX",
+    "ReadWriteOncePod": "RWOP",
+}
+_CLASSES: Final = (
+    Column("StorageClass", description="The class of storage."),
+    Column("VolumeAttributesClass", description="The class of attributes."),
+)
+_MODE: Final = Column("VolumeMode", priority=1, description="Whether it has a file system.")
+VOLUME_CLAIM_COLUMNS: Final = (
+    NAME,
+    Column("Status", description="Whether a volume is bound."),
+    Column("Volume", description="The volume."),
+    Column("Capacity", description="The size of the volume."),
+    Column("Access Modes", description="How the volume may be mounted."),
+    *_CLASSES,
+    AGE,
+    _MODE,
+)
+VOLUME_COLUMNS: Final = (
+    NAME,
+    Column("Capacity", description="The size."),
+    Column("Access Modes", description="How it may be mounted."),
+    Column("Reclaim Policy", description="What becomes of it after its claim."),
+    Column("Status", description="Whether it is bound."),
+    Column("Claim", description="The claim that has it."),
+    *_CLASSES,
+    Column("Reason", description="Why it failed."),
+    AGE,
+    _MODE,
+)
 
 
 def default_volume_claim(claim: core_v1.PersistentVolumeClaim) -> core_v1.PersistentVolumeClaim:
@@ -24,6 +64,60 @@ def default_volume(volume: core_v1.PersistentVolume) -> core_v1.PersistentVolume
     return replace(volume, spec=replace(volume.spec, **changes), status=status)
 
 
+def volume_claim_cells(claim: core_v1.PersistentVolumeClaim, now: float) -> list[Any]:
+    """Cells of a PersistentVolumeClaim; capacity and modes are those of its volume."""
+    spec, status = claim.spec, claim.status
+    bound = bool(spec.volume_name)
+    return [
+        claim.metadata.name,
+        _phase(claim, status.phase),
+        spec.volume_name,
+        str(status.capacity.get("storage", 0)) if bound else "",
+        _modes(status.access_modes) if bound else "",
+        _class(claim, spec.storage_class_name),
+        _or_unset(spec.volume_attributes_class_name),
+        age(claim.metadata.creation_timestamp, now),
+        _or_unset(spec.volume_mode),
+    ]
+
+
+def volume_cells(volume: core_v1.PersistentVolume, now: float) -> list[Any]:
+    """Cells of a PersistentVolume."""
+    spec = volume.spec
+    claim = spec.claim_ref
+    return [
+        volume.metadata.name,
+        str(spec.capacity.get("storage", 0)),
+        _modes(spec.access_modes),
+        spec.persistent_volume_reclaim_policy,
+        _phase(volume, volume.status.phase),
+        f"{claim.namespace}/{claim.name}" if claim is not None else "",
+        _class(volume, spec.storage_class_name),
+        _or_unset(spec.volume_attributes_class_name),
+        volume.status.reason,
+        age(volume.metadata.creation_timestamp, now),
+        _or_unset(spec.volume_mode),
+    ]
+
+
+def _phase(obj: KubeObject, phase: str) -> str:
+    return "Terminating" if obj.metadata.deletion_timestamp is not None else phase
+
+
+def _modes(modes: Iterable[str]) -> str:
+    given = set(modes)
+    return ",".join(short for mode, short in _SHORT_MODES.items() if mode in given)
+
+
+def _class(obj: KubeObject, name: str | None) -> str:
+    """The storage class, from the annotation that came before the field, or the field."""
+    return obj.metadata.annotations.get("volume.beta.kubernetes.io/storage-class", name or "")
+
+
+def _or_unset(value: str | None) -> str:
+    return "<unset>" if value is None else value
+
+
 def volume_claim_definition() -> ResourceDefinition[core_v1.PersistentVolumeClaim]:
     """The definition of persistentvolumeclaims."""
     return builtin(
@@ -31,6 +125,7 @@ def volume_claim_definition() -> ResourceDefinition[core_v1.PersistentVolumeClai
         "persistentvolumeclaims",
         namespaced=True,
         default=default_volume_claim,
+        table=(VOLUME_CLAIM_COLUMNS, volume_claim_cells),
         short_names=("pvc",),
     )
 
@@ -42,5 +137,6 @@ def volume_definition() -> ResourceDefinition[core_v1.PersistentVolume]:
         "persistentvolumes",
         namespaced=False,
         default=default_volume,
+        table=(VOLUME_COLUMNS, volume_cells),
         short_names=("pv",),
     )

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
-from cathedra.api.core import discovery_v1, networking_v1, node_v1, storage_v1
+from cathedra.api.core import node_v1
 from cathedra.kinds.builtin import builtin
-from cathedra.kinds.definition import ResourceDefinition
+from cathedra.kinds.columns import AGE, NAME, age
+from cathedra.kinds.definition import Column, ResourceDefinition
 from cathedra.kinds.machinery.customresources import custom_resource_definition
 from cathedra.kinds.machinery.disruptionbudgets import disruption_budget_definition
 from cathedra.kinds.machinery.leases import lease_definition
+from cathedra.kinds.machinery.networking import ingress_definition, network_policy_definition
 from cathedra.kinds.machinery.policies import policy_binding_definition, policy_definition
 from cathedra.kinds.machinery.rbac import (
     cluster_role_binding_definition,
@@ -18,9 +20,18 @@ from cathedra.kinds.machinery.rbac import (
     role_definition,
 )
 from cathedra.kinds.machinery.signingrequests import signing_request_definition
+from cathedra.kinds.machinery.storage import storage_definitions
 from cathedra.kinds.machinery.webhooks import mutating_webhook_definition, validating_webhook_definition
 
 __all__ = ["machinery_definitions"]
+
+
+RUNTIME_CLASS_COLUMNS: Final = (NAME, Column("Handler", description="The configuration of the runtime."), AGE)
+
+
+def runtime_class_cells(runtime: node_v1.RuntimeClass, now: float) -> list[Any]:
+    """Cells of a RuntimeClass."""
+    return [runtime.metadata.name, runtime.handler, age(runtime.metadata.creation_timestamp, now)]
 
 
 def machinery_definitions() -> tuple[ResourceDefinition[Any], ...]:
@@ -36,15 +47,15 @@ def machinery_definitions() -> tuple[ResourceDefinition[Any], ...]:
         mutating_webhook_definition(),
         custom_resource_definition(),
         disruption_budget_definition(),
-        builtin(node_v1.RuntimeClass, "runtimeclasses", namespaced=False),
+        builtin(
+            node_v1.RuntimeClass,
+            "runtimeclasses",
+            namespaced=False,
+            table=(RUNTIME_CLASS_COLUMNS, runtime_class_cells),
+        ),
         lease_definition(),
-        builtin(discovery_v1.EndpointSlice, "endpointslices", namespaced=True),
         signing_request_definition(),
-        builtin(networking_v1.NetworkPolicy, "networkpolicies", namespaced=True, short_names=("netpol",)),
-        builtin(networking_v1.Ingress, "ingresses", namespaced=True, short_names=("ing",), counts_generation=True),
-        builtin(storage_v1.StorageClass, "storageclasses", namespaced=False, short_names=("sc",)),
-        builtin(storage_v1.CSIDriver, "csidrivers", namespaced=False),
-        builtin(storage_v1.CSINode, "csinodes", namespaced=False),
-        builtin(storage_v1.CSIStorageCapacity, "csistoragecapacities", namespaced=True),
-        builtin(storage_v1.VolumeAttachment, "volumeattachments", namespaced=False),
+        network_policy_definition(),
+        ingress_definition(),
+        *storage_definitions(),
     )

@@ -2,19 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final, TypeVar
 
 from cathedra.api.core import core_v1, meta_v1
 from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.api.struct import replace
-from cathedra.kinds.definition import Column
+from cathedra.kinds.builtin import builtin
+from cathedra.kinds.columns import NAME
+from cathedra.kinds.definition import Column, ResourceDefinition
 
-__all__ = ["CONTAINERS", "IMAGES", "SELECTOR", "container_cells", "selector_text", "with_template_labels"]
+__all__ = [
+    "CONTAINERS",
+    "IMAGES",
+    "SELECTOR",
+    "container_cells",
+    "labels_text",
+    "pod_template_cells",
+    "pod_template_definition",
+    "selector_text",
+    "with_template_labels",
+]
 
 T = TypeVar("T", bound=KubeObject)
 CONTAINERS: Final = Column("Containers", priority=1, description="Names of the containers.")
 IMAGES: Final = Column("Images", priority=1, description="Images of the containers.")
 SELECTOR: Final = Column("Selector", priority=1, description="The pods that belong to it.")
+POD_TEMPLATE_COLUMNS: Final = (
+    NAME,
+    Column("Containers", description="Names of the containers."),
+    Column("Images", description="Images of the containers."),
+    Column("Pod Labels", description="Labels of the pods."),
+)
 
 
 def with_template_labels(obj: T, template: core_v1.PodTemplateSpec) -> T:
@@ -25,7 +44,26 @@ def with_template_labels(obj: T, template: core_v1.PodTemplateSpec) -> T:
     return replace(obj, metadata=replace(metadata, labels=dict(template.metadata.labels)))
 
 
+def pod_template_cells(obj: core_v1.PodTemplate, now: float) -> list[Any]:
+    """Cells of a PodTemplate."""
+    template = obj.template
+    return [obj.metadata.name, *container_cells(template), labels_text(template.metadata.labels)]
+
+
+def pod_template_definition() -> ResourceDefinition[core_v1.PodTemplate]:
+    """The definition of podtemplates."""
+    return builtin(
+        core_v1.PodTemplate, "podtemplates", namespaced=True, table=(POD_TEMPLATE_COLUMNS, pod_template_cells)
+    )
+
+
+def labels_text(labels: Mapping[str, str]) -> str:
+    """Labels as kubectl prints them; ``<none>`` where there are none."""
+    return ",".join(f"{key}={value}" for key, value in sorted(labels.items())) or "<none>"
+
+
 def container_cells(template: core_v1.PodTemplateSpec) -> list[Any]:
+    """Names and images of the containers."""
     containers = template.spec.containers if template.spec else ()
     return [",".join(c.name for c in containers), ",".join(c.image for c in containers)]
 

@@ -1,0 +1,46 @@
+"""ControllerRevisions: the states that stateful sets and daemon sets have had."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from cathedra.api.core import apps_v1
+from cathedra.kinds.builtin import builtin
+from cathedra.kinds.columns import AGE, NAME, age
+from cathedra.kinds.definition import Column, ResourceDefinition
+from cathedra.semantics.owners import controller_of
+
+__all__ = ["controller_revision_cells", "controller_revision_definition"]
+
+CONTROLLER_REVISION_COLUMNS: Final = (
+    NAME,
+    Column("Controller", description="The workload whose state it is."),
+    Column("Revision", description="The number of the state."),
+    AGE,
+)
+
+
+def controller_revision_cells(revision: apps_v1.ControllerRevision, now: float) -> list[Any]:
+    """Cells of a ControllerRevision."""
+    created = age(revision.metadata.creation_timestamp, now)
+    return [revision.metadata.name, _controller(revision), revision.revision, created]
+
+
+def _controller(revision: apps_v1.ControllerRevision) -> str:
+    """``daemonset.apps/name``."""
+    owner = controller_of(revision)
+    if owner is None:
+        return "<none>"
+    group, _, _ = owner.api_version.rpartition("/")
+    kind = f"{owner.kind}.{group}" if group else owner.kind
+    return f"{kind.lower()}/{owner.name}"
+
+
+def controller_revision_definition() -> ResourceDefinition[apps_v1.ControllerRevision]:
+    """The definition of controllerrevisions."""
+    return builtin(
+        apps_v1.ControllerRevision,
+        "controllerrevisions",
+        namespaced=True,
+        table=(CONTROLLER_REVISION_COLUMNS, controller_revision_cells),
+    )

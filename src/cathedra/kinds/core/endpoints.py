@@ -1,0 +1,73 @@
+"""Endpoints of services, and their newer form, endpoint slices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from cathedra.api.core import core_v1, discovery_v1
+from cathedra.kinds.builtin import builtin
+from cathedra.kinds.columns import AGE, NAME, age, first_three
+from cathedra.kinds.definition import Column, ResourceDefinition
+
+__all__ = ["endpoint_slice_cells", "endpoint_slice_definition", "endpoints_cells", "endpoints_definition"]
+
+ENDPOINTS_COLUMNS: Final = (NAME, Column("Endpoints", description="Addresses and ports that are ready."), AGE)
+ENDPOINT_SLICE_COLUMNS: Final = (
+    NAME,
+    Column("AddressType", description="The kind of addresses."),
+    Column("Ports", description="Ports of all endpoints."),
+    Column("Endpoints", description="Addresses of the endpoints."),
+    AGE,
+)
+
+
+def endpoints_cells(endpoints: core_v1.Endpoints, now: float) -> list[Any]:
+    """Cells of an Endpoints object."""
+    shown = first_three([text for subset in endpoints.subsets for text in _addresses(subset)])
+    created = age(endpoints.metadata.creation_timestamp, now)
+    return [endpoints.metadata.name, shown if endpoints.subsets else "<none>", created]
+
+
+def _addresses(subset: core_v1.EndpointSubset) -> Iterator[str]:
+    if not subset.ports:
+        # A headless service may have none.
+        yield from (address.ip for address in subset.addresses)
+    for port in subset.ports:
+        for address in subset.addresses:
+            host = f"[{address.ip}]" if ":" in address.ip else address.ip
+            yield f"{host}:{port.port}"
+
+
+def endpoint_slice_cells(piece: discovery_v1.EndpointSlice, now: float) -> list[Any]:
+    """Cells of an EndpointSlice."""
+    ports = [str(port.port) if port.port is not None else port.name or "*" for port in piece.ports or ()]
+    addresses = [address for endpoint in piece.endpoints for address in endpoint.addresses]
+    return [
+        piece.metadata.name,
+        piece.address_type,
+        first_three(ports) or "<unset>",
+        first_three(addresses) or "<unset>",
+        age(piece.metadata.creation_timestamp, now),
+    ]
+
+
+def endpoints_definition() -> ResourceDefinition[core_v1.Endpoints]:
+    """The definition of endpoints."""
+    return builtin(
+        core_v1.Endpoints,
+        "endpoints",
+        namespaced=True,
+        table=(ENDPOINTS_COLUMNS, endpoints_cells),
+        short_names=("ep",),
+    )
+
+
+def endpoint_slice_definition() -> ResourceDefinition[discovery_v1.EndpointSlice]:
+    """The definition of endpointslices."""
+    return builtin(
+        discovery_v1.EndpointSlice,
+        "endpointslices",
+        namespaced=True,
+        table=(ENDPOINT_SLICE_COLUMNS, endpoint_slice_cells),
+    )

@@ -1,0 +1,79 @@
+"""Ingresses and network policies."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from cathedra.api.core import networking_v1
+from cathedra.kinds.builtin import builtin
+from cathedra.kinds.columns import AGE, NAME, age
+from cathedra.kinds.core.pods.templates import selector_text
+from cathedra.kinds.definition import Column, ResourceDefinition
+
+__all__ = ["ingress_cells", "ingress_definition", "network_policy_cells", "network_policy_definition"]
+
+INGRESS_COLUMNS: Final = (
+    NAME,
+    Column("Class", description="The class of the controller that serves it."),
+    Column("Hosts", description="Hosts of its rules."),
+    Column("Address", description="Addresses at which it is reached."),
+    Column("Ports", description="Ports at which it is reached."),
+    AGE,
+)
+NETWORK_POLICY_COLUMNS: Final = (NAME, Column("Pod-Selector", description="The pods that it applies to."), AGE)
+_MOST_HOSTS: Final = 3
+
+
+def ingress_cells(ingress: networking_v1.Ingress, now: float) -> list[Any]:
+    """Cells of an Ingress."""
+    spec = ingress.spec
+    addresses = {entry.ip or entry.hostname for entry in ingress.status.load_balancer.ingress} - {""}
+    return [
+        ingress.metadata.name,
+        "<none>" if spec.ingress_class_name is None else spec.ingress_class_name,
+        _hosts(spec.rules),
+        ",".join(sorted(addresses)),
+        "80, 443" if spec.tls else "80",
+        age(ingress.metadata.creation_timestamp, now),
+    ]
+
+
+def _hosts(rules: tuple[networking_v1.IngressRule, ...]) -> str:
+    """Up to three hosts; those besides are counted by rules, with or without a host."""
+    hosts: list[str] = []
+    more = False
+    for rule in rules:
+        more = more or len(hosts) == _MOST_HOSTS
+        if rule.host and not more:
+            hosts.append(rule.host)
+    shown = ",".join(hosts) or "*"
+    return f"{shown} + {len(rules) - _MOST_HOSTS} more..." if more else shown
+
+
+def network_policy_cells(policy: networking_v1.NetworkPolicy, now: float) -> list[Any]:
+    """Cells of a NetworkPolicy."""
+    created = age(policy.metadata.creation_timestamp, now)
+    return [policy.metadata.name, selector_text(policy.spec.pod_selector), created]
+
+
+def ingress_definition() -> ResourceDefinition[networking_v1.Ingress]:
+    """The definition of ingresses."""
+    return builtin(
+        networking_v1.Ingress,
+        "ingresses",
+        namespaced=True,
+        counts_generation=True,
+        table=(INGRESS_COLUMNS, ingress_cells),
+        short_names=("ing",),
+    )
+
+
+def network_policy_definition() -> ResourceDefinition[networking_v1.NetworkPolicy]:
+    """The definition of networkpolicies."""
+    return builtin(
+        networking_v1.NetworkPolicy,
+        "networkpolicies",
+        namespaced=True,
+        table=(NETWORK_POLICY_COLUMNS, network_policy_cells),
+        short_names=("netpol",),
+    )

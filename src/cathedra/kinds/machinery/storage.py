@@ -1,0 +1,136 @@
+"""Kinds of storage.k8s.io: classes, drivers, nodes, capacities and attachments."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from cathedra.api.core import storage_v1
+from cathedra.kinds.builtin import builtin
+from cathedra.kinds.columns import AGE, NAME, age
+from cathedra.kinds.definition import Column, ResourceDefinition
+
+__all__ = [
+    "attachment_cells",
+    "capacity_cells",
+    "driver_cells",
+    "node_cells",
+    "storage_class_cells",
+    "storage_definitions",
+]
+
+STORAGE_CLASS_COLUMNS: Final = (
+    NAME,
+    Column("Provisioner", description="What makes the volumes."),
+    Column("ReclaimPolicy", description="What becomes of a volume after its claim."),
+    Column("VolumeBindingMode", description="When a volume is bound."),
+    Column("AllowVolumeExpansion", description="Whether volumes may grow."),
+    AGE,
+)
+DRIVER_COLUMNS: Final = (
+    NAME,
+    Column("AttachRequired", type="boolean", description="Whether volumes are attached."),
+    Column("PodInfoOnMount", type="boolean", description="Whether the driver is told of the pod."),
+    Column("StorageCapacity", type="boolean", description="Whether the driver publishes capacities."),
+    Column("TokenRequests", description="Audiences of the tokens that the driver gets."),
+    Column("RequiresRepublish", type="boolean", description="Whether volumes are published again and again."),
+    Column("Modes", description="Lifecycles of volumes."),
+    AGE,
+)
+NODE_COLUMNS: Final = (NAME, Column("Drivers", type="integer", description="How many drivers the node has."), AGE)
+CAPACITY_COLUMNS: Final = (
+    NAME,
+    Column("StorageClassName", description="The class of storage."),
+    Column("Capacity", description="What is left."),
+)
+ATTACHMENT_COLUMNS: Final = (
+    NAME,
+    Column("Attacher", description="What attaches the volume."),
+    Column("PV", description="The volume."),
+    Column("Node", description="The node."),
+    Column("Attached", type="boolean", description="Whether it is attached."),
+    AGE,
+)
+_DEFAULT_CLASS: Final = (
+    "storageclass.kubernetes.io/is-default-class",
+    "storageclass.beta.kubernetes.io/is-default-class",
+)
+
+
+def storage_class_cells(storage: storage_v1.StorageClass, now: float) -> list[Any]:
+    """Cells of a StorageClass."""
+    metadata = storage.metadata
+    default = any(metadata.annotations.get(name) == "true" for name in _DEFAULT_CLASS)
+    return [
+        f"{metadata.name} (default)" if default else metadata.name,
+        storage.provisioner,
+        storage.reclaim_policy or "Delete",
+        storage.volume_binding_mode or "Immediate",
+        bool(storage.allow_volume_expansion),
+        age(metadata.creation_timestamp, now),
+    ]
+
+
+def driver_cells(driver: storage_v1.CSIDriver, now: float) -> list[Any]:
+    """Cells of a CSIDriver."""
+    spec = driver.spec
+    return [
+        driver.metadata.name,
+        spec.attach_required is not False,
+        bool(spec.pod_info_on_mount),
+        bool(spec.storage_capacity),
+        ",".join(request.audience for request in spec.token_requests) if spec.token_requests else "<unset>",
+        bool(spec.requires_republish),
+        ",".join(spec.volume_lifecycle_modes) or "<none>",
+        age(driver.metadata.creation_timestamp, now),
+    ]
+
+
+def node_cells(node: storage_v1.CSINode, now: float) -> list[Any]:
+    """Cells of a CSINode."""
+    return [node.metadata.name, len(node.spec.drivers), age(node.metadata.creation_timestamp, now)]
+
+
+def capacity_cells(capacity: storage_v1.CSIStorageCapacity, now: float) -> list[Any]:
+    """Cells of a CSIStorageCapacity."""
+    left = "<unset>" if capacity.capacity is None else str(capacity.capacity)
+    return [capacity.metadata.name, capacity.storage_class_name, left]
+
+
+def attachment_cells(attachment: storage_v1.VolumeAttachment, now: float) -> list[Any]:
+    """Cells of a VolumeAttachment."""
+    spec = attachment.spec
+    return [
+        attachment.metadata.name,
+        spec.attacher,
+        spec.source.persistent_volume_name or "",
+        spec.node_name,
+        attachment.status.attached,
+        age(attachment.metadata.creation_timestamp, now),
+    ]
+
+
+def storage_definitions() -> tuple[ResourceDefinition[Any], ...]:
+    """The definitions of all kinds of the group."""
+    return (
+        builtin(
+            storage_v1.StorageClass,
+            "storageclasses",
+            namespaced=False,
+            table=(STORAGE_CLASS_COLUMNS, storage_class_cells),
+            short_names=("sc",),
+        ),
+        builtin(storage_v1.CSIDriver, "csidrivers", namespaced=False, table=(DRIVER_COLUMNS, driver_cells)),
+        builtin(storage_v1.CSINode, "csinodes", namespaced=False, table=(NODE_COLUMNS, node_cells)),
+        builtin(
+            storage_v1.CSIStorageCapacity,
+            "csistoragecapacities",
+            namespaced=True,
+            table=(CAPACITY_COLUMNS, capacity_cells),
+        ),
+        builtin(
+            storage_v1.VolumeAttachment,
+            "volumeattachments",
+            namespaced=False,
+            table=(ATTACHMENT_COLUMNS, attachment_cells),
+        ),
+    )

@@ -1,0 +1,43 @@
+"""Kinds of storage.k8s.io: rows."""
+
+from __future__ import annotations
+
+from cathedra.api.core import storage_v1
+from cathedra.api.struct import from_dict
+from tests.unit.kinds.objects import row
+
+
+def test_a_class_says_whether_it_is_the_default_and_what_it_leaves_out() -> None:
+    metadata = {"name": "fast", "annotations": {"storageclass.kubernetes.io/is-default-class": "true"}}
+    found = row("storageclasses", from_dict(storage_v1.StorageClass, {"metadata": metadata, "provisioner": "p"}))
+    assert (found["Name"], found["Provisioner"], found["ReclaimPolicy"]) == ("fast (default)", "p", "Delete")
+    assert (found["VolumeBindingMode"], found["AllowVolumeExpansion"]) == ("Immediate", False)
+
+
+def test_a_driver_attaches_unless_it_says_otherwise() -> None:
+    plain = row("csidrivers", from_dict(storage_v1.CSIDriver, {}))
+    assert (plain["AttachRequired"], plain["PodInfoOnMount"], plain["TokenRequests"], plain["Modes"]) == (
+        True,
+        False,
+        "<unset>",
+        "<none>",
+    )
+    spec = {
+        "attachRequired": False,
+        "tokenRequests": [{"audience": "a"}, {"audience": "b"}],
+        "volumeLifecycleModes": ["Ephemeral"],
+    }
+    told = row("csidrivers", from_dict(storage_v1.CSIDriver, {"spec": spec}))
+    assert (told["AttachRequired"], told["TokenRequests"], told["Modes"]) == (False, "a,b", "Ephemeral")
+
+
+def test_nodes_capacities_and_attachments_are_counted_and_named() -> None:
+    node = {"spec": {"drivers": [{"name": "a", "nodeID": "x"}, {"name": "b", "nodeID": "y"}]}}
+    assert row("csinodes", from_dict(storage_v1.CSINode, node))["Drivers"] == 2
+    capacity = row("csistoragecapacities", from_dict(storage_v1.CSIStorageCapacity, {"storageClassName": "fast"}))
+    assert (capacity["StorageClassName"], capacity["Capacity"]) == ("fast", "<unset>")
+    spec = {"attacher": "a", "nodeName": "n", "source": {"persistentVolumeName": "v"}}
+    attached = row(
+        "volumeattachments", from_dict(storage_v1.VolumeAttachment, {"spec": spec, "status": {"attached": True}})
+    )
+    assert (attached["Attacher"], attached["PV"], attached["Node"], attached["Attached"]) == ("a", "v", "n", True)
