@@ -6,6 +6,7 @@ Used by the whole cluster in one process and by the API server alone, so that a 
 from __future__ import annotations
 
 import errno
+import ssl
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
@@ -81,12 +82,22 @@ def _audit_policy(file: Path | None) -> AuditPolicy:
 
 def _kubelet_tls(options: KubeletOptions, pki: PKI) -> KubeletTLS:
     own = pki.kubelet_client()
-    return KubeletTLS(
+    files = KubeletTLS(
         options.client_certificate or own.certificate,
         options.client_key or own.key,
         options.authority or own.authority,
         NodeIdentity.NAME if options.authority is None else NodeIdentity.ADDRESS,
     )
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    try:
+        context.load_cert_chain(files.certificate, files.key)
+        context.load_verify_locations(files.authority)
+    except ssl.SSLError as error:
+        raise OptionError(
+            f"--kubelet-client-certificate, --kubelet-client-key and --kubelet-certificate-authority: {error.reason}: "
+            f"{files.certificate}, {files.key} and {files.authority} cannot be used together"
+        ) from error
+    return files
 
 
 def write_kubeconfig(

@@ -28,6 +28,12 @@ from cathedra.client.kubeconfig import KubeconfigError
         (["apiserver", "--max-requests-inflight=0"], "--max-requests-inflight must be at least 1, got 0"),
         (["up", "--gpu-memory=lots"], "--gpu-memory 'lots': "),
         (["up", "--gpu-attribute=type"], "--gpu-attribute 'type' is not of the form NAME=VALUE"),
+        (
+            ["apiserver", "--kubelet-client-key=k"],
+            "--kubelet-client-certificate and --kubelet-client-key need each other",
+        ),
+        (["apiserver", "--kubelet-certificate-authority=/no/such"], "/no/such is no file"),
+        (["enrol", "--node-name=n"], "has no certificates yet; start cathedra apiserver or cathedra up on it first"),
         (["scheduler", "--kubeconfig=nowhere"], "stat nowhere: no such file or directory"),
         (["controller-manager", "--kubeconfig=nowhere"], "stat nowhere: no such file or directory"),
         (["node", "--node-name=n", "--kubeconfig=nowhere"], "stat nowhere: no such file or directory"),

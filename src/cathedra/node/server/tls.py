@@ -7,6 +7,7 @@ checked, so the agent does not start.
 
 from __future__ import annotations
 
+import ssl
 from pathlib import Path
 from typing import Final
 
@@ -32,7 +33,7 @@ def node_tls(config: NodeConfig, root: Path, now: float) -> TLSFiles:
     """The files of the node that ``config`` describes; a certificate of its own is kept below ``root``.
 
     Raises:
-        UnprotectedServer: there is no client authority, or half of a key pair.
+        UnprotectedServer: there is no client authority, half of a key pair, or a file that is neither.
         OSError: a certificate cannot be written.
     """
     if config.client_authority is None:
@@ -40,7 +41,7 @@ def node_tls(config: NodeConfig, root: Path, now: float) -> TLSFiles:
             config.name, "no authority for the certificates of those who ask for logs and exec", "--client-ca-file"
         )
     if config.certificate is not None and config.key is not None:
-        return TLSFiles(config.certificate, config.key, config.client_authority)
+        return _checked(config.name, TLSFiles(config.certificate, config.key, config.client_authority))
     if config.certificate is not None:
         raise UnprotectedServer(config.name, f"no key for certificate {config.certificate}", "--tls-private-key-file")
     if config.key is not None:
@@ -54,4 +55,19 @@ def node_tls(config: NodeConfig, root: Path, now: float) -> TLSFiles:
         private_directory(folder)
         write_durable(made.key, pair.key)
         write_durable(made.certificate, pair.certificate, mode=0o644)
-    return made
+    return _checked(config.name, made)
+
+
+def _checked(node: str, files: TLSFiles) -> TLSFiles:
+    """The files, if TLS can use them."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    try:
+        context.load_verify_locations(files.client_authority)
+    except OSError as error:
+        raise UnprotectedServer(node, f"no certificate in {files.client_authority}", "--client-ca-file") from error
+    try:
+        context.load_cert_chain(files.certificate, files.key)
+    except OSError as error:
+        where = f"no certificate in {files.certificate} that {files.key} is the key of"
+        raise UnprotectedServer(node, where, "--tls-cert-file") from error
+    return files
