@@ -30,7 +30,7 @@ class ServerConfig:
     definitions: tuple[ResourceDefinition[Any], ...] | None = None
     """None: every built-in kind."""
     authorization: bool = False
-    """Whether RBAC and the node authorizer decide; without, everybody who is known may do everything."""
+    """Whether RBAC and the node authorizer decide; without, every authenticated user may do everything."""
     service_accounts: bool = False
     """Whether pods are refused whose service account does not exist (plugin ServiceAccount). For servers whose
     controllers give every namespace its account ``default``."""
@@ -59,4 +59,4 @@ class ServeOptions:
     tokens: Mapping[str, UserInfo] = field(default_factory=dict)
     """Static bearer tokens."""
     anonymous: bool = True
-    """Whether requests without credentials are somebody (``system:anonymous``) or refused."""
+    """Whether requests without credentials are those of ``system:anonymous``, or refused."""

@@ -1,6 +1,6 @@
 """Definitions put into force: each accepted one is served at once, a deleted one goes with all its instances.
 
-Watches the definitions' table and keeps catalog and registry in step; whoever waits for the condition Established
+Watches the definitions' table and keeps catalog and registry in step; a client that waits for the condition Established
 finds the kind served, in discovery and in OpenAPI.
 """
 
@@ -187,7 +187,7 @@ class CustomResources:
         await change(self._server, self._call(obj, ""), released)
 
     async def _delete_instances(self, resource: GroupResource) -> bool:
-        """Delete what is there; whether nothing is left, held by somebody's finalizer."""
+        """Delete what is there; whether nothing is left, held by a finalizer."""
         table = self._server.registry.table(resource)
         definition = table.definition
         if not definition.versions:

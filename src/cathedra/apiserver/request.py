@@ -1,4 +1,4 @@
-"""One request on a resource, as the verbs see it: who, what, where and how; the same over HTTP and in process."""
+"""One operation on a resource, as the verbs see it; the same over HTTP and in process."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ _SERVER_SIDE: Final[Strategy[Any]] = Strategy()
 
 
 class Call(msgspec.Struct, frozen=True, kw_only=True):
-    """A verb on a resource in one version, by somebody.
+    """A verb on a resource in one version, by a user, with the options of the write.
+
+    Where a `RequestInfo` says what a URL names, a call has found it: the definition and the version that are served.
 
     A struct rather than a dataclass, because a call is copied several times on its way: `but` takes 1 µs, where
     `dataclasses.replace` takes 10.
@@ -44,9 +46,9 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     release: str = NEWEST
     """The release whose fields are known."""
     warnings: list[str] = msgspec.field(default_factory=list)
-    """Texts for ``Warning`` headers, in order; whoever handles the call appends."""
+    """Texts for ``Warning`` headers, in order; appended while the call is handled."""
     annotations: dict[str, str] = msgspec.field(default_factory=dict)
-    """What the audit log is to say of it; whoever handles the call adds."""
+    """What is added to its audit event while it is handled."""
 
     def but(self, **changes: Any) -> Call:
         """The same call with other values in the named attributes."""

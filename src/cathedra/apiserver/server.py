@@ -109,7 +109,7 @@ class APIServer:
         return self.transport_of(UserInfo(user, groups, uid))
 
     def transport_of(self, user: UserInfo) -> InProcessTransport:
-        """The API in process, as somebody who is more than a name."""
+        """The API in process, as a user with all its attributes."""
         return InProcessTransport(self.context, self.catalog, authenticated(user))
 
     def beside(self, config: ServerConfig) -> Self:

@@ -8,30 +8,27 @@ import msgspec
 
 from cathedra.api.struct import KubeStruct
 from cathedra.apiserver.authentication.user import UserInfo
+from cathedra.apiserver.request import Call
 from cathedra.kinds.definition import ResourceDefinition, VersionDefinition
 
 __all__ = ["AdmissionAttributes"]
 
 
 class AdmissionAttributes(msgspec.Struct, frozen=True):
-    """A write on its way in. ``operation`` is CREATE, UPDATE, DELETE or CONNECT; objects are in the hub version."""
+    """A write on its way in: the call, and the objects that it is about, in the hub version.
 
+    What the call says is read from the call; its attributes are repeated here as properties, under the names that
+    Kubernetes' admission attributes have.
+    """
+
+    call: Call
     operation: str
-    definition: ResourceDefinition[Any]
-    version: VersionDefinition
-    namespace: str
-    name: str
-    subresource: str
-    user: UserInfo
+    """CREATE, UPDATE, DELETE or CONNECT."""
     object: Any
+    """None in a deletion."""
     old_object: Any
-    dry_run: bool
-    options: KubeStruct | None
-    warnings: list[str]
-    """Texts for ``Warning`` headers; plugins append."""
-    field_manager: str = ""
-    annotations: dict[str, str] = msgspec.field(default_factory=dict)
-    """What the audit log is to say of it; plugins add."""
+    """None in a creation."""
+    options: KubeStruct | None = None
     again: bool = False
     """Whether this is the second pass over the request, because a webhook changed the object in the first."""
     memory: dict[str, Any] = msgspec.field(default_factory=dict)
@@ -40,3 +37,53 @@ class AdmissionAttributes(msgspec.Struct, frozen=True):
     def but(self, **changes: Any) -> AdmissionAttributes:
         """The same request with other values in the named attributes."""
         return msgspec.structs.replace(self, **changes)
+
+    @property
+    def user(self) -> UserInfo:
+        """The user of the request."""
+        return self.call.user
+
+    @property
+    def definition(self) -> ResourceDefinition[Any]:
+        """The resource."""
+        return self.call.definition
+
+    @property
+    def version(self) -> VersionDefinition:
+        """The version of the request."""
+        return self.call.version
+
+    @property
+    def namespace(self) -> str:
+        """The namespace; "" outside of any."""
+        return self.call.namespace
+
+    @property
+    def name(self) -> str:
+        """The object's name; "" if the server is to make one."""
+        return self.call.name
+
+    @property
+    def subresource(self) -> str:
+        """The sub-resource; "" for the object itself."""
+        return self.call.subresource
+
+    @property
+    def dry_run(self) -> bool:
+        """Whether nothing is to be stored."""
+        return self.call.dry_run
+
+    @property
+    def field_manager(self) -> str:
+        """The manager of the fields that are written."""
+        return self.call.field_manager
+
+    @property
+    def warnings(self) -> list[str]:
+        """Texts for ``Warning`` headers; plugins append."""
+        return self.call.warnings
+
+    @property
+    def annotations(self) -> dict[str, str]:
+        """What is added to the audit event; plugins add."""
+        return self.call.annotations

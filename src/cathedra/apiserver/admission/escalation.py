@@ -1,4 +1,4 @@
-"""Nobody hands out permissions that he does not hold (docs/spec/apimachinery.md §15.2).
+"""No user grants permissions that the user does not hold (docs/spec/apimachinery.md §15.2).
 
 Not a plugin in Kubernetes, where the storage of roles and bindings asks; the moment is the same: after every change of
 the object, before its validation.
@@ -95,7 +95,7 @@ class EscalationCheck(AdmissionPlugin):
         return [grant.rule for grant in self._rbac.grants(request.user, request.namespace)]
 
     def _may(self, request: AdmissionAttributes, verb: str, name: str, plural: str) -> bool:
-        asked = Attributes(
+        question = Attributes(
             request.user,
             verb,
             request.definition.group,
@@ -104,7 +104,7 @@ class EscalationCheck(AdmissionPlugin):
             namespace=request.namespace,
             name=name,
         )
-        return self._authorizer.authorize(asked).allowed
+        return self._authorizer.authorize(question).allowed
 
 
 def _name(request: AdmissionAttributes) -> str:

@@ -26,7 +26,7 @@ class AdmissionPlugin:
 
 
 class AdmissionChain:
-    """Plugins in order: all may change, then all may refuse. Who has nothing to say about a kind is not asked."""
+    """Plugins in order: all may change, then all may refuse. A plugin is called for its own kinds alone."""
 
     def __init__(self, plugins: Sequence[AdmissionPlugin], *, external: AdmissionPlugin | None = None) -> None:
         """``external`` is the plugin among them that lets webhooks change objects."""
@@ -36,7 +36,7 @@ class AdmissionChain:
         self._validating: dict[GroupResource, tuple[AdmissionPlugin, ...]] = {}
 
     async def admit(self, request: AdmissionAttributes) -> Any:
-        """The object after every plugin changed it; if a webhook did, all are asked once more."""
+        """The object after every plugin changed it; if a webhook did, all are called once more."""
         obj, again = await self._pass(request)
         if again:
             obj, _ = await self._pass(request.but(object=obj, again=True))
@@ -58,10 +58,10 @@ class AdmissionChain:
     async def validate(self, request: AdmissionAttributes) -> None:
         """Ask every plugin for its refusal."""
         resource = request.definition.group_resource
-        asked = self._validating.get(resource)
-        if asked is None:
-            asked = self._validating[resource] = tuple(self._about(resource, "validate"))
-        for plugin in asked:
+        plugins = self._validating.get(resource)
+        if plugins is None:
+            plugins = self._validating[resource] = tuple(self._about(resource, "validate"))
+        for plugin in plugins:
             await plugin.validate(request)
 
     def _about(self, resource: GroupResource, method: str) -> Iterator[AdmissionPlugin]:

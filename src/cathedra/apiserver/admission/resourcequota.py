@@ -1,7 +1,7 @@
 """A namespace gets no more than its quotas allow (plugin ResourceQuota; docs/spec/apimachinery.md §16.5;
 docs/spec/api.md §B.4).
 
-The last plugin to be asked: when everything else has agreed, the object is charged at once to the ``used`` of every
+The last plugin to be called: when everything else has agreed, the object is charged at once to the ``used`` of every
 quota that it concerns. What deletions give back is counted by the quota controller.
 """
 
@@ -105,7 +105,7 @@ class ResourceQuotaCheck(AdmissionPlugin):
         return _Charge(entry, {**status.used, **total})
 
     async def _apply(self, charges: Iterable[_Charge]) -> bool:
-        """Write what is used now; False if somebody else was faster."""
+        """Write what is used now; False if another write was faster."""
         table = self._registry.table(_QUOTAS)
         for charge in charges:
             quota: ResourceQuota = charge.entry.object

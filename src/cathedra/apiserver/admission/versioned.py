@@ -1,7 +1,7 @@
 """A request in the forms in which policies and webhooks see it: plain JSON, in the version that they asked for.
 
-Conversion and encoding cost more than all plugins together, so nothing is made before somebody matches, and everything
-once per version.
+Conversion and encoding cost more than all plugins together, so nothing is made before a policy or webhook matches, and
+everything once per version.
 """
 
 from __future__ import annotations

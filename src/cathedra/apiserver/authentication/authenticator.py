@@ -1,4 +1,4 @@
-"""Who asks over HTTP: client certificate, bearer token, or nobody we know (docs/spec/apimachinery.md §14)."""
+"""Authentication of requests: by client certificate or bearer token, else anonymous (docs/spec/apimachinery.md §14)."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class StaticTokens:
 
 
 class Authenticator:
-    """Finds out who asks."""
+    """Finds out the user of a request."""
 
     def __init__(self, token_sources: tuple[TokenSource, ...] = (), *, anonymous: bool = True) -> None:
         self._token_sources = token_sources
@@ -85,14 +85,14 @@ class Authenticator:
 
 
 def authenticated(user: UserInfo) -> UserInfo:
-    """The user as a member of the group of everybody who is known."""
+    """The user as a member of ``system:authenticated``."""
     if AUTHENTICATED_GROUP in user.groups:
         return user
     return dataclasses.replace(user, groups=(*user.groups, AUTHENTICATED_GROUP))
 
 
 def as_json(user: UserInfo) -> dict[str, Any]:
-    """A user as reviews show him."""
+    """A user in the form of reviews."""
     shown: dict[str, Any] = {"username": user.name}
     if user.uid:
         shown["uid"] = user.uid

@@ -1,4 +1,4 @@
-"""Tokens of service accounts: issued for a while, for somebody, and no longer than what they are bound to lives
+"""Tokens of service accounts: issued for a while, for audiences, and no longer than what they are bound to lives
 (docs/spec/apimachinery.md §12 and §14).
 
 Nothing is stored: a token says itself whose it is, and is looked up in the objects whenever it is shown.
@@ -22,7 +22,7 @@ from cathedra.clock import Clock
 __all__ = ["ISSUER", "SERVICE_ACCOUNTS", "Bound", "ServiceAccountTokens", "service_account_user"]
 
 ISSUER: Final = "https://kubernetes.default.svc.cluster.local"
-"""Who issues, and the audience of tokens that name none: the API itself."""
+"""The issuer, and the audience of tokens that name none: the API itself."""
 SERVICE_ACCOUNTS: Final = GroupResource("", "serviceaccounts")
 PREFIX: Final = "system:serviceaccount:"
 

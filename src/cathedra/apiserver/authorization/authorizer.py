@@ -108,14 +108,14 @@ class Authorizer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class HeldRules:
-    """What somebody may do in a namespace, as far as it can be listed; ``error`` says why it cannot be in full."""
+    """What a user may do in a namespace, as far as it can be listed; ``error`` says why it cannot be in full."""
 
     rules: tuple[PolicyRule, ...]
     error: str = ""
 
 
 class AlwaysAllow:
-    """Lets everybody do everything."""
+    """Allows every request."""
 
     def authorize(self, attributes: Attributes) -> Decision:
         """Allowed."""

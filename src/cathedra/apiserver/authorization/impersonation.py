@@ -1,4 +1,4 @@
-"""Acting as somebody else, for those who may (docs/spec/apimachinery.md §14)."""
+"""Acting as another user, for those who may (docs/spec/apimachinery.md §14)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def impersonated(user: UserInfo, headers: Iterable[tuple[bytes, bytes]], authori
     """The user that the headers name.
 
     Raises:
-        StatusError: 403, ``user`` may not act as that one; 500, they name nobody.
+        StatusError: 403, ``user`` may not act as that one; 500, they name no user.
     """
     name, uid, groups = "", "", []
     extra: dict[str, tuple[str, ...]] = {}

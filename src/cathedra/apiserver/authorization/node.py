@@ -25,7 +25,7 @@ _LEASES: Final = "kube-node-lease"
 
 
 def node_of(user: UserInfo) -> str | None:
-    """The node whose agent the user is; None if he is no node agent at all, "" if he does not say which."""
+    """The node whose agent the user is; None for other users, "" if the user name does not say which."""
     if not user.name.startswith(NODE_PREFIX) or NODES_GROUP not in user.groups:
         return None
     return user.name.removeprefix(NODE_PREFIX)
@@ -65,121 +65,121 @@ class NodeAuthorizer:
             return decide(node, attributes)
         return ALLOWED if any(allows(rule, attributes) for rule in self._rules) else NO_OPINION
 
-    def _related(self, node: str, asked: Attributes) -> Decision:
-        if not asked.name:
+    def _related(self, node: str, attributes: Attributes) -> Decision:
+        if not attributes.name:
             return _no("No Object name found")
         relations = self._relations
-        if asked.resource == "persistentvolumes":
-            related = relations.volume(node, asked.name)
-        elif asked.resource == "volumeattachments":
-            related = relations.attachment(node, asked.name)
-        elif asked.resource == "resourceslices":
-            related = relations.resource_slice(node, asked.name)
+        if attributes.resource == "persistentvolumes":
+            related = relations.volume(node, attributes.name)
+        elif attributes.resource == "volumeattachments":
+            related = relations.attachment(node, attributes.name)
+        elif attributes.resource == "resourceslices":
+            related = relations.resource_slice(node, attributes.name)
         else:
-            related = relations.referenced(node, asked.resource, asked.namespace, asked.name)
+            related = relations.referenced(node, attributes.resource, attributes.namespace, attributes.name)
         return ALLOWED if related else _no(f"no relationship found between node '{node}' and this object")
 
-    def _read(self, node: str, asked: Attributes) -> Decision:
-        if asked.verb not in {"get", "list", "watch"}:
+    def _read(self, node: str, attributes: Attributes) -> Decision:
+        if attributes.verb not in {"get", "list", "watch"}:
             return _no("can only read resources of this type")
-        if asked.subresource:
+        if attributes.subresource:
             return _no("cannot read subresource")
-        if not asked.namespace:
+        if not attributes.namespace:
             return _no("can only read namespaced object of this type")
-        return self._related(node, asked)
+        return self._related(node, attributes)
 
-    def _get(self, node: str, asked: Attributes) -> Decision:
-        if asked.verb != "get":
+    def _get(self, node: str, attributes: Attributes) -> Decision:
+        if attributes.verb != "get":
             return _no("can only get individual resources of this type")
-        if asked.subresource:
+        if attributes.subresource:
             return _no("cannot get subresource")
-        return self._related(node, asked)
+        return self._related(node, attributes)
 
-    def _volume_claim(self, node: str, asked: Attributes) -> Decision:
-        if asked.subresource != "status":
-            return self._get(node, asked)
-        if asked.verb not in {"get", "update", "patch"}:
+    def _volume_claim(self, node: str, attributes: Attributes) -> Decision:
+        if attributes.subresource != "status":
+            return self._get(node, attributes)
+        if attributes.verb not in {"get", "update", "patch"}:
             return _no("can only get/update/patch this type")
-        return self._related(node, asked)
+        return self._related(node, attributes)
 
-    def _token(self, node: str, asked: Attributes) -> Decision:
-        if asked.verb != "create" or not asked.name:
+    def _token(self, node: str, attributes: Attributes) -> Decision:
+        if attributes.verb != "create" or not attributes.name:
             return _no("can only create tokens for individual service accounts")
-        if asked.subresource != "token":
+        if attributes.subresource != "token":
             return _no("can only create token subresource of service account")
-        return self._related(node, asked)
+        return self._related(node, attributes)
 
-    def _lease(self, node: str, asked: Attributes) -> Decision:
-        if asked.verb not in {"get", "create", "update", "patch", "delete"}:
+    def _lease(self, node: str, attributes: Attributes) -> Decision:
+        if attributes.verb not in {"get", "create", "update", "patch", "delete"}:
             return _no("can only get, create, update, patch, or delete a node lease")
-        if asked.namespace != _LEASES:
+        if attributes.namespace != _LEASES:
             return _no(f'can only access leases in the "{_LEASES}" system namespace')
-        if asked.verb != "create" and asked.name != node:
+        if attributes.verb != "create" and attributes.name != node:
             return _no("can only access node lease with the same name as the requesting node")
         return ALLOWED
 
-    def _csi_node(self, node: str, asked: Attributes) -> Decision:
-        if asked.verb not in {"get", "create", "update", "patch", "delete"}:
+    def _csi_node(self, node: str, attributes: Attributes) -> Decision:
+        if attributes.verb not in {"get", "create", "update", "patch", "delete"}:
             return _no("can only get, create, update, patch, or delete a CSINode")
-        if asked.subresource:
+        if attributes.subresource:
             return _no("cannot authorize CSINode subresources")
-        if asked.verb != "create" and asked.name != node:
+        if attributes.verb != "create" and attributes.name != node:
             return _no("can only access CSINode with the same name as the requesting node")
         return ALLOWED
 
-    def _slice(self, node: str, asked: Attributes) -> Decision:
-        if asked.subresource:
+    def _slice(self, node: str, attributes: Attributes) -> Decision:
+        if attributes.subresource:
             return _no("cannot authorize ResourceSlice subresources")
-        if asked.verb == "create":
+        if attributes.verb == "create":
             return ALLOWED
-        if asked.verb in {"get", "update", "patch", "delete"}:
-            return self._related(node, asked)
-        if asked.verb not in {"list", "watch", "deletecollection"}:
+        if attributes.verb in {"get", "update", "patch", "delete"}:
+            return self._related(node, attributes)
+        if attributes.verb not in {"list", "watch", "deletecollection"}:
             return _no(
                 "only the following verbs are allowed for a ResourceSlice: get, watch, list, create, update, patch, "
                 "delete, deletecollection"
             )
-        if not self._by_selector or _selects_node(asked, node):
+        if not self._by_selector or _selects_node(attributes, node):
             return ALLOWED
         return _no("can only list/watch/deletecollection resourceslices with nodeName field selector")
 
-    def _node(self, node: str, asked: Attributes) -> Decision:
-        writes = asked.verb in {"update", "patch"}
-        if asked.subresource:
-            return ALLOWED if asked.subresource == "status" and writes else NO_OPINION
-        if writes or asked.verb == "create":
+    def _node(self, node: str, attributes: Attributes) -> Decision:
+        writes = attributes.verb in {"update", "patch"}
+        if attributes.subresource:
+            return ALLOWED if attributes.subresource == "status" and writes else NO_OPINION
+        if writes or attributes.verb == "create":
             return ALLOWED
-        if asked.verb not in {"get", "list", "watch"}:
+        if attributes.verb not in {"get", "list", "watch"}:
             return NO_OPINION
-        if asked.name == node or not self._by_selector:
+        if attributes.name == node or not self._by_selector:
             return ALLOWED
-        which = f"'{asked.name}'" if asked.name else "all nodes"
+        which = f"'{attributes.name}'" if attributes.name else "all nodes"
         return _no(f"node '{node}' cannot read {which}, only its own Node object")
 
-    def _pod(self, node: str, asked: Attributes) -> Decision:
-        if asked.subresource:
-            verbs = {"status": ("update", "patch"), "eviction": ("create",)}.get(asked.subresource, ())
-            return ALLOWED if asked.verb in verbs else NO_OPINION
-        if asked.verb in {"create", "delete"}:
+    def _pod(self, node: str, attributes: Attributes) -> Decision:
+        if attributes.subresource:
+            verbs = {"status": ("update", "patch"), "eviction": ("create",)}.get(attributes.subresource, ())
+            return ALLOWED if attributes.verb in verbs else NO_OPINION
+        if attributes.verb in {"create", "delete"}:
             return ALLOWED
-        if asked.verb not in {"get", "list", "watch"}:
+        if attributes.verb not in {"get", "list", "watch"}:
             return NO_OPINION
-        if not self._by_selector or _selects_node(asked, node):
+        if not self._by_selector or _selects_node(attributes, node):
             return ALLOWED
-        if asked.verb != "get" and not asked.name:
+        if attributes.verb != "get" and not attributes.name:
             return _no("can only list/watch pods with spec.nodeName field selector")
-        return self._related(node, asked)
+        return self._related(node, attributes)
 
 
 def _no(why: str) -> Decision:
     return Decision(Verdict.NO_OPINION, why)
 
 
-def _selects_node(asked: Attributes, node: str) -> bool:
-    if not asked.field_selector:
+def _selects_node(attributes: Attributes, node: str) -> bool:
+    if not attributes.field_selector:
         return False
     try:
-        terms = parse_field_terms(asked.field_selector)
+        terms = parse_field_terms(attributes.field_selector)
     except StatusError:
         return False  # the verb itself will say what is wrong with the selector
     return any(term.field == "spec.nodeName" and term.value == node and not term.negated for term in terms)

@@ -24,16 +24,16 @@ EVERYTHING: Final = (
 """What an administrator may do."""
 
 
-def allows(rule: PolicyRule, asked: Attributes) -> bool:
-    """Whether ``rule`` allows what is asked for."""
-    if not _has(rule.verbs, asked.verb):
+def allows(rule: PolicyRule, attributes: Attributes) -> bool:
+    """Whether ``rule`` allows a request."""
+    if not _has(rule.verbs, attributes.verb):
         return False
-    if asked.path:
-        return any(_path_matches(url, asked.path) for url in rule.non_resource_urls)
+    if attributes.path:
+        return any(_path_matches(url, attributes.path) for url in rule.non_resource_urls)
     return (
-        _has(rule.api_groups, asked.group)
-        and _resource_matches(rule.resources, asked.full_resource, asked.subresource)
-        and (not rule.resource_names or asked.name in rule.resource_names)
+        _has(rule.api_groups, attributes.group)
+        and _resource_matches(rule.resources, attributes.full_resource, attributes.subresource)
+        and (not rule.resource_names or attributes.name in rule.resource_names)
     )
 
 

@@ -1,7 +1,7 @@
 """Role-based access control: bindings give subjects the rules of roles (docs/spec/apimachinery.md §15.2).
 
 A request is decided by a few dictionary look-ups: what a user holds is gathered once per user and kept until a role or
-binding changes; what his rules say about a verb on a resource is kept beside it. Only names are compared per request.
+binding changes; what the rules say about a verb on a resource is kept beside it. Only names are compared per request.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Grant:
 
     rule: PolicyRule
     reason: str
-    """As shown to whoever asks why something is allowed."""
+    """The reason of a decision that it allows."""
 
 
 @dataclass(slots=True)
@@ -49,7 +49,7 @@ class _Holdings:
 
 
 class RBAC:
-    """The authorizer of roles and bindings, and the source of what somebody may do."""
+    """The authorizer of roles and bindings, and the source of the rules that a user holds."""
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
@@ -71,7 +71,7 @@ class RBAC:
         return NO_OPINION
 
     def grants(self, user: UserInfo, namespace: str) -> Iterator[Grant]:
-        """Everything the user may do in ``namespace``, what he may do everywhere first."""
+        """Everything the user may do in ``namespace``, what holds everywhere first."""
         held = self._held(user)
         yield from held.everywhere
         if namespace:
@@ -88,15 +88,17 @@ class RBAC:
             found = self._registry.find(ROLES, f"{namespace}/{role.name}")
         return None if found is None else tuple(found.rules or ())
 
-    def _relevant(self, asked: Attributes) -> tuple[Grant, ...]:
-        held = self._held(asked.user)
-        if asked.path:
+    def _relevant(self, attributes: Attributes) -> tuple[Grant, ...]:
+        held = self._held(attributes.user)
+        if attributes.path:
             return held.everywhere
-        key = (asked.namespace, asked.verb, asked.group, asked.resource, asked.subresource)
+        key = (attributes.namespace, attributes.verb, attributes.group, attributes.resource, attributes.subresource)
         found = held.relevant.get(key)
         if found is None:
             found = held.relevant[key] = tuple(
-                grant for grant in self.grants(asked.user, asked.namespace) if _concerns(grant.rule, asked)
+                grant
+                for grant in self.grants(attributes.user, attributes.namespace)
+                if _concerns(grant.rule, attributes)
             )
         return found
 
@@ -136,10 +138,10 @@ class RBAC:
         self._local = {}
 
 
-def _concerns(rule: PolicyRule, asked: Attributes) -> bool:
+def _concerns(rule: PolicyRule, attributes: Attributes) -> bool:
     """Whether the rule would allow it, if the name were right."""
     named = rule.resource_names
-    return allows(rule, replace(asked, name=named[0]) if named else asked)
+    return allows(rule, replace(attributes, name=named[0]) if named else attributes)
 
 
 def _by_subject(bindings: Iterable[Any]) -> dict[tuple[str, str], list[Any]]:

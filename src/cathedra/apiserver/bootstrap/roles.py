@@ -1,6 +1,6 @@
-"""Default roles and bindings are created when a server starts, and completed if somebody took from them.
+"""Default roles and bindings are created when a server starts, and completed if something was taken from them.
 
-What an administrator added stays; what he removed comes back, unless he set the annotation
+What an administrator added stays; what was removed comes back, unless the object has the annotation
 ``rbac.authorization.kubernetes.io/autoupdate`` to something else than "true" (docs/spec/apimachinery.md §15.2).
 """
 

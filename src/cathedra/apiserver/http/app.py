@@ -247,6 +247,6 @@ class Application:
 
 
 def _read_only(path: str) -> bool:
-    """Whether the path knows reading only; the list of groups does not care how it is asked."""
+    """Whether the path knows reading only; the list of groups answers every method."""
     parts = path.strip("/").split("/")
     return parts[0] in {"api", "version"} or (parts[0] == "apis" and len(parts) > 1)

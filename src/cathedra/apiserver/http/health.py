@@ -30,7 +30,7 @@ class HealthAndVersion:
 
     @staticmethod
     def is_public(path: str) -> bool:
-        """Whether everybody may read it."""
+        """Whether it can be read without credentials."""
         first = path.strip("/").split("/", 1)[0]
         return first == "version" or first in _ENDPOINTS
 

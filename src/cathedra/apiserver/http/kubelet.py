@@ -1,9 +1,9 @@
 """Connections to nodes: over TLS, with the API server's certificate, to the node that is meant and to no other.
 
-A node writes its own address and port into its status, so neither says who listens there. What a connection is checked
-for is the certificate of the node: by the name of its Node object, or by its address where another authority than the
-cluster's signs kubelets' certificates. A client certificate proves itself without being handed over, so that a node
-cannot use it elsewhere (docs/spec/apimachinery.md §12).
+A node writes its own address and port into its status, so neither says which server listens there. What a connection is
+checked for is the certificate of the node: by the name of its Node object, or by its address where another authority
+than the cluster's signs kubelets' certificates. A client certificate proves itself without being handed over, so that a
+node cannot use it elsewhere (docs/spec/apimachinery.md §12).
 """
 
 from __future__ import annotations

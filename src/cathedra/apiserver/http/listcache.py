@@ -20,7 +20,7 @@ LARGEST: Final = 8 * 1024 * 1024
 
 
 class ListCache:
-    """A few lists, the least recently asked one dropped first."""
+    """A few lists, the least recently read one dropped first."""
 
     def __init__(self) -> None:
         self._kept: dict[tuple[Any, ...], tuple[tuple[Any, ...], bytes]] = {}

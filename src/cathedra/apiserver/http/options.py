@@ -67,7 +67,7 @@ def check_dry_run(errors: ErrorList, values: list[str] | tuple[str, ...]) -> Non
 
 
 def default_manager(request: Request) -> str:
-    """Who writes without saying so: the first word of the user agent."""
+    """The field manager of writes that name none: the first word of the user agent."""
     return request.header(b"user-agent").partition("/")[0][:MANAGER_LIMIT]
 
 

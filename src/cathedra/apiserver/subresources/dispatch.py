@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from cathedra.api.scheme import GroupResource
 from cathedra.api.status import failure
+from cathedra.apiserver.admission.attributes import AdmissionAttributes
 from cathedra.apiserver.admission.plugin import AdmissionChain
 from cathedra.apiserver.request import Call
 from cathedra.apiserver.resources import PODS
@@ -43,8 +44,8 @@ async def connect_create(server: ServerContext, call: Call, obj: Any) -> Any:
 
 
 async def _admitted(server: ServerContext, call: Call, obj: Any) -> Any:
-    obj = await server.admission.admit(server.admission_attributes(call, "CREATE", obj, None))
-    await server.admission.validate(server.admission_attributes(call, "CREATE", obj, None))
+    obj = await server.admission.admit(AdmissionAttributes(call, "CREATE", obj, None))
+    await server.admission.validate(AdmissionAttributes(call, "CREATE", obj, None))
     return obj
 
 

@@ -1,4 +1,4 @@
-"""Reviews: questions about who somebody is and what he may do, asked like objects and never stored
+"""Reviews: questions about users and their rights, created like objects and never stored
 (docs/spec/apimachinery.md §14 and §15.5)."""
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _AUTHZ: Final = "authorization.k8s.io"
 
 @dataclass(frozen=True, slots=True)
 class Review:
-    """A kind of question, and who answers it."""
+    """A kind of review, and the function that answers it."""
 
     definition: ResourceDefinition[Any]
     answer: Callable[[ServerContext, Call, Any], Any]
@@ -38,7 +38,7 @@ class Review:
 def _definition(
     kind: type[KubeObject], group: str, plural: str, *, namespaced: bool = False
 ) -> ResourceDefinition[Any]:
-    """A definition of something that is only asked."""
+    """The definition of a kind that is never stored."""
     return ResourceDefinition(
         group=group,
         kind=kind.__name__,
@@ -53,7 +53,7 @@ def _definition(
 
 
 def _self_review(server: ServerContext, call: Call, review: authentication_v1.SelfSubjectReview) -> Any:
-    """Who asks."""
+    """The user of the request."""
     status = authentication_v1.SelfSubjectReviewStatus(user_info=_shown(call.user))
     return replace(
         review, metadata=replace(review.metadata, creation_timestamp=Time(server.clock.now())), status=status
@@ -88,13 +88,13 @@ def _self_access(server: ServerContext, call: Call, review: authorization_v1.Sel
 
 
 def _access(server: ServerContext, call: Call, review: authorization_v1.SubjectAccessReview) -> Any:
-    """What somebody may do."""
+    """What a user may do."""
     _check(review.metadata, [*_attribute_errors(review.spec), *_subject_errors(review.spec)], namespace="")
     return replace(review, status=_decided(server, _subject(review.spec), review.spec))
 
 
 def _local_access(server: ServerContext, call: Call, review: authorization_v1.LocalSubjectAccessReview) -> Any:
-    """What somebody may do in one namespace."""
+    """What a user may do in one namespace."""
     errors = ErrorList([*_attribute_errors(review.spec), *_subject_errors(review.spec)])
     spec = review.spec
     if spec.resource_attributes is not None and spec.resource_attributes.namespace != call.namespace:
@@ -175,35 +175,35 @@ def _decided(server: ServerContext, user: UserInfo, spec: Any) -> authorization_
 
 
 def _question(user: UserInfo, spec: Any) -> Attributes:
-    asked = spec.resource_attributes
-    if asked is None:
+    wanted = spec.resource_attributes
+    if wanted is None:
         path: authorization_v1.NonResourceAttributes = spec.non_resource_attributes
         return Attributes(user, path.verb, path=path.path)
     return Attributes(
         user,
-        asked.verb,
-        asked.group,
-        asked.version,
-        asked.resource,
-        asked.subresource,
-        asked.namespace,
-        asked.name,
-        field_selector=_selector(asked.field_selector),
-        label_selector=_selector(asked.label_selector),
+        wanted.verb,
+        wanted.group,
+        wanted.version,
+        wanted.resource,
+        wanted.subresource,
+        wanted.namespace,
+        wanted.name,
+        field_selector=_selector(wanted.field_selector),
+        label_selector=_selector(wanted.label_selector),
     )
 
 
-def _selector(asked: Any) -> str:
+def _selector(wanted: Any) -> str:
     """A selector as text; of requirements only those that text can say."""
-    if asked is None:
+    if wanted is None:
         return ""
     signs = {"In": "=", "NotIn": "!="}
     terms = (
         f"{one.key}{signs[one.operator]}{one.values[0]}"
-        for one in asked.requirements
+        for one in wanted.requirements
         if one.operator in signs and len(one.values) == 1
     )
-    text: str = asked.raw_selector or ",".join(terms)
+    text: str = wanted.raw_selector or ",".join(terms)
     return text
 
 

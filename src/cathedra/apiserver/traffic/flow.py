@@ -1,9 +1,9 @@
 """How many requests are worked on at the same time, and whose turn it is.
 
 There is a number of seats. When all are taken requests wait in a queue per user, and seats that become free go round
-the users, so that one with a thousand requests does not keep the others waiting. Who finds his queue full, or waits
-too long, is told to come again (429 with ``Retry-After``). Administrators are never kept waiting: they have to be able
-to see what goes on.
+the users, so that one with a thousand requests does not keep the others waiting. A request that finds its queue full,
+or waits too long, is refused (429 with ``Retry-After``). Administrators are never kept waiting: they have to be able to
+see what goes on.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Flow:
         return user.is_master
 
     def acquire(self) -> bool:
-        """Take a seat if one is free and nobody waits."""
+        """Take a seat if one is free and no request waits."""
         if self._free <= 0 or self._queues:
             return False
         self._free -= 1
@@ -89,7 +89,7 @@ class Flow:
             raise
 
     def release(self) -> None:
-        """Give the seat to the next user who waits, or free it."""
+        """Give the seat to the next request in turn, or free it."""
         while self._queues:
             name = next(iter(self._queues))
             queue = self._queues.pop(name)

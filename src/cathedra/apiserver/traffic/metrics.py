@@ -1,7 +1,7 @@
 """Figures about requests and objects, under Kubernetes' names (docs/spec/apimachinery.md §19).
 
 Counting must cost next to nothing on the way of a request, so figures are kept in plain dictionaries and turned into
-Prometheus' form when somebody asks for them.
+Prometheus' form when they are scraped.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ _WRITES: Final = frozenset({"create", "update", "patch", "delete"})
 class RequestRecord:
     """Made when a request arrives, completed while it is answered.
 
-    What was asked is in ``info``; everything else is about the answer and about who asked.
+    What was asked is in ``info``; everything else is about the user and the answer.
     """
 
     info: RequestInfo

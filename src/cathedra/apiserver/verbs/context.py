@@ -5,11 +5,9 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from cathedra.api.gates import FeatureGates
 from cathedra.api.status import forbidden
-from cathedra.apiserver.admission.attributes import AdmissionAttributes
 from cathedra.apiserver.admission.plugin import AdmissionChain
 from cathedra.apiserver.authentication.authenticator import StaticTokens
 from cathedra.apiserver.authentication.serviceaccounts import ServiceAccountTokens
@@ -41,7 +39,7 @@ class ServerContext:
     rules: Callable[[UserInfo, str], HeldRules]
     """What a user may do in a namespace."""
     expressions: ExpressionChecker | None = None
-    """Who compiles CEL for validation."""
+    """The compiler of CEL for validation."""
 
     def table(self, call: Call) -> Table:
         """The objects that the call is about."""
@@ -86,24 +84,3 @@ class ServerContext:
         decision = self.authorizer.authorize(call.but(verb="create").attributes())
         if not decision.allowed:
             raise forbidden(call.resource, call.name, decision.reason)
-
-    def admission_attributes(
-        self, call: Call, operation: str, obj: Any, old: Any, options: Any = None
-    ) -> AdmissionAttributes:
-        """What admission plugins see of the call."""
-        return AdmissionAttributes(
-            operation=operation,
-            definition=call.definition,
-            version=call.version,
-            namespace=call.namespace,
-            name=call.name,
-            subresource=call.subresource,
-            user=call.user,
-            object=obj,
-            old_object=old,
-            dry_run=call.dry_run,
-            options=options,
-            warnings=call.warnings,
-            field_manager=call.field_manager,
-            annotations=call.annotations,
-        )

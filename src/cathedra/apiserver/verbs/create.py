@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from cathedra.api.status import already_exists, bad_request, failure, invalid
 from cathedra.api.struct import replace
+from cathedra.apiserver.admission.attributes import AdmissionAttributes
 from cathedra.apiserver.names import generate_name
 from cathedra.apiserver.ownership.tracking import tracked
 from cathedra.apiserver.registry.registry import WriteConflict
@@ -41,7 +42,7 @@ async def create_defaulted(server: ServerContext, call: Call, obj: Any, context:
     """
     named = obj.metadata.name
     call = call.but(name=named)
-    obj = await server.admission.admit(server.admission_attributes(call, "CREATE", obj, None))
+    obj = await server.admission.admit(AdmissionAttributes(call, "CREATE", obj, None))
     if obj.metadata.resource_version:
         raise failure(500, "", "resourceVersion should not be set on objects to be created")
     now = server.clock.now()
@@ -87,7 +88,7 @@ async def _create_named(server: ServerContext, call: Call, obj: Any, context: Re
     call.warnings.extend(call.strategy.warnings(obj, None, context))
     if call.verb != "create":
         server.authorize_creation(call)
-    await server.admission.validate(server.admission_attributes(call, "CREATE", obj, None))
+    await server.admission.validate(AdmissionAttributes(call, "CREATE", obj, None))
     table = server.table(call)
     if await server.registry.quiet(table, call.key) is not None:
         raise WriteConflict(call.key)

@@ -9,6 +9,7 @@ from cathedra.api.core.meta_v1 import DeleteOptions, ObjectMeta
 from cathedra.api.scheme import GroupResource
 from cathedra.api.status import StatusError, conflict, failure, forbidden, not_found
 from cathedra.api.struct import Time, replace
+from cathedra.apiserver.admission.attributes import AdmissionAttributes
 from cathedra.apiserver.registry.registry import WriteConflict
 from cathedra.apiserver.registry.selection import Selection
 from cathedra.apiserver.registry.storedobject import StoredObject
@@ -44,7 +45,7 @@ async def delete(server: ServerContext, call: Call, options: DeleteOptions) -> D
         if entry is None:
             raise not_found(call.resource, call.name)
         _check_preconditions(call, options, entry.object.metadata)
-        request = server.admission_attributes(call, "DELETE", None, entry.object, options)
+        request = AdmissionAttributes(call, "DELETE", None, entry.object, options)
         await server.admission.admit(request)
         await server.admission.validate(request)
         if table.get(call.key) is not entry:
@@ -82,7 +83,7 @@ async def _delete_entry(server: ServerContext, call: Call, entry: StoredObject, 
         if call.dry_run:
             return Deletion(StoredObject(entry.key, last, entry.revision), True)
         if last is not old:
-            # Whoever watches pods sees each of them end before it goes, even if it is given no time.
+            # Watchers see each pod end before it goes, even if it is given no time.
             entry = await server.registry.put(table, call.key, entry, last)
         return Deletion(await server.registry.remove(table, entry, entry.object), True)
     if new == old:

@@ -41,7 +41,7 @@ def fresh(metadata: ObjectMeta, now: float, rng: random.Random) -> ObjectMeta:
 
 
 def kept(new: ObjectMeta, old: ObjectMeta) -> ObjectMeta:
-    """The metadata of a changed object: what nobody may change is as it was."""
+    """The metadata of a changed object: what cannot be changed is as it was."""
     return replace(
         new,
         uid=new.uid or old.uid,

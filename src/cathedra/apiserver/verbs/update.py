@@ -1,4 +1,4 @@
-"""Update: a stored object gives way to a changed one, if nobody else was faster (docs/spec/apimachinery.md §5).
+"""Update: a stored object gives way to a changed one, unless another write was faster (docs/spec/apimachinery.md §5).
 
 PUT, every form of patch, and the sub-resources that change an object (status, binding, scale …) all end here; they
 differ in how the new object is made from the stored one.
@@ -13,6 +13,7 @@ from cathedra.api.core.meta_v1 import ObjectMeta
 from cathedra.api.field import ErrorList
 from cathedra.api.status import StatusError, bad_request, conflict, failure, invalid, not_found
 from cathedra.api.struct import replace
+from cathedra.apiserver.admission.attributes import AdmissionAttributes
 from cathedra.apiserver.ownership.tracking import tracked
 from cathedra.apiserver.queryvalues import NumberError, parse_uint64
 from cathedra.apiserver.registry.registry import WriteConflict
@@ -96,7 +97,7 @@ async def change(server: ServerContext, call: Call, transform: Transform, *, uid
 async def _write(server: ServerContext, call: Call, entry: StoredObject, wanted: Any) -> StoredObject:
     context = server.strategy_context(call)
     old = entry.object
-    wanted = await server.admission.admit(server.admission_attributes(call, "UPDATE", wanted, old))
+    wanted = await server.admission.admit(AdmissionAttributes(call, "UPDATE", wanted, old))
     _check_version(call, wanted.metadata, old.metadata)
     new = replace(wanted, metadata=without_duplicate_owners(call, kept(wanted.metadata, old.metadata)))
     new = call.strategy.prepare_update(new, old, context)
@@ -104,7 +105,7 @@ async def _write(server: ServerContext, call: Call, entry: StoredObject, wanted:
     if errors:
         raise invalid(call.definition.group, call.definition.kind, call.name, errors)
     call.warnings.extend(call.strategy.warnings(new, old, context))
-    await server.admission.validate(server.admission_attributes(call, "UPDATE", new, old))
+    await server.admission.validate(AdmissionAttributes(call, "UPDATE", new, old))
     table = server.table(call)
     if table.get(call.key) is not entry:
         raise WriteConflict(call.key)

@@ -8,6 +8,7 @@ from cathedra.api.gates import FeatureGates
 from cathedra.api.scheme import GroupResource
 from cathedra.apiserver.admission.plugin import AdmissionAttributes, AdmissionChain, AdmissionPlugin
 from cathedra.apiserver.authentication.user import UserInfo
+from cathedra.apiserver.request import Call
 from cathedra.kinds.served import all_definitions
 
 DEFINITIONS = {one.plural: one for one in all_definitions(FeatureGates.for_release()) if not one.group}
@@ -37,9 +38,15 @@ class Silent(AdmissionPlugin):
 
 def request(plural: str, obj: str) -> AdmissionAttributes:
     definition = DEFINITIONS[plural]
-    return AdmissionAttributes(
-        "CREATE", definition, definition.versions[0], "ns", "n", "", UserInfo("ann"), obj, None, False, None, []
+    call = Call(
+        user=UserInfo("ann"),
+        verb="create",
+        definition=definition,
+        version=definition.versions[0],
+        namespace="ns",
+        name="n",
     )
+    return AdmissionAttributes(call, "CREATE", obj, None)
 
 
 async def test_each_sees_what_those_before_it_made_of_the_object() -> None:

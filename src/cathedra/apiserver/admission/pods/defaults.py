@@ -45,7 +45,7 @@ def _new_pod(request: AdmissionAttributes) -> Pod | None:
 
 
 class PodServiceAccount(AdmissionPlugin):
-    """Kubernetes' plugin ServiceAccount: every pod acts as somebody who exists."""
+    """Kubernetes' plugin ServiceAccount: every pod acts as a service account that exists."""
 
     kinds = frozenset({PODS})
 

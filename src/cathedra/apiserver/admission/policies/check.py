@@ -112,7 +112,7 @@ class PolicyCheck(AdmissionPlugin):
         """
         if request.definition.group == _GROUP:
             _check_rules(request)
-            return  # no policy about policies: nobody can lock himself out
+            return  # no policy about policies: a cluster cannot be locked by its own
         policies = self._known()
         if not policies:
             return

@@ -57,7 +57,7 @@ class WebhookClient:
         """The body of the answer to ``review``.
 
         Raises:
-            CallFailed: nobody answered in time, or not with 200.
+            CallFailed: no answer came in time, or not with 200.
         """
         import aiohttp
 

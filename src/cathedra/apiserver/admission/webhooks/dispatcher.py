@@ -1,4 +1,4 @@
-"""One webhook asked about one request, with its failure policy."""
+"""Dispatch of one request to one webhook, with its failure policy."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ class WebhookDispatcher:
         *,
         may_patch: bool,
     ) -> Answer | None:
-        """What the webhook says; None if it could not be asked and that is to be ignored.
+        """What the webhook says; None if the call failed and that is to be ignored.
 
         Raises:
-            StatusError: it refused; or 500, it could not be asked and that is to refuse.
+            StatusError: it refused; or 500, the call failed and the policy is to refuse.
         """
         name = hook.webhook.name
         try:

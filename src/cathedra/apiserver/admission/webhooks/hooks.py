@@ -79,7 +79,7 @@ class Hooks:
             StatusError: 403, a match condition cannot be evaluated; 400, a webhook cannot be asked in a dry run.
         """
         if request.definition.group == _GROUP:
-            return  # nobody can lock himself out
+            return  # a cluster cannot be locked by its own webhooks
         for hook in self._hooks():
             version = self.version_for(hook, request, view)
             if version is not None:

@@ -33,11 +33,11 @@ class ValidatingWebhooks(AdmissionPlugin):
         if not self._hooks:
             return
         view = VersionedAttributes(request)
-        asked = [
+        calls = [
             self._dispatcher.dispatch(hook, request, view, version, may_patch=False)
             for hook, version in self._hooks.concerned(request, view)
         ]
-        for outcome in await asyncio.gather(*asked, return_exceptions=True):
+        for outcome in await asyncio.gather(*calls, return_exceptions=True):
             if isinstance(outcome, BaseException):
                 raise outcome
 

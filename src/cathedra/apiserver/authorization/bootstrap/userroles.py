@@ -1,4 +1,4 @@
-"""Default roles for people: cluster-admin, admin, edit, view and what everybody may do
+"""Default roles for people: cluster-admin, admin, edit, view and those of every authenticated user
 (docs/spec/apimachinery.md §15.2)."""
 
 from __future__ import annotations
