@@ -19,8 +19,7 @@ from cathedra.allocation.answers import Allocation, Answers
 from cathedra.allocation.cluster import Cluster, allocate, fits, how_many
 from cathedra.allocation.errors import Aborted, AllocationError, FatalError, NodeError, SelectorError
 from cathedra.allocation.features import DEVELOPMENT_1_37, NEWEST, RELEASE_1_36, Behaviour, Features
-from cathedra.allocation.reasons import ConstraintReason, RequestReason, SelectorReason
-from cathedra.allocation.refusal import Refusal
+from cathedra.allocation.refusal import ConstraintReason, Refusal, RequestReason, SelectorReason
 from cathedra.allocation.search.budget import UNLIMITED, Budget
 from cathedra.allocation.supply.inventory import Inventory, InventorySnapshot
 from cathedra.allocation.supply.ledger import Ledger, LedgerSnapshot

@@ -26,8 +26,8 @@ from cathedra.allocation.claims.tables import OptionTables, bases
 from cathedra.allocation.equivalence import NodeClass, NodeEquivalence
 from cathedra.allocation.errors import Aborted, AllocationError, FatalError, NodeError
 from cathedra.allocation.features import Features
-from cathedra.allocation.reasons import RefusalExplanation, explain
-from cathedra.allocation.refusal import Refusal
+from cathedra.allocation.reasons import explain
+from cathedra.allocation.refusal import Refusal, RefusalExplanation
 from cathedra.allocation.search.budget import Budget, BudgetExceeded, Meter
 from cathedra.allocation.search.fast import FastSearch
 from cathedra.allocation.search.greedy import greedy

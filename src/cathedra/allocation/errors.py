@@ -11,10 +11,7 @@ That claims do not fit is no error: see `cathedra.allocation.refusal.Refusal`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from cathedra.allocation.refusal import Refusal
+from cathedra.allocation.refusal import Refusal
 
 __all__ = ["Aborted", "AllocationError", "FatalError", "NodeError", "SelectorError"]
 

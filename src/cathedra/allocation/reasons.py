@@ -10,20 +10,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final, Protocol
 
-import msgspec
-
 from cathedra.allocation.checks.capacity import Unusable
 from cathedra.allocation.checks.selectors import SelectorFailure
 from cathedra.allocation.checks.values import Value
 from cathedra.allocation.claims.problem import Choice, Problem
 from cathedra.allocation.claims.requests import Constraint, RequestOption
 from cathedra.allocation.errors import FatalError
+from cathedra.allocation.refusal import ConstraintReason, RefusalExplanation, RequestReason, SelectorReason
 from cathedra.allocation.supply.ledger import LedgerSnapshot
 from cathedra.api.resource import ResourceClaim
 from cathedra.api.struct import replace
 from cathedra.semantics.tolerations import first_untolerated_on_device
 
-__all__ = ["ConstraintReason", "RefusalExplanation", "RequestReason", "SelectorReason", "explain"]
+__all__ = ["explain"]
 
 
 class Trial(Protocol):
@@ -31,138 +30,6 @@ class Trial(Protocol):
 
     def __call__(self, claims: Sequence[ResourceClaim], *, all_free: bool = False) -> bool | None:
         """Whether they would fit, or would if nothing were in use; None if the search was stopped."""
-
-
-class SelectorReason(msgspec.Struct, frozen=True):
-    """One selector: how many devices reached it, passed, lacked an attribute, or failed otherwise."""
-
-    origin: str
-    """«class NAME» or «claim NAMESPACE/NAME»."""
-    index: int
-    asked: int
-    passed: int
-    missing: int
-    """Devices without something that the selector asks for."""
-    errors: int
-
-
-class ConstraintReason(msgspec.Struct, frozen=True):
-    """One constraint, and what it makes of the devices that pass all other tests of a request."""
-
-    kind: str
-    """«matchAttribute» or «distinctAttribute»."""
-    attribute: str
-    requests: tuple[str, ...]
-    """The requests it speaks about; all if none is named."""
-    missing: int
-    """Devices without a value that can be compared."""
-    values: Mapping[str, int]
-    """Value → devices that have it; of many values only the most frequent."""
-    together: int
-    """So many of the devices agree (matchAttribute), or differ (distinctAttribute); of lists, at most so many."""
-    decisive: bool | None
-    """Whether the claims would fit without it; None if that search was stopped."""
-
-    def __str__(self) -> str:
-        return f"{self.kind} {self.attribute}"
-
-
-class RequestReason(msgspec.Struct, frozen=True):
-    """How many devices are left for a request, or one of its sub-requests, after each test."""
-
-    claim: str
-    request: str
-    wanted: int
-    in_reach: int
-    """In pools that the node can use."""
-    bound: int
-    """Not kept away by binding conditions."""
-    class_passed: int
-    selected: int
-    selectors: tuple[SelectorReason, ...]
-    on_node: int
-    """Also meant for this node by their own selection."""
-    free: int
-    holders: Mapping[str, int]
-    """Who holds the others: «namespace/name» → devices."""
-    operable: int
-    """Not in need of a kubelet feature that the node lacks."""
-    tolerated: int
-    taints: Mapping[str, int]
-    """The first taint that is not tolerated → devices."""
-    with_capacity: int
-    with_counters: int
-    constraint_values: int
-    """Having the attributes that constraints compare."""
-    constraints: tuple[ConstraintReason, ...]
-    fits_alone: bool | None
-    """Whether the request would fit if its claims asked for nothing else; None if that search was stopped. For a
-    sub-request: if it were the only one."""
-    unusable_pools: Mapping[str, str] = msgspec.field(default_factory=dict)
-    """Pools that are incomplete or invalid."""
-
-    @property
-    def available(self) -> int:
-        """Devices that pass every test on their own."""
-        return self.constraint_values
-
-    @property
-    def obstacle(self) -> str:
-        """The first test that leaves fewer devices than wanted.
-
-        «constraint»: too few devices can be together; «other requests»: alone it would fit; «combination»: nothing of
-        these, for instance counters that no choice of devices leaves enough of.
-        """
-        for name, count in (
-            ("reach", self.in_reach),
-            ("binding conditions", self.bound),
-            ("class", self.class_passed),
-            ("selectors", self.selected),
-            ("node selection", self.on_node),
-            ("allocated", self.free),
-            ("node operations", self.operable),
-            ("taints", self.tolerated),
-            ("capacity", self.with_capacity),
-            ("counters", self.with_counters),
-            ("constraint attributes", self.constraint_values),
-        ):
-            if count < max(self.wanted, 1):
-                return name
-        if not self.fits_alone and any(constraint.together < self.wanted for constraint in self.constraints):
-            return "constraint"
-        return "other requests" if self.fits_alone else "combination"
-
-    def __str__(self) -> str:
-        parts = [f"{self.claim}, request {self.request}: {self.wanted} wanted", f"{self.in_reach} in reach"]
-        for label, count, before in (
-            ("of the class", self.class_passed, self.bound),
-            ("selected", self.selected, self.class_passed),
-            ("for this node", self.on_node, self.selected),
-            ("free", self.free, self.on_node),
-            ("operable", self.operable, self.free),
-            ("tolerated", self.tolerated, self.operable),
-            ("with capacity", self.with_capacity, self.tolerated),
-            ("with counters", self.with_counters, self.with_capacity),
-            ("with the constraints' attributes", self.constraint_values, self.with_counters),
-        ):
-            if count != before:
-                parts.append(f"{count} {label}")
-        decisive = [str(constraint) for constraint in self.constraints if constraint.decisive]
-        if self.obstacle == "constraint":
-            worst = min(self.constraints, key=lambda one: one.together)
-            parts.append(f"of which only {worst.together} satisfy {worst} together")
-        elif self.obstacle == "other requests":
-            parts.append("but other requests need them" + (f" under {', '.join(decisive)}" if decisive else ""))
-        elif self.obstacle == "combination":
-            parts.append("but no combination satisfies " + (", ".join(decisive) or "all requests together"))
-        return ", ".join(parts)
-
-
-class RefusalExplanation(msgspec.Struct, frozen=True):
-    """All reasons of a refusal."""
-
-    requests: tuple[RequestReason, ...]
-    fits_when_free: bool | None
 
 
 def explain(problem: Problem, ledger: LedgerSnapshot, trial: Trial) -> RefusalExplanation:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cathedra.allocation import NodeError, Refusal
-from cathedra.allocation.reasons import RequestReason
+from cathedra.allocation.refusal import RequestReason
 from cathedra.api.resource import ResourceClaim
 from tests.unit.allocation.building import World, claim, device, exactly, first_available, held, resource_slice
 
