@@ -24,7 +24,7 @@ from cathedra.apiserver.authentication.user import LOOPBACK
 from cathedra.apiserver.catalog import Catalog
 from cathedra.apiserver.custom.definitions import CRDS
 from cathedra.apiserver.custom.kinds import kind_of_definition
-from cathedra.apiserver.custom.objects import CustomObject, normalized
+from cathedra.apiserver.custom.objects import CustomObject, content, normalized, with_content
 from cathedra.apiserver.registry.registry import WriteConflict
 from cathedra.apiserver.registry.selection import Selection
 from cathedra.apiserver.registry.storedobject import StoredObject
@@ -251,8 +251,6 @@ class CustomResources:
 
 def _adapted(definition: Any, obj: CustomObject) -> CustomObject:
     """An instance that was read or made under an earlier definition."""
-    from cathedra.apiserver.custom.objects import content, with_content
-
     return normalized(with_content(definition.type, obj.metadata, content(obj)))
 
 

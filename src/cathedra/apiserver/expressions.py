@@ -44,7 +44,7 @@ class CELExpressions:
         return self._known[key]
 
     def _judge(self, expression: str, *, stored: bool) -> ExpressionFault | None:
-        from cathedra.cel.selector import validate_selector
+        from cathedra.cel.selector import validate_selector  # start-up time: CEL, with the first expression
 
         verdict = validate_selector(
             expression,
@@ -58,9 +58,9 @@ class CELExpressions:
 
     def derived_attribute(self, expression: str, *, stored: bool) -> tuple[ExpressionFault | None, int]:
         """What is wrong with a derived attribute's expression, and its estimated cost."""
-        from cathedra.cel import device, program
-        from cathedra.cel.errors import CompileError
-        from cathedra.cel.selector import COST_LIMIT
+        from cathedra.cel import device, program  # start-up time: CEL, with the first expression
+        from cathedra.cel.errors import CompileError  # start-up time: as above
+        from cathedra.cel.selector import COST_LIMIT  # start-up time: as above
 
         declared = device.environment(
             consumable_capacity=self._consumable, list_attributes=self._lists, mode="stored" if stored else "new"

@@ -74,7 +74,7 @@ class APIServer:
         gates = config.gates or FeatureGates.for_release(config.release)
         definitions = config.definitions
         if definitions is None:
-            from cathedra.kinds.served import all_definitions
+            from cathedra.kinds.served import all_definitions  # start-up time: unless the kinds are given
 
             definitions = all_definitions(gates)
         served = served_definitions(definitions, gates, dict(config.runtime_config))
@@ -117,7 +117,7 @@ class APIServer:
         gates = config.gates or FeatureGates.for_release(config.release)
         definitions = config.definitions
         if definitions is None:
-            from cathedra.kinds.served import all_definitions
+            from cathedra.kinds.served import all_definitions  # start-up time: unless the kinds are given
 
             definitions = all_definitions(gates)
         served = served_definitions(definitions, gates, dict(config.runtime_config))

@@ -125,8 +125,8 @@ class SigningKey:
         return self._key
 
     def _made(self) -> ec.EllipticCurvePrivateKey:
-        from cryptography.hazmat.primitives import serialization
-        from cryptography.hazmat.primitives.asymmetric import ec
+        from cryptography.hazmat.primitives import serialization  # start-up time: with the first token
+        from cryptography.hazmat.primitives.asymmetric import ec  # start-up time: with the first token
 
         key = ec.generate_private_key(ec.SECP256R1())
         if self._file is not None:
@@ -138,14 +138,14 @@ class SigningKey:
         return key
 
     def _public_bytes(self) -> bytes:
-        from cryptography.hazmat.primitives import serialization
+        from cryptography.hazmat.primitives import serialization  # start-up time: with the first token
 
         return self._public.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
 
 
 def _read(file: Path) -> ec.EllipticCurvePrivateKey:
-    from cryptography.exceptions import UnsupportedAlgorithm
-    from cryptography.hazmat.primitives.asymmetric import ec
+    from cryptography.exceptions import UnsupportedAlgorithm  # start-up time: with the first token
+    from cryptography.hazmat.primitives.asymmetric import ec  # start-up time: with the first token
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
     try:

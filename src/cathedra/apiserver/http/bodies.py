@@ -21,6 +21,7 @@ from cathedra.api.status import StatusError, bad_request, failure
 from cathedra.api.struct import encode, from_dict
 from cathedra.apiserver.custom.bodies import decode_instance
 from cathedra.apiserver.custom.objects import is_custom
+from cathedra.apiserver.http.protobuf import from_protobuf
 from cathedra.apiserver.http.request import Request
 from cathedra.apiserver.patches.duplicates import repeated_fields, repeated_keys
 from cathedra.apiserver.request import Call, note_problems
@@ -118,8 +119,6 @@ async def decode_object(request: Request, call: Call, kind: GroupVersionKind | N
     media = media_type(request, protobuf=has_message(target))
     raw = await request.body()
     if media == PROTOBUF:
-        from cathedra.apiserver.http.protobuf import from_protobuf
-
         return from_protobuf(raw, expected, target, call.release)
     repeated: tuple[str, ...] = ()
     if media == YAML:
@@ -170,8 +169,6 @@ async def decode_delete_options(request: Request) -> DeleteOptions:
         media = media_type(request)
         gvk = GroupVersionKind("", "v1", "DeleteOptions")
         if media == PROTOBUF:
-            from cathedra.apiserver.http.protobuf import from_protobuf
-
             decoded: DeleteOptions = from_protobuf(raw, gvk, DeleteOptions, NEWEST)
             return decoded
         try:

@@ -11,6 +11,7 @@ from cathedra.api.struct import encode
 from cathedra.apiserver.catalog import Catalog
 from cathedra.apiserver.http.openapi import OpenAPI
 from cathedra.apiserver.http.request import Request
+from cathedra.apiserver.http.resources import not_served
 from cathedra.apiserver.http.response import JSON, Response, status_response
 from cathedra.apiserver.routes import VIRTUAL, Route, VirtualResource, routes_of
 from cathedra.apiserver.versionorder import group_order, version_order
@@ -156,8 +157,6 @@ class Discovery:
     def _missing(self, path: str) -> Response | None:
         parts = path.split("/")
         if len(parts) == 3 and parts[0] == "apis" and parts[1] in self._groups():
-            from cathedra.apiserver.http.resources import not_served
-
             return status_response(not_served())
         return None
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, Any, Final
 
+from cathedra import __version__
 from cathedra.api.struct import encode
 from cathedra.apiserver.catalog import Catalog
 from cathedra.apiserver.http.negotiation import negotiate
@@ -50,7 +51,7 @@ class OpenAPI:
     @property
     def _maker(self) -> Documents:
         if self._documents is None:
-            from cathedra.apiserver.openapi.document import Documents
+            from cathedra.apiserver.openapi.document import Documents  # start-up time: few clients ask
 
             self._documents = Documents(self._catalog, self._release)
         return self._documents
@@ -71,8 +72,6 @@ class OpenAPI:
 
     def _hash(self, path: str) -> str:
         """Names the content without making it: the set of served resources and the program's version decide it."""
-        from cathedra import __version__
-
         text = f"{__version__} {self._release} {path} {self._catalog.fingerprint(path)}"
         return hashlib.sha512(text.encode()).hexdigest().upper()
 
@@ -103,7 +102,7 @@ class OpenAPI:
             return Response(200, V2_STUB, V2_PROTOBUF)
         negotiate(accept, transforms=False)
         if "v2" not in self._made:
-            from cathedra.apiserver.openapi.swagger import swagger
+            from cathedra.apiserver.openapi.swagger import swagger  # start-up time: few clients ask
 
             documents = [self._make(path, found) for path, found in self._paths().items()]
             self._made["v2"] = encode(swagger(documents, self._release))

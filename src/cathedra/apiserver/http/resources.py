@@ -7,10 +7,11 @@ from typing import Any, Final
 
 from cathedra.api.core.meta_v1 import DeleteOptions, StatusDetails
 from cathedra.api.decoding import DecodeError
-from cathedra.api.field import ErrorList
+from cathedra.api.field import ErrorList, ErrorType, FieldError
 from cathedra.api.protobuf import has_message
 from cathedra.api.scheme import GroupResource, GroupVersionKind
 from cathedra.api.status import StatusError, bad_request, failure, invalid, not_found
+from cathedra.api.struct import to_dict
 from cathedra.apiserver.catalog import Catalog
 from cathedra.apiserver.custom.objects import is_custom
 from cathedra.apiserver.http import render
@@ -410,8 +411,6 @@ def _needs_latest(request: Request, seen: int) -> bool:
 
 
 def _plain(value: Any) -> dict[str, Any]:
-    from cathedra.api.struct import to_dict
-
     plain: dict[str, Any] = to_dict(value)
     return plain
 
@@ -496,7 +495,5 @@ def _checked(options: DeleteOptions) -> DeleteOptions:
 
 
 def _unsupported_policy(value: str) -> Any:
-    from cathedra.api.field import ErrorType, FieldError
-
     supported = 'supported values: "Foreground", "Background", "Orphan", "nil"'
     return FieldError(ErrorType.NOT_SUPPORTED, "propagationPolicy", value, supported)

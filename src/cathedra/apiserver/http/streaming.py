@@ -8,9 +8,12 @@ import contextlib
 from collections.abc import Callable
 from typing import Any, Final
 
+from msgspec import Raw
+
+from cathedra.api.core.meta_v1 import ObjectMeta
 from cathedra.api.protobuf import watch_frame, wrap
 from cathedra.api.status import StatusError
-from cathedra.api.struct import encode
+from cathedra.api.struct import encode, replace
 from cathedra.apiserver.http import tables
 from cathedra.apiserver.http.negotiation import PROTOBUF_TYPE, Form
 from cathedra.apiserver.http.protobuf import to_protobuf
@@ -123,8 +126,6 @@ class WatchStream:
         return b"".join((b'{"type":"', seen.type.value.encode(), b'","object":', call.prefix, body[1:], b"}\n"))
 
     def _table_line(self, kind: str, row: dict[str, Any], revision: str) -> bytes:
-        from msgspec import Raw
-
         document = tables.table(
             self._call,
             [row],
@@ -154,9 +155,6 @@ class WatchStream:
         shown = {"kind": kind, "apiVersion": api_version, "metadata": metadata}
         if not self._form.transform:
             empty = self._call.version.type()
-            from cathedra.api.core.meta_v1 import ObjectMeta
-            from cathedra.api.struct import replace
-
             marked = replace(empty, metadata=ObjectMeta(resource_version=str(revision), annotations=annotations or {}))
             return _event(self._form, "BOOKMARK", self._call.prefix + encode(marked)[1:])
         return _event(self._form, "BOOKMARK", encode(shown))

@@ -88,7 +88,7 @@ def load_policy(text: str) -> AuditPolicy:
     Raises:
         PolicyError: it is no policy.
     """
-    import yaml
+    import yaml  # start-up time: with a policy alone
 
     try:
         document = yaml.safe_load(text)

@@ -157,8 +157,8 @@ class PolicyCheck(AdmissionPlugin):
         version: VersionDefinition,
         param: Any,
     ) -> Iterator[_Denial]:
-        from cathedra.apiserver.authorization.celauthorizer import decider
-        from cathedra.cel.admission import Input
+        from cathedra.apiserver.authorization.celauthorizer import decider  # start-up time: CEL, with the first policy
+        from cathedra.cel.admission import Input  # start-up time: as above
 
         request, view = asking.request, asking.view
         namespace = self._matcher.namespace(request)
@@ -253,7 +253,7 @@ class PolicyCheck(AdmissionPlugin):
         known = self._compiled.get(policy.metadata.name)
         if known is not None and known[0] == policy.spec:
             return known[1]
-        from cathedra.cel.admission import compile_policy
+        from cathedra.cel.admission import compile_policy  # start-up time: as above
 
         compiled = compile_policy(to_dict(policy.spec))
         self._compiled[policy.metadata.name] = (policy.spec, compiled)

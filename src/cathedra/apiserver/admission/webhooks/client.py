@@ -59,7 +59,7 @@ class WebhookClient:
         Raises:
             CallFailed: no answer came in time, or not with 200.
         """
-        import aiohttp
+        import aiohttp  # start-up time: with the first webhook
 
         target = self._target(config)
         url = f"{target.url}{'&' if '?' in target.url else '?'}timeout={timeout_seconds:g}s"

@@ -112,6 +112,7 @@ class Hooks:
         view: VersionedAttributes,
         version: VersionDefinition,
     ) -> bool:
+        # Start-up time: CEL is loaded with the first condition.
         from cathedra.apiserver.authorization.celauthorizer import decider
         from cathedra.cel.admission import Input
         from cathedra.cel.interruption import CPULimit
@@ -152,7 +153,7 @@ def _compiled(webhook: Webhook) -> CompiledPolicy | None:
     """The match conditions as a policy that denies whatever they let through."""
     if not webhook.match_conditions:
         return None
-    from cathedra.cel.admission import compile_policy
+    from cathedra.cel.admission import compile_policy  # start-up time: as above
 
     conditions: list[Any] = [to_dict(condition) for condition in webhook.match_conditions]
     return compile_policy(
