@@ -8,7 +8,7 @@ SHOW    ?=
 SECONDS ?= 120
 LAYER   ?=
 
-.PHONY: help demo test unit check conformance fuzz bench docs install install-dev format protos types clean
+.PHONY: help demo test unit check conformance fuzz bench lowest metrics docs install install-dev format protos types clean
 
 help:            ## this list
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*##/\t/' | expand -t 16
@@ -48,6 +48,15 @@ conformance: $(VENV)/.dev      ## Kubernetes' recorded answers: passed/total [VE
 fuzz: $(VENV)/.dev             ## mutate inputs of every layer that takes bytes from outside [SECONDS=120] [LAYER=NAME]
 	@$(BIN)/python -m tools.fuzzing --seconds $(SECONDS) $(addprefix --layer ,$(LAYER))
 
+lowest:                        ## the unit tests with the lowest versions that pyproject.toml allows, in .venv-lowest
+	@test -x .venv-lowest/bin/python || $(PYTHON) -m venv .venv-lowest
+	@$(PYTHON) tools/lowest.py > .venv-lowest/constraints.txt
+	@.venv-lowest/bin/python -m pip install --quiet --disable-pip-version-check -c .venv-lowest/constraints.txt -e . hypothesis pytest pytest-asyncio pytest-timeout
+	@.venv-lowest/bin/python -m pytest tests/unit -q $(PYTEST)
+
+metrics:                       ## sizes, documentation, words: how easy the sources are to read
+	@$(PYTHON) tools/metrics.py
+
 bench: $(VENV)/.dev            ## one table of measurements
 	@$(BIN)/python -m benchmarks
 
@@ -65,4 +74,4 @@ types: $(VENV)/.dev            ## generate the object types from their facts
 	@$(BIN)/python tools/generate_types.py
 
 clean:                         ## remove what the other targets made
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis site dist
+	rm -rf $(VENV) .venv-lowest .mypy_cache .ruff_cache .pytest_cache .hypothesis site dist

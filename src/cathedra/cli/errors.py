@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
+from cathedra.api.gates import UnknownGate
 from cathedra.api.status import StatusError
+from cathedra.apiserver.authentication.pki import BadKeyPair
+from cathedra.apiserver.authentication.signing import BadSigningKey
+from cathedra.apiserver.catalog import UnknownAPIGroup
+from cathedra.apiserver.storage.protocol import StorageError
+from cathedra.apiserver.traffic.audit import PolicyError
+from cathedra.client.kubeconfig import KubeconfigError
+from cathedra.client.leaderelection import LostLeadership
+from cathedra.cluster.config import OptionError
+from cathedra.cluster.manifests import ManifestError
+from cathedra.driver.errors import DriverError
+from cathedra.node.server.tls import UnprotectedServer
 
 __all__ = ["error_line"]
 
 
 def error_line(error: BaseException) -> str | None:
     """The line to show for ``error``, or None if it is a fault of the program that deserves its traceback."""
-    from cathedra.api.gates import UnknownGate
-    from cathedra.apiserver.authentication.pki import BadKeyPair
-    from cathedra.apiserver.authentication.signing import BadSigningKey
-    from cathedra.apiserver.catalog import UnknownAPIGroup
-    from cathedra.apiserver.storage.protocol import StorageError
-    from cathedra.apiserver.traffic.audit import PolicyError
-    from cathedra.client.kubeconfig import KubeconfigError
-    from cathedra.client.leaderelection import LostLeadership
-    from cathedra.cluster.config import OptionError
-    from cathedra.cluster.manifests import ManifestError
-    from cathedra.driver.errors import DriverError
-    from cathedra.node.server.tls import UnprotectedServer
-
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
     told = (

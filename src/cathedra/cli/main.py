@@ -56,6 +56,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         return 1
     except Exception as error:
+        # The module knows every part's errors; a call that works out need not load them.
         from cathedra.cli.errors import error_line
 
         line = error_line(error)

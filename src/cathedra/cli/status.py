@@ -30,6 +30,7 @@ def run(arguments: argparse.Namespace) -> int:
         print(json.dumps(overview.to_json() | {"process": pid}, indent=2))
         return 0
 
+    # rich is loaded only when something is drawn.
     from cathedra.cli.tables import draw, make_console
 
     print(f"process {pid}, data in {data.path}\nexport KUBECONFIG={data.kubeconfig}\n")

@@ -86,6 +86,7 @@ class HTTPTransport:
         Raises:
             ssl.SSLError: certificates or keys cannot be read.
         """
+        # A cluster in one process never opens this transport, and aiohttp is a fifth of its start.
         import aiohttp
 
         headers = {"Accept": "application/json", "User-Agent": f"{user_agent}/{__version__}"}
@@ -297,6 +298,7 @@ class _translated:  # noqa: N801 - it reads as a word after «with»
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
         if error is None or isinstance(error, ConnectionError):
             return
+        # Loaded by now: this only names it without importing it with the module.
         import aiohttp
 
         if isinstance(error, (aiohttp.ClientError, OSError)):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from cathedra.api.core.core_v1 import Pod
@@ -78,8 +78,6 @@ class Overview:
 
     def to_json(self) -> dict[str, Any]:
         """The machine-readable form, versioned."""
-        from dataclasses import asdict
-
         return {"apiVersion": "cathedra.dev/v1", "kind": "ClusterOverview"} | asdict(self)
 
 

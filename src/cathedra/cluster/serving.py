@@ -16,6 +16,7 @@ from cathedra.apiserver.authentication.pki import PKI, KubeletTLS, NodeIdentity
 from cathedra.apiserver.config import ServeOptions, ServerConfig
 from cathedra.apiserver.server import APIServer
 from cathedra.apiserver.storage.protocol import SharedStorage, Storage
+from cathedra.apiserver.storage.sqlite import SQLiteStorage
 from cathedra.apiserver.traffic.audit import AuditPolicy, load_policy
 from cathedra.client import kubeconfig
 from cathedra.client.client import Client
@@ -128,6 +129,7 @@ def _store(config: ClusterConfig, clock: Clock) -> Storage | SharedStorage | Non
     if config.store == "memory":
         return None
     if config.store.startswith("etcd://"):
+        # gRPC costs a start some 60 ms that only this store needs.
         from cathedra.apiserver.storage.etcd import EtcdAddress, EtcdStorage
 
         try:
@@ -135,6 +137,4 @@ def _store(config: ClusterConfig, clock: Clock) -> Storage | SharedStorage | Non
         except ValueError as error:
             raise OptionError(f"--store: {error}") from error
         return EtcdStorage(address, clock=clock)
-    from cathedra.apiserver.storage.sqlite import SQLiteStorage
-
     return SQLiteStorage(config.data_dir / "objects.sqlite", accept_lost_writes=config.accept_lost_writes)

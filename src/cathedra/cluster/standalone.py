@@ -101,6 +101,7 @@ async def run_apiserver(config: ClusterConfig, *, say: Say) -> None:
         StorageError: the store cannot be read.
         OSError: the port is taken.
     """
+    # Only this part: the others would double the start of its process.
     from cathedra.cluster.serving import open_server, write_kubeconfig
 
     data = DataDir(config.data_dir)
@@ -125,6 +126,7 @@ async def run_scheduler(config: PartConfig, *, say: Say) -> None:
         KubeconfigError: there is no usable configuration.
         LostLeadership: another process may lead now.
     """
+    # Only this part: the others would double the start of its process.
     from cathedra.scheduler.scheduler import Scheduler
 
     stopped, target = stop_event(), config.target()
@@ -143,6 +145,7 @@ async def run_controllers(config: PartConfig, *, say: Say) -> None:
         KubeconfigError: there is no usable configuration.
         LostLeadership: another process may lead now.
     """
+    # Only this part: the others would double the start of its process.
     from cathedra.controllers.controller_manager import ControllerManager
 
     stopped, target = stop_event(), config.target()
@@ -168,6 +171,7 @@ async def run_node(config: PartConfig, *, say: Say) -> None:
         UnprotectedServer: nothing says whose certificates the node's callers show.
         OSError: the root directory cannot be used.
     """
+    # Only this part: the others would double the start of its process.
     from cathedra.node.agent import NodeAgent
     from cathedra.node.config import NodeConfig
 
@@ -211,6 +215,7 @@ async def run_driver(config: PartConfig, *, say: Say) -> None:
         KubeconfigError: there is no usable configuration.
         DriverError: an option is wrong, or the node agent does not take the driver.
     """
+    # Only this part: the others would double the start of its process.
     from cathedra.cluster.nodes import driver_for
     from cathedra.driver.run import DriverRunner
 
