@@ -66,7 +66,7 @@ class FileLock:
     async def held(self) -> AsyncIterator[None]:
         """Wait for the calls that came before, here and in the other process."""
         async with self._process.held():
-            descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
                 # The kernel announces a free lock only to a thread that blocks on it, and such a thread could not be
                 # cancelled with the call. Contention lasts for one call during an update, so asking again is cheap.

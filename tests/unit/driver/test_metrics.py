@@ -1,0 +1,26 @@
+"""What a driver counts."""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry
+
+from cathedra.driver.metrics import PrometheusMetrics
+
+
+def test_counters_exist_from_the_start_and_count() -> None:
+    registry = CollectorRegistry()
+    metrics = PrometheusMetrics(registry, "dra_example")
+
+    def value(name: str, **labels: str) -> float | None:
+        return registry.get_sample_value(f"dra_example_{name}", labels)
+
+    assert value("prepare_claims_total", result="error") == 0
+    metrics.prepared("success", 0.5)
+    metrics.unprepared("error", 0.25)
+    metrics.background_error(recoverable=True)
+    assert value("prepare_claims_total", result="success") == 1
+    assert value("prepare_claim_duration_seconds_sum") == 0.5
+    assert value("unprepare_claims_total", result="error") == 1
+    assert value("fatal_background_errors_total") == 0
+    metrics.background_error(recoverable=False)
+    assert value("fatal_background_errors_total") == 1
