@@ -24,7 +24,7 @@ class ProbeKind(Enum):
 
 
 class ReportProbe(Protocol):
-    """Hears the verdict of a probe: the container's name, which probe, whether it is good, and the output."""
+    """Takes the verdict of a probe: the container's name, which probe, whether it is good, and the output."""
 
     def __call__(self, name: str, kind: ProbeKind, *, good: bool, output: str) -> None: ...
 

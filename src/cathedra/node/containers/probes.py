@@ -1,7 +1,6 @@
-"""Asking a container how it does: startup, liveness and readiness probes.
+"""Startup, liveness and readiness probes of a container.
 
-docs/spec/node.md §17.8. A `Prober` runs one probe of one run of a container and reports each change of its
-verdict.
+docs/spec/node.md §17.8. `run_probe` runs one probe of one run of a container and reports its verdicts.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ class ProbeTarget(NamedTuple):
 async def run_probe(
     probe: Probe, target: ProbeTarget, clock: Clock, report: Callable[[bool, str], None], *, once: bool = False
 ) -> None:
-    """Probe until cancelled; ``report(verdict, output)`` hears of every verdict, each after enough equal answers.
+    """Probe until cancelled; ``report(verdict, output)`` is called with every verdict, each after enough equal answers.
 
     With ``once`` it ends after the first success (a startup probe).
     """

@@ -1,7 +1,8 @@
 """The life of a pod on its node.
 
-`podmanager` gives every pod bound to the node a `worker`, which keeps what it knows in a `podstate`. The worker has the
-pod admitted (`admission`), set up (see `cathedra.node.setup`) and its containers started and ended by `running`, with
-`monitor` watching them; `statuswriter` writes what became of it, as `status` says. `recovery` finds the containers that
-an earlier agent left.
+`podmanager` learns of the node's pods from a `podsource` and gives each a `worker`, which works in the surroundings of
+its `context`. The worker has the pod admitted (`admission`), set up (`preparation`), its containers started and
+watched (`runner`), and ended. Each piece of state has one owner: the API object `podobject`, the stage `lifecycle`, the
+containers the runner's table (see `cathedra.node.containers`). `statuswriter` writes what became of the pod, as
+`status` says. `recovery` finds the containers that an earlier agent left.
 """

@@ -47,7 +47,7 @@ class PodAdmission:
     async def check(self, pod: Pod, others: Callable[[], Iterable[Pod]]) -> Rejection | None:
         """Why the node does not take ``pod`` beside ``others``; None if it does.
 
-        A node that cannot be read refuses nobody.
+        A node that cannot be read refuses no pod.
         """
         if self._node is None or self._rejection(pod, others) is not None:
             await self._look()

@@ -91,7 +91,7 @@ def oci_spec(spec: ContainerSpec, root: str, cgroups_path: str) -> dict[str, Any
 
 
 def with_termination_log(config: dict[str, Any], spec: ContainerSpec) -> dict[str, Any]:
-    """The spec with the file mounted that the container may leave its last words in."""
+    """The spec with the file mounted that the container may leave its termination message in."""
     if spec.termination_log:
         mount = _bind(BindMount(spec.termination_log, spec.termination_path))
         return config | {"mounts": [*config["mounts"], mount]}

@@ -165,19 +165,22 @@ class HostedRuntime:
             if run is not None and not run.running:
                 self._end(run)
 
-    async def _ask(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """Ask the shim, and the next one if it is lost.
+    async def _ask(self, make: Callable[[], Mapping[str, Any]]) -> dict[str, Any]:
+        """Ask the shim, and the next one if it is lost; ``make`` makes the request, for each of them anew.
+
+        A shim that takes over removes the files of containers that were never asked for, so they must be made after
+        that.
 
         Raises:
             ShimLost: it is lost, and no other is started any more.
         """
         while self._shim is not None:
             superseded = self._superseded
-            try:
-                return await self._shim.connection.ask(dict(request))
-            except ShimLost:
-                if not self._supervised:
-                    raise
+            if not self._supervised:
+                return await self._shim.connection.ask(dict(make()))
+            if not self._shim.connection.lost:
+                with contextlib.suppress(ShimLost):
+                    return await self._shim.connection.ask(dict(make()))
             await superseded.wait()
         raise ShimLost("the container shim has not been started")
 
@@ -193,7 +196,7 @@ class HostedRuntime:
         self._running[spec.id] = run
         self._starting.add(spec.id)
         try:
-            answer = await self._ask(self._start_request(spec))
+            answer = await self._ask(lambda: self._start_request(spec))
             if "error" in answer:
                 raise RuntimeFailure("RunContainerError", f"failed to start container: {answer['error']}")
         except ShimLost as error:
@@ -232,13 +235,13 @@ class HostedRuntime:
     async def signal(self, container_id: str, number: int) -> None:
         """Send a signal to the container's first process."""
         with contextlib.suppress(ShimLost):
-            await self._ask({"do": "signal", "id": container_id, "number": number})
+            await self._ask(lambda: {"do": "signal", "id": container_id, "number": number})
 
     async def remove(self, container_id: str) -> None:
         """Have the shim forget a container."""
         self._running.pop(container_id, None)
         with contextlib.suppress(ShimLost):
-            await self._ask({"do": "remove", "id": container_id})
+            await self._ask(lambda: {"do": "remove", "id": container_id})
 
     async def exec(
         self, container_id: str, argv: tuple[str, ...], *, tty: bool = False, stdin: bool = False

@@ -178,7 +178,7 @@ class Runtime(Protocol):
         ...
 
     async def open(self, on_exit: Callable[[ContainerRun], None]) -> tuple[ContainerRun, ...]:
-        """Begin; answers the containers that an earlier agent left. ``on_exit`` hears of every end."""
+        """Begin; answers the containers that an earlier agent left. ``on_exit`` is called at every end."""
         ...
 
     async def supervise(self) -> None:

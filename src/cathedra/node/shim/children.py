@@ -53,7 +53,7 @@ class Children:
         self._waiting[_fork_command(argv, streams)] = done
 
     def claim(self, pid: int, ended: Callable[[int], None]) -> int | None:
-        """From now on ``ended`` hears of the end of that process; its exit status, if it has ended already."""
+        """From now on ``ended`` is called at the end of that process; its exit status, if it has ended already."""
         self._waiting[pid] = ended
         return self._unclaimed.pop(pid, None)
 

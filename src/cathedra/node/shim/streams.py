@@ -19,7 +19,7 @@ __all__ = ["ContainerStreams"]
 _CHUNK: Final = 65536
 
 OutputCallback = Callable[[str, bytes], None]
-"""Hears of output: the stream's name and the bytes; no bytes mean that nothing more will come."""
+"""Called with output: the stream's name and the bytes; no bytes mean that nothing more will come."""
 
 
 class ContainerStreams:

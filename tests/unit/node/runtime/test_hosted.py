@@ -1,0 +1,136 @@
+"""Containers that are held by a shim which is killed: what was running is reported, and requests wait for the next."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+import tempfile
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+
+from cathedra.clock import SystemClock
+from cathedra.node.runtime.hosted import HostedRuntime
+from cathedra.node.runtime.process import ProcessLauncher
+from cathedra.node.runtime.runtime import LOST_MESSAGE, LOST_REASON, ContainerRun, ContainerSpec, PodIdentity
+from cathedra.node.shim.connection import ShimConnection
+
+
+class Held:
+    """A runtime of processes, what it has reported, and its shim."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.runtime = HostedRuntime(ProcessLauncher(()), directory / "containers", clock=SystemClock())
+        self.ended: list[ContainerRun] = []
+
+    @property
+    def shim_pid(self) -> int:
+        assert self.runtime._shim is not None
+        return self.runtime._shim.pid
+
+    def spec(self, name: str, *command: str) -> ContainerSpec:
+        identity = PodIdentity("default", "p", "uid")
+        log = str(self.directory / f"{name}.log")
+        return ContainerSpec(id=name, pod=identity, name=name, attempt=0, argv=command, log_path=log)
+
+    def kill_shim(self) -> None:
+        os.kill(self.shim_pid, signal.SIGKILL)
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        async with asyncio.timeout(20):
+            while not condition():  # noqa: ASYNC110 - processes do not set events
+                await asyncio.sleep(0.01)
+
+
+@pytest.fixture
+async def held() -> AsyncIterator[Held]:
+    directory = Path(tempfile.mkdtemp(prefix="hosted-"))
+    found = Held(directory)
+    try:
+        async with asyncio.TaskGroup() as group:
+            await found.runtime.open(found.ended.append)
+            supervising = group.create_task(found.runtime.supervise())
+            yield found
+            supervising.cancel()
+    finally:
+        await found.runtime.close(stop_containers=True)
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+async def test_a_running_container_is_reported_as_lost_and_an_ended_one_is_not(held: Held) -> None:
+    await held.runtime.start(held.spec("short", "true"))
+    await held.until(lambda: len(held.ended) == 1)
+    started = await held.runtime.start(held.spec("long", "sleep", "600"))
+    lost = held.shim_pid
+    held.kill_shim()
+    await held.until(lambda: len(held.ended) == 2)
+    run = held.ended[1]
+    assert (run.name, run.exit_code, run.reason, run.message) == ("long", 137, LOST_REASON, LOST_MESSAGE)
+    assert run.started_at == started.started_at
+    assert held.shim_pid != lost
+
+
+async def test_what_a_lost_shim_left_is_killed_before_its_end_is_reported(held: Held) -> None:
+    pids = held.directory / "pids"
+    await held.runtime.start(held.spec("c", "sh", "-c", f"echo $$ > {pids}; sleep 600 & echo $! >> {pids}; wait"))
+    await held.until(lambda: pids.exists() and len(pids.read_text().split()) == 2)
+    held.kill_shim()
+    await held.until(lambda: len(held.ended) == 1)
+    for pid in pids.read_text().split():
+        status = Path(f"/proc/{pid}/status")
+        await held.until(lambda status=status: not status.exists() or "State:\tZ" in status.read_text())
+
+
+async def test_requests_made_while_no_shim_runs_are_answered_by_the_next(held: Held) -> None:
+    await held.runtime.start(held.spec("old", "sleep", "600"))
+    held.kill_shim()
+    async with asyncio.timeout(20):
+        run = await held.runtime.start(held.spec("new", "sleep", "600"))
+        await held.runtime.signal("old", signal.SIGTERM)
+        await held.runtime.remove("old")
+    assert run.running
+    assert [ended.name for ended in held.ended] == ["old"]
+    assert not (held.directory / "containers" / "old").exists()
+    process = await held.runtime.exec("new", ("sh", "-c", "exit 3"))
+    assert await process.wait() == 3
+    await process.close()
+
+
+async def test_an_attached_client_of_a_lost_container_sees_the_end_of_its_output(held: Held) -> None:
+    await held.runtime.start(held.spec("c", "sh", "-c", "while :; do echo line; sleep 0.05; done"))
+    attached = await held.runtime.attach("c")
+    output = attached.output()
+    assert (await anext(output))[1].startswith(b"line")
+    held.kill_shim()
+    async with asyncio.timeout(20):
+        async for _ in output:
+            pass
+    await attached.close()
+
+
+async def test_a_broken_connection_to_a_living_shim_loses_no_container(held: Held) -> None:
+    await held.runtime.start(held.spec("c", "sleep", "600"))
+    pid, shim = held.shim_pid, held.runtime._shim
+    assert shim is not None
+    assert isinstance(shim.connection, ShimConnection)
+    shim.connection.abort()
+    async with asyncio.timeout(20):
+        await held.runtime.signal("c", 0)
+    assert (held.shim_pid, held.ended) == (pid, [])
+    await held.runtime.signal("c", signal.SIGTERM)
+    await held.until(lambda: len(held.ended) == 1)
+    assert (held.ended[0].exit_code, held.ended[0].signal) == (143, signal.SIGTERM)
+
+
+async def test_a_runtime_that_is_closed_after_its_shim_was_lost_leaves_no_process_behind(held: Held) -> None:
+    pids = held.directory / "pids"
+    await held.runtime.start(held.spec("c", "sh", "-c", f"echo $$ > {pids}; exec sleep 600"))
+    await held.until(lambda: pids.exists() and bool(pids.read_text().strip()))
+    held.kill_shim()
+    await held.runtime.close(stop_containers=True)
+    status = Path(f"/proc/{pids.read_text().strip()}/status")
+    await held.until(lambda: not status.exists() or "State:\tZ" in status.read_text())

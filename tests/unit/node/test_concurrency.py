@@ -1,0 +1,98 @@
+"""The first of several, tasks that end with their block, and wake-ups, in virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from cathedra.clock import run_virtual
+from cathedra.node.concurrency import BlockTasks, Wakeup, first_of
+
+
+def virtual(test: Callable[[], Coroutine[Any, Any, None]]) -> Callable[[], None]:
+    def play() -> None:
+        run_virtual(test())
+
+    play.__name__ = test.__name__
+    return play
+
+
+async def after(seconds: float, done: list[float]) -> None:
+    await asyncio.sleep(seconds)
+    done.append(seconds)
+
+
+@virtual
+async def test_the_first_ends_the_others() -> None:
+    done: list[float] = []
+    await first_of(after(3, done), after(1, done), after(2, done))
+    assert (done, asyncio.get_running_loop().time()) == ([1], 1)
+    await asyncio.sleep(5)
+    assert done == [1]
+
+
+@virtual
+async def test_an_error_of_one_reaches_the_caller() -> None:
+    async def fail() -> None:
+        raise ValueError("no")
+
+    with pytest.raises(ExceptionGroup) as caught:
+        await first_of(fail(), asyncio.sleep(9))
+    assert caught.group_contains(ValueError, match="no")
+
+
+@virtual
+async def test_tasks_end_with_their_block() -> None:
+    done: list[float] = []
+    async with BlockTasks() as tasks:
+        tasks.start(after(1, done))
+        tasks.start(after(9, done))
+        await asyncio.sleep(2)
+    assert (done, asyncio.get_running_loop().time()) == ([1], 2)
+    work = after(1, done)
+    with pytest.raises(RuntimeError, match="only be started inside the block"):
+        tasks.start(work)
+
+
+@virtual
+async def test_tasks_can_be_cancelled_while_the_block_goes_on() -> None:
+    done: list[float] = []
+    async with BlockTasks() as tasks:
+        tasks.start(after(1, done))
+        tasks.cancel_all()
+        await asyncio.sleep(2)
+        tasks.start(after(1, done))
+        await asyncio.sleep(2)
+    assert done == [1]
+
+
+@virtual
+async def test_a_failing_task_ends_the_block() -> None:
+    async def fail() -> None:
+        raise ValueError("no")
+
+    async def block() -> None:
+        async with BlockTasks() as tasks:
+            tasks.start(fail())
+            await asyncio.sleep(100)
+
+    with pytest.raises(ExceptionGroup):
+        await block()
+    assert asyncio.get_running_loop().time() == 0
+
+
+@virtual
+async def test_a_wait_ends_with_its_time_or_with_a_notification_that_may_come_before() -> None:
+    wakeup, loop = Wakeup(), asyncio.get_running_loop()
+    await wakeup.wait(3)
+    assert loop.time() == 3
+    wakeup.notify()
+    await wakeup.wait(None)
+    assert loop.time() == 3
+    wakeup.notify()
+    wakeup.clear()
+    await wakeup.wait(2)
+    assert loop.time() == 5
