@@ -1,4 +1,4 @@
-"""The state machine of a container: what each event makes of its record (spec: node.md, sections 17.3 and 17.4)."""
+"""The state machine of a container: what each event makes of its record (docs/spec/node.md §17.3 and §17.4)."""
 
 from __future__ import annotations
 
