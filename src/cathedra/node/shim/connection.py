@@ -13,7 +13,7 @@ import itertools
 import json
 import logging
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 from cathedra.node.shim.errors import ShimLost
 
@@ -45,8 +45,7 @@ class ShimConnection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The socket is connected."""
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's transports are no subclasses of asyncio's
 
     def data_received(self, data: bytes) -> None:
         """Bytes from the shim, in pieces of any length."""
