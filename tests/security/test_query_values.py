@@ -5,10 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from cathedra.apiserver.queryvalues import NumberError, parse_int64, parse_uint64, says_true
 from cathedra.apiserver.requestinfo import request_info
 from tests.unit.apiserver.asgi import open_door
 
@@ -81,29 +78,3 @@ async def test_every_true_watch_is_counted_as_one_and_holds_no_seat(value: str) 
 async def test_a_watch_that_is_denied_is_a_list(value: str) -> None:
     async with open_door() as door:
         assert (await door("GET", f"{PODS}?watch={value}")).json["items"] == []
-
-
-@given(st.integers())
-def test_integers_are_read_as_go_reads_them(value: int) -> None:
-    if -(1 << 63) <= value < 1 << 63:
-        assert parse_int64(str(value)) == value
-    else:
-        with pytest.raises(NumberError, match="value out of range"):
-            parse_int64(str(value))
-    if 0 <= value < 1 << 64:
-        assert parse_uint64(f"000{value}") == value
-
-
-@pytest.mark.parametrize("text", ["", "+", "-", "1_000", " 1", "٣", "1.0", "0x1", "--1"])
-def test_what_go_does_not_read_is_refused(text: str) -> None:
-    with pytest.raises(NumberError, match=r"strconv\.ParseInt: parsing .*: invalid syntax"):
-        parse_int64(text)
-
-
-def test_unsigned_numbers_have_no_sign() -> None:
-    with pytest.raises(NumberError, match=r'strconv\.ParseUint: parsing "\+1": invalid syntax'):
-        parse_uint64("+1")
-
-
-def test_no_value_is_no() -> None:
-    assert not says_true(())

@@ -1,4 +1,4 @@
-"""Reviews: what may somebody do, asked instead of tried."""
+"""Reviews: the rights of a user, reviewed instead of tried."""
 
 from __future__ import annotations
 

@@ -1,0 +1,92 @@
+"""Scale is the number of replicas of any workload (docs/spec/apimachinery.md §12)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from tests.unit.apiserver.asgi import Door, open_door
+
+DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
+SCALE = f"{DEPLOYMENTS}/d/scale"
+SPEC = {
+    "replicas": 2,
+    "selector": {"matchLabels": {"b": "2", "a": "1"}},
+    "template": {
+        "metadata": {"labels": {"a": "1", "b": "2"}},
+        "spec": {"containers": [{"name": "c", "image": "i"}]},
+    },
+}
+
+
+@pytest.fixture
+async def door() -> AsyncIterator[Door]:
+    async with open_door() as opened:
+        made = await opened("POST", DEPLOYMENTS, {"metadata": {"name": "d"}, "spec": SPEC})
+        assert made.status == 201, made.body
+        yield opened
+
+
+async def replicas(door: Door) -> int:
+    found: int = (await door("GET", f"{DEPLOYMENTS}/d")).json["spec"]["replicas"]
+    return found
+
+
+async def test_a_scale_shows_what_is_wanted_what_is_there_and_the_selector(door: Door) -> None:
+    scale = (await door("GET", SCALE)).json
+    assert (scale["kind"], scale["apiVersion"]) == ("Scale", "autoscaling/v1")
+    assert scale["spec"] == {"replicas": 2}
+    assert scale["status"] == {"replicas": 0, "selector": "a=1,b=2"}
+    assert scale["metadata"]["name"] == "d"
+
+
+@pytest.mark.parametrize(
+    ("kind", "body"),
+    [
+        ("application/merge-patch+json", {"spec": {"replicas": 5}}),
+        ("application/strategic-merge-patch+json", {"spec": {"replicas": 5}}),
+        ("application/json-patch+json", [{"op": "replace", "path": "/spec/replicas", "value": 5}]),
+        (
+            "application/json-patch+json",
+            [{"op": "replace", "path": "", "value": {"metadata": {"name": "d"}, "spec": {"replicas": 5}}}],
+        ),
+    ],
+)
+async def test_every_form_of_patch_changes_the_replicas(door: Door, kind: str, body: Any) -> None:
+    answer = await door("PATCH", SCALE, body, content_type=kind)
+    assert (answer.status, answer.json["spec"]["replicas"]) == (200, 5)
+    assert await replicas(door) == 5
+
+
+async def test_a_scale_is_replaced_if_it_is_the_present_one(door: Door) -> None:
+    scale = (await door("GET", SCALE)).json
+    scale["spec"]["replicas"] = 3
+    assert (await door("PUT", SCALE, scale)).status == 200
+    assert await replicas(door) == 3
+    scale["spec"]["replicas"] = 4
+    assert (await door("PUT", SCALE, scale)).status == 409
+    assert await replicas(door) == 3
+
+
+async def test_replicas_are_not_negative(door: Door) -> None:
+    scale = (await door("GET", SCALE)).json
+    scale["spec"]["replicas"] = -1
+    refused = await door("PUT", SCALE, scale)
+    assert refused.status == 422
+    assert "spec.replicas: Invalid value: -1: must be greater than or equal to 0" in refused.json["message"]
+    assert await replicas(door) == 2
+
+
+async def test_what_has_no_replicas_has_no_scale(door: Door) -> None:
+    await door("POST", "/api/v1/namespaces/default/configmaps", {"metadata": {"name": "m"}})
+    assert (await door("GET", "/api/v1/namespaces/default/configmaps/m/scale")).status == 404
+    assert (await door("DELETE", SCALE)).status == 405
+    assert (await door("GET", f"{DEPLOYMENTS}/missing/scale")).status == 404
+
+
+async def test_a_dry_run_changes_nothing(door: Door) -> None:
+    body = {"spec": {"replicas": 5}}
+    await door("PATCH", f"{SCALE}?dryRun=All", body, content_type="application/merge-patch+json")
+    assert await replicas(door) == 2
