@@ -70,7 +70,7 @@ def test_clocks_that_jump_leave_times_out_or_have_them_twice() -> None:
         ("* * 0 * *", "beginning of range (0) below minimum (1): 0"),
         ("5-1 * * * *", "beginning of range (5) beyond end of range (1): 5-1"),
         ("*/0 * * * *", "step of range should be a positive number: */0"),
-        ("x * * * *", "failed to parse int from x"),
+        ("x * * * *", 'failed to parse int from x: strconv.Atoi: parsing "x": invalid syntax'),
         ("@often", "unrecognized descriptor: @often"),
     ],
 )

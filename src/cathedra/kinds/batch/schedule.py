@@ -1,7 +1,10 @@
 """Schedules of cron jobs: the five fields of cron, and the short forms that begin with ``@``. Pure.
 
-The syntax is that of the library which Kubernetes uses: names of months and days, ranges, lists and steps; day of month
-and day of week both have to match unless both are given, then either will do."""
+The syntax is that of the library which Kubernetes uses (``github.com/robfig/cron/v3``, ``ParseStandard``): names of
+months and days, ranges, lists and steps; day of month and day of week both have to match unless both are restricted,
+then either will do. No Python library agrees with it: croniter and cronsim refuse ``?`` and ``@every`` and take ``7``
+for Sunday, ``L`` and ``#``, which Kubernetes refuses.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,8 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Final, Protocol
 
 import msgspec
+
+from cathedra.api.goquote import go_quote
 
 __all__ = ["Schedule", "ScheduleError", "most_recent", "parse_schedule"]
 
@@ -28,6 +33,8 @@ _SHORT_FORMS: Final = {
     "@midnight": "0 0 * * *",
     "@hourly": "0 * * * *",
 }
+_DIGITS: Final = 40
+"""Longer numbers are out of range unread."""
 _UNITS: Final = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 
 
@@ -131,12 +138,18 @@ def most_recent(schedule: Schedule, earliest: float, now: float) -> tuple[float 
 
 
 def _is_open(field: str) -> bool:
-    return any(part.partition("/")[0] in ("*", "?") for part in field.split(","))
+    """Whether a part of the field is a plain star; a star with a step restricts the day as numbers do."""
+    return any(_is_plain_star(part) for part in field.split(","))
+
+
+def _is_plain_star(part: str) -> bool:
+    span, slash, step = part.partition("/")
+    return span.partition("-")[0] in ("*", "?") and (not slash or _number(step, {}) <= 1)
 
 
 def _field(text: str, low: int, high: int, names: Mapping[str, int] = {}) -> frozenset[int]:
     found: set[int] = set()
-    for part in text.split(","):
+    for part in filter(None, text.split(",")):
         found |= _range(part, low, high, names)
     return frozenset(found)
 
@@ -169,8 +182,9 @@ def _number(text: str, names: Mapping[str, int]) -> int:
     known = names.get(text.lower())
     if known is not None:
         return known
-    if not re.fullmatch(r"[0-9]+", text):
-        raise ScheduleError(f"failed to parse int from {text}")
+    problem = "invalid syntax" if not re.fullmatch(r"[+-]?[0-9]+", text) else "value out of range"
+    if problem == "invalid syntax" or len(text) > _DIGITS or abs(int(text)) >= 2**63:
+        raise ScheduleError(f"failed to parse int from {text}: strconv.Atoi: parsing {go_quote(text)}: {problem}")
     return int(text)
 
 
