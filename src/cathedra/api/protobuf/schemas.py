@@ -13,9 +13,10 @@ from typing import Any, Final
 import msgspec
 
 from cathedra.api import facts
+from cathedra.api.nesting import TOO_DEEP, NestingError, check_nesting
 from cathedra.api.protobuf import scalars
 from cathedra.api.protobuf.scalars import Scalar
-from cathedra.api.protobuf.wire import LENGTH, VARINT, delimited, fields, tag
+from cathedra.api.protobuf.wire import LENGTH, VARINT, ProtobufError, delimited, fields, tag
 from cathedra.api.struct import RawJSON
 
 __all__ = ["SCHEMA"]
@@ -88,6 +89,8 @@ def _read(name: str, data: bytes) -> dict[str, Any]:
         json_name, fact = by_number[key >> 3]
         container, inner = _inside(fact["type"])
         form = _named(inner)
+        if key & 7 != (LENGTH if container == "map" else form.wire_type):
+            raise ProtobufError(f"proto: wrong wireType = {key & 7} for field {json_name}")
         if container == "map":
             entry = dict(fields(value, "map entry"))  # type: ignore[arg-type]  # a map's entries are messages
             name_of = scalars.STRING.read(entry.get(1 << 3 | LENGTH, b""))
@@ -113,6 +116,8 @@ def _read_json(data: bytes) -> Any:
 def _first(data: bytes, name: str) -> dict[int, list[Any]]:
     found: dict[int, list[Any]] = {}
     for key, value in fields(data, name):
+        if key & 7 != (VARINT if (key >> 3, name) == (1, "JSONSchemaPropsOrBool") else LENGTH):
+            raise ProtobufError(f"proto: wrong wireType = {key & 7} for field {key >> 3} of {name}")
         found.setdefault(key >> 3, []).append(value)
     return found
 
@@ -172,7 +177,16 @@ _ONE_OF_SEVERAL: Final = {
     "JSONSchemaPropsOrStringArray": Scalar(LENGTH, _write_schema_or_texts, _read_schema_or_texts, None),
 }
 
-SCHEMA: Final = Scalar(
-    LENGTH, lambda value: _write_schema(value.load()), lambda data: RawJSON.of(_read_schema(data)), None
-)
+
+def _read_whole(data: bytes) -> RawJSON:
+    """The schema that a message spells, as JSON of bounded depth."""
+    try:
+        schema = RawJSON.of(_read_schema(data))
+        check_nesting(schema.data)
+    except (RecursionError, NestingError) as error:
+        raise ProtobufError(TOO_DEEP) from error
+    return schema
+
+
+SCHEMA: Final = Scalar(LENGTH, lambda value: _write_schema(value.load()), _read_whole, None)
 """JSONSchemaProps, kept as JSON."""
