@@ -1,6 +1,6 @@
 """Which struct is which kind: the map between Python types and group, version and kind.
 
-Objects inside the system carry no kind and apiVersion of their own; whoever needs to write them down asks here.
+Objects inside the system carry no kind and apiVersion of their own; what writes them down asks here.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 
 
 class _EmptyList(tuple[Any, ...]):
-    """An empty list that somebody wrote down."""
+    """An empty list that the request spells out."""
 
     __slots__ = ()
 

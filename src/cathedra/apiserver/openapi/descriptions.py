@@ -1,7 +1,7 @@
 """What types and fields mean, in our words: what ``kubectl explain`` shows.
 
 ``descriptions.json`` has an entry per type (``""`` is the type itself) and, under ``*``, what fields of that name mean
-wherever a type says nothing of its own. A field that nobody described is shown by its name, split into words.
+wherever a type says nothing of its own. A field without a description is shown by its name, split into words.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ _STREAMS = frozenset({"attach", "exec", "log", "portforward", "proxy"})
 
 
 class Documents:
-    """Makes the documents of one server. Nothing is kept here: whoever serves them does."""
+    """Makes the documents of one server. Nothing is kept here: the HTTP side keeps what it serves."""
 
     def __init__(self, catalog: Catalog, release: str) -> None:
         self._catalog = catalog

@@ -1,4 +1,4 @@
-"""The books of an object: which manager owns which fields, and how writes move ownership.
+"""The managed fields of an object: which manager owns which fields, and how writes move ownership.
 
 (docs/spec/apimachinery.md §6.5)
 """
@@ -19,7 +19,7 @@ from cathedra.apiserver.ownership.fieldset import FieldSet
 from cathedra.apiserver.ownership.typed import field_set, merge, remove, shown_element
 from cathedra.apiserver.patches.schema import ANYTHING, Shape
 
-__all__ = ["Books", "Conflict", "Manager", "OtherViews", "Versioned", "View", "never_tracked"]
+__all__ = ["Conflict", "ManagedFields", "Manager", "OtherViews", "VersionedSet", "View", "never_tracked"]
 
 UPDATE: Final = "Update"
 APPLY: Final = "Apply"
@@ -27,11 +27,11 @@ ANCIENT: Final = "ancient-changes"
 BEFORE_FIRST_APPLY: Final = "before-first-apply"
 UPDATE_LIMIT: Final = 10
 REMEMBERED_SIZE: Final = 16 * 1024
-"""Bytes of both states of an object up to which it is remembered what a write of that outline does to the books."""
+"""Bytes of both states of an object up to which it is remembered what a write of that outline does to the managed fields."""
 
 
 class Manager(NamedTuple):
-    """Who writes how: one entry of the books."""
+    """Who writes how: one entry of the managed fields."""
 
     name: str
     operation: str
@@ -44,7 +44,7 @@ class Manager(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Versioned:
+class VersionedSet:
     """A manager's fields and the time of his last change."""
 
     fields: FieldSet
@@ -123,7 +123,7 @@ _NEVER: Final = (
 
 
 def never_tracked() -> FieldSet:
-    """The fields that nobody owns."""
+    """The fields that have no owner."""
     fields = FieldSet()
     for path in _NEVER:
         fields.insert(f"f:{name}" for name in path)
@@ -133,16 +133,16 @@ def never_tracked() -> FieldSet:
 _NEVER_TRACKED: Final = never_tracked()
 
 
-class Books:
-    """All managers of one object. Changes give new books."""
+class ManagedFields:
+    """All managers of one object with their fields. Immutable: a write gives new ones."""
 
-    def __init__(self, managers: Mapping[Manager, Versioned]) -> None:
+    def __init__(self, managers: Mapping[Manager, VersionedSet]) -> None:
         self.managers = dict(managers)
 
     @staticmethod
-    def of(entries: tuple[ManagedFieldsEntry, ...]) -> Books:
+    def of(entries: tuple[ManagedFieldsEntry, ...]) -> ManagedFields:
         """From an object's ``managedFields``; entries that cannot be read are left out."""
-        managers: dict[Manager, Versioned] = {}
+        managers: dict[Manager, VersionedSet] = {}
         for entry in entries:
             if entry.fields_v1 is None or entry.fields_type != "FieldsV1":
                 continue
@@ -152,8 +152,8 @@ class Books:
                 continue
             key = Manager(entry.manager, entry.operation, entry.api_version, entry.subresource)
             known = managers.get(key)
-            managers[key] = Versioned(fields if known is None else known.fields.union(fields), entry.time)
-        return Books(managers)
+            managers[key] = VersionedSet(fields if known is None else known.fields.union(fields), entry.time)
+        return ManagedFields(managers)
 
     def entries(self) -> tuple[ManagedFieldsEntry, ...]:
         """As ``managedFields``: Apply first, then by time, then by name."""
@@ -172,7 +172,9 @@ class Books:
         made.sort(key=lambda e: (e.operation, e.time.micros if e.time else 0, e.manager, e.api_version, e.subresource))
         return tuple(made)
 
-    def update(self, manager: Manager, old: View, new: View, now: Time, ignored: FieldSet, other: OtherViews) -> Books:
+    def update(
+        self, manager: Manager, old: View, new: View, now: Time, ignored: FieldSet, other: OtherViews
+    ) -> ManagedFields:
         """After a write that replaced the object. ``other`` shows both states in another API version."""
         outlined = outline(old.value, new.value, new.shape)
         small = old.size + new.size <= REMEMBERED_SIZE and len(self.managers) < UPDATE_LIMIT
@@ -181,14 +183,14 @@ class Books:
         managers, comparison = self._moved(
             None, manager.api_version, Comparison.of(outlined), new, ignored, other, force=True
         )
-        return Books(_stripped(_capped(_taken(managers, manager, comparison, now, ignored))))
+        return ManagedFields(_stripped(_capped(_taken(managers, manager, comparison, now, ignored))))
 
-    def _remembered(self, manager: Manager, outlined: Outline | None, now: Time, ignored: FieldSet) -> Books:
+    def _remembered(self, manager: Manager, outlined: Outline | None, now: Time, ignored: FieldSet) -> ManagedFields:
         """After a write that no other API version has a part in, as most are: what follows from its outline."""
         held = tuple((one, versioned.fields.raw.data) for one, versioned in self.managers.items())
         settled = _settled(held, manager, outlined, ignored.raw.data)
-        return Books(
-            {one: Versioned(fields, now if taken else self.managers[one].time) for one, fields, taken in settled}
+        return ManagedFields(
+            {one: VersionedSet(fields, now if taken else self.managers[one].time) for one, fields, taken in settled}
         )
 
     def apply(
@@ -201,8 +203,8 @@ class Books:
         other: OtherViews,
         *,
         force: bool,
-    ) -> tuple[dict[str, Any], Books]:
-        """After an apply: the merged object and the new books.
+    ) -> tuple[dict[str, Any], ManagedFields]:
+        """After an apply: the merged object and the new managed fields.
 
         Raises:
             Conflict: others own what would change, and ``force`` is not given.
@@ -213,16 +215,16 @@ class Books:
         others = {m: v for m, v in self.managers.items() if not m.same_applier(manager)}
         last = next((v for m, v in self.managers.items() if m.same_applier(manager)), None)
         fields = field_set(applied, shape).without_subtrees(ignored)
-        books = Books({**others, manager: Versioned(fields, last.time if last else None)})
-        merged = books._pruned(manager, merged, last, shape)
+        managed = ManagedFields({**others, manager: VersionedSet(fields, last.time if last else None)})
+        merged = managed._pruned(manager, merged, last, shape)
         seen = View(merged, shape)
-        managers, comparison = books._moved(
+        managers, comparison = managed._moved(
             manager, manager.api_version, compare(live.value, merged, shape), seen, ignored, other, force=force
         )
         stripped = _stripped(managers)
         if not comparison.same and manager in stripped:
             stripped[manager] = replace(stripped[manager], time=now)
-        return merged, Books(stripped)
+        return merged, ManagedFields(stripped)
 
     def _moved(
         self,
@@ -234,8 +236,8 @@ class Books:
         other: OtherViews,
         *,
         force: bool,
-    ) -> tuple[dict[Manager, Versioned], Comparison]:
-        """The books without what the others lost, and the comparison (in the request's version) of what counts."""
+    ) -> tuple[dict[Manager, VersionedSet], Comparison]:
+        """The managers without what the others lost, and the comparison (in the request's version) of what counts."""
         comparison = comparison.without(ignored)
         by_version: dict[str, Comparison | None] = {version: comparison}
         conflicts: dict[Manager, FieldSet] = {}
@@ -266,8 +268,10 @@ class Books:
             raise Conflict(conflicts)
         return managers, comparison
 
-    def _pruned(self, manager: Manager, merged: dict[str, Any], last: Versioned | None, shape: Shape) -> dict[str, Any]:
-        """Without what the manager applied before, applies no more, and nobody else owns."""
+    def _pruned(
+        self, manager: Manager, merged: dict[str, Any], last: VersionedSet | None, shape: Shape
+    ) -> dict[str, Any]:
+        """Without what the manager applied before, applies no more, and no other manager owns."""
         if last is None or last.fields.empty:
             return merged
         previous = last.fields.with_named_parents()
@@ -288,11 +292,11 @@ def _settled(
     held: tuple[tuple[Manager, bytes], ...], manager: Manager, outlined: Outline | None, ignored: bytes
 ) -> tuple[tuple[Manager, FieldSet, bool], ...]:
     """What every manager holds after a write that differs so, and whether that is what the writer just took."""
-    books = Books({one: Versioned(FieldSet.from_raw(RawJSON(fields)), None) for one, fields in held})
+    managed = ManagedFields({one: VersionedSet(FieldSet.from_raw(RawJSON(fields)), None) for one, fields in held})
     nothing = View({}, ANYTHING)
     hidden = FieldSet.from_raw(RawJSON(ignored))
     version = manager.api_version
-    managers, comparison = books._moved(
+    managers, comparison = managed._moved(
         None, version, Comparison.of(outlined), nothing, hidden, lambda *_: None, force=True
     )
     after = _taken(managers, manager, comparison, _SOME_TIME, hidden)
@@ -303,18 +307,18 @@ _SOME_TIME: Final = Time(0)
 
 
 def _taken(
-    managers: dict[Manager, Versioned], manager: Manager, comparison: Comparison, now: Time, ignored: FieldSet
-) -> dict[Manager, Versioned]:
+    managers: dict[Manager, VersionedSet], manager: Manager, comparison: Comparison, now: Time, ignored: FieldSet
+) -> dict[Manager, VersionedSet]:
     """With what the writer has set."""
     taken = comparison.modified.union(comparison.added).without_subtrees(ignored).difference(_NEVER_TRACKED)
     if taken.empty:
         return managers
     known = managers.get(manager)
     fields = taken if known is None else known.fields.union(taken)
-    return {**managers, manager: Versioned(fields, now)}
+    return {**managers, manager: VersionedSet(fields, now)}
 
 
-def _stripped(managers: Mapping[Manager, Versioned]) -> dict[Manager, Versioned]:
+def _stripped(managers: Mapping[Manager, VersionedSet]) -> dict[Manager, VersionedSet]:
     stripped = {}
     for manager, versioned in managers.items():
         if versioned.fields.intersection(_NEVER_TRACKED).empty:
@@ -327,7 +331,7 @@ def _stripped(managers: Mapping[Manager, Versioned]) -> dict[Manager, Versioned]
     return stripped
 
 
-def _capped(managers: dict[Manager, Versioned]) -> dict[Manager, Versioned]:
+def _capped(managers: dict[Manager, VersionedSet]) -> dict[Manager, VersionedSet]:
     """At most ten updaters; the oldest are put together."""
     updaters = [manager for manager in managers if manager.operation == UPDATE]
     excess = len(updaters) - UPDATE_LIMIT
@@ -343,7 +347,7 @@ def _capped(managers: dict[Manager, Versioned]) -> dict[Manager, Versioned]:
         old = capped.pop(manager)
         bucket = Manager(ANCIENT, UPDATE, manager.api_version)
         known = capped.get(bucket)
-        capped[bucket] = old if known is None else Versioned(known.fields.union(old.fields), old.time)
+        capped[bucket] = old if known is None else VersionedSet(known.fields.union(old.fields), old.time)
     return capped
 
 

@@ -1,6 +1,6 @@
 """Ownership kept along with writes: what a create, update or patch takes, and what an apply does.
 
-A write without a field manager is not tracked: the server's own parts in its process write so, since the books cost
+A write without a field manager is not tracked: the server's own parts in its process write so, since that costs
 more than the write itself. Over HTTP there always is one.
 """
 
@@ -21,8 +21,8 @@ from cathedra.apiserver.ownership.managers import (
     APPLY,
     BEFORE_FIRST_APPLY,
     UPDATE,
-    Books,
     Conflict,
+    ManagedFields,
     Manager,
     OtherViews,
     View,
@@ -37,23 +37,23 @@ __all__ = ["applied", "tracked"]
 
 
 def tracked(call: Call, live: Any, new: Any, now: float, spelled: bytes = b"") -> Any:
-    """``new`` with the books brought up to date; ``live`` is None on create.
+    """``new`` with its managed fields brought up to date; ``live`` is None on create.
 
     ``spelled`` is the JSON of ``live`` in the version of the call, where it is known.
     """
     if not call.field_manager:
         return new
-    books = _starting_books(live, new)
-    if books is None:
+    managed = _starting_fields(live, new)
+    if managed is None:
         return _with_entries(new, ())
     old_view = _view_of(call.version, spelled) if spelled else _view(call, call.version.name, live)
     new_view = _view(call, call.version.name, new)
     manager = Manager(call.field_manager, UPDATE, call.api_version, call.subresource)
     try:
-        books = books.update(manager, old_view, new_view, Time(now), _ignored(call), _other_versions(call, live))
+        managed = managed.update(manager, old_view, new_view, Time(now), _ignored(call), _other_versions(call, live))
     except TypedError:
         return new  # validation will say what is wrong with the list
-    return _with_entries(new, books.entries())
+    return _with_entries(new, managed.entries())
 
 
 def applied(call: Call, live: Any, body: dict[str, Any], now: float) -> Any:
@@ -65,16 +65,16 @@ def applied(call: Call, live: Any, body: dict[str, Any], now: float) -> Any:
     shape = _shape(call)
     _check_body(call, body, shape)
     live_view = _view(call, call.version.name, live)
-    books = Books.of(live.metadata.managed_fields) if live is not None else Books({})
-    if live is not None and not books.managers:
+    managed = ManagedFields.of(live.metadata.managed_fields) if live is not None else ManagedFields({})
+    if live is not None and not managed.managers:
         before = Manager(BEFORE_FIRST_APPLY, UPDATE, call.api_version)
         empty = _view(call, call.version.name, None)
-        books = books.update(before, empty, live_view, Time(now), _ignored(call), lambda *_: None)
+        managed = managed.update(before, empty, live_view, Time(now), _ignored(call), lambda *_: None)
     live_view.value.get("metadata", {}).pop("managedFields", None)
     manager = Manager(call.field_manager, APPLY, call.api_version, call.subresource)
     content = {key: value for key, value in body.items() if key not in {"kind", "apiVersion"}}
     try:
-        merged, books = books.apply(
+        merged, managed = managed.apply(
             manager,
             live_view,
             content,
@@ -98,20 +98,20 @@ def applied(call: Call, live: Any, body: dict[str, Any], now: float) -> Any:
             f"failed to convert new object ({named}) to proper version: unable to convert unstructured object "
             f"to {kind}: {_in_words(call, values, error)}",
         ) from None
-    return _with_entries(made, books.entries())
+    return _with_entries(made, managed.entries())
 
 
-def _starting_books(live: Any, new: Any) -> Books | None:
-    """The books a write begins with; None if the object is not tracked (any more)."""
+def _starting_fields(live: Any, new: Any) -> ManagedFields | None:
+    """The managed fields that a write begins with; None if the object is not tracked (any more)."""
     given: tuple[ManagedFieldsEntry, ...] = new.metadata.managed_fields
     if given == (ManagedFieldsEntry(),):
-        return None if live is not None else Books({})
-    books = Books.of(given)
-    if not books.managers and live is not None:
-        books = Books.of(live.metadata.managed_fields)
-        if not books.managers:
+        return None if live is not None else ManagedFields({})
+    managed = ManagedFields.of(given)
+    if not managed.managers and live is not None:
+        managed = ManagedFields.of(live.metadata.managed_fields)
+        if not managed.managers:
             return None
-    return books
+    return managed
 
 
 def _shape(call: Call) -> Shape:
@@ -130,7 +130,7 @@ def _view_of(version: VersionDefinition, body: bytes) -> View:
 
 
 def _empty(kind: type[Any]) -> dict[str, Any]:
-    """What an object without anything spells; nobody changes it."""
+    """What an object without anything spells; shared, so never changed."""
     return _EMPTY.get(kind) or _EMPTY.setdefault(kind, to_dict(kind()))
 
 

@@ -19,7 +19,7 @@ class _Pairs(list[tuple[str, Any]]):
 def repeated_fields(raw: bytes, parsed: Any = None) -> tuple[str, ...]:
     """The problems of a JSON patch body: ``duplicate field "metadata.labels.a"``, in order of appearance.
 
-    Whoever has parsed the body already saves time by saying so.
+    ``parsed`` are the body's values where they are known; that saves time.
     """
     if parsed is not None and _fields(parsed) == written_keys(raw):
         return ()
@@ -37,7 +37,7 @@ def repeated_fields(raw: bytes, parsed: Any = None) -> tuple[str, ...]:
         check_nesting(raw)
         value = json.loads(raw, object_pairs_hook=paired)
     except ValueError:
-        return ()  # whoever decodes the body says what is wrong with it
+        return ()  # the decoder of the body says what is wrong with it
     if not found:
         return ()
     problems: list[str] = []

@@ -1,4 +1,4 @@
-"""The books after writes: what is remembered about a write gives the same books as working it out."""
+"""Managed fields after writes: what is remembered about a write gives the same as working it out."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from cathedra.api.core.core_v1 import ConfigMap
 from cathedra.api.struct import Time
 from cathedra.apiserver.ownership.fieldset import FieldSet
-from cathedra.apiserver.ownership.managers import REMEMBERED_SIZE, UPDATE, Books, Manager, View
+from cathedra.apiserver.ownership.managers import REMEMBERED_SIZE, UPDATE, ManagedFields, Manager, View
 from cathedra.apiserver.ownership.resets import field_set
 from cathedra.apiserver.patches.schema import struct_shape
 
@@ -28,13 +28,13 @@ def no_other_version(*_: Any) -> None:
     raise AssertionError("nobody wrote in another version")
 
 
-def books_after(writes: list[tuple[str, dict[str, Any]]], *, size: int) -> Books:
-    books, old = Books({}), View({"metadata": {}}, SHAPE, size)
+def books_after(writes: list[tuple[str, dict[str, Any]]], *, size: int) -> ManagedFields:
+    managed, old = ManagedFields({}), View({"metadata": {}}, SHAPE, size)
     for now, (name, value) in enumerate(writes):
         new = View(value, SHAPE, size)
-        books = books.update(Manager(name, UPDATE, "v1"), old, new, Time(now), IGNORED, no_other_version)
+        managed = managed.update(Manager(name, UPDATE, "v1"), old, new, Time(now), IGNORED, no_other_version)
         old = new
-    return books
+    return managed
 
 
 @settings(max_examples=60)
@@ -56,7 +56,7 @@ def test_a_write_that_repeats_an_outline_has_its_own_time() -> None:
 
 
 def test_what_nobody_may_set_is_not_taken() -> None:
-    books = books_after([("ann", {"metadata": {"name": "n", "uid": "u"}, "data": {"a": "1"}})], size=0)
-    assert [versioned.fields for versioned in books.managers.values()] == [
+    managed = books_after([("ann", {"metadata": {"name": "n", "uid": "u"}, "data": {"a": "1"}})], size=0)
+    assert [versioned.fields for versioned in managed.managers.values()] == [
         FieldSet.from_json({"f:data": {".": {}, "f:a": {}}})
     ]
