@@ -1,8 +1,8 @@
 """How a value differs from an older one: first as an outline, then as sets of fields.
 
 The outline says which fields were added, modified and removed, and nothing of their values. So the writes of one kind
-of object have few outlines, and what follows from one for the managed fields can be remembered (`cathedra.apiserver.ownership.
-managers`): without that they cost as much as the rest of a write.
+of object have few outlines, and what follows from one for the managed fields can be remembered
+(`cathedra.apiserver.ownership.managers`): without that they cost as much as the rest of a write.
 """
 
 from __future__ import annotations
