@@ -27,7 +27,7 @@ ANCIENT: Final = "ancient-changes"
 BEFORE_FIRST_APPLY: Final = "before-first-apply"
 UPDATE_LIMIT: Final = 10
 REMEMBERED_SIZE: Final = 16 * 1024
-"""Bytes of both states of an object up to which it is remembered what a write of that outline does to the managed fields."""
+"""Bytes of both states of an object up to which it is remembered what follows from a write of that outline."""
 
 
 class Manager(NamedTuple):
