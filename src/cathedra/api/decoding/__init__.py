@@ -1,7 +1,7 @@
 """From the bytes of a request to an object, exactly as forgiving and as strict as Kubernetes.
 
 In the order in which a body passes through: `envelope` finds out what the body claims to be, `bodies` decodes it (a
-fast way for what is right, `reader` for everything else), `shapes` knows Kubernetes' own names for the types that
+fast way for what is right, `reader` for everything else), `gotypes` knows Kubernetes' own names for the types that
 errors speak of, `syntax` explains broken JSON, `opaque` keeps the bytes of opaque parts; `yaml` makes JSON's values of
 YAML. How deeply a body may be nested is bounded before any of them (`cathedra.api.nesting`).
 """

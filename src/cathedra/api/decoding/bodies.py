@@ -9,9 +9,9 @@ from typing import Any, Final, Generic, TypeVar
 import msgspec
 
 from cathedra.api.decoding.errors import DecodeError
+from cathedra.api.decoding.gotypes import Form, GoType, go_type_of
 from cathedra.api.decoding.opaque import restore_empty_lists, restore_opaque
 from cathedra.api.decoding.reader import Reader, parse, well_formed
-from cathedra.api.decoding.shapes import Form, Shape, shape_of
 from cathedra.api.gates import NEWEST
 from cathedra.api.nesting import TOO_DEEP, NestingError, check_nesting, load_json
 from cathedra.api.scheme import GroupVersionKind
@@ -45,7 +45,7 @@ def decode_json(kind: type[T], gvk: GroupVersionKind, body: bytes, release: str 
         obj = decoder_of(kind).decode(body)
     except (msgspec.DecodeError, ValueError):
         return _read(kind, gvk, body, release)
-    keys = _known_keys(values, shape_of(gvk, release))
+    keys = _known_keys(values, go_type_of(gvk, release))
     if keys < 0 or written_keys(body) != keys:
         return _read(kind, gvk, body, release)
     return Decoded(_finished(restore_opaque(obj, body), body))
@@ -62,7 +62,7 @@ def decode_values(kind: type[T], gvk: GroupVersionKind, values: Any, release: st
         check_nesting(body)
     except (NestingError, RecursionError) as error:
         raise DecodeError(TOO_DEEP) from error
-    if gvk.kind in KINDS_WITH_SCHEMAS or _known_keys(values, shape_of(gvk, release)) < 0:
+    if gvk.kind in KINDS_WITH_SCHEMAS or _known_keys(values, go_type_of(gvk, release)) < 0:
         return _read(kind, gvk, body, release)
     try:
         obj = decoder_of(kind).decode(body)
@@ -87,7 +87,7 @@ def _read(kind: type[T], gvk: GroupVersionKind, body: bytes, release: str) -> De
     parsed = parse(text)
     if parsed is None:
         body = b"{}"  # null is an object without anything
-    values = reader.read(parsed, shape_of(gvk, release))
+    values = reader.read(parsed, go_type_of(gvk, release))
     values.pop("kind", None)
     values.pop("apiVersion", None)
     try:
@@ -103,7 +103,7 @@ KINDS_WITH_SCHEMAS: Final = frozenset(("CustomResourceDefinition", "CustomResour
 """Kinds with schemas inside, which are JSON to us and structs to Kubernetes: only the reader knows what fits them."""
 
 
-def _known_keys(value: Any, shape: Shape) -> int:
+def _known_keys(value: Any, shape: GoType) -> int:
     """How many keys ``value`` has in all; negative if one of them is unknown.
 
     The hot part of field validation: one pass over plain dicts, 20 µs for a pod.

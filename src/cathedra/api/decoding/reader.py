@@ -13,7 +13,7 @@ import re
 from typing import Any, Final
 
 from cathedra.api.decoding.errors import DecodeError
-from cathedra.api.decoding.shapes import Form, Shape
+from cathedra.api.decoding.gotypes import Form, GoType
 from cathedra.api.decoding.syntax import explain_syntax
 from cathedra.api.goquote import go_quote
 from cathedra.api.nesting import NestingError, check_nesting
@@ -93,7 +93,7 @@ class Reader:
         self.problems: list[str] = []
         self._first: DecodeError | None = None
 
-    def read(self, value: Any, shape: Shape) -> Any:
+    def read(self, value: Any, shape: GoType) -> Any:
         """Plain values for msgspec.
 
         Raises:
@@ -104,7 +104,7 @@ class Reader:
             raise self._first
         return result if isinstance(result, dict) else {}
 
-    def _value(self, value: Any, shape: Shape, path: str, fields: tuple[str, ...], owner: Shape | None) -> Any:
+    def _value(self, value: Any, shape: GoType, path: str, fields: tuple[str, ...], owner: GoType | None) -> Any:
         form = shape.form
         if value is None:
             return None
@@ -127,7 +127,7 @@ class Reader:
         return self._scalar(value, shape, fields, owner)
 
     def _struct(
-        self, pairs: Pairs, shape: Shape, path: str, fields: tuple[str, ...], result: dict[str, Any]
+        self, pairs: Pairs, shape: GoType, path: str, fields: tuple[str, ...], result: dict[str, Any]
     ) -> dict[str, Any]:
         seen: set[str] = set()
         for name, value in pairs:
@@ -151,7 +151,7 @@ class Reader:
         return result
 
     def _list(
-        self, items: list[Any], shape: Shape, path: str, fields: tuple[str, ...], owner: Shape | None
+        self, items: list[Any], shape: GoType, path: str, fields: tuple[str, ...], owner: GoType | None
     ) -> list[Any]:
         element = shape.element
         if element is None:
@@ -163,7 +163,7 @@ class Reader:
         return result
 
     def _map(
-        self, pairs: Pairs, shape: Shape, path: str, fields: tuple[str, ...], owner: Shape | None
+        self, pairs: Pairs, shape: GoType, path: str, fields: tuple[str, ...], owner: GoType | None
     ) -> dict[str, Any]:
         element = shape.element
         result: dict[str, Any] = {}
@@ -177,7 +177,9 @@ class Reader:
             result[key] = _zero(element) if read is None else read
         return result
 
-    def _one_of_several(self, value: Any, shape: Shape, path: str, fields: tuple[str, ...], owner: Shape | None) -> Any:
+    def _one_of_several(
+        self, value: Any, shape: GoType, path: str, fields: tuple[str, ...], owner: GoType | None
+    ) -> Any:
         """A schema, or what may stand in its place; anything else is passed over, as Kubernetes does."""
         schema = shape.element
         if schema is None or isinstance(value, Pairs):
@@ -188,10 +190,10 @@ class Reader:
             raise DecodeError("boolean or JSON schema expected")
         if not isinstance(value, list):
             return None
-        element = schema if shape.short == "JSONSchemaPropsOrArray" else Shape(Form.STRING, "string")
-        return self._list(value, Shape(Form.LIST, f"[]{element.name}", element=element), path, fields, owner)
+        element = schema if shape.short == "JSONSchemaPropsOrArray" else GoType(Form.STRING, "string")
+        return self._list(value, GoType(Form.LIST, f"[]{element.name}", element=element), path, fields, owner)
 
-    def _scalar(self, value: Any, shape: Shape, fields: tuple[str, ...], owner: Shape | None) -> Any:
+    def _scalar(self, value: Any, shape: GoType, fields: tuple[str, ...], owner: GoType | None) -> Any:
         form = shape.form
         if form is Form.QUANTITY:
             return _quantity(value)
@@ -220,12 +222,12 @@ class Reader:
             return _bytes(value)
         return self._mismatch(value, shape, fields, owner)
 
-    def _mismatch(self, value: Any, shape: Shape, fields: tuple[str, ...], owner: Shape | None) -> None:
+    def _mismatch(self, value: Any, shape: GoType, fields: tuple[str, ...], owner: GoType | None) -> None:
         if self._first is None:
             self._first = DecodeError(_text(value, shape.name, fields, owner, numeric=shape.form is Form.INTEGER))
 
 
-def _text(value: Any, go: str, fields: tuple[str, ...], owner: Shape | None, *, numeric: bool = False) -> str:
+def _text(value: Any, go: str, fields: tuple[str, ...], owner: GoType | None, *, numeric: bool = False) -> str:
     kind = _KINDS[type(value)]
     if numeric or go == "int32":
         kind = f"{kind} {value}" if isinstance(value, Number) else kind
@@ -234,7 +236,7 @@ def _text(value: Any, go: str, fields: tuple[str, ...], owner: Shape | None, *, 
     return f"json: cannot unmarshal {kind} into Go struct field {owner.short}.{'.'.join(fields)} of type {go}"
 
 
-def _zero(shape: Shape) -> Any:
+def _zero(shape: GoType) -> Any:
     if shape.form is Form.STRUCT or shape.form is Form.MAP:
         return {}
     if shape.form is Form.LIST:

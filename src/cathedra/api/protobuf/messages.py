@@ -14,13 +14,13 @@ from collections.abc import Callable, Hashable, Sequence
 from functools import cache
 from typing import Any, Final, NamedTuple, TypeVar
 
-from cathedra.api import facts
 from cathedra.api.gates import NEWEST
 from cathedra.api.protobuf import scalars
 from cathedra.api.protobuf.scalars import Scalar
 from cathedra.api.protobuf.schemas import SCHEMA
 from cathedra.api.protobuf.wire import LENGTH, VARINT, ProtobufError, delimited, fields, read_varint, tag
 from cathedra.api.struct import Int32, Int64, KubeStruct, MicroTime, Quantity, RawJSON, Time, json_names
+from cathedra.api.typeinfo import FieldInfo, TypeInfo, info_of, locate
 
 __all__ = ["decode_message", "encode_message", "has_message"]
 
@@ -70,7 +70,7 @@ def decode_message(kind: type[S], data: bytes, release: str = NEWEST) -> S:
 
 def has_message(kind: type[KubeStruct]) -> bool:
     """Whether the type has a protobuf form: every built-in one has, custom resources have none."""
-    return kind.__name__ in facts.load().get(_package(kind), {})
+    return info_of(kind) is not None
 
 
 class _Part(NamedTuple):
@@ -102,7 +102,7 @@ class _Codec:
         """Put the parts together; separate from making, because types may contain themselves."""
         hints = typing.get_type_hints(self._kind, include_extras=True)
         attributes = {name: attribute for attribute, name in json_names(self._kind).items()}
-        self._add(_package(self._kind), self._name, attributes, hints)
+        self._add(_described(self._kind), attributes, hints)
 
     def encode(self, obj: Any) -> bytes:
         return b"".join(
@@ -132,30 +132,35 @@ class _Codec:
             elif key >> 3 in self._names:
                 raise ProtobufError(f"proto: wrong wireType = {key & 7} for field {self._names[key >> 3]}")
 
-    def _add(self, package: str, name: str, attributes: dict[str, str], hints: dict[str, Any]) -> None:
-        described = _described(package, name)
+    def _add(self, info: TypeInfo, attributes: dict[str, str], hints: dict[str, Any]) -> None:
         parts: list[_Part] = []
-        for json_name, fact in sorted(described.items(), key=lambda item: item[1].get("pb", 0)):
-            number = fact.get("pb")
+        for field_info in sorted(info.declared, key=lambda one: one.number):
+            number = field_info.number
             if not number:
                 continue
-            if fact.get("inline"):
-                parts.append(self._embed(package, number, fact["type"], attributes, hints))
+            if field_info.embedded:
+                parts.append(self._embed(info, field_info, attributes, hints))
                 continue
-            attribute = attributes[json_name]
-            parts.append(self._field(number, attribute, fact["type"], hints[attribute]))
-            if facts.is_known(name, json_name, self._release):
-                self._names[number] = _go_name(json_name)
+            attribute = attributes[field_info.name]
+            parts.append(self._field(number, attribute, field_info.go, hints[attribute]))
+            if field_info.is_known(self._release):
+                self._names[number] = _go_name(field_info.name)
             else:
                 self._takers = {key: take for key, take in self._takers.items() if key >> 3 != number}
         self._rows = tuple((part.empty, part.spelled, part.write) for part in parts)
         self._values = _getter([part.attribute for part in parts])
 
-    def _embed(self, package: str, number: int, name: str, attributes: dict[str, str], hints: dict[str, Any]) -> _Part:
+    def _embed(
+        self, outer: TypeInfo, field_info: FieldInfo, attributes: dict[str, str], hints: dict[str, Any]
+    ) -> _Part:
         """A message on the wire whose fields are the outer struct's own."""
+        number = field_info.number
+        info = locate(outer.package, field_info.go)
+        if info is None:
+            raise LookupError(f"there are no facts of {field_info.go}, which {outer.name} embeds")
         inner = _Codec(self._kind, self._release)
-        inner._add(package, name, attributes, hints)
-        self._names[number] = name
+        inner._add(info, attributes, hints)
+        self._names[number] = field_info.go
         self._takers[number << 3 | LENGTH] = lambda values, data: inner.scan(data, values)
         self._finishers |= inner._finishers
         start = tag(number, LENGTH)
@@ -283,18 +288,11 @@ def _made(kind: Hashable, release: str) -> _Codec:
     return _Codec(kind, release)
 
 
-def _package(kind: type[KubeStruct]) -> str:
-    """The package of the facts that describe a struct."""
-    home = kind.__module__.rpartition(".")[2]
-    return "resource/v1" if home == "resource" else home.replace("_", "/")
-
-
-def _described(package: str, name: str) -> facts.Fields:
-    """The fields of a type; older versions of a group borrow some types from its v1."""
-    types_ = facts.load()
-    if name not in types_[package]:
-        package = f"{package.partition('/')[0]}/v1"
-    return facts.fields_of(package, name)
+def _described(kind: type[KubeStruct]) -> TypeInfo:
+    info = info_of(kind)
+    if info is None:
+        raise LookupError(f"{kind.__name__} has no protobuf form")
+    return info
 
 
 def _without_none(hint: Any) -> Any:

@@ -12,12 +12,12 @@ from typing import Any, Final
 
 import msgspec
 
-from cathedra.api import facts
 from cathedra.api.nesting import TOO_DEEP, NestingError, check_nesting
 from cathedra.api.protobuf import scalars
 from cathedra.api.protobuf.scalars import Scalar
 from cathedra.api.protobuf.wire import LENGTH, VARINT, ProtobufError, delimited, fields, tag
 from cathedra.api.struct import RawJSON
+from cathedra.api.typeinfo import locate, type_info
 
 __all__ = ["SCHEMA"]
 
@@ -39,17 +39,17 @@ def _named(go: str) -> Scalar:
         return special
     if go in _PLAIN:
         return _PLAIN[go]
-    described = facts.load()[_PACKAGE][go]
-    if "alias" in described:
-        return _named(described["alias"])
+    alias = type_info(_PACKAGE, go).alias
+    if alias:
+        return _named(alias)
     return Scalar(LENGTH, lambda value: delimited(_write(go, value)), lambda data: _read(go, data), {})
 
 
 def _inside(go: str) -> tuple[str, str]:
     """Whether a Go type is a ``list``, a ``map`` or neither, and what it is made of."""
     go = go.lstrip("*")
-    described = facts.load()[_PACKAGE].get(go, {})
-    go = described.get("alias", go) if not described.get("fields") else go
+    info = locate(_PACKAGE, go)
+    go = info.alias if info is not None and info.alias else go
     if go.startswith("[]"):
         return "list", go[2:]
     if go.startswith("map["):
@@ -59,17 +59,16 @@ def _inside(go: str) -> tuple[str, str]:
 
 def _write(name: str, value: dict[str, Any]) -> bytes:
     parts: list[bytes] = []
-    described = facts.fields_of(_PACKAGE, name)
-    for json_name, fact in sorted(described.items(), key=lambda item: int(item[1]["pb"])):
+    for field_info in sorted(type_info(_PACKAGE, name).declared, key=lambda one: one.number):
+        json_name, number = field_info.name, field_info.number
         found = value.get(json_name)
-        container, inner = _inside(fact["type"])
-        number = fact["pb"]
+        container, inner = _inside(field_info.go)
         if container == "list":
             form = _named(inner)
             parts += [tag(number, form.wire_type) + form.write(element) for element in found or ()]
         elif container == "map":
             parts += [tag(number, LENGTH) + _entry(inner, key, (found or {})[key]) for key in sorted(found or ())]
-        elif found is not None or not fact["type"].startswith("*"):
+        elif found is not None or not field_info.is_pointer:
             form = _named(inner)
             parts.append(tag(number, form.wire_type) + form.write(form.zero if found is None else found))
     return b"".join(parts)
@@ -81,13 +80,14 @@ def _entry(inner: str, key: str, value: Any) -> bytes:
 
 
 def _read(name: str, data: bytes) -> dict[str, Any]:
-    by_number = {fact["pb"]: (json_name, fact) for json_name, fact in facts.fields_of(_PACKAGE, name).items()}
+    by_number = {one.number: one for one in type_info(_PACKAGE, name).declared}
     found: dict[str, Any] = {}
     for key, value in fields(data, name):
         if key >> 3 not in by_number:
             continue
-        json_name, fact = by_number[key >> 3]
-        container, inner = _inside(fact["type"])
+        field_info = by_number[key >> 3]
+        json_name = field_info.name
+        container, inner = _inside(field_info.go)
         form = _named(inner)
         if key & 7 != (LENGTH if container == "map" else form.wire_type):
             raise ProtobufError(f"proto: wrong wireType = {key & 7} for field {json_name}")
@@ -99,7 +99,7 @@ def _read(name: str, data: bytes) -> dict[str, Any]:
             found.setdefault(json_name, []).append(form.read(value))
         else:
             read = form.read(value)
-            if fact["type"].startswith("*") or read != form.zero or not fact.get("omitempty"):
+            if field_info.is_pointer or read != form.zero or not field_info.omitempty:
                 found[json_name] = read
     return found
 

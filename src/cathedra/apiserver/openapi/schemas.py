@@ -9,10 +9,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any, Final
 
 from cathedra.api import facts
-from cathedra.api.decoding.shapes import package_of
+from cathedra.api.typeinfo import FieldInfo, locate, package_of, type_info
 from cathedra.apiserver.openapi.descriptions import Descriptions
 from cathedra.apiserver.openapi.enums import values_of
 from cathedra.apiserver.patches.schema import ATOMIC_TYPES
@@ -51,15 +52,6 @@ _VALUES: Final[dict[str, tuple[str, dict[str, Any]]]] = {
 _ANYTHING: Final = frozenset(
     {"JSON", "JSONSchemaPropsOrArray", "JSONSchemaPropsOrBool", "JSONSchemaPropsOrStringArray"}
 )
-_QUALIFIERS: Final = {
-    "apiv1": "core",
-    "authenticationv1": "authentication",
-    "authorizationv1": "authorization",
-    "batchv1": "batch",
-    "corev1": "core",
-    "metav1": "meta",
-    "schedulingv1alpha3": "scheduling",
-}
 _REQUIRED_ORDER: Final = {
     "OwnerReference": ["apiVersion", "kind", "name", "uid"],
     "APIResource": ["name", "singularName", "namespaced", "kind", "verbs"],
@@ -75,7 +67,6 @@ _REQUIRED_UNTIL: Final = {
 """Fields that became optional, with the last release in which they were not."""
 _CONSTANTS: Final = {"ref(AzureDataDiskCachingReadWrite)": "ReadWrite", "ref(AzureSharedBlobDisk)": "Shared"}
 """Defaults that the facts give by the name of a constant."""
-_KEYED: Final = (("listType", "list-type"), ("listMapKeys", "list-map-keys"), ("mapType", "map-type"))
 
 
 def schema_name(package: str, name: str) -> str:
@@ -171,31 +162,29 @@ class Schemas:
     def _struct(self, package: str, name: str) -> dict[str, Any]:
         if name == "WatchEvent":
             return self._watch_event()
-        described = facts.load()[_facts_package(package)][name]
-        fields = _fields(_facts_package(package), name)
         fields = {
-            field: self._of_release(name, field, fact)
-            for field, fact in fields.items()
-            if _is_known(name, field, self._release)
+            field: self._of_release(name, info)
+            for field, info in type_info(package, name).fields.items()
+            if facts.is_known(name, field, self._release)
         }
-        required = [field for field, fact in fields.items() if _is_required(fact)]
-        required.sort(key=lambda field: fields[field].get("pb", 0))
+        required = [field for field, info in fields.items() if _is_required(info)]
+        required.sort(key=lambda field: fields[field].number)
         schema: dict[str, Any] = {
             "description": self._descriptions.type(name, package),
             "type": "object",
-            "properties": {field: self._property(package, name, field, fact) for field, fact in sorted(fields.items())},
+            "properties": {field: self._property(package, name, info) for field, info in sorted(fields.items())},
         }
         if required:
             schema["required"] = _REQUIRED_ORDER.get(name, required)
-        if described.get("structType") == "atomic" or name in ATOMIC_TYPES:
+        if name in ATOMIC_TYPES:
             schema["x-kubernetes-map-type"] = "atomic"
         return schema
 
-    def _of_release(self, owner: str, field: str, fact: dict[str, Any]) -> dict[str, Any]:
-        last = _REQUIRED_UNTIL.get((owner, field))
+    def _of_release(self, owner: str, info: FieldInfo) -> FieldInfo:
+        last = _REQUIRED_UNTIL.get((owner, info.name))
         if last is None or _ordered(self._release) > _ordered(last):
-            return fact
-        return {**fact, "required": True}
+            return info
+        return replace(info, required=True)
 
     def _watch_event(self) -> dict[str, Any]:
         """Not among the facts: it exists in streams only."""
@@ -216,28 +205,27 @@ class Schemas:
             },
         }
 
-    def _property(self, package: str, owner: str, field: str, fact: dict[str, Any]) -> dict[str, Any]:
-        go = fact["type"]
-        schema = self._of(package, go)
+    def _property(self, package: str, owner: str, info: FieldInfo) -> dict[str, Any]:
+        schema = self._of(package, info.go)
         if "$ref" in schema:
-            by_value = not go.startswith("*") and not self._is_value(go)
+            by_value = not info.is_pointer and not self._is_value(info.go)
             schema = {"allOf": [schema], **({"default": {}} if by_value else {})}
-        if "default" in fact:
-            schema["default"] = _CONSTANTS.get(fact["default"]) or json.loads(fact["default"])
-        elif not fact.get("omitempty") and not go.startswith("*") and schema.get("type") in _EMPTY:
+        if info.default:
+            schema["default"] = _CONSTANTS.get(info.default) or json.loads(info.default)
+        elif not info.omitempty and not info.is_pointer and schema.get("type") in _EMPTY:
             schema["default"] = _EMPTY[schema["type"]]
-        description = self._descriptions.field(owner, field, package)
+        description = self._descriptions.field(owner, info.name, package)
         if values := schema.get("enum"):
             description += "\n\nPossible enum values:\n" + "\n".join(f' - `"{value}"`' for value in values)
         schema["description"] = description
-        for key, extension in _KEYED:
-            if key in fact:
-                schema[f"x-kubernetes-{extension}"] = fact[key]
-        if "patchStrategy" in fact:
-            schema["x-kubernetes-patch-strategy"] = fact["patchStrategy"]
-        if "patchMergeKey" in fact:
-            schema["x-kubernetes-patch-merge-key"] = fact["patchMergeKey"]
-        return schema
+        extensions = {
+            "list-type": info.list_type,
+            "list-map-keys": list(info.list_map_keys),
+            "map-type": info.map_type,
+            "patch-strategy": info.patch_strategy,
+            "patch-merge-key": info.patch_merge_key,
+        }
+        return schema | {f"x-kubernetes-{name}": value for name, value in extensions.items() if value}
 
     def _of(self, package: str, go: str) -> dict[str, Any]:
         go = go.lstrip("*")
@@ -263,18 +251,15 @@ class Schemas:
         return go.lstrip("*").rpartition(".")[2] in _VALUES
 
     def _named(self, package: str, go: str) -> dict[str, Any]:
-        qualifier, _, name = go.rpartition(".")
-        known = facts.load()
-        for candidate in _candidates(package, qualifier):
-            described = known.get(_facts_package(candidate), {}).get(name)
-            if described is None:
-                continue
-            if candidate.startswith("apiextensions/") and name in _ANYTHING:
+        name = go.rpartition(".")[2]
+        info = locate(package, go)
+        if info is not None:
+            if info.package.startswith("apiextensions/") and name in _ANYTHING:
                 return {"description": self._descriptions.type(name)}
-            if "alias" not in described:
-                return self.named(candidate, name)
-            schema = self._of(candidate, described["alias"])
-            if values := values_of(candidate, name):
+            if not info.alias:
+                return self.named(info.package, name)
+            schema = self._of(info.package, info.alias)
+            if values := values_of(info.package, name):
                 schema["enum"] = list(values)
             return schema
         if name in _VALUES:
@@ -288,48 +273,9 @@ def _reference(name: str) -> dict[str, Any]:
     return {"$ref": f"#/components/schemas/{name}"}
 
 
-def _is_known(owner: str, field: str, release: str) -> bool:
-    """Whether a release knows a field."""
-    first, last = facts.ONLY_IN.get((owner, field), ("", ""))
-    number = _ordered(release)
-    return not (first and number < _ordered(first)) and not (last and number > _ordered(last))
-
-
 def _ordered(release: str) -> tuple[int, ...]:
     return tuple(int(part) for part in release.split("."))
 
 
-def _is_required(fact: dict[str, Any]) -> bool:
-    return bool(fact.get("required")) or not (fact.get("optional") or fact.get("omitempty"))
-
-
-def _facts_package(package: str) -> str:
-    """The facts that describe a package: that of another version where it has none of its own."""
-    return package if package in facts.load() else "scheduling/v1alpha3"
-
-
-def _candidates(package: str, qualifier: str) -> tuple[str, ...]:
-    if not qualifier:
-        return (package,)
-    group = package.partition("/")[0]
-    if qualifier in _QUALIFIERS:
-        match = re.search(r"v\d+(?:(?:alpha|beta)\d+)?$", qualifier)
-        return (f"{_QUALIFIERS[qualifier]}/{match[0] if match else 'v1'}",)
-    if qualifier == "v1":
-        return ("core/v1", META, "authentication/v1", "coordination/v1", f"{group}/v1")
-    return ()
-
-
-def _fields(package: str, name: str) -> dict[str, dict[str, Any]]:
-    """The facts of a type's fields, with those of its inlined parts."""
-    found: dict[str, dict[str, Any]] = {}
-    for field, fact in facts.load()[package][name].get("fields", {}).items():
-        if not fact.get("inline"):
-            found[field] = fact
-            continue
-        qualifier, _, inlined = fact["type"].lstrip("*").rpartition(".")
-        for candidate in _candidates(package, qualifier):
-            if inlined in facts.load().get(candidate, {}):
-                found |= _fields(candidate, inlined)
-                break
-    return found
+def _is_required(info: FieldInfo) -> bool:
+    return info.required or not (info.optional or info.omitempty)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from cathedra.api.decoding.shapes import Form, Shape
+from cathedra.api.decoding.gotypes import Form, GoType
 
 __all__ = ["unrestorable"]
 
@@ -23,7 +23,7 @@ _OWN_DECODERS: Final = frozenset(
 )
 
 
-def unrestorable(value: Any, shape: Shape) -> str:
+def unrestorable(value: Any, shape: GoType) -> str:
     """The first misfit, or "" where JSON decoding has to say what is wrong."""
     if value is None or shape.form in _OWN_DECODERS:
         return ""
@@ -49,7 +49,7 @@ def _first(problems: Any) -> str:
     return next((problem for problem in problems if problem), "")
 
 
-def _scalar(value: Any, kind: str, shape: Shape) -> str:
+def _scalar(value: Any, kind: str, shape: GoType) -> str:
     if shape.form is Form.BYTES:
         return "" if isinstance(value, str) else f"cannot restore slice from {kind}"
     wanted = _GO_KINDS.get(shape.form, f"int{shape.bits}")

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from functools import cache, cached_property
 from typing import Any, Final
 
-from cathedra.api.facts import load
 from cathedra.api.struct import KubeStruct, RawJSON, json_names
+from cathedra.api.typeinfo import FieldInfo, info_of
 
 __all__ = [
     "ANYTHING",
@@ -26,7 +26,6 @@ __all__ = [
     "MapShape",
     "Shape",
     "StructShape",
-    "facts_of",
     "struct_shape",
     "without_nulls",
 ]
@@ -139,74 +138,57 @@ def _struct_shape(kind: type[KubeStruct]) -> StructShape:
     return StructShape(kind, atomic=kind.__name__ in ATOMIC_TYPES)
 
 
-def _facts(package: str, name: str) -> dict[str, dict[str, Any]]:
-    """The facts of a type's fields, with those of its inlined parts."""
-    found = load().get(package, {}).get(name, {}).get("fields", {})
-    fields: dict[str, dict[str, Any]] = {}
-    for json_name, facts in found.items():
-        if not facts.get("inline"):
-            fields[json_name] = facts
-            continue
-        qualifier, _, inlined = facts["type"].removeprefix("*").rpartition(".")
-        fields |= _facts("meta/v1" if qualifier == "metav1" else "core/v1" if qualifier == "v1" else package, inlined)
-    return fields
-
-
-def _package(kind: type[KubeStruct]) -> str:
-    module = kind.__module__.rpartition(".")[2]
-    return "resource/v1" if module == "resource" else "/".join(module.rsplit("_", 1))
-
-
-def facts_of(kind: type[KubeStruct]) -> dict[str, dict[str, Any]]:
-    """The wire facts of a struct's fields, by JSON name."""
-    return _facts(_package(kind), kind.__name__)
-
-
 def _fields(kind: type[KubeStruct]) -> dict[str, Shape]:
     hints = typing.get_type_hints(kind)
-    facts = facts_of(kind)
-    return {name: _shape(hints[attribute], facts.get(name, {})) for attribute, name in json_names(kind).items()}
+    info = info_of(kind)
+    known = info.fields if info is not None else {}
+    return {name: _shape(hints[attribute], known.get(name)) for attribute, name in json_names(kind).items()}
 
 
-def _shape(hint: Any, facts: dict[str, Any]) -> Shape:
+def _shape(hint: Any, field_info: FieldInfo | None = None) -> Shape:
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin in {typing.Union, types.UnionType}:
         inner = [argument for argument in arguments if argument is not type(None)]
-        return _shape(inner[0], facts) if len(inner) == 1 else LEAF
+        return _shape(inner[0], field_info) if len(inner) == 1 else LEAF
     if origin is tuple:
-        keys = tuple(facts.get("listMapKeys", ()))
-        return ListShape(
-            element=_shape(arguments[0], {}),
-            list_type=facts.get("listType", "atomic"),
-            keys=keys,
-            merges="merge" in facts.get("patchStrategy", ""),
-            merge_key=facts.get("patchMergeKey", ""),
-            defaults=_key_defaults(arguments[0], keys),
-        )
+        return _list_shape(arguments[0], field_info)
     if origin is dict:
-        return MapShape(_shape(arguments[1], {}), atomic=facts.get("mapType") == "atomic")
+        return MapShape(_shape(arguments[1]), atomic=field_info is not None and field_info.map_type == "atomic")
     if hint is RawJSON or hint is Any:
         return ANYTHING
     if isinstance(hint, type) and issubclass(hint, KubeStruct):
-        if facts.get("structType") == "atomic" or facts.get("mapType") == "atomic":
+        if field_info is not None and (field_info.atomic_struct or field_info.map_type == "atomic"):
             return StructShape(hint, atomic=True)
         return struct_shape(hint)
     return _SCALARS.get(hint, LEAF)
 
 
+def _list_shape(element: Any, field_info: FieldInfo | None) -> ListShape:
+    if field_info is None:
+        return ListShape(_shape(element))
+    return ListShape(
+        element=_shape(element),
+        list_type=field_info.list_type or "atomic",
+        keys=field_info.list_map_keys,
+        merges="merge" in field_info.patch_strategy,
+        merge_key=field_info.patch_merge_key,
+        defaults=_key_defaults(element, field_info.list_map_keys),
+    )
+
+
 def _key_defaults(element: Any, keys: tuple[str, ...]) -> tuple[tuple[str, Any], ...]:
     """What an element is found by where it leaves a key out: the field's default, or nothing at all if it is
     required."""
-    if not keys or not (isinstance(element, type) and issubclass(element, KubeStruct)):
+    info = info_of(element) if keys and isinstance(element, type) and issubclass(element, KubeStruct) else None
+    if info is None:
         return ()
-    facts = facts_of(element)
     defaults: list[tuple[str, Any]] = []
     for key in keys:
-        fact = facts.get(key, {})
-        if "default" in fact:
-            defaults.append((key, json.loads(fact["default"])))
-        elif not fact.get("optional") and not fact.get("omitempty"):
-            defaults.append((key, _EMPTY.get(fact.get("type", ""), "")))
+        field_info = info.fields.get(key)
+        if field_info is not None and field_info.default:
+            defaults.append((key, json.loads(field_info.default)))
+        elif field_info is None or not (field_info.optional or field_info.omitempty):
+            defaults.append((key, _EMPTY.get(field_info.go if field_info is not None else "", "")))
     return tuple(defaults)
 
 

@@ -11,7 +11,7 @@ import msgspec
 
 from cathedra.api.core.meta_v1 import StatusDetails
 from cathedra.api.decoding import DecodeError, decode_values
-from cathedra.api.decoding.shapes import shape_of
+from cathedra.api.decoding.gotypes import go_type_of
 from cathedra.api.field import ErrorList
 from cathedra.api.scheme import GroupVersionKind
 from cathedra.api.status import StatusError, bad_request, conflict, failure, invalid, not_found
@@ -217,7 +217,7 @@ def _decoded(call: Call, patch_type: PatchType, before: Any, after: Any, body: A
     except DecodeError as error:
         why = str(error)
         if patch_type is PatchType.STRATEGIC:
-            why = unrestorable(values, shape_of(call.gvk, call.release)) or why
+            why = unrestorable(values, go_type_of(call.gvk, call.release)) or why
         raise undecodable(why) from None
     if problems := (*repeated, *unknown):
         note_problems(call, problems, undecodable)

@@ -34,7 +34,7 @@ def test_what_is_written_is_read_back() -> None:
     "odd", [tag(TYPE, VARINT) + varint(1), tag(NOT, VARINT) + varint(1), tag(NOT, LENGTH) + b"\x01"]
 )
 def test_fields_of_another_wire_type_are_refused(odd: bytes) -> None:
-    with pytest.raises(ProtobufError, match="wireType|EOF"):
+    with pytest.raises(ProtobufError, match=r"wireType|EOF"):
         SCHEMA.read(odd)
 
 

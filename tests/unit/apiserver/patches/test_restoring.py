@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from cathedra.api.decoding.shapes import shape_of
+from cathedra.api.decoding.gotypes import go_type_of
 from cathedra.api.scheme import GroupVersionKind
 from cathedra.apiserver.patches.restoring import unrestorable
 
-POD = shape_of(GroupVersionKind("", "v1", "Pod"))
+POD = go_type_of(GroupVersionKind("", "v1", "Pod"))
 
 
 @pytest.mark.parametrize(
