@@ -29,6 +29,7 @@ from time import thread_time
 from typing import Any, NamedTuple
 
 from cathedra.allocation import Allocation, Allocator, Features, Inventory, Ledger
+from cathedra.allocation.equivalence import EQUIVALENCES
 from cathedra.api.core import core_v1
 from cathedra.api.resource import DeviceClass, ResourceClaim, ResourceSlice
 from cathedra.api.struct import from_dict
@@ -304,8 +305,8 @@ def single_node() -> Iterator[Row]:
         )
         seconds = []
         for _ in range(3000):
-            # The same claim under another memo: forget what was answered.
-            allocator.inventory.memo.pop("standings", None)
+            # The same claim without what was answered before.
+            allocator.inventory.caches.forget(EQUIVALENCES)
             prepared = allocator.prepare([asked])
             begin = thread_time()
             prepared.on(next(nodes))
@@ -351,7 +352,7 @@ def _each_alone(of: Scene, asked: ResourceClaim) -> list[float]:
         allocator = of.allocator()
         total = 0.0
         for node in of.nodes:
-            allocator.inventory.memo.pop("standings", None)
+            allocator.inventory.caches.forget(EQUIVALENCES)
             prepared = allocator.prepare([asked])
             begin = thread_time()
             prepared.on(node)
@@ -419,7 +420,7 @@ def _alone(label: str, count: int, asked: ResourceClaim, figure: str | None) -> 
 
     def ask() -> None:
         allocator = of.allocator()
-        allocator.inventory.memo.pop("standings", None)
+        allocator.inventory.caches.forget(EQUIVALENCES)
         allocator.allocate(of.nodes[0], [asked])
 
     return row(label, timed(ask, 20), "ms", figure, 50.0)

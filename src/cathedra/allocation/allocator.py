@@ -32,6 +32,7 @@ from cathedra.allocation.search.budget import Budget, BudgetExceeded, Meter
 from cathedra.allocation.search.fast import FastSearch
 from cathedra.allocation.search.greedy import greedy
 from cathedra.allocation.search.plain import PlainSearch
+from cathedra.allocation.supply.caches import CacheSlot
 from cathedra.allocation.supply.inventory import InventorySnapshot
 from cathedra.allocation.supply.ledger import Ledger, LedgerSnapshot
 from cathedra.allocation.supply.pools import NodeView, NodeViews, PoolState
@@ -44,7 +45,7 @@ __all__ = ["Allocation", "Allocator", "PreparedRequests"]
 class Allocator:
     """Answers for one moment of the cluster: an inventory and a ledger that do not change.
 
-    Cheap to make. Nothing is remembered between calls but memos, so that it can be asked for many nodes in any order.
+    Cheap to make. Nothing is kept between calls but caches, so that it can be asked for many nodes in any order.
 
     ``classes`` finds a DeviceClass by name; ``random`` makes share IDs.
     """
@@ -71,10 +72,8 @@ class Allocator:
 
         Problems of the claims are raised by `PreparedRequests.on`, where Kubernetes would report them.
         """
-        questions: SelectorCache | None = self.inventory.memo.get("questions")
-        if questions is None:
-            questions = self.inventory.memo["questions"] = SelectorCache()
-        return PreparedRequests(self, plan_claims(claims, self.classes, questions, self.features))
+        selectors = self.inventory.caches.of(_SELECTORS)
+        return PreparedRequests(self, plan_claims(claims, self.classes, selectors, self.features))
 
     def allocate(self, node: core_v1.Node, claims: Sequence[ResourceClaim]) -> Allocation | Refusal:
         """Allocate ``claims`` together on ``node``, all or none.
@@ -222,5 +221,6 @@ class PreparedRequests:
         return explain(problem, allocator.ledger, trial)
 
 
+_SELECTORS: Final[CacheSlot[SelectorCache]] = CacheSlot("selectors", SelectorCache)
 _TRIAL: Final = 20_000
 """States of a search that is made for an explanation only."""

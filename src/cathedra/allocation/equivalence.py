@@ -14,6 +14,7 @@ import msgspec
 
 from cathedra.allocation.claims.problem import declares_optional_operations
 from cathedra.allocation.features import Features
+from cathedra.allocation.supply.caches import CacheSlot
 from cathedra.allocation.supply.devices import DeviceID, PoolID, Projection
 from cathedra.allocation.supply.inventory import EVERYWHERE, InventorySnapshot
 from cathedra.allocation.supply.ledger import LedgerSnapshot
@@ -22,7 +23,7 @@ from cathedra.allocation.supply.pools import NodeView, NodeViews, PoolState, Poo
 if TYPE_CHECKING:
     from cathedra.api.core import core_v1
 
-__all__ = ["NodeClass", "NodeEquivalence"]
+__all__ = ["EQUIVALENCES", "NodeClass", "NodeEquivalence"]
 
 
 class NodeClass(msgspec.Struct, frozen=True, eq=False):
@@ -76,7 +77,7 @@ class NodeEquivalence:
     @staticmethod
     def of(inventory: InventorySnapshot, features: Features, projection: Projection | None) -> NodeEquivalence:
         """The node classes, as seen by claims with that projection, that live with this inventory."""
-        kept: dict[Any, NodeEquivalence] = inventory.memo.setdefault("node classes", {})
+        kept = inventory.caches.of(EQUIVALENCES)
         found = kept.pop((features, projection), None)
         if found is None:
             if len(kept) >= _KEPT:
@@ -270,6 +271,11 @@ _ANSWERS: Final = 200_000
 _NODE_CLASSES: Final = 20_000
 """So many node classes are remembered at most."""
 _FEW: Final = 8
+
+
+EQUIVALENCES: Final[CacheSlot[dict[tuple[Features, Projection | None], NodeEquivalence]]] = CacheSlot(
+    "node classes", dict
+)
 
 
 def _enlist(finder: dict[str, set[int]], row: int, pool: PoolView) -> None:

@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 
 from cathedra.allocation.features import Features
+from cathedra.allocation.supply.caches import CacheSlot
 from cathedra.allocation.supply.devices import Signature
 from cathedra.allocation.supply.ledger import qualified
 from cathedra.api.quantity import NANO, Format, Quantity
@@ -54,15 +55,18 @@ class Unusable(msgspec.Struct, frozen=True):
     error: str = ""
 
 
+_USAGES: Final[CacheSlot[dict[tuple[object, bool, str], CapacityUsage | Unusable]]] = CacheSlot("capacity usage", dict)
+
+
 def usage(
     signature: Signature, requests: Mapping[str, Quantity] | None, key: object, features: Features
 ) -> CapacityUsage | Unusable:
-    """What a request for ``requests`` takes of a device; ``key`` stands for ``requests`` in the memo."""
-    memo = signature.answers
-    memo_key = ("usage", key, features.fractional_capacity_range, features.behaviour.name)
-    found: CapacityUsage | Unusable | None = memo.get(memo_key)
+    """What a request for ``requests`` takes of a device; ``key`` stands for ``requests`` in the cache."""
+    cache = signature.caches.of(_USAGES)
+    cache_key = (key, features.fractional_capacity_range, features.behaviour.name)
+    found = cache.get(cache_key)
     if found is None:
-        found = memo[memo_key] = _usage(signature, requests or {}, features)
+        found = cache[cache_key] = _usage(signature, requests or {}, features)
     return found
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final, TypeAlias
 
 from cathedra.allocation.errors import FatalError
 from cathedra.allocation.features import Features
+from cathedra.allocation.supply.caches import CacheSlot
 from cathedra.allocation.supply.devices import DeviceRecord
 from cathedra.api.resource import DeviceAttribute
 from cathedra.cel.device import environment
@@ -17,8 +18,18 @@ from cathedra.cel.selector import COST_LIMIT
 __all__ = ["derive"]
 
 
+DerivedKey: TypeAlias = tuple[str, bool, bool]
+"""Expression, and the gates that decide what it may mention."""
+Programs: TypeAlias = "dict[DerivedKey, Program | str]"
+"""What was compiled, or why it cannot be."""
+PROGRAMS: Final[CacheSlot[Programs]] = CacheSlot("derived attributes: programs", dict)
+_DERIVED: Final[CacheSlot[dict[DerivedKey, DeviceAttribute | tuple[str, str] | None]]] = CacheSlot(
+    "derived attributes", dict
+)
+
+
 def derive(
-    name: str, expression: str, record: DeviceRecord, features: Features, programs: dict[Any, Program | str]
+    name: str, expression: str, record: DeviceRecord, features: Features, programs: Programs
 ) -> DeviceAttribute | None:
     """The value of ``expression`` on a device as an attribute; None for an empty list.
 
@@ -27,11 +38,11 @@ def derive(
     Raises:
         FatalError: it does not compile, fails on the device, or gives no attribute.
     """
-    memo = record.signature.answers
-    key = ("derived", expression, features.consumable_capacity, features.list_type_attributes)
-    if key not in memo:
-        memo[key] = _evaluate(expression, record, features, programs, key)
-    found = memo[key]
+    cache = record.signature.caches.of(_DERIVED)
+    key = (expression, features.consumable_capacity, features.list_type_attributes)
+    if key not in cache:
+        cache[key] = _evaluate(expression, record, features, programs, key)
+    found = cache[key]
     if isinstance(found, DeviceAttribute) or found is None:
         return found
     kind, text = found
@@ -41,7 +52,7 @@ def derive(
 
 
 def _evaluate(
-    expression: str, record: DeviceRecord, features: Features, programs: dict[Any, Program | str], key: object
+    expression: str, record: DeviceRecord, features: Features, programs: Programs, key: DerivedKey
 ) -> DeviceAttribute | tuple[str, str] | None:
     from cathedra.allocation.checks.selectors import device_view
 

@@ -17,6 +17,7 @@ import msgspec
 
 from cathedra.allocation.errors import SelectorError
 from cathedra.allocation.features import Features
+from cathedra.allocation.supply.caches import Caches, CacheSlot
 from cathedra.allocation.supply.devices import DeviceRecord, Projection, Signature
 from cathedra.api.resource import DeviceAttribute
 from cathedra.cel.errors import CompileError, EvaluationError
@@ -37,18 +38,19 @@ class SelectorFailure(msgspec.Struct, frozen=True):
 
 
 Verdict: TypeAlias = bool | SelectorFailure
+_DEVICE_VIEWS: Final[CacheSlot[list[DeviceView]]] = CacheSlot("what CEL sees", list)
+"""Of each signature one, once it is made."""
 
 
 def device_view(signature: Signature) -> DeviceView:
     """What CEL sees of a device."""
     from cathedra.cel.device import DeviceView
 
-    view: DeviceView | None = signature.answers.get("view")
-    if view is None:
+    cache = signature.caches.of(_DEVICE_VIEWS)
+    if not cache:
         attributes = {name: _Attribute.of(value) for name, value in signature.attributes.items()}
-        view = DeviceView.of(signature.driver, signature.allow_multiple, attributes, signature.capacity)
-        signature.answers["view"] = view
-    return view
+        cache.append(DeviceView.of(signature.driver, signature.allow_multiple, attributes, signature.capacity))
+    return cache[0]
 
 
 class _Attribute(msgspec.Struct, frozen=True):
@@ -72,7 +74,7 @@ class _Attribute(msgspec.Struct, frozen=True):
 class SelectorList:
     """A list of selectors, asked in order until one says no."""
 
-    __slots__ = ("_by_projection", "_by_signature", "_projection", "_selectors", "memo")
+    __slots__ = ("_by_projection", "_by_signature", "_projection", "_selectors", "caches")
 
     LIMIT: Final = 200_000
     """So many verdicts are remembered at most."""
@@ -80,8 +82,8 @@ class SelectorList:
     def __init__(self, selectors: Sequence[DeviceSelector | SelectorFailure], texts: Sequence[str]) -> None:
         self._selectors = tuple(selectors)
         self._by_signature: dict[int, Verdict] = {}
-        self.memo: dict[Any, Any] = {}
-        """For whoever works something out from these selectors, for many pods."""
+        self.caches = Caches()
+        """What is worked out from these selectors, for many pods."""
         self._by_projection: dict[Any, Verdict] = {}
         projections = [_projection(text) for text in texts]
         seen: set[str] = set().union(*(one for one in projections if one))
@@ -113,7 +115,7 @@ class SelectorList:
         return known
 
     def evaluate(self, signature: Signature) -> Verdict:
-        """Ask CEL, without any memo."""
+        """Ask CEL, without any cache."""
         for index, selector in enumerate(self._selectors):
             if isinstance(selector, SelectorFailure):
                 return SelectorFailure(index, selector.compiling, selector.cause)

@@ -10,6 +10,7 @@ import re
 from typing import Final, TypeAlias
 
 from cathedra.allocation.features import Features
+from cathedra.allocation.supply.caches import CacheSlot
 from cathedra.allocation.supply.devices import Signature
 from cathedra.api.resource import DeviceAttribute
 
@@ -23,21 +24,23 @@ _SEMVER: Final = re.compile(
 )
 
 
+_VALUES: Final[CacheSlot[dict[tuple[str, bool, str, bool], Value | None]]] = CacheSlot("constraint values", dict)
+
+
 def constraint_value(signature: Signature, name: str, features: Features, *, distinct: bool) -> Value | None:
     """The value of the attribute ``name`` as a constraint sees it; computed once per signature.
 
     Only matchAttribute knows the precedence of versions; ``distinct`` compares their texts.
     """
-    memo = signature.answers
+    cache = signature.caches.of(_VALUES)
     key = (name, features.list_type_attributes, features.behaviour.name, distinct)
-    if key not in memo:
+    if key not in cache:
         attribute = signature.attribute(name)
         value = None if attribute is None else scalar_or_set(attribute, features, distinct=distinct)
         if value is None and attribute is not None and features.behaviour.unknown_value_may_come_first:
             value = None if features.list_type_attributes else ("unknown", None)
-        memo[key] = value
-    found: Value | None = memo[key]
-    return found
+        cache[key] = value
+    return cache[key]
 
 
 def scalar_or_set(attribute: DeviceAttribute, features: Features, *, distinct: bool) -> Value | None:

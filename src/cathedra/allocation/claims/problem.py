@@ -125,7 +125,7 @@ class Problem:
             return False
         verdict = option.question.verdict(record.signature)
         if isinstance(verdict, SelectorFailure):
-            # The memo may come from a device that looks alike; the text must be this one's.
+            # The cached verdict may come from a device that looks alike; the text must be this one's.
             verdict = option.question.evaluate(record.signature)
             assert isinstance(verdict, SelectorFailure)
             raise selector_error(verdict, option.origins, record, self.features)
@@ -152,9 +152,9 @@ class Problem:
 
     def _derived(self, name: str, expression: str, record: DeviceRecord, *, distinct: bool) -> Value | None:
         # Rarely used, and its imports are heavy.
-        from cathedra.allocation.checks.derived import derive
+        from cathedra.allocation.checks.derived import PROGRAMS, derive
 
-        attribute = derive(name, expression, record, self.features, self.view.programs)
+        attribute = derive(name, expression, record, self.features, self.view.caches.of(PROGRAMS))
         return None if attribute is None else scalar_or_set(attribute, self.features, distinct=distinct)
 
 

@@ -18,6 +18,7 @@ from cathedra.allocation.checks.selectors import SelectorFailure
 from cathedra.allocation.claims.problem import Problem
 from cathedra.allocation.claims.requests import ClaimPlan, Obstacle, RequestOption
 from cathedra.allocation.features import Features
+from cathedra.allocation.supply.caches import CacheSlot
 from cathedra.allocation.supply.devices import DeviceRecord, Interner, Projection
 from cathedra.allocation.supply.pools import PoolState, PoolView
 from cathedra.semantics.tolerations import first_untolerated_on_device
@@ -37,7 +38,7 @@ class PoolMasks(msgspec.Struct, frozen=True, eq=False):
     shareable: int
 
 
-class _Memo:
+class _FixedTests:
     """Outcomes of the fixed tests of an option: per kind of device, and per look of a pool the masks of good and of
     risky devices. Options that ask the same share it, from pod to pod.
     """
@@ -49,12 +50,15 @@ class _Memo:
         self.pools: dict[tuple[int, bool], tuple[int, int]] = {}
 
 
-def _memo_of(option: RequestOption, features: Features) -> _Memo:
+_FIXED_TESTS: Final[CacheSlot[dict[tuple[object, object, Features], _FixedTests]]] = CacheSlot("fixed tests", dict)
+
+
+def _fixed_tests_of(option: RequestOption, features: Features) -> _FixedTests:
     key = (option.tolerations, option.capacity_key, features)
-    memo = option.question.memo
-    found: _Memo | None = memo.get(key)
+    cache = option.question.caches.of(_FIXED_TESTS)
+    found = cache.get(key)
     if found is None or len(found.pools) > _LIMIT or len(found.kinds) > _LIMIT:
-        found = memo[key] = _Memo()
+        found = cache[key] = _FixedTests()
     return found
 
 
@@ -75,7 +79,7 @@ class OptionTables:
             if not isinstance(option, Obstacle)
         ]
         self.projection = self._projection(interner)
-        self._memos = [_memo_of(option, features) for option in self.options]
+        self._fixed = [_fixed_tests_of(option, features) for option in self.options]
         self._pools: dict[tuple[int, bool], PoolMasks] = {}
 
     def _projection(self, interner: Interner) -> Projection | None:
@@ -99,10 +103,10 @@ class OptionTables:
     def _build(self, pool: PoolView, key: tuple[int, bool]) -> PoolMasks:
         masks = []
         risky = []
-        for option, memo in zip(self.options, self._memos, strict=True):
-            found = memo.pools.get(key)
+        for option, fixed in zip(self.options, self._fixed, strict=True):
+            found = fixed.pools.get(key)
             if found is None:
-                found = memo.pools[key] = self._mask(option, memo.kinds, pool, operations=key[1])
+                found = fixed.pools[key] = self._mask(option, fixed.kinds, pool, operations=key[1])
             masks.append(found[0])
             risky.append(found[1])
         shareable = 0

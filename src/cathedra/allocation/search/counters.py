@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any, Final, TypeAlias
 
 from cathedra.allocation.claims.problem import Problem
+from cathedra.allocation.supply.caches import CacheSlot
 from cathedra.allocation.supply.devices import groups_of
 from cathedra.allocation.supply.pools import PoolState, PoolView
 
@@ -53,15 +54,18 @@ class _Consumers:
         """Per counter the consumers by amount: amount and mask."""
 
 
+_CONSUMERS: Final[CacheSlot[dict[tuple[int, bool], _Consumers]]] = CacheSlot("consumers of counters", dict)
+
+
 def _consumers_of(pool: PoolView, problem: Problem) -> _Consumers:
     with_groups = problem.features.compatibility_groups
-    memo = problem.view.consumers
+    cache = problem.view.caches.of(_CONSUMERS)
     key = (pool.shape, with_groups)
-    found: _Consumers | None = memo.get(key)
+    found = cache.get(key)
     if found is None:
-        if len(memo) >= _SHAPES:
-            memo.clear()
-        found = memo[key] = _Consumers(pool, with_groups=with_groups)
+        if len(cache) >= _SHAPES:
+            cache.clear()
+        found = cache[key] = _Consumers(pool, with_groups=with_groups)
     return found
 
 

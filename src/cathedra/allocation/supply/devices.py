@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeAlias
 from weakref import WeakValueDictionary
 
+from cathedra.allocation.supply.caches import Caches
 from cathedra.allocation.supply.nodes import NodeTarget
 from cathedra.api.resource import (
     CounterSet,
@@ -40,7 +41,7 @@ Projection: TypeAlias = tuple[str, ...]
 class Signature:
     """What selectors, constraints and capacity checks can see of a device; shared by all devices that look alike.
 
-    ``answers`` is a memo for whoever computes something from a signature alone.
+    ``caches`` holds what is computed from a signature alone.
     """
 
     __slots__ = (
@@ -49,8 +50,8 @@ class Signature:
         "_projection",
         "_seen",
         "allow_multiple",
-        "answers",
         "attributes",
+        "caches",
         "capacity",
         "driver",
         "frame",
@@ -63,7 +64,7 @@ class Signature:
         self.attributes: Mapping[str, DeviceAttribute] = device.attributes or {}
         self.capacity: Mapping[str, DeviceCapacity] = device.capacity or {}
         self.allow_multiple = bool(device.allow_multiple_allocations)
-        self.answers: dict[Any, Any] = {}
+        self.caches = Caches()
         self.frame = frame
         """A number for everything but the attributes; -1 if the attributes can disturb selectors that do not look at
         them, so that nobody can do without seeing them all."""

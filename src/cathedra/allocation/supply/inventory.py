@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
+from cathedra.allocation.supply.caches import Caches
 from cathedra.allocation.supply.changelog import Changelog, Mark
 from cathedra.allocation.supply.devices import Interner, PoolID, SliceRecord, selects
 from cathedra.allocation.supply.shared_map import SharedMap
@@ -24,9 +25,9 @@ EVERYWHERE: Final = ""
 
 
 class InventorySnapshot:
-    """All slices at one moment. Immutable, apart from memos."""
+    """All slices at one moment. Immutable, apart from caches."""
 
-    __slots__ = ("bound", "counter_slices", "interner", "label_keys", "mark", "memo", "pools", "unbound")
+    __slots__ = ("bound", "caches", "counter_slices", "interner", "label_keys", "mark", "pools", "unbound")
 
     def __init__(
         self,
@@ -37,7 +38,7 @@ class InventorySnapshot:
         counter_slices: tuple[SliceRecord, ...],
         label_keys: tuple[str, ...],
         interner: Interner,
-        memo: dict[Any, Any],
+        caches: Caches,
         mark: Mark[Change],
     ) -> None:
         self.bound = bound
@@ -47,7 +48,7 @@ class InventorySnapshot:
         self.label_keys = label_keys
         """Labels that some node selector asks for."""
         self.interner = interner
-        self.memo = memo
+        self.caches = caches
         self.mark = mark
 
 
@@ -61,6 +62,7 @@ class Inventory:
         "_bound",
         "_by_node",
         "_by_pool",
+        "_caches",
         "_changelog",
         "_counter_slices",
         "_counting",
@@ -69,7 +71,6 @@ class Inventory:
         "_interner",
         "_keys",
         "_label_keys",
-        "_memo",
         "_pools",
         "_records",
         "_rules",
@@ -82,7 +83,7 @@ class Inventory:
 
     def __init__(self, slices: Iterable[ResourceSlice] = (), rules: Iterable[DeviceTaintRule] = ()) -> None:
         self._interner = Interner()
-        self._memo: dict[Any, Any] = {}
+        self._caches = Caches()
         self._changelog: Changelog[Change] = Changelog()
         self._rules: dict[str, DeviceTaintRule] = {rule.metadata.name: rule for rule in rules}
         self._records: dict[str, SliceRecord] = {}
@@ -154,7 +155,7 @@ class Inventory:
                 counter_slices=self._counter_slices,
                 label_keys=self._label_keys,
                 interner=self._interner,
-                memo=self._memo,
+                caches=self._caches,
                 mark=self._changelog.mark(),
             )
         return self._snapshot

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from cathedra.allocation.errors import FatalError
 from cathedra.allocation.features import Features
+from cathedra.allocation.supply.caches import CacheSlot
 from cathedra.allocation.supply.devices import DeviceRecord, Interner, PoolID, Projection, SliceRecord, groups_of
 from cathedra.allocation.supply.inventory import InventorySnapshot
 from cathedra.allocation.supply.ledger import NOTHING, LedgerSnapshot, PoolLedger
@@ -140,7 +141,7 @@ class NodeView:
     __slots__ = (
         "_shapes_under",
         "bound",
-        "consumers",
+        "caches",
         "counter_slices",
         "depends",
         "devices",
@@ -150,7 +151,6 @@ class NodeView:
         "node_mask",
         "offsets",
         "pools",
-        "programs",
         "shape",
         "unbound",
         "usable",
@@ -172,8 +172,7 @@ class NodeView:
         self.unbound = snapshot.unbound
         self.counter_slices = counter_slices
         self.groups = groups
-        self.programs: dict[Any, Any] = snapshot.memo.setdefault("programs", {})
-        self.consumers: dict[Any, Any] = snapshot.memo.setdefault("consumers", {})
+        self.caches = snapshot.caches
         self.depends = depends
         self.usable = tuple(pool for pool in pools if pool.status is PoolStatus.COMPLETE)
         self.invalid = any(pool.status is PoolStatus.INVALID for pool in pools)
@@ -228,7 +227,7 @@ class NodeViews:
     def __init__(self, snapshot: InventorySnapshot, features: Features) -> None:
         self.snapshot = snapshot
         self._features = features
-        self._known: dict[Any, NodeView] = snapshot.memo.setdefault(features.about_pools, {})
+        self._known = snapshot.caches.of(_NODE_VIEWS).setdefault(features.about_pools, {})
 
     def of(self, node: core_v1.Node) -> NodeView:
         """What ``node`` sees.
@@ -282,15 +281,24 @@ class _WholePool:
         self.has_counters = any(record.counter_sets or record.consumers for record in self.records)
 
 
+Slices: TypeAlias = tuple[SliceRecord, ...]
+Gates: TypeAlias = tuple[bool, ...]
+_NODE_VIEWS: Final[CacheSlot[dict[Gates, dict[str, NodeView]]]] = CacheSlot("views of nodes", dict)
+_POOL_VIEWS: Final[CacheSlot[dict[Gates, dict[PoolID, tuple[Slices | None, dict[tuple[int, ...], PoolView]]]]]] = (
+    CacheSlot("views of pools", dict)
+)
+_WHOLE_POOLS: Final[CacheSlot[dict[bool, dict[PoolID, tuple[Slices, _WholePool]]]]] = CacheSlot("whole pools", dict)
+
+
 def _whole(snapshot: InventorySnapshot, pool: PoolID, *, groups: bool) -> _WholePool:
     """What all slices of a pool in the cluster have in common; without ``groups``, slices that use them do not
     exist."""
-    memo: dict[Any, Any] = snapshot.memo.setdefault(("whole", groups), {})
+    cache = snapshot.caches.of(_WHOLE_POOLS).setdefault(groups, {})
     every = snapshot.pools.get(pool, ())
-    known: tuple[Any, _WholePool] | None = memo.get(pool)
+    known = cache.get(pool)
     if known is None or known[0] is not every:
         whole = _WholePool([record for record in every if groups or not record.has_groups])
-        known = memo[pool] = (every, whole)
+        known = cache[pool] = (every, whole)
     return known[1]
 
 
@@ -393,11 +401,11 @@ class _Gathering:
         if not self.features.stable:
             records.sort(key=lambda record: _bytes((record.name,)))
         # Nodes that see the same slices of a pool share its view, as long as the pool does not change.
-        memo: dict[Any, Any] = self.snapshot.memo.setdefault(("pools", self.features.about_pools), {})
+        cache = self.snapshot.caches.of(_POOL_VIEWS).setdefault(self.features.about_pools, {})
         every = self.snapshot.pools.get(pool)
-        known: tuple[Any, dict[Any, PoolView]] | None = memo.get(pool)
+        known = cache.get(pool)
         if known is None or known[0] is not every:
-            known = memo[pool] = (every, {})
+            known = cache[pool] = (every, {})
         key = tuple([record.serial for record in records])
         view = known[1].get(key)
         if view is None:
