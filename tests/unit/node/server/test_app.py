@@ -1,0 +1,106 @@
+"""The node's routes, asked in process: what is found, and how a refusal is told."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cathedra.asgi.protocols import PEER_CERTIFICATE, PeerCertificate
+from cathedra.client.client import Client
+from cathedra.clock import run_virtual
+from cathedra.node.metrics import NodeMetrics
+from cathedra.node.server.app import NodeApp
+from cathedra.node.server.authentication import RequestAuthenticator
+from cathedra.node.server.authorization import RequestAuthorizer
+from tests.unit.node.fakes import NODE, NodeTransport, Setting, make_pod
+
+CERTIFICATE = PeerCertificate(b"der", {"subject": ((("commonName", "operator"),),)})
+DENIAL = "websocket.http.response"
+
+
+def ask(path: str, *, kind: str = "http", query: str = "", extensions: tuple[str, ...] = ()) -> list[dict[str, Any]]:
+    """What the node of a running pod ``p`` with the container ``c`` sends."""
+    sent: list[dict[str, Any]] = []
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "websocket.connect"}
+
+    async def send(message: dict[str, Any]) -> None:
+        sent.append(message)
+
+    async def body() -> None:
+        server = NodeTransport()
+        server.grants |= {("operator", "get", subresource) for subresource in ("proxy", "metrics")}
+        async with Setting(server) as node:
+            await node.create(make_pod("p"))
+            await node.clock.sleep(5)
+            manager = node.agent._manager
+            assert manager is not None
+            client = Client(server, clock=node.clock)
+            app = NodeApp(
+                manager,
+                node.runtime,
+                NodeMetrics(node.clock),
+                root=Path("/nowhere"),
+                authenticator=RequestAuthenticator(client, node.clock),
+                authorizer=RequestAuthorizer(client, NODE, node.clock),
+                clock=node.clock,
+            )
+            scope = {
+                "type": kind,
+                "path": path,
+                "query_string": query.encode(),
+                "headers": [],
+                "subprotocols": [],
+                "extensions": {PEER_CERTIFICATE: CERTIFICATE, **{name: {} for name in extensions}},
+            }
+            await app(scope if kind == "websocket" else scope | {"method": "GET"}, receive, send)
+
+    run_virtual(body())
+    return sent
+
+
+def test_pods_are_listed_with_their_kind() -> None:
+    start, content = ask("/pods")
+    listed = json.loads(content["body"])
+    assert (start["status"], listed["kind"], listed["apiVersion"]) == (200, "PodList", "v1")
+    assert [(pod["kind"], pod["metadata"]["name"]) for pod in listed["items"]] == [("Pod", "p")]
+
+
+def test_health_and_metrics_are_text() -> None:
+    assert ask("/healthz")[1]["body"] == b"ok"
+    assert b"dra_" in ask("/metrics")[1]["body"]
+
+
+@pytest.mark.parametrize(
+    ("path", "query", "code", "text"),
+    [
+        ("/containerLogs/default/other/c", "", 404, 'pods "other" not found'),
+        ("/containerLogs/default/p/x", "", 400, "container x is not valid for pod p"),
+        ("/containerLogs/default/p/c", "tailLines=many", 400, "tailLines must be a number"),
+        ("/containerLogs/default/p/c", "tailLines=-1", 400, "tailLines must be at least 0"),
+        ("/containerLogs/default/p/c", "sinceSeconds=" + "9" * 30, 400, "sinceSeconds must be at most"),
+        ("/containerLogs/default/p/c", "sinceTime=yesterday", 400, "yesterday"),
+        ("/containerLogs/default/p/c", "previous=true", 400, 'previous terminated container "c" in pod "p" not found'),
+        ("/containerLogs/default/p/c", "&".join(["a=b"] * 1001), 400, "the query cannot be read"),
+        ("/exec/default/p/c", "", 400, "Upgrade request required"),
+        ("/nothing", "", 404, "404 page not found"),
+    ],
+)
+def test_a_refusal_is_a_line_of_text(path: str, query: str, code: int, text: str) -> None:
+    start, content = ask(path, query=query)
+    assert start["status"] == code
+    assert text in content["body"].decode()
+
+
+def test_a_refused_websocket_is_answered_like_a_request_where_the_server_can() -> None:
+    start, content = ask("/exec/default/p/c", kind="websocket", extensions=(DENIAL,))
+    assert (start["type"], start["status"]) == (f"{DENIAL}.start", 400)
+    assert b"no sub-protocol" in content["body"]
+    (closed,) = ask("/exec/default/p/c", kind="websocket")
+    assert (closed["type"], closed["code"]) == ("websocket.close", 1008)
+    (closed,) = ask("/pods", kind="websocket")
+    assert closed["reason"] == "no WebSocket is served"
