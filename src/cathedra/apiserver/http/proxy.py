@@ -7,6 +7,8 @@ imported with the first request that needs it.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -106,13 +108,16 @@ class Proxy:
                     raise _passed_on(
                         answer.status, (await answer.content.read(_LONGEST_ERROR)).decode(errors="replace")
                     )
-                await self._stream(answer, send, request.audit_id)
+                async with _until_gone(request, answer):
+                    await self._stream(answer, send, request.audit_id)
         except aiohttp.ClientError as error:
             raise failure(500, "InternalError", f"Internal error occurred: {error}") from None
         return None
 
     @staticmethod
     async def _stream(answer: aiohttp.ClientResponse, send: Send, audit_id: bytes) -> None:
+        import aiohttp  # see `_nodes`
+
         headers = [
             (b"audit-id", audit_id),
             (b"cache-control", b"no-cache, private"),
@@ -120,8 +125,9 @@ class Proxy:
         ]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         await send({"type": "http.response.body", "body": b"", "more_body": True})
-        async for chunk in answer.content.iter_any():
-            await send({"type": "http.response.body", "body": chunk, "more_body": True})
+        with contextlib.suppress(OSError, aiohttp.ClientError):  # the node or the client has gone: the log ends here
+            async for chunk in answer.content.iter_any():
+                await send({"type": "http.response.body", "body": chunk, "more_body": True})
         await send({"type": "http.response.body", "body": b""})
 
     async def _tunnel(self, request: Request, send: Send, url: str, offered: list[str]) -> None:
@@ -178,6 +184,23 @@ class Proxy:
 
             self._connections = KubeletConnections(self._tls)
         return self._connections
+
+
+@contextlib.asynccontextmanager
+async def _until_gone(request: Request, answer: aiohttp.ClientResponse) -> AsyncIterator[None]:
+    """Ends a node's answer when the client goes, so that a log that is followed is not followed for ever."""
+
+    async def watch() -> None:
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+        answer.close()
+
+    watching = asyncio.create_task(watch(), name="log disconnect")
+    try:
+        yield
+    finally:
+        watching.cancel()
+        await asyncio.gather(watching, return_exceptions=True)
 
 
 async def _pump(request: Request, send: Send, upstream: aiohttp.ClientWebSocketResponse) -> None:
