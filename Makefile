@@ -42,7 +42,7 @@ check: $(VENV)/.dev            ## ruff, mypy --strict, import contracts
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 
-conformance: $(VENV)/.dev      ## Kubernetes' recorded answers: passed/total [VECTORS=DIR] [AREA=api|allocation|cel] [SHOW=ID]
+conformance: $(VENV)/.dev      ## Kubernetes' recorded answers: passed/total [VECTORS=DIR] [AREA=api|allocation|cel|scenarios] [SHOW=ID]
 	@$(BIN)/python -m tests.conformance $(addprefix --vectors ,$(VECTORS)) $(addprefix --area ,$(AREA)) $(addprefix --show ,$(SHOW))
 
 fuzz: $(VENV)/.dev             ## mutate inputs of every layer that takes bytes from outside [SECONDS=120] [LAYER=NAME]

@@ -20,12 +20,6 @@ _RFC3339: Final = re.compile(r"(\d{4})-(\d{2})-(\d{2})T(\d{2}):(\d{2}):(\d{2})([
 T = TypeVar("T", bound="Time")
 
 _BEGINNING: Final = (datetime(1, 1, 1, tzinfo=UTC) - _EPOCH) // timedelta(microseconds=1)
-_END: Final = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // timedelta(microseconds=1)
-_CYCLE_YEARS: Final = 400
-_CYCLE: Final = 146_097 * 86_400 * MICROS
-"""After so many microseconds the calendar repeats itself. Kubernetes knows a year 0; the standard library does not, so
-it is reckoned as year 400."""
-_YEAR_ZERO: Final = _BEGINNING - 366 * 86_400 * MICROS
 
 
 class TimeError(ValueError):
@@ -128,23 +122,14 @@ class MicroTime(Time):
 
     @staticmethod
     def _format(micros: int) -> str:
-        year, moment = _calendar(micros)
-        return f"{year}-{moment:%m-%dT%H:%M:%S.%f}Z"
+        moment = _EPOCH + timedelta(microseconds=micros)
+        return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ").rjust(27, "0")
 
 
 @lru_cache(maxsize=1024)
 def _to_the_second(micros: int) -> str:
     """Remembered, since everything that is written in one second carries the same text."""
-    year, moment = _calendar(micros)
-    return f"{year}-{moment:%m-%dT%H:%M:%S}Z"
-
-
-def _calendar(micros: int) -> tuple[str, datetime]:
-    """The year in four digits, and the moment in that year or in one with the same days."""
-    if micros < _BEGINNING:
-        return "0000", _EPOCH + timedelta(microseconds=micros + _CYCLE)
-    moment = _EPOCH + timedelta(microseconds=micros)
-    return f"{moment.year:04d}", moment
+    return (_EPOCH + timedelta(microseconds=micros)).strftime("%Y-%m-%dT%H:%M:%SZ").rjust(20, "0")
 
 
 @lru_cache(maxsize=4096)
@@ -158,17 +143,11 @@ def _micros(text: str) -> int:
         raise TimeError(f"{text!r} is not an RFC 3339 time")
     year, month, day, hour, minute, second = (int(part) for part in shape.groups()[:6])
     fraction = int(((shape[7] or ".0")[1:] + "000000")[:6])
-    known = year or _CYCLE_YEARS
     try:
-        moment = datetime(known, month, day, hour, minute, second, fraction, tzinfo=_zone(shape[8]))
+        moment = datetime(year, month, day, hour, minute, second, fraction, tzinfo=_zone(shape[8]))
     except ValueError as error:
         raise TimeError(f"{text!r} names no instant: {error}") from error
-    micros = (moment - _EPOCH) // timedelta(microseconds=1)
-    micros = micros if year else micros - _CYCLE
-    if not _YEAR_ZERO <= micros <= _END:
-        # Its text could not be read again: what is stored is text.
-        raise TimeError(f"{text!r} is outside of the years 0 to 9999 in UTC")
-    return micros
+    return (moment - _EPOCH) // timedelta(microseconds=1)
 
 
 def _zone(text: str) -> timezone:

@@ -37,30 +37,3 @@ def test_the_beginning_of_time_is_none() -> None:
 def test_what_names_no_instant_is_refused(text: str) -> None:
     with pytest.raises(TimeError):
         Time.parse(text)
-
-
-@pytest.mark.parametrize(
-    ("text", "written"),
-    [
-        ("0000-01-01T00:00:00Z", "0000-01-01T00:00:00Z"),
-        ("0000-02-29T12:00:00Z", "0000-02-29T12:00:00Z"),
-        ("0000-12-31T23:00:00-02:00", "0001-01-01T01:00:00Z"),
-        ("0001-01-01T00:30:00+01:00", "0000-12-31T23:30:00Z"),
-        ("9999-12-31T23:59:59Z", "9999-12-31T23:59:59Z"),
-    ],
-)
-def test_year_zero_is_a_year_as_in_go(text: str, written: str) -> None:
-    assert str(Time.parse(text)) == written
-    assert Time.parse(written) == Time.parse(text)
-    assert str(MicroTime.parse(text)) == written.replace("Z", ".000000Z")
-    assert not Time.parse(text).is_zero
-
-
-def test_year_zero_comes_before_the_beginning() -> None:
-    assert Time.parse("0000-12-31T23:59:59Z") < Time.parse("0001-01-01T00:00:00Z")
-
-
-@pytest.mark.parametrize("text", ["0000-01-01T00:00:00+01:00", "9999-12-31T23:59:59-01:00", "0001-02-29T00:00:00Z"])
-def test_instants_whose_text_could_not_be_read_again_are_refused(text: str) -> None:
-    with pytest.raises(TimeError):
-        Time.parse(text)

@@ -21,10 +21,12 @@ from cathedra.api.core.batch_v1 import (
     UncountedTerminatedPods,
 )
 from cathedra.api.core.core_v1 import (
+    Binding,
     Container,
     ContainerState,
     ContainerStateTerminated,
     ContainerStatus,
+    ObjectReference,
     Pod,
     PodSpec,
     PodTemplateSpec,
@@ -284,6 +286,22 @@ def test_the_deadline_ends_the_job() -> None:
         assert conditions(await status(world))["Failed"] == wanted
 
     play((JobController, Reaper), story)
+
+
+def test_a_job_past_its_deadline_waits_for_its_pods_without_going_round() -> None:
+    async def story(world: World) -> None:
+        await world.create(JOBS, job(active_deadline_seconds=30))
+        await settle()
+        (pod,) = await world.list(PODS)
+        binding = Binding(metadata=ObjectMeta(name=pod.metadata.name), target=ObjectReference(kind="Node", name="n"))
+        await world.of(PODS).create_subresource(pod.metadata.name, "binding", binding)
+        # No node ends the pod, so the job stays on its way to the end; virtual time must pass meanwhile.
+        await settle(90)
+        told = conditions(await status(world))
+        assert told["FailureTarget"][1] == "DeadlineExceeded"
+        assert "Failed" not in told
+
+    play((JobController,), story)
 
 
 def test_pods_of_a_deleted_job_lose_their_finalizer() -> None:

@@ -174,7 +174,8 @@ class _Sync:
             await self._finish(status, outcome)
         if self._short_of_pods:
             raise RetryLater("not all pods could be created")
-        return _earliest(again, self._deadline_in())
+        # Once the outcome is decided only the pods' ends matter, and each of them brings the job here again.
+        return _earliest(again, outcomes.deadline_in(job, self._now) if outcome is None else None)
 
     # Pods.
 
@@ -361,12 +362,6 @@ class _Sync:
             self._recorder.record(job, "Normal", "Completed", "Job completed")
         else:
             self._recorder.record(job, "Warning", outcome.reason, outcome.message)
-
-    def _deadline_in(self) -> float | None:
-        deadline, start = self._job.spec.active_deadline_seconds, self._job.status.start_time
-        if deadline is None or start is None or self._job.spec.suspend:
-            return None
-        return max(0.0, start.timestamp + deadline - self._now)
 
 
 def pod_is_running(pod: Pod, job: Job) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Final
 
 from cathedra.api.core.batch_v1 import Job, JobCondition, JobStatus
 from cathedra.api.core.core_v1 import Pod
@@ -13,7 +14,10 @@ from cathedra.controllers.job.pods import is_indexed
 from cathedra.controllers.job.tally import Tally
 from cathedra.semantics.conditions import is_true, with_condition_restarted
 
-__all__ = ["Outcome", "decide", "has_finished", "reached_completions", "with_condition"]
+__all__ = ["Outcome", "deadline_in", "decide", "has_finished", "reached_completions", "with_condition"]
+
+_TIMER_SECONDS: Final = 0.001
+"""A timer may fire so much before its time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +81,7 @@ def decide(job: Job, counted: Tally, pods: Iterable[Pod], now: float) -> Outcome
     limit = 6 if job.spec.backoff_limit is None else job.spec.backoff_limit
     if counted.failed > limit or _too_many_restarts(job, pods, limit):
         return _failed("BackoffLimitExceeded", "Job has reached the specified backoff limit")
-    if _past_deadline(job, now):
+    if deadline_in(job, now) == 0.0:
         return _failed("DeadlineExceeded", "Job was active longer than specified deadline")
     return _failed_indexes(job, counted)
 
@@ -92,9 +96,13 @@ def reached_completions(job: Job, counted: Tally) -> Outcome | None:
     return None
 
 
-def _past_deadline(job: Job, now: float) -> bool:
+def deadline_in(job: Job, now: float) -> float | None:
+    """Seconds until the job has been active for too long, 0 from then on; None without a deadline."""
     deadline, start = job.spec.active_deadline_seconds, job.status.start_time
-    return deadline is not None and start is not None and not job.spec.suspend and now - start.timestamp >= deadline
+    if deadline is None or start is None or job.spec.suspend:
+        return None
+    left = start.timestamp + deadline - now
+    return left if left > _TIMER_SECONDS else 0.0
 
 
 def _too_many_restarts(job: Job, pods: Iterable[Pod], limit: int) -> bool:

@@ -1,0 +1,163 @@
+"""Plays ``vectors/scenarios`` on API server, scheduler and controllers in this process, in virtual time.
+
+Every scenario gets a control plane of its own, as release 1.36 with the gates that it names. No node agent runs: the
+player does the kubelet's part (see that folder's README).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import random
+import signal
+import traceback
+from collections.abc import Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from cathedra.api.core.core_v1 import Namespace
+from cathedra.api.core.meta_v1 import ObjectMeta
+from cathedra.api.struct import Time
+from cathedra.apiserver.authentication.user import UserInfo
+from cathedra.apiserver.server import APIServer
+from cathedra.client.client import Client
+from cathedra.client.resources import NAMESPACES, SERVICEACCOUNTS
+from cathedra.clock import LoopClock, VirtualTimeLoop
+from cathedra.controllers.controller_manager import ControllerManager
+from cathedra.scheduler.scheduler import Scheduler
+from tests.conformance.api_area import TOKEN, Result, config_of, gates_of, send
+from tests.conformance.scenario_player import Player
+from tests.conformance.vectorfiles import cases, vector_files
+
+NAMESPACE = "scenario-z7k4q"
+"""So strange that it stands in no other word."""
+LONGEST_SECONDS = 20
+"""More real time than any scenario takes."""
+
+
+def run(folder: Path) -> Iterator[Result]:
+    """One result per scenario of every file."""
+    logging.disable(logging.CRITICAL)
+    for name, path in vector_files(folder).items():
+        yield from run_file(name, path)
+
+
+def run_file(name: str, path: Path, only: str = "") -> Iterator[Result]:
+    """One result per scenario of a file whose id contains ``only``."""
+    for scenario in cases(path):
+        if only in scenario["id"]:
+            difference = play(scenario)
+            yield name, scenario["id"], not difference, difference
+
+
+def play(scenario: dict[str, Any]) -> str:
+    """The first difference of a scenario, or ""."""
+    loop = VirtualTimeLoop()
+    signal.signal(signal.SIGALRM, _end)
+    signal.setitimer(signal.ITIMER_REAL, LONGEST_SECONDS)
+    try:
+        return loop.run_until_complete(_play(scenario))
+    except Exception as error:
+        return f"crashed: {''.join(traceback.format_exception(error)[-3:])}"
+    except (_NoEnd, BaseExceptionGroup):
+        return f"no end after {LONGEST_SECONDS} seconds of real time: something goes round without waiting"
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        loop.close()
+
+
+class _NoEnd(BaseException):
+    """A scenario in which virtual time stands still."""
+
+
+def _end(*_: object) -> None:
+    raise _NoEnd
+
+
+async def _play(scenario: dict[str, Any]) -> str:
+    async with control_plane(scenario.get("gates", "all")) as cluster:
+        return await Player(cluster, NAMESPACE).play(scenario["steps"])
+
+
+class ControlPlane:
+    """API server and scheduler in process, as a player's cluster."""
+
+    def __init__(self, server: APIServer, scheduler: Scheduler, clock: LoopClock) -> None:
+        self._server = server
+        self._scheduler = scheduler
+        self._clock = clock
+
+    async def request(
+        self, method: str, path: str, body: Any = None, content_type: str = "application/json"
+    ) -> tuple[int, Any]:
+        """One request straight into the server's application."""
+        headers = [(b"authorization", f"Bearer {TOKEN}".encode()), (b"content-type", content_type.encode())]
+        path, _, query = path.partition("?")
+        data = b"" if body is None else json.dumps(body).encode()
+        answer = await send(self._server, method, path, query, headers, data)
+        return answer.status, answer.value
+
+    async def sleep(self, seconds: float) -> None:
+        """Let virtual time pass."""
+        await self._clock.sleep(seconds)
+
+    def now(self) -> str:
+        """The virtual time."""
+        return self.later(0)
+
+    def later(self, seconds: int) -> str:
+        """The virtual time so many seconds from now."""
+        return str(Time(int(self._clock.now()) + seconds))
+
+    def state(self) -> object:
+        """The revision of the last write."""
+        return self._server.revision
+
+    def is_scheduling(self) -> bool:
+        """Whether pods are in the active or back-off queue."""
+        counted = self._scheduler.statistics()
+        return bool(counted["active"] or counted["backoff"])
+
+
+def control_plane(gates: str) -> AbstractAsyncContextManager[ControlPlane]:
+    """A control plane with these gates, and the scenario's namespace in it."""
+    return _control_plane("default" if gates == "default" else "all")
+
+
+@asynccontextmanager
+async def _control_plane(column: str) -> Any:
+    clock = LoopClock(asyncio.get_running_loop())
+    gates = gates_of(column)
+    server = await APIServer.open(config_of(column), clock=clock, random=random.Random(7))
+    server.add_tokens({TOKEN: UserInfo("admin", ("system:masters",))})
+    scheduler = Scheduler(
+        Client(server.transport("system:kube-scheduler"), clock=clock),
+        clock=clock,
+        random=random.Random(11),
+        gates=gates,
+    )
+    manager = ControllerManager(
+        Client(server.transport("system:kube-controller-manager"), clock=clock),
+        clock=clock,
+        random=random.Random(13),
+        gates=gates,
+        client_of=lambda name: Client(server.transport(f"system:serviceaccount:kube-system:{name}"), clock=clock),
+    )
+    parts = [asyncio.ensure_future(scheduler.run()), asyncio.ensure_future(manager.run())]
+    try:
+        api = Client(server.transport(), clock=clock)
+        await api.resource(NAMESPACES).create(Namespace(metadata=ObjectMeta(name=NAMESPACE)))
+        accounts = api.resource(SERVICEACCOUNTS, NAMESPACE)
+        while not (await accounts.list()).items:
+            await clock.sleep(0.05)
+        yield ControlPlane(server, scheduler, clock)
+        for part in parts:
+            if part.done():
+                part.result()
+    finally:
+        for part in parts:
+            part.cancel()
+        await asyncio.gather(*parts, return_exceptions=True)
+        await server.close()
