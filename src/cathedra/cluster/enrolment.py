@@ -6,16 +6,17 @@ certificate that the API server shows. The authorities' keys stay in the data di
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Sequence
 from pathlib import Path
 
+from cathedra.api.formats import dns_subdomain
 from cathedra.apiserver.authentication.pki import PKI
 from cathedra.client import kubeconfig
 from cathedra.client.kubeconfig import Target
 from cathedra.clock import Clock
 from cathedra.cluster.config import OptionError
 from cathedra.files.atomic import write_durable
-from cathedra.files.private import private_directory
 
 __all__ = ["enrol"]
 
@@ -24,16 +25,20 @@ def enrol(data_dir: Path, node: str, addresses: Sequence[str], folder: Path, *, 
     """Write ``kubeconfig``, ``kubelet.crt``, ``kubelet.key`` and ``client-ca.crt`` for ``node`` into ``folder``.
 
     Raises:
-        OptionError: no API server has been started on ``data_dir`` yet.
+        OptionError: no API server has been started on ``data_dir`` yet, or name or addresses are none.
         OSError: a file cannot be read or written.
     """
+    if problems := dns_subdomain(node):
+        raise OptionError(f"--node-name {node!r}: {problems[0]}")
+    for address in addresses:
+        _check_address(address)
     port = data_dir / "port"
     if not port.exists() or not (data_dir / "pki" / "ca.key").exists():
         raise OptionError(f"{data_dir} has no certificates yet; start cathedra apiserver or cathedra up on it first")
     pki = PKI(data_dir / "pki", clock.now())
     user = pki.client(f"system:node:{node}", ("system:nodes",))
     serving = pki.node_certificate(node, tuple(addresses))
-    private_directory(folder)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     kubeconfig.write(
         folder / "kubeconfig",
         Target(
@@ -46,3 +51,10 @@ def enrol(data_dir: Path, node: str, addresses: Sequence[str], folder: Path, *, 
     write_durable(folder / "kubelet.key", serving.key)
     write_durable(folder / "kubelet.crt", serving.certificate, mode=0o644)
     write_durable(folder / "client-ca.crt", pki.kubelet_client_authority, mode=0o644)
+
+
+def _check_address(address: str) -> None:
+    try:
+        ipaddress.ip_address(address)
+    except ValueError as error:
+        raise OptionError(f"--address must be an IP address under which the node is reached: {error}") from error

@@ -7,6 +7,7 @@ server, the node agent under a real control plane, the driver at a real kubelet.
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -22,7 +23,7 @@ from cathedra.client.http import HTTPTransport
 from cathedra.client.kubeconfig import Target
 from cathedra.client.leaderelection import LeaderElector
 from cathedra.clock import SystemClock
-from cathedra.cluster.config import ClusterConfig, DriverConfig
+from cathedra.cluster.config import ClusterConfig, DriverConfig, OptionError
 from cathedra.cluster.datadir import DataDir
 from cathedra.cluster.electors import make_elector
 from cathedra.cluster.gctuning import tune_collection
@@ -59,6 +60,16 @@ class ServingOptions:
     """Without both the node signs a certificate itself."""
     client_authority: Path | None = None
     """Who signs callers' certificates; None: the authority that the kubeconfig names."""
+
+    def __post_init__(self) -> None:
+        try:
+            unusable = ipaddress.ip_address(self.address).is_unspecified
+        except ValueError:
+            unusable = True
+        if unusable:
+            raise OptionError(f"--address must be an IP address under which the node is reached, got {self.address!r}")
+        if not 0 <= self.port <= 65535:
+            raise OptionError(f"--port must be between 0 and 65535, got {self.port}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

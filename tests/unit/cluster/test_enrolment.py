@@ -54,6 +54,15 @@ def test_keys_are_for_their_owner_alone_and_authorities_keys_stay(data: Path, tm
         assert stat.S_IMODE((folder / name).stat().st_mode) == 0o600
 
 
+@pytest.mark.parametrize(("node", "address"), [("../n", "10.0.0.7"), ("N", "10.0.0.7"), ("n1", "here"), ("n1", "")])
+def test_names_and_addresses_are_checked_before_anything_is_written(
+    data: Path, tmp_path: Path, node: str, address: str
+) -> None:
+    with pytest.raises(OptionError):
+        enrol(data, node, [address], tmp_path / "files", clock=SystemClock())
+    assert not (tmp_path / "files").exists()
+
+
 def test_before_the_first_start_there_is_nothing_to_join(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match="start cathedra apiserver"):
         enrol(tmp_path, "n1", ["10.0.0.7"], tmp_path / "files", clock=SystemClock())
