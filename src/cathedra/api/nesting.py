@@ -32,6 +32,8 @@ WRAPPED_DEPTH: Final = MAX_DEPTH + 20
 TOO_DEEP: Final = "exceeded max depth"
 """What Go's decoder says of a body that is nested too deeply."""
 
+_COUNTED: Final = 8192
+"""Bytes of bodies that hardly ever have more brackets than levels are allowed; counting them settles it."""
 _BRACES: Final = bytes.maketrans(b"[]", b"{}")
 _OTHERS: Final = bytes(byte for byte in range(256) if byte not in b'[]{}"')
 _STEPS: Final = {ord("{"): 1, ord("}"): -1}
@@ -55,7 +57,9 @@ def check_nesting(data: bytes | str, limit: int = MAX_DEPTH) -> None:
     if len(data) <= limit:
         return
     body = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
-    if body.count(b"{") + body.count(b"[") > limit and _depth(body, limit) > limit:
+    if len(body) < _COUNTED and body.count(b"{") + body.count(b"[") <= limit:
+        return
+    if _depth(body, limit) > limit:
         raise NestingError
 
 

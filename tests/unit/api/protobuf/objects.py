@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from cathedra.api import facts
 from cathedra.api.gates import NEWEST
 from cathedra.api.struct import Int32, Int64, KubeStruct, MicroTime, Quantity, RawJSON, Time, json_names
+from cathedra.api.typeinfo import type_info
 
 _DEPTH = 5
 _TEXTS = st.text(st.characters(codec="utf-8", exclude_categories=("Cs",)), max_size=6)
@@ -25,7 +26,7 @@ _SCHEMAS = st.fixed_dictionaries(
         "items": st.just({"type": "string"}) | st.just([{"type": "string"}, {"type": "integer"}]),
         "additionalProperties": st.booleans() | st.just({"type": "string"}),
         "dependencies": st.just({"a": ["b"]}) | st.just({"a": {"type": "string"}}),
-        "properties": st.just({"z": {"type": "string"}, "a": {"type": "object", "x-kubernetes-map-type": "atomic"}}),
+        "properties": st.just({"a": {"type": "object", "x-kubernetes-map-type": "atomic"}, "z": {"type": "string"}}),
         "x-kubernetes-validations": st.just([{"rule": "self.x", "message": "m"}]),
     },
 )
@@ -62,7 +63,7 @@ def _objects(kind: Any, depth: int) -> st.SearchStrategy[Any]:
 
 def _values(hint: Any, depth: int, name: str, owner: Any) -> st.SearchStrategy[Any]:
     if owner.__name__ == "CustomResourceValidation":
-        return _SCHEMAS.map(RawJSON.of)
+        return _SCHEMAS.map(_in_wire_order).map(RawJSON.of)
     if owner.__name__ == "CustomResourceSubresources" and name == "status":
         return st.just(RawJSON(b"{}"))
     if typing.get_origin(hint) in (types.UnionType, typing.Union):
@@ -78,3 +79,9 @@ def _values(hint: Any, depth: int, name: str, owner: Any) -> st.SearchStrategy[A
     if depth <= 0:
         return st.builds(hint)
     return st.deferred(lambda: _objects(hint, depth))
+
+
+def _in_wire_order(schema: dict[str, Any]) -> dict[str, Any]:
+    """Fields in the order of their numbers, in which a message gives them back."""
+    fields = type_info("apiextensions/v1", "JSONSchemaProps").fields
+    return {name: schema[name] for name in sorted(schema, key=lambda name: fields[name].number)}
