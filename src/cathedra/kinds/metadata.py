@@ -3,22 +3,157 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
-from cathedra.api import formats
+from cathedra.api.core.meta_v1 import ObjectMeta, OwnerReference
 from cathedra.api.field import ErrorList, FieldPath
-from cathedra.api.formats import check
+from cathedra.api.formats import check, dns_label, label_key, label_value, masked, path_segment, qualified_name
+from cathedra.api.struct import to_dict
+from cathedra.kinds.definition import ResourceDefinition
 
-__all__ = ["validate_annotations", "validate_labels"]
+__all__ = [
+    "validate_annotations",
+    "validate_changed_metadata",
+    "validate_labels",
+    "validate_metadata_again",
+    "validate_new_metadata",
+    "validate_path_name",
+]
 
 MAX_ANNOTATIONS: Final = 256 * 1024
+METADATA: Final = FieldPath("metadata")
+_IMMUTABLE: Final = (
+    ("name", "name"),
+    ("namespace", "namespace"),
+    ("uid", "uid"),
+    ("deletion_timestamp", "deletionTimestamp"),
+    ("deletion_grace_period_seconds", "deletionGracePeriodSeconds"),
+)
+STANDARD_FINALIZERS: Final = frozenset({"kubernetes", "orphan", "foregroundDeletion"})
+
+
+def validate_new_metadata(definition: ResourceDefinition[Any], metadata: ObjectMeta) -> ErrorList:
+    """What is wrong with a new object's metadata, by its kind's own rule for names."""
+    errors = ErrorList()
+    problems = definition.name_rule
+    if metadata.generate_name and definition.checks_generate_name:
+        for problem in problems(masked(metadata.generate_name)):
+            errors.invalid(METADATA.child("generateName"), metadata.generate_name, problem)
+    if not metadata.name:
+        errors.required(METADATA.child("name"), "name or generateName is required")
+    else:
+        for problem in problems(metadata.name):
+            errors.invalid(METADATA.child("name"), metadata.name, problem)
+    if definition.namespaced:
+        if not metadata.namespace:
+            errors.required(METADATA.child("namespace"))
+        else:
+            for problem in dns_label(metadata.namespace):
+                errors.invalid(METADATA.child("namespace"), metadata.namespace, problem)
+    elif metadata.namespace:
+        errors.forbidden(METADATA.child("namespace"), "not allowed on this type")
+    if metadata.generation < 0:
+        errors.invalid(METADATA.child("generation"), metadata.generation, "must be greater than or equal to 0")
+    _shared_errors(errors, metadata)
+    _finalizer_errors(errors, metadata.finalizers)
+    return errors
+
+
+def validate_path_name(metadata: ObjectMeta) -> ErrorList:
+    """What is wrong with any name at all: it must stand in a URL."""
+    errors = ErrorList()
+    for problem in path_segment(metadata.name):
+        errors.invalid(METADATA.child("name"), metadata.name, problem)
+    return errors
+
+
+def validate_changed_metadata(new: ObjectMeta, old: ObjectMeta) -> ErrorList:
+    """What is wrong with a change of metadata."""
+    errors = ErrorList()
+    if old.deletion_timestamp is not None:
+        added = [finalizer for finalizer in new.finalizers if finalizer not in old.finalizers]
+        if added:
+            shown = ", ".join(f'"{finalizer}"' for finalizer in sorted(added))
+            errors.forbidden(
+                METADATA.child("finalizers"),
+                "no new finalizers can be added if the object is being deleted, "
+                f"found new finalizers []string{{{shown}}}",
+            )
+    if new.generation < old.generation:
+        errors.invalid(METADATA.child("generation"), new.generation, "must not be decremented")
+    for attribute, name in _IMMUTABLE:
+        if getattr(new, attribute) != getattr(old, attribute):
+            errors.invalid(METADATA.child(name), getattr(new, attribute), "field is immutable")
+    _shared_errors(errors, new)
+    return errors
+
+
+def validate_metadata_again(new: ObjectMeta) -> ErrorList:
+    """What is wrong with changed metadata taken as if it were new, as kinds check it once more."""
+    errors = ErrorList()
+    _shared_errors(errors, new)
+    _finalizer_errors(errors, new.finalizers)
+    return errors
+
+
+def _shared_errors(errors: ErrorList, metadata: ObjectMeta) -> None:
+    validate_labels(errors, METADATA.child("labels"), metadata.labels)
+    validate_annotations(errors, METADATA.child("annotations"), metadata.annotations)
+    _owner_errors(errors, metadata.owner_references)
+
+
+def _owner_errors(errors: ErrorList, owners: tuple[OwnerReference, ...]) -> None:
+    path = METADATA.child("ownerReferences")
+    controller: OwnerReference | None = None
+    for owner in owners:
+        if not owner.api_version.rpartition("/")[2]:
+            errors.invalid(path.child("apiVersion"), owner.api_version, "version must not be empty")
+        if not owner.kind:
+            errors.invalid(path.child("kind"), owner.kind, "must not be empty")
+        if not owner.name:
+            errors.invalid(path.child("name"), owner.name, "must not be empty")
+        if not owner.uid:
+            errors.invalid(path.child("uid"), owner.uid, "must not be empty")
+        if owner.api_version == "v1" and owner.kind == "Event":
+            errors.invalid(path, _shown(owner), "/v1, Kind=Event is disallowed from being an owner")
+        if owner.controller:
+            if controller is not None:
+                errors.invalid(
+                    path,
+                    [_shown(reference) for reference in owners],
+                    'Only one reference can have Controller set to true. Found "true" in references for '
+                    f"{controller.kind}/{controller.name} and {owner.kind}/{owner.name}",
+                )
+            controller = owner
+
+
+def _finalizer_errors(errors: ErrorList, finalizers: tuple[str, ...]) -> None:
+    path = METADATA.child("finalizers")
+    for position, finalizer in enumerate(finalizers):
+        for problem in qualified_name(finalizer):
+            errors.invalid(path, finalizer, problem)
+        if "/" not in finalizer and finalizer not in STANDARD_FINALIZERS:
+            errors.invalid(
+                path.index(position),
+                finalizer,
+                "name is neither a standard finalizer name nor is it fully qualified",
+            )
+    if "orphan" in finalizers and "foregroundDeletion" in finalizers:
+        errors.invalid(path, list(finalizers), "finalizer orphan and foregroundDeletion cannot be both set")
+
+
+def _shown(owner: OwnerReference) -> dict[str, Any]:
+    """An owner in the order in which Kubernetes writes its fields."""
+    plain = to_dict(owner)
+    order = ("apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion")
+    return {key: plain[key] for key in order if key in plain}
 
 
 def validate_labels(errors: ErrorList, path: FieldPath, labels: Mapping[str, str]) -> None:
     """Keys and values of labels."""
     for key, value in sorted(labels.items()):
-        check(errors, path, key, formats.label_key)
-        check(errors, path, value, formats.label_value)
+        check(errors, path, key, label_key)
+        check(errors, path, value, label_value)
 
 
 def validate_annotations(errors: ErrorList, path: FieldPath, annotations: Mapping[str, str]) -> None:
@@ -26,7 +161,7 @@ def validate_annotations(errors: ErrorList, path: FieldPath, annotations: Mappin
     total = 0
     for key, value in sorted(annotations.items()):
         # Annotation keys may have upper-case letters in their prefix.
-        for complaint in formats.qualified_name(key.lower()):
+        for complaint in qualified_name(key.lower()):
             errors.invalid(path, key, complaint)
         total += len(key.encode()) + len(value.encode())
     if total > MAX_ANNOTATIONS:

@@ -13,9 +13,10 @@ from cathedra.apiserver.registry.registry import WriteConflict
 from cathedra.apiserver.registry.storedobject import StoredObject
 from cathedra.apiserver.request import Call
 from cathedra.apiserver.verbs.context import ServerContext
-from cathedra.apiserver.verbs.objectmeta import common_create_errors, create_errors, fresh
+from cathedra.apiserver.verbs.objectmeta import fresh
 from cathedra.apiserver.verbs.owners import without_duplicate_owners
 from cathedra.kinds.definition import RequestContext
+from cathedra.kinds.metadata import validate_new_metadata, validate_path_name
 
 __all__ = ["create", "create_defaulted", "in_namespace"]
 
@@ -79,10 +80,10 @@ def in_namespace(call: Call, obj: Any) -> Any:
 
 async def _create_named(server: ServerContext, call: Call, obj: Any, context: RequestContext) -> StoredObject:
     definition = call.definition
-    errors = create_errors(definition, obj.metadata)
+    errors = validate_new_metadata(definition, obj.metadata)
     errors.extend(call.strategy.validate_create(obj, context))
     if not errors:
-        errors = common_create_errors(obj.metadata)
+        errors = validate_path_name(obj.metadata)
     if errors:
         raise invalid(definition.group, definition.kind, obj.metadata.name, errors)
     call.warnings.extend(call.strategy.warnings(obj, None, context))

@@ -21,9 +21,10 @@ from cathedra.apiserver.registry.storedobject import StoredObject
 from cathedra.apiserver.request import Call
 from cathedra.apiserver.verbs.context import ServerContext
 from cathedra.apiserver.verbs.create import create, in_namespace
-from cathedra.apiserver.verbs.objectmeta import kept, repeated_errors, update_errors
+from cathedra.apiserver.verbs.objectmeta import kept
 from cathedra.apiserver.verbs.owners import without_duplicate_owners
 from cathedra.kinds.definition import RequestContext
+from cathedra.kinds.metadata import validate_changed_metadata, validate_metadata_again
 
 __all__ = ["MODIFIED", "as_addressed", "change", "update"]
 
@@ -138,8 +139,8 @@ def _check_version(call: Call, wanted: ObjectMeta, old: ObjectMeta) -> None:
 
 def _errors(call: Call, new: Any, old: Any, context: RequestContext) -> ErrorList:
     # Kubernetes validates metadata once for all kinds and once more in each kind's own rules.
-    common = update_errors(new.metadata, old.metadata)
-    again = [] if call.subresource else repeated_errors(new.metadata)
+    common = validate_changed_metadata(new.metadata, old.metadata)
+    again = [] if call.subresource else validate_metadata_again(new.metadata)
     errors = ErrorList([*common, *common, *(again * call.strategy.metadata_checks)])
     errors.extend(call.strategy.validate_update(new, old, context))
     return errors

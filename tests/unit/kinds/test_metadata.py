@@ -1,0 +1,96 @@
+"""Rules of object metadata (docs/spec/apimachinery.md §4)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from cathedra.api.core.meta_v1 import ObjectMeta
+from cathedra.api.struct import from_dict
+from cathedra.kinds.metadata import (
+    MAX_ANNOTATIONS,
+    validate_changed_metadata,
+    validate_new_metadata,
+    validate_path_name,
+)
+from tests.unit.kinds.objects import definition_of, texts
+
+
+def meta(**values: Any) -> ObjectMeta:
+    return from_dict(ObjectMeta, {"name": "a", "namespace": "default", **values})
+
+
+def owner(**more: Any) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "1", **more}
+
+
+@pytest.mark.parametrize(
+    ("values", "wanted"),
+    [
+        ({}, []),
+        ({"name": ""}, ["metadata.name: Required value: name or generateName is required"]),
+        ({"namespace": ""}, ["metadata.namespace: Required value"]),
+        ({"generation": -1}, ["metadata.generation: Invalid value: -1: must be greater than or equal to 0"]),
+        ({"labels": {"a/b/c": "x"}}, ['metadata.labels: Invalid value: "a/b/c": a valid label key must consist of']),
+        ({"labels": {"a": "x y"}}, ['metadata.labels: Invalid value: "x y": a valid label must be an empty string or']),
+        (
+            {"annotations": {"a": "x" * MAX_ANNOTATIONS}},
+            ["metadata.annotations: Too long: may not be more than"],
+        ),
+        (
+            {"finalizers": ["mine"]},
+            ['metadata.finalizers[0]: Invalid value: "mine": name is neither a standard finalizer name nor is it'],
+        ),
+        (
+            {"finalizers": ["orphan", "foregroundDeletion"]},
+            ['metadata.finalizers: Invalid value: ["orphan","foregroundDeletion"]: finalizer orphan and foreground'],
+        ),
+        ({"ownerReferences": [owner(uid="")]}, ['metadata.ownerReferences.uid: Invalid value: "": must not be empty']),
+    ],
+)
+def test_new_metadata_is_checked(values: dict[str, Any], wanted: list[str]) -> None:
+    found = texts(validate_new_metadata(definition_of("configmaps"), meta(**values)))
+    assert len(found) == len(wanted)
+    assert all(text.startswith(beginning) for text, beginning in zip(found, wanted, strict=True)), found
+
+
+def test_an_object_has_one_controller() -> None:
+    owners = [owner(controller=True), owner(name="q", controller=True)]
+    (text,) = texts(validate_new_metadata(definition_of("configmaps"), meta(ownerReferences=owners)))
+    assert text.endswith('Found "true" in references for Pod/p and Pod/q')
+
+
+def test_a_kind_without_namespaces_has_none() -> None:
+    (text,) = texts(validate_new_metadata(definition_of("nodes"), meta()))
+    assert text == "metadata.namespace: Forbidden: not allowed on this type"
+
+
+@pytest.mark.parametrize(("plural", "name", "fine"), [("roles", "system:a/b", False), ("roles", "system:a", True)])
+def test_names_follow_the_rule_of_their_kind(plural: str, name: str, fine: bool) -> None:
+    assert (not validate_new_metadata(definition_of(plural), meta(name=name))) is fine
+
+
+def test_a_prefix_of_a_name_may_end_with_a_dash() -> None:
+    assert not validate_new_metadata(definition_of("configmaps"), meta(generateName="a-"))
+    assert len(validate_new_metadata(definition_of("configmaps"), meta(generateName="Ab-"))) == 1
+    assert not validate_new_metadata(definition_of("deviceclasses"), meta(generateName="Ab-", namespace=""))
+
+
+def test_every_name_stands_in_a_url() -> None:
+    assert texts(validate_path_name(meta(name="a/b"))) == ["metadata.name: Invalid value: \"a/b\": may not contain '/'"]
+
+
+def test_what_a_change_may_not_touch() -> None:
+    old = meta(uid="1", generation=3)
+    (text,) = texts(validate_changed_metadata(meta(uid="2", generation=3), old))
+    assert text == 'metadata.uid: Invalid value: "2": field is immutable'
+    (text,) = texts(validate_changed_metadata(meta(uid="1", generation=2), old))
+    assert text == "metadata.generation: Invalid value: 2: must not be decremented"
+
+
+def test_an_object_that_is_being_deleted_gets_no_new_finalizers() -> None:
+    going = {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["a/b"]}
+    (text,) = texts(validate_changed_metadata(meta(**{**going, "finalizers": ["a/b", "c/d"]}), meta(**going)))
+    assert text.startswith("metadata.finalizers: Forbidden: no new finalizers can be added if the object is")
+    assert not validate_changed_metadata(meta(**{**going, "finalizers": []}), meta(**going))
