@@ -119,7 +119,7 @@ class ControllerManager:
         ``served`` is everything the garbage collector looks after (default: every built-in kind).
 
         ``client_of`` gives each controller the client of its own service account in kube-system (default: all use
-        ``client``). With ``informers`` of somebody else their owner runs them.
+        ``client``). ``informers`` that are given are run by their owner.
 
         Raises:
             UnknownController: a name is not known.

@@ -1,4 +1,4 @@
-"""Kinds that come while the cluster runs: custom resources, as far as anybody needs to know them who knows no kind.
+"""Kinds that come while the cluster runs: custom resources, as far as controllers of any kind need to know them.
 
 The garbage collector and the namespace controller care about metadata alone, and about every kind that is served. So
 they follow the definitions, and look at custom resources as metadata (docs/spec/controllers.md §5 and §6).

@@ -1,7 +1,7 @@
 """Own writes that the informer has to show before a controller may count again.
 
 A controller that creates three pods and looks at a store that shows one of them would create two more. So it notes the
-resource version of what it wrote, and waits until the store is at least as new. Where a write was not answered, nobody
+resource version of what it wrote, and waits until the store is at least as new. Where a write was not answered, no one
 knows whether there is anything to wait for; then the API server is asked before anything else is written.
 """
 

@@ -7,8 +7,8 @@ walks through the packages in this order:
 * `state` knows nodes and the pods on them, the assumed ones included, and hands a snapshot to each cycle;
 * `framework` has the words: extension points, `Status`, `Diagnosis`, cluster events;
 * `plugins` and `dynamicresources` decide: which nodes will do, which is best, what to write before binding;
-* `profile` composes plugins, `search` finds the node, `binding` writes, `failure` reports, `intake` listens to the
-  API, and `scheduler` is the loop around them.
+* `profile` composes plugins, `nodesearch` finds the node, `bindingcycle` holds and binds it, `failure` reports,
+  `eventhandlers` follow the API, and `scheduler` is the loop around them.
 
 Every «no» is kept as data; the event's text and the pod's condition are views of it (docs/spec/scheduling.md).
 """

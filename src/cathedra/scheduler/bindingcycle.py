@@ -21,8 +21,8 @@ from cathedra.scheduler.framework.events import Action, Change, Resource
 from cathedra.scheduler.framework.plugin import CycleState
 from cathedra.scheduler.framework.status import Status, error
 from cathedra.scheduler.profile import Profile
-from cathedra.scheduler.queue.entry import Entry
 from cathedra.scheduler.queue.queue import SchedulingQueue
+from cathedra.scheduler.queue.queuedpod import QueuedPodInfo
 from cathedra.scheduler.state.cache import Cache
 from cathedra.scheduler.state.nominations import Nominations
 from cathedra.scheduler.state.pod_info import PodInfo
@@ -40,7 +40,7 @@ _LOG = logging.getLogger(__name__)
 class _Attempt:
     """A pod on the node that was chosen for it."""
 
-    entry: Entry
+    entry: QueuedPodInfo
     pod: PodInfo
     state: CycleState
     node: str
@@ -69,7 +69,7 @@ class BindingCycle:
         self.bound = 0
         """How many pods have been bound."""
 
-    async def start(self, entry: Entry, state: CycleState, node: str) -> None:
+    async def start(self, entry: QueuedPodInfo, state: CycleState, node: str) -> None:
         """Hold ``node`` for the pod, and have the binding written in the background."""
         attempt = _Attempt(entry, entry.info.on(node, state.taken.get(node, ())), state, node)
         self._cache.assume(attempt.pod)

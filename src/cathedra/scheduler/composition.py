@@ -16,9 +16,10 @@ from cathedra.client.informer import SharedInformers
 from cathedra.client.resources import NAMESPACES, PODDISRUPTIONBUDGETS
 from cathedra.clock import Clock
 from cathedra.scheduler.dynamicresources.plugin import DynamicResources
+from cathedra.scheduler.framework.informed import InformedPlugin
 from cathedra.scheduler.framework.plugin import CycleState, Plugin
 from cathedra.scheduler.framework.status import Status
-from cathedra.scheduler.listening import Listener
+from cathedra.scheduler.nodesearch import try_out
 from cathedra.scheduler.plugins.binder import DefaultBinder
 from cathedra.scheduler.plugins.gates import SchedulingGates
 from cathedra.scheduler.plugins.image_locality import ImageLocality
@@ -29,7 +30,6 @@ from cathedra.scheduler.plugins.node_resources import NodeResourcesBalancedAlloc
 from cathedra.scheduler.plugins.preemption import DefaultPreemption
 from cathedra.scheduler.plugins.topology_spread import PodTopologySpread
 from cathedra.scheduler.profile import Profile
-from cathedra.scheduler.search import try_out
 from cathedra.scheduler.state.node_info import NodeInfo
 from cathedra.scheduler.state.pod_info import PodInfo
 
@@ -45,7 +45,7 @@ def compose(
     random: Random,
     gates: FeatureGates,
     name: str,
-) -> tuple[Profile, Sequence[Listener]]:
+) -> tuple[Profile, Sequence[InformedPlugin]]:
     """The profile called ``name``, and those of its plugins that follow informers."""
     dynamic = DynamicResources(client, informers, recorder, clock=clock, random=random, gates=gates)
 

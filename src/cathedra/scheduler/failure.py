@@ -21,8 +21,8 @@ from cathedra.clock import Clock
 from cathedra.scheduler.background import Background
 from cathedra.scheduler.framework.diagnosis import Diagnosis
 from cathedra.scheduler.framework.status import Status
-from cathedra.scheduler.queue.entry import Entry
 from cathedra.scheduler.queue.queue import SchedulingQueue
+from cathedra.scheduler.queue.queuedpod import QueuedPodInfo
 from cathedra.scheduler.state.nominations import Nominations
 from cathedra.semantics.conditions import find_condition
 
@@ -55,19 +55,23 @@ class Failures:
         self._background = background
         self._nominations = nominations
 
-    def refused(self, entry: Entry, diagnosis: Diagnosis, message: str = "", nominated: str | None = None) -> None:
+    def refused(
+        self, entry: QueuedPodInfo, diagnosis: Diagnosis, message: str = "", nominated: str | None = None
+    ) -> None:
         """No node will do; the plugins of the diagnosis decide what wakes the pod."""
         text = message or diagnosis.message()
         if self._put_back(entry, diagnosis.unschedulable_plugins, diagnosis.pending_plugins, nominated):
             self._tell(entry, FailureReport("Unschedulable", text, nominated))
 
-    def broke(self, entry: Entry, status: Status) -> None:
+    def broke(self, entry: QueuedPodInfo, status: Status) -> None:
         """Something broke; the pod is tried again after its back-off."""
         _LOG.warning("%s: %s", entry.info.key, status.message)
         if self._put_back(entry, (), (), None):
             self._tell(entry, FailureReport("SchedulerError", status.message, None))
 
-    def _put_back(self, entry: Entry, plugins: Iterable[str], pending: Iterable[str], nominated: str | None) -> bool:
+    def _put_back(
+        self, entry: QueuedPodInfo, plugins: Iterable[str], pending: Iterable[str], nominated: str | None
+    ) -> bool:
         """Whether the pod waits again; one that is gone, or has got its node after all, does not.
 
         Without a new nomination it keeps the one that its status has.
@@ -81,7 +85,7 @@ class Failures:
         self._nominations.set(entry.info, pod.status.nominated_node_name if nominated is None else nominated)
         return True
 
-    def _tell(self, entry: Entry, report: FailureReport) -> None:
+    def _tell(self, entry: QueuedPodInfo, report: FailureReport) -> None:
         pod = entry.info.pod
         self._recorder.record(pod, "Warning", "FailedScheduling", shortened(report.message), action="Scheduling")
         patch = report.patch(pod, self._clock.now())
@@ -94,7 +98,7 @@ class Failures:
                 pods = self._client.resource(PODS, pod.metadata.namespace)
                 await pods.patch(pod.metadata.name, PatchType.STRATEGIC, patch, "status")
             except (StatusError, ConnectionError) as failure:
-                # The pod may be gone, or somebody else has written: the next attempt will say it again.
+                # The pod may be gone, or another client has written: the next attempt will say it again.
                 _LOG.info("%s/%s: status not written: %s", pod.metadata.namespace, pod.metadata.name, failure)
 
 

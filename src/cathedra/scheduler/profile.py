@@ -33,7 +33,7 @@ from cathedra.scheduler.state.node_info import NodeInfo
 from cathedra.scheduler.state.pod_info import PodInfo
 from cathedra.scheduler.state.snapshot import Snapshot
 
-__all__ = ["Ask", "Profile", "Scope"]
+__all__ = ["FilterCall", "Profile", "Scope"]
 
 _LOG = logging.getLogger(__name__)
 
@@ -46,7 +46,7 @@ class Scope:
     narrowed_by: tuple[str, ...] = ()
 
 
-class Ask(NamedTuple):
+class FilterCall(NamedTuple):
     """A filter, and the nodes about which it need not be asked."""
 
     plugin: FilterPlugin
@@ -107,21 +107,21 @@ class Profile:
                 return error(f'running PreFilter plugin "{plugin.name}": {answer.message}').of(plugin.name)
         return Scope(nodes, tuple(narrowed_by))
 
-    def filters(self, state: CycleState) -> Sequence[Ask]:
+    def filters(self, state: CycleState) -> Sequence[FilterCall]:
         """The filters that have something to say in this cycle."""
         skipped = state.skipped_filters
-        return [Ask(plugin, (), {}) for plugin in self._filter if plugin.name not in skipped]
+        return [FilterCall(plugin, (), {}) for plugin in self._filter if plugin.name not in skipped]
 
-    def filters_ahead(self, state: CycleState, pod: PodInfo) -> Sequence[Ask]:
+    def batch_filters(self, state: CycleState, pod: PodInfo) -> Sequence[FilterCall]:
         """The same for a look at all nodes, with what each can tell without being asked."""
-        asks = []
+        calls = []
         for plugin, *_ in self.filters(state):
-            foreseen = plugin.look_ahead(state, pod)
-            refused = {node: status.of(plugin.name) for node, status in foreseen.refused.items()}
-            asks.append(Ask(plugin, foreseen.passing, refused))
-        return asks
+            batch = plugin.filter_batch(state, pod)
+            refused = {node: status.of(plugin.name) for node, status in batch.refused.items()}
+            calls.append(FilterCall(plugin, batch.passing, refused))
+        return calls
 
-    def filter(self, filters: Sequence[Ask], state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
+    def filter(self, filters: Sequence[FilterCall], state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
         """The first refusal of ``node``; an error is worded for people."""
         name = node.name
         for plugin, passing, refused in filters:

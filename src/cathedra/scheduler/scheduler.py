@@ -20,15 +20,15 @@ from cathedra.clock import Clock
 from cathedra.scheduler.background import Background
 from cathedra.scheduler.bindingcycle import BindingCycle
 from cathedra.scheduler.composition import compose
+from cathedra.scheduler.eventhandlers import EventHandlers
 from cathedra.scheduler.failure import Failures
 from cathedra.scheduler.framework.defects import DEFECTS, defect_status
 from cathedra.scheduler.framework.diagnosis import Diagnosis
 from cathedra.scheduler.framework.plugin import CycleState
-from cathedra.scheduler.gated import GatedPods
-from cathedra.scheduler.intake import Intake
-from cathedra.scheduler.queue.entry import Entry
+from cathedra.scheduler.gatednotices import GatedPodNotices
+from cathedra.scheduler.nodesearch import NodeSearch, SelectedNode
 from cathedra.scheduler.queue.queue import SchedulingQueue
-from cathedra.scheduler.search import Chosen, Search
+from cathedra.scheduler.queue.queuedpod import QueuedPodInfo
 from cathedra.scheduler.state.cache import Cache
 from cathedra.scheduler.state.nominations import Nominations
 from cathedra.scheduler.state.pod_info import PodInfo
@@ -54,7 +54,7 @@ class Scheduler:
         informers: SharedInformers | None = None,
         name: str = "default-scheduler",
     ) -> None:
-        """``informers`` are run by whoever made them; without any the scheduler makes and runs its own."""
+        """``informers`` are run by their maker; without any the scheduler makes and runs its own."""
         self._clock = clock
         self._own_informers = informers is None
         self._informers = informers or SharedInformers(client, clock)
@@ -64,13 +64,13 @@ class Scheduler:
         self._profile, self._listeners = compose(
             client, self._informers, self._recorder, clock=clock, random=random, gates=gates, name=name
         )
-        self._gated = GatedPods(clock, self._recorder)
+        self._gated = GatedPodNotices(clock, self._recorder)
         self._queue = SchedulingQueue(
-            clock, self._profile.pre_enqueue, self._profile.registrations, kept_out=self._gated.kept_out
+            clock, self._profile.pre_enqueue, self._profile.registrations, on_gated=self._gated.on_gated
         )
         self._nominations = Nominations()
-        self._search = Search(self._profile, self._nominations, random)
-        self._intake = Intake(self._cache, self._queue, self._nominations, name)
+        self._search = NodeSearch(self._profile, self._nominations, random)
+        self._handlers = EventHandlers(self._cache, self._queue, self._nominations, name)
         self._pods = self._informers.of(PODS)
         self._failures = Failures(
             client, clock, self._queue, self._pods.store, self._recorder, self._background, self._nominations
@@ -89,7 +89,7 @@ class Scheduler:
         """Schedule until cancelled."""
         for listener in self._listeners:
             listener.listen(self._informers, self._queue.move)
-        self._intake.listen(self._informers)
+        self._handlers.listen(self._informers)
         async with asyncio.TaskGroup() as group:
             helpers = [group.create_task(self._recorder.run())]
             if self._own_informers:
@@ -117,7 +117,7 @@ class Scheduler:
             "bound": self._binding.bound,
         }
 
-    async def _attempt(self, entry: Entry) -> None:
+    async def _attempt(self, entry: QueuedPodInfo) -> None:
         try:
             await self._schedule_one(entry)
         except DEFECTS as defect:
@@ -125,14 +125,14 @@ class Scheduler:
             _LOG.exception("%s: the scheduling cycle broke", entry.info.key)
             self._failures.broke(entry, defect_status(defect))
 
-    async def _schedule_one(self, entry: Entry) -> None:
+    async def _schedule_one(self, entry: QueuedPodInfo) -> None:
         pod = entry.info
         if self._is_pointless(pod):
             self._queue.done(pod.uid)
             return
         state = CycleState(self._cache.snapshot())
         outcome = self._search.find(state, pod, pod.pod.status.nominated_node_name)
-        if isinstance(outcome, Chosen):
+        if isinstance(outcome, SelectedNode):
             await self._binding.start(entry, state, outcome.node)
         elif isinstance(outcome, Diagnosis):
             await self._refuse(entry, state, outcome)
@@ -146,7 +146,7 @@ class Scheduler:
             return True
         return self._cache.is_assumed(pod.uid)
 
-    async def _refuse(self, entry: Entry, state: CycleState, diagnosis: Diagnosis) -> None:
+    async def _refuse(self, entry: QueuedPodInfo, state: CycleState, diagnosis: Diagnosis) -> None:
         if not diagnosis.nodes:
             self._failures.refused(entry, diagnosis, "no nodes available to schedule pods")
             return

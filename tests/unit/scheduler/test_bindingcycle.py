@@ -24,7 +24,7 @@ HELD = ("assumed", "nominated", "inflight", "binding", "claims_in_flight")
 POINTS: Mapping[type[Plugin], tuple[str, ...]] = {
     points.PreEnqueuePlugin: ("pre_enqueue",),
     points.PreFilterPlugin: ("pre_filter",),
-    points.FilterPlugin: ("look_ahead", "filter"),
+    points.FilterPlugin: ("filter_batch", "filter"),
     points.PostFilterPlugin: ("post_filter",),
     points.ScorePlugin: ("score",),
     points.ReservePlugin: ("reserve", "unreserve"),
@@ -105,8 +105,8 @@ def test_a_defect_at_any_extension_point_holds_nothing_back(
 
     monkeypatch.setattr(kind, method, breaks_later if asyncio.iscoroutinefunction(whole) else breaks)
     if method == "filter":
-        # What a plugin foresees for all nodes it is not asked about one by one.
-        monkeypatch.setattr(kind, "look_ahead", points.FilterPlugin.look_ahead)
+        # What a plugin answers for all nodes at once it is not asked one by one.
+        monkeypatch.setattr(kind, "filter_batch", points.FilterPlugin.filter_batch)
 
     async def body(world: World) -> None:
         await scene(world)

@@ -13,6 +13,7 @@ from cathedra.api.core.core_v1 import Namespace, Node, Pod
 from cathedra.client.store import Store
 from cathedra.scheduler.framework.diagnosis import Diagnosis
 from cathedra.scheduler.framework.plugin import CycleState, Plugin
+from cathedra.scheduler.nodesearch import NodeSearch, SelectedNode
 from cathedra.scheduler.plugins.image_locality import ImageLocality
 from cathedra.scheduler.plugins.interpod_affinity import InterPodAffinity
 from cathedra.scheduler.plugins.node_fitness import NodeAffinity, NodeName, NodeUnschedulable, TaintToleration
@@ -20,7 +21,6 @@ from cathedra.scheduler.plugins.node_ports import NodePorts
 from cathedra.scheduler.plugins.node_resources import NodeResourcesBalancedAllocation, NodeResourcesFit
 from cathedra.scheduler.plugins.topology_spread import PodTopologySpread
 from cathedra.scheduler.profile import Profile
-from cathedra.scheduler.search import Chosen, Search
 from cathedra.scheduler.state.cache import Cache
 from cathedra.scheduler.state.nominations import Nominations
 from cathedra.scheduler.state.pod_info import PodInfo
@@ -53,8 +53,10 @@ def outcome(incoming: Pod, nodes: Sequence[Node], placed: Sequence[Pod] = ()) ->
         cache.set_node(each)
     for each in placed:
         cache.add_pod(each)
-    found = Search(Profile(plugins()), Nominations(), Random(1)).find(CycleState(cache.snapshot()), PodInfo(incoming))
-    if isinstance(found, Chosen):
+    found = NodeSearch(Profile(plugins()), Nominations(), Random(1)).find(
+        CycleState(cache.snapshot()), PodInfo(incoming)
+    )
+    if isinstance(found, SelectedNode):
         return found.node
     assert isinstance(found, Diagnosis)
     return found.message()

@@ -1,4 +1,4 @@
-"""What a pod asks of its node (docs/spec/scheduling.md §17)."""
+"""What a pod calls of its node (docs/spec/scheduling.md §17)."""
 
 from __future__ import annotations
 

@@ -18,6 +18,7 @@ from cathedra.client.resources import DEVICETAINTRULES, PODS, RESOURCECLAIMS, RE
 from cathedra.client.transport import ResourceRef
 from cathedra.client.workqueue import WorkQueue, run_workers
 from cathedra.controllers.controller import ControllerContext
+from cathedra.controllers.devicetaints.evictiontime import EvictionTime, claim_eviction_time, earliest
 from cathedra.controllers.devicetaints.rulestatus import RuleCondition, dry_run, progress
 from cathedra.controllers.devicetaints.taints import (
     BY_DEVICE,
@@ -28,7 +29,6 @@ from cathedra.controllers.devicetaints.taints import (
     rule_selects,
     tainted_devices,
 )
-from cathedra.controllers.devicetaints.verdict import Verdict, claim_verdict, earliest
 from cathedra.controllers.eviction import evict
 from cathedra.controllers.resourceclaim import podindexes
 from cathedra.semantics import podclaims
@@ -72,7 +72,7 @@ class DeviceTaintEvictionController:
         if context.enabled("DRADeviceTaintRules"):
             self._rules = informers.of(self._rules_ref)
         self._taints = DeviceTaints(self._slices, self._rules)
-        self._scheduled: dict[Key, Verdict] = {}
+        self._scheduled: dict[Key, EvictionTime] = {}
         """Pods with an eviction ahead."""
         self._evicted: OrderedDict[str, None] = OrderedDict()
         self._evictions_by_rule: dict[str, int] = {}
@@ -123,9 +123,9 @@ class DeviceTaintEvictionController:
             self._pod_changed(pod)
 
     def _pod_deleted(self, pod: Pod) -> None:
-        verdict = self._scheduled.pop(_pod_key(pod), None)
-        if verdict is not None:
-            self._refresh_rules(verdict)
+        eviction = self._scheduled.pop(_pod_key(pod), None)
+        if eviction is not None:
+            self._refresh_rules(eviction)
 
     def _claim_changed(self, claim: ResourceClaim) -> None:
         for pod in self._users(claim):
@@ -192,37 +192,37 @@ class DeviceTaintEvictionController:
         if pod is None or pod.metadata.deletion_timestamp is not None or pod.metadata.uid in self._evicted:
             self._unschedule(key)
             return None
-        verdict = self._verdict(pod)
-        if verdict is None:
+        eviction = self._verdict(pod)
+        if eviction is None:
             if self._unschedule(key):
                 self._recorder.record(pod, "Normal", "DeviceTaintManagerEviction", "Cancelling deletion")
             return None
-        wait = verdict.due - self._clock.now()
-        if self._scheduled.get(key) != verdict:
-            self._scheduled[key] = verdict
-            self._refresh_rules(verdict)
+        wait = eviction.due - self._clock.now()
+        if self._scheduled.get(key) != eviction:
+            self._scheduled[key] = eviction
+            self._refresh_rules(eviction)
         if wait > 0:
             return wait
-        await self._evict(pod, key, verdict)
+        await self._evict(pod, key, eviction)
         return None
 
     def _unschedule(self, key: Key) -> bool:
-        verdict = self._scheduled.pop(key, None)
-        if verdict is None:
+        eviction = self._scheduled.pop(key, None)
+        if eviction is None:
             return False
-        self._refresh_rules(verdict)
+        self._refresh_rules(eviction)
         return True
 
-    def _verdict(self, pod: Pod) -> Verdict | None:
+    def _verdict(self, pod: Pod) -> EvictionTime | None:
         if not pod.spec.node_name or is_terminal(pod):
             return None
         return earliest(self._claim_verdicts(pod))
 
-    def _claim_verdicts(self, pod: Pod) -> Iterator[Verdict]:
+    def _claim_verdicts(self, pod: Pod) -> Iterator[EvictionTime]:
         for claim in self._held_claims(pod):
-            verdict = claim_verdict(claim, self._taints)
-            if verdict is not None:
-                yield verdict
+            eviction = claim_eviction_time(claim, self._taints)
+            if eviction is not None:
+                yield eviction
 
     def _held_claims(self, pod: Pod) -> Iterator[ResourceClaim]:
         """The claims that a pod may really use: its own where they were generated, and reserved for it."""
@@ -236,22 +236,22 @@ class DeviceTaintEvictionController:
                 continue
             yield claim
 
-    async def _evict(self, pod: Pod, key: Key, verdict: Verdict) -> None:
+    async def _evict(self, pod: Pod, key: Key, eviction: EvictionTime) -> None:
         self._recorder.record(pod, "Normal", "DeviceTaintManagerEviction", "Marking for deletion")
         message = "Device Taint manager: deleting due to NoExecute taint"
         if await evict(self._client, self._clock, pod, "DeletionByDeviceTaintManager", message):
             self._evicted[pod.metadata.uid] = None
             if len(self._evicted) > _REMEMBERED:
                 self._evicted.popitem(last=False)
-            for uid in {reason.rule_uid for reason in verdict.reasons if reason.rule}:
+            for uid in {reason.rule_uid for reason in eviction.reasons if reason.rule}:
                 self._evictions_by_rule[uid] = self._evictions_by_rule.get(uid, 0) + 1
         # The pod stays scheduled until its deletion is seen, which lets the rules tell again.
-        self._refresh_rules(verdict)
+        self._refresh_rules(eviction)
 
     # Rules.
 
-    def _refresh_rules(self, verdict: Verdict) -> None:
-        for reason in verdict.reasons:
+    def _refresh_rules(self, eviction: EvictionTime) -> None:
+        for reason in eviction.reasons:
             if reason.rule:
                 _, told = self._told.get(reason.rule_uid, (0, 0.0))
                 wait = told + STATUS_PERIOD - self._clock.monotonic()
@@ -315,8 +315,8 @@ class DeviceTaintEvictionController:
                     yield pod
 
     def _is_pending(self, pod: Pod, rule: DeviceTaintRule) -> bool:
-        verdict = self._verdict(pod)
-        return verdict is not None and any(reason.rule_uid == rule.metadata.uid for reason in verdict.reasons)
+        eviction = self._verdict(pod)
+        return eviction is not None and any(reason.rule_uid == rule.metadata.uid for reason in eviction.reasons)
 
     async def _write_status(self, rule: DeviceTaintRule, condition: RuleCondition) -> None:
         wanted = (condition.status, condition.reason, condition.message, rule.metadata.generation)

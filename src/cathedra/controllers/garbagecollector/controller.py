@@ -207,7 +207,7 @@ class GarbageCollector:
             await self._set_owners(owned, free)
 
     async def _set_owners(self, owned: Owned, owners: tuple[OwnerReference, ...]) -> None:
-        """Change the owner references; refused if somebody else changed them meanwhile."""
+        """Change the owner references; refused if another client changed them meanwhile."""
         metadata = owned.obj.metadata
         path = "/metadata/ownerReferences"
         body: list[dict[str, Any]] = [

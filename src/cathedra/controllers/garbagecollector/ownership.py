@@ -28,7 +28,7 @@ _REMEMBERED: Final = 500
 
 
 class NotServed(LookupError):
-    """An owner is of a kind that nobody serves."""
+    """An owner is of a kind that is not served."""
 
 
 class Item(NamedTuple):
@@ -124,7 +124,7 @@ class Ownership:
         return Owned(ref, obj) if obj is not None and obj.metadata.uid == reference.uid else None
 
     def state(self, dependent: Owned, reference: OwnerReference) -> OwnerState:
-        """What is known of an owner without asking anybody."""
+        """What is known of an owner without asking the API server."""
         if reference.uid in self._gone:
             return OwnerState.GONE
         owner = self.owner(dependent, reference)

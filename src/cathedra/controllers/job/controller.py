@@ -205,7 +205,7 @@ class _Sync:
             return 0
         parallelism = 1 if job.spec.parallelism is None else job.spec.parallelism
         if job.spec.completions is None:
-            # A work queue: nobody new is hired once the first has found the queue empty.
+            # A work queue: no new pod is made once the first has found the queue empty.
             return min(parallelism, len(counted.active)) if counted.succeeded > 0 else parallelism
         left = job.spec.completions - counted.succeeded
         if job.spec.backoff_limit_per_index is not None:

@@ -8,27 +8,27 @@ from dataclasses import dataclass
 from cathedra.api.core.batch_v1 import Job, PodFailurePolicyOnExitCodesRequirement, PodFailurePolicyRule
 from cathedra.api.core.core_v1 import ContainerStatus, Pod
 
-__all__ = ["Verdict", "judge"]
+__all__ = ["PolicyMatch", "judge"]
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class PolicyMatch:
     """``action`` is Count, Ignore, FailJob or FailIndex; ``message`` says why when the job fails."""
 
     action: str
     message: str = ""
 
 
-def judge(job: Job, pod: Pod) -> Verdict:
+def judge(job: Job, pod: Pod) -> PolicyMatch:
     """The first rule that fits decides; without one the failure counts."""
     policy = job.spec.pod_failure_policy
     if policy is None or pod.status.phase != "Failed":
-        return Verdict("Count")
+        return PolicyMatch("Count")
     for number, rule in enumerate(policy.rules):
         message = _match(rule, number, pod)
         if message is not None:
-            return Verdict(rule.action, message)
-    return Verdict("Count")
+            return PolicyMatch(rule.action, message)
+    return PolicyMatch("Count")
 
 
 def _match(rule: PodFailurePolicyRule, number: int, pod: Pod) -> str | None:

@@ -76,8 +76,8 @@ def decide(job: Job, counted: Tally, pods: Iterable[Pod], now: float) -> Outcome
     success = _success_policy(job, counted)
     if success is not None:
         return success
-    if counted.verdict is not None:
-        return _failed("PodFailurePolicy", counted.verdict.message)
+    if counted.policy_match is not None:
+        return _failed("PodFailurePolicy", counted.policy_match.message)
     limit = 6 if job.spec.backoff_limit is None else job.spec.backoff_limit
     if counted.failed > limit or _too_many_restarts(job, pods, limit):
         return _failed("BackoffLimitExceeded", "Job has reached the specified backoff limit")

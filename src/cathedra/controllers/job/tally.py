@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from cathedra.api.core.batch_v1 import Job, JobStatus, UncountedTerminatedPods
 from cathedra.api.core.core_v1 import Pod
 from cathedra.api.struct import replace
-from cathedra.controllers.job.failurepolicy import Verdict, judge
+from cathedra.controllers.job.failurepolicy import PolicyMatch, judge
 from cathedra.controllers.job.indexes import format_indexes, parse_indexes
 from cathedra.controllers.job.pods import completion_index, failure_count, has_failed, is_indexed, is_tracked
 from cathedra.semantics.pods import is_active, is_ready, is_terminal
@@ -38,7 +38,7 @@ class Tally:
     newly_failed: tuple[Pod, ...]
     ignored: tuple[Pod, ...]
     """Failed pods that the failure policy does not count."""
-    verdict: Verdict | None
+    policy_match: PolicyMatch | None
     """Why the failure policy ends the job, if it does."""
     completed_indexes: frozenset[int]
     failed_indexes: frozenset[int]
@@ -57,7 +57,7 @@ def tally(job: Job, pods: Iterable[Pod]) -> Tally:
     succeeded: list[Pod] = []
     failed: list[Pod] = []
     ignored: list[Pod] = []
-    verdict: Verdict | None = None
+    policy_match: PolicyMatch | None = None
     completions = job.spec.completions or 0
     completed = parse_indexes(job.status.completed_indexes, completions) if is_indexed(job) else frozenset()
     lost = parse_indexes(job.status.failed_indexes or "", completions)
@@ -68,8 +68,8 @@ def tally(job: Job, pods: Iterable[Pod]) -> Tally:
             succeeded.append(pod)
         elif has_failed(pod, job):
             judgement = judge(job, pod)
-            if judgement.action == "FailJob" and verdict is None:
-                verdict = judgement
+            if judgement.action == "FailJob" and policy_match is None:
+                policy_match = judgement
             if judgement.action == "Ignore":
                 ignored.append(pod)
                 continue
@@ -91,13 +91,13 @@ def tally(job: Job, pods: Iterable[Pod]) -> Tally:
         newly_succeeded=tuple(succeeded[:MOST_PER_SYNC]),
         newly_failed=tuple(failed[:MOST_PER_SYNC]),
         ignored=tuple(ignored[:MOST_PER_SYNC]),
-        verdict=verdict,
+        policy_match=policy_match,
         completed_indexes=completed,
         failed_indexes=lost - completed,
     )
 
 
-def _lost_index(job: Job, pod: Pod, judgement: Verdict) -> frozenset[int]:
+def _lost_index(job: Job, pod: Pod, judgement: PolicyMatch) -> frozenset[int]:
     limit = job.spec.backoff_limit_per_index
     index = completion_index(pod)
     if limit is None or index is None:

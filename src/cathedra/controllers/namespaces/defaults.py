@@ -111,7 +111,7 @@ def _is_active(namespaces: Informer[Namespace], name: str) -> bool:
 
 
 def _is_settled(error: StatusError) -> bool:
-    """Somebody else was faster, or the namespace is going away."""
+    """Another client was faster, or the namespace is going away."""
     if error.is_already_exists or error.is_not_found:
         return True
     return any(cause.reason == "NamespaceTerminating" for cause in error.causes)

@@ -1,6 +1,6 @@
 """The pod garbage collector: pods without a node, and ended pods that are too many.
 
-Everybody else waits for a pod's node to end it; where there is no node any more, this controller does
+All other parts wait for a pod's node to end it; where there is no node any more, this controller does
 (docs/spec/controllers.md §10).
 """
 

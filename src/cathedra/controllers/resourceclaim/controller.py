@@ -1,4 +1,4 @@
-"""The resource claim controller: pods get their claims, consumers their reservations, and everybody gets rid of them.
+"""The resource claim controller: pods get their claims, consumers their reservations, until they are done.
 
 What is enqueued when, and what syncing a pod means, is here; claims are made by `ClaimMaker` and released by
 `ClaimRelease` (docs/spec/controllers.md §2.2 to §2.4).

@@ -76,7 +76,7 @@ class ClaimMaker:
             TemplateMissing: no such template.
             FeatureDisabled: the template uses what is off.
             StatusError: the API server refused the claim.
-            ConnectionError: nobody knows whether it was created; the next call finds out.
+            ConnectionError: it is not known whether it was created; the next call finds out.
         """
         namespace = owner.metadata.namespace
         template = self._templates.store.get(namespace, template_name)

@@ -1,4 +1,4 @@
-"""Takes reservations back, frees devices and deletes claims that nobody will use again.
+"""Takes reservations back, frees devices and deletes claims that will not be used again.
 
 A claim leaves its devices when the last consumer is gone: reservation and allocation are cleared in one status update,
 then the finalizer that protected the allocation is removed (docs/spec/controllers.md §2.5).

@@ -43,7 +43,7 @@ class Found:
     """What the allocator gave on one node."""
 
     write: Write
-    """Allocations for the unallocated claims in order, the special one last; written out only where somebody looks.
+    """Allocations for the unallocated claims in order, the special one last; written out only where they are read.
 
     Raises `AllocationError` if they cannot be.
     """
@@ -130,7 +130,7 @@ class ClaimCycle:
     """Claims that were unusable on some node."""
     prepared: dict[frozenset[str], PreparedRequests] = field(default_factory=dict)
     """Extended resources to be had from devices → the allocator's work for them and the unallocated claims."""
-    ahead: Snapshot | None = None
+    batch_nodes: Snapshot | None = None
     """The nodes, if all of them are going to be asked."""
     batches: dict[frozenset[str], Batch] = field(default_factory=dict)
     """Extended resources to be had from devices → the answers of all nodes."""

@@ -1,8 +1,8 @@
 """Which devices are free: what drivers publish, minus what claims hold or are about to hold.
 
 Between the decision and the informer's echo of its writing, a device is held in at least one of three places: in flight
-(decided in Reserve), assumed (the server has answered), or in the informer. All three enter one ledger, so nobody can
-be given it twice (docs/spec/scheduling.md §11).
+(decided in Reserve), assumed (the server has answered), or in the informer. All three enter one ledger, so it cannot
+be given away twice (docs/spec/scheduling.md §11).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from cathedra.client.resources import DEVICECLASSES, DEVICETAINTRULES, RESOURCES
 from cathedra.clock import Clock
 from cathedra.scheduler.dynamicresources.claim_cache import ClaimCache
 from cathedra.scheduler.framework.events import Action, Change, Resource
-from cathedra.scheduler.listening import Wake
+from cathedra.scheduler.framework.informed import Notify
 
 __all__ = ["Devices"]
 
@@ -41,11 +41,11 @@ class Devices:
         self._ledger = Ledger()
         self._classes: dict[str, DeviceClass] = {}
         self._in_flight: dict[str, ResourceClaim] = {}
-        self._wake: Wake = _nobody
+        self._notify: Notify = _ignore
 
-    def listen(self, informers: SharedInformers, wake: Wake) -> None:
+    def listen(self, informers: SharedInformers, wake: Notify) -> None:
         """Follow slices, classes, rules and claims."""
-        self._wake = wake
+        self._notify = wake
         if self._taint_rules:
             informers.of(DEVICETAINTRULES).add_handler(
                 self._rule_set, lambda _, rule: self._rule_set(rule), self._rule_gone
@@ -111,7 +111,7 @@ class Devices:
         if new is not None:
             self._hold(new)
         action = Action.ADD if old is None else Action.DELETE if new is None else Action.UPDATE
-        self._wake(Change(Resource.RESOURCE_CLAIM, action, old, new))
+        self._notify(Change(Resource.RESOURCE_CLAIM, action, old, new))
 
     def _hold(self, claim: ResourceClaim) -> None:
         """Make the ledger hold exactly what the claim holds, or what is decided for it."""
@@ -123,40 +123,40 @@ class Devices:
 
     def _slice_added(self, slice_: ResourceSlice) -> None:
         self._inventory.add_slice(slice_)
-        self._wake(Change(Resource.RESOURCE_SLICE, Action.ADD, None, slice_))
+        self._notify(Change(Resource.RESOURCE_SLICE, Action.ADD, None, slice_))
 
     def _slice_updated(self, old: ResourceSlice, new: ResourceSlice) -> None:
         self._inventory.add_slice(new)
-        self._wake(Change(Resource.RESOURCE_SLICE, Action.UPDATE, old, new))
+        self._notify(Change(Resource.RESOURCE_SLICE, Action.UPDATE, old, new))
 
     def _slice_deleted(self, slice_: ResourceSlice) -> None:
         self._inventory.remove_slice(slice_)
-        self._wake(Change(Resource.RESOURCE_SLICE, Action.DELETE, slice_, None))
+        self._notify(Change(Resource.RESOURCE_SLICE, Action.DELETE, slice_, None))
 
     def _class_added(self, class_: DeviceClass) -> None:
         self._classes[class_.metadata.name] = class_
-        self._wake(Change(Resource.DEVICE_CLASS, Action.ADD, None, class_))
+        self._notify(Change(Resource.DEVICE_CLASS, Action.ADD, None, class_))
 
     def _class_updated(self, old: DeviceClass, new: DeviceClass) -> None:
         self._classes[new.metadata.name] = new
-        self._wake(Change(Resource.DEVICE_CLASS, Action.UPDATE, old, new))
+        self._notify(Change(Resource.DEVICE_CLASS, Action.UPDATE, old, new))
 
     def _class_deleted(self, class_: DeviceClass) -> None:
         self._classes.pop(class_.metadata.name, None)
-        self._wake(Change(Resource.DEVICE_CLASS, Action.DELETE, class_, None))
+        self._notify(Change(Resource.DEVICE_CLASS, Action.DELETE, class_, None))
 
     def _rule_set(self, rule: DeviceTaintRule) -> None:
         self._inventory.add_taint_rule(rule)
-        self._wake(Change(Resource.RESOURCE_SLICE, Action.UPDATE))
+        self._notify(Change(Resource.RESOURCE_SLICE, Action.UPDATE))
 
     def _rule_gone(self, rule: DeviceTaintRule) -> None:
         self._inventory.remove_taint_rule(rule)
-        self._wake(Change(Resource.RESOURCE_SLICE, Action.UPDATE))
+        self._notify(Change(Resource.RESOURCE_SLICE, Action.UPDATE))
 
 
 def _freed(claim: ResourceClaim) -> ResourceClaim:
     return replace(claim, status=replace(claim.status, allocation=None))
 
 
-def _nobody(change: Change) -> None:
-    """Before anybody listens there is nobody to wake."""
+def _ignore(change: Change) -> None:
+    """Before the queue follows, changes concern no pod."""

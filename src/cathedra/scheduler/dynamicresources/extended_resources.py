@@ -53,7 +53,7 @@ class Requests:
 
 @dataclass(slots=True)
 class Demand:
-    """What a pod asks for by extended resources that have a class."""
+    """What a pod calls for by extended resources that have a class."""
 
     pod: Pod
     classes: Mapping[str, str]

@@ -1,7 +1,7 @@
 """Which changes wake a pod that waits for its claims or for devices (docs/spec/scheduling.md §3.2).
 
 Most claim events concern one pod; an index from claims to pods keeps the others asleep. Only devices that became free
-concern everybody.
+concern all pods.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Hints:
         )
 
     def _affected(self, change: Change) -> Iterable[str] | None:
-        """The pods that use the claim; everybody when devices became free."""
+        """The pods that use the claim; all pods when devices became free."""
         old: ResourceClaim | None = change.old
         new: ResourceClaim | None = change.new
         if _freed(old, new):

@@ -1,6 +1,6 @@
 """DynamicResources: the plugin that finds devices for the claims of a pod.
 
-Filter asks the allocator for every node and keeps its answers; Reserve holds those of the chosen node in memory;
+Filter calls the allocator for every node and keeps its answers; Reserve holds those of the chosen node in memory;
 PreBind writes them. Every refusal is unresolvable: evicting a pod is never assumed to free its devices
 (docs/spec/scheduling.md §3 to §9).
 """
@@ -40,11 +40,12 @@ from cathedra.scheduler.dynamicresources.scoring import preference
 from cathedra.scheduler.dynamicresources.writing import ClaimWriter
 from cathedra.scheduler.framework.diagnosis import Diagnosis
 from cathedra.scheduler.framework.events import Action, Change, Registration, Resource
+from cathedra.scheduler.framework.informed import Notify
 from cathedra.scheduler.framework.plugin import (
-    NOTHING_FORESEEN,
+    NO_BATCH_RESULT,
+    BatchFilterResult,
     CycleState,
     FilterPlugin,
-    Foreseen,
     Nomination,
     PostFilterPlugin,
     PreBindPlugin,
@@ -54,7 +55,6 @@ from cathedra.scheduler.framework.plugin import (
     ScorePlugin,
 )
 from cathedra.scheduler.framework.status import Code, Status, error, unresolvable, unschedulable
-from cathedra.scheduler.listening import Wake
 from cathedra.scheduler.plugins.normalize import normalized
 from cathedra.scheduler.state.node_info import NodeInfo
 from cathedra.scheduler.state.pod_info import PodInfo
@@ -107,7 +107,7 @@ class DynamicResources(
             client, writer, self._claims, self._devices, self._resolver, recorder, clock
         )
 
-    def listen(self, informers: SharedInformers, wake: Wake) -> None:
+    def listen(self, informers: SharedInformers, wake: Notify) -> None:
         """Follow slices, classes, rules and claims."""
         self._devices.listen(informers, wake)
         if self._groups is not None:
@@ -167,19 +167,19 @@ class DynamicResources(
 
     # --- for every node
 
-    def look_ahead(self, state: CycleState, pod: PodInfo) -> Foreseen:
+    def filter_batch(self, state: CycleState, pod: PodInfo) -> BatchFilterResult:
         """The allocator answers for all nodes at once; those that stand alike cost one search."""
         cycle: ClaimCycle = state.data[self.name]
-        cycle.ahead = state.snapshot
+        cycle.batch_nodes = state.snapshot
         if cycle.placements or cycle.demand is not None:
             # What is allocated already, and what a device plugin may provide, is each node's own affair.
-            return NOTHING_FORESEEN
+            return NO_BATCH_RESULT
         batch = self._batch(cycle, frozenset(), cycle.prepared[frozenset()])
         if batch is None:
-            return NOTHING_FORESEEN
+            return NO_BATCH_RESULT
         # What devices take of a node is counted node by node.
         passing = batch.fitting if self._node_allocatable is None else ()
-        return Foreseen(passing, batch.refused(lambda refusal: None if refusal.stopped else _NO_FIT))
+        return BatchFilterResult(passing, batch.refused(lambda refusal: None if refusal.stopped else _NO_FIT))
 
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
         """Whether existing allocations can be used on the node, and the others found there."""
@@ -231,7 +231,7 @@ class DynamicResources(
         return self._timed_out(name) if answer.stopped else _NO_FIT
 
     def _is_not_shareable(self, claim: ResourceClaim, pod: Pod) -> bool:
-        """Whether somebody else uses the claim, and one of its devices is part of the node."""
+        """Whether another pod uses the claim, and one of its devices is part of the node."""
         allocation = claim.status.allocation
         if self._node_allocatable is None or allocation is None or not claim.status.reserved_for:
             return False
@@ -268,16 +268,16 @@ class DynamicResources(
     @staticmethod
     def _batch(cycle: ClaimCycle, resources: frozenset[str], prepared: PreparedRequests) -> Batch | None:
         """The answers of all nodes; None if they are asked for one by one."""
-        if cycle.ahead is None:
+        if cycle.batch_nodes is None:
             return None
         batch = cycle.batches.get(resources)
         if batch is None:
-            snapshot = cycle.ahead
+            snapshot = cycle.batch_nodes
             try:
                 answers = prepared.on_each([info.node for info in snapshot.nodes])
             except FatalError:
                 # One node breaks it. Whether that node comes to be asked at all, the search will show.
-                cycle.ahead = None
+                cycle.batch_nodes = None
                 return None
             batch = cycle.batches[resources] = Batch(answers, snapshot)
         return batch

@@ -1,7 +1,7 @@
 """Writing a decision into claims: finalizer, allocation, reservation; and taking a reservation back.
 
 Allocation and reservation go into one status update, so that no claim is ever allocated by the scheduler without
-somebody who uses it. Somebody else may write in between: a conflict is tried again on a fresh copy, and a fresh copy
+a consumer. Another client may write in between: a conflict is tried again on a fresh copy, and a fresh copy
 that contradicts the decision ends the attempt (docs/spec/scheduling.md §8 and §9).
 """
 
@@ -75,7 +75,7 @@ class ClaimWriter:
         return await self._of(claim).patch(claim.metadata.name, PatchType.STRATEGIC, patch, "status")
 
     async def deallocate(self, claim: ResourceClaim) -> ResourceClaim:
-        """Clear allocation, consumers and device status of a claim that nobody uses.
+        """Clear allocation, consumers and device status of a claim without consumers.
 
         Raises:
             StatusError, ConnectionError: the server refused or cannot be reached.
@@ -174,13 +174,13 @@ class ClaimWriter:
 
 
 class _Conflict(WriteFailed):
-    """Somebody wrote in between."""
+    """Another client wrote in between."""
 
 
 async def retry_on_conflict(
     clock: Clock, attempt: Callable[[], Awaitable[T]], refresh: Callable[[], Awaitable[None]]
 ) -> T:
-    """``attempt``, up to five times while somebody else writes in between; ``refresh`` before each new one.
+    """``attempt``, up to five times while other clients write in between; ``refresh`` before each new one.
 
     Raises:
         WriteFailed: the last attempt's, or any that is no conflict.

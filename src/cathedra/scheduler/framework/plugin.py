@@ -23,11 +23,11 @@ from cathedra.scheduler.state.snapshot import Snapshot
 
 __all__ = [
     "MAX_SCORE",
-    "NOTHING_FORESEEN",
+    "NO_BATCH_RESULT",
+    "BatchFilterResult",
     "BindPlugin",
     "CycleState",
     "FilterPlugin",
-    "Foreseen",
     "Narrowed",
     "Nomination",
     "Plugin",
@@ -94,25 +94,25 @@ class PreFilterPlugin(Plugin):
 
 
 @dataclass(frozen=True, slots=True)
-class Foreseen:
+class BatchFilterResult:
     """Nodes about which a filter need not be asked."""
 
     passing: Container[str] = ()
     refused: Mapping[str, Status] = field(default_factory=dict)
 
 
-NOTHING_FORESEEN = Foreseen()
+NO_BATCH_RESULT = BatchFilterResult()
 
 
 class FilterPlugin(Plugin):
     """Asked for every node, until the first refusal."""
 
-    def look_ahead(self, state: CycleState, pod: PodInfo) -> Foreseen:
+    def filter_batch(self, state: CycleState, pod: PodInfo) -> BatchFilterResult:
         """What `filter` is known to answer, before all nodes of the snapshot are asked about one by one.
 
         What holds for many nodes is cheaper found out at once.
         """
-        return NOTHING_FORESEEN
+        return NO_BATCH_RESULT
 
     @abstractmethod
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:

@@ -24,7 +24,7 @@ class Code(enum.Enum):
     SKIP = "Skip"
     """The plugin has nothing to do for this pod: do not ask it again in this cycle."""
     PENDING = "Pending"
-    """The pod waits for somebody outside; this is no failure."""
+    """The pod waits for something outside the scheduler; this is no failure."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Status:
         return self.code is not Code.ERROR and self.code is not Code.SKIP
 
     def of(self, plugin: str) -> Status:
-        """The same answer, signed by ``plugin`` unless somebody has signed it already."""
+        """The same answer, signed by ``plugin`` unless it is signed already."""
         return self if self.plugin else replace(self, plugin=plugin)
 
 

@@ -1,4 +1,4 @@
-"""SchedulingGates: a pod with gates is not tried before somebody has removed them all."""
+"""SchedulingGates: a pod with gates is not tried before all of them are removed."""
 
 from __future__ import annotations
 

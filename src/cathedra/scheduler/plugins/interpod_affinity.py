@@ -56,7 +56,7 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, ScorePlugin):
         )
 
     def pre_filter(self, state: CycleState, pod: PodInfo, snapshot: Snapshot) -> Status | None:
-        """Counts per domain; nothing to do when nobody says anything about others."""
+        """Counts per domain; nothing to do when no pod says anything about others."""
         nodes = snapshot.nodes
         if not pod.required_affinity and not pod.required_anti_affinity:
             if not snapshot.with_affinity:
@@ -119,7 +119,7 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, ScorePlugin):
             return False
         if all(counts.affinity[domain] > 0 for domain in _domains(terms, labels)):
             return True
-        # The first pod of a group that wants to be together has nobody to join yet.
+        # The first pod of a group that wants to be together has no pod to join yet.
         return not counts.affinity.total() and all(term.matches(pod.pod, self._labels_of) for term in terms)
 
     def _weigh(self, weights: Counter[Domain], pod: PodInfo, other: PodInfo, labels: Mapping[str, str]) -> None:

@@ -8,9 +8,9 @@ from cathedra.api.core.core_v1 import Node, NodeSelector, NodeSelectorTerm, Pod,
 from cathedra.api.selectors import node_selector_matches
 from cathedra.scheduler.framework.events import Action, Change, Registration, Resource
 from cathedra.scheduler.framework.plugin import (
+    BatchFilterResult,
     CycleState,
     FilterPlugin,
-    Foreseen,
     Narrowed,
     PreFilterPlugin,
     ScorePlugin,
@@ -61,9 +61,9 @@ class NodeUnschedulable(FilterPlugin):
             Registration(Resource.TARGET_POD, Action.UPDATE_POD_TOLERATION),
         )
 
-    def look_ahead(self, state: CycleState, pod: PodInfo) -> Foreseen:
+    def filter_batch(self, state: CycleState, pod: PodInfo) -> BatchFilterResult:
         """All nodes that are not cordoned pass."""
-        return Foreseen({info.name for info in state.snapshot.nodes if not info.unschedulable})
+        return BatchFilterResult({info.name for info in state.snapshot.nodes if not info.unschedulable})
 
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
         """Refuses a cordoned node."""
@@ -90,9 +90,9 @@ class TaintToleration(FilterPlugin, ScorePlugin):
             Registration(Resource.TARGET_POD, Action.UPDATE_POD_TOLERATION),
         )
 
-    def look_ahead(self, state: CycleState, pod: PodInfo) -> Foreseen:
+    def filter_batch(self, state: CycleState, pod: PodInfo) -> BatchFilterResult:
         """All nodes without taints pass."""
-        return Foreseen({info.name for info in state.snapshot.nodes if not info.hard_taints})
+        return BatchFilterResult({info.name for info in state.snapshot.nodes if not info.hard_taints})
 
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
         """Refuses at the first taint that the pod does not tolerate."""

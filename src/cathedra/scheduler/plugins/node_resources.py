@@ -8,10 +8,10 @@ from cathedra.api.core.core_v1 import Pod
 from cathedra.scheduler.framework.events import Action, Change, Registration, Resource
 from cathedra.scheduler.framework.plugin import (
     MAX_SCORE,
-    NOTHING_FORESEEN,
+    NO_BATCH_RESULT,
+    BatchFilterResult,
     CycleState,
     FilterPlugin,
-    Foreseen,
     ScorePlugin,
 )
 from cathedra.scheduler.framework.status import Code, Status
@@ -42,11 +42,13 @@ class NodeResourcesFit(FilterPlugin, ScorePlugin):
             Registration(Resource.TARGET_POD, Action.UPDATE_POD_SCALE_DOWN),
         )
 
-    def look_ahead(self, state: CycleState, pod: PodInfo) -> Foreseen:
-        """Nodes with room for one more pod pass, if the pod asks for nothing else."""
+    def filter_batch(self, state: CycleState, pod: PodInfo) -> BatchFilterResult:
+        """Nodes with room for one more pod pass, if the pod calls for nothing else."""
         if pod.requests:
-            return NOTHING_FORESEEN
-        return Foreseen({info.name for info in state.snapshot.nodes if len(info.pods) < info.allocatable.get(PODS, 0)})
+            return NO_BATCH_RESULT
+        return BatchFilterResult(
+            {info.name for info in state.snapshot.nodes if len(info.pods) < info.allocatable.get(PODS, 0)}
+        )
 
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
         """Refuses with every resource of which there is not enough."""

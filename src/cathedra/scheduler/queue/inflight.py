@@ -44,7 +44,7 @@ class InFlight:
         return islice(self._log, self._left_at[uid] - self._first, None)
 
     def done(self, uid: str) -> None:
-        """The pod is no longer being tried; events that nobody else needs are dropped."""
+        """The pod is no longer being tried; events that no other pod in flight needs are dropped."""
         if self._left_at.pop(uid, None) is None:
             return
         # Pods leave in the order of the log, so the first one in the dict is the oldest.

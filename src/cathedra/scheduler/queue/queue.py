@@ -2,7 +2,7 @@
 
 Three areas, as in kube-scheduler: *active* pods are tried by priority and then by age; pods in *back-off* were refused
 or failed a moment ago; *unschedulable* pods wait for an event that one of the plugins which refused them cares about.
-A pod that nobody wakes is tried again after five minutes anyway. While nothing is active, a refused pod need not sit
+A pod that no event wakes is tried again after five minutes anyway. While nothing is active, a refused pod need not sit
 out its back-off; one for which something broke does (docs/spec/scheduling.md §1 and §3).
 """
 
@@ -18,15 +18,15 @@ from cathedra.api.core.core_v1 import Pod
 from cathedra.clock import Clock
 from cathedra.scheduler.framework.events import Action, Change, Registration, Resource
 from cathedra.scheduler.framework.status import Status
-from cathedra.scheduler.queue.entry import Backoff, Entry
 from cathedra.scheduler.queue.inflight import InFlight
+from cathedra.scheduler.queue.queuedpod import Backoff, QueuedPodInfo
 from cathedra.scheduler.state.pod_info import PodInfo
 from cathedra.scheduler.state.resources import pod_requests
 
 __all__ = ["SchedulingQueue", "pod_actions"]
 
 FLUSH_SECONDS = 30.0
-"""How often pods are looked for that nobody has woken."""
+"""How often pods are looked for that no event has woken."""
 LONGEST_WAIT_SECONDS = 300.0
 """After this time in the unschedulable area a pod is tried again without a reason."""
 
@@ -44,22 +44,22 @@ class SchedulingQueue:
         pre_enqueue: PreEnqueue,
         registrations: Mapping[str, Sequence[Registration]],
         backoff: Backoff | None = None,
-        kept_out: Callable[[Entry], None] | None = None,
+        on_gated: Callable[[QueuedPodInfo], None] | None = None,
     ) -> None:
-        """``kept_out`` hears of every pod that ``pre_enqueue`` refuses."""
+        """``on_gated`` hears of every pod that ``pre_enqueue`` refuses."""
         self._clock = clock
-        self._kept_out = kept_out
+        self._on_gated = on_gated
         self._pre_enqueue = pre_enqueue
         self._registrations = registrations
         self._backoff = backoff or Backoff()
         self._sequence = itertools.count()
-        self._entries: dict[str, Entry] = {}
+        self._entries: dict[str, QueuedPodInfo] = {}
         """Every waiting pod, wherever it waits; those in flight are not here."""
-        self._active: list[tuple[int, float, int, int, Entry]] = []
-        self._backing_off: list[tuple[float, int, int, Entry]] = []
-        self._erring: list[tuple[float, int, int, Entry]] = []
-        self._unschedulable: dict[str, Entry] = {}
-        self._by_plugin: dict[str, dict[str, Entry]] = {}
+        self._active: list[tuple[int, float, int, int, QueuedPodInfo]] = []
+        self._backing_off: list[tuple[float, int, int, QueuedPodInfo]] = []
+        self._erring: list[tuple[float, int, int, QueuedPodInfo]] = []
+        self._unschedulable: dict[str, QueuedPodInfo] = {}
+        self._by_plugin: dict[str, dict[str, QueuedPodInfo]] = {}
         self._in_flight = InFlight()
         self._wake = asyncio.Event()
         self._rearm = asyncio.Event()
@@ -68,7 +68,7 @@ class SchedulingQueue:
 
     def add(self, pod: Pod) -> None:
         """A pod without a node has appeared."""
-        self._activate(Entry(PodInfo(pod), self._clock.monotonic()))
+        self._activate(QueuedPodInfo(PodInfo(pod), self._clock.monotonic()))
 
     def update(self, old: Pod, new: Pod) -> None:
         """A waiting pod has a new version; that alone may make it schedulable."""
@@ -94,7 +94,7 @@ class SchedulingQueue:
 
     # --- trying
 
-    async def pop(self) -> Entry:
+    async def pop(self) -> QueuedPodInfo:
         """The next pod to try; it is in flight until `done` or `put_back`."""
         while (entry := self._next()) is None:
             self._wake.clear()
@@ -105,7 +105,7 @@ class SchedulingQueue:
         """The pod needs no events any more: it is being bound, or it is gone."""
         self._in_flight.done(uid)
 
-    def put_back(self, entry: Entry, plugins: Iterable[str], pending: Iterable[str] = ()) -> None:
+    def put_back(self, entry: QueuedPodInfo, plugins: Iterable[str], pending: Iterable[str] = ()) -> None:
         """The attempt failed: refused by ``plugins``, or waiting for what ``pending`` asked for.
 
         With neither, something broke, and only time can help. Events since the pod left are judged now.
@@ -128,12 +128,6 @@ class SchedulingQueue:
             if self._worth_requeuing(entry, change):
                 self._requeue(entry)
                 return
-
-    def activate(self, uid: str) -> None:
-        """Try a waiting pod as soon as possible, whatever it waits for."""
-        entry = self._entries.get(uid)
-        if entry is not None:
-            self._activate(entry)
 
     # --- waking
 
@@ -174,13 +168,9 @@ class SchedulingQueue:
         counted["active"] = sum(1 for item in self._active if item[-2] == item[-1].area_version)
         return counted
 
-    def waiting(self) -> Iterable[Entry]:
-        """Every pod that is not in flight."""
-        return self._entries.values()
-
     # --- inside
 
-    def _next(self) -> Entry | None:
+    def _next(self) -> QueuedPodInfo | None:
         while self._active:
             *_, version, entry = heapq.heappop(self._active)
             if version == entry.area_version:
@@ -191,7 +181,7 @@ class SchedulingQueue:
                 return self._leave(entry)
         return None
 
-    def _leave(self, entry: Entry) -> Entry:
+    def _leave(self, entry: QueuedPodInfo) -> QueuedPodInfo:
         entry.area_version += 1
         entry.attempts += 1
         entry.unschedulable_plugins, entry.pending_plugins, entry.gated_by = set(), set(), ""
@@ -199,7 +189,7 @@ class SchedulingQueue:
         self._in_flight.start(entry.uid)
         return entry
 
-    def _activate(self, entry: Entry) -> None:
+    def _activate(self, entry: QueuedPodInfo) -> None:
         """Put the pod among the active ones, unless a plugin keeps it out."""
         self._enter(entry)
         refusal = self._pre_enqueue(entry.info)
@@ -212,22 +202,22 @@ class SchedulingQueue:
             entry.gated_by, entry.gated_message = refusal.plugin, refusal.message
             entry.unschedulable_plugins = {refusal.plugin}
             self._sleep(entry)
-            if self._kept_out is not None:
-                self._kept_out(entry)
+            if self._on_gated is not None:
+                self._on_gated(entry)
             return
         entry.gated_by = entry.gated_message = ""
         item = (-entry.info.priority, entry.added, next(self._sequence), entry.area_version, entry)
         heapq.heappush(self._active, item)
         self._wake.set()
 
-    def _requeue(self, entry: Entry) -> None:
-        """Wake a pod: at once if it was gated or pending, otherwise when its back-off is over."""
+    def _requeue(self, entry: QueuedPodInfo) -> None:
+        """Notify a pod: at once if it was gated or pending, otherwise when its back-off is over."""
         if entry.gated_by or entry.pending_plugins or self._ready_at(entry) <= self._clock.monotonic():
             self._activate(entry)
             return
         self._back_off(entry)
 
-    def _back_off(self, entry: Entry) -> None:
+    def _back_off(self, entry: QueuedPodInfo) -> None:
         self._enter(entry)
         heap = self._erring if entry.errors else self._backing_off
         heapq.heappush(heap, (self._ready_at(entry), next(self._sequence), entry.area_version, entry))
@@ -235,21 +225,21 @@ class SchedulingQueue:
         if not entry.errors:
             self._wake.set()
 
-    def _ready_at(self, entry: Entry) -> float:
+    def _ready_at(self, entry: QueuedPodInfo) -> float:
         return entry.added + self._backoff.seconds(entry)
 
-    def _sleep(self, entry: Entry) -> None:
+    def _sleep(self, entry: QueuedPodInfo) -> None:
         self._enter(entry)
         self._unschedulable[entry.uid] = entry
         for plugin in entry.unschedulable_plugins | entry.pending_plugins:
             self._by_plugin.setdefault(plugin, {})[entry.uid] = entry
 
-    def _enter(self, entry: Entry) -> None:
+    def _enter(self, entry: QueuedPodInfo) -> None:
         entry.area_version += 1
         self._leave_unschedulable(entry)
         self._entries[entry.uid] = entry
 
-    def _leave_unschedulable(self, entry: Entry) -> None:
+    def _leave_unschedulable(self, entry: QueuedPodInfo) -> None:
         if self._unschedulable.pop(entry.uid, None) is None:
             return
         for sleepers in self._by_plugin.values():
@@ -263,7 +253,7 @@ class SchedulingQueue:
             if _hints(registration, entry, change):
                 self._requeue(entry)
 
-    def _worth_requeuing(self, entry: Entry, change: Change) -> bool:
+    def _worth_requeuing(self, entry: QueuedPodInfo, change: Change) -> bool:
         for plugin in entry.unschedulable_plugins | entry.pending_plugins:
             for registration in self._registrations.get(plugin, ()):
                 if not registration.matches(change):
@@ -308,7 +298,7 @@ def _affected(registration: Registration, change: Change) -> Collection[str] | N
     return None if affected is None else dict.fromkeys(affected)
 
 
-def _hints(registration: Registration, entry: Entry, change: Change) -> bool:
+def _hints(registration: Registration, entry: QueuedPodInfo, change: Change) -> bool:
     """Whether the change may make the pod schedulable; a hint that breaks says yes, as in kube-scheduler."""
     if registration.hint is None:
         return True

@@ -101,7 +101,7 @@ class PodInfo:
 
     @cached_property
     def requests(self) -> Amounts:
-        """What the pod asks of its node, zeros left out."""
+        """What the pod calls of its node, zeros left out."""
         return {name: amount for name, amount in pod_requests(self.pod).items() if amount}
 
     @cached_property

@@ -41,7 +41,7 @@ def amounts(quantities: Mapping[str, Quantity]) -> Amounts:
 
 
 def pod_requests(pod: Pod, defaults: Mapping[str, Quantity] | None = None) -> Amounts:
-    """What ``pod`` asks of its node in all; ``defaults`` fill in for containers that do not say."""
+    """What ``pod`` calls of its node in all; ``defaults`` fill in for containers that do not say."""
     return _whole(pod_request_nanos(pod, pod.status.node_allocatable_resource_claim_statuses, defaults))
 
 

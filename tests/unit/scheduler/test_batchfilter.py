@@ -1,4 +1,4 @@
-"""What filters know of all nodes at once must be what they say of each (framework.plugin.FilterPlugin.look_ahead)."""
+"""What filters know of all nodes at once must be what they say of each (framework.plugin.FilterPlugin.filter_batch)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TAINT = {"key": "k", "value": "v", "effect": "NoSchedule"}
 
 @pytest.mark.parametrize("plugin", [NodeUnschedulable(), TaintToleration(), NodeResourcesFit(lambda _: False)])
 @pytest.mark.parametrize("seed", range(10))
-def test_what_is_foreseen_is_what_the_filter_says(plugin: Plugin, seed: int) -> None:
+def test_the_batch_says_what_the_filter_says(plugin: Plugin, seed: int) -> None:
     assert isinstance(plugin, FilterPlugin)
     dice = random.Random(seed)
     cache = Cache()
@@ -35,13 +35,13 @@ def test_what_is_foreseen_is_what_the_filter_says(plugin: Plugin, seed: int) -> 
     requests = {"cpu": "1"} if dice.random() < 0.3 else {}
     info = PodInfo(pod("new", tolerations=tolerations, requests=requests))
     state = CycleState(cache.snapshot())
-    foreseen = plugin.look_ahead(state, info)
+    batch = plugin.filter_batch(state, info)
     for one in state.snapshot.nodes:
         said: Status | None = plugin.filter(state, info, one)
-        if one.name in foreseen.passing:
+        if one.name in batch.passing:
             assert said is None
-        elif one.name in foreseen.refused:
-            assert said == foreseen.refused[one.name]
+        elif one.name in batch.refused:
+            assert said == batch.refused[one.name]
 
 
 def test_every_node_gives_the_reason_of_the_first_filter_that_refuses_it() -> None:

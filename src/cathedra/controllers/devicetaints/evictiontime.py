@@ -9,11 +9,11 @@ from cathedra.api.resource import DeviceTaint, DeviceToleration, ResourceClaim
 from cathedra.controllers.devicetaints.taints import DeviceTaints, Tainted, results_of
 from cathedra.semantics.tolerations import tolerates_device_taint
 
-__all__ = ["Verdict", "claim_verdict", "earliest"]
+__all__ = ["EvictionTime", "claim_eviction_time", "earliest"]
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class EvictionTime:
     """A pod or a claim's pods have to go: from when on (epoch seconds), and because of which taints."""
 
     due: float
@@ -32,7 +32,7 @@ def due_time(taint: DeviceTaint, tolerations: Iterable[DeviceToleration]) -> flo
     return added + min(max(limit, 0) for limit in limits if limit is not None)
 
 
-def claim_verdict(claim: ResourceClaim, taints: DeviceTaints) -> Verdict | None:
+def claim_eviction_time(claim: ResourceClaim, taints: DeviceTaints) -> EvictionTime | None:
     """Whether and when the users of a claim have to go.
 
     The tolerations that count are those recorded in the allocation, not those of the claim's spec.
@@ -46,13 +46,13 @@ def claim_verdict(claim: ResourceClaim, taints: DeviceTaints) -> Verdict | None:
                 continue
             reasons[tainted] = None
             due = time if due is None else min(due, time)
-    return Verdict(due, tuple(reasons)) if due is not None else None
+    return EvictionTime(due, tuple(reasons)) if due is not None else None
 
 
-def earliest(verdicts: Iterable[Verdict]) -> Verdict | None:
-    """The verdicts of several claims as one."""
-    verdicts = tuple(verdicts)
-    if not verdicts:
+def earliest(times: Iterable[EvictionTime]) -> EvictionTime | None:
+    """The times of several claims as one."""
+    times = tuple(times)
+    if not times:
         return None
-    reasons = dict.fromkeys(reason for verdict in verdicts for reason in verdict.reasons)
-    return Verdict(min(verdict.due for verdict in verdicts), tuple(reasons))
+    reasons = dict.fromkeys(reason for eviction in times for reason in eviction.reasons)
+    return EvictionTime(min(eviction.due for eviction in times), tuple(reasons))

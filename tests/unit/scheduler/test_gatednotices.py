@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from cathedra.scheduler.gated import PATIENCE_SECONDS
+from cathedra.scheduler.gatednotices import PATIENCE_SECONDS
 from tests.unit.scheduler.objects import claim, device_class, exactly, node, pod, slice_
 from tests.unit.scheduler.world import World, play
 

@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 
 from cathedra.scheduler.state.pod_info import PodInfo
 
-__all__ = ["Backoff", "Entry"]
+__all__ = ["Backoff", "QueuedPodInfo"]
 
 
 @dataclass(slots=True)
-class Entry:
+class QueuedPodInfo:
     """A waiting pod. Belongs to the queue, or to the cycle that popped it."""
 
     info: PodInfo
@@ -45,7 +45,7 @@ class Backoff:
     maximum: float = 10.0
     """Seconds at most; every refusal doubles."""
 
-    def seconds(self, entry: Entry) -> float:
+    def seconds(self, entry: QueuedPodInfo) -> float:
         """The pause that ``entry`` has earned."""
         count = entry.errors or entry.unschedulable_count
         if count == 0:

@@ -8,9 +8,9 @@ from random import Random
 import pytest
 
 from cathedra.scheduler.framework.plugin import CycleState
+from cathedra.scheduler.nodesearch import NodeSearch, SelectedNode, nodes_to_find
 from cathedra.scheduler.plugins.node_resources import NodeResourcesFit
 from cathedra.scheduler.profile import Profile
-from cathedra.scheduler.search import Chosen, Search, nodes_to_find
 from cathedra.scheduler.state.cache import Cache
 from cathedra.scheduler.state.nominations import Nominations
 from cathedra.scheduler.state.pod_info import PodInfo
@@ -28,11 +28,11 @@ def test_the_next_search_begins_where_the_last_one_ended() -> None:
     cache = Cache()
     for index in range(300):
         cache.set_node(node(f"n{index}", labels={}))
-    search = Search(Profile([NodeResourcesFit(lambda _: False)]), Nominations(), Random(1))
+    search = NodeSearch(Profile([NodeResourcesFit(lambda _: False)]), Nominations(), Random(1))
     seen: Counter[str] = Counter()
     for _ in range(30):
         found = search.find(CycleState(cache.snapshot()), PodInfo(pod("p")))
-        assert isinstance(found, Chosen)
+        assert isinstance(found, SelectedNode)
         assert found.evaluated == 144
         seen[found.node] += 1
     assert {int(name[1:]) // 100 for name in seen} == {0, 1, 2}
@@ -50,8 +50,8 @@ def test_room_that_is_being_made_for_a_more_important_pod_is_not_taken() -> None
     cache.set_node(node("n", cpu="4"))
     nominations = Nominations()
     nominations.set(PodInfo(pod("important", priority=10, requests={"cpu": "3"})), "n")
-    search = Search(Profile([NodeResourcesFit(lambda _: False)]), nominations, Random(1))
+    search = NodeSearch(Profile([NodeResourcesFit(lambda _: False)]), nominations, Random(1))
     state = CycleState(cache.snapshot())
-    assert not isinstance(search.find(state, PodInfo(pod("p", requests={"cpu": "2"}))), Chosen)
+    assert not isinstance(search.find(state, PodInfo(pod("p", requests={"cpu": "2"}))), SelectedNode)
     equal = PodInfo(pod("higher", priority=11, requests={"cpu": "2"}))
-    assert isinstance(search.find(state, equal), Chosen)
+    assert isinstance(search.find(state, equal), SelectedNode)

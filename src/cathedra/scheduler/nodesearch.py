@@ -13,13 +13,13 @@ from random import Random
 from cathedra.scheduler.framework.diagnosis import Diagnosis
 from cathedra.scheduler.framework.plugin import CycleState
 from cathedra.scheduler.framework.status import Status, unresolvable
-from cathedra.scheduler.profile import Ask, Profile
+from cathedra.scheduler.profile import FilterCall, Profile
 from cathedra.scheduler.state.node_info import NodeInfo
 from cathedra.scheduler.state.nominations import Nominations
 from cathedra.scheduler.state.pod_info import PodInfo
 from cathedra.scheduler.state.snapshot import Snapshot
 
-__all__ = ["Chosen", "Search", "nodes_to_find", "try_out"]
+__all__ = ["NodeSearch", "SelectedNode", "nodes_to_find", "try_out"]
 
 FEWEST_NODES = 100
 """At least so many feasible nodes are looked for."""
@@ -27,7 +27,7 @@ LOWEST_PERCENTAGE = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class SelectedNode:
     """The node of the pod, and how many were looked at to find it."""
 
     node: str
@@ -35,7 +35,7 @@ class Chosen:
     feasible: int
 
 
-class Search:
+class NodeSearch:
     """Finds the node of a pod. Remembers nothing between pods but where to begin."""
 
     def __init__(self, profile: Profile, nominations: Nominations, random: Random, *, percentage: int = 0) -> None:
@@ -46,7 +46,7 @@ class Search:
         self._percentage = percentage
         self._start = 0
 
-    def find(self, state: CycleState, pod: PodInfo, nominated: str = "") -> Chosen | Diagnosis | Status:
+    def find(self, state: CycleState, pod: PodInfo, nominated: str = "") -> SelectedNode | Diagnosis | Status:
         """The best node; why there is none; or what broke."""
         snapshot = state.snapshot
         diagnosis = Diagnosis(len(snapshot.nodes))
@@ -57,12 +57,12 @@ class Search:
             return diagnosis
         evaluated = len(feasible) + len(diagnosis.refusals)
         if len(feasible) == 1:
-            return Chosen(feasible[0].name, evaluated, 1)
+            return SelectedNode(feasible[0].name, evaluated, 1)
         totals = self._profile.score(state, pod, feasible)
         best = max(totals)
         ties = [node for node, total in zip(feasible, totals, strict=True) if total == best]
         node = ties[0] if len(ties) == 1 else self._random.choice(ties)
-        return Chosen(node.name, evaluated, len(feasible))
+        return SelectedNode(node.name, evaluated, len(feasible))
 
     def _feasible(
         self, state: CycleState, pod: PodInfo, snapshot: Snapshot, diagnosis: Diagnosis, nominated: str
@@ -104,7 +104,7 @@ class Search:
     ) -> Sequence[NodeInfo] | Status:
         """Nodes that pass every filter, until ``wanted`` are found."""
         whole = len(nodes) == len(state.snapshot.nodes) > 1
-        filters = self._profile.filters_ahead(state, pod) if whole else self._profile.filters(state)
+        filters = self._profile.batch_filters(state, pod) if whole else self._profile.filters(state)
         judge = self._profile.filter if not self._nominations else self._judge_with_nominated
         feasible: list[NodeInfo] = []
         for node in nodes:
@@ -120,7 +120,7 @@ class Search:
         return feasible
 
     def _judge_with_nominated(
-        self, filters: Sequence[Ask], state: CycleState, pod: PodInfo, node: NodeInfo
+        self, filters: Sequence[FilterCall], state: CycleState, pod: PodInfo, node: NodeInfo
     ) -> Status | None:
         """The node must do both with and without the pods that room is being made for."""
         others = self._nominations.ahead_of(pod, node.name)

@@ -1,9 +1,9 @@
 """Pods that a plugin keeps out of the queue for long are told why.
 
-kube-scheduler says nothing about such a pod: no event, no condition. That is right for the blink of an eye in which a
-claim made from a template does not exist yet, and leaves people alone with a pod whose claim nobody made. So a pod that
-is still kept out after a while gets the event that an attempt would have got (docs/deviations.md). Its condition
-stays as it is, because autoscalers act on that.
+kube-scheduler says nothing about such a pod: no event, no condition. That is right for the short time in which a claim
+made from a template does not exist yet, and leaves users alone with a pod whose claim does not come. So a pod that is
+still kept out after a while gets the event that an attempt would have got (docs/deviations.md). Its condition stays as
+it is, because autoscalers act on that.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ from typing import Final
 from cathedra.client.events import EventRecorder
 from cathedra.clock import Clock
 from cathedra.scheduler.plugins.gates import SchedulingGates
-from cathedra.scheduler.queue.entry import Entry
+from cathedra.scheduler.queue.queuedpod import QueuedPodInfo
 
-__all__ = ["PATIENCE_SECONDS", "GatedPods"]
+__all__ = ["PATIENCE_SECONDS", "GatedPodNotices"]
 
 PATIENCE_SECONDS: Final = 3.0
 """How long a pod is kept out before it is told."""
 
 
-class GatedPods:
+class GatedPodNotices:
     """Watches pods that were kept out; `run` until cancelled."""
 
     def __init__(self, clock: Clock, recorder: EventRecorder) -> None:
         self._clock = clock
         self._recorder = recorder
-        self._waiting: deque[tuple[float, Entry, int]] = deque()
+        self._waiting: deque[tuple[float, QueuedPodInfo, int]] = deque()
         self._arrived = asyncio.Event()
 
-    def kept_out(self, entry: Entry) -> None:
+    def on_gated(self, entry: QueuedPodInfo) -> None:
         """A plugin has refused to let the pod into the queue."""
         # Scheduling gates are the user's own wish, and the API server shows them in the pod's condition.
         if entry.gated_by == SchedulingGates.name:

@@ -16,10 +16,10 @@ from cathedra.scheduler.state.nominations import Nominations
 from cathedra.scheduler.state.pod_info import PodInfo
 from cathedra.semantics.pods import is_terminal
 
-__all__ = ["Intake", "node_actions"]
+__all__ = ["EventHandlers", "node_actions"]
 
 
-class Intake:
+class EventHandlers:
     """Follows pods and nodes for one scheduler."""
 
     def __init__(self, cache: Cache, queue: SchedulingQueue, nominations: Nominations, scheduler_name: str) -> None:
@@ -41,7 +41,7 @@ class Intake:
         self._queue.move(Change(Resource.NODE, Action.ADD, None, node))
 
     def node_updated(self, old: Node, new: Node) -> None:
-        """A node has changed; a heartbeat wakes nobody."""
+        """A node has changed; a heartbeat wakes no pod."""
         actions = node_actions(old, new)
         self._cache.set_node(new)
         if actions:
