@@ -21,6 +21,14 @@ T = TypeVar("T", bound="Time")
 
 _BEGINNING: Final = (datetime(1, 1, 1, tzinfo=UTC) - _EPOCH) // timedelta(microseconds=1)
 
+_CYCLE_YEARS: Final = 400
+_CYCLE: Final = 146_097 * 86_400 * MICROS
+"""Microseconds of 400 years, after which the calendar repeats itself."""
+_LEAP_YEAR: Final = 366 * 86_400 * MICROS
+_FIRST: Final = _BEGINNING - _LEAP_YEAR
+_END: Final = _BEGINNING + 25 * _CYCLE - _LEAP_YEAR
+"""The years 0 and 10,000 have 366 days each."""
+
 
 class TimeError(ValueError):
     """A text is no RFC 3339 time."""
@@ -54,7 +62,13 @@ class Time:
 
     @classmethod
     def of_micros(cls, micros: int) -> Self:
-        """The instant so many microseconds after the Unix epoch, cut to this type's precision."""
+        """The instant so many microseconds after the Unix epoch, cut to this type's precision.
+
+        Raises:
+            OverflowError: it is outside of the years 0 to 9999, and could not be written in RFC 3339.
+        """
+        if not _FIRST <= micros < _END:
+            raise OverflowError(f"{micros} microseconds after 1970 are outside of the years 0 to 9999")
         made = object.__new__(cls)
         made._set(cls._cut(micros))
         return made
@@ -122,14 +136,23 @@ class MicroTime(Time):
 
     @staticmethod
     def _format(micros: int) -> str:
-        moment = _EPOCH + timedelta(microseconds=micros)
-        return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ").rjust(27, "0")
+        year, moment = _calendar(micros)
+        return f"{year}-{moment:%m-%dT%H:%M:%S.%fZ}"
 
 
 @lru_cache(maxsize=1024)
 def _to_the_second(micros: int) -> str:
     """Remembered, since everything that is written in one second carries the same text."""
-    return (_EPOCH + timedelta(microseconds=micros)).strftime("%Y-%m-%dT%H:%M:%SZ").rjust(20, "0")
+    year, moment = _calendar(micros)
+    return f"{year}-{moment:%m-%dT%H:%M:%SZ}"
+
+
+def _calendar(micros: int) -> tuple[str, datetime]:
+    """The year, and a moment with the same month, day and time of day; Python has no year 0."""
+    if micros >= _BEGINNING:
+        moment = _EPOCH + timedelta(microseconds=micros)
+        return f"{moment.year:04}", moment
+    return "0000", _EPOCH + timedelta(microseconds=micros + _CYCLE)
 
 
 @lru_cache(maxsize=4096)
@@ -144,10 +167,15 @@ def _micros(text: str) -> int:
     year, month, day, hour, minute, second = (int(part) for part in shape.groups()[:6])
     fraction = int(((shape[7] or ".0")[1:] + "000000")[:6])
     try:
-        moment = datetime(year, month, day, hour, minute, second, fraction, tzinfo=_zone(shape[8]))
+        # The calendar repeats itself; Python has no year 0.
+        known = year or _CYCLE_YEARS
+        moment = datetime(known, month, day, hour, minute, second, fraction, _zone(shape[8]))
     except ValueError as error:
         raise TimeError(f"{text!r} names no instant: {error}") from error
-    return (moment - _EPOCH) // timedelta(microseconds=1)
+    micros = (moment - _EPOCH) // timedelta(microseconds=1) - (known - year) // _CYCLE_YEARS * _CYCLE
+    if not _FIRST <= micros < _END:
+        raise TimeError(f"{text!r} names no instant: in UTC it is outside of the years 0 to 9999")
+    return micros
 
 
 def _zone(text: str) -> timezone:

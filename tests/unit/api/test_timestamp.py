@@ -37,3 +37,25 @@ def test_the_beginning_of_time_is_none() -> None:
 def test_what_names_no_instant_is_refused(text: str) -> None:
     with pytest.raises(TimeError):
         Time.parse(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("0000-01-01T00:00:00Z", "0000-01-01T00:00:00Z"),
+        ("0000-02-29T12:00:00Z", "0000-02-29T12:00:00Z"),
+        ("0001-01-01T00:00:00+01:00", "0000-12-31T23:00:00Z"),
+        ("9999-12-31T23:59:59Z", "9999-12-31T23:59:59Z"),
+        ("0400-01-01T00:00:00Z", "0400-01-01T00:00:00Z"),
+        ("2000-02-29T00:00:00Z", "2000-02-29T00:00:00Z"),
+    ],
+)
+def test_the_years_from_0_to_9999_are_read_and_written(text: str, shown: str) -> None:
+    assert str(Time.parse(text)) == shown
+    assert str(MicroTime.parse(text)) == shown.replace("Z", ".000000Z")
+
+
+@pytest.mark.parametrize("text", ["0000-01-01T00:00:00+01:00", "9999-12-31T23:59:59-01:00", "0000-02-30T00:00:00Z"])
+def test_instants_that_cannot_be_written_again_are_refused(text: str) -> None:
+    with pytest.raises(TimeError, match="names no instant"):
+        Time.parse(text)
