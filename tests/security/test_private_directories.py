@@ -65,6 +65,8 @@ async def test_an_agent_closes_what_an_earlier_one_left_open(folder: Path) -> No
             "containers": 0o700,
             "pki": 0o700,
         }
+        for sockets in ("plugins", "plugins_registry", "pod-resources"):
+            assert permissions(root / sockets) == 0o750
         assert permissions(root / "pki" / "kubelet.key") == 0o600
     finally:
         running.cancel()

@@ -250,7 +250,7 @@ class NodeAgent:
             return
         from cathedra.node.plugins.registration import PluginRegistrar
 
-        (root / "plugins").mkdir(mode=0o755, exist_ok=True)
+        (root / "plugins").mkdir(mode=0o750, exist_ok=True)
         registrar = PluginRegistrar(root / "plugins_registry", self.registry, clock=self._clock, metrics=self.metrics)
         group.create_task(registrar.run())
 

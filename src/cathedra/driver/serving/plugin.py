@@ -129,7 +129,7 @@ async def _listening(socket: Path, add: Any) -> AsyncIterator[None]:
 
 def _make_way(socket: Path) -> None:
     # A file left by a killed process would make the address look taken.
-    socket.parent.mkdir(parents=True, exist_ok=True)
+    socket.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
     socket.unlink(missing_ok=True)
 
 

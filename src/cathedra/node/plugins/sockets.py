@@ -31,7 +31,7 @@ class SocketWatcher:
 
     async def run(self) -> None:
         """Report what is there, then every change, until cancelled."""
-        self._root.mkdir(mode=0o755, parents=True, exist_ok=True)
+        self._root.mkdir(mode=0o750, parents=True, exist_ok=True)
         try:
             inotify = Inotify()
         except OSError:

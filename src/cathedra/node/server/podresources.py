@@ -58,7 +58,7 @@ class PodResourcesServer:
 
     async def run(self) -> None:
         """Serve; the socket is made anew every time."""
-        self._directory.mkdir(mode=0o755, parents=True, exist_ok=True)
+        self._directory.mkdir(mode=0o750, parents=True, exist_ok=True)
         path = self._directory / "kubelet.sock"
         path.unlink(missing_ok=True)
         server = grpc.aio.server(interceptors=[_RateLimit(self._limit)])
