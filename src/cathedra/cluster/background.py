@@ -12,6 +12,7 @@ from pathlib import Path
 
 from cathedra.cluster.config import OptionError
 from cathedra.cluster.datadir import DataDir
+from cathedra.files.private import private_directory, private_file
 
 __all__ = ["READY", "StartError", "start", "stop"]
 
@@ -31,9 +32,10 @@ def start(arguments: Sequence[str], log: Path, progress: Callable[[str], None]) 
     Raises:
         StartError: it ended first; the text has the last line it printed.
     """
-    log.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    private_directory(log.parent)
+    private_file(log)
     reading, writing = os.pipe()
-    with log.open("ab") as output:
+    with os.fdopen(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600), "ab") as output:
         child = subprocess.Popen(
             [sys.executable, "-m", "cathedra.cli.main", "up", *arguments, "--report-fd", str(writing)],
             stdin=subprocess.DEVNULL,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,7 @@ from cathedra.api.nesting import load_json
 from cathedra.api.struct import MicroTime, encode
 from cathedra.apiserver.authentication.user import UserInfo
 from cathedra.apiserver.traffic.record import RequestRecord
+from cathedra.files.private import private_directory, private_file
 
 __all__ = ["LEVELS", "AuditLog", "AuditPolicy", "AuditRule", "PolicyError", "load_policy"]
 
@@ -123,8 +125,10 @@ class AuditLog:
     """The log of one server."""
 
     def __init__(self, path: Path, policy: AuditPolicy) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self._file: TextIO = path.open("a", encoding="utf-8")
+        if not path.parent.exists():
+            private_directory(path.parent)
+        descriptor = os.open(private_file(path), os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        self._file: TextIO = os.fdopen(descriptor, "a", encoding="utf-8")
         self._policy = policy
         self._lines: list[str] = []
         self.written = 0
