@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from cathedra.api.core.core_v1 import Pod, PodTemplateSpec
@@ -20,7 +21,7 @@ from cathedra.client.transport import PatchType
 from cathedra.controllers.expectations import Expectations
 from cathedra.semantics.owners import controller_reference
 
-__all__ = ["BY_CONTROLLER", "PodControl", "pod_from_template"]
+__all__ = ["BY_CONTROLLER", "PodControl", "PodEventTexts", "pod_from_template"]
 
 BY_CONTROLLER: Final = "controller-uid"
 """Name of the index of pods (and other owned objects) by the UID of their controller."""
@@ -42,13 +43,30 @@ def pod_from_template(template: PodTemplateSpec, owner: KubeObject) -> Pod:
     )
 
 
-class PodControl:
-    """The hands of a workload controller."""
+@dataclass(frozen=True, slots=True)
+class PodEventTexts:
+    """What events say of pods; each text may name the ``pod``, its ``owner`` and the ``error``."""
 
-    def __init__(self, client: Client, recorder: EventRecorder, expectations: Expectations[str]) -> None:
+    created: str = "Created pod: {pod}"
+    not_created: str = "Error creating: {error}"
+    deleted: str = "Deleted pod: {pod}"
+    not_deleted: str = "Error deleting: {error}"
+
+
+class PodControl:
+    """Creates, deletes and adopts pods for one workload controller."""
+
+    def __init__(
+        self,
+        client: Client,
+        recorder: EventRecorder,
+        expectations: Expectations[str],
+        texts: PodEventTexts = PodEventTexts(),
+    ) -> None:
         self._client = client
         self._recorder = recorder
         self._expectations = expectations
+        self._texts = texts
 
     async def create_all(self, owner: KubeObject, pods: Sequence[Pod]) -> StatusError | ConnectionError | None:
         """Create pods in batches of 1, 2, 4 …, so that a full quota costs few requests; the first failure ends it."""
@@ -70,13 +88,13 @@ class PodControl:
         try:
             created = await self._client.resource(PODS, owner.metadata.namespace).create(pod)
         except StatusError as error:
-            self._recorder.record(owner, "Warning", "FailedCreate", f"Error creating: {error}")
+            self._tell(owner, "FailedCreate", self._texts.not_created, pod, error)
             raise
         except ConnectionError:
             self._expectations.doubt(owner.metadata.uid)
             raise
         self._expectations.expect(owner.metadata.uid, created)
-        self._recorder.record(owner, "Normal", "SuccessfulCreate", f"Created pod: {created.metadata.name}")
+        self._tell(owner, "SuccessfulCreate", self._texts.created, created)
 
     async def delete(self, owner: KubeObject, pod: Pod) -> None:
         """Delete one pod, that very one."""
@@ -87,10 +105,10 @@ class PodControl:
         except StatusError as error:
             if error.is_not_found:
                 return
-            self._recorder.record(owner, "Warning", "FailedDelete", f"Error deleting: {error}")
+            self._tell(owner, "FailedDelete", self._texts.not_deleted, pod, error)
             raise
         self._expectations.expect(owner.metadata.uid, gone)
-        self._recorder.record(owner, "Normal", "SuccessfulDelete", f"Deleted pod: {pod.metadata.name}")
+        self._tell(owner, "SuccessfulDelete", self._texts.deleted, pod)
 
     async def adopt(self, owner: KubeObject, pod: Pod) -> None:
         """Make ``owner`` the controller of a pod that has none."""
@@ -104,3 +122,7 @@ class PodControl:
         pods = self._client.resource(PODS, pod.metadata.namespace)
         adopted = await pods.patch(pod.metadata.name, PatchType.JSON, body)
         self._expectations.expect(owner.metadata.uid, adopted)
+
+    def _tell(self, owner: KubeObject, reason: str, text: str, pod: Pod, error: Exception | None = None) -> None:
+        message = text.format(pod=pod.metadata.name, owner=owner.metadata.name, error=error)
+        self._recorder.record(owner, "Normal" if error is None else "Warning", reason, message)

@@ -19,7 +19,7 @@ from cathedra.scheduler.dynamicresources.plugin import DynamicResources
 from cathedra.scheduler.framework.informed import InformedPlugin
 from cathedra.scheduler.framework.plugin import CycleState, Plugin
 from cathedra.scheduler.framework.status import Status
-from cathedra.scheduler.nodesearch import try_out
+from cathedra.scheduler.nodesearch import try_out_with_nominated
 from cathedra.scheduler.plugins.binder import DefaultBinder
 from cathedra.scheduler.plugins.gates import SchedulingGates
 from cathedra.scheduler.plugins.image_locality import ImageLocality
@@ -31,6 +31,7 @@ from cathedra.scheduler.plugins.preemption import DefaultPreemption
 from cathedra.scheduler.plugins.topology_spread import PodTopologySpread
 from cathedra.scheduler.profile import Profile
 from cathedra.scheduler.state.node_info import NodeInfo
+from cathedra.scheduler.state.nominations import Nominations
 from cathedra.scheduler.state.pod_info import PodInfo
 
 __all__ = ["compose"]
@@ -45,12 +46,13 @@ def compose(
     random: Random,
     gates: FeatureGates,
     name: str,
+    nominations: Nominations,
 ) -> tuple[Profile, Sequence[InformedPlugin]]:
     """The profile called ``name``, and those of its plugins that follow informers."""
     dynamic = DynamicResources(client, informers, recorder, clock=clock, random=random, gates=gates)
 
     def fits(pod: PodInfo, state: CycleState, node: NodeInfo) -> Status | None:
-        return try_out(profile, pod, state, node)
+        return try_out_with_nominated(profile, nominations, pod, state, node)
 
     plugins: list[Plugin] = [
         SchedulingGates(),

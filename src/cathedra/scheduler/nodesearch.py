@@ -19,7 +19,7 @@ from cathedra.scheduler.state.nominations import Nominations
 from cathedra.scheduler.state.pod_info import PodInfo
 from cathedra.scheduler.state.snapshot import Snapshot
 
-__all__ = ["NodeSearch", "SelectedNode", "nodes_to_find", "try_out"]
+__all__ = ["NodeSearch", "SelectedNode", "nodes_to_find", "try_out", "try_out_with_nominated"]
 
 FEWEST_NODES = 100
 """At least so many feasible nodes are looked for."""
@@ -123,15 +123,28 @@ class NodeSearch:
         self, filters: Sequence[FilterCall], state: CycleState, pod: PodInfo, node: NodeInfo
     ) -> Status | None:
         """The node must do both with and without the pods that room is being made for."""
-        others = self._nominations.ahead_of(pod, node.name)
-        if others:
-            crowded = node.copy()
-            for other in others:
-                crowded.add(other)
-            refusal = try_out(self._profile, pod, state, crowded)
-            if refusal is not None:
-                return refusal
-        return self._profile.filter(filters, state, pod, node)
+        refusal = _beside_nominated(self._profile, self._nominations, pod, state, node)
+        return refusal if refusal is not None else self._profile.filter(filters, state, pod, node)
+
+
+def try_out_with_nominated(
+    profile: Profile, nominations: Nominations, pod: PodInfo, state: CycleState, node: NodeInfo
+) -> Status | None:
+    """Whether ``pod`` would fit on ``node`` as it is given, both with and without the pods nominated for it."""
+    refusal = _beside_nominated(profile, nominations, pod, state, node)
+    return refusal if refusal is not None else try_out(profile, pod, state, node)
+
+
+def _beside_nominated(
+    profile: Profile, nominations: Nominations, pod: PodInfo, state: CycleState, node: NodeInfo
+) -> Status | None:
+    others = nominations.ahead_of(pod, node.name)
+    if not others:
+        return None
+    crowded = node.copy()
+    for other in others:
+        crowded.add(other)
+    return try_out(profile, pod, state, crowded)
 
 
 def try_out(profile: Profile, pod: PodInfo, state: CycleState, node: NodeInfo) -> Status | None:

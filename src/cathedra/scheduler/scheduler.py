@@ -61,14 +61,21 @@ class Scheduler:
         self._recorder = EventRecorder(client, name, clock)
         self._cache = Cache()
         self._background = Background(WRITERS)
+        self._nominations = Nominations()
         self._profile, self._listeners = compose(
-            client, self._informers, self._recorder, clock=clock, random=random, gates=gates, name=name
+            client,
+            self._informers,
+            self._recorder,
+            clock=clock,
+            random=random,
+            gates=gates,
+            name=name,
+            nominations=self._nominations,
         )
         self._gated = GatedPodNotices(clock, self._recorder)
         self._queue = SchedulingQueue(
             clock, self._profile.pre_enqueue, self._profile.registrations, on_gated=self._gated.on_gated
         )
-        self._nominations = Nominations()
         self._search = NodeSearch(self._profile, self._nominations, random)
         self._handlers = EventHandlers(self._cache, self._queue, self._nominations, name)
         self._pods = self._informers.of(PODS)

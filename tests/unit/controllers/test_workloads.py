@@ -21,7 +21,18 @@ from cathedra.api.core.apps_v1 import (
     StatefulSet,
     StatefulSetSpec,
 )
-from cathedra.api.core.core_v1 import Container, Node, NodeSpec, Pod, PodCondition, PodSpec, PodTemplateSpec, Taint
+from cathedra.api.core.core_v1 import (
+    Binding,
+    Container,
+    Node,
+    NodeSpec,
+    ObjectReference,
+    Pod,
+    PodCondition,
+    PodSpec,
+    PodTemplateSpec,
+    Taint,
+)
 from cathedra.api.core.meta_v1 import LabelSelector, ObjectMeta
 from cathedra.api.status import StatusError
 from cathedra.api.struct import Time, replace
@@ -212,6 +223,24 @@ def test_a_stateful_set_counts_up_and_down_and_rolls_from_the_end() -> None:
         assert await world.names(PODS) == ["w-0"]
 
     play((StatefulSetController, Kubelet), story)
+
+
+def test_a_stateful_set_tells_of_its_pods_and_counts_one_that_is_leaving_for_no_revision() -> None:
+    async def story(world: World) -> None:
+        spec = StatefulSetSpec(replicas=1, selector=SELECTOR, template=template(), service_name="svc")
+        await world.create(STATEFULSETS, StatefulSet(metadata=meta(), spec=spec))
+        await settle()
+        (pod,) = await world.list(PODS)
+        told = ("Normal", "SuccessfulCreate", f"Create Pod {pod.metadata.name} in StatefulSet w successful")
+        assert told in await world.events()
+        binding = Binding(metadata=ObjectMeta(name=pod.metadata.name), target=ObjectReference(kind="Node", name="n"))
+        await world.of(PODS).create_subresource(pod.metadata.name, "binding", binding)
+        await world.of(PODS).delete(pod.metadata.name)
+        await settle()
+        (obj,) = await world.list(STATEFULSETS)
+        assert (obj.status.replicas, obj.status.current_replicas, obj.status.updated_replicas) == (1, 0, 0)
+
+    play((StatefulSetController,), story)
 
 
 def test_a_daemon_set_has_a_pod_on_every_node_that_fits() -> None:

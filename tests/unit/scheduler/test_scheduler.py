@@ -122,8 +122,25 @@ def test_the_more_important_pod_evicts_the_less_important() -> None:
         assert (await world.pod("mid")).metadata.deletion_timestamp is None
         assert ("Preempted", f"Preempted by pod {high.metadata.uid} on node {emptied}") in await world.events("low")
         await world.api(Pod).delete("low", grace_period_seconds=0)
-        await world.settle(2)
-        assert await world.node_of("high") == emptied
+        await world.bound("high")
+        high = await world.pod("high")
+        assert (high.spec.node_name, high.status.nominated_node_name) == (emptied, "")
+
+    play(body)
+
+
+def test_room_that_is_being_made_for_one_pod_is_not_made_for_another_too() -> None:
+    async def body(world: World) -> None:
+        await world.create(node("n1", cpu="2"), priority_class("low", 1), priority_class("high", 10))
+        await world.create(pod("low", requests={"cpu": "2"}, priorityClassName="low"))
+        await world.bound("low")
+        for name in ("first", "second"):
+            await world.create(pod(name, requests={"cpu": "2"}, priorityClassName="high"))
+            await world.quiet()
+        assert [reason for reason, _ in await world.events("low")].count("Preempted") == 1
+        assert (await world.pod("first")).status.nominated_node_name == "n1"
+        assert (await world.pod("second")).status.nominated_node_name == ""
+        assert (await world.condition("second"))[1].endswith("preemption: 0/1 nodes are available: 1 Insufficient cpu.")
 
     play(body)
 

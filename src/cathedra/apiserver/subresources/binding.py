@@ -68,9 +68,9 @@ def _bound(call: Call, pod: Pod, binding: Binding, now: float) -> Pod:
         observed_generation=_observed_generation(pod),
     )
     conditions = with_condition(pod.status.conditions, condition)
-    return replace(
-        pod, metadata=metadata, spec=replace(spec, node_name=node), status=replace(pod.status, conditions=conditions)
-    )
+    # A nomination has served its purpose; left standing it would hold room for a pod that is counted already.
+    status = replace(pod.status, conditions=conditions, nominated_node_name="")
+    return replace(pod, metadata=metadata, spec=replace(spec, node_name=node), status=status)
 
 
 def _observed_generation(pod: Pod) -> int:

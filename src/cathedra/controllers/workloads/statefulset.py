@@ -16,7 +16,7 @@ from cathedra.api.struct import replace
 from cathedra.client.objects import with_metadata
 from cathedra.client.resources import PERSISTENTVOLUMECLAIMS, STATEFULSETS
 from cathedra.controllers.controller import ControllerContext
-from cathedra.controllers.podcontrol import pod_from_template
+from cathedra.controllers.podcontrol import PodEventTexts, pod_from_template
 from cathedra.controllers.workloads.revisions import Revisions
 from cathedra.controllers.workloads.templates import REVISION_HASH
 from cathedra.controllers.workloads.workload import WorkloadController
@@ -33,6 +33,12 @@ class StatefulSetController(WorkloadController[StatefulSet]):
 
     name = "statefulset-controller"
     component = "statefulset-controller"
+    texts = PodEventTexts(
+        created="Create Pod {pod} in StatefulSet {owner} successful",
+        not_created="Create Pod {pod} in StatefulSet {owner} failed error: {error}",
+        deleted="Delete Pod {pod} in StatefulSet {owner} successful",
+        not_deleted="Delete Pod {pod} in StatefulSet {owner} failed error: {error}",
+    )
 
     def __init__(self, context: ControllerContext) -> None:
         super().__init__(context, STATEFULSETS)
@@ -128,17 +134,20 @@ class StatefulSetController(WorkloadController[StatefulSet]):
     async def _write_status(self, obj: StatefulSet, pods: list[Pod], current: str, update: str) -> None:
         now, name = self.clock.now(), obj.metadata.name
         living = [pod for pod in pods if not is_terminal(pod)]
-        updated = [pod for pod in living if pod.metadata.labels.get(REVISION_HASH) == f"{name}-{update}"]
+        # A pod that is being deleted counts as a replica until it has ended, but for no revision.
+        staying = [pod.metadata.labels.get(REVISION_HASH) for pod in living if pod.metadata.deletion_timestamp is None]
+        updated = staying.count(f"{name}-{update}")
         ready = sum(map(is_ready, living))
-        if len(updated) == len(living) == len(_ordinals(obj)) and ready == len(living):
+        rolling = obj.spec.update_strategy.type != "OnDelete"
+        if rolling and updated == len(living) == len(_ordinals(obj)) and ready == len(living):
             current = update
         status = StatefulSetStatus(
             observed_generation=obj.metadata.generation,
             replicas=len(living),
             ready_replicas=ready,
             available_replicas=sum(is_available(pod, obj.spec.min_ready_seconds, now) for pod in living),
-            current_replicas=sum(pod.metadata.labels.get(REVISION_HASH) == f"{name}-{current}" for pod in living),
-            updated_replicas=len(updated),
+            current_replicas=staying.count(f"{name}-{current}"),
+            updated_replicas=updated,
             current_revision=f"{name}-{current}",
             update_revision=f"{name}-{update}",
             collision_count=obj.status.collision_count or 0,

@@ -15,7 +15,7 @@ from cathedra.client.transport import ResourceRef
 from cathedra.client.workqueue import WorkQueue, run_workers
 from cathedra.controllers.controller import ControllerContext
 from cathedra.controllers.expectations import Expectations
-from cathedra.controllers.podcontrol import BY_CONTROLLER, PodControl
+from cathedra.controllers.podcontrol import BY_CONTROLLER, PodControl, PodEventTexts
 from cathedra.semantics.owners import controller_of, controller_uid
 
 __all__ = ["WorkloadController", "selects"]
@@ -41,6 +41,7 @@ class WorkloadController(Generic[T]):
 
     name = ""
     component = ""
+    texts = PodEventTexts()
 
     def __init__(self, context: ControllerContext, ref: ResourceRef[T]) -> None:
         self.client = context.client
@@ -50,7 +51,7 @@ class WorkloadController(Generic[T]):
         self.objects = context.informers.of(ref)
         self.pods = context.informers.of(PODS)
         self.expectations: Expectations[str] = Expectations(self.pods, context.clock)
-        self.control = PodControl(context.client, self.recorder, self.expectations)
+        self.control = PodControl(context.client, self.recorder, self.expectations, self.texts)
         self.queue: WorkQueue[ObjectKey] = WorkQueue(context.clock)
         self.pods.store.add_index(BY_CONTROLLER, controller_uid)
         self.pods.store.add_index(_ORPHANS, _orphan_namespace)

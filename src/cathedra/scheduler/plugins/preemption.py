@@ -108,7 +108,7 @@ class DefaultPreemption(PostFilterPlugin):
             other.priority < pod.priority and other.pod.metadata.deletion_timestamp is not None
             for other in node.pods.values()
         )
-        return "not eligible due to terminating pods on the nominated node." if leaving else ""
+        return "not eligible due to a terminating pod on the nominated node." if leaving else ""
 
     def _candidates(
         self, state: CycleState, pod: PodInfo, diagnosis: Diagnosis, told: Diagnosis
@@ -178,6 +178,9 @@ class DefaultPreemption(PostFilterPlugin):
         return violating, others
 
     async def _evict(self, victim: Pod, preemptor: Pod, node: str) -> None:
+        if victim.metadata.deletion_timestamp is not None:
+            # An earlier preemption, or its owner, is ending it already.
+            return
         pods = self._client.resource(PODS, victim.metadata.namespace)
         condition = {
             "type": "DisruptionTarget",
