@@ -97,7 +97,7 @@ class ContainerStreams:
             except BlockingIOError:
                 return
             except OSError:
-                data = b""  # a terminal without anybody at its other end
+                data = b""  # a terminal whose other end is closed
             if not data:
                 self._close_output(fd)
                 return
