@@ -295,7 +295,7 @@ def _canonical_interface(parsed: ipaddress.IPv4Interface | ipaddress.IPv6Interfa
 
 
 def extended_resource_name(value: str) -> bool:
-    """Whether it names a resource of somebody else's domain, as «example.com/gpu»."""
+    """Whether it names a resource of another domain than Kubernetes', as «example.com/gpu»."""
     if "/" not in value or "kubernetes.io/" in value or value.startswith("requests."):
         return False
     return not qualified_name(f"requests.{value}")

@@ -491,7 +491,7 @@ class ResourceClaim(meta_v1.KubeObject, frozen=True, rename={"api_version": "api
 
 
 class ResourceClaimConsumerReference(KubeStruct, frozen=True, rename={"api_group": "apiGroup"}):
-    """Names somebody who uses a claim, in its namespace."""
+    """Names a consumer of a claim, in its namespace."""
 
     api_group: str = ""
     resource: str = always(str)

@@ -72,7 +72,7 @@ class StatusError(Exception):
 
     @property
     def is_conflict(self) -> bool:
-        """Whether somebody else wrote in between."""
+        """Whether another write came in between."""
         return self.reason == "Conflict"
 
     @property
@@ -135,7 +135,7 @@ def bad_request(message: str) -> StatusError:
 
 
 def unauthorized(message: str = "Unauthorized") -> StatusError:
-    """401: nobody knows who asks."""
+    """401: the user is unknown."""
     return failure(401, "Unauthorized", message)
 
 

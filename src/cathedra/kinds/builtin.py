@@ -35,7 +35,7 @@ def builtin(
     default: Callable[[Any], Any] = lambda obj: obj,
     rules: ObjectRules = NO_RULES,
     status: Strategy[T] | None = None,
-    doors: Mapping[str, Strategy[T]] = {},
+    subresources: Mapping[str, Strategy[T]] = {},
     table: tuple[tuple[Column, ...], Cells] = (GENERIC_COLUMNS, generic_cells),
     short_names: tuple[str, ...] = (),
     categories: tuple[str, ...] = (),
@@ -50,17 +50,16 @@ def builtin(
 ) -> ResourceDefinition[T]:
     """A kind of one version whose struct is its hub; strategies follow from whether it has spec and status.
 
-    ``doors`` are writable sub-resources besides ``status``.
+    ``subresources`` are writable ones besides ``status``.
     """
     gvk = kind_of(kind)
-    subresources: dict[str, Strategy[T]] = {}
+    written: dict[str, Strategy[T]] = {}
     has_status = "status" in kind.__struct_fields__ and "spec" in kind.__struct_fields__
     if has_status:
-        subresources["status"] = status or StatusStrategy(default)
+        written["status"] = status or StatusStrategy(default)
         chosen = strategy or (GenerationStrategy(default, rules) if counts_generation else SpecStrategy(default, rules))
     else:
         chosen = strategy or DefaultedStrategy(default, rules)
-    subresources |= doors
     columns, cells = table
     return ResourceDefinition(
         group=gvk.group,
@@ -71,7 +70,7 @@ def builtin(
         type=kind,
         versions=(VersionDefinition(gvk.version, kind, served_by_default=served_by_default),),
         strategy=chosen,
-        subresources=subresources,
+        subresources={**written, **subresources},
         short_names=short_names,
         categories=categories,
         columns=columns,

@@ -45,7 +45,7 @@ class ExpressionFault(msgspec.Struct, frozen=True):
 
 
 class ExpressionChecker(Protocol):
-    """Compiles CEL expressions for validation. The API layer knows no CEL; whoever composes the server hands one in.
+    """Compiles CEL expressions for validation. The rules know no CEL; the server hands a compiler in.
 
     ``stored`` expressions were accepted before and compile in the most permissive environment
     (docs/spec/api.md §3.4).
@@ -96,7 +96,7 @@ class RequestContext:
 
 
 class Strategy(Generic[T]):
-    """How objects of a kind are written through one door: the main resource, or a sub-resource such as ``status``.
+    """How objects of a kind are written through the main resource, or through a sub-resource such as ``status``.
 
     The order on create is default → prepare_create → validate_create; on update default → prepare_update →
     validate_update. Metadata common to all kinds (names, labels, owner references, uid …) is the API server's business;
@@ -128,7 +128,7 @@ class Strategy(Generic[T]):
         return ErrorList()
 
     def prepare_update(self, new: T, old: T, context: RequestContext) -> T:
-        """Keep what this door may not change, drop fields behind closed gates unless in use, count the generation."""
+        """Keep what may not change here, drop fields behind closed gates unless in use, count the generation."""
         return new
 
     def validate_update(self, new: T, old: T, context: RequestContext) -> ErrorList:
@@ -201,7 +201,7 @@ class ResourceDefinition(Generic[T]):
     stored_as: GroupResource | None = None
     """The resource whose objects these are, where one kind is served in two groups."""
     group_resource: GroupResource = field(init=False, repr=False, compare=False)
-    """Group and plural; asked a dozen times per request."""
+    """Group and plural, made once: each request needs them a dozen times."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "group_resource", GroupResource(self.group, self.plural))

@@ -40,7 +40,7 @@ def _any_change(_: Any, __: Any) -> ErrorList:
 
 
 class ObjectRules(msgspec.Struct, frozen=True):
-    """Validation that looks at the objects alone."""
+    """Validation that needs the objects alone."""
 
     create: Callable[[Any], ErrorList] = _any_object
     update: Callable[[Any, Any], ErrorList] = _any_change
@@ -73,7 +73,7 @@ class DefaultedStrategy(Strategy[T]):
 
 
 class SpecStrategy(DefaultedStrategy[T]):
-    """The main door of a kind with status: the status is emptied on create and kept on update."""
+    """The main resource of a kind with status: it is emptied on create and kept on update."""
 
     def prepare_create(self, obj: T, context: RequestContext) -> T:
         """Empty the status."""
@@ -97,7 +97,7 @@ class GenerationStrategy(SpecStrategy[T]):
 
 
 class StatusStrategy(Strategy[T]):
-    """The ``status`` door: everything but status and the freely changeable metadata is kept."""
+    """The sub-resource ``status``: everything but status and the freely changeable metadata is kept."""
 
     kept: Iterable[str] = ("spec",)
     reset_fields: tuple[str, ...] = ("spec",)

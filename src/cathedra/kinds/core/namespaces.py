@@ -88,7 +88,7 @@ def namespace_definition() -> ResourceDefinition[core_v1.Namespace]:
         strategy=NamespaceStrategy(default_namespace),
         table=(NAMESPACE_COLUMNS, namespace_cells),
         short_names=("ns",),
-        doors={"finalize": FinalizeStrategy()},
+        subresources={"finalize": FinalizeStrategy()},
         deletion=NamespaceDeletion(),
         verbs=tuple(verb for verb in ALL_VERBS if verb != "deletecollection"),
         name_rule=dns_label,

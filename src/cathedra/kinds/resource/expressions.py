@@ -1,6 +1,6 @@
 """Rules of CEL expressions in claims and classes (docs/spec/api.md §3.3 and §3.4).
 
-What an expression means is not known here; the request context brings somebody who compiles."""
+The meaning of an expression is not known here; the request context brings a compiler."""
 
 from __future__ import annotations
 

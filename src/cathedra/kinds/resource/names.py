@@ -52,7 +52,7 @@ def validate_pool_name(errors: ErrorList, path: FieldPath, name: str) -> None:
 
 
 def validate_class_name(errors: ErrorList, path: FieldPath, name: str) -> None:
-    """A DNS subdomain; whether such a class exists is not asked."""
+    """A DNS subdomain; such a class need not exist."""
     if not name:
         errors.required(path)
         return

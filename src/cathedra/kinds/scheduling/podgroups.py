@@ -28,7 +28,7 @@ POD_GROUP_COLUMNS: Final = (
 
 
 class PodGroupStrategy(Strategy[scheduling_v1alpha3.PodGroup]):
-    """A pod group: its spec never changes, its status comes through another door."""
+    """A pod group: its spec never changes, its status comes through its sub-resource."""
 
     def default(self, obj: scheduling_v1alpha3.PodGroup, context: RequestContext) -> scheduling_v1alpha3.PodGroup:
         """Pods of a group are disrupted one by one, unless its author says otherwise."""

@@ -25,7 +25,7 @@ def test_a_role_gives_something_on_something() -> None:
     ]
 
 
-def test_a_binding_names_somebody_and_keeps_its_role() -> None:
+def test_a_binding_names_its_subjects_and_keeps_its_role() -> None:
     plural, kind = "clusterrolebindings", rbac_v1.ClusterRoleBinding
     good = {"kind": "ServiceAccount", "name": "a", "namespace": "n"}
     assert problems_of(plural, kind, binding("r", good, {"kind": "User", "name": "u"})) == []

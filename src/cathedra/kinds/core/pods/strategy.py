@@ -97,7 +97,7 @@ class PodStatusStrategy(Strategy[core_v1.Pod]):
 
 
 class EphemeralContainersStrategy(Strategy[core_v1.Pod]):
-    """The door for containers that are added to look inside a running pod."""
+    """The sub-resource for containers that are added to debug a running pod."""
 
     def default(self, obj: core_v1.Pod, context: RequestContext) -> core_v1.Pod:
         """Fill in what was left out."""
@@ -114,7 +114,7 @@ class EphemeralContainersStrategy(Strategy[core_v1.Pod]):
 
 
 class ResizeStrategy(Strategy[core_v1.Pod]):
-    """The door for other requests and limits of running containers."""
+    """The sub-resource for other requests and limits of running containers."""
 
     def default(self, obj: core_v1.Pod, context: RequestContext) -> core_v1.Pod:
         """Fill in what was left out."""
@@ -153,7 +153,7 @@ def pod_definition() -> ResourceDefinition[core_v1.Pod]:
         namespaced=True,
         strategy=PodStrategy(),
         status=PodStatusStrategy(),
-        doors={"ephemeralcontainers": EphemeralContainersStrategy(), "resize": ResizeStrategy()},
+        subresources={"ephemeralcontainers": EphemeralContainersStrategy(), "resize": ResizeStrategy()},
         table=(POD_COLUMNS, pod_cells),
         short_names=("po",),
         categories=("all",),

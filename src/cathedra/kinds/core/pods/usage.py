@@ -40,8 +40,8 @@ def tracked_pod_resources(names: Iterable[str], *, extended: bool) -> set[str]:
     """Which of a quota's resources pods can be charged for."""
     found = set()
     for name in names:
-        asked = name.removeprefix("requests.")
-        if name in _KNOWN or asked.startswith(HUGE_PAGES) or (asked != name and _is_extended(asked, extended)):
+        plain = name.removeprefix("requests.")
+        if name in _KNOWN or plain.startswith(HUGE_PAGES) or (plain != name and _is_extended(plain, extended)):
             found.add(name)
     return found
 
@@ -120,7 +120,7 @@ def _selected(wanted: ScopedResourceSelectorRequirement, pod: Pod) -> bool:
 
 
 def _affinity_across(affinity: Any) -> bool:
-    """Whether the pod's affinity to other pods looks beyond its own namespace."""
+    """Whether the pod's affinity to other pods reaches beyond its own namespace."""
     for group in (affinity.pod_affinity, affinity.pod_anti_affinity) if affinity is not None else ():
         if group is None:
             continue

@@ -50,9 +50,9 @@ def _cleared_requests(request: resource.DeviceRequest, cleared: dict[str, Any]) 
     return replace(request, exactly=exactly, first_available=alternatives)
 
 
-def _cleared_request(asked: Any, cleared: dict[str, Any]) -> Any:
-    changes = {name: empty for name, empty in cleared.items() if getattr(asked, name, None) not in (None, ())}
-    return replace(asked, **changes) if changes else asked
+def _cleared_request(request: Any, cleared: dict[str, Any]) -> Any:
+    changes = {name: empty for name, empty in cleared.items() if getattr(request, name, None) not in (None, ())}
+    return replace(request, **changes) if changes else request
 
 
 def _requests(spec: resource.ResourceClaimSpec) -> Iterator[AnyRequest]:
@@ -63,7 +63,7 @@ def _requests(spec: resource.ResourceClaimSpec) -> Iterator[AnyRequest]:
 
 
 def _has(spec: resource.ResourceClaimSpec, name: str) -> bool:
-    return any(getattr(asked, name) for asked in _requests(spec))
+    return any(getattr(request, name) for request in _requests(spec))
 
 
 def _has_alternatives(spec: resource.ResourceClaimSpec) -> bool:
@@ -77,7 +77,7 @@ def uses_admin_access(spec: resource.ResourceClaimSpec) -> bool:
 
 def uses_consumable_capacity(spec: resource.ResourceClaimSpec) -> bool:
     """Whether some request asks for capacity, or some constraint for distinct values."""
-    return any(asked.capacity is not None for asked in _requests(spec)) or any(
+    return any(request.capacity is not None for request in _requests(spec)) or any(
         constraint.distinct_attribute is not None for constraint in spec.devices.constraints
     )
 

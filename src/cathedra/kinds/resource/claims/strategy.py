@@ -28,7 +28,7 @@ __all__ = ["ClaimStatusStrategy", "ClaimStrategy", "TemplateStrategy", "claim_de
 
 
 class ClaimStrategy(Strategy[resource.ResourceClaim]):
-    """The claim itself: its spec never changes, its status comes through another door."""
+    """The claim itself: its spec never changes, its status comes through its sub-resource."""
 
     metadata_checks = 2
 

@@ -194,23 +194,23 @@ def _request(
 def _asked(
     errors: ErrorList,
     path: FieldPath,
-    asked: resource.ExactDeviceRequest | resource.DeviceSubRequest,
+    request: resource.ExactDeviceRequest | resource.DeviceSubRequest,
     context: RequestContext,
     *,
     stored: bool,
 ) -> None:
-    validate_class_name(errors, path.child("deviceClassName"), asked.device_class_name)
-    validate_selectors(errors, path.child("selectors"), asked.selectors, context, stored=stored)
+    validate_class_name(errors, path.child("deviceClassName"), request.device_class_name)
+    validate_selectors(errors, path.child("selectors"), request.selectors, context, stored=stored)
     count = path.child("count")
-    if asked.allocation_mode == "All":
-        if asked.count:
-            errors.invalid(count, asked.count, "must not be specified when allocationMode is 'All'")
-    elif asked.allocation_mode == "ExactCount":
-        if asked.count <= 0:
-            errors.invalid(count, asked.count, "must be greater than zero")
+    if request.allocation_mode == "All":
+        if request.count:
+            errors.invalid(count, request.count, "must not be specified when allocationMode is 'All'")
+    elif request.allocation_mode == "ExactCount":
+        if request.count <= 0:
+            errors.invalid(count, request.count, "must be greater than zero")
     else:
-        errors.not_supported(path.child("allocationMode"), asked.allocation_mode, ("All", "ExactCount"))
-    for position, toleration in enumerate(asked.tolerations):
+        errors.not_supported(path.child("allocationMode"), request.allocation_mode, ("All", "ExactCount"))
+    for position, toleration in enumerate(request.tolerations):
         _toleration(errors, path.child("tolerations").index(position), toleration, context)
 
 

@@ -12,7 +12,7 @@ __all__ = ["POOL_STATUS_COLUMNS", "pool_status_cells"]
 
 POOL_STATUS_COLUMNS: Final = (
     NAME,
-    Column("Driver", description="The driver asked about."),
+    Column("Driver", description="The driver of the pools."),
     Column("Total", description="Devices in the pools found."),
     Column("Available", description="Devices free to be allocated."),
     Column("Allocated", description="Devices held by claims."),

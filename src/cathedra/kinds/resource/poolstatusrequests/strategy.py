@@ -45,12 +45,12 @@ def enabled_pool_status_spec(
 
 
 class PoolStatusRequestStrategy(Strategy[ResourcePoolStatusRequest]):
-    """A question about pools: asked once, never changed."""
+    """A question about pools, never changed."""
 
     allow_unconditional_update = False
 
     def default(self, obj: ResourcePoolStatusRequest, context: RequestContext) -> ResourcePoolStatusRequest:
-        """Ask for a hundred pools."""
+        """Limit the answer to a hundred pools."""
         return default_pool_status_request(obj)
 
     def prepare_create(self, obj: ResourcePoolStatusRequest, context: RequestContext) -> ResourcePoolStatusRequest:
@@ -82,7 +82,7 @@ class PoolStatusRequestStatusStrategy(Strategy[ResourcePoolStatusRequest]):
     allow_unconditional_update = False
 
     def default(self, obj: ResourcePoolStatusRequest, context: RequestContext) -> ResourcePoolStatusRequest:
-        """Ask for a hundred pools."""
+        """Limit the answer to a hundred pools."""
         return default_pool_status_request(obj)
 
     def prepare_update(

@@ -1,7 +1,7 @@
 """What may change about a pod once it is there (docs/spec/api.md §6.1; docs/spec/apimachinery.md §12 and §16.2).
 
-The main door lets images, deadlines, more tolerations and fewer gates through; ``resize`` requests and limits of cpu
-and memory; ``ephemeralcontainers`` new ephemeral containers."""
+The main resource lets images, deadlines, more tolerations and fewer gates through; ``resize`` requests and limits of
+cpu and memory; ``ephemeralcontainers`` new ephemeral containers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _MAX_INT32: Final = 2**31 - 1
 
 
 def validate_pod_update(new: core_v1.Pod, old: core_v1.Pod) -> ErrorList:
-    """What is wrong with a change through the main door."""
+    """What is wrong with a change through the main resource."""
     errors = validate_any_pod(new)
     for name, after, before in (
         ("containers", new.spec.containers, old.spec.containers),
@@ -107,7 +107,7 @@ def _with_images(new: Sequence[core_v1.Container], old: Sequence[core_v1.Contain
 
 
 def _while_gated(errors: ErrorList, new: core_v1.PodSpec, old: core_v1.PodSpec) -> core_v1.PodSpec:
-    """A pod that nobody schedules yet may become pickier about its node."""
+    """A pod that is still gated may become pickier about its node."""
     selector = new.node_selector
     if selector != old.node_selector:
         if any(selector.get(key) != value for key, value in old.node_selector.items()):

@@ -1,6 +1,6 @@
 """Rules of a pod's claims: the entries of ``spec.resourceClaims``, and what containers use of them.
 
-Whether a claim exists is not asked here: it may be made later (docs/spec/api.md §6.1)."""
+A claim need not exist: it may be made later (docs/spec/api.md §6.1)."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def _choice(known: Set[str]) -> str:
 
 
 def validate_mirror(errors: ErrorList, pod: core_v1.Pod) -> None:
-    """Pods that a node started from a file have no claims: nobody could allocate them."""
+    """Pods that a node started from a file have no claims: no scheduler could allocate them."""
     if MIRROR_ANNOTATION not in pod.metadata.annotations:
         return
     for _ in pod.spec.resource_claims:
