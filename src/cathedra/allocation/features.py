@@ -45,8 +45,6 @@ class Behaviour(msgspec.Struct, frozen=True, cache_hash=True):
     """«mem» and «driver/mem» name the same capacity."""
     negative_capacity_is_fatal: bool = True
     """A negative amount stops the pod instead of being recorded."""
-    rounded_amounts_keep_format: bool = True
-    """A rounded amount is printed in the format of its step, not always in powers of 1024."""
     releases_everything: bool = True
     """A rejected or withdrawn device leaves no trace; the eight known faults of section 14 are mended."""
 
@@ -62,7 +60,6 @@ DEVELOPMENT_1_37: Final = Behaviour(
     foreign_type_ends_distinct=False,
     capacity_names_are_qualified=False,
     negative_capacity_is_fatal=False,
-    rounded_amounts_keep_format=False,
     releases_everything=False,
 )
 """As Kubernetes' development branch was on 1 July 2026."""
@@ -81,7 +78,6 @@ RELEASE_1_36: Final = Behaviour(
     foreign_type_ends_distinct=False,
     capacity_names_are_qualified=False,
     negative_capacity_is_fatal=False,
-    rounded_amounts_keep_format=False,
     releases_everything=False,
 )
 """As Kubernetes 1.36.2 is."""

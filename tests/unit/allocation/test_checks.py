@@ -68,6 +68,19 @@ def test_a_rounded_amount_is_the_least_step_that_is_enough(low: int, step: int, 
     assert amount == low or amount - step < requested
 
 
+@pytest.mark.parametrize(
+    ("low", "step", "requested", "consumed"),
+    [("20G", "20G", "50G", "58593750Ki"), ("10M", "10M", "15M", "20000000"), ("500m", "250m", "600m", "750m")],
+)
+def test_whole_amounts_are_rounded_to_binary_form(low: str, step: str, requested: str, consumed: str) -> None:
+    policy = {"default": low, "validRange": {"min": low, "step": step}}
+    capacity = {"mem": {"value": "1T", "requestPolicy": policy}}
+    features = Features(fractional_capacity_range=True)
+    found = usage(signature(capacity=capacity), {"mem": Quantity(requested)}, requested, features)
+    assert isinstance(found, CapacityUsage)
+    assert [str(amount) for amount in found.amounts] == [consumed]
+
+
 def test_values_compare_by_type_and_versions_by_precedence() -> None:
     def value(lists: bool = False, distinct: bool = False, **of: object) -> object:
         return scalar_or_set(from_dict(DeviceAttribute, of), Features(list_type_attributes=lists), distinct=distinct)

@@ -150,15 +150,18 @@ def _in_range(requested: Quantity, limits: CapacityRequestPolicyRange, features:
         return f"capacity request cannot be represented in the device's range arithmetic: {requested}"
     if result < 0 and features.behaviour.negative_capacity_is_fatal:
         return "capacity value is negative"
-    form = step.format if features.behaviour.rounded_amounts_keep_format else Format.BINARY_SI
+    form = step.format if unit == _MILLI else Format.BINARY_SI
     return Quantity.of_nanos(result * unit, form)
 
 
 def _unit(limits: CapacityRequestPolicyRange, features: Features) -> int:
-    """Nano-units of the arithmetic: thousandths where everything is exact in them, else whole numbers."""
+    """Nano-units of the arithmetic: thousandths where some limit is no whole number and all are exact in them, else
+    whole numbers."""
     if not features.fractional_capacity_range or limits.step is None or limits.step.nanos < _MILLI:
         return NANO
     parts = [amount for amount in (limits.min, limits.max, limits.step) if amount is not None]
+    if all(amount.nanos % NANO == 0 for amount in parts):
+        return NANO
     exact = all(amount.nanos % _MILLI == 0 and abs(amount.nanos // _MILLI) <= _INT64 for amount in parts)
     return _MILLI if exact else NANO
 
