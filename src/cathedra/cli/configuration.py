@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Iterable
 from pathlib import Path
 
-from cathedra.cluster.config import ClusterConfig, DriverConfig, KubeletOptions, OptionError, default_data_dir
+from cathedra.cluster.config import ClusterConfig, DriverConfig, InvalidOption, KubeletOptions, default_data_dir
 
 __all__ = ["absolute", "cluster_config", "data_dir", "driver_config", "gate_overrides", "server_config"]
 
@@ -22,7 +22,7 @@ def cluster_config(arguments: argparse.Namespace) -> ClusterConfig:
     """The cluster that ``cathedra up`` was asked for.
 
     Raises:
-        OptionError: an option cannot be met.
+        InvalidOption: an option cannot be met.
     """
     return dataclasses.replace(
         server_config(arguments),
@@ -36,7 +36,7 @@ def server_config(arguments: argparse.Namespace) -> ClusterConfig:
     """An API server without nodes, as ``cathedra apiserver`` was asked for.
 
     Raises:
-        OptionError: an option cannot be met.
+        InvalidOption: an option cannot be met.
     """
     return ClusterConfig(
         data_dir=data_dir(arguments),
@@ -62,7 +62,7 @@ def driver_config(arguments: argparse.Namespace) -> DriverConfig:
     """The example driver as asked for.
 
     Raises:
-        OptionError: an attribute has no value, or a quantity is none.
+        InvalidOption: an attribute has no value, or a quantity is none.
     """
     return DriverConfig(
         name=arguments.driver_name,
@@ -76,7 +76,7 @@ def gate_overrides(text: str) -> dict[str, bool]:
     """``A=true,B=false`` as a table.
 
     Raises:
-        OptionError: an entry is not of that form.
+        InvalidOption: an entry is not of that form.
     """
     return _switches("--feature-gates", text)
 
@@ -85,7 +85,7 @@ def _switches(option: str, text: str) -> dict[str, bool]:
     switches: dict[str, bool] = {}
     for name, value in _pairs(option, filter(None, text.split(","))):
         if value.lower() not in ("true", "false"):
-            raise OptionError(f"{option} {name}={value}: the value must be true or false")
+            raise InvalidOption(f"{option} {name}={value}: the value must be true or false")
         switches[name] = value.lower() == "true"
     return switches
 
@@ -99,5 +99,5 @@ def _pairs(option: str, entries: Iterable[str]) -> Iterable[tuple[str, str]]:
     for entry in entries:
         name, equals, value = entry.partition("=")
         if not name or not equals:
-            raise OptionError(f"{option} {entry!r} is not of the form NAME=VALUE")
+            raise InvalidOption(f"{option} {entry!r} is not of the form NAME=VALUE")
         yield name.strip(), value.strip()

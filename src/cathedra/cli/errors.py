@@ -11,7 +11,7 @@ from cathedra.apiserver.storage.protocol import StorageError
 from cathedra.apiserver.traffic.audit import PolicyError
 from cathedra.client.kubeconfig import KubeconfigError
 from cathedra.client.leaderelection import LostLeadership
-from cathedra.cluster.config import OptionError
+from cathedra.cluster.config import InvalidOption
 from cathedra.cluster.manifests import ManifestError
 from cathedra.driver.errors import DriverError
 from cathedra.node.server.tls import UnprotectedServer
@@ -26,6 +26,6 @@ def error_line(error: BaseException) -> str | None:
     told = (
         *(OSError, StatusError, StorageError, KubeconfigError, LostLeadership, DriverError),
         *(BadKeyPair, BadSigningKey, UnprotectedServer),
-        *(OptionError, ManifestError, PolicyError, UnknownGate, UnknownAPIGroup),
+        *(InvalidOption, ManifestError, PolicyError, UnknownGate, UnknownAPIGroup),
     )
     return str(error) if isinstance(error, told) else None

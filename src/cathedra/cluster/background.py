@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from cathedra.cluster.config import OptionError
+from cathedra.cluster.config import InvalidOption
 from cathedra.cluster.datadir import DataDir
 from cathedra.files.private import private_directory, private_file
 
@@ -20,7 +20,7 @@ READY = "ready"
 """The line with which the child ends its report."""
 
 
-class StartError(OptionError):
+class StartError(InvalidOption):
     """The cluster ended before it was ready."""
 
 

@@ -53,7 +53,7 @@ async def run_cluster(config: ClusterConfig, *, say: Say, ready: Callable[[], No
     """Run a cluster until SIGINT or SIGTERM; the exit code.
 
     Raises:
-        OptionError: the data directory cannot be used.
+        InvalidOption: the data directory cannot be used.
         OSError: the port is taken.
     """
     data = DataDir(config.data_dir)

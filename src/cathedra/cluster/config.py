@@ -10,13 +10,13 @@ from typing import Final
 
 from cathedra.api.quantity import Quantity, QuantityError
 
-__all__ = ["ClusterConfig", "DriverConfig", "KubeletOptions", "OptionError", "default_data_dir"]
+__all__ = ["ClusterConfig", "DriverConfig", "InvalidOption", "KubeletOptions", "default_data_dir"]
 
 RUNTIMES: Final = ("auto", "oci", "process", "simulated")
 RELEASES: Final = ("1.34", "1.35", "1.36", "1.37")
 
 
-class OptionError(ValueError):
+class InvalidOption(ValueError):
     """An option cannot be met; the text names it and says what would do."""
 
 
@@ -41,11 +41,11 @@ class DriverConfig:
 
     def __post_init__(self) -> None:
         if self.gpus < 0:
-            raise OptionError(f"--gpus must not be negative, got {self.gpus}")
+            raise InvalidOption(f"--gpus must not be negative, got {self.gpus}")
         try:
             Quantity(self.memory)
         except QuantityError as error:
-            raise OptionError(f"--gpu-memory {self.memory!r}: {error}") from error
+            raise InvalidOption(f"--gpu-memory {self.memory!r}: {error}") from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,10 +59,10 @@ class KubeletOptions:
 
     def __post_init__(self) -> None:
         if (self.client_certificate is None) != (self.client_key is None):
-            raise OptionError("--kubelet-client-certificate and --kubelet-client-key need each other")
+            raise InvalidOption("--kubelet-client-certificate and --kubelet-client-key need each other")
         for file in (self.client_certificate, self.client_key, self.authority):
             if file is not None and not file.is_file():
-                raise OptionError(f"{file} is no file; the options --kubelet-… name PEM files")
+                raise InvalidOption(f"{file} is no file; the options --kubelet-… name PEM files")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,17 +94,17 @@ class ClusterConfig:
 
     def __post_init__(self) -> None:
         if self.nodes < 0:
-            raise OptionError(f"--nodes must not be negative, got {self.nodes}")
+            raise InvalidOption(f"--nodes must not be negative, got {self.nodes}")
         if not 0 <= self.port <= 65535:
-            raise OptionError(f"--port must be between 0 and 65535, got {self.port}")
+            raise InvalidOption(f"--port must be between 0 and 65535, got {self.port}")
         if self.max_requests_inflight < 1:
-            raise OptionError(f"--max-requests-inflight must be at least 1, got {self.max_requests_inflight}")
+            raise InvalidOption(f"--max-requests-inflight must be at least 1, got {self.max_requests_inflight}")
         if self.store not in ("sqlite", "memory") and not self.store.startswith("etcd://"):
-            raise OptionError(f"--store must be sqlite, memory or etcd://HOST:PORT, got {self.store!r}")
+            raise InvalidOption(f"--store must be sqlite, memory or etcd://HOST:PORT, got {self.store!r}")
         if self.runtime not in RUNTIMES:
-            raise OptionError(f"--runtime must be one of {', '.join(RUNTIMES)}, got {self.runtime!r}")
+            raise InvalidOption(f"--runtime must be one of {', '.join(RUNTIMES)}, got {self.runtime!r}")
         if self.release not in RELEASES:
-            raise OptionError(f"--kubernetes-version must be one of {', '.join(RELEASES)}, got {self.release!r}")
+            raise InvalidOption(f"--kubernetes-version must be one of {', '.join(RELEASES)}, got {self.release!r}")
 
     @property
     def shares_store(self) -> bool:

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from cathedra.cluster.config import OptionError
+from cathedra.cluster.config import InvalidOption
 from cathedra.files.atomic import write_durable
 from cathedra.files.private import private_directory
 
@@ -23,7 +23,7 @@ LAYOUT: Final = "1"
 """Version of the directory's layout; another one is refused."""
 
 
-class DataDirInUse(OptionError):
+class DataDirInUse(InvalidOption):
     """Another process holds the directory."""
 
     def __init__(self, path: Path, pid: int | None) -> None:
@@ -62,13 +62,13 @@ class DataDir:
 
         Raises:
             DataDirInUse: another process holds it.
-            OptionError: it cannot be made or written, or has another version's layout.
+            InvalidOption: it cannot be made or written, or has another version's layout.
         """
         try:
             private_directory(self.path)
             descriptor = os.open(self._lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
-            raise OptionError(f"cannot use data directory {self.path}: {error.strerror}") from error
+            raise InvalidOption(f"cannot use data directory {self.path}: {error.strerror}") from error
         try:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -88,7 +88,7 @@ class DataDir:
             return
         found = self._layout.read_text().strip()
         if found != LAYOUT:
-            raise OptionError(
+            raise InvalidOption(
                 f"{self.path} has layout {found!r}, this version of Cathedra reads {LAYOUT!r}; "
                 "use another --data-dir, or the version that wrote it"
             )

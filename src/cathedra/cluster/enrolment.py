@@ -15,7 +15,7 @@ from cathedra.apiserver.authentication.pki import PKI
 from cathedra.client import kubeconfig
 from cathedra.client.kubeconfig import Target
 from cathedra.clock import Clock
-from cathedra.cluster.config import OptionError
+from cathedra.cluster.config import InvalidOption
 from cathedra.files.atomic import write_durable
 
 __all__ = ["enrol"]
@@ -25,16 +25,16 @@ def enrol(data_dir: Path, node: str, addresses: Sequence[str], folder: Path, *, 
     """Write ``kubeconfig``, ``kubelet.crt``, ``kubelet.key`` and ``client-ca.crt`` for ``node`` into ``folder``.
 
     Raises:
-        OptionError: no API server has been started on ``data_dir`` yet, or name or addresses are none.
+        InvalidOption: no API server has been started on ``data_dir`` yet, or name or addresses are none.
         OSError: a file cannot be read or written.
     """
     if problems := dns_subdomain(node):
-        raise OptionError(f"--node-name {node!r}: {problems[0]}")
+        raise InvalidOption(f"--node-name {node!r}: {problems[0]}")
     for address in addresses:
         _check_address(address)
     port = data_dir / "port"
     if not port.exists() or not (data_dir / "pki" / "ca.key").exists():
-        raise OptionError(f"{data_dir} has no certificates yet; start cathedra apiserver or cathedra up on it first")
+        raise InvalidOption(f"{data_dir} has no certificates yet; start cathedra apiserver or cathedra up on it first")
     pki = PKI(data_dir / "pki", clock.now())
     user = pki.client(f"system:node:{node}", ("system:nodes",))
     serving = pki.node_certificate(node, tuple(addresses))
@@ -57,4 +57,4 @@ def _check_address(address: str) -> None:
     try:
         ipaddress.ip_address(address)
     except ValueError as error:
-        raise OptionError(f"--address must be an IP address under which the node is reached: {error}") from error
+        raise InvalidOption(f"--address must be an IP address under which the node is reached: {error}") from error

@@ -22,7 +22,7 @@ from cathedra.client import kubeconfig
 from cathedra.client.client import Client
 from cathedra.client.kubeconfig import Target
 from cathedra.clock import Clock
-from cathedra.cluster.config import ClusterConfig, KubeletOptions, OptionError
+from cathedra.cluster.config import ClusterConfig, InvalidOption, KubeletOptions
 from cathedra.cluster.permissions import install_kubelet_permissions
 from cathedra.files.atomic import write_durable
 
@@ -35,7 +35,7 @@ async def open_server(config: ClusterConfig, *, gates: FeatureGates, clock: Cloc
     The port of the first start is remembered, so that kubeconfigs stay true over restarts.
 
     Raises:
-        OptionError: the store's address makes no sense, or the port is taken.
+        InvalidOption: the store's address makes no sense, or the port is taken.
         UnknownAPIGroup: there is no such API group to serve.
         PolicyError: the audit policy cannot be understood.
         OSError: the port cannot be opened for another reason.
@@ -67,7 +67,7 @@ async def open_server(config: ClusterConfig, *, gates: FeatureGates, clock: Cloc
         await server.close()
         if error.errno != errno.EADDRINUSE:
             raise
-        raise OptionError(
+        raise InvalidOption(
             f"port {port} of 127.0.0.1 is in use by another program; stop that, or choose another one with --port"
         ) from error
     except BaseException:
@@ -94,7 +94,7 @@ def _kubelet_tls(options: KubeletOptions, pki: PKI) -> KubeletTLS:
         context.load_cert_chain(files.certificate, files.key)
         context.load_verify_locations(files.authority)
     except ssl.SSLError as error:
-        raise OptionError(
+        raise InvalidOption(
             f"--kubelet-client-certificate, --kubelet-client-key and --kubelet-certificate-authority: {error.reason}: "
             f"{files.certificate}, {files.key} and {files.authority} cannot be used together"
         ) from error
@@ -135,6 +135,6 @@ def _store(config: ClusterConfig, clock: Clock) -> Storage | SharedStorage | Non
         try:
             address = EtcdAddress.parse(config.store)
         except ValueError as error:
-            raise OptionError(f"--store: {error}") from error
+            raise InvalidOption(f"--store: {error}") from error
         return EtcdStorage(address, clock=clock)
     return SQLiteStorage(config.data_dir / "objects.sqlite", accept_lost_writes=config.accept_lost_writes)

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from cathedra.cluster.config import OptionError
+from cathedra.cluster.config import InvalidOption
 
 __all__ = ["forget_short_root", "short_root"]
 
@@ -25,7 +25,7 @@ def short_root(data_dir: Path, environment: Mapping[str, str] | None = None) -> 
     """``data_dir`` itself, or a link to it that is short enough; the link is made if it is missing.
 
     Raises:
-        OptionError: another user has something of that name.
+        InvalidOption: another user has something of that name.
     """
     if len(str(data_dir).encode()) <= LONGEST_ROOT:
         return data_dir
@@ -34,7 +34,7 @@ def short_root(data_dir: Path, environment: Mapping[str, str] | None = None) -> 
         link.symlink_to(data_dir, target_is_directory=True)
     except FileExistsError as error:
         if link.lstat().st_uid != os.getuid() or not link.is_symlink() or link.readlink() != data_dir:
-            raise OptionError(
+            raise InvalidOption(
                 f"{link} is in the way of a short name for {data_dir}; choose another --data-dir"
             ) from error
     return link

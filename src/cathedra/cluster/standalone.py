@@ -23,7 +23,7 @@ from cathedra.client.http import HTTPTransport
 from cathedra.client.kubeconfig import Target
 from cathedra.client.leaderelection import LeaderElector
 from cathedra.clock import SystemClock
-from cathedra.cluster.config import ClusterConfig, DriverConfig, OptionError
+from cathedra.cluster.config import ClusterConfig, DriverConfig, InvalidOption
 from cathedra.cluster.datadir import DataDir
 from cathedra.cluster.electors import make_elector
 from cathedra.cluster.gctuning import tune_collection
@@ -67,9 +67,11 @@ class ServingOptions:
         except ValueError:
             unusable = True
         if unusable:
-            raise OptionError(f"--address must be an IP address under which the node is reached, got {self.address!r}")
+            raise InvalidOption(
+                f"--address must be an IP address under which the node is reached, got {self.address!r}"
+            )
         if not 0 <= self.port <= 65535:
-            raise OptionError(f"--port must be between 0 and 65535, got {self.port}")
+            raise InvalidOption(f"--port must be between 0 and 65535, got {self.port}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +110,7 @@ async def run_apiserver(config: ClusterConfig, *, say: Say) -> None:
     """Serve a data directory until SIGINT or SIGTERM.
 
     Raises:
-        OptionError: the data directory cannot be used.
+        InvalidOption: the data directory cannot be used.
         StorageError: the store cannot be read.
         OSError: the port is taken.
     """

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cathedra.cluster.config import ClusterConfig, DriverConfig, KubeletOptions, OptionError, default_data_dir
+from cathedra.cluster.config import ClusterConfig, DriverConfig, InvalidOption, KubeletOptions, default_data_dir
 
 
 @pytest.mark.parametrize(
@@ -21,19 +21,19 @@ from cathedra.cluster.config import ClusterConfig, DriverConfig, KubeletOptions,
     ],
 )
 def test_a_wrong_choice_names_its_option(tmp_path: Path, choice: dict[str, Any], complaint: str) -> None:
-    with pytest.raises(OptionError, match=complaint):
+    with pytest.raises(InvalidOption, match=complaint):
         ClusterConfig(data_dir=tmp_path, **choice)
 
 
 def test_a_certificate_for_nodes_needs_its_key_and_both_are_files(tmp_path: Path) -> None:
-    with pytest.raises(OptionError, match="--kubelet-client-certificate and --kubelet-client-key need each other"):
+    with pytest.raises(InvalidOption, match="--kubelet-client-certificate and --kubelet-client-key need each other"):
         KubeletOptions(client_certificate=tmp_path)
-    with pytest.raises(OptionError, match="is no file"):
+    with pytest.raises(InvalidOption, match="is no file"):
         KubeletOptions(authority=tmp_path / "missing")
 
 
 def test_memory_of_a_gpu_must_be_a_quantity() -> None:
-    with pytest.raises(OptionError, match="--gpu-memory 'lots'"):
+    with pytest.raises(InvalidOption, match="--gpu-memory 'lots'"):
         DriverConfig(memory="lots")
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cathedra.cluster.config import OptionError
+from cathedra.cluster.config import InvalidOption
 from cathedra.cluster.datadir import DataDir, DataDirInUse
 
 
@@ -33,6 +33,6 @@ def test_a_directory_never_used_has_no_holder(tmp_path: Path) -> None:
 
 def test_another_layout_is_refused_and_left_alone(tmp_path: Path) -> None:
     (tmp_path / "layout").write_text("99\n")
-    with pytest.raises(OptionError, match="layout '99'"), DataDir(tmp_path).held():
+    with pytest.raises(InvalidOption, match="layout '99'"), DataDir(tmp_path).held():
         raise AssertionError("held in spite of its layout")
     assert (tmp_path / "layout").read_text() == "99\n"

@@ -12,7 +12,7 @@ from cryptography.x509.oid import NameOID
 from cathedra.apiserver.authentication.pki import PKI
 from cathedra.client import kubeconfig
 from cathedra.clock import SystemClock
-from cathedra.cluster.config import OptionError
+from cathedra.cluster.config import InvalidOption
 from cathedra.cluster.enrolment import enrol
 
 
@@ -58,12 +58,12 @@ def test_keys_are_for_their_owner_alone_and_authorities_keys_stay(data: Path, tm
 def test_names_and_addresses_are_checked_before_anything_is_written(
     data: Path, tmp_path: Path, node: str, address: str
 ) -> None:
-    with pytest.raises(OptionError):
+    with pytest.raises(InvalidOption):
         enrol(data, node, [address], tmp_path / "files", clock=SystemClock())
     assert not (tmp_path / "files").exists()
 
 
 def test_before_the_first_start_there_is_nothing_to_join(tmp_path: Path) -> None:
-    with pytest.raises(OptionError, match="start cathedra apiserver"):
+    with pytest.raises(InvalidOption, match="start cathedra apiserver"):
         enrol(tmp_path, "n1", ["10.0.0.7"], tmp_path / "files", clock=SystemClock())
     assert not (tmp_path / "files").exists()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cathedra.cluster.config import OptionError
+from cathedra.cluster.config import InvalidOption
 from cathedra.cluster.sockets import LONGEST_ROOT, forget_short_root, short_root
 
 
@@ -35,7 +35,7 @@ def test_somebody_elses_file_is_not_taken_for_the_link(tmp_path: Path) -> None:
     link = short_root(data, surroundings)
     link.unlink()
     link.write_text("mine")
-    with pytest.raises(OptionError, match="is in the way of a short name"):
+    with pytest.raises(InvalidOption, match="is in the way of a short name"):
         short_root(data, surroundings)
     forget_short_root(data, surroundings)
     assert link.read_text() == "mine"
