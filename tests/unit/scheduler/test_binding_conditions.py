@@ -39,9 +39,10 @@ def test_the_pod_is_bound_when_the_device_is_attached() -> None:
         allocation = (await world.claim("c")).status.allocation
         assert allocation is not None
         assert allocation.allocation_timestamp is not None
+        assert (await world.pod("p")).status.nominated_node_name == "n1"
         await report(world, "Attached")
-        await world.settle(0.1)
-        assert await world.node_of("p") == "n1"
+        await world.bound("p")
+        assert (await world.pod("p")).status.nominated_node_name == ""
 
     play(body)
 

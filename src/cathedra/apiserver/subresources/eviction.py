@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cathedra.api.core.core_v1 import Pod
+from cathedra.api.core.core_v1 import Pod, PodCondition
 from cathedra.api.core.meta_v1 import DeleteOptions, Status, StatusCause, StatusDetails
 from cathedra.api.core.policy_v1 import Eviction, PodDisruptionBudget
 from cathedra.api.scheme import GroupResource
@@ -16,6 +16,7 @@ from cathedra.apiserver.verbs import read
 from cathedra.apiserver.verbs.context import ServerContext
 from cathedra.apiserver.verbs.delete import delete
 from cathedra.apiserver.verbs.update import change
+from cathedra.semantics.conditions import with_condition
 from cathedra.semantics.pods import is_ready, is_terminal
 
 __all__ = ["evict"]
@@ -36,8 +37,29 @@ async def evict(server: ServerContext, call: Call, eviction: Eviction) -> Status
     pod: Pod = read.get(server, call).object
     if not _free(pod):
         await _charge(server, call, pod)
+    pinned = options.preconditions is not None and options.preconditions.resource_version is not None
+    if not call.dry_run and not pinned:
+        # A deletion pinned to a version would be refused after a write, so such a pod goes unmarked.
+        await _mark(server, call)
     await delete(server, call.but(subresource="", verb="delete"), options)
     return Status(status="Success", code=201)
+
+
+async def _mark(server: ServerContext, call: Call) -> None:
+    """Say in the pod's conditions why it is going to end."""
+
+    def marked(entry: StoredObject) -> Pod:
+        pod: Pod = entry.object
+        condition = PodCondition(
+            type="DisruptionTarget",
+            status="True",
+            last_transition_time=Time(server.clock.now()),
+            reason="EvictionByEvictionAPI",
+            message="Eviction API: evicting",
+        )
+        return replace(pod, status=replace(pod.status, conditions=with_condition(pod.status.conditions, condition)))
+
+    await change(server, call.but(subresource="status"), marked)
 
 
 def _free(pod: Pod) -> bool:

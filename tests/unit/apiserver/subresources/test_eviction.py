@@ -62,6 +62,24 @@ async def test_a_pod_without_budget_is_deleted(door: Door) -> None:
     assert not await exists(door)
 
 
+async def test_a_pod_that_ends_slowly_says_that_it_was_evicted(door: Door) -> None:
+    await pod(door)
+    binding = {"metadata": {"name": "p"}, "target": {"kind": "Node", "name": "n"}}
+    assert (await door("POST", f"{PODS}/p/binding", binding)).status == 201
+    assert (await evict(door, query="?dryRun=All")).status == 201
+    before = (await door("GET", f"{PODS}/p")).json
+    assert "DisruptionTarget" not in {condition["type"] for condition in before["status"]["conditions"]}
+    assert (await evict(door)).status == 201
+    left = (await door("GET", f"{PODS}/p")).json
+    assert "deletionTimestamp" in left["metadata"]
+    told = {condition["type"]: condition for condition in left["status"]["conditions"]}["DisruptionTarget"]
+    assert (told["status"], told["reason"], told["message"]) == (
+        "True",
+        "EvictionByEvictionAPI",
+        "Eviction API: evicting",
+    )
+
+
 async def test_an_eviction_is_charged_to_the_budget(door: Door) -> None:
     await pod(door)
     await budget(door, allowed=1)
