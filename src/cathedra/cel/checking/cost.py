@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 
 from cathedra.cel import trampoline
 from cathedra.cel.checking import types
+from cathedra.cel.checking.declarations import COMPARISONS, UNIT_COST
 from cathedra.cel.checking.ranges import LIST_BASE, MAP_BASE, ONE, STRUCT_BASE, UNBOUNDED, UNKNOWN, ZERO, Range, capped
 from cathedra.cel.checking.types import Kind, Type
 from cathedra.cel.syntax.macros import ACCUMULATOR
@@ -269,7 +270,7 @@ class _Estimator:
             return Range(350_000, 350_000), None
         if overload == "dra_includes_dyn_dyn":
             return (Range(0, 48), None) if target is not None else None
-        if function in _FIXED:
+        if function in UNIT_COST:
             return ONE, None
         if function in ("isSorted", "sum", "max", "min", "indexOf", "lastIndexOf") and target is not None:
             return self.traversed(target), None
@@ -384,7 +385,7 @@ class _Estimator:
                 size = sizes[0].plus(sizes[1])
                 cost = ONE if overload == "add_list" else size.scaled(_STRING)
                 return cost.plus(spent), size
-        if overload in _COMPARED:
+        if overload in COMPARISONS:
             most = min(sizes[0].high, sizes[1].high)
             return Range(1 if most > 0 else 0, most).scaled(_STRING).plus(spent), None
         return ONE.plus(spent), None
@@ -457,55 +458,6 @@ class _Estimator:
         return stack[-1] if stack else None
 
 
-_FIXED: Final = frozenset(
-    [
-        "serviceAccount",
-        "path",
-        "group",
-        "resource",
-        "subresource",
-        "namespace",
-        "name",
-        "allowed",
-        "reason",
-        "error",
-        "errored",
-        "masked",
-        "prefixLength",
-        "family",
-        "isUnspecified",
-        "isLoopback",
-        "isLinkLocalMulticast",
-        "isLinkLocalUnicast",
-        "isGlobalUnicast",
-        "format.named",
-        "sign",
-        "asInteger",
-        "isInteger",
-        "asApproximateFloat",
-        "isGreaterThan",
-        "isLessThan",
-        "compareTo",
-        "add",
-        "sub",
-        "major",
-        "minor",
-        "patch",
-        "getScheme",
-        "getHostname",
-        "getHost",
-        "getPort",
-        "getEscapedPath",
-        "getQuery",
-    ]
-)
-_COMPARED: Final = frozenset(
-    (
-        "equals",
-        "not_equals",
-        *tuple(f"{op}_{t}" for op in ("less", "greater", "less_equals", "greater_equals") for t in ("string", "bytes")),
-    )
-)
 _UNIT: Final = frozenset(
     t.name
     for t in (

@@ -14,7 +14,7 @@ from typing import Final
 from cathedra.cel.checking import types
 from cathedra.cel.checking.types import Type
 
-__all__ = ["LIBRARIES", "Overload", "library"]
+__all__ = ["COMPARISONS", "LIBRARIES", "UNIT_COST", "Overload", "library"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -422,3 +422,56 @@ def _collect(one: Type, into: dict[str, None]) -> None:
         into[one.name] = None
     for inner in one.params:
         _collect(inner, into)
+
+
+UNIT_COST: Final = frozenset(
+    [
+        "serviceAccount",
+        "path",
+        "group",
+        "resource",
+        "subresource",
+        "namespace",
+        "name",
+        "allowed",
+        "reason",
+        "error",
+        "errored",
+        "masked",
+        "prefixLength",
+        "family",
+        "isUnspecified",
+        "isLoopback",
+        "isLinkLocalMulticast",
+        "isLinkLocalUnicast",
+        "isGlobalUnicast",
+        "format.named",
+        "sign",
+        "asInteger",
+        "isInteger",
+        "asApproximateFloat",
+        "isGreaterThan",
+        "isLessThan",
+        "compareTo",
+        "add",
+        "sub",
+        "major",
+        "minor",
+        "patch",
+        "getScheme",
+        "getHostname",
+        "getHost",
+        "getPort",
+        "getEscapedPath",
+        "getQuery",
+    ]
+)
+"""Functions that cost one unit, at run time and by the estimate."""
+COMPARISONS: Final = frozenset(
+    (
+        "equals",
+        "not_equals",
+        *tuple(f"{op}_{t}" for op in ("less", "greater", "less_equals", "greater_equals") for t in ("string", "bytes")),
+    )
+)
+"""Overloads whose cost follows the shorter operand."""

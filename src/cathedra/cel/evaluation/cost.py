@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, Final
 
+from cathedra.cel.checking.declarations import COMPARISONS, UNIT_COST
 from cathedra.cel.library.authorizer import AccessDecision, AuthorizerValue, GroupCheck, PathCheck, ResourceCheck
 from cathedra.cel.library.formats import NamedFormat
 from cathedra.cel.library.network import CIDR, IP
@@ -21,48 +22,6 @@ _STRING: Final = 0.1
 _PATTERN: Final = 0.25
 _LIST_BASE: Final = 10
 _REQUIREMENT: Final = 50.0
-_FIXED: Final = frozenset(
-    [
-        "serviceAccount",
-        "path",
-        "group",
-        "resource",
-        "subresource",
-        "namespace",
-        "name",
-        "allowed",
-        "reason",
-        "error",
-        "errored",
-        "masked",
-        "prefixLength",
-        "family",
-        "isUnspecified",
-        "isLoopback",
-        "isLinkLocalMulticast",
-        "isLinkLocalUnicast",
-        "isGlobalUnicast",
-        "format.named",
-        "sign",
-        "asInteger",
-        "isInteger",
-        "asApproximateFloat",
-        "isGreaterThan",
-        "isLessThan",
-        "compareTo",
-        "add",
-        "sub",
-        "major",
-        "minor",
-        "patch",
-        "getScheme",
-        "getHostname",
-        "getHost",
-        "getPort",
-        "getEscapedPath",
-        "getQuery",
-    ]
-)
 _TRAVERSED: Final = frozenset(("isSorted", "sum", "max", "min", "indexOf", "lastIndexOf"))
 _SCANNED: Final = frozenset(
     [
@@ -87,13 +46,6 @@ _UNIT_EQUALITY: Final = (
 )  # fmt: skip
 _RECEIVER_SIZE: Final = frozenset(
     ("starts_with_string", "ends_with_string", "string_to_bytes", "bytes_to_string", "strings_quote", "string_format")
-)
-_COMPARED: Final = frozenset(
-    (
-        "equals",
-        "not_equals",
-        *tuple(f"{op}_{t}" for op in ("less", "greater", "less_equals", "greater_equals") for t in ("string", "bytes")),
-    )
 )
 
 
@@ -142,7 +94,7 @@ def call_cost(function: str, overload: str, args: Sequence[Any], result: Any) ->
     special = _list_cost(overload, args, result)
     if special is not None:
         return special
-    if function in _FIXED:
+    if function in UNIT_COST:
         return 1
     library = _library_cost(function, overload, args, result)
     if library is not None:
@@ -210,7 +162,7 @@ def _network_cost(function: str, overload: str, args: Sequence[Any]) -> int:
 
 
 def _core_cost(overload: str, args: Sequence[Any]) -> int:
-    if overload in _COMPARED:
+    if overload in COMPARISONS:
         return _scan(min(_deep_size(args[0]), _deep_size(args[1])))
     if overload in _RECEIVER_SIZE:
         return _scan(_deep_size(args[0]))
