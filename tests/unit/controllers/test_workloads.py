@@ -131,6 +131,19 @@ def deployment(replicas: int = 4, **changes: Any) -> Deployment:
     return Deployment(metadata=meta(), spec=DeploymentSpec(replicas=replicas, selector=SELECTOR, **spec))
 
 
+def test_scaling_after_a_rollout_is_no_new_progress() -> None:
+    async def story(world: World) -> None:
+        await world.create(DEPLOYMENTS, deployment())
+        await settle(5)
+        await world.change(DEPLOYMENTS, "w", lambda d: replace(d, spec=replace(d.spec, replicas=6)))
+        await settle(0.5)
+        status = (await world.of(DEPLOYMENTS).get("w")).status
+        assert (status.replicas, status.ready_replicas) == (6, 4)
+        assert {c.type: c.reason for c in status.conditions}["Progressing"] == "NewReplicaSetAvailable"
+
+    play((DeploymentController, ReplicaSetController, Kubelet), story)
+
+
 def test_a_deployment_rolls_out_without_losing_too_many_pods() -> None:
     async def story(world: World) -> None:
         await world.create(DEPLOYMENTS, deployment())

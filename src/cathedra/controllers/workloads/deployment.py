@@ -297,12 +297,19 @@ class DeploymentController:
         deadline = deployment.spec.progress_deadline_seconds
         if deadline is None or deadline == 2**31 - 1 or newest is None:
             return status, None
+        known = find_condition(status.conditions, "Progressing")
+        if (
+            known is not None
+            and known.reason == "NewReplicaSetAvailable"
+            and status.replicas == status.updated_replicas
+        ):
+            # The rollout is over: scaling, or a pod that fails later, is no new progress.
+            return status, None
         shown = f'ReplicaSet "{newest.metadata.name}"'
         complete = status.updated_replicas == status.replicas == status.available_replicas == replicas
         if complete:
             told = ("True", "NewReplicaSetAvailable", f"{shown} has successfully progressed.")
             return _with_condition(status, "Progressing", told, now, moved=False), None
-        known = find_condition(status.conditions, "Progressing")
         moved = (
             status.updated_replicas > old.updated_replicas
             or status.replicas - status.updated_replicas < old.replicas - old.updated_replicas
@@ -312,7 +319,7 @@ class DeploymentController:
         if known is None:
             told = ("True", "NewReplicaSetCreated", f'Created new replica set "{newest.metadata.name}"')
             return _with_condition(status, "Progressing", told, now, moved=True), float(deadline)
-        if moved or (known.reason == "NewReplicaSetAvailable" and not complete):
+        if moved or known.reason == "NewReplicaSetAvailable":
             told = ("True", "ReplicaSetUpdated", f"{shown} is progressing.")
             return _with_condition(status, "Progressing", told, now, moved=True), float(deadline)
         since = known.last_update_time.timestamp if known.last_update_time else now
