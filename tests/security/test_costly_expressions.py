@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import cathedra
 from tests.unit.apiserver.asgi import Answer, Door, open_door
 
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -117,8 +120,6 @@ async def test_schemas_thousands_of_levels_deep_are_refused(door: Door, levels: 
     schema = inner * levels + '{"type":"string"}' + "}}" * levels
     made = definition({"type": "object"})
     made["spec"]["versions"][0]["schema"]["openAPIV3Schema"] = "HERE"
-    import json
-
     body = json.dumps(made).replace('"HERE"', schema).encode()
     answer = await timed(door, "POST", CRDS, body)
     assert answer.status in (400, 422)
@@ -165,3 +166,8 @@ async def test_lists_of_many_items_are_compared_in_linear_time(door: Door) -> No
     assert (await door("POST", CRDS, definition({"type": "object", "properties": {"l": items}}))).status == 201
     await door.settle()
     assert (await timed(door, "POST", THINGS, thing(l=list(range(200_000))))).status == 201
+
+
+def test_nothing_sets_the_recursion_limit_of_the_process() -> None:
+    source = Path(cathedra.__file__).parent
+    assert [str(path) for path in source.rglob("*.py") if "setrecursionlimit" in path.read_text(encoding="utf-8")] == []
