@@ -260,16 +260,16 @@ async def test_a_server_that_missed_compacted_changes_reads_everything_again(etc
     async with server(etcd) as one:
         await maps(one).create(named("gone"))
         kept = await maps(one).create(named("kept"))
-        order = one.context.registry._order
-        assert order._following is not None  # type: ignore[union-attr]
-        order._following.cancel()  # type: ignore[union-attr]
+        log = one.context.registry._log
+        assert log._following is not None  # type: ignore[union-attr]
+        log._following.cancel()  # type: ignore[union-attr]
         store = storage(etcd)
         await store.load(lambda _: None)
         revision = await store.write("configmaps/default/gone", None, expected=int(kept.metadata.resource_version) - 1)
         revision = await store.write("configmaps/default/new", NEW, expected=0)
         await store.close()
         Peek(etcd).compact(revision)
-        order._following = asyncio.create_task(order._follow())  # type: ignore[union-attr]
+        log._following = asyncio.create_task(log._follow())  # type: ignore[union-attr]
         await _until(lambda: one.revision >= revision)
         names = [item.metadata.name for item in (await maps(one).list()).items]
         assert names == ["kept", "new"]

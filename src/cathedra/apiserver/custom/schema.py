@@ -72,7 +72,10 @@ class Schema:
             return kept
         if isinstance(value, list):
             element = self.items or ANY
-            return [element.pruned(item, f"{path}[{position}]", problems) for position, item in enumerate(value)]
+            return [
+                element.pruned(item, f"{path}[{position}]", problems) if isinstance(item, (dict, list)) else item
+                for position, item in enumerate(value)
+            ]
         return value
 
     def filled(self, value: Any) -> Any:
@@ -92,7 +95,8 @@ class Schema:
                         filled[name] = self.additional.filled(item)
             return {name: filled[name] for name in sorted(filled)}
         if isinstance(value, list) and self.items is not None:
-            return [self.items.filled(item) for item in value]
+            items = self.items
+            return [items.filled(item) if isinstance(item, (dict, list)) else item for item in value]
         return value
 
     @cached_property

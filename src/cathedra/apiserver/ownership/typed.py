@@ -7,7 +7,7 @@ sets as sets, and what is atomic counts as one leaf.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import msgspec
@@ -280,8 +280,8 @@ def shown_element(element: str) -> str:
     return f"[={rest}]"
 
 
-def _compact(value: Any) -> str:
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+_compact: Callable[[Any], str] = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
+"""JSON without blanks; `json.dumps` would make an encoder for each of a list's items."""
 
 
 def _go_type(value: Any) -> str:
