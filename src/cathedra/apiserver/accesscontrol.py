@@ -62,7 +62,7 @@ def access_control(
     served."""
     plugins: list[AdmissionPlugin] = [
         NamespaceLifecycle(registry),
-        PodServiceAccount(registry, required=config.service_accounts, random=random),
+        PodServiceAccount(registry, required=config.service_accounts, clock=clock, random=random),
     ]
     authorizer: Authorizer = AlwaysAllow()
     rbac: RBAC | None = None

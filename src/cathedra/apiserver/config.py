@@ -56,6 +56,8 @@ class ServeOptions:
     """How nodes are reached; None: with the certificates of ``pki``, or in plain HTTP without one."""
     names: tuple[str, ...] = ()
     """More host names and addresses for the server's certificate."""
+    advertised: str = ""
+    """The address of the server in Service ``default/kubernetes``; without one there is no such Service."""
     tokens: Mapping[str, UserInfo] = field(default_factory=dict)
     """Static bearer tokens."""
     anonymous: bool = True

@@ -5,6 +5,7 @@ Tests and simulations open one with a memory store in virtual time and use `tran
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import random
 from collections.abc import Mapping
@@ -18,6 +19,9 @@ from cathedra.apiserver.authentication.pki import PKI, KubeletTLS
 from cathedra.apiserver.authentication.serviceaccounts import ServiceAccountTokens
 from cathedra.apiserver.authentication.signing import SigningKey
 from cathedra.apiserver.authentication.user import MASTERS_GROUP, UserInfo
+from cathedra.apiserver.bootstrap.authenticationinfo import authentication_info
+from cathedra.apiserver.bootstrap.keeping import ObjectKeeper
+from cathedra.apiserver.bootstrap.kubernetesservice import SERVICE_NAMES, kubernetes_service
 from cathedra.apiserver.bootstrap.namespaces import create_namespaces
 from cathedra.apiserver.bootstrap.roles import reconcile_roles
 from cathedra.apiserver.catalog import Catalog, served_definitions
@@ -59,6 +63,7 @@ class APIServer:
         self._listener: Listener | None = None
         self._proxy: Proxy | None = None
         self._webhooks: WebhookClient | None = None
+        self._keeping: asyncio.Task[None] | None = None
         self._custom = CustomResources(context, catalog)
         self._audit = AuditLog(config.audit_log, config.audit_policy) if config.audit_log is not None else None
 
@@ -149,13 +154,24 @@ class APIServer:
         if options.pki is not None:
             self.pki = PKI(options.pki, self.context.clock.now())
             self.context.tokens.key.keep_in(self.pki.service_account_key)
-            tls = self.pki.tls_files((options.host, "localhost", "127.0.0.1", *options.names))
+            tls = self.pki.tls_files((options.host, "localhost", "127.0.0.1", *SERVICE_NAMES, *options.names))
             self._kubelet = options.kubelet or self.pki.kubelet_client()
         self._tokens.add(options.tokens)
         self._anonymous = options.anonymous
         self._listener = Listener(self.app, listening, tls)
         await self._listener.start()
+        if options.advertised:
+            await self._keep_objects(options.advertised)
         return self.url
+
+    async def _keep_objects(self, address: str) -> None:
+        """Show the cluster where this server is, and whose certificates it accepts; now and from now on."""
+        kept = list(kubernetes_service(address, self.port))
+        if self.pki is not None:
+            kept.append(authentication_info(self.pki.authority_certificate))
+        keeper = ObjectKeeper(self.context, kept)
+        await keeper.reconcile()
+        self._keeping = asyncio.create_task(keeper.run(), name="kept objects")
 
     @property
     def url(self) -> str:
@@ -188,6 +204,9 @@ class APIServer:
 
     async def close(self) -> None:
         """Stop listening, end all watches and close the store."""
+        if self._keeping is not None:
+            self._keeping.cancel()
+            await asyncio.gather(self._keeping, return_exceptions=True)
         self.context.registry.close_watchers()
         if self._listener is not None:
             await self._listener.stop()

@@ -10,6 +10,7 @@ import ssl
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
+from typing import Final
 
 from cathedra.api.gates import FeatureGates
 from cathedra.apiserver.authentication.pki import PKI, KubeletTLS, NodeIdentity
@@ -27,6 +28,8 @@ from cathedra.cluster.permissions import install_kubelet_permissions
 from cathedra.files.atomic import write_durable
 
 __all__ = ["open_server", "write_kubeconfig"]
+
+HOST: Final = "127.0.0.1"
 
 
 async def open_server(config: ClusterConfig, *, gates: FeatureGates, clock: Clock, random: Random) -> APIServer:
@@ -61,7 +64,7 @@ async def open_server(config: ClusterConfig, *, gates: FeatureGates, clock: Cloc
     pki = config.data_dir / "pki"
     kubelet = _kubelet_tls(config.kubelet, PKI(pki, clock.now()))
     try:
-        await server.serve(ServeOptions(port=port, pki=pki, anonymous=False, kubelet=kubelet))
+        await server.serve(ServeOptions(port=port, pki=pki, anonymous=False, kubelet=kubelet, advertised=HOST))
         await install_kubelet_permissions(Client(server.transport(), clock=clock))
     except OSError as error:
         await server.close()

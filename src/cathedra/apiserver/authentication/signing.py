@@ -57,7 +57,9 @@ class SigningKey:
         self._id = ""
 
     def keep_in(self, file: Path) -> None:
-        """Use the key of that file from now on; it is made with the first token if it is not there.
+        """Use the key of that file from now on; it is made if it is not there.
+
+        A key that exists from the start can be given to other servers and to verifiers at once.
 
         Raises:
             BadSigningKey: the file is there and holds no key that can sign.
@@ -65,8 +67,7 @@ class SigningKey:
         """
         self._file, self._key, self._id = file, None, ""
         self.__dict__.pop("_public", None)
-        if private_file(file).exists():
-            self._key = _read(file)
+        self._key = _read(file) if private_file(file).exists() else self._made()
 
     def sign(self, claims: Mapping[str, Any]) -> str:
         """A token with these claims."""

@@ -1,1 +1,5 @@
-"""What a cluster holds before the first request: the system's `namespaces` and the default `roles`."""
+"""What a cluster holds before the first request.
+
+The system's `namespaces` and the default `roles`; and what the server keeps while it runs (`keeping`): the way to
+itself (`kubernetesservice`) and what others may know of authentication (`authenticationinfo`).
+"""

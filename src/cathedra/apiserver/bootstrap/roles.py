@@ -11,12 +11,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from cathedra.api.core.rbac_v1 import ClusterRole, ClusterRoleBinding
+from cathedra.api.core.rbac_v1 import ClusterRole, ClusterRoleBinding, Role, RoleBinding
 from cathedra.api.scheme import GroupResource
 from cathedra.api.struct import replace
-from cathedra.apiserver.authorization.bootstrap.defaults import AUTO_UPDATE, cluster_role_bindings, cluster_roles
+from cathedra.apiserver.authorization.bootstrap.defaults import (
+    AUTO_UPDATE,
+    cluster_role_bindings,
+    cluster_roles,
+    role_bindings,
+    roles,
+)
 from cathedra.apiserver.authorization.policyrules import compact, uncovered
-from cathedra.apiserver.authorization.rbac import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES
+from cathedra.apiserver.authorization.rbac import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, ROLE_BINDINGS, ROLES
 from cathedra.apiserver.registry.registry import WriteConflict
 from cathedra.apiserver.registry.storedobject import StoredObject
 from cathedra.apiserver.verbs.context import ServerContext
@@ -40,17 +46,26 @@ class _Wanted:
 
 
 def _wanted(server: ServerContext) -> Iterator[_Wanted]:
-    tables = {resource: server.registry.table(resource) for resource in (CLUSTER_ROLES, CLUSTER_ROLE_BINDINGS)}
-    for role in cluster_roles(server.gates):
-        entry = tables[CLUSTER_ROLES].get(role.metadata.name)
-        completed = role if entry is None else _completed_role(entry.object, role)
-        if completed is not None:
-            yield _Wanted(CLUSTER_ROLES, entry, completed)
-    for binding in cluster_role_bindings(server.gates):
-        entry = tables[CLUSTER_ROLE_BINDINGS].get(binding.metadata.name)
-        filled = binding if entry is None else _completed_binding(entry.object, binding)
-        if filled is not None:
-            yield _Wanted(CLUSTER_ROLE_BINDINGS, entry, filled)
+    gates = server.gates
+    for resource, wanted_roles in ((CLUSTER_ROLES, cluster_roles(gates)), (ROLES, roles(gates))):
+        table = server.registry.table(resource)
+        for role in wanted_roles:
+            entry = table.get(_key(role))
+            completed = role if entry is None else _completed_role(entry.object, role)
+            if completed is not None:
+                yield _Wanted(resource, entry, completed)
+    for resource, bindings in ((CLUSTER_ROLE_BINDINGS, cluster_role_bindings(gates)), (ROLE_BINDINGS, role_bindings())):
+        table = server.registry.table(resource)
+        for binding in bindings:
+            entry = table.get(_key(binding))
+            filled = binding if entry is None else _completed_binding(entry.object, binding)
+            if filled is not None:
+                yield _Wanted(resource, entry, filled)
+
+
+def _key(obj: Any) -> str:
+    namespace, name = obj.metadata.namespace, obj.metadata.name
+    return f"{namespace}/{name}" if namespace else name
 
 
 async def _write(server: ServerContext, wanted: _Wanted) -> None:
@@ -59,24 +74,26 @@ async def _write(server: ServerContext, wanted: _Wanted) -> None:
         obj = replace(obj, metadata=fresh(obj.metadata, server.clock.now(), server.random))
     table = server.registry.table(wanted.resource)
     try:
-        await server.registry.put(table, obj.metadata.name, wanted.previous, obj)
+        await server.registry.put(table, _key(obj), wanted.previous, obj)
     except WriteConflict:
         return  # another server on the same store was faster, with the same intention
 
 
-def _completed_role(stored: ClusterRole, role: ClusterRole) -> ClusterRole | None:
+def _completed_role(stored: Any, role: ClusterRole | Role) -> Any:
     """The stored role with what it lacks, or None if it lacks nothing or is to be left alone."""
     if stored.metadata.annotations.get(AUTO_UPDATE) != "true":
         return None
-    completed = replace(stored, metadata=_labelled(stored, role), aggregation_rule=role.aggregation_rule)
-    if role.aggregation_rule is None:
+    completed = replace(stored, metadata=_labelled(stored, role))
+    if isinstance(role, ClusterRole):
+        completed = replace(completed, aggregation_rule=role.aggregation_rule)
+    if not isinstance(role, ClusterRole) or role.aggregation_rule is None:
         missing = compact(uncovered(stored.rules or (), role.rules or ()))
         if missing:
             completed = replace(completed, rules=(*(stored.rules or ()), *missing))
     return completed if completed != stored else None
 
 
-def _completed_binding(stored: ClusterRoleBinding, binding: ClusterRoleBinding) -> ClusterRoleBinding | None:
+def _completed_binding(stored: Any, binding: ClusterRoleBinding | RoleBinding) -> Any:
     if stored.metadata.annotations.get(AUTO_UPDATE) != "true":
         return None
     missing = tuple(subject for subject in binding.subjects if subject not in stored.subjects)

@@ -71,6 +71,7 @@ def test_a_signing_key_outlives_the_server(tmp_path: Path) -> None:
     first.keep_in(tmp_path / "sa.key")
     token = first.sign({"sub": "a"})
     second = SigningKey()
+    assert (tmp_path / "sa.key").exists(), "made at once, so that it can be given to others"
     second.keep_in(tmp_path / "sa.key")
     assert second.verified(token) == {"sub": "a"}
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 from cathedra.api.core.core_v1 import Pod, ServiceAccount, Toleration
 from cathedra.api.core.scheduling_v1 import PriorityClass
 from cathedra.api.scheme import GroupResource
-from cathedra.api.status import forbidden, not_found
+from cathedra.api.status import forbidden
 from cathedra.api.struct import replace
 from cathedra.apiserver.admission.attributes import AdmissionAttributes
 from cathedra.apiserver.admission.plugin import AdmissionPlugin
@@ -22,6 +22,7 @@ from cathedra.apiserver.authorization.noderelations import references
 from cathedra.apiserver.registry.registry import Registry
 from cathedra.apiserver.registry.selection import Selection
 from cathedra.apiserver.resources import PODS
+from cathedra.clock import Clock
 from cathedra.semantics.tolerations import concerns_taint
 
 __all__ = ["DefaultTolerations", "PodPriority", "PodServiceAccount"]
@@ -30,6 +31,10 @@ SERVICE_ACCOUNTS: Final = GroupResource("", "serviceaccounts")
 PRIORITY_CLASSES: Final = GroupResource("scheduling.k8s.io", "priorityclasses")
 MIRROR_ANNOTATION: Final = "kubernetes.io/config.mirror"
 DEFAULT_ACCOUNT: Final = "default"
+ACCOUNT_ATTEMPTS: Final = 10
+"""So often the account ``default`` is looked for: its controller makes it a moment after the namespace."""
+ACCOUNT_PAUSE: Final = 0.1
+"""Seconds between two looks, and up to as much again."""
 TOLERATED_SECONDS: Final = 300
 
 SYSTEM_PRIORITIES: Final = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
@@ -49,9 +54,10 @@ class PodServiceAccount(AdmissionPlugin):
 
     kinds = frozenset({PODS})
 
-    def __init__(self, registry: Registry, *, required: bool, random: random_module.Random) -> None:
+    def __init__(self, registry: Registry, *, required: bool, clock: Clock, random: random_module.Random) -> None:
         self._registry = registry
         self._required = required
+        self._clock = clock
         self._random = random
 
     async def admit(self, request: AdmissionAttributes) -> Any:
@@ -67,16 +73,27 @@ class PodServiceAccount(AdmissionPlugin):
             _check_mirror(pod)
             return pod
         name = pod.spec.service_account_name or DEFAULT_ACCOUNT
-        account: ServiceAccount | None = self._registry.find(SERVICE_ACCOUNTS, f"{request.namespace}/{name}")
+        account = await self._account(request.namespace, name)
         if account is None and self._required:
-            why = not_found(SERVICE_ACCOUNTS, name).status.message
-            raise forbidden(PODS, request.name, f"error looking up service account {request.namespace}/{name}: {why}")
+            why = f'error looking up service account {request.namespace}/{name}: serviceaccount "{name}" not found'
+            raise forbidden(PODS, request.name, why)
         secrets = pod.spec.image_pull_secrets
         if account is not None and not secrets:
             secrets = account.image_pull_secrets
         spec = replace(pod.spec, service_account_name=name, service_account=name, image_pull_secrets=secrets)
         pod = replace(pod, spec=spec)
         return with_credentials(pod, account, self._random) if account is not None else pod
+
+    async def _account(self, namespace: str, name: str) -> ServiceAccount | None:
+        """The account; ``default`` is waited for, so that a manifest may hold a namespace and its pods."""
+        attempts = ACCOUNT_ATTEMPTS if self._required and name == DEFAULT_ACCOUNT else 1
+        for attempt in range(attempts):
+            if attempt:
+                await self._clock.sleep(ACCOUNT_PAUSE * (1 + self._random.random()))
+            found: ServiceAccount | None = self._registry.find(SERVICE_ACCOUNTS, f"{namespace}/{name}")
+            if found is not None:
+                return found
+        return None
 
 
 def _check_mirror(pod: Pod) -> None:

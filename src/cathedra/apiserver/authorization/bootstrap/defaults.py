@@ -7,14 +7,24 @@ from collections.abc import Iterator
 from typing import Final
 
 from cathedra.api.core.meta_v1 import LabelSelector, ObjectMeta
-from cathedra.api.core.rbac_v1 import AggregationRule, ClusterRole, ClusterRoleBinding, PolicyRule, RoleRef, Subject
+from cathedra.api.core.rbac_v1 import (
+    AggregationRule,
+    ClusterRole,
+    ClusterRoleBinding,
+    PolicyRule,
+    Role,
+    RoleBinding,
+    RoleRef,
+    Subject,
+)
 from cathedra.api.gates import FeatureGates
 from cathedra.apiserver.authorization.bootstrap.controllerroles import CONTROLLER_PREFIX, CONTROLLER_ROLES
+from cathedra.apiserver.authorization.bootstrap.namespacedroles import NAMESPACED_BINDINGS, NAMESPACED_ROLES
 from cathedra.apiserver.authorization.bootstrap.rulebook import DefaultRole, GatedRule
 from cathedra.apiserver.authorization.bootstrap.systemroles import NODE_RULES, SYSTEM_ROLES
 from cathedra.apiserver.authorization.bootstrap.userroles import USER_ROLES
 
-__all__ = ["AUTO_UPDATE", "cluster_role_bindings", "cluster_roles", "node_rules"]
+__all__ = ["AUTO_UPDATE", "cluster_role_bindings", "cluster_roles", "node_rules", "role_bindings", "roles"]
 
 AUTO_UPDATE: Final = "rbac.authorization.kubernetes.io/autoupdate"
 """Annotation; unless ``"true"``, the object is left as it is when the server starts."""
@@ -54,6 +64,25 @@ def cluster_role_bindings(gates: FeatureGates) -> Iterator[ClusterRoleBinding]:
         if present.name.startswith(CONTROLLER_PREFIX):
             account = present.name.removeprefix(CONTROLLER_PREFIX)
             yield _binding(present.name, (_subject("ServiceAccount", account),))
+
+
+def roles(gates: FeatureGates) -> Iterator[Role]:
+    """Every default role in a namespace."""
+    for role in NAMESPACED_ROLES:
+        metadata = ObjectMeta(name=role.name, namespace=role.namespace, labels=_LABELS, annotations=_ANNOTATIONS)
+        yield Role(metadata=metadata, rules=_rules(role.rules, gates))
+
+
+def role_bindings() -> Iterator[RoleBinding]:
+    """Every default role binding in a namespace."""
+    for binding in NAMESPACED_BINDINGS:
+        yield RoleBinding(
+            metadata=ObjectMeta(
+                name=binding.name, namespace=binding.namespace, labels=_LABELS, annotations=_ANNOTATIONS
+            ),
+            subjects=tuple(_subject(kind, name) for kind, name in binding.subjects),
+            role_ref=RoleRef(api_group=_RBAC, kind="Role", name=binding.role),
+        )
 
 
 def node_rules(gates: FeatureGates) -> tuple[PolicyRule, ...]:

@@ -1,0 +1,90 @@
+"""Objects that the API server itself keeps: created if they are missing, corrected if they were changed.
+
+Kubernetes' API server looks after them every ten seconds; so does this one.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from cathedra.api.scheme import GroupResource
+from cathedra.api.status import StatusError
+from cathedra.api.struct import replace
+from cathedra.apiserver.admission.plugin import AdmissionChain
+from cathedra.apiserver.authentication.user import LOOPBACK
+from cathedra.apiserver.request import Call
+from cathedra.apiserver.verbs.context import ServerContext
+from cathedra.apiserver.verbs.create import create
+from cathedra.apiserver.verbs.update import update
+
+__all__ = ["INTERVAL", "KeptObject", "ObjectKeeper"]
+
+INTERVAL: Final = 10.0
+"""Seconds between two looks."""
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class KeptObject:
+    """An object that must exist."""
+
+    resource: GroupResource
+    object: Any
+    fields: tuple[str, ...]
+    """Fields whose values are kept too; others may be changed by users."""
+
+
+class ObjectKeeper:
+    """Looks after the objects; `run` until cancelled."""
+
+    def __init__(self, server: ServerContext, objects: Sequence[KeptObject]) -> None:
+        self._server = dataclasses.replace(server, admission=AdmissionChain(()))
+        self._objects = objects
+
+    async def run(self) -> None:
+        """Look after the objects until cancelled."""
+        while True:
+            await self._server.clock.sleep(INTERVAL)
+            await self.reconcile()
+
+    async def reconcile(self) -> None:
+        """Create what is missing, and correct what differs; what the store does not take is tried again later."""
+        for kept in self._objects:
+            try:
+                await self._keep(kept)
+            except StatusError as error:
+                metadata = kept.object.metadata
+                _LOG.warning("%s %s/%s: %s", kept.resource.resource, metadata.namespace, metadata.name, error)
+
+    async def _keep(self, kept: KeptObject) -> None:
+        metadata = kept.object.metadata
+        found = self._server.registry.find(kept.resource, f"{metadata.namespace}/{metadata.name}")
+        if found is None:
+            await self._create(kept)
+            return
+        right = replace(found, **{name: getattr(kept.object, name) for name in kept.fields})
+        if right != found:
+            await update(self._server, self._call("update", kept, metadata.name), right)
+
+    async def _create(self, kept: KeptObject) -> None:
+        try:
+            await create(self._server, self._call("create", kept, ""), kept.object)
+        except StatusError as error:
+            if not error.is_already_exists:  # another server on the same store was faster
+                raise
+
+    def _call(self, verb: str, kept: KeptObject, name: str) -> Call:
+        definition = self._server.registry.table(kept.resource).definition
+        return Call(
+            user=LOOPBACK,
+            verb=verb,
+            definition=definition,
+            version=definition.versions[0],
+            namespace=kept.object.metadata.namespace,
+            name=name,
+        )
