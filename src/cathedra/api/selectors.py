@@ -85,7 +85,8 @@ def _compares(value: str | None, operator: str, bound: str) -> bool:
 
 
 def _int64(text: str | None) -> int | None:
-    if text is None or not re.fullmatch(r"[+-]?[0-9]+", text, re.ASCII):
+    # No more than 19 digits matter; Python refuses to read thousands of them.
+    if text is None or not re.fullmatch(r"[+-]?0*[0-9]{1,19}", text, re.ASCII):
         return None
     number = int(text)
     return number if -(2**63) <= number < 2**63 else None

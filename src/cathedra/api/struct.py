@@ -175,10 +175,13 @@ def decode(kind: type[S], data: bytes | str) -> S:
 
     Raises:
         msgspec.ValidationError: a value has the wrong type; the text names the path.
-        msgspec.DecodeError: it is no JSON, or nested too deeply.
+        msgspec.DecodeError: it is no JSON, no UTF-8, or nested too deeply.
     """
     check_nesting(data, WRAPPED_DEPTH)
-    return decoder_of(kind).decode(data)
+    try:
+        return decoder_of(kind).decode(data)
+    except UnicodeDecodeError as error:
+        raise msgspec.DecodeError(f"invalid UTF-8: {error}") from error
 
 
 def decoder_of(kind: type[S]) -> msgspec.json.Decoder[S]:

@@ -8,12 +8,13 @@ merge keeps a backup, other people's entries stay as they are, and a context tha
 from __future__ import annotations
 
 import base64
-import binascii
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
+
+import msgspec
 
 from cathedra.api.decoding import DecodeError, read_yaml, write_yaml
 from cathedra.files.atomic import write_durable
@@ -172,7 +173,71 @@ def _read(path: Path) -> dict[str, Any]:
         return {}
     if not isinstance(document, dict):
         raise KubeconfigError(f"error loading config file {path}: it is no kubeconfig")
-    return document
+    said = _without_nulls(document)
+    try:
+        msgspec.convert(said, _Form)
+    except msgspec.ValidationError as error:
+        raise KubeconfigError(f"error loading config file {path}: {error}") from error
+    return said
+
+
+class _ClusterForm(msgspec.Struct, rename="kebab"):
+    server: str = ""
+    certificate_authority: str = ""
+    certificate_authority_data: str = ""
+    tls_server_name: str = ""
+    insecure_skip_tls_verify: bool = False
+    extensions: list[dict[str, Any]] = []
+
+
+class _UserForm(msgspec.Struct, rename="kebab"):
+    client_certificate: str = ""
+    client_certificate_data: str = ""
+    client_key: str = ""
+    client_key_data: str = ""
+    token: str = ""
+    token_file: str = msgspec.field(default="", name="tokenFile")
+    username: str = ""
+    password: str = ""
+
+
+class _ContextForm(msgspec.Struct):
+    cluster: str = ""
+    user: str = ""
+    namespace: str = ""
+
+
+class _NamedCluster(msgspec.Struct):
+    name: str = ""
+    cluster: _ClusterForm | None = None
+
+
+class _NamedUser(msgspec.Struct):
+    name: str = ""
+    user: _UserForm | None = None
+
+
+class _NamedContext(msgspec.Struct):
+    name: str = ""
+    context: _ContextForm | None = None
+
+
+class _Form(msgspec.Struct, rename="kebab"):
+    """What the parts of a kubeconfig that are used here look like; other parts may be anything."""
+
+    current_context: str = ""
+    clusters: list[_NamedCluster] = []
+    users: list[_NamedUser] = []
+    contexts: list[_NamedContext] = []
+
+
+def _without_nulls(value: Any) -> Any:
+    """``value`` without what is null in it: to Kubernetes such a field is absent, and such an item is empty."""
+    if isinstance(value, dict):
+        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
+    if isinstance(value, list):
+        return [{} if item is None else _without_nulls(item) for item in value]
+    return value
 
 
 def _merged(files: list[Path]) -> _Merged:
@@ -226,7 +291,7 @@ def _data(entry: Mapping[str, Any], name: str, home: Path) -> bytes:
     if inline:
         try:
             return base64.b64decode(inline, validate=True)
-        except binascii.Error as error:
+        except ValueError as error:  # also letters outside of ASCII
             raise KubeconfigError(f"{name}-data is not base64: {error}") from error
     return _file(entry.get(name), home)
 
@@ -238,10 +303,15 @@ def _file(path: str | None, home: Path) -> bytes:
         return (home / path).read_bytes()
     except OSError as error:
         raise KubeconfigError(f"unable to read {home / path}: {error.strerror}") from error
+    except ValueError as error:  # a path with a null byte
+        raise KubeconfigError(f"unable to read {str(home / path)!r}: {error}") from error
 
 
 def _token(user: Mapping[str, Any], home: Path) -> str:
-    from_file = _file(user.get("tokenFile"), home).decode().strip()
+    try:
+        from_file = _file(user.get("tokenFile"), home).decode().strip()
+    except UnicodeDecodeError as error:
+        raise KubeconfigError(f"{home / user['tokenFile']} is no token: {error}") from error
     return from_file or user.get("token", "")
 
 

@@ -111,7 +111,7 @@ def _read_file(path: Path) -> DeviceMetadata:
         raise MetadataNotFound(f"no device metadata file {path}: {_HINT}") from missing
     try:
         return decode_metadata_stream(content)
-    except (MetadataError, UnicodeDecodeError) as malformed:
+    except MetadataError as malformed:
         raise MetadataError(f"decode {path}: {malformed}") from malformed
 
 

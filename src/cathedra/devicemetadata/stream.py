@@ -38,7 +38,7 @@ def decode_metadata_stream(text: str | bytes) -> DeviceMetadata:
             malformed.
     """
     unknown: list[str] = []
-    for document in _documents(text.decode() if isinstance(text, bytes) else text):
+    for document in _documents(_decoded(text) if isinstance(text, bytes) else text):
         version = document.get("apiVersion", "")
         if version in KNOWN_VERSIONS and document.get("kind") == KIND:
             return _device_metadata(document)
@@ -49,6 +49,13 @@ def decode_metadata_stream(text: str | bytes) -> DeviceMetadata:
             f"this reader knows {', '.join(KNOWN_VERSIONS)}"
         )
     raise MetadataError("no metadata objects found in stream")
+
+
+def _decoded(data: bytes) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError as malformed:
+        raise MetadataError(f"decode metadata stream: {malformed}") from malformed
 
 
 def _documents(text: str) -> Iterator[Mapping[str, Any]]:

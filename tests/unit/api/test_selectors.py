@@ -129,3 +129,13 @@ def test_preferred_terms_add_their_weights() -> None:
     term = from_dict(core_v1.PreferredSchedulingTerm, {"weight": 7, "preference": requirement("In", "a")})
     assert preferred_weight((term, term), node(zone="a")) == 14
     assert preferred_weight((term,), node(zone="b")) == 0
+
+
+@pytest.mark.parametrize("digits", ["9223372036854775808", "9" * 5000])
+def test_a_number_beyond_64_bits_is_no_bound(digits: str) -> None:
+    with pytest.raises(SelectorError, match="the value must be an integer"):
+        parse_label_selector(f"a<{digits}")
+
+
+def test_a_bound_may_begin_with_many_zeros() -> None:
+    assert parse_label_selector(f"a<{'0' * 40}5").matches({"a": "4"})

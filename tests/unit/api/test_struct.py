@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from cathedra.api import resource
@@ -42,3 +43,8 @@ def test_a_change_makes_another_object() -> None:
     assert (pod.metadata.name, other.metadata.name) == ("a", "b")
     with pytest.raises(AttributeError):
         pod.kind = "x"  # type: ignore[misc]
+
+
+def test_bytes_that_are_no_text_are_an_error_of_decoding() -> None:
+    with pytest.raises(msgspec.DecodeError, match="invalid UTF-8"):
+        decode(meta_v1.ObjectMeta, b'{"name":"\xb0"}')

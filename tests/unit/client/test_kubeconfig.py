@@ -84,6 +84,12 @@ def test_paths_inside_a_file_are_relative_to_it_and_data_wins_over_files(tmp_pat
         (": : :", "error loading config file"),
         (config("x", ""), "server is not set"),
         (config("x", "https://x", exec="{}"), "credential plugins"),
+        ("users: [true]", "Expected `object`, got `bool` - at `\\$.users"),
+        ("current-context: [a]", "Expected `str`, got `array` - at `\\$.current-context`"),
+        ("clusters: {a: b}", "Expected `array`, got `object` - at `\\$.clusters`"),
+        ("clusters: [{name: 1}]", "Expected `str`, got `int` - at `\\$.clusters"),
+        (config("x", "https://x", tokenFile="a\0b"), "unable to read"),
+        (config("x", "https://x", **{"client-key-data": "é"}), "client-key-data is not base64"),
     ],
 )
 def test_what_cannot_be_used_is_said_clearly(tmp_path: Path, content: str, problem: str) -> None:
@@ -145,3 +151,21 @@ def test_a_link_stays_a_link(tmp_path: Path) -> None:
     merge(TARGET, path=link)
     assert link.is_symlink()
     assert load(real, context="work").server == "https://work"
+
+
+def test_what_is_null_is_absent(tmp_path: Path) -> None:
+    path = tmp_path / "config"
+    path.write_text(config("x", "https://x") + "extensions: null\n")
+    document = yaml.safe_load(path.read_text())
+    document["users"].append(None)
+    document["clusters"][0]["cluster"]["tls-server-name"] = None
+    path.write_text(yaml.safe_dump(document))
+    assert load(path).tls_server_name == ""
+
+
+def test_a_file_that_is_no_token_is_said_clearly(tmp_path: Path) -> None:
+    (tmp_path / "token").write_bytes(b"\xff")
+    path = tmp_path / "config"
+    path.write_text(config("x", "https://x", tokenFile="token"))
+    with pytest.raises(KubeconfigError, match="is no token"):
+        load(path)

@@ -110,3 +110,8 @@ def test_validation_finds_what_the_rules_forbid_and_nothing_else() -> None:
         "requests[0].devices[0].pool",
         "requests[0].devices[0].name",
     ]
+
+
+def test_bytes_that_are_no_text_are_an_error() -> None:
+    with pytest.raises(MetadataError, match="decode metadata stream: 'utf-8' codec"):
+        decode_metadata_stream(b"\xd1")

@@ -33,9 +33,21 @@ _SHORT_FORMS: Final = {
     "@midnight": "0 0 * * *",
     "@hourly": "0 * * * *",
 }
+_END_OF_TIME: Final = datetime.max.replace(tzinfo=UTC).timestamp()
+"""Nothing happens after the year 9999, which is the last one that objects can name."""
 _DIGITS: Final = 40
 """Longer numbers are out of range unread."""
-_UNITS: Final = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
+_NANOSECONDS: Final = {
+    "ns": 1,
+    "us": 10**3,
+    "\u00b5s": 10**3,
+    "\u03bcs": 10**3,
+    "ms": 10**6,
+    "s": 10**9,
+    "m": 60 * 10**9,
+    "h": 3600 * 10**9,
+}
+_DURATION: Final = re.compile(r"([0-9]{0,40})(?:\.([0-9]*))?(ns|us|\u00b5s|\u03bcs|ms|s|m|h)", re.ASCII)
 
 
 class ScheduleError(ValueError):
@@ -54,7 +66,8 @@ class _Every(msgspec.Struct, frozen=True):
     seconds: float
 
     def after(self, moment: float) -> float | None:
-        return float(int(moment + self.seconds))
+        following = float(int(moment + self.seconds))
+        return following if following < _END_OF_TIME else None
 
 
 class _Fields(msgspec.Struct, frozen=True):
@@ -167,6 +180,8 @@ def _range(part: str, low: int, high: int, names: Mapping[str, int]) -> set[int]
         first = _number(first_text, names)
         last = _number(last_text, names) if dash else (high if slash else first)
     step = _number(step_text, {}) if slash else 1
+    if step < 0:
+        raise ScheduleError(f"negative number ({step}) not allowed: {step_text}")
     if first < low:
         raise ScheduleError(f"beginning of range ({first}) below minimum ({low}): {part}")
     if last > high:
@@ -189,7 +204,18 @@ def _number(text: str, names: Mapping[str, int]) -> int:
 
 
 def _duration(text: str) -> float:
-    parts = re.findall(r"([0-9]+(?:\.[0-9]+)?)(ms|h|m|s)", text)
-    if not parts or "".join(number + unit for number, unit in parts) != text:
-        raise ScheduleError(f"failed to parse duration @every {text}")
-    return max(1.0, float(int(sum(float(number) * _UNITS[unit] for number, unit in parts))))
+    """Seconds of a duration in Go's form; at least one, as the schedule's clock knows no less."""
+    sign, unsigned = (text[:1], text[1:]) if text[:1] in ("+", "-") else ("", text)
+    parts = list(_DURATION.finditer(unsigned))
+    whole = sum(
+        int(int(part[1] or "0") * _NANOSECONDS[part[3]] + _fraction(part[2] or "") * _NANOSECONDS[part[3]])
+        for part in parts
+    )
+    complete = "".join(part[0] for part in parts) == unsigned and all(part[1] or part[2] for part in parts)
+    if unsigned != "0" and (not parts or not complete or whole >= 2**63):
+        raise ScheduleError(f"failed to parse duration @every {text}: time: invalid duration {go_quote(text)}")
+    return 1.0 if sign == "-" else max(1.0, float(whole // 10**9))
+
+
+def _fraction(digits: str) -> float:
+    return float(f"0.{digits[:_DIGITS]}") if digits else 0.0

@@ -61,9 +61,26 @@ def test_either_day_is_enough_if_both_are_restricted_and_a_step_restricts(text: 
         (f"{2**63} * * * *", f'failed to parse int from {2**63}: strconv.Atoi: parsing "{2**63}": value out of range'),
         ("9" * 5000 + " * * * *", "value out of range"),
         ("@reboot", "unrecognized descriptor: @reboot"),
+        ("*/-5 * * * *", "negative number (-5) not allowed: -5"),
+        ("@every 1x", 'failed to parse duration @every 1x: time: invalid duration "1x"'),
+        ("@every .s", 'time: invalid duration ".s"'),
+        ("@every 2562048h", 'time: invalid duration "2562048h"'),
+        (f"@every {'9' * 5000}h", 'h"'),
     ],
 )
 def test_what_kubernetes_refuses_is_refused_in_its_words(text: str, why: str) -> None:
     with pytest.raises(ScheduleError) as refused:
         parse_schedule(text)
     assert str(refused.value).endswith(why)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("1h30m", 5400), ("1.5m", 90), ("+.5h", 1800), ("1s999ms", 1), ("10us", 1), ("-3h", 1), ("0", 1)],
+)
+def test_durations_are_read_as_go_reads_them(text: str, seconds: int) -> None:
+    assert parse_schedule(f"@every {text}").after(1_700_000_000.0) == 1_700_000_000.0 + seconds
+
+
+def test_nothing_happens_after_the_last_year_that_objects_can_name() -> None:
+    assert parse_schedule("@every 2562047h").after(253_402_300_000.0) is None
