@@ -14,6 +14,7 @@ from typing import Final
 from tests.conformance import allocation_area
 
 from cathedra.allocation import Allocation, Behaviour, Budget, FatalError, NodeError, Refusal
+from cathedra.api.nesting import load_json
 from tools.fuzzing import Layer
 from tools.recorded import recorded
 
@@ -31,7 +32,7 @@ class NoOutcome(Exception):
 
 def _take(behaviour: Behaviour, data: bytes) -> None:
     try:
-        instance = json.loads(data)
+        instance = load_json(data)
         instance["features"] = {name: value is True for name, value in instance["features"].items()}
         allocator, node, claims = allocation_area.prepare(instance, behaviour, BUDGET)
     except Exception:  # an input that is no instance: its decoding is another layer's

@@ -34,8 +34,15 @@ UPSTREAM: Final = (
     b"strconv.ParseUint",
     b"Unsupported value",
     b"unable to parse requirement",
+    b"unknown patch type: ",
+    b"does not contain declared merge key: ",
+    b"merging lists cannot yet be specified in the patch",
+    b"list element types are not identical: ",
+    b"resourceVersion should not be set on objects to be created",
+    b"requested groups, extra or uid without impersonating a user",
+    b"failed to convert new object ",
 )
-"""Beginnings of what Kubernetes itself answers with 500 (recorded in the vectors)."""
+"""Parts of what Kubernetes itself answers with 500: errors that it gives no status of their own."""
 HANGS_UP_AFTER: Final = 30.0
 """Virtual seconds after which the client is gone; a server that has not let go a minute later is stuck."""
 ADMIN: Final = b"authorization: Bearer " + TOKEN.encode()

@@ -8,6 +8,8 @@ exception but the layer's own errors, no more than `CPU_LIMIT` seconds of proces
     python -m tools.fuzzing --layer http-json --inputs 20000
     python -m tools.fuzzing --layer http-json --replay FILE
 
+    python -m tools.fuzzing --layer http-json --play     # kept inputs and seeds as they are
+
 A finding is written to `.fuzz/LAYER-…` and makes the exit status 1; inputs that once were findings live in
 `tools/corpora/LAYER/` and are played first, and by the test suite.
 """
@@ -43,6 +45,8 @@ HARNESSES: Final = ("fuzz_http", "fuzz_values", "fuzz_files", "fuzz_wire", "fuzz
 CORPORA: Final = Path(__file__).parent / "corpora"
 FINDINGS: Final = Path(".fuzz")
 AT_ONCE: Final = 2
+PLAYED: Final = 60
+"""Seeds of a layer that are played without mutations, at most."""
 STALLED: Final = 60.0
 """Seconds without any progress after which a layer's process is ended and its input is a finding."""
 
@@ -232,6 +236,20 @@ def _run_all(names: Sequence[str], options: argparse.Namespace) -> int:
     return 1 if findings else 0
 
 
+def _play(names: Sequence[str]) -> int:
+    """Give every layer its kept inputs and some of its seeds, unchanged."""
+    signal.signal(signal.SIGVTALRM, _overrun)
+    findings = 0
+    for name in names:
+        layer = layer_of(name)
+        seeds = layer.seeds()
+        played = [path.read_bytes() for path in corpus(name)] + random.Random(1).sample(seeds, min(PLAYED, len(seeds)))
+        problems = [problem for data in played if (problem := examine(layer, data)[1])]
+        findings += len(problems)
+        print("\n".join([f"{name}: {len(played)} inputs, {len(problems)} findings", *problems]), flush=True)
+    return 1 if findings else 0
+
+
 def _replay(name: str, path: Path) -> int:
     signal.signal(signal.SIGVTALRM, _overrun)
     spent, problem = examine(layer_of(name), path.read_bytes())
@@ -247,12 +265,17 @@ def main() -> int:
     parser.add_argument("--inputs", type=int, default=sys.maxsize, help="at most that many inputs per layer")
     parser.add_argument("--seed", type=int, default=int.from_bytes(os.urandom(4), "big"), help="of the mutations")
     parser.add_argument("--replay", type=Path, help="give this file to the layer and print what happens")
+    parser.add_argument(
+        "--play", action="store_true", help="give kept inputs and seeds to the layers, without mutations"
+    )
     parser.add_argument("--list", action="store_true", help="the layers")
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.list:
         print("\n".join(all_layers()))
         return 0
+    if options.play:
+        return _play(options.layer or list(all_layers()))
     if options.replay:
         return _replay(options.layer[0], options.replay)
     if options.child:
