@@ -173,7 +173,7 @@ def _read(path: Path) -> dict[str, Any]:
         return {}
     if not isinstance(document, dict):
         raise KubeconfigError(f"error loading config file {path}: it is no kubeconfig")
-    said = _without_nulls(document)
+    said: dict[str, Any] = _without_nulls(document)
     try:
         msgspec.convert(said, _Form)
     except msgspec.ValidationError as error:
