@@ -17,7 +17,7 @@ runnable examples).
 from cathedra.allocation.allocator import Allocator, PreparedRequests
 from cathedra.allocation.answers import Allocation, Answers
 from cathedra.allocation.cluster import Cluster, allocate, fits, how_many
-from cathedra.allocation.errors import Aborted, AllocationError, FatalError, NodeError, SelectorError
+from cathedra.allocation.errors import Aborted, AllocationError, FatalError, InvalidInput, NodeError, SelectorError
 from cathedra.allocation.features import DEVELOPMENT_1_37, NEWEST, RELEASE_1_36, Behaviour, Features
 from cathedra.allocation.refusal import ConstraintReason, Refusal, RequestReason, SelectorReason
 from cathedra.allocation.search.budget import UNLIMITED, Budget
@@ -40,6 +40,7 @@ __all__ = [
     "ConstraintReason",
     "FatalError",
     "Features",
+    "InvalidInput",
     "Inventory",
     "InventorySnapshot",
     "Ledger",

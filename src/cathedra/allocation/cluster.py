@@ -19,49 +19,40 @@
     >>> how_many([claim], cluster)
     {'n1': 2}
 
-Objects may be typed structs, plain dicts, or YAML text with any number of documents and Lists in it. Kinds that
-allocation does not ask about are ignored, so the dump of a whole cluster will do.
+Objects may be typed structs, plain dicts, objects of the official client, a `pathlib.Path`, or YAML text with any
+number of documents and Lists in it, in every served version. Of a cluster, kinds that allocation does not ask about are
+ignored, so the dump of a whole cluster will do. What is asked for may be claims, templates, pods, and workloads.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypeAlias, TypeVar, cast
+from collections.abc import Mapping
+from typing import Any, Final
 
 import msgspec
 
 from cathedra.allocation.allocator import Allocator
 from cathedra.allocation.answers import Allocation
-from cathedra.allocation.errors import NodeError
+from cathedra.allocation.errors import InvalidInput, NodeError
 from cathedra.allocation.features import Features
+from cathedra.allocation.questions import Key, Question, read_question
+from cathedra.allocation.reading import Input, plain_objects, typed_object
 from cathedra.allocation.refusal import Refusal
 from cathedra.allocation.search.budget import Budget
 from cathedra.allocation.supply.inventory import Inventory
 from cathedra.allocation.supply.ledger import Ledger
 from cathedra.api.core import core_v1
-from cathedra.api.core.meta_v1 import KubeObject
-from cathedra.api.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
+from cathedra.api.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from cathedra.api.struct import from_dict
 
-__all__ = ["Cluster", "Objects", "allocate", "fits", "how_many"]
+__all__ = ["Cluster", "allocate", "fits", "how_many"]
 
-T = TypeVar("T", bound=KubeObject)
-
-Object: TypeAlias = KubeObject | Mapping[str, Any]
-Objects: TypeAlias = str | Object | Iterable[Object]
-"""YAML text, one object, or several."""
-
-_KINDS: Mapping[str, type[KubeObject]] = {
-    "Node": core_v1.Node,
-    "DeviceClass": DeviceClass,
-    "DeviceTaintRule": DeviceTaintRule,
-    "ResourceClaim": ResourceClaim,
-    "ResourceSlice": ResourceSlice,
-}
+CONSUMERS: Final = 256
+"""Pods that can share one claim: so many entries ``status.reservedFor`` takes."""
 
 
 class Cluster(msgspec.Struct, eq=False):
-    """What allocation must know of a cluster: nodes, classes, slices with taint rules, and allocated claims.
+    """What allocation must know of a cluster: nodes, classes, slices with taint rules, claims and their templates.
 
     Change it by `add` and `remove`, or by the methods of ``inventory`` and ``ledger``.
     """
@@ -72,28 +63,30 @@ class Cluster(msgspec.Struct, eq=False):
     classes: dict[str, DeviceClass] = msgspec.field(default_factory=dict)
     inventory: Inventory = msgspec.field(default_factory=Inventory)
     ledger: Ledger = msgspec.field(default_factory=Ledger)
+    claims: dict[Key, ResourceClaim] = msgspec.field(default_factory=dict)
+    """Claims by namespace and name, for the pods that name them."""
+    templates: dict[Key, ResourceClaimTemplate] = msgspec.field(default_factory=dict)
 
     @staticmethod
-    def of(objects: Objects, features: Features | None = None) -> Cluster:
+    def of(objects: Input, features: Features | None = None) -> Cluster:
         """A cluster of these objects; kinds that do not matter are ignored.
 
         Raises:
-            msgspec.ValidationError: an object has a field of the wrong type.
-            yaml.YAMLError: the text is no YAML.
+            InvalidInput: something is no object, has no kind, or a field of the wrong type.
         """
         cluster = Cluster(features or Features())
         cluster.add(objects)
         return cluster
 
-    def add(self, objects: Objects) -> None:
+    def add(self, objects: Input) -> None:
         """Enter objects, or their new state.
 
         Raises:
-            msgspec.ValidationError: an object has a field of the wrong type; those before it are entered.
+            InvalidInput: something is no object, has no kind, or a field of the wrong type; what is before it is
+                entered.
         """
-        for one in _objects(objects):
-            typed = _typed(one)
-            match typed:
+        for one in plain_objects(objects):
+            match typed := typed_object(one, strict=False):
                 case core_v1.Node():
                     self.nodes[typed.metadata.name] = typed
                 case DeviceClass():
@@ -104,12 +97,14 @@ class Cluster(msgspec.Struct, eq=False):
                     self.inventory.add_taint_rule(typed)
                 case ResourceClaim():
                     self.ledger.add(typed)
+                    self.claims[_key(typed)] = typed
+                case ResourceClaimTemplate():
+                    self.templates[_key(typed)] = typed
 
-    def remove(self, objects: Objects) -> None:
+    def remove(self, objects: Input) -> None:
         """Forget objects; those that are not there are ignored."""
-        for one in _objects(objects):
-            typed = _typed(one)
-            match typed:
+        for one in plain_objects(objects):
+            match typed := typed_object(one, strict=False):
                 case core_v1.Node():
                     self.nodes.pop(typed.metadata.name, None)
                 case DeviceClass():
@@ -120,6 +115,9 @@ class Cluster(msgspec.Struct, eq=False):
                     self.inventory.remove_taint_rule(typed)
                 case ResourceClaim():
                     self.ledger.remove(typed)
+                    self.claims.pop(_key(typed), None)
+                case ResourceClaimTemplate():
+                    self.templates.pop(_key(typed), None)
 
     def allocator(self) -> Allocator:
         """An allocator for this moment."""
@@ -128,63 +126,98 @@ class Cluster(msgspec.Struct, eq=False):
         )
 
     def node(self, node: core_v1.Node | Mapping[str, Any] | str) -> core_v1.Node:
-        """A node by name or by itself; one that is not known has no labels."""
-        if isinstance(node, str):
-            return self.nodes.get(node) or from_dict(core_v1.Node, {"metadata": {"name": node}})
-        return node if isinstance(node, core_v1.Node) else from_dict(core_v1.Node, node)
+        """A node by name or by itself. In a cluster without Node objects every name is one, without labels.
+
+        Raises:
+            InvalidInput: the cluster has nodes, but none of that name.
+        """
+        if isinstance(node, core_v1.Node):
+            return node
+        if not isinstance(node, str):
+            found = typed_object({"kind": "Node", **node}, strict=False)
+            assert isinstance(found, core_v1.Node), "that is its kind"
+            return found
+        if node in self.nodes:
+            return self.nodes[node]
+        if self.nodes:
+            some = ", ".join(list(self.nodes)[:5]) + (" …" if len(self.nodes) > 5 else "")
+            raise InvalidInput(f"node {node!r} is not in the cluster; it has {some}")
+        return from_dict(core_v1.Node, {"metadata": {"name": node}})
+
+    def question(self, claims: Input) -> Question:
+        """What ``claims`` ask for in this cluster: claims, templates, pods, or workloads.
+
+        Raises:
+            InvalidInput: something is none of these, names what is not there, or is invalid.
+        """
+        return read_question(claims, self.claims, self.templates)
 
 
 def allocate(
-    node: core_v1.Node | Mapping[str, Any] | str, claims: Objects, cluster: Cluster | Objects
+    node: core_v1.Node | Mapping[str, Any] | str, claims: Input, cluster: Cluster | Input
 ) -> Allocation | Refusal:
     """Allocate ``claims`` together on ``node``, all or none. ``cluster`` is not changed.
 
     Raises:
+        InvalidInput: something is no object, names what is not there, or is invalid.
         NodeError: the node cannot be used, others might be.
         FatalError: the claims cannot be allocated anywhere until something changes.
     """
     known = _cluster(cluster)
-    return known.allocator().allocate(known.node(node), _claims(claims))
+    question, target = known.question(claims), known.node(node)
+    if not question.reaches(target):
+        raise NodeError("resourceclaim not available on the node")
+    return known.allocator().allocate(target, question.claims)
 
 
-def fits(claims: Objects, cluster: Cluster | Objects) -> list[str]:
+def fits(claims: Input, cluster: Cluster | Input) -> list[str]:
     """The names of the nodes on which ``claims`` fit together, in the order in which they were entered.
 
     Raises:
+        InvalidInput: something is no object, names what is not there, or is invalid.
         FatalError: the claims cannot be allocated anywhere until something changes.
     """
     known = _cluster(cluster)
-    prepared = known.allocator().prepare(_claims(claims))
-    nodes = list(known.nodes.values())
+    question = known.question(claims)
+    nodes = [node for node in known.nodes.values() if question.reaches(node)]
+    if not question.claims:
+        return [node.metadata.name for node in nodes]
+    prepared = known.allocator().prepare(question.claims)
     return [nodes[place].metadata.name for place in prepared.on_each(nodes).fitting()]
 
 
-def how_many(claims: Objects, cluster: Cluster | Objects, *, limit: int = 1000) -> dict[str, int]:
+def how_many(claims: Input, cluster: Cluster | Input, *, limit: int = 1000) -> dict[str, int]:
     """How many more copies of ``claims`` fit, and on which nodes: name → copies, without nodes that take none.
 
     Copies are placed one after the other, each node being filled before the next. ``limit`` bounds the sum. ``cluster``
     is not changed.
 
     Raises:
+        InvalidInput: something is no object, names what is not there, or is invalid.
         FatalError: the claims cannot be allocated anywhere until something changes.
     """
     known = _cluster(cluster)
-    asked = _claims(claims)
+    question = known.question(claims)
     inventory = known.inventory.snapshot()
     ledger = known.ledger.copy()
     found: dict[str, int] = {}
     total = 0
     for node in known.nodes.values():
-        while total < limit:
+        while total < limit and question.reaches(node):
+            if not question.claims:
+                # Only claims that are shared already: what bounds the copies is how many may reserve them.
+                copies = min(limit, CONSUMERS) - total
+                return found | ({node.metadata.name: found.get(node.metadata.name, 0) + copies} if copies > 0 else {})
             allocator = Allocator(known.features, known.classes, inventory, ledger.snapshot(), budget=known.budget)
             try:
-                answer = allocator.allocate(node, asked)
+                answer = allocator.allocate(node, question.claims)
             except NodeError:
                 break
             if not isinstance(answer, Allocation):
                 break
-            for claim, result in zip(asked, answer.results, strict=True):
+            for claim, result in zip(question.claims, answer.results, strict=True):
                 ledger.assume(_copy_of(claim, total), result)
+            question = question.after(answer.results)
             total += 1
             found[node.metadata.name] = found.get(node.metadata.name, 0) + 1
     return found
@@ -195,39 +228,9 @@ def _copy_of(claim: ResourceClaim, number: int) -> ResourceClaim:
     return from_dict(ResourceClaim, {"metadata": {"name": name, "namespace": claim.metadata.namespace}})
 
 
-def _cluster(cluster: Cluster | Objects) -> Cluster:
+def _cluster(cluster: Cluster | Input) -> Cluster:
     return cluster if isinstance(cluster, Cluster) else Cluster.of(cluster)
 
 
-def _claims(claims: Objects) -> Sequence[ResourceClaim]:
-    return [
-        one if isinstance(one, ResourceClaim) else from_dict(ResourceClaim, cast(Mapping[str, Any], one))
-        for one in _objects(claims)
-    ]
-
-
-def _objects(objects: Objects) -> Iterable[Object]:
-    if isinstance(objects, str):
-        import yaml
-
-        for document in yaml.load_all(objects, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
-            if document:
-                yield from _objects(document)
-    elif isinstance(objects, KubeObject):
-        yield objects
-    elif isinstance(objects, Mapping):
-        if str(objects.get("kind", "")).endswith("List") and "items" in objects:
-            kind = str(objects["kind"]).removesuffix("List")
-            yield from ({"kind": kind, **item} if kind else item for item in objects["items"])
-        else:
-            yield objects
-    else:
-        for one in objects:
-            yield from _objects(one)
-
-
-def _typed(one: Object) -> KubeObject | None:
-    if isinstance(one, KubeObject):
-        return one
-    kind = _KINDS.get(str(one.get("kind", "")))
-    return None if kind is None else from_dict(kind, one)
+def _key(one: ResourceClaim | ResourceClaimTemplate) -> Key:
+    return (one.metadata.namespace or "default", one.metadata.name)

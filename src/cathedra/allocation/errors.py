@@ -1,6 +1,7 @@
 """What goes wrong in an allocation, and how far it reaches.
 
     AllocationError
+    ├── InvalidInput     an object cannot be read, or would be refused by the API server
     ├── NodeError        this node is out; others are tried          (docs/spec/allocation.md §15.2)
     └── FatalError       the pod's scheduling attempt is over, on all nodes
         ├── SelectorError    a CEL expression does not compile or fails on a device
@@ -13,11 +14,15 @@ from __future__ import annotations
 
 from cathedra.allocation.refusal import Refusal
 
-__all__ = ["Aborted", "AllocationError", "FatalError", "NodeError", "SelectorError"]
+__all__ = ["Aborted", "AllocationError", "FatalError", "InvalidInput", "NodeError", "SelectorError"]
 
 
 class AllocationError(Exception):
     """Base of everything the allocator raises. The text is Kubernetes' own."""
+
+
+class InvalidInput(AllocationError, ValueError):
+    """What was passed is no object that can be used here; the text names the object and says what would do."""
 
 
 class NodeError(AllocationError):

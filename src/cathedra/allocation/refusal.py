@@ -6,13 +6,14 @@ A refusal costs nothing until somebody asks for its reasons: it keeps the proble
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import msgspec
 
 __all__ = ["ConstraintReason", "Refusal", "RefusalExplanation", "RequestReason", "SelectorReason"]
 
 
-class SelectorReason(msgspec.Struct, frozen=True):
+class SelectorReason(msgspec.Struct, frozen=True, rename="camel"):
     """One selector: how many devices reached it, passed, lacked an attribute, or failed otherwise."""
 
     origin: str
@@ -25,7 +26,7 @@ class SelectorReason(msgspec.Struct, frozen=True):
     errors: int
 
 
-class ConstraintReason(msgspec.Struct, frozen=True):
+class ConstraintReason(msgspec.Struct, frozen=True, rename="camel"):
     """One constraint, and what it makes of the devices that pass all other tests of a request."""
 
     kind: str
@@ -46,7 +47,7 @@ class ConstraintReason(msgspec.Struct, frozen=True):
         return f"{self.kind} {self.attribute}"
 
 
-class RequestReason(msgspec.Struct, frozen=True):
+class RequestReason(msgspec.Struct, frozen=True, rename="camel"):
     """How many devices are left for a request, or one of its sub-requests, after each test."""
 
     claim: str
@@ -137,7 +138,7 @@ class RequestReason(msgspec.Struct, frozen=True):
         return ", ".join(parts)
 
 
-class RefusalExplanation(msgspec.Struct, frozen=True):
+class RefusalExplanation(msgspec.Struct, frozen=True, rename="camel"):
     """All reasons of a refusal."""
 
     requests: tuple[RequestReason, ...]
@@ -178,6 +179,22 @@ class Refusal:
         if self._explanation is None:
             self._explanation = self._explain()
         return self._explanation
+
+    def to_dict(self) -> dict[str, Any]:
+        """The refusal as plain values with the names of JSON; each request carries its ``obstacle`` and ``text``."""
+        requests = [
+            {**msgspec.to_builtins(reason), "obstacle": reason.obstacle, "text": str(reason)} for reason in self.reasons
+        ]
+        return {
+            "apiVersion": "cathedra.dev/v1",
+            "kind": "Refusal",
+            "node": self.node,
+            "text": str(self),
+            "stopped": self.stopped,
+            "states": self.states,
+            "fitsWhenFree": self.fits_when_free,
+            "requests": requests,
+        }
 
     def __str__(self) -> str:
         if self.stopped:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
-from typing import Any, Final, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 from cathedra.cel.checking import types
 from cathedra.cel.checking.types import Type
@@ -17,6 +17,9 @@ from cathedra.cel.environment import BASE_LIBRARIES, Environment
 from cathedra.cel.errors import EvaluationError
 from cathedra.cel.library.quantity import QuantityValue
 from cathedra.cel.library.semver import Semver, SemverError
+
+if TYPE_CHECKING:
+    from cathedra.api.resource import ResourceSlice
 
 __all__ = ["Attribute", "Capacity", "DeviceView", "Mode", "environment"]
 
@@ -30,7 +33,7 @@ _VALUE_SIZE: Final = 64
 
 
 class Attribute(Protocol):
-    """What is read of a device attribute; exactly one field is set, the others are None."""
+    """What is read of a device attribute; exactly one field is set, the others are None or empty lists."""
 
     @property
     def int_(self) -> int | None: ...
@@ -121,6 +124,15 @@ class DeviceView:
             _file(capacity_map, name, driver, QuantityValue.of(capacity[name].value))
         return cls(driver, bool(allow_multiple_allocations), attribute_map, capacity_map, failure, first_list)
 
+    @classmethod
+    def from_slice(cls, piece: ResourceSlice) -> dict[str, DeviceView]:
+        """The views of all devices of a ResourceSlice, by device name."""
+        driver = piece.spec.driver
+        return {
+            device.name: cls.of(driver, device.allow_multiple_allocations, device.attributes, device.capacity)
+            for device in piece.spec.devices
+        }
+
 
 def _qualified_last(name: str) -> tuple[bool, str]:
     return "/" in name, name
@@ -134,13 +146,13 @@ def _file(into: DomainMap, name: str, driver: str, value: Any) -> None:
 
 
 def _value(attribute: Attribute) -> Any:
-    if attribute.ints is not None:
+    if attribute.ints:
         return list(attribute.ints)
-    if attribute.bools is not None:
+    if attribute.bools:
         return list(attribute.bools)
-    if attribute.strings is not None:
+    if attribute.strings:
         return list(attribute.strings)
-    if attribute.versions is not None:
+    if attribute.versions:
         return [_version(text) for text in attribute.versions]
     if attribute.int_ is not None:
         return int(attribute.int_)

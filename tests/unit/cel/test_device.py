@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from cathedra.api.quantity import Quantity
+from cathedra.api.resource import Device, DeviceAttribute, DeviceCapacity, ResourceSlice, ResourceSliceSpec
 from cathedra.cel.device import DeviceView, environment, size_of
 from cathedra.cel.errors import EvaluationError
 from cathedra.cel.selector import compile_selector
@@ -48,3 +50,17 @@ def test_sizes_are_those_of_the_api() -> None:
 def test_environments_are_shared() -> None:
     one = environment(consumable_capacity=True, list_attributes=False, mode="new")
     assert one is environment(consumable_capacity=True, list_attributes=False, mode="new")
+
+
+def test_attributes_of_the_api_are_seen_as_they_are() -> None:
+    attributes = {"index": DeviceAttribute(int_=3), "peers": DeviceAttribute(ints=(1, 2))}
+    device = DeviceView.of(DRIVER, None, attributes, {"memory": DeviceCapacity(value=Quantity("40Gi"))})
+    assert device.attributes == {DRIVER: {"index": 3, "peers": [1, 2]}}
+    assert compile_selector(f'device.attributes["{DRIVER}"].index == 3', list_attributes=True).matches(device)
+
+
+def test_all_devices_of_a_slice_are_seen() -> None:
+    devices = (Device(name="a", attributes={"x": DeviceAttribute(string="y")}), Device(name="b"))
+    views = DeviceView.from_slice(ResourceSlice(spec=ResourceSliceSpec(driver=DRIVER, devices=devices)))
+    assert list(views) == ["a", "b"]
+    assert views["a"].attributes == {DRIVER: {"x": "y"}}

@@ -19,7 +19,6 @@ from cathedra.allocation.errors import SelectorError
 from cathedra.allocation.features import Features
 from cathedra.allocation.supply.caches import Caches, CacheSlot
 from cathedra.allocation.supply.devices import DeviceRecord, Projection, Signature
-from cathedra.api.resource import DeviceAttribute
 from cathedra.cel.errors import CompileError, EvaluationError
 
 if TYPE_CHECKING:
@@ -48,27 +47,10 @@ def device_view(signature: Signature) -> DeviceView:
 
     cache = signature.caches.of(_DEVICE_VIEWS)
     if not cache:
-        attributes = {name: _Attribute.of(value) for name, value in signature.attributes.items()}
-        cache.append(DeviceView.of(signature.driver, signature.allow_multiple, attributes, signature.capacity))
+        cache.append(
+            DeviceView.of(signature.driver, signature.allow_multiple, signature.attributes, signature.capacity)
+        )
     return cache[0]
-
-
-class _Attribute(msgspec.Struct, frozen=True):
-    """An attribute in which an absent list is None, as CEL wants to see it."""
-
-    int_: int | None
-    bool_: bool | None
-    string: str | None
-    version: str | None
-    ints: tuple[int, ...] | None
-    bools: tuple[bool, ...] | None
-    strings: tuple[str, ...] | None
-    versions: tuple[str, ...] | None
-
-    @staticmethod
-    def of(value: DeviceAttribute) -> _Attribute:
-        lists = (value.ints or None, value.bools or None, value.strings or None, value.versions or None)
-        return _Attribute(value.int_, value.bool_, value.string, value.version, *lists)
 
 
 class SelectorList:

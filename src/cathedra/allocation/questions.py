@@ -1,0 +1,198 @@
+"""What is asked of the allocator: the claims of a call, from claims, templates, pods and what makes pods.
+
+A pod stands for its claims: those of its templates are its own, those that it names are shared with all pods that name
+them, and allocated once (docs/spec/controllers.md §2.1). Claims get the defaults that the API server would fill in, and
+are refused for what it would refuse.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from cathedra.allocation.errors import InvalidInput
+from cathedra.allocation.reading import Input, name_of, plain_objects, typed_object
+from cathedra.api.core import core_v1
+from cathedra.api.core.meta_v1 import KubeObject
+from cathedra.api.resource import AllocationResult, ResourceClaim, ResourceClaimTemplate
+from cathedra.api.selectors import node_selector_matches
+from cathedra.api.struct import replace, to_dict
+
+__all__ = ["Key", "Question", "read_question"]
+
+Key = tuple[str, str]
+"""Namespace and name."""
+_WORKLOADS: Final = frozenset(
+    ("DaemonSet", "Deployment", "Job", "PodTemplate", "ReplicaSet", "ReplicationController", "StatefulSet")
+)
+_TAKEN: Final = "claims, templates, pods, and workloads that make pods"
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """The claims that are to be allocated together."""
+
+    claims: tuple[ResourceClaim, ...]
+    shared: frozenset[Key] = frozenset()
+    """Those of ``claims`` that further copies of the question would share, rather than have for themselves."""
+    places: tuple[core_v1.NodeSelector, ...] = ()
+    """Where claims are that pods name and that are allocated already."""
+
+    def reaches(self, node: core_v1.Node) -> bool:
+        """Whether all claims that are allocated already can be used on ``node``."""
+        return all(node_selector_matches(place, node) for place in self.places)
+
+    def after(self, results: Sequence[AllocationResult]) -> Question:
+        """The question of the next copy, once this one got ``results``."""
+        if not self.shared:
+            return self
+        mine = tuple(claim for claim in self.claims if _key(claim) not in self.shared)
+        places = tuple(
+            result.node_selector
+            for claim, result in zip(self.claims, results, strict=True)
+            if _key(claim) in self.shared and result.node_selector is not None
+        )
+        return Question(mine, places=(*self.places, *places))
+
+
+def read_question(
+    given: Input, claims: Mapping[Key, ResourceClaim], templates: Mapping[Key, ResourceClaimTemplate]
+) -> Question:
+    """The question that ``given`` asks; ``claims`` and ``templates`` are those of the cluster.
+
+    Claims and templates that no pod of ``given`` uses are asked for by themselves.
+
+    Raises:
+        InvalidInput: something is neither claim nor template nor pod, names what is not there, or is invalid.
+    """
+    objects = [_asked_object(one) for one in plain_objects(given)]
+    pods = [one for one in objects if isinstance(one, core_v1.Pod)]
+    known_claims = {**claims, **{_key(one): one for one in objects if isinstance(one, ResourceClaim)}}
+    known_templates = {**templates, **{_key(one): one for one in objects if isinstance(one, ResourceClaimTemplate)}}
+    used = {_key(pod, name) for pod in pods for name in _named(pod)}
+    asked: list[ResourceClaim] = []
+    for one in objects:
+        if isinstance(one, ResourceClaim) and _key(one) not in used:
+            asked.append(one)
+        elif isinstance(one, ResourceClaimTemplate) and _key(one) not in used:
+            asked.append(_claim_of(one, one.metadata.namespace, one.metadata.name))
+    shared: dict[Key, ResourceClaim] = {}
+    for pod in pods:
+        for claim, is_shared in _claims_of(pod, known_claims, known_templates):
+            if not is_shared:
+                asked.append(claim)
+            elif _key(claim) not in shared:
+                shared[_key(claim)] = claim
+    places = tuple(
+        claim.status.allocation.node_selector
+        for claim in shared.values()
+        if claim.status.allocation is not None and claim.status.allocation.node_selector is not None
+    )
+    waiting = [claim for claim in shared.values() if claim.status.allocation is None]
+    if not asked and not shared:
+        raise InvalidInput(f"there is no claim in the input; pass {_TAKEN}")
+    return Question(tuple(_completed(claim) for claim in (*asked, *waiting)), frozenset(map(_key, waiting)), places)
+
+
+def _asked_object(one: KubeObject | Mapping[str, Any]) -> ResourceClaim | ResourceClaimTemplate | core_v1.Pod:
+    if isinstance(one, Mapping) and "kind" not in one:
+        one = _with_kind(one)
+    elif isinstance(one, KubeObject) and type(one).__name__ in _WORKLOADS:
+        one = {"kind": type(one).__name__, **to_dict(one)}
+    if isinstance(one, Mapping) and one.get("kind") in _WORKLOADS:
+        one = _pod_of(one)
+    typed = typed_object(one, strict=True)
+    if isinstance(typed, (ResourceClaim, ResourceClaimTemplate, core_v1.Pod)):
+        return typed
+    kind = one.get("kind") if isinstance(one, Mapping) else type(one).__name__
+    raise InvalidInput(f"{kind} {name_of(one)} asks for no devices; pass {_TAKEN}")
+
+
+def _with_kind(one: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A dict that says no kind is taken for a claim if it has the form of one."""
+    spec = one.get("spec")
+    if isinstance(spec, Mapping) and "devices" in spec and "driver" not in spec:
+        return {"kind": "ResourceClaim", **one}
+    hint = "; a spec needs its claim around it: {kind: ResourceClaim, metadata: …, spec: …}" if "devices" in one else ""
+    raise InvalidInput(f"an object without a kind, with the fields {', '.join(map(str, one)) or 'none'}{hint}")
+
+
+def _pod_of(workload: Mapping[str, Any]) -> Mapping[str, Any]:
+    outer = workload if workload["kind"] == "PodTemplate" else workload.get("spec")
+    template = outer.get("template") if isinstance(outer, Mapping) else None
+    if not isinstance(template, Mapping):
+        raise InvalidInput(f"{workload['kind']} {name_of(workload)}: it has no pod template")
+    metadata = workload.get("metadata")
+    known = metadata if isinstance(metadata, Mapping) else {}
+    return {
+        "kind": "Pod",
+        "apiVersion": "v1",
+        "metadata": {key: known[key] for key in ("name", "namespace") if key in known},
+        "spec": template.get("spec"),
+    }
+
+
+def _named(pod: core_v1.Pod) -> Iterator[str]:
+    for entry in pod.spec.resource_claims:
+        yield entry.resource_claim_name or entry.resource_claim_template_name or ""
+
+
+def _claims_of(
+    pod: core_v1.Pod, claims: Mapping[Key, ResourceClaim], templates: Mapping[Key, ResourceClaimTemplate]
+) -> Iterator[tuple[ResourceClaim, bool]]:
+    """The claims of a pod, and whether other pods may name them too.
+
+    Raises:
+        InvalidInput: it has none, or one of them or its template is not there.
+    """
+    where = f"Pod {name_of(pod)}"
+    if not pod.spec.resource_claims:
+        raise InvalidInput(f"{where} has no spec.resourceClaims: there is nothing to allocate")
+    for entry in pod.spec.resource_claims:
+        if entry.resource_claim_name is not None:
+            claim = claims.get(_key(pod, entry.resource_claim_name))
+            if claim is None:
+                raise InvalidInput(
+                    f"{where}: claim {entry.resource_claim_name!r} is neither in the input nor in the cluster"
+                )
+            yield claim, True
+            continue
+        template = templates.get(_key(pod, entry.resource_claim_template_name or ""))
+        if template is None:
+            raise InvalidInput(
+                f"{where}: template {entry.resource_claim_template_name!r} is neither in the input nor in the cluster"
+            )
+        yield _claim_of(template, pod.metadata.namespace, f"{pod.metadata.name}-{entry.name}"), False
+
+
+def _claim_of(template: ResourceClaimTemplate, namespace: str, name: str) -> ResourceClaim:
+    metadata = replace(template.metadata, namespace=namespace, name=name)
+    return ResourceClaim(metadata=metadata, spec=template.spec.spec)
+
+
+def _completed(claim: ResourceClaim) -> ResourceClaim:
+    """The claim with its defaults, as the API server would accept it.
+
+    Raises:
+        InvalidInput: it would not; the text is the API server's.
+    """
+    # Only where questions are put: the rules of the kinds would double the import of the package.
+    from cathedra.api.field import ErrorList, FieldPath
+    from cathedra.api.gates import FeatureGates
+    from cathedra.kinds.definition import RequestContext
+    from cathedra.kinds.resource.claims.defaults import default_claim
+    from cathedra.kinds.resource.claims.validation import validate_claim_spec
+
+    claim = default_claim(claim)
+    errors = ErrorList()
+    context = RequestContext(gates=FeatureGates.for_release(), now=0.0)
+    validate_claim_spec(errors, FieldPath("spec"), claim.spec, context, stored=False)
+    if errors:
+        raise InvalidInput(f"ResourceClaim {name_of(claim)} is invalid: {'; '.join(map(str, errors))}")
+    return claim
+
+
+def _key(one: Any, name: str | None = None) -> Key:
+    """Namespace and name of an object, or of another one in its namespace."""
+    return (one.metadata.namespace or "default", one.metadata.name if name is None else name)

@@ -1,0 +1,215 @@
+"""Objects in the forms in which callers have them: YAML, files, dicts, typed objects, those of the official client.
+
+Every served version is understood; inside there is only the newest (docs/spec/api.md §5). What cannot be read is
+refused with `InvalidInput`, for an object that is silently taken for an empty one would fit everywhere.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
+from functools import cache
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+from cathedra.allocation.errors import InvalidInput
+from cathedra.api.core import core_v1
+from cathedra.api.core.meta_v1 import KubeObject
+from cathedra.api.decoding import DecodeError, decode_values, read_yaml_documents
+from cathedra.api.scheme import GroupVersionKind
+from cathedra.api.struct import to_dict
+
+__all__ = ["Input", "name_of", "plain_objects", "typed_object"]
+
+Input: TypeAlias = Any
+"""YAML or JSON text (str or bytes), a `pathlib.Path` of a file or directory, a dict, a typed object of `cathedra.api`,
+an object of the official Kubernetes client, or an iterable of these; Lists are taken apart."""
+
+_RESOURCE_GROUP: Final = "resource.k8s.io"
+_MANIFESTS: Final = (".yaml", ".yml", ".json")
+_CLIENT_CLASS: Final = re.compile(r"(?:Core|Resource)?V(\d+(?:(?:alpha|beta)\d+)?)([A-Z]\w*)\Z")
+_RESOURCE_KINDS: Final = frozenset(
+    ("DeviceClass", "DeviceTaintRule", "ResourceClaim", "ResourceClaimTemplate", "ResourceSlice")
+)
+_CORE_KINDS: Final[Mapping[str, type[KubeObject]]] = {"Node": core_v1.Node, "Pod": core_v1.Pod}
+_TYPED_HUB: Final = "cathedra.api.resource"
+Plain = Mapping[str, Any]
+
+
+def plain_objects(given: Input, where: str = "") -> Iterator[KubeObject | Plain]:
+    """The objects of ``given``, one by one: typed ones as they are, all others as plain dicts.
+
+    Raises:
+        InvalidInput: something is no Kubernetes object, or a text holds none; the error names its place.
+    """
+    match given:
+        case str() | bytes():
+            yield from _of_text(given, where)
+        case Path():
+            yield from _of_path(given)
+        case KubeObject():
+            yield given
+        case Mapping():
+            yield from _of_mapping(given, where)
+        case _ if hasattr(given, "attribute_map") or callable(getattr(given, "to_dict", None)):
+            yield from _of_mapping(_of_client_object(given), where)
+        case Iterable():
+            for number, one in enumerate(given):
+                yield from plain_objects(one, f"{where}[{number}]")
+        case _:
+            raise InvalidInput(
+                f"{where or 'input'}: a {type(given).__name__} is no Kubernetes object; pass YAML text, "
+                "a pathlib.Path, a dict, or a typed object"
+            )
+
+
+def typed_object(given: KubeObject | Plain, *, strict: bool) -> KubeObject | None:
+    """The object in the newest version; None for kinds that allocation does not ask about.
+
+    ``strict`` objects may have no unknown fields.
+
+    Raises:
+        InvalidInput: it has no kind, a version that is not served, or a field of the wrong type.
+    """
+    if isinstance(given, KubeObject):
+        if type(given) in (core_v1.Node, core_v1.Pod) or type(given).__module__ == _TYPED_HUB:
+            return given
+        version = type(given).__module__.rpartition(".")[2].removeprefix("resource_")
+        one: Plain = {"kind": type(given).__name__, "apiVersion": f"{_RESOURCE_GROUP}/{version}", **to_dict(given)}
+    else:
+        one = given
+    kind, api_version = one.get("kind"), one.get("apiVersion", "")
+    if not isinstance(kind, str) or not kind:
+        raise InvalidInput(f"an object without a kind, with {_fields(one)}; say what it is, as in kind: ResourceClaim")
+    if not isinstance(api_version, str):
+        raise InvalidInput(f"{kind} {name_of(one)}: apiVersion must be a string, got {api_version!r}")
+    gvk = GroupVersionKind.parse(api_version, kind)
+    if kind in _CORE_KINDS and gvk.group == "":
+        return _decoded(_CORE_KINDS[kind], GroupVersionKind("", "v1", kind), one, strict)
+    if kind in _RESOURCE_KINDS and (gvk.group == _RESOURCE_GROUP or not api_version):
+        return _of_version(one, GroupVersionKind(_RESOURCE_GROUP, gvk.version or "v1", kind), strict)
+    return None
+
+
+def name_of(one: KubeObject | Plain) -> str:
+    """``namespace/name`` of an object, or as much of it as there is; for messages."""
+    plain: Plain = to_dict(one) if isinstance(one, KubeObject) else one
+    metadata = plain.get("metadata")
+    if not isinstance(metadata, Mapping):
+        return "without a name"
+    parts = (metadata.get("namespace"), metadata.get("name") or metadata.get("generateName"))
+    return "/".join(str(part) for part in parts if part) or "without a name"
+
+
+def _of_text(text: str | bytes, where: str) -> Iterator[Plain]:
+    found = False
+    try:
+        for number, document in enumerate(read_yaml_documents(text)):
+            if document.value is None:
+                continue
+            found = True
+            place = f"{where or 'text'}, document {number + 1}"
+            if not isinstance(document.value, (Mapping, list)):
+                raise InvalidInput(_no_object(text, where))
+            for one in plain_objects(document.value, place):
+                assert isinstance(one, Mapping), "a document holds plain values"
+                yield one
+    except DecodeError as error:
+        raise InvalidInput(f"{where or 'text'}: {error}") from error
+    if not found:
+        raise InvalidInput(f"{where or 'text'}: it holds no object")
+
+
+def _no_object(text: str | bytes, where: str) -> str:
+    shown = text if isinstance(text, str) else text.decode(errors="replace")
+    if where or "\n" in shown:
+        return f"{where or 'text'}: it holds a text, and no Kubernetes object"
+    return f"{shown!r} is a text, and no Kubernetes object; if it names a file, pass pathlib.Path({shown!r})"
+
+
+def _of_path(path: Path) -> Iterator[Plain]:
+    files = sorted(one for one in path.iterdir() if one.suffix in _MANIFESTS) if path.is_dir() else [path]
+    if not files:
+        raise InvalidInput(f"{path}: the directory holds no {', '.join(_MANIFESTS)} file")
+    for file in files:
+        try:
+            text = file.read_bytes()
+        except OSError as error:
+            raise InvalidInput(f"{file}: {error.strerror}") from error
+        yield from _of_text(text, str(file))
+
+
+def _of_mapping(one: Plain, where: str) -> Iterator[Plain]:
+    kind = str(one.get("kind", ""))
+    if not kind.endswith("List") or "items" not in one:
+        yield one
+        return
+    inner = kind.removesuffix("List")
+    known = {"kind": inner, "apiVersion": one.get("apiVersion", "")} if inner else {}
+    for number, item in enumerate(one["items"] or ()):
+        place = f"{where or kind}.items[{number}]"
+        if not isinstance(item, Mapping):
+            raise InvalidInput(f"{place}: it is no object, but {item!r}")
+        yield from _of_mapping({**known, **item}, place)
+
+
+def _of_client_object(one: Any) -> Plain:
+    """An object of the official client, with the names that the API has for its fields."""
+    plain: Plain = _sanitized(one) if hasattr(one, "attribute_map") else one.to_dict()
+    if not isinstance(plain, Mapping):
+        raise InvalidInput(f"a {type(one).__name__} is no Kubernetes object")
+    if match := _CLIENT_CLASS.match(type(one).__name__):
+        version, kind = f"v{match[1]}", match[2]
+        in_resource_group = kind.removesuffix("List") in _RESOURCE_KINDS
+        plain = {"kind": kind, "apiVersion": f"{_RESOURCE_GROUP}/{version}" if in_resource_group else version, **plain}
+    return plain
+
+
+def _sanitized(value: Any) -> Any:
+    if hasattr(value, "attribute_map"):
+        pairs = ((name, getattr(value, attribute)) for attribute, name in value.attribute_map.items())
+        return {name: _sanitized(inner) for name, inner in pairs if inner is not None}
+    if isinstance(value, Mapping):
+        return {key: _sanitized(inner) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_sanitized(inner) for inner in value]
+    return value.isoformat().replace("+00:00", "Z") if isinstance(value, datetime) else value
+
+
+def _of_version(one: Plain, gvk: GroupVersionKind, strict: bool) -> KubeObject:
+    definition = _definitions()[gvk.kind]
+    try:
+        version = definition.version(gvk.version)
+    except KeyError as error:
+        served = ", ".join(known.name for known in definition.versions)
+        raise InvalidInput(
+            f"{gvk.kind} {name_of(one)}: {gvk.api_version} is no version of it; known are {served}"
+        ) from error
+    converted: KubeObject = version.to_hub(_decoded(version.type, gvk, one, strict))
+    return converted
+
+
+def _decoded(kind: type[KubeObject], gvk: GroupVersionKind, one: Plain, strict: bool) -> KubeObject:
+    try:
+        decoded = decode_values(kind, gvk, one)
+    except (DecodeError, msgspec.MsgspecError, TypeError) as error:
+        raise InvalidInput(f"{gvk.kind} {name_of(one)}: {error}") from error
+    if strict and decoded.problems:
+        raise InvalidInput(f"{gvk.kind} {name_of(one)}: {', '.join(decoded.problems)}")
+    return decoded.object
+
+
+@cache
+def _definitions() -> Mapping[str, Any]:
+    # Only where versions are converted: the rules of the kinds would double the import of the package.
+    from cathedra.api.gates import FeatureGates
+    from cathedra.kinds.resource.definitions import device_definitions
+
+    return {definition.kind: definition for definition in device_definitions(FeatureGates.for_release())}
+
+
+def _fields(one: Plain) -> str:
+    return f"the fields {', '.join(map(str, one))}" if one else "no fields"
