@@ -244,9 +244,10 @@ async def test_exec_carries_input_output_and_exit_code(node: RealNode) -> None:
     assert status["details"]["causes"] == [{"reason": "ExitCode", "message": "7"}]
     async with node.exec("true", stdout="true") as socket:
         assert json.loads((await read_all(socket))[3]) == {"metadata": {}, "status": "Success"}
-    async with node.exec("sh", "-c", "read x; stty size; tty", tty="true", stdin="true", stdout="true") as socket:
+    # runc passes input on before it sets a size, so that the command has to wait for the size.
+    script = 'read x; until [ "$(stty size)" = "27 91" ]; do sleep 0.05; done; stty size; tty'
+    async with node.exec("sh", "-c", script, tty="true", stdin="true", stdout="true") as socket:
         await socket.send_bytes(b'\x04{"Width":91,"Height":27}')
-        await asyncio.sleep(0.2)
         await socket.send_bytes(b"\x00\n")
         channels = await read_all(socket)
     assert b"27 91\r\n" in channels[1]

@@ -1,4 +1,4 @@
-"""Small shapes of structured concurrency: the first of several, tasks that end with a block, and a wake-up."""
+"""Small shapes of concurrency: the first of several, tasks that end with a block, a wake-up, a ready descriptor."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Coroutine
 from types import TracebackType
 from typing import Any
 
-__all__ = ["BlockTasks", "Wakeup", "first_of"]
+__all__ = ["BlockTasks", "Wakeup", "first_of", "readable", "writable"]
 
 
 async def first_of(*work: Coroutine[Any, Any, object]) -> None:
@@ -86,3 +86,30 @@ class Wakeup:
             async with asyncio.timeout(None if seconds is None else max(seconds, 0.0)):
                 await self._event.wait()
         self._event.clear()
+
+
+async def readable(descriptor: int) -> None:
+    """Wait until there is something to read from ``descriptor``, or its other end is closed."""
+    loop = asyncio.get_running_loop()
+    ready: asyncio.Future[None] = loop.create_future()
+    loop.add_reader(descriptor, _settle, ready)
+    try:
+        await ready
+    finally:
+        loop.remove_reader(descriptor)
+
+
+async def writable(descriptor: int) -> None:
+    """Wait until ``descriptor`` takes more, or its other end is closed."""
+    loop = asyncio.get_running_loop()
+    ready: asyncio.Future[None] = loop.create_future()
+    loop.add_writer(descriptor, _settle, ready)
+    try:
+        await ready
+    finally:
+        loop.remove_writer(descriptor)
+
+
+def _settle(ready: asyncio.Future[None]) -> None:
+    if not ready.done():
+        ready.set_result(None)

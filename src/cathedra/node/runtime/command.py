@@ -11,6 +11,8 @@ import struct
 import termios
 from collections.abc import AsyncIterator, Mapping, Sequence
 
+from cathedra.node.concurrency import readable, writable
+from cathedra.node.runtime.console import ConsoleSocket
 from cathedra.node.runtime.runtime import STDERR, STDOUT
 
 __all__ = ["Command"]
@@ -67,6 +69,33 @@ class Command:
         os.set_blocking(ours, False)
         return Command(process, ours)
 
+    @staticmethod
+    async def start_on_console(argv: Sequence[str], console: ConsoleSocket) -> Command:
+        """Start a command of a container runtime that hands over the terminal at ``console``.
+
+        If it ends before that, what it says is the output.
+
+        Raises:
+            OSError: it cannot be executed.
+        """
+        process = await asyncio.create_subprocess_exec(
+            *argv,
+            cwd="/",
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+            start_new_session=True,
+        )
+        command = Command(process, None)
+        try:
+            command._terminal = await console.terminal(process)
+        except BaseException:
+            await command.close()
+            raise
+        if command._terminal is not None:
+            os.set_blocking(command._terminal, False)
+        return command
+
     async def output(self) -> AsyncIterator[tuple[int, bytes]]:
         """What it writes, until all ends are closed."""
         if self._terminal is not None:
@@ -74,11 +103,14 @@ class Command:
                 yield STDOUT, data
             return
         queue: asyncio.Queue[tuple[int, bytes]] = asyncio.Queue(maxsize=16)
-        streams = ((STDOUT, self._process.stdout), (STDERR, self._process.stderr))
+        streams = [
+            (channel, stream)
+            for channel, stream in ((STDOUT, self._process.stdout), (STDERR, self._process.stderr))
+            if stream is not None
+        ]
         async with asyncio.TaskGroup() as group:
             for channel, stream in streams:
-                if stream is not None:
-                    group.create_task(_pump(stream, channel, queue))
+                group.create_task(_pump(stream, channel, queue))
             open_streams = len(streams)
             while open_streams:
                 channel, data = await queue.get()
@@ -92,7 +124,7 @@ class Command:
             try:
                 data = os.read(self._terminal, _CHUNK)
             except BlockingIOError:
-                await self._terminal_ready(writing=False)
+                await readable(self._terminal)
                 continue
             except OSError as error:
                 if error.errno == errno.EIO:
@@ -101,19 +133,6 @@ class Command:
             if not data:
                 return
             yield data
-
-    async def _terminal_ready(self, *, writing: bool) -> None:
-        loop = asyncio.get_running_loop()
-        ready: asyncio.Future[None] = loop.create_future()
-        terminal = self._terminal
-        if terminal is None:
-            return
-        add, remove = (loop.add_writer, loop.remove_writer) if writing else (loop.add_reader, loop.remove_reader)
-        add(terminal, _settle, ready)
-        try:
-            await ready
-        finally:
-            remove(terminal)
 
     async def write(self, data: bytes) -> None:
         """Send to its standard input; what it does not take any more is dropped."""
@@ -129,7 +148,7 @@ class Command:
             try:
                 data = data[os.write(self._terminal, data) :]
             except BlockingIOError:
-                await self._terminal_ready(writing=True)
+                await writable(self._terminal)
             except OSError:
                 return  # the other end is closed
 
@@ -167,8 +186,3 @@ async def _pump(stream: asyncio.StreamReader, channel: int, queue: asyncio.Queue
     while data := await stream.read(_CHUNK):
         await queue.put((channel, data))
     await queue.put((channel, b""))
-
-
-def _settle(ready: asyncio.Future[None]) -> None:
-    if not ready.done():
-        ready.set_result(None)

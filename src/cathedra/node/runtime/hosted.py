@@ -13,6 +13,7 @@ import logging
 import shutil
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -20,6 +21,7 @@ from cathedra.cdi.errors import CDIError
 from cathedra.clock import Clock
 from cathedra.node.runtime.attached import AttachedProcess
 from cathedra.node.runtime.command import Command
+from cathedra.node.runtime.console import ConsoleSocket
 from cathedra.node.runtime.runtime import (
     LOST_MESSAGE,
     LOST_REASON,
@@ -66,8 +68,20 @@ class Launcher(Protocol):
         """
         ...
 
+    @property
+    def hands_over_terminals(self) -> bool:
+        """Whether a command's terminal comes from the program of `exec_command`, at the socket ``console``."""
+        ...
+
     def exec_command(
-        self, directory: Path, container_id: str, shim_pid: int, argv: tuple[str, ...], *, tty: bool
+        self,
+        directory: Path,
+        container_id: str,
+        shim_pid: int,
+        argv: tuple[str, ...],
+        *,
+        tty: bool,
+        console: Path | None = None,
     ) -> tuple[list[str], Mapping[str, str] | None, str]:
         """Command line, environment (None: this process's own) and directory of a command in a container."""
         ...
@@ -253,10 +267,13 @@ class HostedRuntime:
         """
         if container_id not in self._running or self._shim is None:
             raise RuntimeFailure("NotFound", f"container {container_id} is not running")
-        command, environment, directory = self._launcher.exec_command(
-            self._directory, container_id, self._shim.pid, argv, tty=tty
-        )
+        describe = partial(self._launcher.exec_command, self._directory, container_id, self._shim.pid, argv, tty=tty)
         try:
+            if tty and self._launcher.hands_over_terminals:
+                with ConsoleSocket() as console:
+                    command, _, _ = describe(console=console.path)
+                    return await Command.start_on_console(command, console)
+            command, environment, directory = describe()
             return await Command.start(command, environment, directory, tty=tty, stdin=stdin)
         except OSError as error:
             raise RuntimeFailure("ExecFailed", f'exec: "{argv[0]}": {error.strerror}') from error

@@ -51,12 +51,31 @@ class OCILauncher:
         (directory / "config.json").write_text(json.dumps(config))
         return {"kind": "oci", "runtime": self._runtime, "cgroup": f"{self.cgroup}/{spec.id}", "pins": pins}
 
+    @property
+    def hands_over_terminals(self) -> bool:
+        """Whether ``exec`` gives the terminal away and still waits for the command.
+
+        crun does, and has to: it loses a size that is set before it handles SIGWINCH. runc takes a console socket only
+        together with ``--detach``, without the exit code; but it reads the size once more after it handles the signal.
+        """
+        return self.name == "crun"
+
     def exec_command(
-        self, directory: Path, container_id: str, shim_pid: int, argv: tuple[str, ...], *, tty: bool
+        self,
+        directory: Path,
+        container_id: str,
+        shim_pid: int,
+        argv: tuple[str, ...],
+        *,
+        tty: bool,
+        console: Path | None = None,
     ) -> tuple[list[str], Mapping[str, str] | None, str]:
         """The runtime's own exec, inside the shim's mount namespace."""
         enter = ["nsenter", f"--mount=/proc/{shim_pid}/ns/mnt", "--"]
-        return [*enter, *self._runtime, "exec", *(["--tty"] if tty else []), container_id, *argv], None, "/"
+        options = ["--tty"] if tty else []
+        if console is not None:
+            options += ["--console-socket", str(console)]
+        return [*enter, *self._runtime, "exec", *options, container_id, *argv], None, "/"
 
 
 def _pinned(spec: ContainerSpec, containers: Path) -> tuple[ContainerSpec, list[dict[str, Any]]]:

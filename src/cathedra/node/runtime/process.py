@@ -30,6 +30,7 @@ class ProcessLauncher:
     name = "process"
     version = "1"
     cgroup = ""
+    hands_over_terminals = False
 
     def __init__(self, cdi_directories: Sequence[Path]) -> None:
         self._cdi_directories = tuple(cdi_directories)
@@ -61,7 +62,14 @@ class ProcessLauncher:
         return {"kind": "process", "argv": list(spec.argv), "env": environment, "cwd": work}
 
     def exec_command(
-        self, directory: Path, container_id: str, shim_pid: int, argv: tuple[str, ...], *, tty: bool
+        self,
+        directory: Path,
+        container_id: str,
+        shim_pid: int,
+        argv: tuple[str, ...],
+        *,
+        tty: bool,
+        console: Path | None = None,
     ) -> tuple[list[str], Mapping[str, str] | None, str]:
         """The command with the container's environment and directory."""
         environment, work = json.loads((directory / container_id / "environment.json").read_text())

@@ -1,0 +1,107 @@
+"""Commands with their input and output."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+
+import pytest
+
+from cathedra.node.runtime.command import Command
+from cathedra.node.runtime.console import ConsoleSocket
+from cathedra.node.runtime.runtime import STDERR, STDOUT
+
+RUNTIME = """
+import os, pty, socket, sys
+child, terminal = pty.fork()
+if child == 0:
+    os.execvp("sh", ["sh", "-c", sys.argv[2]])
+with socket.socket(socket.AF_UNIX) as console:
+    console.connect(sys.argv[1])
+    socket.send_fds(console, [b"/dev/ptmx"], [terminal])
+os.close(terminal)
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+"""What a container runtime does with a console socket: make a terminal, hand it over, wait for the command."""
+
+
+async def run(*argv: str, tty: bool = False, stdin: bool = False) -> Command:
+    return await Command.start(argv, None, "/", tty=tty, stdin=stdin)
+
+
+async def everything(command: Command) -> dict[int, bytes]:
+    found = {STDOUT: b"", STDERR: b""}
+    async for channel, data in command.output():
+        found[channel] += data
+    return found
+
+
+async def test_output_and_errors_are_told_apart_and_the_exit_code_is_kept() -> None:
+    command = await run("sh", "-c", "echo out; echo err >&2; exit 7")
+    assert await everything(command) == {STDOUT: b"out\n", STDERR: b"err\n"}
+    assert await command.wait() == 7
+    await command.close()
+
+
+async def test_a_command_that_a_signal_ends_has_the_code_of_a_shell() -> None:
+    command = await run("sh", "-c", "kill -9 $$")
+    assert await command.wait() == 137
+    await command.close()
+
+
+async def test_input_ends_where_it_is_closed() -> None:
+    command = await run("cat", stdin=True)
+    await command.write(b"x" * 200_000)
+    await command.close_input()
+    assert (await everything(command))[STDOUT] == b"x" * 200_000
+    await command.close()
+
+
+async def test_closing_kills_what_still_runs() -> None:
+    command = await run("sleep", "3600")
+    await command.close()
+    assert await command.wait() == 137
+
+
+async def test_a_terminal_has_the_size_before_the_command_reads_what_was_written_after_it() -> None:
+    command = await run("sh", "-c", "read x; stty size", tty=True)
+    command.resize(91, 27)
+    await command.write(b"\n")
+    assert (await everything(command))[STDOUT].endswith(b"27 91\r\n")
+    assert await command.wait() == 0
+    await command.close()
+
+
+async def test_a_command_that_is_not_there_raises() -> None:
+    with pytest.raises(FileNotFoundError):
+        await run("/no/such/program")
+
+
+async def on_console(program: str, script: str) -> Command:
+    with ConsoleSocket() as console:
+        return await Command.start_on_console((sys.executable, "-S", "-c", program, str(console.path), script), console)
+
+
+async def test_a_size_that_comes_first_is_not_lost_by_a_runtime_that_makes_the_terminal() -> None:
+    command = await on_console(RUNTIME, "read x; stty size; exit 5")
+    command.resize(91, 27)
+    await command.write(b"\n")
+    assert (await everything(command))[STDOUT].endswith(b"27 91\r\n")
+    assert await command.wait() == 5
+    await command.close()
+
+
+async def test_end_of_input_on_a_terminal_is_control_d() -> None:
+    command = await on_console(RUNTIME, "cat")
+    await command.close_input()
+    async with asyncio.timeout(20):
+        await everything(command)
+        assert await command.wait() == 0
+    await command.close()
+
+
+async def test_what_a_runtime_says_instead_of_handing_over_a_terminal_is_the_output() -> None:
+    command = await on_console("import sys; print('no such container', file=sys.stderr); sys.exit(1)", "")
+    assert (await everything(command))[STDOUT] == b"no such container\n"
+    assert await command.wait() == 1
+    await command.close()
