@@ -340,7 +340,10 @@ def _node(obj: Json) -> Json:
 
     return {
         "unschedulable": bool(spec.get("unschedulable")) or None,
-        "taints": _by_text(_picked(taint, "key", "value", "effect") for taint in spec.get("taints") or ()),
+        "taints": sorted(
+            (_picked(taint, "key", "value", "effect") for taint in spec.get("taints") or ()),
+            key=lambda taint: [taint[name] or "" for name in ("key", "value", "effect")],
+        ),
         "conditions": [condition for condition in _conditions(obj) if is_told(condition)],
     }
 

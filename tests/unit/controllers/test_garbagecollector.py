@@ -57,6 +57,20 @@ def test_dependents_follow_their_owner_in_the_background() -> None:
     play(collector, story)
 
 
+def test_an_owner_in_another_namespace_is_told_and_owns_nothing() -> None:
+    async def story(world: World) -> None:
+        metadata = ObjectMeta(name="owner", namespace="kube-system")
+        owner = await world.create(CONFIGMAPS, ConfigMap(metadata=metadata))
+        await make(world, "child", owner_reference(owner))
+        await settle()
+        assert await left(world) == []
+        where = f"[v1/ConfigMap, namespace: default, name: owner, uid: {owner.metadata.uid}]"
+        message = f'ownerRef {where} does not exist in namespace "default"'
+        assert await world.events() == [("Warning", "OwnerRefInvalidNamespace", message)]
+
+    play(collector, story)
+
+
 def test_an_object_with_another_owner_only_loses_the_reference() -> None:
     async def story(world: World) -> None:
         a, b = await make(world, "a"), await make(world, "b")

@@ -29,15 +29,22 @@ async def make(world: World, name: str = "ns") -> None:
     )
 
 
+async def told(world: World) -> dict[str, tuple[str, str, str]]:
+    conditions = (await world.of(NAMESPACES).get("ns")).status.conditions
+    return {condition.type: (condition.status, condition.reason, condition.message) for condition in conditions}
+
+
 async def exists(world: World, name: str = "ns") -> bool:
     return name in await world.names(NAMESPACES)
 
 
-def test_an_empty_namespace_goes_at_once() -> None:
+def test_an_empty_namespace_goes_after_the_grace_period() -> None:
     async def story(world: World) -> None:
         await make(world)
         await world.of(NAMESPACES).delete("ns")
-        await settle()
+        await settle(3)
+        assert await exists(world)
+        await settle(3)
         assert not await exists(world)
 
     play(emptier, story)
@@ -53,8 +60,7 @@ def test_content_goes_first_and_what_holds_it_is_told() -> None:
         await settle(10)
         namespace = await world.of(NAMESPACES).get("ns")
         assert namespace.status.phase == "Terminating"
-        told = {c.type: (c.status, c.reason, c.message) for c in namespace.status.conditions}
-        assert told == {
+        assert await told(world) == {
             "NamespaceDeletionDiscoveryFailure": (
                 "False",
                 "ResourcesDiscovered",
@@ -98,11 +104,27 @@ def test_pods_end_before_anything_else_is_taken_away() -> None:
         await world.create(PODS, Pod(metadata=ObjectMeta(name="p", namespace="ns"), spec=spec))
         await world.create(CONFIGMAPS, ConfigMap(metadata=ObjectMeta(name="needed", namespace="ns")))
         await world.of(NAMESPACES).delete("ns")
-        await settle(3)
+        await settle(7)
         assert await world.names(CONFIGMAPS, "ns") == ["needed"]
+        assert (await told(world))["NamespaceContentRemaining"][0] == "False"
         await world.of(PODS, "ns").delete("p", grace_period_seconds=0)
-        await settle(10)
+        await settle(1)
         assert not await exists(world)
+
+    play(emptier, story)
+
+
+def test_a_pod_that_is_not_gone_in_time_is_told_as_a_failure() -> None:
+    async def story(world: World) -> None:
+        await make(world)
+        containers = (Container(name="c", image="i"),)
+        spec = PodSpec(containers=containers, node_name="n1", termination_grace_period_seconds=2)
+        await world.create(PODS, Pod(metadata=ObjectMeta(name="p", namespace="ns"), spec=spec))
+        await world.of(NAMESPACES).delete("ns")
+        await settle(7)
+        left = "unexpected items still remain in namespace: ns for gvr: /v1, Resource=pods"
+        expected = ("True", "ContentDeletionFailed", f"Failed to delete all resource types, 1 remaining: {left}")
+        assert (await told(world))["NamespaceDeletionContentFailure"] == expected
 
     play(emptier, story)
 

@@ -19,6 +19,7 @@ from cathedra.api.core.core_v1 import (
 )
 from cathedra.api.core.meta_v1 import ObjectMeta
 from cathedra.api.struct import MicroTime, Time, replace
+from cathedra.client.objects import with_metadata
 from cathedra.client.resources import LEASES, NODES, PODS
 from cathedra.controllers.nodes.lifecycle import NodeLifecycleController
 from cathedra.controllers.nodes.podgc import PodGarbageCollector
@@ -60,6 +61,11 @@ async def pod(world: World, name: str, node: str = "", *tolerations: Toleration)
     )
 
 
+def with_ready(node: Node, status: str) -> NodeStatus:
+    ready, *others = node.status.conditions
+    return replace(node.status, conditions=(replace(ready, status=status), *others))
+
+
 def for_seconds(seconds: int | None) -> Toleration:
     return Toleration(operator="Exists", effect="NoExecute", toleration_seconds=seconds)
 
@@ -89,6 +95,21 @@ def test_a_silent_node_becomes_unknown_and_unreachable_and_its_pods_not_ready() 
         assert [(c.type, c.status) for c in ended] == [("Ready", "False")]
         assert ("Normal", "NodeNotReady", "Node dead status is now: NodeNotReady") in await world.events()
         heart.cancel()
+
+    play(NodeLifecycleController, story)
+
+
+def test_what_a_node_says_of_itself_is_no_event_and_leaves_its_pods_alone() -> None:
+    async def story(world: World) -> None:
+        await node(world, "a")
+        await node(world, "b")
+        await pod(world, "p", "a")
+        await settle(10)
+        await world.change(NODES, "a", lambda n: replace(n, status=with_ready(n, "False")), status=True)
+        await settle(10)
+        assert ("not-ready", "NoSchedule") in await taints(world, "a")
+        assert not [reason for _, reason, _ in await world.events() if reason == "NodeNotReady"]
+        assert [c.status for c in (await world.of(PODS).get("p")).status.conditions] == ["True"]
 
     play(NodeLifecycleController, story)
 
@@ -187,6 +208,31 @@ def test_pods_of_a_deleted_node_are_failed_and_deleted_after_quarantine() -> Non
         assert await world.names(PODS) == []
 
     play(PodGarbageCollector, story)
+
+
+def test_a_pod_that_is_being_deleted_and_has_no_node_is_failed_and_deleted() -> None:
+    async def story(world: World) -> None:
+        unscheduled = await pod(world, "p")
+        await world.of(PODS).update(with_metadata(unscheduled, finalizers=("a.b/c",)))
+        await world.of(PODS).delete("p")
+        await settle(30)
+        assert (await world.of(PODS).get("p")).status.phase == "Failed"
+
+    play(PodGarbageCollector, story)
+
+
+def test_a_pod_that_is_being_deleted_is_evicted_all_the_same() -> None:
+    async def story(world: World) -> None:
+        await node(world, "a", "False")
+        heart = asyncio.ensure_future(beat(world, "a", "b"))
+        await node(world, "b")
+        await pod(world, "p", "a", for_seconds(0))
+        await world.of(PODS).delete("p")
+        await settle(20)
+        assert ("Normal", "TaintManagerEviction", "Marking for deletion Pod default/p") in await world.events()
+        heart.cancel()
+
+    play((NodeLifecycleController, TaintEvictionController), story)
 
 
 def test_ended_pods_above_the_threshold_go_oldest_first() -> None:

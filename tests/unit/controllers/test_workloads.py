@@ -20,6 +20,7 @@ from cathedra.api.core.apps_v1 import (
     RollingUpdateDeployment,
     StatefulSet,
     StatefulSetSpec,
+    StatefulSetUpdateStrategy,
 )
 from cathedra.api.core.core_v1 import (
     Binding,
@@ -36,6 +37,7 @@ from cathedra.api.core.core_v1 import (
 from cathedra.api.core.meta_v1 import LabelSelector, ObjectMeta
 from cathedra.api.status import StatusError
 from cathedra.api.struct import Time, replace
+from cathedra.client.objects import with_metadata
 from cathedra.client.resources import DAEMONSETS, DEPLOYMENTS, NODES, PODS, REPLICASETS, STATEFULSETS
 from cathedra.controllers.controller import ControllerContext
 from cathedra.controllers.workloads.daemonset import DaemonSetController
@@ -254,6 +256,52 @@ def test_a_stateful_set_tells_of_its_pods_and_counts_one_that_is_leaving_for_no_
         assert (obj.status.replicas, obj.status.current_replicas, obj.status.updated_replicas) == (1, 0, 0)
 
     play((StatefulSetController,), story)
+
+
+def stateful_set(**changes: Any) -> StatefulSet:
+    spec = StatefulSetSpec(selector=SELECTOR, template=template(), service_name="svc")
+    return StatefulSet(metadata=meta(), spec=replace(spec, **changes))
+
+
+async def numbers(world: World) -> dict[str, int | None]:
+    status = (await world.of(STATEFULSETS).get("w")).status
+    return {
+        "all": status.replicas,
+        "ready": status.ready_replicas,
+        "current": status.current_replicas,
+        "updated": status.updated_replicas,
+    }
+
+
+def test_pods_that_are_being_deleted_are_replicas_but_of_no_revision() -> None:
+    async def story(world: World) -> None:
+        await world.create(STATEFULSETS, stateful_set(replicas=2, pod_management_policy="Parallel"))
+        await settle(3)
+        for name in ("w-0", "w-1"):
+            await world.change(PODS, name, lambda pod: with_metadata(pod, finalizers=("a.b/c",)))
+        await world.change(STATEFULSETS, "w", lambda s: replace(s, spec=replace(s.spec, replicas=0)))
+        await settle()
+        assert await numbers(world) == {"all": 2, "ready": 2, "current": 0, "updated": 0}
+
+    play((StatefulSetController, Kubelet), story)
+
+
+def test_on_delete_the_current_revision_stays_as_it_was() -> None:
+    async def story(world: World) -> None:
+        strategy = StatefulSetUpdateStrategy(type="OnDelete")
+        await world.create(STATEFULSETS, stateful_set(replicas=1, update_strategy=strategy))
+        await settle(3)
+        await world.change(STATEFULSETS, "w", lambda s: replace(s, spec=replace(s.spec, template=template("v2"))))
+        await settle(3)
+        assert await images(world) == ["v1"]
+        await world.of(PODS).delete("w-0", grace_period_seconds=0)
+        await settle(3)
+        assert await images(world) == ["v2"]
+        status = (await world.of(STATEFULSETS).get("w")).status
+        assert status.current_revision != status.update_revision
+        assert await numbers(world) == {"all": 1, "ready": 1, "current": 0, "updated": 1}
+
+    play((StatefulSetController, Kubelet), story)
 
 
 def test_a_daemon_set_has_a_pod_on_every_node_that_fits() -> None:

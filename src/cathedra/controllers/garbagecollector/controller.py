@@ -74,7 +74,8 @@ class GarbageCollector:
             self._queue.add(owned.item)
             return
         for owner in metadata.owner_references:
-            if self._graph.state(owned, owner) is not OwnerState.SOLID:
+            # One that waits for its dependents looks for them itself, whenever another of them is gone.
+            if self._graph.state(owned, owner) in (OwnerState.GONE, OwnerState.UNKNOWN):
                 self._queue.add(owned.item)
                 return
 
@@ -151,10 +152,11 @@ class GarbageCollector:
         except NotServed as error:
             raise RetryLater(str(error)) from error
         namespace = owned.obj.metadata.namespace
-        if ref.namespaced and not namespace:
-            shown = f"[{owner.api_version}/{owner.kind}, namespace: , name: {owner.name}, uid: {owner.uid}]"
-            message = f'ownerRef {shown} does not exist in namespace ""'
+        if ref.namespaced and (not namespace or self._graph.is_elsewhere(owned, owner)):
+            shown = f"[{owner.api_version}/{owner.kind}, namespace: {namespace}, name: {owner.name}, uid: {owner.uid}]"
+            message = f'ownerRef {shown} does not exist in namespace "{namespace}"'
             self._recorder.record(_about(owned), "Warning", "OwnerRefInvalidNamespace", message)
+        if ref.namespaced and not namespace:
             # Such a reference can never be resolved, and nothing is deleted on a guess.
             return OwnerState.SOLID
         try:

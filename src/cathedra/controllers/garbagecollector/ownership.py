@@ -132,6 +132,14 @@ class Ownership:
             return OwnerState.UNKNOWN
         return OwnerState.WAITING if is_waiting(owner.obj) else OwnerState.SOLID
 
+    def is_elsewhere(self, dependent: Owned, reference: OwnerReference) -> bool:
+        """Whether the object with the owner's uid is known to live in another namespace, where it owns nothing."""
+        ref = self.resource_of(reference)
+        return any(
+            obj.metadata.uid == reference.uid and obj.metadata.namespace != dependent.obj.metadata.namespace
+            for obj in self.informers[ref.group, ref.resource].store
+        )
+
     def remember_gone(self, uid: str) -> None:
         """No object with that uid exists any more."""
         self._gone[uid] = None

@@ -6,25 +6,32 @@ conditions of the namespace (docs/spec/controllers.md §6).
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from cathedra.api.core.core_v1 import Namespace, NamespaceCondition, Pod
 from cathedra.api.core.meta_v1 import KubeObject
-from cathedra.api.scheme import GroupResource
 from cathedra.api.status import StatusError
 from cathedra.api.struct import Time, replace
-from cathedra.client.resources import NAMESPACES
+from cathedra.client.resources import NAMESPACES, PODS
 from cathedra.client.transport import ResourceRef
 from cathedra.client.workqueue import WorkQueue, run_workers
 from cathedra.controllers.controller import ControllerContext
 from cathedra.controllers.customkinds import CustomKinds
 from cathedra.semantics.conditions import with_condition
+from cathedra.semantics.pods import is_terminal
 
 __all__ = ["NamespaceController"]
 
 FINALIZER: Final = "kubernetes"
 WORKERS: Final = 10
+GRACE_PERIOD: Final = 5.0
+"""Seconds after its deletion in which a namespace is left alone, so that every writer has seen it."""
+RETRY_PERIOD: Final = 5.0
+FINALIZER_SECONDS: Final = 15.0
+"""Seconds in which objects with finalizers are expected to go."""
+_BY_NAMESPACE: Final = "pod-namespace"
 
 
 @dataclass(slots=True)
@@ -35,18 +42,15 @@ class _Remains:
     """``resource.group`` → how many."""
     finalizers: dict[str, int] = field(default_factory=dict)
     errors: list[str] = field(default_factory=list)
-    grace: int = 0
-    """The longest grace period of a pod that is ending, in seconds."""
+    expected: float = 0.0
+    """Seconds after which the rest should be gone."""
 
     def add(self, ref: ResourceRef[Any], objects: tuple[KubeObject, ...]) -> None:
-        if not objects:
-            return
+        """Count what is left of a resource."""
         self.instances[f"{ref.resource}.{ref.group}"] = len(objects)
         for obj in objects:
             for finalizer in obj.metadata.finalizers:
                 self.finalizers[finalizer] = self.finalizers.get(finalizer, 0) + 1
-            if isinstance(obj, Pod):
-                self.grace = max(self.grace, obj.metadata.deletion_grace_period_seconds or 0)
 
 
 class NamespaceController:
@@ -64,11 +68,15 @@ class NamespaceController:
         self._queue: WorkQueue[str] = WorkQueue(context.clock)
         self._namespaces = context.informers.of(NAMESPACES)
         self._namespaces.add_handler(on_add=self._changed, on_update=lambda _, namespace: self._changed(namespace))
+        self._pods = context.informers.of(PODS)
+        self._pods.store.add_index(_BY_NAMESPACE, lambda pod: (pod.metadata.namespace,))
+        self._pods.add_handler(on_delete=self._pod_deleted)
 
     async def run(self) -> None:
         """Work until cancelled."""
         await self._custom.wait_synced()
         await self._namespaces.wait_synced()
+        await self._pods.wait_synced()
         await run_workers(self._queue, self._reconcile, workers=WORKERS)
 
     def _look_after(self, ref: ResourceRef[Any]) -> None:
@@ -79,45 +87,66 @@ class NamespaceController:
         if namespace.metadata.deletion_timestamp is not None:
             self._queue.add(namespace.metadata.name)
 
+    def _pod_deleted(self, pod: Pod) -> None:
+        """The rest goes when the last pod has gone, however long that was expected to take."""
+        namespace = self._namespaces.store.get("", pod.metadata.namespace)
+        if namespace is None or namespace.metadata.deletion_timestamp is None:
+            return
+        if not self._pods.store.by_index(_BY_NAMESPACE, pod.metadata.namespace):
+            self._queue.add(namespace.metadata.name)
+
     async def _reconcile(self, name: str) -> float | None:
         namespace = self._namespaces.store.get("", name)
         if namespace is None or namespace.metadata.deletion_timestamp is None or not namespace.spec.finalizers:
             return None
+        age = self._clock.now() - namespace.metadata.deletion_timestamp.timestamp
+        if age < GRACE_PERIOD:
+            return GRACE_PERIOD - age
         if namespace.status.phase != "Terminating":
             status = replace(namespace.status, phase="Terminating")
-            await self._client.resource(NAMESPACES).update_status(replace(namespace, status=status))
-            return None
-        remains = await self._empty(name)
+            namespace = await self._client.resource(NAMESPACES).update_status(replace(namespace, status=status))
+        remains = await self._empty(name, age)
         namespace = await self._tell(namespace, remains)
         if remains.errors:
-            return 5.0
+            return RETRY_PERIOD
         if remains.instances:
-            # Half of what is expected, as an end may come early; everything but pods goes within moments.
-            return remains.grace / 2 + 1 if remains.grace else 1.0
+            # Half of what is expected, as an end may come early.
+            return remains.expected // 2 + 1
         await self._finalize(namespace)
         return None
 
-    async def _empty(self, namespace: str) -> _Remains:
+    async def _empty(self, namespace: str, age: float) -> _Remains:
         remains = _Remains()
         for ref in tuple(self._refs):
             if ref.resource != "pods" and "pods." in remains.instances:
                 break
             try:
-                await self._empty_resource(ref, namespace, remains)
+                await self._empty_resource(ref, namespace, age, remains)
             except StatusError as error:
                 if error.is_not_found:
                     # The kind itself is gone, and its objects with it.
                     continue
-                shown = GroupResource(ref.group, ref.resource)
-                remains.errors.append(f"failed to delete all {shown}: {error}")
+                remains.errors.append(str(error))
         return remains
 
-    async def _empty_resource(self, ref: ResourceRef[Any], namespace: str, remains: _Remains) -> None:
+    async def _empty_resource(self, ref: ResourceRef[Any], namespace: str, age: float, remains: _Remains) -> None:
         resource = self._client.resource(ref, namespace)
-        if not (await resource.list(limit=1)).items:
+        found = (await resource.list(limit=1)).items
+        if not found:
             return
+        grace = _longest_grace((await resource.list()).items) if ref.resource == "pods" else 0
         await resource.delete_collection(propagation_policy="Background")
-        remains.add(ref, (await resource.list()).items)
+        left = (await resource.list()).items
+        if not left:
+            return
+        remains.add(ref, left)
+        if grace > age:
+            remains.expected = max(remains.expected, float(grace))
+        elif any(obj.metadata.finalizers for obj in left):
+            remains.expected = max(remains.expected, FINALIZER_SECONDS)
+        else:
+            where = f"{ref.group}/{ref.version}, Resource={ref.resource}"
+            remains.errors.append(f"unexpected items still remain in namespace: {namespace} for gvr: {where}")
 
     async def _tell(self, namespace: Namespace, remains: _Remains) -> Namespace:
         conditions = namespace.status.conditions
@@ -138,10 +167,17 @@ class NamespaceController:
                 raise
 
 
+def _longest_grace(pods: Iterable[Pod]) -> int:
+    """The longest time, in seconds, that a pod which has not ended may take to do so."""
+    return max((pod.spec.termination_grace_period_seconds or 0 for pod in pods if not is_terminal(pod)), default=0)
+
+
 def _conditions(remains: _Remains, now: Time) -> tuple[NamespaceCondition, ...]:
-    failed = "; ".join(sorted(remains.errors))
-    left = ", ".join(f"{name} has {count} resource instances" for name, count in sorted(remains.instances.items()))
-    held = ", ".join(f"{name} in {count} resource instances" for name, count in sorted(remains.finalizers.items()))
+    failed = ", ".join(sorted(remains.errors))
+    told = _Remains() if "pods." in remains.instances else remains
+    # As long as there are pods nothing else was looked at, and nothing is said about what remains.
+    left = ", ".join(f"{name} has {count} resource instances" for name, count in sorted(told.instances.items()))
+    held = ", ".join(f"{name} in {count} resource instances" for name, count in sorted(told.finalizers.items()))
 
     def condition(kind: str, problem: str, reasons: tuple[str, str], fine: str) -> NamespaceCondition:
         return NamespaceCondition(

@@ -63,7 +63,8 @@ class _Health:
     sign: tuple[object, ...]
     seen: float
     grace: float
-    ready: str = ""
+    pods_to_mark: bool = False
+    """Whether pods of the node still have to be marked as not ready."""
 
 
 class NodeLifecycleController:
@@ -151,15 +152,19 @@ class NodeLifecycleController:
             await self._clock.sleep(self._timing.period)
 
     async def _look_at(self, node: Node) -> None:
+        """A node that falls silent is marked; that its kubelet says it is not ready, is the kubelet's to tell."""
         health = self._observe(node)
+        name = node.metadata.name
         if self._clock.monotonic() - health.seen > health.grace:
+            was_ready = ready_status(node) == "True"
             node = await self._mark_unknown(node)
-        before, health.ready = health.ready, ready_status(node)
-        if before == "True" and health.ready != "True":
-            name = node.metadata.name
-            self._recorder.record(node, "Normal", "NodeNotReady", f"Node {name} status is now: NodeNotReady")
-        if health.ready != "True":
-            await self._mark_pods_not_ready(node)
+            if was_ready:
+                self._recorder.record(node, "Normal", "NodeNotReady", f"Node {name} status is now: NodeNotReady")
+                health.pods_to_mark = True
+        if ready_status(node) == "True":
+            health.pods_to_mark = False
+        if health.pods_to_mark:
+            health.pods_to_mark = not await self._mark_pods_not_ready(node)
 
     def _observe(self, node: Node) -> _Health:
         """Note signs of life."""
@@ -174,7 +179,7 @@ class NodeLifecycleController:
             age = 0.0
             if ready is None and node.metadata.creation_timestamp is not None:
                 age = max(0.0, self._clock.now() - node.metadata.creation_timestamp.timestamp)
-            health = _Health(sign, self._clock.monotonic() - age, grace, ready_status(node))
+            health = _Health(sign, self._clock.monotonic() - age, grace)
             self._health[node.metadata.name] = health
         elif health.sign != sign:
             health.sign, health.seen, health.grace = sign, self._clock.monotonic(), grace
@@ -214,7 +219,9 @@ class NodeLifecycleController:
         health.sign = (health.sign[0], ready.last_heartbeat_time if ready else None, health.sign[2])
         return updated
 
-    async def _mark_pods_not_ready(self, node: Node) -> None:
+    async def _mark_pods_not_ready(self, node: Node) -> bool:
+        """Whether all of them are marked; a conflict has to be tried again."""
+        marked_all = True
         for pod in self._pods.store.by_index(BY_NODE, node.metadata.name):
             if not is_ready(pod):
                 continue
@@ -228,6 +235,8 @@ class NodeLifecycleController:
             except StatusError as error:
                 if not (error.is_not_found or error.is_conflict):
                     raise
+                marked_all = marked_all and error.is_not_found
+        return marked_all
 
     # NoExecute taints: slowly.
 

@@ -57,9 +57,9 @@ class PodGarbageCollector:
         for pod in self._pods.store.list():
             if pod.spec.node_name in self._confirmed_gone:
                 await self._end(pod, "DeletionByPodGC", "PodGC: node no longer exists")
-            elif pod.metadata.deletion_timestamp is not None and not pod.spec.node_name:
-                await self._delete(pod)
-            elif pod.metadata.deletion_timestamp is not None and self._is_out_of_service(pod):
+            elif pod.metadata.deletion_timestamp is not None and (
+                not pod.spec.node_name or self._is_out_of_service(pod)
+            ):
                 await self._end(pod, "", "")
 
     async def _collect_terminated(self) -> None:

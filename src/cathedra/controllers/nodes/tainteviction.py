@@ -16,7 +16,6 @@ from cathedra.controllers.controller import ControllerContext
 from cathedra.controllers.eviction import evict
 from cathedra.controllers.nodes.lifecycle import BY_NODE, by_node
 from cathedra.controllers.nodes.taints import eviction_delay
-from cathedra.semantics.pods import is_terminal
 
 __all__ = ["TaintEvictionController"]
 
@@ -75,7 +74,7 @@ class TaintEvictionController:
 
     async def _reconcile(self, key: ObjectKey) -> float | None:
         pod = self._pods.store.get(*key)
-        if pod is None or pod.metadata.deletion_timestamp is not None or is_terminal(pod):
+        if pod is None:
             self._scheduled.pop(key, None)
             return None
         due = self._due(pod)

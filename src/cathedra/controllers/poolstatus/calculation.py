@@ -32,14 +32,15 @@ class Rules:
     """How a release counts."""
 
     views: bool
-    """From 1.37 on: unavailable devices, partition and share views, and errors that start with their kind."""
+    """From 1.37 on: unavailable devices, partition and share views, errors that start with their kind; admin access
+    holds nothing."""
     is_tainted: Callable[[str, str, Device], bool]
     """Whether a device (with its driver and pool) cannot be given out because of a taint."""
 
 
 @dataclass(slots=True)
 class Usage:
-    """What claims hold of one pool, admin access not counted."""
+    """What claims hold of one pool."""
 
     results: int = 0
     devices: set[str] = field(default_factory=set)
@@ -47,13 +48,13 @@ class Usage:
     """Capacity name → what shared allocations consume of it."""
 
 
-def usage(claims: Iterable[ResourceClaim]) -> dict[tuple[str, str], Usage]:
-    """(driver, pool) → what is held of it."""
+def usage(claims: Iterable[ResourceClaim], rules: Rules) -> dict[tuple[str, str], Usage]:
+    """(driver, pool) → what is held of it; up to 1.36 admin access holds a device, too."""
     held: dict[tuple[str, str], Usage] = {}
     for claim in claims:
         allocation = claim.status.allocation
         for result in allocation.devices.results if allocation is not None else ():
-            if result.admin_access:
+            if result.admin_access and rules.views:
                 continue
             entry = held.setdefault((result.driver, result.pool), Usage())
             entry.results += 1

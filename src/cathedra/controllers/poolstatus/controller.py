@@ -75,7 +75,7 @@ class ResourcePoolStatusRequestController:
         ]
         pools = pool_statuses(
             slices,
-            usage(self._claims.store),
+            usage(self._claims.store, self._rules),
             self._rules,
             default_partition_attribute=spec.default_partition_type_attribute or "",
         )
@@ -85,17 +85,15 @@ class ResourcePoolStatusRequestController:
             if self._queue.failures(name) >= ATTEMPTS:
                 raise NotRetryable(text)
             raise RetryLater(text)
+        shown = pools[: DEFAULT_LIMIT if spec.limit is None else spec.limit]
         condition = Condition(
             type="Complete",
             status="True",
             last_transition_time=Time(self._clock.now()),
             reason="CalculationComplete",
-            message=f"Calculated status for {len(pools)} pools",
+            message=f"Calculated status for {len(shown)} pools",
         )
-        limit = DEFAULT_LIMIT if spec.limit is None else spec.limit
-        status = ResourcePoolStatusRequestStatus(
-            pools=tuple(pools[:limit]), conditions=(condition,), pool_count=len(pools)
-        )
+        status = ResourcePoolStatusRequestStatus(pools=tuple(shown), conditions=(condition,), pool_count=len(pools))
         await self._client.resource(RESOURCEPOOLSTATUSREQUESTS).update_status(replace(request, status=status))
 
     def _is_tainted(self, driver: str, pool: str, device: Device) -> bool:

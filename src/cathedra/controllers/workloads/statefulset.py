@@ -8,18 +8,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from cathedra.api.core.apps_v1 import StatefulSet, StatefulSetStatus
+from cathedra.api.core.apps_v1 import ControllerRevision, StatefulSet, StatefulSetStatus
 from cathedra.api.core.core_v1 import PersistentVolumeClaimVolumeSource, Pod, PodTemplateSpec, Volume
 from cathedra.api.core.meta_v1 import ObjectMeta
 from cathedra.api.status import StatusError
 from cathedra.api.struct import replace
-from cathedra.client.objects import with_metadata
+from cathedra.client.objects import ObjectKey, with_metadata
 from cathedra.client.resources import PERSISTENTVOLUMECLAIMS, STATEFULSETS
 from cathedra.controllers.controller import ControllerContext
 from cathedra.controllers.podcontrol import PodEventTexts, pod_from_template
 from cathedra.controllers.workloads.revisions import Revisions
 from cathedra.controllers.workloads.templates import REVISION_HASH
 from cathedra.controllers.workloads.workload import WorkloadController
+from cathedra.semantics.owners import controller_of
 from cathedra.semantics.pods import is_available, is_ready, is_terminal
 
 __all__ = ["StatefulSetController"]
@@ -43,67 +44,89 @@ class StatefulSetController(WorkloadController[StatefulSet]):
     def __init__(self, context: ControllerContext) -> None:
         super().__init__(context, STATEFULSETS)
         self._revisions = Revisions(context.client, context.informers)
+        self._revisions.informer.add_handler(on_delete=self._revision_deleted)
 
     async def wait_for_more(self) -> None:
         """Wait for the revisions."""
         await self._revisions.informer.wait_synced()
 
+    def _revision_deleted(self, revision: ControllerRevision) -> None:
+        """A revision that is still in use is made again, also while its set waits for its pods to end."""
+        owner = controller_of(revision)
+        if owner is not None and owner.kind == self.ref.kind:
+            self.queue.add(ObjectKey(revision.metadata.namespace, owner.name))
+
     async def sync(self, obj: StatefulSet, pods: list[Pod]) -> float | None:
         """Make, replace or delete the next pod in order, then write the status."""
-        if obj.metadata.deletion_timestamp is not None:
-            return None
         update = await self._revisions.current(obj, obj.spec.template, obj.spec.revision_history_limit)
         current = obj.status.current_revision.removeprefix(f"{obj.metadata.name}-") or update
         by_ordinal = {ordinal: pod for pod in pods if (ordinal := _ordinal(obj, pod)) is not None}
-        await self._step(obj, by_ordinal, current, update)
-        await self._write_status(obj, list(by_ordinal.values()), current, update)
+        given_up = 0
+        if obj.metadata.deletion_timestamp is None:
+            given_up = await self._step(obj, by_ordinal, current, update)
+        await self._write_status(obj, list(by_ordinal.values()), current, update, given_up)
         return 1.0 if obj.spec.min_ready_seconds and not all(map(self._is_fine(obj), by_ordinal.values())) else None
 
     def _is_fine(self, obj: StatefulSet) -> Callable[[Pod], bool]:
-        return lambda pod: is_available(pod, obj.spec.min_ready_seconds, self.clock.now())
+        return lambda pod: _is_running_and_available(pod, obj.spec.min_ready_seconds, self.clock.now())
 
-    async def _step(self, obj: StatefulSet, pods: dict[int, Pod], current: str, update: str) -> None:
-        parallel = obj.spec.pod_management_policy == "Parallel"
-        wanted = _ordinals(obj)
-        for ordinal in wanted:
+    async def _step(self, obj: StatefulSet, pods: dict[int, Pod], current: str, update: str) -> int:
+        """Replicas first, then surplus pods, then updates; how many pods of the current revision were given up."""
+        if await self._keep_replicas(obj, pods, current, update):
+            return 0
+        if await self._delete_surplus(obj, pods):
+            return 0
+        return await self._update(obj, pods, update)
+
+    async def _keep_replicas(self, obj: StatefulSet, pods: dict[int, Pod], current: str, update: str) -> bool:
+        """Create what is missing and replace what has ended; whether one of them has to be waited for."""
+        parallel = _is_parallel(obj)
+        for ordinal in _ordinals(obj):
             pod = pods.get(ordinal)
-            if pod is not None and is_terminal(pod) and pod.metadata.deletion_timestamp is None:
-                await self.control.delete(obj, pod)
-            elif pod is None:
+            if pod is None:
                 await self._create(obj, ordinal, current, update)
+            elif is_terminal(pod) and pod.metadata.deletion_timestamp is None:
+                await self.control.delete(obj, pod)
             if not parallel and not self._is_done(obj, pod):
-                return
-        for ordinal in sorted((o for o in pods if o not in wanted), reverse=True):
+                return True
+        return False
+
+    async def _delete_surplus(self, obj: StatefulSet, pods: dict[int, Pod]) -> bool:
+        """Delete pods beyond the replicas, the last first; whether that has to be waited for."""
+        parallel, wanted = _is_parallel(obj), _ordinals(obj)
+        surplus = sorted((ordinal for ordinal in pods if ordinal not in wanted), reverse=True)
+        # In order, only the first pod that is not well may go before it is well again.
+        unwell = next((o for o in (*wanted, *reversed(surplus)) if not self._is_done(obj, pods.get(o))), None)
+        for ordinal in surplus:
             pod = pods[ordinal]
-            if pod.metadata.deletion_timestamp is None:
+            blocked = not self._is_fine(obj)(pod) and ordinal != unwell
+            if pod.metadata.deletion_timestamp is None and (parallel or not blocked):
                 await self.control.delete(obj, pod)
             if not parallel:
-                return
-        await self._update(obj, pods, wanted, update)
+                return True
+        return False
 
     def _is_done(self, obj: StatefulSet, pod: Pod | None) -> bool:
-        return (
-            pod is not None
-            and pod.metadata.deletion_timestamp is None
-            and is_available(pod, obj.spec.min_ready_seconds, self.clock.now())
-        )
+        return pod is not None and pod.metadata.deletion_timestamp is None and self._is_fine(obj)(pod)
 
-    async def _update(self, obj: StatefulSet, pods: dict[int, Pod], wanted: range, update: str) -> None:
-        """Replace pods of another revision, from the last to the partition, one at a time."""
+    async def _update(self, obj: StatefulSet, pods: dict[int, Pod], update: str) -> int:
+        """Replace pods of another revision, from the last to the partition, one at a time; how many were deleted."""
         strategy = obj.spec.update_strategy
         if strategy.type == "OnDelete":
-            return
+            return 0
         partition = (strategy.rolling_update.partition or 0) if strategy.rolling_update else 0
-        for ordinal in reversed(wanted):
+        wanted = _ordinals(obj)
+        for ordinal in reversed(wanted[partition:]):
             pod = pods.get(ordinal)
-            if ordinal < wanted.start + partition or pod is None:
-                return
-            if pod.metadata.labels.get(REVISION_HASH) != f"{obj.metadata.name}-{update}":
-                if pod.metadata.deletion_timestamp is None:
-                    await self.control.delete(obj, pod)
-                return
+            if pod is None:
+                return 0
+            outdated = pod.metadata.labels.get(REVISION_HASH) != f"{obj.metadata.name}-{update}"
+            if outdated and pod.metadata.deletion_timestamp is None:
+                await self.control.delete(obj, pod)
+                return 1
             if not self._is_done(obj, pod):
-                return
+                return 0
+        return 0
 
     async def _create(self, obj: StatefulSet, ordinal: int, current: str, update: str) -> None:
         strategy = obj.spec.update_strategy.rolling_update
@@ -131,22 +154,22 @@ class StatefulSetController(WorkloadController[StatefulSet]):
                 if not error.is_already_exists:
                     raise
 
-    async def _write_status(self, obj: StatefulSet, pods: list[Pod], current: str, update: str) -> None:
-        now, name = self.clock.now(), obj.metadata.name
-        living = [pod for pod in pods if not is_terminal(pod)]
-        # A pod that is being deleted counts as a replica until it has ended, but for no revision.
-        staying = [pod.metadata.labels.get(REVISION_HASH) for pod in living if pod.metadata.deletion_timestamp is None]
-        updated = staying.count(f"{name}-{update}")
-        ready = sum(map(is_ready, living))
-        rolling = obj.spec.update_strategy.type != "OnDelete"
-        if rolling and updated == len(living) == len(_ordinals(obj)) and ready == len(living):
-            current = update
+    async def _write_status(self, obj: StatefulSet, pods: list[Pod], current: str, update: str, given_up: int) -> None:
+        """Pods that are being deleted still count as replicas, but not as replicas of a revision."""
+        now, name, wanted = self.clock.now(), obj.metadata.name, len(_ordinals(obj))
+        revisions = [pod.metadata.labels.get(REVISION_HASH) for pod in pods if pod.metadata.deletion_timestamp is None]
+        updated = revisions.count(f"{name}-{update}")
+        of_current = max(0, revisions.count(f"{name}-{current}") - given_up)
+        ready = sum(pod.status.phase == "Running" and is_ready(pod) for pod in pods)
+        complete = updated == ready == len(pods) == wanted
+        if complete and obj.spec.update_strategy.type != "OnDelete":
+            current, of_current = update, updated
         status = StatefulSetStatus(
             observed_generation=obj.metadata.generation,
-            replicas=len(living),
+            replicas=len(pods),
             ready_replicas=ready,
-            available_replicas=sum(is_available(pod, obj.spec.min_ready_seconds, now) for pod in living),
-            current_replicas=staying.count(f"{name}-{current}"),
+            available_replicas=sum(_is_running_and_available(pod, obj.spec.min_ready_seconds, now) for pod in pods),
+            current_replicas=of_current,
             updated_replicas=updated,
             current_revision=f"{name}-{current}",
             update_revision=f"{name}-{update}",
@@ -155,6 +178,14 @@ class StatefulSetController(WorkloadController[StatefulSet]):
         )
         if status != obj.status:
             await self.client.resource(STATEFULSETS, obj.metadata.namespace).update_status(replace(obj, status=status))
+
+
+def _is_running_and_available(pod: Pod, min_ready_seconds: int, now: float) -> bool:
+    return pod.status.phase == "Running" and is_available(pod, min_ready_seconds, now)
+
+
+def _is_parallel(obj: StatefulSet) -> bool:
+    return obj.spec.pod_management_policy == "Parallel"
 
 
 def _ordinals(obj: StatefulSet) -> range:
