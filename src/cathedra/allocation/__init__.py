@@ -18,7 +18,7 @@ from cathedra.allocation.allocator import Allocator, PreparedRequests
 from cathedra.allocation.answers import Allocation, Answers
 from cathedra.allocation.cluster import Cluster, allocate, fits, how_many
 from cathedra.allocation.errors import Aborted, AllocationError, FatalError, InvalidInput, NodeError, SelectorError
-from cathedra.allocation.features import DEVELOPMENT_1_37, NEWEST, RELEASE_1_36, Behaviour, Features
+from cathedra.allocation.features import DEVELOPMENT_1_37, NEWEST, RELEASE_1_36, Behaviour, Features, behaviour_of
 from cathedra.allocation.refusal import ConstraintReason, Refusal, RequestReason, SelectorReason
 from cathedra.allocation.search.budget import UNLIMITED, Budget
 from cathedra.allocation.supply.inventory import Inventory, InventorySnapshot
@@ -52,6 +52,7 @@ __all__ = [
     "SelectorError",
     "SelectorReason",
     "allocate",
+    "behaviour_of",
     "fits",
     "how_many",
 ]

@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-__all__ = ["DEVELOPMENT_1_37", "NEWEST", "RELEASE_1_36", "Behaviour", "Features"]
+__all__ = ["DEVELOPMENT_1_37", "NEWEST", "RELEASE_1_36", "Behaviour", "Features", "behaviour_of"]
 
 
 class Behaviour(msgspec.Struct, frozen=True, cache_hash=True):
@@ -81,6 +81,12 @@ RELEASE_1_36: Final = Behaviour(
     releases_everything=False,
 )
 """As Kubernetes 1.36.2 is."""
+
+
+def behaviour_of(release: str) -> Behaviour:
+    """The behaviour of a release of Kubernetes (``1.36``); releases before 1.36 are imitated as 1.36."""
+    return NEWEST if tuple(map(int, release.split("."))) >= (1, 37) else RELEASE_1_36
+
 
 _GATES: Final = {
     "admin_access": ("DRAAdminAccess",),

@@ -6,7 +6,17 @@ from typing import Any
 
 import pytest
 
-from cathedra.allocation import Allocation, Allocator, FatalError, Features, Inventory, Ledger
+from cathedra.allocation import (
+    NEWEST,
+    RELEASE_1_36,
+    Allocation,
+    Allocator,
+    FatalError,
+    Features,
+    Inventory,
+    Ledger,
+    behaviour_of,
+)
 from cathedra.api.core import core_v1
 from cathedra.api.struct import from_dict
 from tests.unit.allocation.building import World, claim, device, exactly, first_available, node, resource_slice
@@ -156,3 +166,9 @@ def test_features_follow_the_gates() -> None:
     assert Features.from_names({"AdminAccess": True}).stable
     with pytest.raises(KeyError):
         Features.from_names({"Nonsense": True})
+
+
+def test_a_release_has_its_own_behaviour() -> None:
+    assert behaviour_of("1.37") is NEWEST
+    assert behaviour_of("1.36") is RELEASE_1_36
+    assert behaviour_of("1.34") is RELEASE_1_36, "the nearest that is known"

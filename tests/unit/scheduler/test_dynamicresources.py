@@ -7,6 +7,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import pytest
+
 from cathedra.api.core.core_v1 import Pod
 from cathedra.api.resource import DeviceTaintRule, ResourceClaim, ResourceClaimStatus
 from cathedra.api.scheme import GroupResource
@@ -369,3 +371,25 @@ def test_a_refused_release_leaves_the_claim_allocated_for_the_next_attempt() -> 
         assert await world.condition("p") == ("SchedulerError", 'running Bind plugin "DefaultBinder": no')
 
     play(body, transport=lambda inner: NoBinding(inner, []))
+
+
+@pytest.mark.parametrize(
+    ("release", "expected"),
+    [
+        ("1.36", "claim default/c: number of requested devices 33 exceeds the claim limit of 32"),
+        (
+            "1.37",
+            "claim default/c, request gpu: adding 33 devices exceeds the claim limit of 32, with 0 already",
+        ),
+    ],
+)
+def test_the_allocator_behaves_as_its_release(release: str, expected: str) -> None:
+    everything = {"name": "gpu", "exactly": {"deviceClassName": "gpu", "allocationMode": "All"}}
+
+    async def body(world: World) -> None:
+        await gpus(world, "n1", devices=33)
+        await world.create(claim("c", everything), user("p", "c"))
+        await world.settle()
+        assert expected in (await world.condition("p"))[1]
+
+    play(body, release=release)

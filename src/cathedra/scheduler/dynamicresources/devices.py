@@ -10,7 +10,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from random import Random
 
-from cathedra.allocation import UNLIMITED, Allocator, Budget, Features, Inventory, Ledger, PreparedRequests
+from cathedra.allocation import (
+    UNLIMITED,
+    Allocator,
+    Budget,
+    Features,
+    Inventory,
+    Ledger,
+    PreparedRequests,
+    behaviour_of,
+)
 from cathedra.api.gates import FeatureGates
 from cathedra.api.resource import AllocationResult, DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
 from cathedra.api.struct import replace
@@ -31,7 +40,7 @@ class Devices:
     """Inventory and ledger, kept up to date by informers and by the scheduler's own decisions."""
 
     def __init__(self, claims: ClaimCache, *, clock: Clock, random: Random, gates: FeatureGates) -> None:
-        self._features = Features.from_gates(gates)
+        self._features = Features.from_gates(gates, behaviour_of(gates.release))
         self._taint_rules = gates["DRADeviceTaintRules"]
         self._claims = claims
         self._random = random
