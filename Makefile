@@ -4,6 +4,8 @@ VENV    ?= .venv
 BIN     := $(VENV)/bin
 VECTORS ?=
 AREA    ?=
+LIVE    ?=
+ONLY    ?=
 SHOW    ?=
 SECONDS ?= 120
 LAYER   ?=
@@ -42,8 +44,9 @@ check: $(VENV)/.dev            ## ruff, mypy --strict, import contracts
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 
-conformance: $(VENV)/.dev      ## Kubernetes' recorded answers: passed/total [VECTORS=DIR] [AREA=api|allocation|cel|scenarios] [SHOW=ID]
-	@$(BIN)/python -m tests.conformance $(addprefix --vectors ,$(VECTORS)) $(addprefix --area ,$(AREA)) $(addprefix --show ,$(SHOW))
+conformance: $(VENV)/.dev      ## Kubernetes' recorded answers: passed/total [VECTORS=DIR] [AREA=api|allocation|cel|scenarios] [SHOW=ID]; AREA=scenarios LIVE=KUBECONFIG [ONLY=ID] on a cluster
+	@$(BIN)/python -m tests.conformance $(addprefix --vectors ,$(VECTORS)) $(addprefix --area ,$(AREA)) $(addprefix --show ,$(SHOW)) \
+		$(addprefix --live --kubeconfig ,$(LIVE)) $(addprefix --only ,$(ONLY))
 
 fuzz: $(VENV)/.dev             ## mutate inputs of every layer that takes bytes from outside [SECONDS=120] [LAYER=NAME]
 	@$(BIN)/python -m tools.fuzzing --seconds $(SECONDS) $(addprefix --layer ,$(LAYER))

@@ -12,6 +12,7 @@ counts as failed. The baseline file holds the passed counts that a change must n
 from __future__ import annotations
 
 import argparse
+import asyncio
 import importlib
 import importlib.util
 import json
@@ -21,6 +22,11 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import aiohttp
+
+from cathedra.client.kubeconfig import KubeconfigError, load
+from tests.conformance.live import run_live
+from tests.conformance.live_cluster import ClusterInUse, NotRemoved
 from tests.conformance.vectorfiles import VECTORS, count, vector_files
 
 AREAS = ("api", "allocation", "cel", "scenarios")
@@ -106,7 +112,14 @@ def main() -> int:
     parser.add_argument("--show", metavar="ID", help="print the differences of failed cases whose id contains ID")
     parser.add_argument("--check-baseline", action="store_true", help="exit 1 if a file passes fewer cases than before")
     parser.add_argument("--write-baseline", action="store_true", help="raise the baseline to what passes now")
+    live = parser.add_argument_group("scenarios on a cluster")
+    live.add_argument("--live", action="store_true", help="play the scenarios on a cluster over the wire")
+    live.add_argument("--kubeconfig", type=Path, help="its configuration (default: as kubectl finds it)")
+    live.add_argument("--context", default="", help="which of the configuration's clusters")
+    live.add_argument("--only", metavar="ID", default="", help="only scenarios whose id contains ID")
     arguments = parser.parse_args()
+    if arguments.live:
+        return main_live(parser, arguments)
     asked = arguments.area or list(AREAS)
     missing = [str(folder) for area in asked if not (folder := arguments.vectors / area).is_dir()]
     if missing:
@@ -134,6 +147,25 @@ def main() -> int:
         print(f"below the baseline: {line}")
     print(f"TOTAL {passed}/{total}")
     return 1 if fallen else 0
+
+
+def main_live(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
+    """Play scenarios on a cluster; 0 if all are equal, 1 if not, 2 if they cannot be played."""
+    if arguments.area != ["scenarios"]:
+        parser.error("--live plays scenarios: say --area scenarios")
+    try:
+        target = load(arguments.kubeconfig, context=arguments.context)
+        score = asyncio.run(run_live(target, arguments.vectors / "scenarios", arguments.only))
+    except (KubeconfigError, ClusterInUse, NotRemoved, aiohttp.ClientError) as error:
+        print(f"conformance: {error}", file=sys.stderr)
+        return 2
+    for case, found in score.failed.items():
+        if arguments.show is not None and arguments.show in case:
+            print(f"--- {case}\n{found}\n")
+    for why in sorted(set(score.unsuited.values())):
+        print(f"not played, {why}: {sum(one == why for one in score.unsuited.values())}")
+    print(f"LIVE {len(score.passed)}/{len(score.passed) + len(score.failed)}")
+    return 1 if score.failed or not score.passed else 0
 
 
 if __name__ == "__main__":

@@ -23,7 +23,6 @@ _PATCH_TYPES: Final = {
 }
 _JSON: Final = "application/json"
 _MERGE: Final = _PATCH_TYPES["merge"]
-_STEP_SECONDS: Final = 0.05
 _SILENT_SECONDS: Final = 1.0
 _QUIET_SECONDS: Final = 2.0
 _LONGEST_SECONDS: Final = 12.0
@@ -32,6 +31,9 @@ _ENDED: Final = ("Succeeded", "Failed")
 
 class Cluster(Protocol):
     """A cluster on which scenarios are played."""
+
+    step: float
+    """Seconds between two looks at a cluster that is watched for rest."""
 
     async def request(self, method: str, path: str, body: Any = None, content_type: str = _JSON) -> tuple[int, Any]:
         """Status code and value of the answer."""
@@ -97,7 +99,7 @@ class Player:
     async def _wait_for_account(self, namespace: str) -> None:
         path = RESOURCES["ServiceAccount"].path(namespace, "default")
         while (await self._cluster.request("GET", path))[0] != 200:
-            await self._cluster.sleep(_STEP_SECONDS)
+            await self._cluster.sleep(self._cluster.step)
 
     async def _do_patch(self, step: Json) -> Any:
         path = self._path(step, step.get("sub", ""))
@@ -277,10 +279,10 @@ class Player:
         quiet = max(_SILENT_SECONDS if silent else _QUIET_SECONDS, step.get("quiet", 0.0))
         waited = calm = 0.0
         while calm < quiet and waited < step.get("longest", _LONGEST_SECONDS):
-            await self._cluster.sleep(_STEP_SECONDS)
-            waited += _STEP_SECONDS
+            await self._cluster.sleep(self._cluster.step)
+            waited += self._cluster.step
             changed = await self._observe()
-            calm = 0.0 if changed or self._cluster.is_scheduling() else calm + _STEP_SECONDS
+            calm = 0.0 if changed or self._cluster.is_scheduling() else calm + self._cluster.step
         snapshot = await self._snapshot()
         return None if silent else snapshot
 

@@ -84,6 +84,8 @@ async def _play(scenario: dict[str, Any]) -> str:
 class ControlPlane:
     """API server and scheduler in process, as a player's cluster."""
 
+    step = 0.05
+
     def __init__(self, server: APIServer, scheduler: Scheduler, clock: LoopClock) -> None:
         self._server = server
         self._scheduler = scheduler

@@ -41,7 +41,7 @@ from cathedra.client.transport import (
 if TYPE_CHECKING:
     import aiohttp
 
-__all__ = ["HTTPTransport"]
+__all__ = ["HTTPTransport", "tls_context"]
 
 S = TypeVar("S", bound=KubeStruct)
 T = TypeVar("T", bound=KubeObject)
@@ -90,7 +90,7 @@ class HTTPTransport:
         import aiohttp
 
         headers = {"Accept": "application/json", "User-Agent": f"{user_agent}/{__version__}"}
-        tls = _tls(target) if target.server.startswith("https:") else None
+        tls = tls_context(target) if target.server.startswith("https:") else None
         if tls is not None and target.token and target.token_file is None:
             headers["Authorization"] = f"Bearer {target.token}"
         auth = aiohttp.BasicAuth(target.username, target.password) if tls is not None and target.username else None
@@ -394,7 +394,12 @@ _REASONS: Final = {
 }
 
 
-def _tls(target: Target) -> ssl.SSLContext:
+def tls_context(target: Target) -> ssl.SSLContext:
+    """How to trust the server and what to show it.
+
+    Raises:
+        ssl.SSLError: certificates or keys cannot be read.
+    """
     authority = target.certificate_authority.decode() or None
     context = ssl.create_default_context(cadata=authority)
     if target.insecure_skip_tls_verify:
