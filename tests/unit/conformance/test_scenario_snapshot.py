@@ -10,7 +10,7 @@ UID = "3f2504e0-4f89-41d3-9a0c-0305e82c330{}"
 
 
 def seen(kind: str, name: str, number: int = 1, **metadata: Any) -> dict[str, Any]:
-    return {"metadata": {"name": name, "namespace": "ns", "uid": UID.format(number), **metadata}, "kind": kind}
+    return {"metadata": {"name": name, "namespace": "scenario-q", "uid": UID.format(number), **metadata}, "kind": kind}
 
 
 def test_paths_follow_group_and_scope() -> None:
@@ -20,7 +20,7 @@ def test_paths_follow_group_and_scope() -> None:
 
 
 def test_a_uid_is_called_by_its_object_and_counted_when_the_name_is_made_again() -> None:
-    identities = Identities("ns")
+    identities = Identities("scenario-q")
     for number in (1, 2):
         identities.see("Pod", seen("Pod", "p", number))
     text = f"{UID.format(1)} {UID.format(2)} {UID.format(9)}"
@@ -29,7 +29,7 @@ def test_a_uid_is_called_by_its_object_and_counted_when_the_name_is_made_again()
 
 
 def test_generated_names_lose_their_suffix_wherever_they_stand() -> None:
-    identities = Identities("ns")
+    identities = Identities("scenario-q")
     identities.see("ResourceClaim", seen("ResourceClaim", "pod-gpu-x7k2q", generateName="pod-gpu-"))
     assert identities.normalized({"pod-gpu-x7k2q": ["of pod-gpu-x7k2q"]}) == {
         "pod-gpu-<suffix>": ["of pod-gpu-<suffix>"]
@@ -47,19 +47,19 @@ def test_hashes_of_templates_are_numbered_by_the_revision_of_their_replica_set()
         annotations = {"deployment.kubernetes.io/revision": str(revision)}
         return {"metadata": {"name": value, "labels": {"pod-template-hash": value}, "annotations": annotations}}
 
-    identities = Identities("ns")
+    identities = Identities("scenario-q")
     identities.number_hashes([replica_set("abc", 2), replica_set("def", 1)], [])
     assert identities.normalized("web-def web-abc xabc") == "web-<hash:1> web-<hash:2> xabc"
 
 
 def test_what_is_empty_is_left_out_and_elements_are_sorted() -> None:
     objects = [seen("ConfigMap", "b", 1, finalizers=["z/z", "a/a"]), seen("ConfigMap", "a", 2, finalizers=[])]
-    section = section_of(RESOURCES["ConfigMap"], objects, Identities("ns"))
+    section = section_of(RESOURCES["ConfigMap"], objects, Identities("scenario-q"))
     assert section == [{"finalizers": ["a/a", "z/z"], "name": "b"}, {"name": "a"}]
 
 
 def test_owners_say_their_kind_and_their_flags() -> None:
-    identities = Identities("ns")
+    identities = Identities("scenario-q")
     identities.see("Job", seen("Job", "j", 5))
     owner = {"kind": "Job", "name": "j", "uid": UID.format(5), "controller": True, "blockOwnerDeletion": True}
     section = section_of(RESOURCES["Secret"], [seen("Secret", "s", ownerReferences=[owner])], identities)
@@ -67,7 +67,7 @@ def test_owners_say_their_kind_and_their_flags() -> None:
 
 
 def test_namespaces_are_shown_while_they_are_deleted_and_certificates_never() -> None:
-    identities = Identities("ns")
+    identities = Identities("scenario-q")
     going = {**seen("Namespace", "b", deletionTimestamp="t"), "status": {"phase": "Terminating"}}
     shown = section_of(RESOURCES["Namespace"], [seen("Namespace", "a"), going], identities)
     assert [item["name"] for item in shown] == ["b"]
@@ -82,12 +82,12 @@ def test_events_of_other_namespaces_and_about_registration_are_not_shown() -> No
         return {**obj, "involvedObject": involved, "reason": reason, "source": {"component": "c"}, "message": "m"}
 
     events = [
-        event("ns", "Scheduled", namespace="ns"),
+        event("scenario-q", "Scheduled", namespace="scenario-q"),
         event("default", "Tainted", kind="Node", name="n1"),
         event("default", "Foreign", namespace="default"),
         event("default", "RegisteredNode", kind="Node", name="n1"),
     ]
-    shown = section_of(RESOURCES["Event"], events, Identities("ns"))
+    shown = section_of(RESOURCES["Event"], events, Identities("scenario-q"))
     assert [item["reason"] for item in shown] == ["Tainted", "Scheduled"]
     assert shown[0] == {"about": "Node/n1", "by": "c", "message": "m", "reason": "Tainted"}
 
@@ -99,7 +99,7 @@ def test_a_pod_in_a_snapshot_has_node_phase_conditions_and_claims() -> None:
         "resourceClaimStatuses": [{"name": "b"}, {"name": "a"}],
     }
     pod = {**seen("Pod", "p"), "spec": {"nodeName": "n1", "priority": 0}, "status": status}
-    assert section_of(RESOURCES["Pod"], [pod], Identities("ns")) == [
+    assert section_of(RESOURCES["Pod"], [pod], Identities("scenario-q")) == [
         {
             "name": "p",
             "nodeName": "n1",
@@ -113,7 +113,7 @@ def test_a_pod_in_a_snapshot_has_node_phase_conditions_and_claims() -> None:
 
 def test_budgets_show_their_counts_even_when_zero() -> None:
     section = section_of(
-        RESOURCES["PodDisruptionBudget"], [{**seen("PodDisruptionBudget", "b"), "status": {}}], Identities("ns")
+        RESOURCES["PodDisruptionBudget"], [{**seen("PodDisruptionBudget", "b"), "status": {}}], Identities("scenario-q")
     )
     zeros = dict.fromkeys(("currentHealthy", "desiredHealthy", "disruptionsAllowed", "expectedPods"), 0)
     assert section == [{"name": "b", **zeros}]
