@@ -238,6 +238,8 @@ async def node_world(runtime: str, *, fault: str = "") -> AsyncIterator[World]:
         await found.stop_agent()
         await found.driver.stop()
         await server.close()
+    # An agent on a busy machine may go before its shim has removed everything.
+    await found.until(lambda: not (found.root / "containers" / "shim.sock").exists())
     assert_no_trace(found.root)
     shutil.rmtree(directory, ignore_errors=True)
 

@@ -411,7 +411,7 @@ async def test_an_agent_that_comes_back_finds_its_containers_and_their_exit_code
         assert len(counted.read_text().splitlines()) == 1, "no container runs twice"
         assert node.pod("long").status.container_statuses[0].container_id == before
         assert node.pod("long").status.container_statuses[0].restart_count == 0
-    assert not (node.root / "containers" / "shim.sock").exists()
+    await node.until(lambda: not (node.root / "containers" / "shim.sock").exists())
 
 
 def shell(script: str) -> LifecycleHandler:

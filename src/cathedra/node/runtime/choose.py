@@ -12,6 +12,7 @@ import hashlib
 import logging
 import os
 import shutil
+import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -118,7 +119,8 @@ async def _probe(launcher: Launcher, directory: Path, clock: Clock) -> None:
     place = directory.with_name(f"{directory.name}-probe-{os.getpid()}")
     runtime = HostedRuntime(launcher, place, clock=clock, orphan_seconds=_PROBE_SECONDS)
     spec = ContainerSpec(
-        id="probe",
+        # An agent that was killed while probing may have left its container to the program's state directory.
+        id=f"probe-{uuid.uuid4().hex[:12]}",
         pod=PodIdentity("", "probe", "probe"),
         name="probe",
         attempt=0,

@@ -43,3 +43,11 @@ async def test_a_probe_that_was_interrupted_earlier_does_no_harm(place: Path) ->
     assert (chosen.runtime.name, chosen.missing) == ("crun", "")
     assert not stale.exists()
     assert [name for name in os.listdir(place) if "-probe-" in name] == []
+
+
+async def test_the_container_of_an_interrupted_probe_does_not_make_a_runtime_useless(place: Path) -> None:
+    """The program refuses a container whose name it has already."""
+    container_runtime("crun")
+    (place / "containers" / "runtime" / "probe").mkdir(parents=True)
+    chosen = await choose_runtime(place / "containers", (), clock=SystemClock(), candidates=("crun",))
+    assert (chosen.runtime.name, chosen.missing) == ("crun", "")
