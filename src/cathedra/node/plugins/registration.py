@@ -17,6 +17,7 @@ import grpc
 import grpc.aio
 
 from cathedra.clock import Clock
+from cathedra.node.concurrency import BlockTasks
 from cathedra.node.metrics import NodeMetrics
 from cathedra.node.plugins.errors import PluginError, RegistrationError
 from cathedra.node.plugins.grpcclient import DRA_SERVICES, HEALTH_SERVICES, GRPCPluginClient, call_error, open_channel
@@ -102,7 +103,7 @@ class PluginRegistrar:
                 await registration.begin()
                 pause = _FIRST_PAUSE
                 self._metrics.plugin(str(path), "actual_state_of_world", present=True)
-                await socket.changed.wait()
+                await registration.follow(socket.changed)
             except PluginError as error:
                 _LOG.warning("plugin at socket %s: %s", path, error)
                 if socket.number == number:
@@ -126,7 +127,6 @@ class _Registration:
         self._metrics = metrics
         self._instance: PluginInstance | None = None
         self._client: GRPCPluginClient | None = None
-        self._following: asyncio.Task[None] | None = None
 
     async def begin(self) -> None:
         """Ask who is there, enter it, and tell it so.
@@ -189,15 +189,18 @@ class _Registration:
         except RegistrationError as error:
             raise RegistrationError(f"plugin registration failed with err: {error}") from error
         self._instance = instance
-        self._following = asyncio.ensure_future(
-            client.follow_connection(lambda connected: self._registry.set_connected(instance, connected))
-        )
+
+    async def follow(self, changed: asyncio.Event) -> None:
+        """Report whether the instance is connected, until ``changed``."""
+        client, instance = self._client, self._instance
+        assert client is not None, "only what has been registered is followed"
+        assert instance is not None, "only what has been registered is followed"
+        async with BlockTasks() as tasks:
+            tasks.start(client.follow_connection(lambda connected: self._registry.set_connected(instance, connected)))
+            await changed.wait()
 
     async def end(self) -> None:
         """Take the instance out of the registry and let go of its connection; the plugin is not asked."""
-        if self._following is not None:
-            self._following.cancel()
-            await asyncio.gather(self._following, return_exceptions=True)
         if self._instance is not None:
             self._registry.remove(self._instance.driver, self._instance.endpoint)
         if self._client is not None:

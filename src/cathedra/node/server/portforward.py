@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from cathedra.node.concurrency import BlockTasks
 from cathedra.node.server.spdy import Data, Frame, GoAway, OpenStream, Ping, Reader, Reset, SpdyError, Writer
 
 __all__ = ["CHANNELS", "PROTOCOLS", "TUNNEL", "serve_channels", "serve_tunnel"]
@@ -134,22 +135,13 @@ class _Tunnel:
 
     async def _copy(self, forwarding: _Forwarding, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Both directions, until the pod has said everything."""
-
-        async def to_pod() -> None:
-            with contextlib.suppress(OSError):
-                while data := await forwarding.sent.get():
-                    writer.write(data)
-                    await writer.drain()
-                writer.write_eof()
-
-        sending = asyncio.ensure_future(to_pod())
         try:
-            with contextlib.suppress(OSError):
-                while data := await reader.read(_CHUNK):
-                    await self._put(*self._writer.data(forwarding.data, data))
+            async with BlockTasks() as sending:
+                sending.start(_send_to_pod(forwarding.sent, writer))
+                with contextlib.suppress(OSError):
+                    while data := await reader.read(_CHUNK):
+                        await self._put(*self._writer.data(forwarding.data, data))
         finally:
-            sending.cancel()
-            await asyncio.gather(sending, return_exceptions=True)
             writer.close()
 
     def close(self) -> None:
@@ -184,19 +176,20 @@ async def _serve_port(channel: int, port: int, sent: asyncio.Queue[bytes], send:
     except OSError as error:
         await put(channel + 1, f"error forwarding port {port} to the pod: {error.strerror or error}".encode())
         return
-
-    async def to_pod() -> None:
-        with contextlib.suppress(OSError):
-            while True:
-                writer.write(await sent.get())
-                await writer.drain()
-
-    sending = asyncio.ensure_future(to_pod())
     try:
-        with contextlib.suppress(OSError):
-            while data := await reader.read(_CHUNK):
-                await put(channel, data)
+        async with BlockTasks() as sending:
+            sending.start(_send_to_pod(sent, writer))
+            with contextlib.suppress(OSError):
+                while data := await reader.read(_CHUNK):
+                    await put(channel, data)
     finally:
-        sending.cancel()
-        await asyncio.gather(sending, return_exceptions=True)
         writer.close()
+
+
+async def _send_to_pod(sent: asyncio.Queue[bytes], writer: asyncio.StreamWriter) -> None:
+    """Pass on what the client sends; b"" is its end."""
+    with contextlib.suppress(OSError):
+        while data := await sent.get():
+            writer.write(data)
+            await writer.drain()
+        writer.write_eof()

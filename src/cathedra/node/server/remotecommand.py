@@ -6,13 +6,13 @@ how the command ended.
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Annotated, Any, Final
 
 import msgspec
 
+from cathedra.node.concurrency import first_of
 from cathedra.node.runtime.runtime import STDOUT, ExecProcess
 
 __all__ = ["PROTOCOLS", "choose_protocol", "exit_status", "refuse_command", "serve_command"]
@@ -54,17 +54,9 @@ def exit_status(code: int) -> dict[str, Any]:
 
 async def serve_command(process: ExecProcess, receive: Receive, send: Send) -> None:
     """Connect an accepted WebSocket with a command until either ends; the command does not outlive it."""
-    finished = asyncio.ensure_future(_send_output(process, send))
-    listening = asyncio.ensure_future(_take_input(process, receive))
     try:
-        await asyncio.wait({finished, listening}, return_when=asyncio.FIRST_COMPLETED)
-        if finished.done():
-            finished.result()
-            await send({"type": "websocket.close", "code": 1000})
+        await first_of(_send_output(process, send), _take_input(process, receive))
     finally:
-        for task in (finished, listening):
-            task.cancel()
-        await asyncio.gather(finished, listening, return_exceptions=True)
         await process.close()
 
 
@@ -79,6 +71,7 @@ async def _send_output(process: ExecProcess, send: Send) -> None:
         await send({"type": "websocket.send", "bytes": bytes([1 if channel == STDOUT else 2]) + data})
     status = json.dumps(exit_status(await process.wait())).encode()
     await send({"type": "websocket.send", "bytes": bytes([_ERROR]) + status})
+    await send({"type": "websocket.close", "code": 1000})
 
 
 async def _take_input(process: ExecProcess, receive: Receive) -> None:
