@@ -7,6 +7,7 @@ how the command ended.
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Annotated, Any, Final
 
@@ -27,6 +28,7 @@ _CLOSE: Final = 255
 _LONGEST_SIZE: Final = 256
 """Bytes of a message with a terminal's size."""
 
+_LOG = logging.getLogger(__name__)
 _Characters = Annotated[int, msgspec.Meta(ge=0, le=0xFFFF)]
 
 Message = Mapping[str, Any]
@@ -56,6 +58,8 @@ async def serve_command(process: ExecProcess, receive: Receive, send: Send) -> N
     """Connect an accepted WebSocket with a command until either ends; the command does not outlive it."""
     try:
         await first_of(_send_output(process, send), _take_input(process, receive))
+    except* OSError as errors:
+        _LOG.debug("a command lost its client: %s", errors.exceptions[0])
     finally:
         await process.close()
 

@@ -120,3 +120,21 @@ def test_a_refusal_comes_on_the_error_channel() -> None:
 
     run_virtual(body())
     assert sent[0]["bytes"] == b'\x03{"status": "Failure"}'
+
+
+def test_a_client_that_has_gone_when_output_comes_ends_the_command_quietly() -> None:
+    process = Echo()
+
+    async def body() -> None:
+        async def receive() -> dict[str, Any]:
+            await asyncio.sleep(3600)
+            return {"type": "websocket.disconnect"}
+
+        async def send(message: dict[str, Any]) -> None:
+            raise OSError("closed")
+
+        await process.write(b"hello")
+        await serve_command(process, receive, send)
+
+    run_virtual(body())
+    assert process.closed
