@@ -101,7 +101,7 @@ class _JumpingSelector(selectors.SelectSelector):
             return ready
         if timeout is None:
             raise VirtualTimeDeadlock(
-                "every task waits and no timer is set; something awaits an event that nobody will send"
+                "every task waits and no timer is set; something awaits an event that no task is left to send"
             )
         self.elapsed += timeout
         return ready

@@ -117,7 +117,7 @@ class Account:
             assert found.get(name) in allowed, f"{name} is {found.get(name)!r}, not one of {allowed}"
             self.acknowledged[name] = found.get(name)
         unexpected = found.keys() - self.acknowledged.keys()
-        assert not unexpected, f"nobody wrote {unexpected}"
+        assert not unexpected, f"never written: {unexpected}"
         assert revision >= self.revision, f"revision {revision} is older than {self.revision}, which was acknowledged"
         self.lost += len(self.open)
         self.open.clear()

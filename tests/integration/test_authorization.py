@@ -119,7 +119,7 @@ def test_a_refusal_says_what_was_missing(kubectl: Kubectl, bot: str) -> None:
     )
 
 
-def test_nobody_hands_out_more_than_he_has(kubectl: Kubectl) -> None:
+def test_no_user_hands_out_more_rights_than_held(kubectl: Kubectl) -> None:
     kubectl("create", "rolebinding", "carol", "--clusterrole=admin", "--user=carol")
     kubectl("create", "role", "fits", "--verb=get", "--resource=pods", "--as=carol")
     refused = kubectl.run("create", "role", "wild", "--verb=get", "--resource=nodes", "--as=carol")

@@ -1,4 +1,4 @@
-"""Our driver SDK and our node agent, two strangers, meet on the kubelet's sockets."""
+"""The driver SDK and the node agent meet on the kubelet's sockets alone."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ def named(name: str, **data: str) -> ConfigMap:
 
 
 class Peek:
-    """etcd as others see it: keys and values, and compaction by somebody else."""
+    """etcd as others see it: keys and values, and compaction by another client."""
 
     def __init__(self, etcd: Etcd) -> None:
         self._kv: Any = KVStub(grpc.insecure_channel(f"127.0.0.1:{etcd.port}"))
@@ -368,7 +368,7 @@ async def _until(holds: Callable[[], bool]) -> None:
 
 
 async def test_servers_that_start_together_agree_on_what_every_cluster_has(etcd: Etcd) -> None:
-    """Namespaces and roles are made by whoever comes first; the others find them."""
+    """Namespaces and roles are made by the server that comes first; the others find them."""
 
     async def start() -> APIServer:
         config = ServerConfig(gates=FeatureGates.for_release())
@@ -386,5 +386,5 @@ async def test_a_quiet_server_hears_from_time_to_time_how_far_the_store_is(tmp_p
     options = ("--experimental-watch-progress-notify-interval", "100ms")
     with running_etcd(tmp_path / "etcd", *options) as etcd:
         async with server(etcd) as made:
-            revision = Peek(etcd).put("/somebody/else", b"x")
+            revision = Peek(etcd).put("/another/client", b"x")
             await _until(lambda: made.revision >= revision)

@@ -1,4 +1,4 @@
-"""Nothing that was acknowledged is lost, whoever is killed in the middle of a storm of writes, and however often."""
+"""Nothing that was acknowledged is lost, whichever process is killed in a storm of writes, and however often."""
 
 from __future__ import annotations
 

@@ -270,7 +270,7 @@ async def test_attaching_reaches_the_first_process_and_ends_its_input(node: Real
     assert "got hello" in (await node.logs())[1]
 
 
-async def test_a_container_may_have_a_terminal_and_whoever_attaches_leaves_it_running(node: RealNode) -> None:
+async def test_a_container_may_have_a_terminal_and_attaching_leaves_it_running(node: RealNode) -> None:
     script = "while read line; do stty size; tty; echo got $line; done"
     await node.run_pod(make_pod("p", Container(name="c", command=("sh", "-c", script), stdin=True, tty=True)))
     await node.until_phase("Running")

@@ -35,7 +35,7 @@ spec:
 
 @pytest.fixture(scope="module")
 def port() -> int:
-    """A port that nobody listens on."""
+    """A port that is free."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         found: int = probe.getsockname()[1]

@@ -64,7 +64,7 @@ def test_another_node_changes_nothing_and_reads_no_secret_of_the_first(table: di
             assert codes["othernode"] == DENIED, name
 
 
-def test_nobody_but_an_administrator_runs_commands_in_pods(table: dict[str, dict[str, str]]) -> None:
+def test_only_an_administrator_runs_commands_in_pods(table: dict[str, dict[str, str]]) -> None:
     for name, codes in table.items():
         if name.rpartition("/")[2] in {"exec", "attach", "portforward", "log", "proxy"}:
             assert {code for identity, code in codes.items() if identity != "admin"} == {DENIED}, name

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cathedra.apiserver.authentication.signing import HEADER_LIMIT, TOKEN_LIMIT, BadToken, SigningKey
-from tests.unit.apiserver.asgi import open_door
+from tests.unit.apiserver.asgi import open_asgi
 
 PODS = "/api/v1/namespaces/default/pods"
 REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"
@@ -56,9 +56,9 @@ HOSTILE = {
 
 @pytest.mark.parametrize("hostile", HOSTILE.values(), ids=HOSTILE.keys())
 async def test_a_hostile_token_is_refused_at_once(hostile: str) -> None:
-    async with open_door() as door:
+    async with open_asgi() as asgi:
         began = time.process_time()
-        answer = await door("GET", PODS, user=hostile.encode("ascii", "replace").decode())
+        answer = await asgi("GET", PODS, user=hostile.encode("ascii", "replace").decode())
         assert time.process_time() - began < SECONDS
         assert answer.status == 401
         assert answer.json["reason"] == "Unauthorized"
@@ -66,9 +66,9 @@ async def test_a_hostile_token_is_refused_at_once(hostile: str) -> None:
 
 @pytest.mark.parametrize("hostile", HOSTILE.values(), ids=HOSTILE.keys())
 async def test_a_review_of_it_says_that_it_is_invalid(hostile: str) -> None:
-    async with open_door() as door:
+    async with open_asgi() as asgi:
         body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": hostile}}
-        answer = await door("POST", REVIEWS, body)
+        answer = await asgi("POST", REVIEWS, body)
     assert (answer.status, answer.json["status"]) == (201, {"user": {}, "error": "invalid bearer token"})
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import cathedra
-from tests.unit.apiserver.asgi import Answer, Door, open_door
+from tests.unit.apiserver.asgi import Answer, ASGIClient, open_asgi
 
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 THINGS = "/apis/d.x/v1/namespaces/default/things"
@@ -59,14 +59,14 @@ def selecting(expression: str) -> dict[str, Any]:
 
 
 @pytest.fixture
-async def door() -> AsyncIterator[Door]:
-    async with open_door() as made:
+async def asgi() -> AsyncIterator[ASGIClient]:
+    async with open_asgi() as made:
         yield made
 
 
-async def timed(door: Door, method: str, path: str, body: Any) -> Answer:
+async def timed(asgi: ASGIClient, method: str, path: str, body: Any) -> Answer:
     begun = time.thread_time()
-    answer = await door(method, path, body)
+    answer = await asgi(method, path, body)
     assert time.thread_time() - begun < SECONDS
     assert answer.status != 500, answer.body
     return answer
@@ -86,9 +86,9 @@ async def timed(door: Door, method: str, path: str, body: Any) -> Answer:
     ],
     ids=lambda one: one[:16],
 )
-async def test_no_selector_touches_the_recursion_limit(door: Door, expression: str) -> None:
+async def test_no_selector_touches_the_recursion_limit(asgi: ASGIClient, expression: str) -> None:
     before = sys.getrecursionlimit()
-    answer = await timed(door, "POST", CLASSES, selecting(expression))
+    answer = await timed(asgi, "POST", CLASSES, selecting(expression))
     assert answer.status in (201, 422)
     assert sys.getrecursionlimit() == before
 
@@ -106,33 +106,33 @@ async def test_no_selector_touches_the_recursion_limit(door: Door, expression: s
     ],
 )
 async def test_definitions_that_would_harm_every_write_are_refused(
-    door: Door, spec: dict[str, Any], field: str
+    asgi: ASGIClient, spec: dict[str, Any], field: str
 ) -> None:
-    answer = await timed(door, "POST", CRDS, definition(spec))
+    answer = await timed(asgi, "POST", CRDS, definition(spec))
     assert answer.status == 422, answer.body
     assert any(cause["field"].endswith(field) for cause in answer.json["details"]["causes"])
-    assert (await door("GET", CRDS)).json["items"] == []
+    assert (await asgi("GET", CRDS)).json["items"] == []
 
 
 @pytest.mark.parametrize("levels", [101, 400, 3000])
-async def test_schemas_thousands_of_levels_deep_are_refused(door: Door, levels: int) -> None:
+async def test_schemas_thousands_of_levels_deep_are_refused(asgi: ASGIClient, levels: int) -> None:
     inner = '{"type":"object","properties":{"a":'
     schema = inner * levels + '{"type":"string"}' + "}}" * levels
     made = definition({"type": "object"})
     made["spec"]["versions"][0]["schema"]["openAPIV3Schema"] = "HERE"
     body = json.dumps(made).replace('"HERE"', schema).encode()
-    answer = await timed(door, "POST", CRDS, body)
+    answer = await timed(asgi, "POST", CRDS, body)
     assert answer.status in (400, 422)
 
 
-async def test_schemas_a_hundred_levels_deep_are_served(door: Door) -> None:
+async def test_schemas_a_hundred_levels_deep_are_served(asgi: ASGIClient) -> None:
     schema: dict[str, Any] = {"type": "string"}
     value: Any = "x"
     for _ in range(95):
         schema, value = {"type": "object", "properties": {"a": schema}}, {"a": value}
-    assert (await door("POST", CRDS, definition(schema))).status == 201
-    await door.settle()
-    assert (await timed(door, "POST", THINGS, thing(**value))).status == 201
+    assert (await asgi("POST", CRDS, definition(schema))).status == 201
+    await asgi.settle()
+    assert (await timed(asgi, "POST", THINGS, thing(**value))).status == 201
 
 
 @pytest.mark.parametrize(
@@ -153,19 +153,19 @@ async def test_schemas_a_hundred_levels_deep_are_served(door: Door) -> None:
     ids=["findAll", "all", "lastIndexOf"],
 )
 async def test_no_write_takes_longer_than_its_share(
-    door: Door, rule: str, properties: dict[str, Any], spec: dict[str, Any]
+    asgi: ASGIClient, rule: str, properties: dict[str, Any], spec: dict[str, Any]
 ) -> None:
-    assert (await door("POST", CRDS, definition(ruled(rule, **properties)))).status == 201
-    await door.settle()
-    answer = await timed(door, "POST", THINGS, thing(**spec))
+    assert (await asgi("POST", CRDS, definition(ruled(rule, **properties)))).status == 201
+    await asgi.settle()
+    answer = await timed(asgi, "POST", THINGS, thing(**spec))
     assert answer.status in (201, 422)
 
 
-async def test_lists_of_many_items_are_compared_in_linear_time(door: Door) -> None:
+async def test_lists_of_many_items_are_compared_in_linear_time(asgi: ASGIClient) -> None:
     items = {"type": "array", "items": {"type": "integer"}, "x-kubernetes-list-type": "set"}
-    assert (await door("POST", CRDS, definition({"type": "object", "properties": {"l": items}}))).status == 201
-    await door.settle()
-    assert (await timed(door, "POST", THINGS, thing(l=list(range(200_000))))).status == 201
+    assert (await asgi("POST", CRDS, definition({"type": "object", "properties": {"l": items}}))).status == 201
+    await asgi.settle()
+    assert (await timed(asgi, "POST", THINGS, thing(l=list(range(200_000))))).status == 201
 
 
 def test_nothing_sets_the_recursion_limit_of_the_process() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.apiserver.asgi import Answer, Door, open_door
+from tests.unit.apiserver.asgi import Answer, ASGIClient, open_asgi
 
 PODS = "/api/v1/namespaces/default/pods"
 MAPS = "/api/v1/namespaces/default/configmaps"
@@ -26,16 +26,16 @@ DEPTHS = (250, 9_000, 60_000, 1_500_000)
 
 
 @pytest.fixture
-async def door() -> AsyncIterator[Door]:
-    async with open_door() as door:
-        await door("POST", "/api/v1/namespaces", {"metadata": {"name": "default"}})
-        yield door
+async def asgi() -> AsyncIterator[ASGIClient]:
+    async with open_asgi() as asgi:
+        await asgi("POST", "/api/v1/namespaces", {"metadata": {"name": "default"}})
+        yield asgi
 
 
-async def sent(door: Door, method: str, path: str, body: bytes, content_type: str = JSON) -> Answer:
+async def sent(asgi: ASGIClient, method: str, path: str, body: bytes, content_type: str = JSON) -> Answer:
     """The answer to a hostile body, which must be a refusal or a success within the budget, and never a failure."""
     begun, before = time.process_time(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    answer = await door(method, path, body, content_type=content_type)
+    answer = await asgi(method, path, body, content_type=content_type)
     assert time.process_time() - begun < SECONDS
     assert (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024 < BYTES
     return answer
@@ -47,7 +47,7 @@ def nested(depth: int, inner: bytes = b"1", *, arrays: bool) -> bytes:
     return opening * depth + inner + closing * depth
 
 
-async def definition(door: Door) -> None:
+async def definition(asgi: ASGIClient) -> None:
     schema = {
         "type": "object",
         "properties": {"spec": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
@@ -63,21 +63,21 @@ async def definition(door: Door) -> None:
             "versions": [{"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}],
         },
     }
-    assert (await door("POST", DEFINITIONS, body)).status == 201
-    await door.settle()
+    assert (await asgi("POST", DEFINITIONS, body)).status == 201
+    await asgi.settle()
 
 
 @pytest.mark.parametrize("depth", DEPTHS)
 @pytest.mark.parametrize("arrays", [True, False])
-async def test_deep_bodies_are_refused_at_every_decoder(door: Door, depth: int, arrays: bool) -> None:
-    await definition(door)
+async def test_deep_bodies_are_refused_at_every_decoder(asgi: ASGIClient, depth: int, arrays: bool) -> None:
+    await definition(asgi)
     deep = nested(depth, arrays=arrays)
     map_ = b'{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"m"},"data":%s}' % deep
     thing = b'{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"name":"t"},"spec":{"x":%s}}' % deep
     schema = b'{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","spec":{"x":%s}}' % deep
     managed = b'{"metadata":{"name":"m","managedFields":[{"fieldsV1":%s}]}}' % deep
-    await door("POST", MAPS, {"metadata": {"name": "m"}})
-    await door("POST", THINGS, {"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "t"}})
+    await asgi("POST", MAPS, {"metadata": {"name": "m"}})
+    await asgi("POST", THINGS, {"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "t"}})
     sends = [
         ("POST", MAPS, deep, JSON),
         ("POST", MAPS, map_, JSON),
@@ -97,28 +97,28 @@ async def test_deep_bodies_are_refused_at_every_decoder(door: Door, depth: int, 
         ("PATCH", f"{THINGS}/t?fieldManager=a", thing, APPLY),
     ]
     for method, path, body, content_type in sends:
-        answer = await sent(door, method, path, body[: 3 * 1024 * 1024], content_type)
+        answer = await sent(asgi, method, path, body[: 3 * 1024 * 1024], content_type)
         assert answer.status == 400, (method, path, content_type, answer.body[:300])
         assert "exceeded max depth" in answer.json["message"], (method, path, content_type)
 
 
-async def test_what_is_as_deep_as_allowed_passes_through_everything(door: Door) -> None:
+async def test_what_is_as_deep_as_allowed_passes_through_everything(asgi: ASGIClient) -> None:
     """The walkers of values have room for every depth that the decoders let through."""
-    await definition(door)
+    await definition(asgi)
     deep = json.loads(nested(190, arrays=False))
     thing = {"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "t"}, "spec": {"x": deep}}
-    assert (await door("POST", THINGS, thing)).status == 201
+    assert (await asgi("POST", THINGS, thing)).status == 201
     for kind in (PATCHES["merge"], APPLY):
         query = "?fieldManager=a&force=true" if kind == APPLY else ""
-        answer = await door("PATCH", f"{THINGS}/t{query}", thing, content_type=kind)
+        answer = await asgi("PATCH", f"{THINGS}/t{query}", thing, content_type=kind)
         assert answer.status == 200, answer.body[:300]
     add = [{"op": "add", "path": "/spec/y", "value": deep}, {"op": "test", "path": "/spec/y", "value": deep}]
-    assert (await door("PATCH", f"{THINGS}/t", add, content_type=PATCHES["json"])).status == 200
-    assert (await door("PATCH", f"{THINGS}/t", json.dumps(add).encode(), content_type=PATCHES["merge"])).status == 400
+    assert (await asgi("PATCH", f"{THINGS}/t", add, content_type=PATCHES["json"])).status == 200
+    assert (await asgi("PATCH", f"{THINGS}/t", json.dumps(add).encode(), content_type=PATCHES["merge"])).status == 400
     for accept in (JSON, YAML, "application/json;as=Table;v=v1;g=meta.k8s.io"):
-        assert (await door("GET", THINGS, accept=accept)).status == 200
-    assert (await door("PUT", f"{THINGS}/t", (await door("GET", f"{THINGS}/t")).json)).status == 200
-    assert (await door("DELETE", f"{THINGS}/t")).status == 200
+        assert (await asgi("GET", THINGS, accept=accept)).status == 200
+    assert (await asgi("PUT", f"{THINGS}/t", (await asgi("GET", f"{THINGS}/t")).json)).status == 200
+    assert (await asgi("DELETE", f"{THINGS}/t")).status == 200
 
 
 def laughs() -> bytes:
@@ -147,7 +147,7 @@ YAMLS = {
 
 
 @pytest.mark.parametrize("name", YAMLS)
-async def test_hostile_yaml(door: Door, name: str) -> None:
+async def test_hostile_yaml(asgi: ASGIClient, name: str) -> None:
     head = b"apiVersion: v1\nkind: ConfigMap\n"
     for method, path, content_type in (
         ("POST", MAPS, YAML),
@@ -155,7 +155,7 @@ async def test_hostile_yaml(door: Door, name: str) -> None:
         ("DELETE", f"{MAPS}/m", YAML),
     ):
         for body in (YAMLS[name], head + YAMLS[name]):
-            answer = await sent(door, method, path, body, content_type)
+            answer = await sent(asgi, method, path, body, content_type)
             assert answer.status in (400, 404, 422), (method, answer.status, answer.body[:300])
             assert answer.json["kind"] == "Status"
 
@@ -183,31 +183,31 @@ PATCH_BODIES: dict[str, tuple[str, Any]] = {
 
 
 @pytest.mark.parametrize("name", PATCH_BODIES)
-async def test_hostile_patches(door: Door, name: str) -> None:
-    await door("POST", MAPS, {"metadata": {"name": "m", "finalizers": ["a/b"]}, "data": {"a": "b"}})
+async def test_hostile_patches(asgi: ASGIClient, name: str) -> None:
+    await asgi("POST", MAPS, {"metadata": {"name": "m", "finalizers": ["a/b"]}, "data": {"a": "b"}})
     deployment = {"metadata": {"name": "d"}, "spec": {"selector": {"matchLabels": {"a": "b"}}, "template": {
         "metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}}}  # fmt: skip
     workloads = "/apis/apps/v1/namespaces/default/deployments"
-    assert (await door("POST", workloads, deployment)).status == 201
+    assert (await asgi("POST", workloads, deployment)).status == 201
     kind, body = PATCH_BODIES[name]
-    answer = await sent(door, "PATCH", f"{MAPS}/m", json.dumps(body).encode(), PATCHES[kind])
+    answer = await sent(asgi, "PATCH", f"{MAPS}/m", json.dumps(body).encode(), PATCHES[kind])
     assert answer.status in (400, 413, 415, 422), (answer.status, answer.body[:300])
     assert answer.json["kind"] == "Status"
-    answer = await sent(door, "PATCH", f"{workloads}/d/scale", json.dumps(body).encode(), PATCHES[kind])
+    answer = await sent(asgi, "PATCH", f"{workloads}/d/scale", json.dumps(body).encode(), PATCHES[kind])
     assert answer.status < 500, (answer.status, answer.body[:300])  # a scale has no such fields
 
 
-async def test_a_bad_directive_is_named_as_kubernetes_does(door: Door) -> None:
-    await door("POST", MAPS, {"metadata": {"name": "m"}})
-    answer = await sent(door, "PATCH", f"{MAPS}/m", b'{"$patch":[]}', PATCHES["strategic-merge"])
+async def test_a_bad_directive_is_named_as_kubernetes_does(asgi: ASGIClient) -> None:
+    await asgi("POST", MAPS, {"metadata": {"name": "m"}})
+    answer = await sent(asgi, "PATCH", f"{MAPS}/m", b'{"$patch":[]}', PATCHES["strategic-merge"])
     assert (answer.status, answer.json["message"]) == (500, "unknown patch type: [] in map: map[$patch:[]]")
 
 
-async def test_null_patches_change_nothing_or_are_refused(door: Door) -> None:
-    await door("POST", MAPS, {"metadata": {"name": "m"}})
+async def test_null_patches_change_nothing_or_are_refused(asgi: ASGIClient) -> None:
+    await asgi("POST", MAPS, {"metadata": {"name": "m"}})
     for kind, status in (("json", 200), ("strategic-merge", 200), ("merge", 400)):
-        assert (await sent(door, "PATCH", f"{MAPS}/m", b"null", PATCHES[kind])).status == status
-    applied = await sent(door, "PATCH", f"{MAPS}/m?fieldManager=a", b"null", APPLY)
+        assert (await sent(asgi, "PATCH", f"{MAPS}/m", b"null", PATCHES[kind])).status == status
+    applied = await sent(asgi, "PATCH", f"{MAPS}/m?fieldManager=a", b"null", APPLY)
     assert (applied.status, applied.json["message"]) == (400, "invalid object type: /, Kind=")
 
 
@@ -230,7 +230,7 @@ JSONS = {
 
 
 @pytest.mark.parametrize("name", JSONS)
-async def test_hostile_json(door: Door, name: str) -> None:
+async def test_hostile_json(asgi: ASGIClient, name: str) -> None:
     for method, path in (
         ("POST", MAPS),
         ("POST", PODS),
@@ -238,25 +238,25 @@ async def test_hostile_json(door: Door, name: str) -> None:
         ("DELETE", f"{MAPS}/m"),
         ("PUT", f"{MAPS}/m"),
     ):
-        answer = await sent(door, method, path, JSONS[name])
+        answer = await sent(asgi, method, path, JSONS[name])
         assert answer.status < 500, (method, path, answer.status, answer.body[:300])
 
 
-async def test_managed_fields_with_odd_elements_are_shown_in_conflicts(door: Door) -> None:
+async def test_managed_fields_with_odd_elements_are_shown_in_conflicts(asgi: ASGIClient) -> None:
     """Path elements come from clients; what cannot be read as keys is shown as it is."""
     fields = {"f:spec": {"f:containers": {'k:{"name":': {".": {}}, "k:[[": {".": {}}}}}
     entry = {"manager": "a", "operation": "Apply", "apiVersion": "v1", "fieldsType": "FieldsV1", "fieldsV1": fields}
     pod = {"metadata": {"name": "p", "managedFields": [entry]}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
-    assert (await door("POST", PODS, pod)).status < 500
+    assert (await asgi("POST", PODS, pod)).status < 500
     applied = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": [{"name": "c"}]}}
-    answer = await door("PATCH", f"{PODS}/p?fieldManager=b", applied, content_type=APPLY)
+    answer = await asgi("PATCH", f"{PODS}/p?fieldManager=b", applied, content_type=APPLY)
     assert answer.status < 500, answer.body[:300]
 
 
-async def test_hostile_continue_tokens(door: Door) -> None:
+async def test_hostile_continue_tokens(asgi: ASGIClient) -> None:
     for raw in (b"[" * 60_000, b'{"v":' + b"9" * 5000 + b"}", b"\xff", b'{"v":1}', b"{}"):
         token = base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
-        answer = await door("GET", f"{MAPS}?continue={token}")
+        answer = await asgi("GET", f"{MAPS}?continue={token}")
         assert answer.status == 400, answer.body[:300]
 
 
@@ -273,7 +273,7 @@ SCHEMAS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("name", SCHEMAS)
-async def test_schemas_of_wrong_types_do_not_decode(door: Door, name: str) -> None:
+async def test_schemas_of_wrong_types_do_not_decode(asgi: ASGIClient, name: str) -> None:
     versions = [{"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": SCHEMAS[name]}}]
     body = {
         "apiVersion": "apiextensions.k8s.io/v1",
@@ -286,14 +286,14 @@ async def test_schemas_of_wrong_types_do_not_decode(door: Door, name: str) -> No
             "versions": versions,
         },
     }
-    answer = await sent(door, "POST", DEFINITIONS, json.dumps(body).encode())
+    answer = await sent(asgi, "POST", DEFINITIONS, json.dumps(body).encode())
     assert answer.status == 400, answer.body[:300]
     assert "cannot be handled as a CustomResourceDefinition: " in answer.json["message"]
-    await definition(door)
+    await definition(asgi)
     path = f"{DEFINITIONS}/things.example.com"
     add = [{"op": "add", "path": "/spec/versions", "value": versions}]
     for kind, patch in (("merge", {"spec": {"versions": versions}}), ("json", add)):
-        answer = await sent(door, "PATCH", path, json.dumps(patch).encode(), PATCHES[kind])
+        answer = await sent(asgi, "PATCH", path, json.dumps(patch).encode(), PATCHES[kind])
         assert answer.status == 422, answer.body[:300]
-    answer = await sent(door, "PATCH", f"{path}?fieldManager=a&force=true", json.dumps(body).encode(), APPLY)
+    answer = await sent(asgi, "PATCH", f"{path}?fieldManager=a&force=true", json.dumps(body).encode(), APPLY)
     assert answer.json["message"].startswith("failed to c"), answer.body[:300]

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from tests.unit.apiserver.asgi import TOKEN, open_door
+from tests.unit.apiserver.asgi import TOKEN, open_asgi
 
 SIZE = 900_000
 SECONDS = 0.5
@@ -23,17 +23,17 @@ VALUES = {
 @pytest.mark.parametrize("header", ["accept", "accept_encoding", "user_agent", "content_type", "if_none_match"])
 @pytest.mark.parametrize("value", VALUES.values(), ids=VALUES.keys())
 async def test_a_long_header_takes_no_time(header: str, value: str) -> None:
-    async with open_door() as door:
-        await door("GET", "/apis")
+    async with open_asgi() as asgi:
+        await asgi("GET", "/apis")
         for user in ("", TOKEN):
             began = time.process_time()
-            answer = await door("GET", "/api/v1/pods", user=user, **{header: value})
+            answer = await asgi("GET", "/api/v1/pods", user=user, **{header: value})
             assert time.process_time() - began < SECONDS
             assert answer.status < 500
 
 
 async def test_an_accept_header_that_is_too_long_is_refused_in_json() -> None:
-    async with open_door() as door:
-        answer = await door("GET", "/api/v1/pods", accept="application/yaml," * 1000)
+    async with open_asgi() as asgi:
+        answer = await asgi("GET", "/api/v1/pods", accept="application/yaml," * 1000)
     assert answer.status == 400
     assert answer.json["message"] == "the Accept header is longer than 8192 bytes"

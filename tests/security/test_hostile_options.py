@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.apiserver.asgi import Door, open_door
+from tests.unit.apiserver.asgi import ASGIClient, open_asgi
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 PODS = "/api/v1/namespaces/default/pods"
@@ -47,52 +47,52 @@ def unmarshal(what: str) -> str:
     ],
 )
 async def test_a_deletion_with_such_a_body_is_refused(body: bytes, message: str) -> None:
-    async with open_door() as door:
-        await door("POST", MAPS, {"metadata": {"name": "a"}})
-        refused = await door("DELETE", f"{MAPS}/a", body)
+    async with open_asgi() as asgi:
+        await asgi("POST", MAPS, {"metadata": {"name": "a"}})
+        refused = await asgi("DELETE", f"{MAPS}/a", body)
         assert refused.status in {400, 422}, refused.body
         assert message in refused.json["message"]
-        refused = await door("DELETE", MAPS, body)
+        refused = await asgi("DELETE", MAPS, body)
         assert refused.status in {400, 422}, refused.body
-        assert (await door("GET", f"{MAPS}/a")).status == 200
+        assert (await asgi("GET", f"{MAPS}/a")).status == 200
 
 
 @pytest.mark.parametrize("body", [b"null", b"{}", b'{"kind":null,"apiVersion":null}', b'{"unknown":[[]]}'])
 async def test_a_body_that_says_nothing_is_no_body(body: bytes) -> None:
-    async with open_door() as door:
-        await door("POST", MAPS, {"metadata": {"name": "a"}})
-        assert (await door("DELETE", f"{MAPS}/a", body)).status == 200
-        assert (await door("GET", f"{MAPS}/a")).status == 404
+    async with open_asgi() as asgi:
+        await asgi("POST", MAPS, {"metadata": {"name": "a"}})
+        assert (await asgi("DELETE", f"{MAPS}/a", body)).status == 200
+        assert (await asgi("GET", f"{MAPS}/a")).status == 404
 
 
-async def pod(door: Door, grace: Any = None) -> Any:
+async def pod(asgi: ASGIClient, grace: Any = None) -> Any:
     """A pod on a node, which is given time to end."""
     spec = {"nodeName": "n", "containers": [{"name": "c", "image": "i"}]}
     if grace is not None:
         spec["terminationGracePeriodSeconds"] = grace
-    return await door("POST", PODS, {"metadata": {"name": "p"}, "spec": spec})
+    return await asgi("POST", PODS, {"metadata": {"name": "p"}, "spec": spec})
 
 
 @pytest.mark.parametrize("grace", [HUGE - 1, 10**12, 10**10, 300 * 10**9, -1, -HUGE])
 async def test_a_pod_is_deleted_with_any_grace_that_is_a_number(grace: int) -> None:
-    async with open_door() as door:
-        assert (await pod(door)).status == 201
-        deleted = await door("DELETE", f"{PODS}/p", {"gracePeriodSeconds": grace})
+    async with open_asgi() as asgi:
+        assert (await pod(asgi)).status == 201
+        deleted = await asgi("DELETE", f"{PODS}/p", {"gracePeriodSeconds": grace})
         assert deleted.status == 200, deleted.body
         assert deleted.json["metadata"]["deletionTimestamp"].endswith("Z")
-        shown = await door("GET", f"{PODS}/p")
+        shown = await asgi("GET", f"{PODS}/p")
         assert shown.status == 200
-        assert (await door("DELETE", f"{PODS}/p?gracePeriodSeconds=0")).status == 200
+        assert (await asgi("DELETE", f"{PODS}/p?gracePeriodSeconds=0")).status == 200
 
 
 @pytest.mark.parametrize("seconds", [HUGE - 1, -HUGE, -1, 0])
 async def test_a_watch_of_any_length_is_served(seconds: int) -> None:
-    async with open_door() as door:
-        watch = asyncio.create_task(door("GET", f"{PODS}?watch=1&timeoutSeconds={seconds}"))
+    async with open_asgi() as asgi:
+        watch = asyncio.create_task(asgi("GET", f"{PODS}?watch=1&timeoutSeconds={seconds}"))
         if seconds > 0:
-            await door.settle()
+            await asgi.settle()
             assert not watch.done()
-            door.server.context.registry.close_watchers()
+            asgi.server.context.registry.close_watchers()
         assert (await watch).status == 200
 
 
@@ -100,16 +100,16 @@ async def test_a_watch_of_any_length_is_served(seconds: int) -> None:
 async def test_no_resource_version_is_too_strange(version: str) -> None:
     from urllib.parse import quote
 
-    async with open_door() as door:
-        await door("POST", MAPS, {"metadata": {"name": "a"}})
+    async with open_asgi() as asgi:
+        await asgi("POST", MAPS, {"metadata": {"name": "a"}})
         for path in (MAPS, f"{MAPS}?limit=1", f"{MAPS}?resourceVersionMatch=Exact", f"{MAPS}?watch=1&timeoutSeconds=0"):
             mark = "&" if "?" in path else "?"
-            answer = await door("GET", f"{path}{mark}resourceVersion={quote(version)}")
+            answer = await asgi("GET", f"{path}{mark}resourceVersion={quote(version)}")
             assert b"panic" not in answer.body
             assert answer.status in {400, 500, 504, 200}
             assert not answer.body or answer.json["kind"] in {"Status", "ConfigMapList"}
         body = {"metadata": {"name": "a", "resourceVersion": version}}
-        answer = await door("PUT", f"{MAPS}/a", body)
+        answer = await asgi("PUT", f"{MAPS}/a", body)
         assert answer.status in {409, 500}
         assert answer.json["kind"] == "Status"
 
@@ -140,16 +140,16 @@ async def test_no_resource_version_is_too_strange(version: str) -> None:
     ],
 )
 async def test_a_scale_cannot_be_patched_so(content_type: str, body: bytes) -> None:
-    async with open_door() as door:
+    async with open_asgi() as asgi:
         template = {
             "metadata": {"labels": {"a": "b"}},
             "spec": {"containers": [{"name": "c", "image": "i"}]},
         }
         spec = {"replicas": 2, "selector": {"matchLabels": {"a": "b"}}, "template": template}
-        assert (await door("POST", DEPLOYMENTS, {"metadata": {"name": "d"}, "spec": spec})).status == 201
+        assert (await asgi("POST", DEPLOYMENTS, {"metadata": {"name": "d"}, "spec": spec})).status == 201
         query = "?fieldManager=t" if "apply" in content_type else ""
-        refused = await door("PATCH", f"{DEPLOYMENTS}/d/scale{query}", body, content_type=content_type)
+        refused = await asgi("PATCH", f"{DEPLOYMENTS}/d/scale{query}", body, content_type=content_type)
         assert refused.status in {400, 415, 422} or (refused.status, "$patch" in refused.body.decode()) == (500, True)
         assert refused.json["kind"] == "Status"
         assert b"panic" not in refused.body
-        assert (await door("GET", f"{DEPLOYMENTS}/d/scale")).json["spec"]["replicas"] == 2
+        assert (await asgi("GET", f"{DEPLOYMENTS}/d/scale")).json["spec"]["replicas"] == 2

@@ -14,7 +14,7 @@ from cathedra.apiserver.authentication.user import UserInfo
 from cathedra.apiserver.config import ServeOptions, ServerConfig
 from cathedra.apiserver.server import APIServer
 from cathedra.clock import SystemClock
-from tests.unit.apiserver.asgi import TOKEN, Door
+from tests.unit.apiserver.asgi import TOKEN, ASGIClient
 
 STREAMS = ("exec", "attach", "portforward")
 
@@ -23,7 +23,7 @@ STREAMS = ("exec", "attach", "portforward")
 class Redirecting:
     """An API server, and a node all of whose answers point to a page that only the server can reach."""
 
-    door: Door
+    asgi: ASGIClient
     url: str
     asked: list[str] = field(default_factory=list)
     """The paths of the page that were asked for."""
@@ -33,7 +33,7 @@ class Redirecting:
 async def redirecting(request: pytest.FixtureRequest) -> AsyncIterator[Redirecting]:
     server = await APIServer.open(ServerConfig(), clock=SystemClock(), random=random.Random(1))
     server.add_tokens({TOKEN: UserInfo("admin", ("system:masters",))})
-    found = Redirecting(Door(server), await server.serve(ServeOptions()))
+    found = Redirecting(ASGIClient(server), await server.serve(ServeOptions()))
 
     async def node(asked: web.Request) -> web.Response:
         if asked.path.startswith("/secret"):
@@ -52,10 +52,10 @@ async def redirecting(request: pytest.FixtureRequest) -> AsyncIterator[Redirecti
         "addresses": [{"type": "InternalIP", "address": "127.0.0.1"}],
         "daemonEndpoints": {"kubeletEndpoint": {"Port": port}},
     }
-    await found.door("POST", "/api/v1/nodes", {"metadata": {"name": "rogue"}, "status": status})
+    await found.asgi("POST", "/api/v1/nodes", {"metadata": {"name": "rogue"}, "status": status})
     spec = {"nodeName": "rogue", "containers": [{"name": "c", "image": "i"}]}
-    await found.door("POST", "/api/v1/namespaces/default/pods", {"metadata": {"name": "p"}, "spec": spec})
-    await found.door(
+    await found.asgi("POST", "/api/v1/namespaces/default/pods", {"metadata": {"name": "p"}, "spec": spec})
+    await found.asgi(
         "PATCH", "/api/v1/nodes/rogue/status", {"status": status}, content_type="application/merge-patch+json"
     )
     yield found
@@ -64,7 +64,7 @@ async def redirecting(request: pytest.FixtureRequest) -> AsyncIterator[Redirecti
 
 
 async def test_a_log_is_not_fetched_from_elsewhere(redirecting: Redirecting) -> None:
-    answer = await redirecting.door("GET", "/api/v1/namespaces/default/pods/p/log")
+    answer = await redirecting.asgi("GET", "/api/v1/namespaces/default/pods/p/log")
     assert (answer.status, redirecting.asked) == (500, []), answer.body
     assert "redirect" in answer.json["message"]
     assert b"secret" not in answer.body

@@ -1,4 +1,4 @@
-"""Who gets in at a node's own server: nobody without a credential, and nobody further than his rights."""
+"""Who gets in at a node's own server: no user without a credential, none beyond the rights held."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Thousands of requests that are sent without waiting for an answer keep nobody else waiting."""
+"""Thousands of requests that are sent without waiting for an answer keep no other client waiting."""
 
 from __future__ import annotations
 

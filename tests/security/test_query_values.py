@@ -7,7 +7,7 @@ import time
 import pytest
 
 from cathedra.apiserver.requestinfo import request_info
-from tests.unit.apiserver.asgi import open_door
+from tests.unit.apiserver.asgi import open_asgi
 
 PODS = "/api/v1/namespaces/default/pods"
 LONG = "9" * 100_000
@@ -31,25 +31,25 @@ SECONDS = 0.5
     ],
 )
 async def test_numbers_of_any_length_are_refused_at_once(method: str, path: str, status: int) -> None:
-    async with open_door() as door:
+    async with open_asgi() as asgi:
         began = time.process_time()
-        answer = await door(method, path)
+        answer = await asgi(method, path)
         assert time.process_time() - began < SECONDS
     assert answer.status == status, answer.body[:300]
     assert len(answer.body) < 2 * len(path)
 
 
 async def test_a_bad_number_is_refused_without_credentials_as_fast() -> None:
-    async with open_door() as door:
+    async with open_asgi() as asgi:
         began = time.process_time()
-        assert (await door("GET", f"{PODS}?timeout={LONG}", user="")).status == 400
+        assert (await asgi("GET", f"{PODS}?timeout={LONG}", user="")).status == 400
         assert time.process_time() - began < SECONDS
 
 
 async def test_a_query_of_very_many_parameters_is_not_read() -> None:
-    async with open_door() as door:
-        assert (await door("GET", f"{PODS}?{'&a=1' * 200_000}")).status == 400
-        assert (await door("GET", f"{PODS}?{'&a=1' * 900}")).status == 200
+    async with open_asgi() as asgi:
+        assert (await asgi("GET", f"{PODS}?{'&a=1' * 200_000}")).status == 400
+        assert (await asgi("GET", f"{PODS}?{'&a=1' * 900}")).status == 200
 
 
 def test_long_paths_are_not_kept() -> None:
@@ -64,9 +64,9 @@ def test_long_paths_are_not_kept() -> None:
 @pytest.mark.parametrize("value", ["true", "True", "TRUE", "t", "T", "1", "yes", ""])
 async def test_every_true_watch_is_counted_as_one_and_holds_no_seat(value: str) -> None:
     """What Kubernetes reads as true (anything but ``false`` and ``0``) is authorized, counted and served as a watch."""
-    async with open_door() as door:
-        answer = await door("GET", f"{PODS}?watch={value}&timeoutSeconds=0")
-        text = (await door("GET", "/metrics")).body.decode()
+    async with open_asgi() as asgi:
+        answer = await asgi("GET", f"{PODS}?watch={value}&timeoutSeconds=0")
+        text = (await asgi("GET", "/metrics")).body.decode()
     assert answer.status == 200
     assert b'"items"' not in answer.body
     assert 'apiserver_request_total{code="200",component="apiserver",dry_run="",group="",resource="pods"' in text
@@ -76,5 +76,5 @@ async def test_every_true_watch_is_counted_as_one_and_holds_no_seat(value: str) 
 
 @pytest.mark.parametrize("value", ["false", "False", "FALSE", "0"])
 async def test_a_watch_that_is_denied_is_a_list(value: str) -> None:
-    async with open_door() as door:
-        assert (await door("GET", f"{PODS}?watch={value}")).json["items"] == []
+    async with open_asgi() as asgi:
+        assert (await asgi("GET", f"{PODS}?watch={value}")).json["items"] == []

@@ -12,7 +12,7 @@ import pytest
 from cathedra.apiserver.authorization.authorizer import Attributes, Decision
 from cathedra.apiserver.config import ServerConfig
 from cathedra.apiserver.http.app import SWITCHED
-from tests.unit.apiserver.asgi import Door, open_door
+from tests.unit.apiserver.asgi import ASGIClient, open_asgi
 
 POD = "/api/v1/namespaces/default/pods/p"
 STREAMS = ("exec", "attach", "portforward")
@@ -31,25 +31,25 @@ class Broken:
         return Decision(type(self).verdict)  # type: ignore[attr-defined]
 
 
-def broken(door: Door) -> None:
+def broken(asgi: ASGIClient) -> None:
     """Put a bug into the server, before its application is made."""
     from cathedra.apiserver.authorization.authorizer import Verdict
 
     Broken.verdict = Verdict.ALLOW  # type: ignore[attr-defined]
-    door.server.context = dataclasses.replace(door.server.context, authorizer=Broken())
+    asgi.server.context = dataclasses.replace(asgi.server.context, authorizer=Broken())
 
 
 async def test_an_unhandled_error_is_answered_audited_and_counted_as_500(tmp_path: Path) -> None:
     log = tmp_path / "audit.log"
-    async with open_door(ServerConfig(audit_log=log)) as door:
-        broken(door)
+    async with open_asgi(ServerConfig(audit_log=log)) as asgi:
+        broken(asgi)
         for method in ("GET", "PUT", "DELETE"):
-            answer = await door(method, "/api/v1/namespaces/default/configmaps/trouble", {})
+            answer = await asgi(method, "/api/v1/namespaces/default/configmaps/trouble", {})
             assert answer.status == 500
             assert answer.body == b"This request caused apiserver to panic. Look in the logs for details.\n"
-        refused = await door.upgrade("/api/v1/namespaces/default/pods/trouble/exec")
+        refused = await asgi.upgrade("/api/v1/namespaces/default/pods/trouble/exec")
         assert refused.status == 500
-        text = (await door("GET", "/metrics")).body.decode()
+        text = (await asgi("GET", "/metrics")).body.decode()
     assert [event["responseStatus"]["code"] for event in events(log)][:4] == [500, 500, 500, 500]
     counted = [line for line in text.splitlines() if line.startswith("apiserver_request_total{")]
     assert len([line for line in counted if 'code="500"' in line]) == 4
@@ -60,10 +60,10 @@ async def test_an_unhandled_error_is_answered_audited_and_counted_as_500(tmp_pat
 @pytest.mark.parametrize("stream", STREAMS)
 async def test_a_connection_to_a_pod_leaves_a_line_even_if_it_was_refused(tmp_path: Path, stream: str) -> None:
     log = tmp_path / "audit.log"
-    async with open_door(ServerConfig(audit_log=log, authorization=True)) as door:
-        assert (await door.upgrade(f"{POD}/{stream}?command=id")).status == 404
-        assert (await door.upgrade(f"{POD}/{stream}", user="")).status == 403
-        assert (await door.upgrade(f"{POD}/{stream}", user="unknown")).status == 401
+    async with open_asgi(ServerConfig(audit_log=log, authorization=True)) as asgi:
+        assert (await asgi.upgrade(f"{POD}/{stream}?command=id")).status == 404
+        assert (await asgi.upgrade(f"{POD}/{stream}", user="")).status == 403
+        assert (await asgi.upgrade(f"{POD}/{stream}", user="unknown")).status == 401
     found = events(log)
     assert [event["responseStatus"]["code"] for event in found] == [404, 403, 401]
     first, second, third = found
@@ -84,8 +84,8 @@ async def test_a_connection_to_a_pod_leaves_a_line_even_if_it_was_refused(tmp_pa
 
 async def test_a_long_request_leaves_a_line_when_it_begins_and_one_when_it_ends(tmp_path: Path) -> None:
     log = tmp_path / "audit.log"
-    async with open_door(ServerConfig(audit_log=log)) as door:
-        await door("GET", "/api/v1/pods?watch=1&timeoutSeconds=0")
+    async with open_asgi(ServerConfig(audit_log=log)) as asgi:
+        await asgi("GET", "/api/v1/pods?watch=1&timeoutSeconds=0")
     assert [(event["stage"], event["verb"]) for event in events(log)] == [
         ("ResponseStarted", "watch"),
         ("ResponseComplete", "watch"),
@@ -94,8 +94,8 @@ async def test_a_long_request_leaves_a_line_when_it_begins_and_one_when_it_ends(
 
 
 async def test_a_connection_is_counted_as_one(tmp_path: Path) -> None:
-    async with open_door() as door:
-        await door.upgrade(f"{POD}/exec")
-        text = (await door("GET", "/metrics")).body.decode()
+    async with open_asgi() as asgi:
+        await asgi.upgrade(f"{POD}/exec")
+        text = (await asgi("GET", "/metrics")).body.decode()
     counted = [line for line in text.splitlines() if line.startswith("apiserver_request_total{")]
     assert any('verb="CONNECT"' in line and 'subresource="exec"' in line and 'code="404"' in line for line in counted)

@@ -8,7 +8,7 @@ import pytest
 
 from cathedra.apiserver.authentication.user import UserInfo
 from cathedra.apiserver.config import ServerConfig
-from tests.unit.apiserver.asgi import Door, open_door
+from tests.unit.apiserver.asgi import ASGIClient, open_asgi
 
 EXTRA = "dra-developer"
 STREAMS = ("log", "exec", "attach", "portforward")
@@ -26,9 +26,9 @@ POD = {"metadata": {"name": "victim"}, "spec": {"containers": [{"name": "c", "im
 
 
 @pytest.fixture
-async def door() -> AsyncIterator[Door]:
+async def asgi() -> AsyncIterator[ASGIClient]:
     """A server with RBAC, a pod in kube-system, and a user with every right on another group."""
-    async with open_door(ServerConfig(authorization=True)) as opened:
+    async with open_asgi(ServerConfig(authorization=True)) as opened:
         opened.server.add_tokens({EXTRA: UserInfo("eve")})
         await opened("POST", "/api/v1/namespaces/kube-system/serviceaccounts", {"metadata": {"name": "default"}})
         made = await opened("POST", "/api/v1/namespaces/kube-system/pods", POD)
@@ -59,38 +59,38 @@ def paths(subresource: str) -> list[str]:
 
 
 @pytest.mark.parametrize("subresource", [*STREAMS, *POSTED])
-async def test_another_group_version_or_resource_has_no_such_subresource(door: Door, subresource: str) -> None:
+async def test_another_group_version_or_resource_has_no_such_subresource(asgi: ASGIClient, subresource: str) -> None:
     for path in paths(subresource):
         for method in ("GET", "POST", "PUT", "PATCH", "DELETE"):
-            answer = await door(method, path, {"metadata": {"name": "victim"}}, user=EXTRA)
+            answer = await asgi(method, path, {"metadata": {"name": "victim"}}, user=EXTRA)
             assert answer.status == 404, f"{method} {path}: {answer.status} {answer.body!r}"
 
 
 @pytest.mark.parametrize("subresource", STREAMS)
-async def test_nor_does_an_upgrade_find_it(door: Door, subresource: str) -> None:
+async def test_nor_does_an_upgrade_find_it(asgi: ASGIClient, subresource: str) -> None:
     for path in paths(subresource):
-        assert (await door.upgrade(path, user=EXTRA)).status == 404, path
+        assert (await asgi.upgrade(path, user=EXTRA)).status == 404, path
 
 
 @pytest.mark.parametrize("subresource", STREAMS)
-async def test_a_version_of_core_that_is_not_served_has_none_either(door: Door, subresource: str) -> None:
+async def test_a_version_of_core_that_is_not_served_has_none_either(asgi: ASGIClient, subresource: str) -> None:
     path = f"/api/v2/namespaces/kube-system/pods/victim/{subresource}"
-    assert (await door("GET", path)).status == 404
-    assert (await door.upgrade(path)).status == 404
+    assert (await asgi("GET", path)).status == 404
+    assert (await asgi.upgrade(path)).status == 404
 
 
-async def test_the_right_path_needs_the_right_on_pods(door: Door) -> None:
+async def test_the_right_path_needs_the_right_on_pods(asgi: ASGIClient) -> None:
     path = "/api/v1/namespaces/kube-system/pods/victim"
     for subresource in STREAMS:
-        assert (await door("GET", f"{path}/{subresource}", user=EXTRA)).status == 403
-        assert (await door.upgrade(f"{path}/{subresource}", user=EXTRA)).status == 403
-    assert (await door("GET", f"{path}/log")).status == 204
-    assert (await door("POST", f"{path}/exec?command=id")).json["message"] == "pod victim does not have a host assigned"
+        assert (await asgi("GET", f"{path}/{subresource}", user=EXTRA)).status == 403
+        assert (await asgi.upgrade(f"{path}/{subresource}", user=EXTRA)).status == 403
+    assert (await asgi("GET", f"{path}/log")).status == 204
+    assert (await asgi("POST", f"{path}/exec?command=id")).json["message"] == "pod victim does not have a host assigned"
 
 
-async def test_what_follows_a_subresource_is_no_part_of_it(door: Door) -> None:
-    assert (await door("GET", "/api/v1/namespaces/kube-system/pods/victim/log/more")).status == 404
-    assert (await door("GET", "/api/v1/watch/namespaces/kube-system/pods/victim/log")).status == 404
+async def test_what_follows_a_subresource_is_no_part_of_it(asgi: ASGIClient) -> None:
+    assert (await asgi("GET", "/api/v1/namespaces/kube-system/pods/victim/log/more")).status == 404
+    assert (await asgi("GET", "/api/v1/watch/namespaces/kube-system/pods/victim/log")).status == 404
 
 
 @pytest.mark.parametrize(
@@ -103,16 +103,16 @@ async def test_what_follows_a_subresource_is_no_part_of_it(door: Door) -> None:
         "/apis/authentication.k8s.io/v1/namespaces/mine/tokenreviews",
     ],
 )
-async def test_a_right_in_a_namespace_opens_nothing_outside_of_it(door: Door, path: str) -> None:
+async def test_a_right_in_a_namespace_opens_nothing_outside_of_it(asgi: ASGIClient, path: str) -> None:
     """A role in a namespace is asked for its rights there; the answer must not be about the whole cluster."""
-    await door("POST", "/api/v1/namespaces", {"metadata": {"name": "mine"}})
+    await asgi("POST", "/api/v1/namespaces", {"metadata": {"name": "mine"}})
     everything = {"metadata": {"name": "all"}, "rules": [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]}
-    await door("POST", f"/apis/{RBAC}/v1/namespaces/mine/roles", everything)
+    await asgi("POST", f"/apis/{RBAC}/v1/namespaces/mine/roles", everything)
     binding = {
         "metadata": {"name": "all"},
         "roleRef": {"apiGroup": RBAC, "kind": "Role", "name": "all"},
         "subjects": [{"apiGroup": RBAC, "kind": "User", "name": "eve"}],
     }
-    assert (await door("POST", f"/apis/{RBAC}/v1/namespaces/mine/rolebindings", binding)).status == 201
+    assert (await asgi("POST", f"/apis/{RBAC}/v1/namespaces/mine/rolebindings", binding)).status == 201
     for method in ("GET", "POST", "DELETE"):
-        assert (await door(method, path, {"spec": {"user": "x"}}, user=EXTRA)).status == 404, method
+        assert (await asgi(method, path, {"spec": {"user": "x"}}, user=EXTRA)).status == 404, method

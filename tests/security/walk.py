@@ -24,7 +24,7 @@ from cathedra.client import resources
 from cathedra.client.client import Client
 from cathedra.clock import SystemClock
 from cathedra.cluster.permissions import driver_user, install_driver_permissions, node_user
-from tests.unit.apiserver.asgi import TOKEN, Answer, Door, open_door
+from tests.unit.apiserver.asgi import TOKEN, Answer, ASGIClient, open_asgi
 
 EXPECTED: Final = Path(__file__).parent / "authorization_walk.txt"
 ANONYMOUS: Final = "anonymous"
@@ -108,23 +108,23 @@ def _path(route: Route, verb: str) -> str:
     return "/".join(parts) + query
 
 
-async def ask(door: Door, row: Row, identity: str) -> Answer:
+async def ask(asgi: ASGIClient, row: Row, identity: str) -> Answer:
     """The answer that an identity gets. Writes are dry runs; their body, if any, says nothing."""
     user = "" if identity == ANONYMOUS else identity
     if row.method == "UPGRADE":
-        return await door.upgrade(row.path, user=user)
+        return await asgi.upgrade(row.path, user=user)
     body = b"{}" if row.method in {"POST", "PUT", "PATCH"} else None
     kind = "application/merge-patch+json" if row.method == "PATCH" else "application/json"
-    return await door(row.method, row.path, body, content_type=kind, user=user)
+    return await asgi(row.method, row.path, body, content_type=kind, user=user)
 
 
 @asynccontextmanager
-async def walked_server() -> AsyncIterator[Door]:
+async def walked_server() -> AsyncIterator[ASGIClient]:
     """A server with every kind, on which nodes, a driver and the objects of a pod stand."""
     config = ServerConfig(authorization=True, runtime_config={"api/all": True})
-    async with open_door(config) as door:
-        door.server.add_tokens({name: user for name, user in IDENTITIES.items() if user is not None})
-        client = Client(door.server.transport(), clock=SystemClock())
+    async with open_asgi(config) as asgi:
+        asgi.server.add_tokens({name: user for name, user in IDENTITIES.items() if user is not None})
+        client = Client(asgi.server.transport(), clock=SystemClock())
         await install_driver_permissions(client, DRIVER)
         rule = PolicyRule(verbs=("*",), api_groups=("resource.k8s.io",), resources=("*",))
         metadata = ObjectMeta(name=GROUP)
@@ -137,10 +137,10 @@ async def walked_server() -> AsyncIterator[Door]:
             )
         )
         for path, body in _OBJECTS.items():
-            made = await door("POST", path, body, user=TOKEN)
+            made = await asgi("POST", path, body, user=TOKEN)
             if made.status not in {201, 409}:
                 raise AssertionError(f"{path}: {made.body!r}")
-        yield door
+        yield asgi
 
 
 _OBJECTS: Final[Mapping[str, Any]] = {
@@ -180,8 +180,8 @@ _OBJECTS: Final[Mapping[str, Any]] = {
 
 async def walk() -> AsyncIterator[str]:
     """A line for each row: the code that each identity gets, then the question."""
-    async with walked_server() as door:
-        index = await door("GET", "/")
+    async with walked_server() as asgi:
+        index = await asgi("GET", "/")
         paths = [
             *index.json["paths"],
             "/",
@@ -192,8 +192,8 @@ async def walk() -> AsyncIterator[str]:
             "/openapi/v3/api/v1",
         ]
         yield " ".join(f"{name:>9}" for name in IDENTITIES)
-        for row in rows(door.server.catalog.routes(), sorted(set(paths))):
-            codes = [(await ask(door, row, identity)).status for identity in IDENTITIES]
+        for row in rows(asgi.server.catalog.routes(), sorted(set(paths))):
+            codes = [(await ask(asgi, row, identity)).status for identity in IDENTITIES]
             yield " ".join(f"{code:>9}" for code in codes) + f"  {row.name}"
 
 

@@ -1,4 +1,4 @@
-"""A device breaks while a job runs: its pod goes, the job goes on elsewhere, and nobody gets the device again."""
+"""A device breaks while a job runs: its pod goes, the job goes on elsewhere, and the device is not allocated again."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ async def work(world: World) -> None:
 
 
 async def break_device(world: World) -> int:
-    """Taint it; the revision from which on nobody may get it."""
+    """Taint it; the revision from which on it may not be allocated."""
     selector = {"driver": BROKEN[0], "pool": BROKEN[1], "device": BROKEN[2]}
     taint = {"key": "broken", "effect": "NoExecute"}
     body = {"metadata": {"name": "broken"}, "spec": {"deviceSelector": selector, "taint": taint}}

@@ -55,7 +55,7 @@ def test_waiting_for_what_cannot_come_is_reported_instead_of_hanging() -> None:
     async def main() -> None:
         await asyncio.Event().wait()
 
-    with pytest.raises(VirtualTimeDeadlock, match="nobody will send"):
+    with pytest.raises(VirtualTimeDeadlock, match="no task is left to send"):
         run_virtual(main())
 
 

@@ -252,7 +252,7 @@ class NodeEquivalence:
         if len(rows) <= _FEW or changes is None:
             return rows
         if any(view.counters for view in rows.values()):
-            # Holdings matter to everybody, because counters do.
+            # Holdings matter to every node, because counters do.
             return rows
         finder = self._finders.get(pool)
         if finder is None:

@@ -1,6 +1,6 @@
 """Why not, as data: the answer when claims do not fit a node.
 
-A refusal costs nothing until somebody asks for its reasons: it keeps the problem and computes from it.
+A refusal costs nothing until its reasons are read: it keeps the problem and computes from it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The forms that names, keys and values of the API must have, each as a function from text to complaints.
+"""The forms that names, keys and values of the API must have, each as a function from text to problems.
 
 A format function returns the texts of what is wrong, in Kubernetes' wording and order; an empty result means fine. Who
 calls it knows the field (docs/spec/api.md §3.2).
@@ -94,9 +94,9 @@ _REASON_TEXT: Final = (
 
 
 def check(errors: ErrorList, field: str, value: str, form: Format) -> None:
-    """Enter one Invalid per complaint of ``form`` about ``value``."""
-    for complaint in form(value):
-        errors.invalid(field, value, complaint)
+    """Enter one Invalid per problem of ``form`` about ``value``."""
+    for problem in form(value):
+        errors.invalid(field, value, problem)
 
 
 def unique(errors: ErrorList, path: FieldPath, keys: Sequence[Any]) -> None:
@@ -195,7 +195,7 @@ def _qualified(value: str, what: str) -> list[str]:
     if slash and not prefix:
         found.append("prefix part must be non-empty")
     elif slash:
-        found += [f"prefix part {complaint.replace(_CHARACTERS, _BYTES)}" for complaint in dns_subdomain(prefix)]
+        found += [f"prefix part {problem.replace(_CHARACTERS, _BYTES)}" for problem in dns_subdomain(prefix)]
     if not name:
         found.append("name part must be non-empty")
     elif _size(name) > 63:

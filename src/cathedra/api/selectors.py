@@ -165,16 +165,16 @@ def _requirement(key: str, operator: str, values: Iterable[str]) -> Requirement:
                     "for 'Gt', 'Lt' operators, the value must be an integer"
                 )
     for position, value in enumerate(wanted):
-        complaints = formats.label_value(value)
-        if complaints:
-            raise SelectorError(f'values[{position}][{key}]: Invalid value: "{value}": {"; ".join(complaints)}')
+        problems = formats.label_value(value)
+        if problems:
+            raise SelectorError(f'values[{position}][{key}]: Invalid value: "{value}": {"; ".join(problems)}')
     return Requirement(key, operator, frozenset(wanted))
 
 
 def _check_key(key: str) -> None:
-    complaints = formats.label_key(key)
-    if complaints:
-        raise SelectorError(f'key: Invalid value: "{key}": {"; ".join(complaints)}')
+    problems = formats.label_key(key)
+    if problems:
+        raise SelectorError(f'key: Invalid value: "{key}": {"; ".join(problems)}')
 
 
 _TOKEN: Final = re.compile(r"\s*(?:(==|!=|[=!(),<>])|([^\s=!(),<>]+))")

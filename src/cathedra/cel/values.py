@@ -7,7 +7,7 @@
     type, optional                      TypeValue, Optional
     Kubernetes' types                   subclasses of `Opaque`
 
-Python takes ``True == 1`` for true and CEL does not: whoever compares values of unknown type uses `equal` and
+Python takes ``True == 1`` for true and CEL does not: values of unknown type are compared with `equal` and
 `compare`. A failed computation is a value too (`Failure`), because ``&&`` and ``||`` may absorb it
 (docs/spec/cel.md §3).
 """

@@ -58,7 +58,7 @@ class Authority:
         return self._leaf(name, groups, now, ExtendedKeyUsageOID.SERVER_AUTH, _alternative_names(hosts))
 
     def client(self, user: str, groups: tuple[str, ...], now: float) -> KeyPair:
-        """A certificate that names a user and his groups."""
+        """A certificate that names a user and the user's groups."""
         return self._leaf(user, groups, now, ExtendedKeyUsageOID.CLIENT_AUTH, None)
 
     def _leaf(

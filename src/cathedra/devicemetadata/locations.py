@@ -50,6 +50,6 @@ def claim_request_directory(claim: str, request: str, base: Path = CONTAINER_DIR
 def template_request_directory(pod_claim: str, request: str, base: Path = CONTAINER_DIRECTORY) -> Path:
     """Where the files of a request are when the claim was made from a template.
 
-    ``pod_claim`` is the name in the pod's ``spec.resourceClaims``, because nobody can know the claim's own name before.
+    ``pod_claim`` is the name in the pod's ``spec.resourceClaims``, because the claim's own name is not known before.
     """
     return base / "resourceclaimtemplates" / pod_claim / request

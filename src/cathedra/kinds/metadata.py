@@ -161,8 +161,8 @@ def validate_annotations(errors: ErrorList, path: FieldPath, annotations: Mappin
     total = 0
     for key, value in sorted(annotations.items()):
         # Annotation keys may have upper-case letters in their prefix.
-        for complaint in qualified_name(key.lower()):
-            errors.invalid(path, key, complaint)
+        for problem in qualified_name(key.lower()):
+            errors.invalid(path, key, problem)
         total += len(key.encode()) + len(value.encode())
     if total > MAX_ANNOTATIONS:
         errors.too_long(path, MAX_ANNOTATIONS)

@@ -1,4 +1,4 @@
-"""What has changed since somebody looked."""
+"""What has changed since a mark."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ def test_partitions_without_their_gate_are_passed_over() -> None:
     ]
 
 
-def test_taints_without_their_gate_keep_nobody_away() -> None:
+def test_taints_without_their_gate_have_no_effect() -> None:
     slices = [resource_slice(device("x", taints={"k": "NoSchedule"}))]
     assert World(slices).devices(claim(exactly())) is None
     assert World(slices, features=features(device_taints=False)).devices(claim(exactly())) == ["r→x"]

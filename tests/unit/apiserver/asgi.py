@@ -40,7 +40,7 @@ class Answer:
         return next((value for key, value in self.headers if key == name), "")
 
 
-class Door:
+class ASGIClient:
     """A server, and requests to it as one of its administrators."""
 
     def __init__(self, server: APIServer) -> None:
@@ -131,14 +131,14 @@ class Door:
 
 
 @asynccontextmanager
-async def open_door(
+async def open_asgi(
     config: ServerConfig | None = None, *, store: Storage | None = None, clock: Clock | None = None
-) -> AsyncIterator[Door]:
+) -> AsyncIterator[ASGIClient]:
     """A server of every built-in kind."""
     clock = clock or LoopClock(asyncio.get_running_loop())
     server = await APIServer.open(config or ServerConfig(), clock=clock, random=random.Random(3), store=store)
     server.add_tokens({TOKEN: UserInfo("admin", ("system:masters",))})
     try:
-        yield Door(server)
+        yield ASGIClient(server)
     finally:
         await server.close()

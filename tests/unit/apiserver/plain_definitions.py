@@ -28,7 +28,7 @@ class MainDoor(Strategy[Any]):
 
 
 class StatusDoor(Strategy[Any]):
-    """The status door changes nothing else."""
+    """The strategy of the status changes nothing else."""
 
     def prepare_update(self, new: Any, old: Any, context: RequestContext) -> Any:
         return replace(old, status=new.status, metadata=new.metadata)

@@ -7,7 +7,7 @@ import asyncio
 from cathedra.apiserver.storage.memory import MemoryStorage
 from cathedra.apiserver.storage.protocol import Settled, StorageError, Write
 from cathedra.clock import run_virtual
-from tests.unit.apiserver.asgi import Door, open_door
+from tests.unit.apiserver.asgi import ASGIClient, open_asgi
 from tests.unit.apiserver.custom.test_custom_resources import CONFIGS, CRDS, definition
 
 
@@ -35,20 +35,20 @@ def test_a_definition_is_established_after_the_store_has_failed() -> None:
     store = FailingStorage(failures=12)
 
     async def run() -> float:
-        async with open_door(store=store) as door:
+        async with open_asgi(store=store) as asgi:
             begun = asyncio.get_running_loop().time()
-            assert (await door("POST", CRDS, definition())).status == 201
+            assert (await asgi("POST", CRDS, definition())).status == 201
             await store.recovered.wait()
-            await door.settle()
-            assert (await door("GET", CONFIGS)).status == 200
-            assert await _established(door)
+            await asgi.settle()
+            assert (await asgi("GET", CONFIGS)).status == 200
+            assert await _established(asgi)
             return asyncio.get_running_loop().time() - begun
 
     assert 10 < run_virtual(run()) < 60
     assert store.failures == 0
 
 
-async def _established(door: Door) -> bool:
-    answer = await door("GET", f"{CRDS}/gpuconfigs.d.x")
+async def _established(asgi: ASGIClient) -> bool:
+    answer = await asgi("GET", f"{CRDS}/gpuconfigs.d.x")
     conditions = answer.json["status"].get("conditions", [])
     return any(one["type"] == "Established" and one["status"] == "True" for one in conditions)

@@ -1,4 +1,4 @@
-"""The HTTP door over a real socket: credentials, discovery, tables, watches, and the certificate in the scope."""
+"""HTTP over a real socket: credentials, discovery, tables, watches, and the certificate in the scope."""
 
 from __future__ import annotations
 

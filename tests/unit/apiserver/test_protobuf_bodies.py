@@ -1,4 +1,4 @@
-"""Protobuf over the HTTP door: bodies, answers, lists, failures, watches, and what has no such form."""
+"""Protobuf over HTTP: bodies, answers, lists, failures, watches, and what has no such form."""
 
 from __future__ import annotations
 

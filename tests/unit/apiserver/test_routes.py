@@ -7,7 +7,7 @@ from typing import Any
 from cathedra.api.gates import FeatureGates
 from cathedra.apiserver.routes import CONNECTED, VIRTUAL, routes_of
 from cathedra.kinds.served import all_definitions
-from tests.unit.apiserver.asgi import open_door
+from tests.unit.apiserver.asgi import open_asgi
 
 
 def verbs_of(group: str, plural: str, version: str = "v1") -> dict[str, tuple[str, ...]]:
@@ -35,16 +35,16 @@ def test_namespaces_are_deleted_one_by_one() -> None:
 
 
 async def test_discovery_lists_every_route_and_no_other() -> None:
-    async with open_door() as door:
+    async with open_asgi() as asgi:
         found = set()
-        groups: Any = (await door("GET", "/apis")).json["groups"]
+        groups: Any = (await asgi("GET", "/apis")).json["groups"]
         paths = ["/api/v1"]
         paths += [f"/apis/{version['groupVersion']}" for group in groups for version in group["versions"]]
         for path in paths:
-            for one in (await door("GET", path)).json["resources"]:
+            for one in (await asgi("GET", path)).json["resources"]:
                 found.add((path, one["name"], tuple(one["verbs"]), one["namespaced"]))
         expected = set()
-        for route in door.server.catalog.routes():
+        for route in asgi.server.catalog.routes():
             path = f"/apis/{route.group}/{route.version}" if route.group else f"/api/{route.version}"
             name = f"{route.resource}/{route.subresource}" if route.subresource else route.resource
             expected.add((path, name, route.verbs, route.namespaced))
@@ -53,8 +53,8 @@ async def test_discovery_lists_every_route_and_no_other() -> None:
 
 
 async def test_routes_go_with_their_definition() -> None:
-    async with open_door() as door:
-        catalog = door.server.catalog
+    async with open_asgi() as asgi:
+        catalog = asgi.server.catalog
         definition = next(one for one in catalog if one.plural == "pods")
         assert catalog.route("", "v1", "pods", "exec") is not None
         catalog.remove(definition.group_resource)

@@ -12,7 +12,7 @@ import pytest
 from cathedra.apiserver.storage import sqlite
 from cathedra.apiserver.storage.protocol import StorageError, Write
 from cathedra.apiserver.storage.sqlite import SQLiteStorage
-from tests.unit.apiserver.asgi import open_door
+from tests.unit.apiserver.asgi import open_asgi
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 
@@ -26,21 +26,21 @@ async def test_a_failing_writer_fails_the_write_and_the_health_checks_until_a_wr
     def refuse(self: SQLiteStorage) -> sqlite3.Connection:
         raise sqlite3.OperationalError("unable to open database file")
 
-    async with open_door(store=SQLiteStorage(tmp_path / "db")) as door:
-        assert (await door("GET", "/readyz")).status == 200
+    async with open_asgi(store=SQLiteStorage(tmp_path / "db")) as asgi:
+        assert (await asgi("GET", "/readyz")).status == 200
         with monkeypatch.context() as broken:
             broken.setattr(sqlite, "_RESTART_SECONDS", 0.01)
             broken.setattr(sqlite, "commit_writes", fail)
             broken.setattr(SQLiteStorage, "_open", refuse)
-            under_way = asyncio.create_task(door("POST", MAPS, {"metadata": {"name": "a"}}))
+            under_way = asyncio.create_task(asgi("POST", MAPS, {"metadata": {"name": "a"}}))
             async with asyncio.timeout(10):
-                while (await door("GET", "/readyz")).status == 200:  # noqa: ASYNC110 - as a probe asks
+                while (await asgi("GET", "/readyz")).status == 200:  # noqa: ASYNC110 - as a probe asks
                     await asyncio.sleep(0)
-            assert (await door("GET", "/livez")).status == 500
-            refused = await door("POST", MAPS, {"metadata": {"name": "b"}})
+            assert (await asgi("GET", "/livez")).status == 500
+            refused = await asgi("POST", MAPS, {"metadata": {"name": "b"}})
             assert (refused.status, refused.json["kind"]) == (500, "Status")
         assert (await under_way).status == 500
-        assert [item["metadata"]["name"] for item in (await door("GET", MAPS)).json["items"]] == []
-        assert (await door("POST", MAPS, {"metadata": {"name": "a"}})).status == 201
-        assert (await door("GET", "/readyz")).status == 200
-        assert (await door("GET", "/livez")).status == 200
+        assert [item["metadata"]["name"] for item in (await asgi("GET", MAPS)).json["items"]] == []
+        assert (await asgi("POST", MAPS, {"metadata": {"name": "a"}})).status == 201
+        assert (await asgi("GET", "/readyz")).status == 200
+        assert (await asgi("GET", "/livez")).status == 200

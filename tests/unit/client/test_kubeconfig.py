@@ -126,7 +126,7 @@ def test_merging_keeps_everything_else_and_a_backup(tmp_path: Path) -> None:
     assert not path.with_name("config.lock").exists()
 
 
-def test_a_context_of_somebody_else_is_not_taken_over(tmp_path: Path) -> None:
+def test_a_foreign_context_is_not_taken_over(tmp_path: Path) -> None:
     path = tmp_path / "config"
     path.write_text(config("cathedra", "https://theirs"))
     before = path.read_text()

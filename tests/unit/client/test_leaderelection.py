@@ -1,4 +1,4 @@
-"""At most one candidate leads, and somebody does."""
+"""At most one candidate leads, and one does."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def test_a_long_directory_is_reached_through_a_link_of_the_same_name_each_time(t
     assert data.exists()
 
 
-def test_somebody_elses_file_is_not_taken_for_the_link(tmp_path: Path) -> None:
+def test_a_foreign_file_is_not_taken_for_the_link(tmp_path: Path) -> None:
     surroundings = {"XDG_RUNTIME_DIR": str(tmp_path)}
     data = tmp_path / ("x" * LONGEST_ROOT)
     link = short_root(data, surroundings)

@@ -83,7 +83,7 @@ def test_ten_full_slices_need_ten_creates_and_nothing_more() -> None:
     in_virtual_time(test)
 
 
-def test_slice_that_somebody_deletes_comes_back_after_half_a_minute() -> None:
+def test_deleted_slice_comes_back_after_half_a_minute() -> None:
     async def test(world: World) -> None:
         async with running(world.runner(Lamps())):
             await world.clock.sleep(100)
@@ -98,7 +98,7 @@ def test_slice_that_somebody_deletes_comes_back_after_half_a_minute() -> None:
     in_virtual_time(test)
 
 
-def test_slice_that_somebody_changes_is_put_right_after_half_a_minute() -> None:
+def test_changed_slice_is_put_right_after_half_a_minute() -> None:
     async def test(world: World) -> None:
         async with running(world.runner(Lamps())):
             (found,) = await world.slices()
@@ -248,7 +248,7 @@ def test_a_driver_may_ask_to_be_spared_the_calls_of_the_node_agent() -> None:
     in_virtual_time(test, DRAOptionalNodeOperations=True)
 
 
-def test_a_cluster_that_spares_nobody_is_asked_once() -> None:
+def test_a_cluster_that_drops_a_field_is_written_to_once() -> None:
     async def test(world: World) -> None:
         driver = Effortless()
         async with running(world.runner(driver)) as runner:

@@ -30,7 +30,7 @@ class Moody(Lamps):
 
 
 class Careless(Lamps):
-    """Names CDI devices that nobody has written down."""
+    """Names CDI devices that are written down nowhere."""
 
     def prepare(self, claim: Claim) -> Iterator[Prepared]:
         for lamp in claim.allocations:

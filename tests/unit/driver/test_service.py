@@ -121,7 +121,7 @@ def test_interrupted_prepare_is_rolled_back_before_the_next() -> None:
 
 
 @pytest.mark.parametrize(("fault", "told"), [(CallFailed("no such lamp"), False), (ZeroDivisionError("oops"), True)])
-def test_only_faults_that_nobody_meant_are_logged_with_their_place(
+def test_only_unexpected_faults_are_logged_with_their_place(
     caplog: pytest.LogCaptureFixture, fault: Exception, told: bool
 ) -> None:
     async def test(world: World) -> None:
@@ -242,7 +242,7 @@ def test_unprepare_that_fails_is_tried_again_by_the_next_call() -> None:
     in_virtual_time(test)
 
 
-def test_start_removes_files_of_claims_that_nobody_knows() -> None:
+def test_start_removes_files_of_unknown_claims() -> None:
     async def test(world: World) -> None:
         files = MemoryFiles()
         kept = await world.allocate("c", "lamp-0")

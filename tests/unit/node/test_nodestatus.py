@@ -18,7 +18,7 @@ NOT_READY = Taint(key="node.kubernetes.io/not-ready", effect="NoSchedule")
 
 
 class Meddling(NodeTransport):
-    """Somebody taints the node right after its creation, as the node lifecycle controller does."""
+    """A controller taints the node right after its creation, as the node lifecycle controller does."""
 
     async def create(self, ref: Any, namespace: str, obj: Any, options: Any, *args: Any, **kwargs: Any) -> Any:
         created = await super().create(ref, namespace, obj, options, *args, **kwargs)

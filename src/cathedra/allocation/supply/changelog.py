@@ -1,4 +1,4 @@
-"""What has changed since somebody looked last.
+"""What has changed since a mark.
 
 Inventory and ledger note every change; their snapshots carry a mark. Who has kept something up to date asks a later
 mark what happened in between, and pays for that alone. The changelog's memory is short: who comes back too late is told

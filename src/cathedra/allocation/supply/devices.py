@@ -67,7 +67,7 @@ class Signature:
         self.caches = Caches()
         self.frame = frame
         """A number for everything but the attributes; -1 if the attributes can disturb selectors that do not look at
-        them, so that nobody can do without seeing them all."""
+        them, so that every selector has to see them all."""
         self._contents: dict[str, Any] | None = None
         self._projection: Projection | None = None
         self._seen: Any = None
@@ -247,7 +247,7 @@ def groups_of(consumption: object) -> tuple[str, ...]:
 class Interner:
     """Gives equal things equal numbers, for as long as the inventory lives.
 
-    Numbers are never given twice; a thing that nobody has used for long may get another one the next time.
+    Numbers are never given twice; a thing that has not been used for long may get another one the next time.
     """
 
     __slots__ = ("_common", "_crowded", "_next", "_shapes", "_signatures", "_values")
@@ -320,7 +320,7 @@ class Interner:
         """A projection that sees at least as much, and is the same for most pods.
 
         Who looks at attributes with few different values only may as well look at all of these: that tells hardly more
-        nodes apart, and what is known about nodes by that projection serves everybody.
+        nodes apart, and what is known about nodes by that projection serves every reader.
         """
         if not self._crowded.isdisjoint(projection):
             return projection

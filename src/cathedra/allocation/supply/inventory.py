@@ -1,7 +1,7 @@
 """What exists: every slice of the cluster, taken apart once and kept incrementally.
 
 A slice event costs its own devices; a snapshot costs what has changed since the last one. DeviceTaintRules are merged
-into the devices here, so that nobody downstream knows rules (docs/spec/allocation.md §4).
+into the devices here, so that nothing downstream knows rules (docs/spec/allocation.md §4).
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ class LedgerSnapshot:
 
 
 class Ledger:
-    """Devices that claims hold. Admin access is never entered: it takes nothing away from anybody.
+    """Devices that claims hold. Admin access is never entered: it takes nothing away from other claims.
 
     A claim is known by its UID, or by namespace and name if it has none. Entering a claim again replaces what it held.
     """

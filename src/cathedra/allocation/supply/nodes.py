@@ -1,7 +1,7 @@
 """Whether a slice or a device can be used from a node (docs/spec/allocation.md §5.1).
 
 A node selector is parsed once, when its slice arrives; what is wrong with it is kept and raised only when a node really
-asks, because a selector that nobody evaluates harms nobody.
+asks, because a selector that is never evaluated does no harm.
 """
 
 from __future__ import annotations

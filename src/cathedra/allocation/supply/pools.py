@@ -115,7 +115,7 @@ class PoolView:
         return made
 
     def shape_under(self, projection: Projection | None, interner: Interner) -> int:
-        """A number that two pools share if somebody with that projection cannot tell them apart."""
+        """A number that two pools share if a reader with that projection cannot tell them apart."""
         if projection is None:
             return self.shape
         known = self._project
@@ -190,7 +190,7 @@ class NodeView:
         self._shapes_under: dict[Projection, int] = {}
 
     def shape_under(self, projection: Projection | None) -> int:
-        """A number that two nodes share if somebody with that projection cannot tell their pools apart."""
+        """A number that two nodes share if a reader with that projection cannot tell their pools apart."""
         if projection is None:
             return self.shape
         known = self._shapes_under.get(projection)

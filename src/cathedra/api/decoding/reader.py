@@ -281,7 +281,7 @@ def plain(value: Any) -> Any:
     return value
 
 
-# --- times, with the complaints of Go's parser
+# --- times, with the problems of Go's parser
 
 _LAYOUT: Final = "2006-01-02T15:04:05Z07:00"
 _MICRO_LAYOUT: Final = "2006-01-02T15:04:05.000000Z07:00"

@@ -1,4 +1,4 @@
-"""What a cluster holds before anybody comes: the four namespaces (docs/spec/apimachinery.md §16.1)."""
+"""What a cluster holds from the beginning: the four namespaces (docs/spec/apimachinery.md §16.1)."""
 
 from __future__ import annotations
 

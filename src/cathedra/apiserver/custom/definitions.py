@@ -55,7 +55,7 @@ def with_custom_rules(definition: ResourceDefinition[Any]) -> ResourceDefinition
 
 
 class DefinitionStrategy(Strategy[CustomResourceDefinition]):
-    """The main door of CustomResourceDefinitions."""
+    """The strategy of CustomResourceDefinitions."""
 
     returns_deleted_object = False
 
@@ -120,7 +120,7 @@ class DefinitionStrategy(Strategy[CustomResourceDefinition]):
 
 
 class DefinitionStatusStrategy(Strategy[CustomResourceDefinition]):
-    """The status door."""
+    """The strategy of their sub-resource ``status``."""
 
     def prepare_update(
         self, new: CustomResourceDefinition, old: CustomResourceDefinition, context: RequestContext
@@ -153,7 +153,7 @@ def _errors(obj: CustomResourceDefinition) -> ErrorList:
         seen.add(version.name)
         _version(errors, version, path)
     if spec.conversion is not None and spec.conversion.strategy != "None":
-        # Taking a webhook and not calling it would show objects in a form that nobody made.
+        # Taking a webhook and not calling it would show objects in a form that was never made.
         errors.not_supported("spec.conversion.strategy", spec.conversion.strategy, ["None"])
     if spec.preserve_unknown_fields:
         errors.invalid(

@@ -44,9 +44,9 @@ def kind_of_definition(obj: CustomResourceDefinition) -> ResourceDefinition[Any]
     rules = {name: version.rules for name, version in by_api_version.items()}
     with_status = frozenset(name for name, version in by_api_version.items() if version.has_status)
     main = InstanceStrategy(types, rules, with_status)
-    doors: dict[str, Strategy[Any]] = {}
+    subresources: dict[str, Strategy[Any]] = {}
     if with_status:
-        doors["status"] = InstanceStatusStrategy(types, rules, with_status)
+        subresources["status"] = InstanceStatusStrategy(types, rules, with_status)
     columns, cells = _table(served[0].source if served else versions[0].source)
     return ResourceDefinition(
         group=spec.group,
@@ -57,7 +57,7 @@ def kind_of_definition(obj: CustomResourceDefinition) -> ResourceDefinition[Any]
         type=hub,
         versions=tuple(_version(v, spec.group, spec.names.kind, hub) for v in served),
         strategy=main,
-        subresources=doors,
+        subresources=subresources,
         short_names=spec.names.short_names,
         categories=spec.names.categories,
         columns=columns,

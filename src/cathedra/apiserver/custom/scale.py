@@ -25,7 +25,7 @@ def custom_numbers(obj: CustomObject) -> tuple[int, int, str]:
 def with_replicas(obj: CustomObject, replicas: int) -> CustomObject:
     """The object with another number of replicas wanted."""
     paths = type(obj).scale
-    assert paths is not None, "whoever has no scale has no door to it"
+    assert paths is not None, "a kind without a scale has no such sub-resource"
     steps = paths.spec_replicas.strip(".").split(".")
     return with_content(type(obj), obj.metadata, _set(content(obj), steps, replicas))
 

@@ -22,7 +22,7 @@ _UNCHECKED: Final = (
 
 
 class InstanceStrategy(Strategy[CustomObject]):
-    """The main door. ``types`` are the struct types by API version, ``rules`` the CEL rules of each."""
+    """The resource itself. ``types`` are the struct types by API version, ``rules`` the CEL rules of each."""
 
     allow_unconditional_update = False
     returns_deleted_object = False
@@ -76,7 +76,7 @@ class InstanceStrategy(Strategy[CustomObject]):
 
 
 class InstanceStatusStrategy(InstanceStrategy):
-    """The status door: everything but the status is kept as it is."""
+    """The sub-resource ``status``: everything but the status is kept as it is."""
 
     reset_fields = ("spec",)
 

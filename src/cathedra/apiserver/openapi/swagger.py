@@ -1,6 +1,6 @@
 """OpenAPI v2: all documents of v3 in one, in the older form (docs/spec/apimachinery.md §3).
 
-Older clients validate and explain with it; everybody else reads v3.
+Older clients validate and explain with it; all others read v3.
 """
 
 from __future__ import annotations

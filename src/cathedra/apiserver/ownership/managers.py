@@ -45,7 +45,7 @@ class Manager(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class VersionedSet:
-    """A manager's fields and the time of his last change."""
+    """A manager's fields and the time of its last change."""
 
     fields: FieldSet
     time: Time | None

@@ -1,6 +1,6 @@
 """Aggregated cluster roles get the rules of the roles that their selectors gather (docs/spec/controllers.md §11).
 
-So ``view`` comes to include what a custom resource's author lets viewers see, by a label on a role of his own.
+So ``view`` comes to include what a custom resource's author lets viewers see, by a label on a role of its own.
 """
 
 from __future__ import annotations

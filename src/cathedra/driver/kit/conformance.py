@@ -179,12 +179,12 @@ async def _foreign(kit: Kit) -> None:
 
 async def _replaced(kit: Kit) -> None:
     claim = await kit.claim(await _device(kit))
-    stranger = Ref(claim.namespace, claim.name, "22222222-2222-4222-8222-222222222222")
+    foreign = Ref(claim.namespace, claim.name, "22222222-2222-4222-8222-222222222222")
     try:
-        answers = await kit.prepare_all(stranger)
+        answers = await kit.prepare_all(foreign)
     except CallFailed:
         return
-    if not answers[stranger.uid].error:
+    if not answers[foreign.uid].error:
         raise CheckFailed("a claim was prepared that has been replaced by another of the same name")
 
 

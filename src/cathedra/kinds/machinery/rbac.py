@@ -111,7 +111,7 @@ def _rules(errors: ErrorList, rules: Sequence[rbac_v1.PolicyRule], *, namespaced
 
 
 def validate_binding(binding: rbac_v1.RoleBinding | rbac_v1.ClusterRoleBinding) -> ErrorList:
-    """What is wrong with a binding: its role, and everybody who gets it."""
+    """What is wrong with a binding: its role, and its subjects."""
     errors = ErrorList()
     namespaced = isinstance(binding, rbac_v1.RoleBinding)
     path = FieldPath("roleRef")

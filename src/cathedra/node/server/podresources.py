@@ -86,14 +86,14 @@ class PodResourcesServer:
         """One pod."""
         self._metrics.pod_resources("get", "v1")
         worker = self._pods.find(request.pod_namespace, request.pod_name)
-        complaint = ""
+        problem = ""
         if not self._gates["KubeletPodResourcesGet"]:
-            complaint = "PodResources API Get method disabled"
+            problem = "PodResources API Get method disabled"
         elif worker is None or worker.over:
-            complaint = f"pod {request.pod_name} in namespace {request.pod_namespace} not found"
-        if worker is None or complaint:
+            problem = f"pod {request.pod_name} in namespace {request.pod_namespace} not found"
+        if worker is None or problem:
             self._metrics.pod_resources_failed("get", "v1")
-            await context.abort(grpc.StatusCode.UNKNOWN, complaint)
+            await context.abort(grpc.StatusCode.UNKNOWN, problem)
         assert worker is not None, "abort does not return"
         return podresources_v1_pb2.GetPodResourcesResponse(pod_resources=self.of_pod(worker))
 

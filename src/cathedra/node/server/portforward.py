@@ -120,15 +120,15 @@ class _Tunnel:
             forwarding.task = group.create_task(self._forward(forwarding))
 
     async def _forward(self, forwarding: _Forwarding) -> None:
-        complaint = ""
+        problem = ""
         try:
             reader, writer = await asyncio.open_connection(_ADDRESS, forwarding.port)
         except OSError as error:
-            complaint = f"error forwarding port {forwarding.port} to the pod: {error.strerror or error}"
+            problem = f"error forwarding port {forwarding.port} to the pod: {error.strerror or error}"
         else:
             await self._copy(forwarding, reader, writer)
         with contextlib.suppress(OSError):  # the client may be gone
-            await self._put(*self._writer.data(forwarding.error, complaint.encode(), fin=True))
+            await self._put(*self._writer.data(forwarding.error, problem.encode(), fin=True))
             await self._put(*self._writer.data(forwarding.data, b"", fin=True))
         for stream in (forwarding.error, forwarding.data):
             self._by_stream.pop(stream, None)

@@ -63,7 +63,7 @@ async def test_who_is_about_other_kinds_is_not_asked() -> None:
     assert pods.validated == ["two"]
 
 
-async def test_all_are_asked_again_if_somebody_outside_changed_the_object() -> None:
+async def test_all_plugins_run_again_if_a_webhook_changed_the_object() -> None:
     outside = Appending("o")
     chain = AdmissionChain([Appending("a"), outside], external=outside)
     assert await chain.admit(request("pods", "")) == "aoao"

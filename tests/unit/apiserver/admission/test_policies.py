@@ -27,7 +27,7 @@ from cathedra.api.status import StatusError
 from cathedra.api.struct import replace
 from cathedra.apiserver.authentication.user import UserInfo
 from cathedra.client.resources import CONFIGMAPS, RESOURCECLAIMS, RESOURCESLICES, resource_ref
-from tests.unit.apiserver.asgi import Door
+from tests.unit.apiserver.asgi import ASGIClient
 from tests.unit.apiserver.guarded import Guarded, claim, guarded, refused, resource_slice, rule, user
 
 POLICIES = resource_ref(ValidatingAdmissionPolicy, "validatingadmissionpolicies", namespaced=False)
@@ -189,7 +189,7 @@ def test_audit_annotations_are_published(tmp_path: Path) -> None:
         await install(api, policy("false", audit_annotations=(annotation,)), "Audit")
         api.server.add_tokens({"sesame": UserInfo("admin", ("system:masters",))})
         made = {"metadata": {"name": "a"}, "data": {"x": "1"}}
-        answer = await Door(api.server)("POST", "/api/v1/namespaces/default/configmaps", made)
+        answer = await ASGIClient(api.server)("POST", "/api/v1/namespaces/default/configmaps", made)
         assert answer.status == 201
 
     guarded(body, audit_log=tmp_path / "audit.log")

@@ -1,4 +1,4 @@
-"""Who asks: by certificate, by token, or nobody known; and who may ask as somebody else."""
+"""Users by certificate, by token, or anonymous; and impersonation."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cathedra.apiserver.authentication.authenticator import Authenticator, Stati
 from cathedra.apiserver.authentication.user import UserInfo
 from cathedra.certificates.authority import Authority
 from cathedra.client.resources import SERVICEACCOUNTS
-from tests.unit.apiserver.asgi import TOKEN, Door
+from tests.unit.apiserver.asgi import TOKEN, ASGIClient
 from tests.unit.apiserver.guarded import Guarded, guarded, rule, service_account, user
 
 REVIEW = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
@@ -49,14 +49,14 @@ def test_a_token_counts_more_than_a_certificate_and_a_bad_one_is_refused() -> No
         asks.authenticate(*scope(("authorization", "Bearer bad"), certificate=certificate))
 
 
-def test_nobody_is_anonymous_or_refused() -> None:
+def test_requests_without_credentials_are_anonymous_or_refused() -> None:
     assert Authenticator().authenticate(*scope()) == UserInfo("system:anonymous", ("system:unauthenticated",))
     with pytest.raises(StatusError, match="Unauthorized"):
         Authenticator(anonymous=False).authenticate(*scope())
 
 
-async def whoami(door: Door, **headers: str) -> Any:
-    answer = await door("POST", REVIEW, {}, **headers)
+async def whoami(asgi: ASGIClient, **headers: str) -> Any:
+    answer = await asgi("POST", REVIEW, {}, **headers)
     return answer.json["status"]["userInfo"] if answer.status == 201 else answer.json["message"]
 
 
@@ -65,11 +65,11 @@ def test_a_service_accounts_token_opens_the_door() -> None:
         accounts = api.admin.resource(SERVICEACCOUNTS, "default")
         await accounts.create(service_account("bot"))
         issued: TokenRequest = await accounts.create_subresource("bot", "token", TokenRequest())
-        door = Door(api.server)
-        found = await whoami(door, user=issued.status.token)
+        asgi = ASGIClient(api.server)
+        found = await whoami(asgi, user=issued.status.token)
         assert found["username"] == "system:serviceaccount:default:bot"
         await accounts.delete("bot")
-        assert await whoami(door, user=issued.status.token) == "Unauthorized"
+        assert await whoami(asgi, user=issued.status.token) == "Unauthorized"
 
     guarded(body)
 
@@ -77,19 +77,19 @@ def test_a_service_accounts_token_opens_the_door() -> None:
 def test_acting_as_others_needs_a_permission_for_each_part() -> None:
     async def body(api: Guarded) -> None:
         api.server.add_tokens({TOKEN: UserInfo("alice")})
-        door = Door(api.server)
+        asgi = ASGIClient(api.server)
         as_bob = {"impersonate-user": "bob", "impersonate-group": "devs"}
-        message = await whoami(door, **as_bob)
+        message = await whoami(asgi, **as_bob)
         assert message == (
             'users "bob" is forbidden: User "alice" cannot impersonate resource "users" in API group "" '
             "at the cluster scope"
         )
         await api.role("actor", rule("impersonate", "users", names="bob"))
         await api.bind("actor", user("alice"))
-        assert 'groups "devs" is forbidden' in await whoami(door, **as_bob)
+        assert 'groups "devs" is forbidden' in await whoami(asgi, **as_bob)
         await api.role("grouper", rule("impersonate", "groups", names="devs"))
         await api.bind("grouper", user("alice"))
-        found = await whoami(door, **as_bob)
+        found = await whoami(asgi, **as_bob)
         assert (found["username"], found["groups"]) == ("bob", ["devs", "system:authenticated"])
 
     guarded(body)
@@ -99,17 +99,17 @@ def test_acting_as_a_service_account_brings_its_groups() -> None:
     async def body(api: Guarded) -> None:
         api.server.add_tokens({TOKEN: UserInfo("root", ("system:masters",))})
         headers = {"impersonate-user": "system:serviceaccount:default:bot"}
-        found = await whoami(Door(api.server), **headers)
+        found = await whoami(ASGIClient(api.server), **headers)
         assert "system:serviceaccounts:default" in found["groups"]
 
     guarded(body)
 
 
-def test_acting_as_nobody_in_particular_makes_no_sense() -> None:
+def test_impersonating_groups_alone_is_refused() -> None:
     async def body(api: Guarded) -> None:
         api.server.add_tokens({TOKEN: UserInfo("root", ("system:masters",))})
-        assert "without impersonating a user" in await whoami(Door(api.server), **{"impersonate-group": "devs"})
-        found = await whoami(Door(api.server), **{"impersonate-user": "system:anonymous"})
+        assert "without impersonating a user" in await whoami(ASGIClient(api.server), **{"impersonate-group": "devs"})
+        found = await whoami(ASGIClient(api.server), **{"impersonate-user": "system:anonymous"})
         assert "is forbidden" in found
 
     guarded(body)

@@ -171,7 +171,7 @@ def test_a_node_gets_tokens_for_its_own_pods_alone() -> None:
     guarded(body)
 
 
-def test_whoever_asks_learns_who_he_is() -> None:
+def test_a_self_subject_review_names_the_user() -> None:
     async def body(api: Guarded) -> None:
         review = await api.of("alice", "devs").resource(SELF_REVIEWS).create(SelfSubjectReview())
         assert review.status.user_info.username == "alice"
@@ -191,12 +191,12 @@ def test_a_key_in_a_file_knows_its_tokens_again(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "spoil", [lambda t: t[:-4] + "AAAA", lambda t: t.replace(".", ".x", 1), lambda _: "a.b", str.upper]
 )
-def test_a_spoilt_token_is_nobodys(spoil: Any) -> None:
+def test_a_spoilt_token_names_no_user(spoil: Any) -> None:
     key = SigningKey()
     with pytest.raises(BadToken):
         key.verified(spoil(key.sign({"a": 1})))
 
 
-def test_another_issuers_token_is_nobodys() -> None:
+def test_another_issuers_token_names_no_user() -> None:
     with pytest.raises(BadToken):
         SigningKey().verified(SigningKey().sign({"a": 1}))

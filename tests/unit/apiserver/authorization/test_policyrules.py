@@ -84,7 +84,7 @@ def test_rules_cover_themselves_and_everything_covers_all(rules: list[PolicyRule
 
 @given(st.lists(RULES, max_size=3), st.lists(RULES, min_size=1, max_size=2))
 @settings(max_examples=60, deadline=None)
-def test_whoever_is_covered_may_do_no_more_than_who_covers(held: list[PolicyRule], wanted: list[PolicyRule]) -> None:
+def test_covered_rules_allow_no_more_than_covering_ones(held: list[PolicyRule], wanted: list[PolicyRule]) -> None:
     if uncovered(held, wanted):
         return
     for verb in "ab":

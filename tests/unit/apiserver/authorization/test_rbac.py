@@ -1,4 +1,4 @@
-"""Roles and bindings decide; changes of them count at once; nobody hands out what he does not hold."""
+"""Roles and bindings decide; changes of them count at once; rights are handed out only by users who hold them."""
 
 from __future__ import annotations
 

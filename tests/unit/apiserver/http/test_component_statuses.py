@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from tests.unit.apiserver.asgi import open_door
+from tests.unit.apiserver.asgi import open_asgi
 
 PATH = "/api/v1/componentstatuses"
 
 
 async def test_component_statuses_are_an_empty_list_with_a_warning() -> None:
-    async with open_door() as door:
-        listed = await door("GET", PATH)
+    async with open_asgi() as asgi:
+        listed = await asgi("GET", PATH)
         assert (listed.status, listed.json["kind"], listed.json["items"]) == (200, "ComponentStatusList", [])
         assert listed.warnings == ['299 - "v1 ComponentStatus is deprecated in v1.19+"']
-        missing = await door("GET", f"{PATH}/scheduler")
+        missing = await asgi("GET", f"{PATH}/scheduler")
         assert (missing.status, missing.json["message"]) == (404, 'componentstatuses "scheduler" not found')
-        assert (await door("POST", PATH, {})).status == 405
-        assert (await door("GET", f"{PATH}/scheduler/status")).status == 404
+        assert (await asgi("POST", PATH, {})).status == 405
+        assert (await asgi("GET", f"{PATH}/scheduler/status")).status == 404

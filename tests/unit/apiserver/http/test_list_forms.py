@@ -8,7 +8,7 @@ import pytest
 
 from cathedra.api.core.meta_v1 import PartialObjectMetadataList
 from cathedra.api.protobuf import decode_message, unwrap
-from tests.unit.apiserver.asgi import Door, open_door
+from tests.unit.apiserver.asgi import ASGIClient, open_asgi
 
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 DISCOVERY = "application/json;as=APIGroupDiscoveryList;v=v2;g=apidiscovery.k8s.io"
@@ -16,15 +16,15 @@ MAPS = "/api/v1/namespaces/default/configmaps"
 
 
 @pytest.fixture
-async def door() -> AsyncIterator[Door]:
-    async with open_door() as door:
-        await door("POST", "/api/v1/namespaces", {"metadata": {"name": "default"}})
-        yield door
+async def asgi() -> AsyncIterator[ASGIClient]:
+    async with open_asgi() as asgi:
+        await asgi("POST", "/api/v1/namespaces", {"metadata": {"name": "default"}})
+        yield asgi
 
 
-async def collections(door: Door) -> list[str]:
+async def collections(asgi: ASGIClient) -> list[str]:
     groups = [
-        group for root in ("/api", "/apis") for group in (await door("GET", root, accept=DISCOVERY)).json["items"]
+        group for root in ("/api", "/apis") for group in (await asgi("GET", root, accept=DISCOVERY)).json["items"]
     ]
     return [
         f"{_root(group['metadata'].get('name', ''))}/{version['version']}/{one['resource']}"
@@ -36,23 +36,23 @@ async def collections(door: Door) -> list[str]:
 
 
 @pytest.mark.parametrize("version", ["v1", "v1beta1"])
-async def test_every_list_has_every_form(door: Door, version: str) -> None:
-    paths = await collections(door)
+async def test_every_list_has_every_form(asgi: ASGIClient, version: str) -> None:
+    paths = await collections(asgi)
     assert len(paths) > 40
     for path in paths:
         for media in ("application/json", "application/yaml", PROTOBUF):
-            assert (await door("GET", path, accept=media)).status == 200, path
+            assert (await asgi("GET", path, accept=media)).status == 200, path
             metadata = f"{media};as=PartialObjectMetadataList;v={version};g=meta.k8s.io"
-            assert (await door("GET", path, accept=metadata)).status == 200, (path, media)
-            table = await door("GET", path, accept=f"{media};as=Table;v={version};g=meta.k8s.io")
+            assert (await asgi("GET", path, accept=metadata)).status == 200, (path, media)
+            table = await asgi("GET", path, accept=f"{media};as=Table;v={version};g=meta.k8s.io")
             assert table.status == (406 if media == PROTOBUF else 200), (path, media)
 
 
 @pytest.mark.parametrize("names", [[], ["a", "b"]], ids=["empty", "full"])
-async def test_metadata_lists_in_protobuf_say_what_is_there(door: Door, names: list[str]) -> None:
+async def test_metadata_lists_in_protobuf_say_what_is_there(asgi: ASGIClient, names: list[str]) -> None:
     for name in names:
-        await door("POST", MAPS, {"metadata": {"name": name}})
-    answer = await door("GET", MAPS, accept=f"{PROTOBUF};as=PartialObjectMetadataList;v=v1;g=meta.k8s.io")
+        await asgi("POST", MAPS, {"metadata": {"name": name}})
+    answer = await asgi("GET", MAPS, accept=f"{PROTOBUF};as=PartialObjectMetadataList;v=v1;g=meta.k8s.io")
     found = unwrap(answer.body)
     assert (found.api_version, found.kind) == ("meta.k8s.io/v1", "PartialObjectMetadataList")
     listed = decode_message(PartialObjectMetadataList, found.message)
@@ -60,9 +60,9 @@ async def test_metadata_lists_in_protobuf_say_what_is_there(door: Door, names: l
     assert listed.metadata.resource_version
 
 
-async def test_a_list_is_no_single_metadata(door: Door) -> None:
+async def test_a_list_is_no_single_metadata(asgi: ASGIClient) -> None:
     for method in ("GET", "DELETE"):
-        answer = await door(method, MAPS, accept="application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io")
+        answer = await asgi(method, MAPS, accept="application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io")
         assert (answer.status, answer.json["message"]) == (
             406,
             "you requested PartialObjectMetadata, but the requested object is a list (*core.ConfigMapList)",

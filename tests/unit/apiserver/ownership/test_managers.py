@@ -55,7 +55,7 @@ def test_a_write_that_repeats_an_outline_has_its_own_time() -> None:
     assert [(entry.manager, entry.time) for entry in again.entries()] == [("ann", Time(1))]
 
 
-def test_what_nobody_may_set_is_not_taken() -> None:
+def test_what_no_client_may_set_is_not_taken() -> None:
     managed = books_after([("ann", {"metadata": {"name": "n", "uid": "u"}, "data": {"a": "1"}})], size=0)
     assert [versioned.fields for versioned in managed.managers.values()] == [
         FieldSet.from_json({"f:data": {".": {}, "f:a": {}}})

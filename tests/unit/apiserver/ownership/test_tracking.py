@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.apiserver.asgi import open_door
+from tests.unit.apiserver.asgi import open_asgi
 
 PODS = "/api/v1/namespaces/default/pods"
 
@@ -15,12 +15,12 @@ PODS = "/api/v1/namespaces/default/pods"
 async def test_what_cannot_be_read_is_told_as_a_failed_conversion(cpu: Any) -> None:
     container = {"name": "c", "image": "i", "resources": {"limits": {"cpu": cpu}}}
     body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}, "spec": {"containers": [container]}}
-    async with open_door() as door:
-        refused = await door("PATCH", f"{PODS}/x?fieldManager=m", body, content_type="application/apply-patch+yaml")
+    async with open_asgi() as asgi:
+        refused = await asgi("PATCH", f"{PODS}/x?fieldManager=m", body, content_type="application/apply-patch+yaml")
         assert (refused.status, refused.json["message"]) == (
             500,
             "failed to convert new object (/x; /v1, Kind=Pod) to proper version: unable to convert unstructured object"
             " to /v1, Kind=Pod: quantities must match the regular expression"
             " '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'",
         )
-        assert (await door("GET", f"{PODS}/x")).status == 404
+        assert (await asgi("GET", f"{PODS}/x")).status == 404

@@ -31,7 +31,7 @@ def test_values_that_python_wrote_repeat_nothing(value: object) -> None:
     assert repeated_fields(json.dumps(value).encode()) == ()
 
 
-def test_what_is_no_json_is_somebody_elses_business() -> None:
+def test_what_is_no_json_is_left_to_the_decoder() -> None:
     assert repeated_fields(b'{"a":') == ()
 
 

@@ -1,4 +1,4 @@
-"""Writes under way: whoever gives up waiting changes nothing about them."""
+"""Writes under way: giving up waiting changes nothing about them."""
 
 from __future__ import annotations
 

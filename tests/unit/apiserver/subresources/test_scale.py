@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.apiserver.asgi import Door, open_door
+from tests.unit.apiserver.asgi import ASGIClient, open_asgi
 
 DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
 SCALE = f"{DEPLOYMENTS}/d/scale"
@@ -22,20 +22,20 @@ SPEC = {
 
 
 @pytest.fixture
-async def door() -> AsyncIterator[Door]:
-    async with open_door() as opened:
+async def asgi() -> AsyncIterator[ASGIClient]:
+    async with open_asgi() as opened:
         made = await opened("POST", DEPLOYMENTS, {"metadata": {"name": "d"}, "spec": SPEC})
         assert made.status == 201, made.body
         yield opened
 
 
-async def replicas(door: Door) -> int:
-    found: int = (await door("GET", f"{DEPLOYMENTS}/d")).json["spec"]["replicas"]
+async def replicas(asgi: ASGIClient) -> int:
+    found: int = (await asgi("GET", f"{DEPLOYMENTS}/d")).json["spec"]["replicas"]
     return found
 
 
-async def test_a_scale_shows_what_is_wanted_what_is_there_and_the_selector(door: Door) -> None:
-    scale = (await door("GET", SCALE)).json
+async def test_a_scale_shows_what_is_wanted_what_is_there_and_the_selector(asgi: ASGIClient) -> None:
+    scale = (await asgi("GET", SCALE)).json
     assert (scale["kind"], scale["apiVersion"]) == ("Scale", "autoscaling/v1")
     assert scale["spec"] == {"replicas": 2}
     assert scale["status"] == {"replicas": 0, "selector": "a=1,b=2"}
@@ -54,39 +54,39 @@ async def test_a_scale_shows_what_is_wanted_what_is_there_and_the_selector(door:
         ),
     ],
 )
-async def test_every_form_of_patch_changes_the_replicas(door: Door, kind: str, body: Any) -> None:
-    answer = await door("PATCH", SCALE, body, content_type=kind)
+async def test_every_form_of_patch_changes_the_replicas(asgi: ASGIClient, kind: str, body: Any) -> None:
+    answer = await asgi("PATCH", SCALE, body, content_type=kind)
     assert (answer.status, answer.json["spec"]["replicas"]) == (200, 5)
-    assert await replicas(door) == 5
+    assert await replicas(asgi) == 5
 
 
-async def test_a_scale_is_replaced_if_it_is_the_present_one(door: Door) -> None:
-    scale = (await door("GET", SCALE)).json
+async def test_a_scale_is_replaced_if_it_is_the_present_one(asgi: ASGIClient) -> None:
+    scale = (await asgi("GET", SCALE)).json
     scale["spec"]["replicas"] = 3
-    assert (await door("PUT", SCALE, scale)).status == 200
-    assert await replicas(door) == 3
+    assert (await asgi("PUT", SCALE, scale)).status == 200
+    assert await replicas(asgi) == 3
     scale["spec"]["replicas"] = 4
-    assert (await door("PUT", SCALE, scale)).status == 409
-    assert await replicas(door) == 3
+    assert (await asgi("PUT", SCALE, scale)).status == 409
+    assert await replicas(asgi) == 3
 
 
-async def test_replicas_are_not_negative(door: Door) -> None:
-    scale = (await door("GET", SCALE)).json
+async def test_replicas_are_not_negative(asgi: ASGIClient) -> None:
+    scale = (await asgi("GET", SCALE)).json
     scale["spec"]["replicas"] = -1
-    refused = await door("PUT", SCALE, scale)
+    refused = await asgi("PUT", SCALE, scale)
     assert refused.status == 422
     assert "spec.replicas: Invalid value: -1: must be greater than or equal to 0" in refused.json["message"]
-    assert await replicas(door) == 2
+    assert await replicas(asgi) == 2
 
 
-async def test_what_has_no_replicas_has_no_scale(door: Door) -> None:
-    await door("POST", "/api/v1/namespaces/default/configmaps", {"metadata": {"name": "m"}})
-    assert (await door("GET", "/api/v1/namespaces/default/configmaps/m/scale")).status == 404
-    assert (await door("DELETE", SCALE)).status == 405
-    assert (await door("GET", f"{DEPLOYMENTS}/missing/scale")).status == 404
+async def test_what_has_no_replicas_has_no_scale(asgi: ASGIClient) -> None:
+    await asgi("POST", "/api/v1/namespaces/default/configmaps", {"metadata": {"name": "m"}})
+    assert (await asgi("GET", "/api/v1/namespaces/default/configmaps/m/scale")).status == 404
+    assert (await asgi("DELETE", SCALE)).status == 405
+    assert (await asgi("GET", f"{DEPLOYMENTS}/missing/scale")).status == 404
 
 
-async def test_a_dry_run_changes_nothing(door: Door) -> None:
+async def test_a_dry_run_changes_nothing(asgi: ASGIClient) -> None:
     body = {"spec": {"replicas": 5}}
-    await door("PATCH", f"{SCALE}?dryRun=All", body, content_type="application/merge-patch+json")
-    assert await replicas(door) == 2
+    await asgi("PATCH", f"{SCALE}?dryRun=All", body, content_type="application/merge-patch+json")
+    assert await replicas(asgi) == 2

@@ -10,7 +10,7 @@ import pytest
 
 from cathedra.apiserver.config import ServerConfig
 from cathedra.apiserver.traffic.audit import AuditPolicy, PolicyError, load_policy
-from tests.unit.apiserver.asgi import open_door
+from tests.unit.apiserver.asgi import open_asgi
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 POLICY = """
@@ -28,10 +28,10 @@ rules:
 async def audited(tmp_path: Path, policy: AuditPolicy) -> list[dict[str, Any]]:
     """What the log holds after three requests."""
     log = tmp_path / "audit.log"
-    async with open_door(ServerConfig(audit_log=log, audit_policy=policy)) as door:
-        await door("POST", MAPS, {"metadata": {"name": "a"}})
-        await door("GET", f"{MAPS}/a")
-        await door("GET", "/api/v1/namespaces/default/secrets")
+    async with open_asgi(ServerConfig(audit_log=log, audit_policy=policy)) as asgi:
+        await asgi("POST", MAPS, {"metadata": {"name": "a"}})
+        await asgi("GET", f"{MAPS}/a")
+        await asgi("GET", "/api/v1/namespaces/default/secrets")
     return [json.loads(line) for line in log.read_text().splitlines()]
 
 

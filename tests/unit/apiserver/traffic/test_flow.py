@@ -1,4 +1,4 @@
-"""Seats and turns: nobody is starved, nobody waits for ever."""
+"""Seats and turns: no user is starved, no request waits for ever."""
 
 from __future__ import annotations
 

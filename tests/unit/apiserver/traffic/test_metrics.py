@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from tests.unit.apiserver.asgi import open_door
+from tests.unit.apiserver.asgi import open_asgi
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 
 
 async def test_requests_are_counted_under_kubernetes_names() -> None:
-    async with open_door() as door:
-        await door("POST", MAPS, {"metadata": {"name": "a"}})
-        await door("GET", f"{MAPS}/nobody")
-        text = (await door("GET", "/metrics")).body.decode()
+    async with open_asgi() as asgi:
+        await asgi("POST", MAPS, {"metadata": {"name": "a"}})
+        await asgi("GET", f"{MAPS}/nobody")
+        text = (await asgi("GET", "/metrics")).body.decode()
     assert _sample(text, "apiserver_request_total", 'code="201"', 'resource="configmaps"', 'verb="POST"') == 1
     assert _sample(text, "apiserver_request_total", 'code="404"', 'scope="resource"') == 1
     assert _sample(text, "apiserver_request_duration_seconds_count", 'verb="POST"') == 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.apiserver.asgi import open_door
+from tests.unit.apiserver.asgi import open_asgi
 
 
 @pytest.mark.parametrize(
@@ -19,7 +19,7 @@ from tests.unit.apiserver.asgi import open_door
     ],
 )
 async def test_a_bad_continue_token_is_told_in_kubernetes_words(token: str, why: str) -> None:
-    async with open_door() as door:
-        answer = await door("GET", f"/api/v1/pods?continue={token}")
+    async with open_asgi() as asgi:
+        answer = await asgi("GET", f"/api/v1/pods?continue={token}")
     assert answer.status == 400
     assert answer.json["message"] == f"invalid continue token: continue key is not valid: {why}"

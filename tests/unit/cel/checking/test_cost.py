@@ -25,7 +25,7 @@ def test_estimates_are_kubernetes_own(expression: str, cost: int) -> None:
     assert compile_selector(expression, mode="new").max_cost == cost
 
 
-def test_sizes_that_nobody_knows_are_unbounded() -> None:
+def test_unknown_sizes_are_unbounded() -> None:
     from cathedra.cel.checking import types
     from cathedra.cel.program import compile_expression
 

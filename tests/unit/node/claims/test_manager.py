@@ -158,7 +158,7 @@ def test_a_claim_of_the_same_name_waits_until_the_old_one_is_let_go() -> None:
 
 
 def test_a_pod_that_fails_validation_takes_nothing_from_the_pod_it_shares_a_claim_with() -> None:
-    """Scenario N23: its other claim needs a driver that is not there; deleting it calls nobody."""
+    """Scenario N23: its other claim needs a driver that is not there; deleting it calls no driver."""
 
     async def body(bench: Bench) -> None:
         driver = bench.driver()

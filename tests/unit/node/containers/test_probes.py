@@ -76,7 +76,7 @@ async def test_http_answers_below_400_are_good(status: int, good: bool) -> None:
         assert (await run_action(Probe(http_get=HTTPGetAction(port=port, path="/x")), target(), 5))[0] == good
 
 
-async def test_a_port_may_be_named_and_one_that_nobody_opened_is_bad() -> None:
+async def test_a_port_may_be_named_and_one_that_is_not_open_is_bad() -> None:
     good, said = await run_action(Probe(tcp_socket=TCPSocketAction(port="web")), target(), 5)
     assert not good
     assert "1" in said

@@ -83,7 +83,7 @@ async def test_connections_in_a_tunnel_do_not_mix() -> None:
         assert await read_streams(client, {1, 3, 5, 7}) == {1: b"", 3: b"ONE MORE", 5: b"", 7: b"TWO"}
 
 
-async def test_a_port_that_nobody_listens_on_is_told_on_the_error_stream() -> None:
+async def test_a_port_without_a_listener_is_told_on_the_error_stream() -> None:
     async with shouting() as port:
         pass
     async with serving(serve_tunnel) as client:

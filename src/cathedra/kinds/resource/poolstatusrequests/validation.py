@@ -54,8 +54,8 @@ def _pool_name(errors: ErrorList, path: FieldPath, name: str) -> None:
         if not segment:
             errors.invalid(path, name, f"segment {position}: must not be empty")
             continue
-        for complaint in formats.in_bytes(formats.dns_subdomain)(segment):
-            errors.invalid(path, segment, f"segment {position}: {complaint}")
+        for problem in formats.in_bytes(formats.dns_subdomain)(segment):
+            errors.invalid(path, segment, f"segment {position}: {problem}")
 
 
 def validate_pool_status_request_update(

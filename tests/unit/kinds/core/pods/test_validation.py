@@ -219,28 +219,28 @@ def test_containers_are_neither_added_nor_removed() -> None:
 
 def test_an_ephemeral_container_joins_without_resources() -> None:
     old = stored(pod())
-    door = definition_of("pods").subresources["ephemeralcontainers"]
+    strategy = definition_of("pods").subresources["ephemeralcontainers"]
     container = from_dict(core_v1.EphemeralContainer, {"name": "e", "image": "i"})
     new = replace(old, spec=replace(old.spec, ephemeral_containers=(container,), node_name="ignored"))
-    made, errors = updated(door, new, old, context())
+    made, errors = updated(strategy, new, old, context())
     assert errors == []
     assert (made.spec.node_name, made.metadata.generation) == ("", 2)
     greedy = replace(container, resources=from_dict(core_v1.ResourceRequirements, {"requests": {"cpu": "1"}}))
     new = replace(old, spec=replace(old.spec, ephemeral_containers=(greedy,)))
-    assert texts(updated(door, new, old, context())[1]) == [
+    assert texts(updated(strategy, new, old, context())[1]) == [
         "spec.ephemeralContainers[0].resources: Forbidden: cannot be set for an Ephemeral Container"
     ]
-    gone = updated(door, old, made, context())[1]
+    gone = updated(strategy, old, made, context())[1]
     assert texts(gone) == [
         'spec.ephemeralContainers: Forbidden: existing ephemeral containers "e" may not be removed\n'
     ]
 
 
 def resized(old: core_v1.Pod, resources: dict[str, Any]) -> list[str]:
-    door = definition_of("pods").subresources["resize"]
+    strategy = definition_of("pods").subresources["resize"]
     container = replace(old.spec.containers[0], resources=from_dict(core_v1.ResourceRequirements, resources))
     new = replace(old, spec=replace(old.spec, containers=(container,)))
-    return texts(updated(door, new, old, context())[1])
+    return texts(updated(strategy, new, old, context())[1])
 
 
 def test_cpu_and_memory_may_be_resized_within_the_quality_class() -> None:

@@ -116,7 +116,7 @@ class Refuses:
         return None, 2_000_000
 
 
-def test_expressions_are_compiled_by_whoever_can() -> None:
+def test_expressions_are_compiled_by_the_given_compiler() -> None:
     request = replace_expressions(context())
     made = claim(exactly(selectors=[{"cel": {"expression": "true"}}]))
     errors = created(definition_of("resourceclaims").strategy, made, request)[1]

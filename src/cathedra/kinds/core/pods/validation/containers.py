@@ -163,10 +163,10 @@ def _ports(errors: ErrorList, path: FieldPath, ports: Sequence[core_v1.Container
     for position, port in enumerate(ports):
         where = path.index(position)
         if port.name:
-            complaints = port_name(port.name)
-            for complaint in complaints:
-                errors.invalid(where.child("name"), port.name, complaint)
-            if not complaints and port.name in seen:
+            problems = port_name(port.name)
+            for problem in problems:
+                errors.invalid(where.child("name"), port.name, problem)
+            if not problems and port.name in seen:
                 errors.duplicate(where.child("name"), port.name)
             seen.add(port.name)
         if port.container_port == 0:
@@ -180,18 +180,18 @@ def _ports(errors: ErrorList, path: FieldPath, ports: Sequence[core_v1.Container
 
 def port_name(value: str) -> list[str]:
     """What is wrong with the name of a port: at most 15 letters, digits and dashes, one letter at least."""
-    complaints = []
+    problems = []
     if len(value) > 15:
-        complaints.append("must be no more than 15 characters")
+        problems.append("must be no more than 15 characters")
     if not re.fullmatch("[-a-z0-9]+", value):
-        complaints.append("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)")
+        problems.append("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)")
     if not re.search("[a-z]", value):
-        complaints.append("must contain at least one letter (a-z)")
+        problems.append("must contain at least one letter (a-z)")
     if "--" in value:
-        complaints.append("must not contain consecutive hyphens")
+        problems.append("must not contain consecutive hyphens")
     if value.startswith("-") or value.endswith("-"):
-        complaints.append("must not begin or end with a hyphen")
-    return complaints
+        problems.append("must not begin or end with a hyphen")
+    return problems
 
 
 def _port(errors: ErrorList, path: FieldPath, number: int) -> None:

@@ -39,9 +39,9 @@ def validate_tolerations(errors: ErrorList, path: FieldPath, tolerations: Sequen
 
 def _operator(errors: ErrorList, path: FieldPath, toleration: core_v1.Toleration) -> None:
     if toleration.operator in {"", "Equal"}:
-        complaints = formats.label_value(toleration.value)
-        if complaints:
-            errors.invalid(path, toleration.value, ";".join(complaints))
+        problems = formats.label_value(toleration.value)
+        if problems:
+            errors.invalid(path, toleration.value, ";".join(problems))
     elif toleration.operator == "Exists":
         if toleration.value:
             errors.invalid(path, toleration, "value must be empty when `operator` is 'Exists'")
