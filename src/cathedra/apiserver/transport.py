@@ -181,6 +181,7 @@ class InProcessTransport:
             namespace=namespace if definition.namespaced else "",
             name=name,
             subresource=subresource,
+            release=self._server.gates.release,
             dry_run=options.dry_run if options else False,
             field_manager=options.field_manager if options else "",
             field_validation=options.field_validation if options else "",

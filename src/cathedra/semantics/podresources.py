@@ -166,6 +166,8 @@ def _pod_level(quantities: Mapping[str, Quantity]) -> dict[str, Quantity]:
 
 
 def _add_claim(total: dict[str, int], claim: NodeAllocatableResourceClaimStatus, *, times: int) -> None:
+    for name, amount in claim.resources.items():  # the form of 1.36
+        total[name] = total.get(name, 0) + amount.nanos
     for mapped in claim.mapping:
         if mapped.quantity is not None:
             total[mapped.name] = total.get(mapped.name, 0) + mapped.quantity.nanos

@@ -101,8 +101,15 @@ class NodeAllocatable:
         self._slices = slices
         slices.add_index(_POOL, _pool)
 
-    def is_mapped(self, allocation: AllocationResult) -> bool:
-        """Whether some device of an allocation stands for resources of its node, so that it cannot be shared."""
+    def sharing_refusal(self, pod: Pod, claim: ResourceClaim, node: NodeInfo) -> str:
+        """Why ``pod`` may not use a claim: another one does, and a device is part of its node; "" if it may."""
+        allocation, consumers = claim.status.allocation, claim.status.reserved_for
+        if allocation is None or not consumers or not self._is_mapped(allocation):
+            return ""
+        name = claim.metadata.name
+        return f"node allocatable resource claim {name} has a mapped device and cannot be shared across pods"
+
+    def _is_mapped(self, allocation: AllocationResult) -> bool:
         return any(
             taken.mapping is not None
             for result in allocation.devices.results

@@ -35,6 +35,7 @@ from cathedra.scheduler.dynamicresources.extended_resources import (
 )
 from cathedra.scheduler.dynamicresources.hints import Hints
 from cathedra.scheduler.dynamicresources.node_allocatable import ClaimUse, NodeAllocatable, Unaccountable
+from cathedra.scheduler.dynamicresources.node_mappings import NodeMappings
 from cathedra.scheduler.dynamicresources.resolving import Resolver, Unresolved
 from cathedra.scheduler.dynamicresources.scoring import preference
 from cathedra.scheduler.dynamicresources.writing import ClaimWriter
@@ -96,9 +97,10 @@ class DynamicResources(
         self._groups = informers.of(PODGROUPS) if shared else None
         self._resolver = Resolver(self._claims.get, self._groups.store if self._groups is not None else None)
         self._binding_conditions = gates["DRADeviceBindingConditions"] and gates["DRAResourceClaimDeviceStatus"]
-        self._node_allocatable: NodeAllocatable | None = None
-        if gates["DRANodeAllocatableResources"] and gates.at_least("1.37"):
-            self._node_allocatable = NodeAllocatable(informers.of(RESOURCESLICES).store)
+        self._node_allocatable: NodeAllocatable | NodeMappings | None = None
+        if gates["DRANodeAllocatableResources"]:
+            counting = NodeAllocatable if gates.at_least("1.37") else NodeMappings
+            self._node_allocatable = counting(informers.of(RESOURCESLICES).store)
         counts_pods = self._node_allocatable is not None
         self._hints = Hints(self._resolver, informers.of(PODS).store, counts_pods=counts_pods)
         writer = ClaimWriter(client, clock, stamps=self._binding_conditions)
@@ -194,12 +196,10 @@ class DynamicResources(
             if not wanted and not cycle.claims:
                 return None
             resources = wanted
-        for index in cycle.placements:
-            if self._is_not_shareable(cycle.claims[index], pod.pod):
-                name = cycle.claims[index].metadata.name
-                return unresolvable(
-                    f"node allocatable resource claim {name} has a mapped device and cannot be shared across pods"
-                )
+        for claim in cycle.claims:
+            unshareable = self._sharing_refusal(claim, pod.pod, node)
+            if unshareable:
+                return unresolvable(unshareable)
         unavailable = [index for index, place in cycle.placements.items() if not place.allows(node.node)]
         refusal = self._allocate(cycle, resources, node) or self._count(state, cycle, pod, node)
         if refusal is not None:
@@ -230,12 +230,10 @@ class DynamicResources(
             return None
         return self._timed_out(name) if answer.stopped else _NO_FIT
 
-    def _is_not_shareable(self, claim: ResourceClaim, pod: Pod) -> bool:
-        """Whether another pod uses the claim, and one of its devices is part of the node."""
-        allocation = claim.status.allocation
-        if self._node_allocatable is None or allocation is None or not claim.status.reserved_for:
-            return False
-        return not self._resolver.is_reserved(pod, claim) and self._node_allocatable.is_mapped(allocation)
+    def _sharing_refusal(self, claim: ResourceClaim, pod: Pod, node: NodeInfo) -> str:
+        if self._node_allocatable is None or self._resolver.is_reserved(pod, claim):
+            return ""
+        return self._node_allocatable.sharing_refusal(pod, claim, node)
 
     def _count(self, state: CycleState, cycle: ClaimCycle, pod: PodInfo, node: NodeInfo) -> Status | None:
         """Whether the node has room for what the devices found on it take of it."""
@@ -247,6 +245,11 @@ class DynamicResources(
             return error(str(broken))
         if not statuses:
             return None
+        unused = next((status.resource_claim_name for status in statuses if not status.containers), None)
+        if unused is not None and not self._gates.at_least("1.37"):
+            return unresolvable(
+                f"claim {unused}: node-allocatable resource claim not referenced by any container within the pod"
+            )
         state.taken[node.name] = statuses
         return node_allocatable.refusal(node_allocatable.with_statuses(pod.pod, statuses), node)
 
