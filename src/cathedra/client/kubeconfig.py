@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import base64
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -19,7 +21,7 @@ import msgspec
 from cathedra.api.decoding import DecodeError, read_yaml, write_yaml
 from cathedra.files.atomic import write_durable
 
-__all__ = ["ContextTaken", "KubeconfigError", "KubeconfigLocked", "Target", "load", "merge", "write"]
+__all__ = ["ContextTaken", "KubeconfigError", "KubeconfigLocked", "Target", "load", "merge", "remove", "write"]
 
 MARK: Final = "cathedra.dev/cluster"
 """Name of the extension that marks clusters entered by `merge`."""
@@ -113,20 +115,58 @@ def merge(
         KubeconfigLocked: kubectl or another program is writing the file.
         KubeconfigError: the file is no kubeconfig.
     """
-    environment = os.environ if environment is None else environment
-    home = _merge_path(path, environment).resolve()
+    home = _merge_path(path, os.environ if environment is None else environment).resolve()
     home.parent.mkdir(parents=True, exist_ok=True)
+    with _locked(home):
+        document = _read(home) if home.exists() else {"apiVersion": "v1", "kind": "Config"}
+        merged = _with_target(home, document, target)
+        backup = _back_up(home) if home.exists() else None
+        _write_atomically(home, merged)
+        return backup
+
+
+def remove(
+    name: str, server: str, *, path: str | Path | None = None, environment: Mapping[str, str] | None = None
+) -> str | None:
+    """Take the context that `merge` entered under ``name`` for ``server`` out of the user's kubeconfig.
+
+    If it is the current one, the context that was current before it becomes so again, if it is still there. Answers
+    the context that is now current ("": none), or None if there was nothing of ours to remove.
+
+    Raises:
+        KubeconfigLocked: kubectl or another program is writing the file.
+        KubeconfigError: the file is no kubeconfig.
+    """
+    home = _merge_path(path, os.environ if environment is None else environment).resolve()
+    if not home.exists():
+        return None
+    with _locked(home):
+        document = _read(home)
+        ours = _entry(document, "clusters", name)
+        if not _is_ours(ours) or (ours or {}).get("cluster", {}).get("server") != server:
+            return None
+        rest = dict(document)
+        for section in ("clusters", "users", "contexts"):
+            rest[section] = [entry for entry in document.get(section) or () if entry.get("name") != name]
+        if rest.get("current-context") == name:
+            former = _former_context(ours)
+            known = {entry.get("name") for entry in rest["contexts"]}
+            rest["current-context"] = former if former in known else ""
+        _back_up(home)
+        _write_atomically(home, rest)
+        return str(rest.get("current-context") or "")
+
+
+@contextmanager
+def _locked(home: Path) -> Iterator[None]:
+    """Hold the lock file that kubectl holds while it writes."""
     lock = home.with_name(home.name + ".lock")
     try:
         os.close(os.open(lock, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
     except FileExistsError as error:
         raise KubeconfigLocked(lock) from error
     try:
-        document = _read(home) if home.exists() else {"apiVersion": "v1", "kind": "Config"}
-        merged = _with_target(home, document, target)
-        backup = _back_up(home) if home.exists() else None
-        _write_atomically(home, merged)
-        return backup
+        yield
     finally:
         lock.unlink(missing_ok=True)
 
@@ -177,8 +217,22 @@ def _read(path: Path) -> dict[str, Any]:
     try:
         msgspec.convert(said, _Form)
     except msgspec.ValidationError as error:
-        raise KubeconfigError(f"error loading config file {path}: {error}") from error
+        raise KubeconfigError(f"error loading config file {path}: {error}{_line_of(path, str(error))}") from error
     return said
+
+
+def _line_of(path: Path, problem: str) -> str:
+    """Where in the file the place stands that a problem names, as ``$.contexts[0].name``."""
+    import yaml
+
+    _, _, place = problem.partition("`$")
+    node: Any = yaml.compose(path.read_bytes(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    for step in re.findall(r"\.([\w-]+)|\[(\d+)\]", place.partition("`")[0]):
+        if isinstance(node, yaml.MappingNode):
+            node = next((value for key, value in node.value if key.value == step[0]), node)
+        elif isinstance(node, yaml.SequenceNode) and step[1]:
+            node = node.value[int(step[1])]
+    return f" (line {node.start_mark.line + 1})" if node is not None else ""
 
 
 class _ClusterForm(msgspec.Struct, rename="kebab"):
@@ -357,7 +411,7 @@ def _cluster_entry(target: Target) -> dict[str, Any]:
         cluster["tls-server-name"] = target.tls_server_name
     if target.insecure_skip_tls_verify:
         cluster["insecure-skip-tls-verify"] = True
-    cluster["extensions"] = [{"name": MARK, "extension": {"provider": "cathedra"}}]
+    cluster["extensions"] = [_mark("")]
     return {"name": target.name, "cluster": cluster}
 
 
@@ -386,12 +440,12 @@ def _with_target(path: Path, document: dict[str, Any], target: Target) -> dict[s
         "users": _user_entry(target),
         "contexts": _context_entry(target),
     }
-    existing = {
-        section: next((entry for entry in document.get(section) or () if entry.get("name") == target.name), None)
-        for section in sections
-    }
+    existing = {section: _entry(document, section, target.name) for section in sections}
     if any(existing.values()) and not _is_ours(existing["clusters"]):
         raise ContextTaken(path, target.name)
+    current = document.get("current-context") or ""
+    former = _former_context(existing["clusters"]) if current == target.name else current
+    sections["clusters"]["cluster"]["extensions"] = [_mark(former)]
     merged = dict(document)
     for section, entry in sections.items():
         others = [other for other in document.get(section) or () if other.get("name") != target.name]
@@ -400,13 +454,32 @@ def _with_target(path: Path, document: dict[str, Any], target: Target) -> dict[s
     return merged
 
 
+def _mark(former: str) -> dict[str, Any]:
+    """The extension that marks a cluster as ours; it keeps the context that was current before."""
+    kept = {"previousContext": former} if former else {}
+    return {"name": MARK, "extension": {"provider": "cathedra", **kept}}
+
+
+def _former_context(cluster: Mapping[str, Any] | None) -> str:
+    for extension in (cluster or {}).get("cluster", {}).get("extensions") or ():
+        if extension.get("name") == MARK:
+            return str((extension.get("extension") or {}).get("previousContext", ""))
+    return ""
+
+
+def _entry(document: Mapping[str, Any], section: str, name: str) -> dict[str, Any] | None:
+    return next((entry for entry in document.get(section) or () if entry.get("name") == name), None)
+
+
 def _is_ours(cluster: Mapping[str, Any] | None) -> bool:
     extensions = (cluster or {}).get("cluster", {}).get("extensions") or ()
     return any(extension.get("name") == MARK for extension in extensions)
 
 
 def _back_up(path: Path) -> Path:
-    backup = path.with_name(path.name + ".cathedra-backup")
+    """Keep the file as it was before it was first changed here, and as it was before this change."""
+    first = path.with_name(path.name + ".cathedra-backup")
+    backup = first.with_name(first.name + ".latest") if first.exists() else first
     _write_bytes(backup, path.read_bytes())
     return backup
 

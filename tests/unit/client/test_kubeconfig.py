@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from cathedra.client.kubeconfig import ContextTaken, KubeconfigError, KubeconfigLocked, Target, load, merge, write
+from cathedra.client.kubeconfig import ContextTaken, KubeconfigError, KubeconfigLocked, Target, load, merge, remove, write
 
 TARGET = Target(
     server="https://127.0.0.1:6443",
@@ -169,3 +169,57 @@ def test_a_file_that_is_no_token_is_said_clearly(tmp_path: Path) -> None:
     path.write_text(config("x", "https://x", tokenFile="token"))
     with pytest.raises(KubeconfigError, match="is no token"):
         load(path)
+
+
+def test_the_first_backup_is_never_overwritten(tmp_path: Path) -> None:
+    path = tmp_path / "config"
+    path.write_text(config("work", "https://work"))
+    before = path.read_text()
+    first = merge(TARGET, path=path)
+    entered = path.read_text()
+    second = merge(Target(server="https://127.0.0.1:7000"), path=path)
+    third = merge(TARGET, path=path)
+    assert first is not None
+    assert second is not None
+    assert (first.read_text(), second == third, first != second) == (before, True, True)
+    assert path.read_text() == entered
+
+
+def test_removing_a_context_makes_the_former_one_current_again(tmp_path: Path) -> None:
+    path = tmp_path / "config"
+    path.write_text(config("work", "https://work"))
+    merge(TARGET, path=path)
+    merge(TARGET, path=path)
+    assert load(path).server == TARGET.server
+    assert remove(TARGET.name, TARGET.server, path=path) == "work"
+    assert load(path).server == "https://work"
+    assert "cathedra" not in path.read_text()
+    assert remove(TARGET.name, TARGET.server, path=path) is None
+
+
+def test_removing_leaves_the_choice_of_another_context_and_what_is_not_ours(tmp_path: Path) -> None:
+    path = tmp_path / "config"
+    path.write_text(config("work", "https://work"))
+    merge(TARGET, path=path)
+    assert remove(TARGET.name, "https://elsewhere", path=path) is None
+    assert remove("work", "https://work", path=path) is None
+    path.write_text(path.read_text().replace("current-context: cathedra", "current-context: work"))
+    assert remove(TARGET.name, TARGET.server, path=path) == "work"
+    assert load(path).server == "https://work"
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("kind: Config\ncontexts: none\n", "(line 2)"),
+        ("kind: Config\nusers:\n- name: a\n  user:\n    token: [1]\n", "(line 5)"),
+        ("kind: Config\nusers:\n- name: [a\n", "line 3"),
+    ],
+)
+def test_a_malformed_file_is_named_with_its_line(text: str, line: str, tmp_path: Path) -> None:
+    path = tmp_path / "config"
+    path.write_text(text)
+    with pytest.raises(KubeconfigError) as raised:
+        load(path)
+    assert str(path) in str(raised.value)
+    assert line in str(raised.value)
