@@ -7,14 +7,20 @@ import dataclasses
 from collections.abc import Iterable
 from pathlib import Path
 
-from cathedra.cluster.config import ClusterConfig, DriverConfig, InvalidOption, KubeletOptions, default_data_dir
+from cathedra.cluster.config import ClusterConfig, DriverConfig, InvalidOption, KubeletOptions
+from cathedra.cluster.directories import DEFAULT_NAME, directory_of
 
 __all__ = ["absolute", "cluster_config", "data_dir", "driver_config", "gate_overrides", "server_config"]
 
 
 def data_dir(arguments: argparse.Namespace) -> Path:
-    """The chosen data directory, absolute."""
-    chosen: Path = arguments.data_dir or default_data_dir()
+    """The chosen data directory, absolute: the one given, else that of the cluster's name.
+
+    Raises:
+        InvalidOption: no cluster may have that name.
+    """
+    given: Path | None = getattr(arguments, "data_dir", None)
+    chosen = given or directory_of(getattr(arguments, "name", None) or DEFAULT_NAME)
     return chosen.expanduser().absolute()
 
 

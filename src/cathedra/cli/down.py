@@ -1,25 +1,31 @@
-"""``cathedra down``: stop the cluster on a data directory."""
+"""``cathedra down``: stop a cluster."""
 
 from __future__ import annotations
 
 import argparse
+import sys
 
 from cathedra.cli.configuration import data_dir
+from cathedra.cli.wording import kept_where, which
 from cathedra.cluster.background import stop
 from cathedra.cluster.datadir import DataDir
+from cathedra.cluster.description import Description, read_description
+from cathedra.cluster.directories import DEFAULT_NAME
 
 __all__ = ["run"]
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Stop it; 1 if none was running."""
-    path = data_dir(arguments)
-    pid = stop(DataDir(path))
+    data = DataDir(data_dir(arguments))
+    kept = read_description(data.description) if data.description.exists() else Description()
+    pid = stop(data)
     if pid is None:
-        print(f"no cluster is running on {path}")
+        print(f"no cluster is running on {data.path}; see what there is with: cathedra list", file=sys.stderr)
         return 1
+    name = kept.name or DEFAULT_NAME
     print(
-        f"stopped the cluster on {path} (process {pid}); its objects are kept, "
-        f"start it again with: cathedra up --data-dir {path}"
+        f"stopped the cluster {name} (process {pid}); {kept_where(str(kept.spec.get('store', 'sqlite')))}\n"
+        f"start it again with: cathedra up --detach{which(name, data.path)}"
     )
     return 0

@@ -17,6 +17,7 @@ from cathedra import __version__
 from cathedra.cli.options import (
     CDI_DIR,
     CLUSTER,
+    CONFIG,
     DATA_DIR,
     DRIVER,
     ENROLMENT,
@@ -66,6 +67,21 @@ def main(argv: Sequence[str] | None = None) -> int:
         return EXIT_USAGE
 
 
+_CLUSTERS: Final = {
+    "down": "stop a cluster; up starts it again as it was",
+    "delete": "stop a cluster and remove everything of it",
+    "kubeconfig": "print the kubeconfig of a cluster",
+}
+
+
+def _add_name(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", nargs="?", metavar="NAME", help="the cluster (default: cathedra)")
+
+
+def _add_output(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("-o", "--output", choices=("table", "json"), default="table", help="for people or for programs")
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="cathedra",
@@ -76,18 +92,29 @@ def _parser() -> argparse.ArgumentParser:
 
     up = commands.add_parser("up", help="start a cluster (Ctrl-C stops it, unless --detach)")
     up.set_defaults(module="up")
-    add_all(up, CLUSTER)
+    _add_name(up)
+    for option in (*CLUSTER, CONFIG):
+        option.add_optional(up)
     up.add_argument("--detach", action="store_true", help="return when the nodes are ready and their slices published")
     up.add_argument("--report-fd", type=int, help=argparse.SUPPRESS)
 
-    down = commands.add_parser("down", help="stop the cluster on a data directory")
-    down.set_defaults(module="down")
-    DATA_DIR.add_to(down)
+    for verb, purpose in _CLUSTERS.items():
+        one = commands.add_parser(verb, help=purpose)
+        one.set_defaults(module=verb)
+        _add_name(one)
+        DATA_DIR.add_to(one)
+
+    listing = commands.add_parser("list", help="your clusters, running and stopped")
+    listing.set_defaults(module="list")
+    listing.add_argument(
+        "-o", "--output", choices=("table", "json"), default="table", help="for people or for programs"
+    )
 
     status = commands.add_parser("status", help="what runs: nodes, devices, claims, pods")
     status.set_defaults(module="status")
+    _add_name(status)
     DATA_DIR.add_to(status)
-    status.add_argument("-o", "--output", choices=("table", "json"), default="table", help="for people or for programs")
+    _add_output(status)
 
     demo = commands.add_parser("demo", help="start a cluster, run a job on simulated GPUs, show what it got, stop it")
     demo.set_defaults(module="demo")

@@ -14,6 +14,7 @@ from typing import Any, Final
 __all__ = [
     "CDI_DIR",
     "CLUSTER",
+    "CONFIG",
     "DATA_DIR",
     "DRIVER",
     "ENROLMENT",
@@ -22,6 +23,7 @@ __all__ = [
     "NODE",
     "NODE_AGENT",
     "RELEASE",
+    "REMEMBERED",
     "SERVER",
     "CommandOption",
     "add_all",
@@ -41,20 +43,41 @@ class CommandOption:
     choices: tuple[str, ...] | None = None
     repeatable: bool = False
     required: bool = False
+    table: bool = False
+    """Whether the value is ``NAME=VALUE``, so that a file writes it as a table."""
+
+    @property
+    def attribute(self) -> str:
+        """Its name in the parsed arguments."""
+        return self.name.removeprefix("--").replace("-", "_")
+
+    @property
+    def absent(self) -> Any:
+        """Its value where it is not given."""
+        if self.type is None:
+            return False
+        return [] if self.repeatable else self.default
 
     def add_to(self, parser: argparse.ArgumentParser) -> None:
-        """Let ``parser`` take the option."""
+        """Let ``parser`` take the option; where it is not given it has its default."""
+        self._add(parser, self.absent)
+
+    def add_optional(self, parser: argparse.ArgumentParser) -> None:
+        """Let ``parser`` take the option; where it is not given it is not in the parsed arguments."""
+        self._add(parser, argparse.SUPPRESS)
+
+    def _add(self, parser: argparse.ArgumentParser, default: Any) -> None:
         if self.type is None:
-            parser.add_argument(self.name, action="store_true", help=self.about)
+            parser.add_argument(self.name, action="store_true", default=default, help=self.about)
         elif self.repeatable:
             parser.add_argument(
-                self.name, type=self.type, action="append", default=[], metavar=self.metavar, help=self.about
+                self.name, type=self.type, action="append", default=default, metavar=self.metavar, help=self.about
             )
         else:
             parser.add_argument(
                 self.name,
                 type=self.type,
-                default=self.default,
+                default=default,
                 metavar=self.metavar,
                 choices=self.choices,
                 required=self.required,
@@ -62,13 +85,13 @@ class CommandOption:
             )
 
     def words(self, arguments: argparse.Namespace) -> Iterator[str]:
-        """The words with which another process gets the same value."""
-        value = getattr(arguments, self.name.removeprefix("--").replace("-", "_"))
+        """The words with which another process gets the same value; none if it was not given."""
+        value = getattr(arguments, self.attribute, None)
         if self.type is None:
             yield from (self.name,) if value else ()
             return
-        for one in value if self.repeatable else (value,):
-            if one is not None and one != self.default:
+        for one in (value or ()) if self.repeatable else (value,):
+            if one is not None:
                 yield f"{self.name}={one.expanduser().absolute() if isinstance(one, Path) else one}"
 
 
@@ -91,7 +114,11 @@ RELEASE: Final = (
         name="--kubernetes-version", default="1.37", metavar="1.34…1.37", about="whose behaviour (default 1.37)"
     ),
     CommandOption(
-        name="--feature-gates", default="", metavar="A=true,B=false", about="gates that differ from that release's"
+        name="--feature-gates",
+        table=True,
+        default="",
+        metavar="A=true,B=false",
+        about="gates that differ from that release's",
     ),
 )
 SERVER: Final = (
@@ -109,6 +136,7 @@ SERVER: Final = (
     *RELEASE,
     CommandOption(
         name="--runtime-config",
+        table=True,
         default="",
         metavar="G/V=true,…",
         about="API versions to serve or not, as resource.k8s.io/v1beta1=true or api/alpha=true",
@@ -148,6 +176,7 @@ DRIVER: Final = (
     CommandOption(name="--gpu-memory", default="80Gi", metavar="QUANTITY", about="memory of each GPU (default 80Gi)"),
     CommandOption(
         name="--gpu-attribute",
+        table=True,
         repeatable=True,
         metavar="NAME=VALUE",
         about="an attribute of each GPU (may be repeated)",
@@ -167,6 +196,13 @@ CLUSTER: Final = (
     CommandOption(name="--no-merge", type=None, about="do not add a context to your kubeconfig"),
 )
 """Of a whole cluster in one process."""
+NOT_REMEMBERED: Final = frozenset(("--data-dir", "--accept-lost-writes", "--no-merge"))
+"""Options of a cluster that concern one start alone."""
+REMEMBERED: Final = tuple(option for option in CLUSTER if option.name not in NOT_REMEMBERED)
+"""Options of a cluster that its data directory keeps."""
+CONFIG: Final = CommandOption(
+    name="--config", type=Path, metavar="FILE", about="a cluster's description, as kept in DIR/cluster.yaml"
+)
 KUBECONFIG: Final = CommandOption(
     name="--kubeconfig", type=Path, metavar="FILE", about="the cluster (default: $KUBECONFIG, else ~/.kube/config)"
 )

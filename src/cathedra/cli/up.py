@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import dataclasses
 import os
 import sys
 from collections.abc import Callable
 
 from cathedra.cli.configuration import cluster_config
-from cathedra.cli.options import CLUSTER
+from cathedra.cli.options import CLUSTER, CONFIG
+from cathedra.cli.remembered import Wanted, wanted_cluster
+from cathedra.cli.wording import which
 from cathedra.cluster import background
 from cathedra.cluster.config import ClusterConfig
 from cathedra.cluster.datadir import DataDir, DataDirInUse
+from cathedra.cluster.description import write_description
+from cathedra.cluster.directories import context_name
 from cathedra.cluster.gctuning import suspend_collection
 
 __all__ = ["run"]
@@ -20,31 +25,52 @@ __all__ = ["run"]
 
 def run(arguments: argparse.Namespace) -> int:
     """Start, and stay until stopped; or return when it is ready."""
-    config = cluster_config(arguments)
-    if arguments.detach:
-        return _detached(arguments, config)
-    return _in_front(arguments, config)
+    wanted = wanted_cluster(arguments)
+    config = dataclasses.replace(
+        cluster_config(wanted.arguments), context=context_name(wanted.description.name), leaving=_leaving(wanted)
+    )
+    if getattr(arguments, "detach", False):
+        return _detached(arguments, wanted, config)
+    return _in_front(wanted, config)
 
 
-def _detached(arguments: argparse.Namespace, config: ClusterConfig) -> int:
+def _detached(arguments: argparse.Namespace, wanted: Wanted, config: ClusterConfig) -> int:
     data = DataDir(config.data_dir)
     if (pid := data.holder()) is not None:
         raise DataDirInUse(config.data_dir, pid)
-    words = [word for option in CLUSTER for word in option.words(arguments)]
+    # What is kept the child reads itself: it alone may say what has changed.
+    given = argparse.Namespace(**vars(arguments))
+    given.data_dir = config.data_dir
+    words = [wanted.description.name, *(word for option in (*CLUSTER, CONFIG) for word in option.words(given))]
     pid = background.start(words, data.log, print)
-    print(f"running as process {pid}; stop it with: cathedra down --data-dir {config.data_dir}")
+    print(f"running as process {pid}; stop it with: cathedra down{which(wanted.description.name, config.data_dir)}")
     return 0
 
 
-def _in_front(arguments: argparse.Namespace, config: ClusterConfig) -> int:
+def _leaving(wanted: Wanted) -> tuple[str, ...]:
+    """The nodes that the cluster had and shall have no more."""
+    before = wanted.kept.spec.get("nodes", 0) if wanted.kept is not None else 0
+    return tuple(f"node-{number}" for number in range(wanted.arguments.nodes, before))
+
+
+def _in_front(wanted: Wanted, config: ClusterConfig) -> int:
     suspend_collection()
     # All parts are loaded here, after collection was suspended: that is a tenth of the start. A detached start only
     # waits for its child and loads none.
     from cathedra.cluster.cluster import run_cluster
 
-    say, ready = _reporters(arguments.report_fd)
+    say, ready = _reporters(wanted.arguments.report_fd)
+    data = DataDir(config.data_dir)
+
+    def remember() -> None:
+        write_description(data.description, wanted.description)
+        if wanted.changes:
+            say(f"changed and kept in {data.description}: {'; '.join(wanted.changes)}")
+        ready()
+
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        return runner.run(run_cluster(config, say=say, ready=ready, merge_context=not arguments.no_merge))
+        merge = not wanted.arguments.no_merge
+        return runner.run(run_cluster(config, say=say, ready=remember, merge_context=merge))
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:

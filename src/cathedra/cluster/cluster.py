@@ -23,6 +23,7 @@ from cathedra.client.leaderelection import LeaderElector
 from cathedra.clock import Clock, SystemClock, process_age
 from cathedra.cluster.config import ClusterConfig
 from cathedra.cluster.datadir import DataDir
+from cathedra.cluster.draining import drain, remove_node
 from cathedra.cluster.electors import make_elector
 from cathedra.cluster.gctuning import tune_collection
 from cathedra.cluster.nodes import RunningNode, driver_for
@@ -91,7 +92,8 @@ class Cluster:
         self._say = say
         self._began = clock.monotonic()
         self._server: APIServer | None = None
-        self._nodes: list[RunningNode] = []
+        self._nodes: dict[str, RunningNode] = {}
+        self._node_tasks: dict[str, asyncio.Task[None]] = {}
 
     @property
     def server(self) -> APIServer:
@@ -111,29 +113,41 @@ class Cluster:
             await install_driver_permissions(self.client(), self.config.driver.name)
             async with asyncio.TaskGroup() as parts:
                 tasks = [parts.create_task(job) for job in self._control_plane()]
-                for name in self.config.node_names:
-                    node = self._make_node(name)
-                    self._nodes.append(node)
-                    tasks.append(parts.create_task(node.run(), name=f"node {name}"))
+                for name in (*self.config.node_names, *self.config.leaving):
+                    node = self._nodes[name] = self._make_node(name)
+                    self._node_tasks[name] = parts.create_task(node.run(), name=f"node {name}")
                 try:
                     yield self
                 finally:
-                    for task in tasks:
+                    for task in (*tasks, *self._node_tasks.values()):
                         task.cancel()
         finally:
             await self._server.close()
             forget_short_root(self.config.data_dir)
 
     async def wait_ready(self) -> None:
-        """Wait until every node is Ready and its driver's slices are published."""
+        """Wait until every node is Ready and its driver's slices are published, and those that leave have left."""
         async with asyncio.TaskGroup() as group:
-            for node in self._nodes:
+            for node in self._nodes.values():
                 group.create_task(node.wait_ready())
+        for name in self.config.leaving:
+            await self._remove(name)
         if self._nodes:
             driver = self.config.driver
             self._say(f"{len(self._nodes)} node(s) Ready, {driver.gpus} devices of {driver.name} on each")
-        for missing in {node.agent.missing for node in self._nodes} - {""}:
+        for missing in {node.agent.missing for node in self._nodes.values()} - {""}:
             self._say(missing)
+
+    async def _remove(self, name: str) -> None:
+        """Let a node leave: it ends its pods while it still runs, as a node that is drained does."""
+        client = self.client()
+        count = await drain(client, name, clock=self._clock)
+        self._nodes.pop(name)
+        task = self._node_tasks.pop(name)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await remove_node(client, name)
+        self._say(f"node {name} is drained ({count} pod(s) deleted) and removed")
 
     def client(self, user: str = "system:admin", groups: tuple[str, ...] = (MASTERS_GROUP,)) -> Client:
         """The cluster's API in process, as ``user``."""

@@ -91,6 +91,8 @@ class ClusterConfig:
     driver: DriverConfig = field(default_factory=DriverConfig)
     context: str = "cathedra"
     """Name of the kubeconfig context."""
+    leaving: tuple[str, ...] = ()
+    """Nodes that the cluster had before: they are drained, then removed."""
 
     def __post_init__(self) -> None:
         if self.nodes < 0:

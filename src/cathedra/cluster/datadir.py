@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Iterator
+import shutil
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -47,6 +48,37 @@ class DataDir:
     def log(self) -> Path:
         """What a detached cluster prints."""
         return self.path / "cathedra.log"
+
+    @property
+    def description(self) -> Path:
+        """The cluster's name and options, in the form of `cathedra.cluster.description`."""
+        return self.path / "cluster.yaml"
+
+    def exists(self) -> bool:
+        """Whether a cluster has been here."""
+        return self._layout.exists()
+
+    def erase(self, *, keep: Iterable[str] = ()) -> None:
+        """Remove everything, except entries named in ``keep``; a directory that is then empty goes too.
+
+        Raises:
+            DataDirInUse: a process holds it.
+            InvalidOption: it is none of ours, or has another version's layout.
+        """
+        if not self.exists():
+            raise InvalidOption(f"{self.path} is no data directory of a cluster; nothing was removed")
+        kept = {*keep, self._lock.name}
+        with self.held():
+            for entry in sorted(self.path.iterdir()):
+                if entry.name in kept:
+                    continue
+                if entry.is_dir() and not entry.is_symlink():
+                    shutil.rmtree(entry)
+                else:
+                    entry.unlink()
+        self._lock.unlink()
+        if not any(self.path.iterdir()):
+            self.path.rmdir()
 
     @property
     def _lock(self) -> Path:

@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from cathedra.cli.options import CLUSTER, CommandOption, add_all
+from cathedra.cli.options import CLUSTER, CommandOption
 
 
 def parsed(*words: str) -> argparse.Namespace:
     parser = argparse.ArgumentParser()
-    add_all(parser, CLUSTER)
+    for option in CLUSTER:
+        option.add_optional(parser)
     return parser.parse_args(words)
 
 

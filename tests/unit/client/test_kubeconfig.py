@@ -9,7 +9,16 @@ from pathlib import Path
 import pytest
 import yaml
 
-from cathedra.client.kubeconfig import ContextTaken, KubeconfigError, KubeconfigLocked, Target, load, merge, remove, write
+from cathedra.client.kubeconfig import (
+    ContextTaken,
+    KubeconfigError,
+    KubeconfigLocked,
+    Target,
+    load,
+    merge,
+    remove,
+    write,
+)
 
 TARGET = Target(
     server="https://127.0.0.1:6443",

@@ -1,0 +1,72 @@
+"""What a cluster is, written down: a versioned YAML file in its data directory, and the same form for ``--config``.
+
+    apiVersion: cathedra.dev/v1
+    kind: Cluster
+    metadata:
+      name: dev
+    spec:
+      nodes: 2
+      gpus: 4
+
+The fields of the spec are the options of ``cathedra up`` in camel case; the command knows their types.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from cathedra.api.decoding import DecodeError, read_yaml, write_yaml
+from cathedra.api.formats import dns_label
+from cathedra.cluster.config import InvalidOption
+from cathedra.files.atomic import write_durable
+
+__all__ = ["Description", "read_description", "write_description"]
+
+API_VERSION: Final = "cathedra.dev/v1"
+KIND: Final = "Cluster"
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """A cluster's name, and its options by field name."""
+
+    name: str = ""
+    spec: Mapping[str, Any] = field(default_factory=dict)
+
+
+def read_description(path: Path) -> Description:
+    """The description in a file.
+
+    Raises:
+        InvalidOption: the file cannot be read, is of another version, or describes no cluster.
+    """
+    try:
+        document = read_yaml(path.read_bytes()).value
+    except OSError as error:
+        raise InvalidOption(f"cannot read {path}: {error.strerror}") from error
+    except DecodeError as error:
+        raise InvalidOption(f"{path}: {error}") from error
+    if not isinstance(document, dict) or (document.get("apiVersion"), document.get("kind")) != (API_VERSION, KIND):
+        raise InvalidOption(f"{path}: it must begin with apiVersion: {API_VERSION} and kind: {KIND}")
+    unknown = sorted(set(document) - {"apiVersion", "kind", "metadata", "spec"})
+    metadata, spec = document.get("metadata") or {}, document.get("spec") or {}
+    if unknown or not isinstance(metadata, dict) or not isinstance(spec, dict):
+        raise InvalidOption(f"{path}: {unknown[0] if unknown else 'metadata or spec'} is not as in a Cluster")
+    name = metadata.get("name", "")
+    if not isinstance(name, str) or (name and dns_label(name)):
+        raise InvalidOption(f"{path}: metadata.name must be lower case letters, digits and '-', got {name!r}")
+    return Description(name, spec)
+
+
+def write_description(path: Path, description: Description) -> None:
+    """Keep a description, durably."""
+    document = {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "metadata": {"name": description.name},
+        "spec": dict(description.spec),
+    }
+    write_durable(path, write_yaml(document, sort_keys=False))

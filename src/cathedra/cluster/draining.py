@@ -1,0 +1,83 @@
+"""How a node leaves a cluster: cordoned, its pods deleted and gone, then the Node and its slices."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from typing import Final
+
+from cathedra.api.core.core_v1 import Pod
+from cathedra.api.status import StatusError
+from cathedra.client.client import Client
+from cathedra.client.informer import Informer
+from cathedra.client.resources import LEASES, NODES, PODS, RESOURCESLICES
+from cathedra.client.transport import PatchType
+from cathedra.clock import Clock
+from cathedra.semantics.owners import controller_of
+
+__all__ = ["drain", "remove_node"]
+
+PATIENCE: Final = 60.0
+"""Seconds for which pods may take to end; those that remain are deleted without grace."""
+NODE_LEASES: Final = "kube-node-lease"
+
+
+async def drain(client: Client, name: str, *, clock: Clock) -> int:
+    """Let no more pods onto the node, delete those that are there, and wait until they are gone; how many there were.
+
+    Pods of daemon sets stay: their controller would make them again. They go with the node.
+    """
+    await client.resource(NODES).patch(name, PatchType.MERGE, {"spec": {"unschedulable": True}})
+    pods = Informer(client, PODS, clock=clock)
+    changed = asyncio.Event()
+
+    def note(*_: Pod) -> None:
+        changed.set()
+
+    pods.add_handler(note, note, note)
+    async with asyncio.TaskGroup() as group:
+        following = group.create_task(pods.run())
+        await pods.wait_synced()
+        leaving = [pod for pod in pods.store.list() if _must_go(pod, name)]
+        try:
+            for pod in leaving:
+                await _delete(client, pod, None)
+            async with asyncio.timeout(PATIENCE):
+                while any(_must_go(pod, name) for pod in pods.store.list()):
+                    changed.clear()
+                    await changed.wait()
+        except TimeoutError:
+            for pod in pods.store.list():
+                if _must_go(pod, name):
+                    await _delete(client, pod, 0)
+        finally:
+            following.cancel()
+    return len(leaving)
+
+
+async def remove_node(client: Client, name: str) -> None:
+    """Remove the Node object with what belongs to it: its slices and its lease."""
+    slices = client.resource(RESOURCESLICES)
+    for piece in (await slices.list()).items:
+        if piece.spec.node_name == name:
+            await _unless_gone(slices.delete(piece.metadata.name))
+    await _unless_gone(client.resource(NODES).delete(name))
+    await _unless_gone(client.resource(LEASES, NODE_LEASES).delete(name))
+
+
+def _must_go(pod: Pod, node: str) -> bool:
+    owner = controller_of(pod)
+    return pod.spec.node_name == node and (owner is None or owner.kind != "DaemonSet")
+
+
+async def _delete(client: Client, pod: Pod, grace: int | None) -> None:
+    pods = client.resource(PODS, pod.metadata.namespace)
+    await _unless_gone(pods.delete(pod.metadata.name, grace_period_seconds=grace, uid=pod.metadata.uid))
+
+
+async def _unless_gone(deletion: Awaitable[object]) -> None:
+    try:
+        await deletion
+    except StatusError as error:
+        if not error.is_not_found:
+            raise

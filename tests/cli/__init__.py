@@ -1,0 +1,1 @@
+"""The commands as users call them: as processes, piped or on a terminal."""

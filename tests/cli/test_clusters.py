@@ -1,0 +1,134 @@
+"""Clusters with names: they remember themselves, and leave nothing behind when they are deleted."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from cathedra.client.client import Client
+from cathedra.client.http import HTTPTransport
+from cathedra.client.kubeconfig import load
+from cathedra.client.resources import CONFIGMAPS, NODES, RESOURCESLICES
+from cathedra.clock import SystemClock
+from tests.cli.conftest import Shell
+
+SMALL = ("--nodes=1", "--gpus=1", "--runtime=process")
+
+
+def listed(cathedra: Shell) -> dict[str, dict[str, object]]:
+    """``cathedra list -o json`` by name."""
+    return {row["name"]: row for row in json.loads(cathedra("list", "-o", "json"))["items"]}
+
+
+def names(kubeconfig: Path, what: str) -> list[str]:
+    """The nodes, slices or configmaps of a cluster."""
+
+    async def read() -> list[str]:
+        ref = {"nodes": NODES, "resourceslices": RESOURCESLICES, "configmaps": CONFIGMAPS}[what]
+        async with await HTTPTransport.open(load(kubeconfig)) as transport:
+            found = await Client(transport, clock=SystemClock()).resource(ref, "").list()  # type: ignore[arg-type]
+            return sorted(one.metadata.name for one in found.items)
+
+    return asyncio.run(read())
+
+
+def test_two_clusters_at_once_each_with_its_context(cathedra: Shell) -> None:
+    cathedra.kubeconfig.parent.mkdir()
+    own = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "work",
+        "contexts": [{"name": "work", "context": {"cluster": "work", "user": "me"}}],
+        "clusters": [{"name": "work", "cluster": {"server": "https://work.example.com"}}],
+        "users": [{"name": "me", "user": {}}],
+    }
+    cathedra.kubeconfig.write_text(yaml.safe_dump(own))
+    before = cathedra.kubeconfig.read_text()
+    cathedra("up", "a", "--detach", "--nodes=0")
+    cathedra("up", "b", "--detach", "--nodes=0")
+    assert load(cathedra.kubeconfig).name == "cathedra-b"
+    assert {name: row["context"] for name, row in listed(cathedra).items()} == {"a": "cathedra-a", "b": "cathedra-b"}
+    assert all(row["process"] for row in listed(cathedra).values())
+    assert yaml.safe_load(cathedra("kubeconfig", "a"))["current-context"] == "cathedra-a"
+    assert "current is now cathedra-a" in cathedra("delete", "b")
+    assert "current is now work" in cathedra("delete", "a")
+    assert yaml.safe_load(cathedra.kubeconfig.read_text()) == own
+    assert cathedra.kubeconfig.with_name("config.cathedra-backup").read_text() == before
+    assert listed(cathedra) == {}
+    assert not (cathedra.home / "state" / "clusters" / "a").exists()
+
+
+@pytest.mark.parametrize(
+    ("store", "said"), [("sqlite", "its objects are kept"), ("memory", "its objects were in memory and are gone")]
+)
+def test_up_down_up_brings_back_the_same_cluster(store: str, said: str, cathedra: Shell) -> None:
+    cathedra("up", "dev", "--detach", *SMALL, f"--store={store}")
+    first = load(cathedra.kubeconfig).server
+    down = cathedra("down", "dev")
+    assert said in down
+    assert "start it again with: cathedra up --detach dev" in down
+    assert listed(cathedra)["dev"]["process"] is None
+    again = cathedra("up", "dev", "--detach")
+    assert "changed" not in again
+    assert (load(cathedra.kubeconfig).server, listed(cathedra)["dev"]["store"]) == (first, store)
+    assert names(cathedra.kubeconfig, "nodes") == ["node-0"]
+    assert len(names(cathedra.kubeconfig, "resourceslices")) == 1
+
+
+def test_nodes_that_are_no_longer_wanted_are_drained_and_removed(cathedra: Shell) -> None:
+    cathedra("up", "--detach", "--nodes=3", "--gpus=1", "--runtime=process")
+    cathedra("down")
+    said = cathedra("up", "--detach", "--nodes=1")
+    assert "node node-1 is drained" in said
+    assert "node node-2 is drained" in said
+    assert "nodes: 3 → 1" in said
+    assert names(cathedra.kubeconfig, "nodes") == ["node-0"]
+    assert len(names(cathedra.kubeconfig, "resourceslices")) == 1
+
+
+def test_a_deleted_cluster_is_new_when_it_comes_again(cathedra: Shell) -> None:
+    cathedra("up", "--detach", "--nodes=2", "--gpus=1", "--runtime=simulated")
+    cathedra("delete")
+    cathedra("up", "--detach", "--nodes=0")
+    assert names(cathedra.kubeconfig, "nodes") == []
+
+
+def test_deleting_the_default_cluster_leaves_the_named_ones(cathedra: Shell) -> None:
+    cathedra("up", "a", "--detach", "--nodes=0")
+    cathedra("up", "--detach", "--nodes=0")
+    cathedra("delete")
+    assert listed(cathedra).keys() == {"a"}
+    assert names(cathedra.kubeconfig, "nodes") == []
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (("down", "nope"), 1, "no cluster is running on"),
+        (("delete", "nope"), 1, "there is no cluster in"),
+        (("kubeconfig", "nope"), 1, "there is no cluster in"),
+        (("status", "nope"), 1, "no cluster is running on"),
+        (("up", "Not-a-name"), 2, "the name of a cluster consists of lower case letters"),
+        (("up", "--config=nope.yaml"), 2, "cannot read nope.yaml: No such file or directory"),
+    ],
+)
+def test_a_cluster_that_is_not_there_is_said_in_one_line(
+    words: tuple[str, ...], code: int, said: str, cathedra: Shell
+) -> None:
+    done = cathedra.run(*words)
+    assert (done.returncode, done.stdout) == (code, "")
+    assert said in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert not (cathedra.home / "state").exists()
+
+
+def test_a_directory_that_is_no_clusters_is_not_deleted(cathedra: Shell) -> None:
+    precious = cathedra.home / "precious"
+    precious.mkdir()
+    (precious / "file").touch()
+    assert cathedra.run("delete", f"--data-dir={precious}").returncode == 1
+    assert (precious / "file").exists()
