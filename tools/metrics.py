@@ -22,7 +22,8 @@ from typing import Final
 
 SOURCES: Final = Path(__file__).parents[1] / "src" / "cathedra"
 FORBIDDEN: Final = re.compile(
-    r"\b(?:nobody|somebody|whoever|anybody|everybody|tastes?|hammers?|books|weather|keepers?|strangers?)\b",
+    r"\b(?:nobody|somebody|whoever|anybody|everybody|tastes?|hammers?|books|weather|keepers?|strangers?|doors?|complaints?"
+    r"|outlook|standings|outfit|gatekeepers?|lastwords|foreseen|sit_down|stand_up|askers?)\b",
     re.IGNORECASE,
 )
 LISTS: Final = ("modules", "functions", "undocumented", "any", "lazy", "words", "names")

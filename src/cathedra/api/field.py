@@ -11,6 +11,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
+from cathedra.api.goform import go_form
+from cathedra.api.goquote import go_quote
+
 __all__ = ["ErrorList", "ErrorType", "FieldError", "FieldPath"]
 
 
@@ -86,9 +89,6 @@ def _shown(value: Any) -> str:
         return "null"
     if isinstance(value, bool):
         return "true" if value else "false"
-    from cathedra.api.goform import go_form
-    from cathedra.api.goquote import go_quote
-
     if isinstance(value, str):
         return go_quote(value)
     if isinstance(value, (int, float)):

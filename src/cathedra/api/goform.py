@@ -6,6 +6,7 @@ field names and every field present. Types that Kubernetes keeps in their wire f
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
@@ -14,7 +15,7 @@ import msgspec
 
 from cathedra.api.facts import ONLY_IN
 from cathedra.api.quantity import Quantity
-from cathedra.api.struct import RawJSON, json_names
+from cathedra.api.struct import RawJSON, json_names, to_dict
 from cathedra.api.timestamp import Time
 
 __all__ = ["go_form", "go_values"]
@@ -64,8 +65,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, msgspec.Struct):
         module = type(value).__module__
         if module.startswith(_WIRE_FORM):
-            from cathedra.api.struct import to_dict
-
             return to_dict(value)
         return dict(_fields(value))
     if isinstance(value, (list, tuple)):
@@ -77,8 +76,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, RawJSON):
         return value.load()
     if isinstance(value, bytes):
-        import base64
-
         return base64.b64encode(value).decode()
     return value
 

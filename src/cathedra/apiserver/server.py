@@ -169,9 +169,9 @@ class APIServer:
         kept = list(kubernetes_service(address, self.port))
         if self.pki is not None:
             kept.append(authentication_info(self.pki.authority_certificate))
-        keeper = ObjectKeeper(self.context, kept)
-        await keeper.reconcile()
-        self._keeping = asyncio.create_task(keeper.run(), name="kept objects")
+        kept_objects = ObjectKeeper(self.context, kept)
+        await kept_objects.reconcile()
+        self._keeping = asyncio.create_task(kept_objects.run(), name="kept objects")
 
     @property
     def url(self) -> str:

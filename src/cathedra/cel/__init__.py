@@ -21,6 +21,7 @@ environments, `selector` and `explanation` what is asked of them.
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -76,8 +77,6 @@ _HOMES = {
 
 def __getattr__(name: str) -> Any:
     """Load the module behind a public name when the name is first used."""
-    import importlib
-
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
@@ -93,6 +92,7 @@ def evaluate(expression: str, environment: Environment, variables: dict[str, Any
         CompileError: it is refused.
         EvaluationError: it has no value.
     """
+    # start-up time: as `__getattr__`
     from cathedra.cel.program import compile_expression
 
     return compile_expression(expression, environment).value(variables)

@@ -121,6 +121,7 @@ def parse(source: str, environment: Environment) -> Expr:
     try:
         return parser.parse(source, environment.macros)
     except parser.Invalid:
+        # start-up time: with a broken expression alone
         from cathedra.cel.syntax import diagnosis
 
         issues = diagnosis.diagnose(source, environment.macros)

@@ -150,6 +150,7 @@ class NodeAgent:
         root = self.config.root
         if root is None:
             return SimulatedRuntime(self._clock)
+        # start-up time: a simulated node runs no containers
         from cathedra.node.runtime.choose import choose_runtime
 
         wanted = self.config.runtime
@@ -248,6 +249,7 @@ class NodeAgent:
         root = self.config.root
         if root is None:
             return
+        # start-up time: gRPC, with sockets alone
         from cathedra.node.plugins.registration import PluginRegistrar
 
         (root / "plugins").mkdir(mode=0o750, exist_ok=True)
@@ -257,6 +259,7 @@ class NodeAgent:
     def _serve(
         self, group: asyncio.TaskGroup, root: Path, runtime: Runtime, manager: PodManager, tls: TLSFiles
     ) -> None:
+        # start-up time: a simulated node serves nothing
         from cathedra.asgi.listener import Listener, bind
         from cathedra.node.server.app import NodeApp
         from cathedra.node.server.authentication import RequestAuthenticator

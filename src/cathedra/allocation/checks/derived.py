@@ -54,6 +54,7 @@ def derive(
 def _evaluate(
     expression: str, record: DeviceRecord, features: Features, programs: Programs, key: DerivedKey
 ) -> DeviceAttribute | tuple[str, str] | None:
+    # start-up time: CEL comes with the first expression
     from cathedra.allocation.checks.selectors import device_view
 
     program = programs.get(key)

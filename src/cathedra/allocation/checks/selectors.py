@@ -43,6 +43,7 @@ _DEVICE_VIEWS: Final[CacheSlot[list[DeviceView]]] = CacheSlot("what CEL sees", l
 
 def device_view(signature: Signature) -> DeviceView:
     """What CEL sees of a device."""
+    # start-up time: CEL comes with the first selector
     from cathedra.cel.device import DeviceView
 
     cache = signature.caches.of(_DEVICE_VIEWS)
@@ -191,6 +192,7 @@ def _compiled(expression: str, features: Features) -> DeviceSelector | SelectorF
 
 def _refuse_iteration(expression: str, features: Features) -> None:
     """Raise for an expression that iterates over an attribute, as 1.36 does; new expressions are still held to that."""
+    # start-up time: CEL comes with the first selector
     from cathedra.cel.selector import compile_selector
 
     try:

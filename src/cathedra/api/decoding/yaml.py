@@ -61,6 +61,7 @@ def read_yaml_documents(body: bytes | str) -> Iterator[YAMLDocument]:
     Raises:
         DecodeError: one is no YAML, has what JSON has not, or exceeds a limit; raised when it is reached.
     """
+    # start-up time: most bodies are JSON
     import yaml
 
     loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -83,6 +84,7 @@ def read_yaml_documents(body: bytes | str) -> Iterator[YAMLDocument]:
 
 def write_yaml(value: Any, *, sort_keys: bool = True) -> bytes:
     """Plain values as YAML; texts that Go's library would take for something else are quoted."""
+    # start-up time: most answers are JSON
     import yaml
 
     text: str = yaml.dump(value, Dumper=_dumper(), allow_unicode=True, sort_keys=sort_keys)
@@ -92,6 +94,7 @@ def write_yaml(value: Any, *, sort_keys: bool = True) -> bytes:
 @cache
 def _dumper() -> Any:
     """A dumper that knows what Go's library reads and PyYAML does not: ``y`` and ``n``, ``1e3``, ``0o17``."""
+    # start-up time: most answers are JSON
     import yaml
 
     base: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)

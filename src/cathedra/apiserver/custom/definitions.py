@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace as with_fields
 from typing import Any, Final
 
 from cathedra.api.core.apiextensions_v1 import (
@@ -49,8 +50,6 @@ def with_custom_rules(definition: ResourceDefinition[Any]) -> ResourceDefinition
     """The definition of definitions with the rules of this module; every other as it is."""
     if definition.group_resource != CRDS:
         return definition
-    from dataclasses import replace as with_fields
-
     return with_fields(definition, strategy=DefinitionStrategy(), subresources={"status": DefinitionStatusStrategy()})
 
 

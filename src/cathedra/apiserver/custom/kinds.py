@@ -13,6 +13,7 @@ from cathedra.apiserver.custom.objects import CustomObject, ScalePaths, content,
 from cathedra.apiserver.custom.rules import Rules, compile_rules
 from cathedra.apiserver.custom.schema import read_schema
 from cathedra.apiserver.custom.strategy import InstanceStatusStrategy, InstanceStrategy
+from cathedra.apiserver.versionorder import version_order
 from cathedra.kinds.definition import Column, ResourceDefinition, Strategy, VersionDefinition
 
 __all__ = ["kind_of_definition"]
@@ -38,7 +39,7 @@ def kind_of_definition(obj: CustomResourceDefinition) -> ResourceDefinition[Any]
     spec = obj.spec
     versions = [_read(version, spec.names.kind) for version in spec.versions]
     hub = next(version.type for version in versions if version.source.storage)
-    served = sorted((v for v in versions if v.source.served), key=lambda v: _priority(v.source.name))
+    served = sorted((v for v in versions if v.source.served), key=lambda v: version_order(v.source.name))
     by_api_version = {f"{spec.group}/{v.source.name}": v for v in versions}
     types = {name: version.type for name, version in by_api_version.items()}
     rules = {name: version.rules for name, version in by_api_version.items()}
@@ -64,12 +65,6 @@ def kind_of_definition(obj: CustomResourceDefinition) -> ResourceDefinition[Any]
         cells=cells,
         field_selectors=_selectors(served),
     )
-
-
-def _priority(name: str) -> Any:
-    from cathedra.apiserver.versionorder import version_order
-
-    return version_order(name)
 
 
 def _read(version: CustomResourceDefinitionVersion, kind: str) -> _Version:

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Final
 
 import msgspec
 
-from cathedra.api.core.meta_v1 import KubeObject, ObjectMeta
+from cathedra.api.core.meta_v1 import KubeObject, ObjectMeta, PartialObjectMetadata
 from cathedra.api.decoding import DecodeError, decode_values
 from cathedra.api.scheme import GroupVersionKind
 from cathedra.api.struct import KubeStruct
@@ -117,15 +117,9 @@ def decode_custom(
         raise DecodeError(
             f"Error decoding metadata: json: cannot unmarshal into Go value of type v1.ObjectMeta: {metadata}"
         )
-    partial: type[KubeStruct] = _partial()
+    partial: type[KubeStruct] = PartialObjectMetadata
     decoded: Any = decode_values(partial, _PARTIAL, {"metadata": metadata or {}}, release)
     problems = list(decoded.problems)
     rest = {name: value for name, value in values.items() if name not in {"metadata", "kind", "apiVersion"}}
     pruned = kind.schema.pruned(rest, "", problems)
     return with_content(kind, decoded.object.metadata, pruned), tuple(problems)
-
-
-def _partial() -> type[KubeStruct]:
-    from cathedra.api.core.meta_v1 import PartialObjectMetadata
-
-    return PartialObjectMetadata

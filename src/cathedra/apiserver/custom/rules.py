@@ -105,6 +105,7 @@ class _Run:
     def __init__(self) -> None:
         self.errors = ErrorList()
         self._left = BUDGET
+        # start-up time: CEL comes with the first rule
         from cathedra.cel.interruption import CPULimit
 
         self._interrupted = CPULimit()
@@ -132,6 +133,7 @@ class _Run:
                 self.visit(node.items, item, before, f"{path}[{position}]", has_old=known)
 
     def _ask(self, node: _Node, rule: _Rule, new: Any, old: Any, path: str, *, has_old: bool) -> None:
+        # start-up time: CEL comes with the first rule
         from cathedra.cel.values import NONE, Optional
 
         variables: dict[str, Any] = {"self": _celled(node.schema, new)}
@@ -216,6 +218,7 @@ def _celled(schema: Schema, value: Any) -> Any:
 
 
 def _moment(form: str, text: str) -> Any:
+    # start-up time: CEL comes with the first rule
     from cathedra.cel.library.times import parse_duration, parse_timestamp
     from cathedra.cel.values import Failure
 
@@ -268,6 +271,7 @@ class _Compiler:
         return node
 
     def _rules(self, node: _Node, sources: Any, path: str, cardinality: Cardinality, extent: Extent) -> None:
+        # start-up time: CEL comes with the first rule
         from cathedra.cel.checking import types
 
         objects: dict[str, dict[str, Any]] = {}
@@ -283,6 +287,7 @@ class _Compiler:
     def _rule(
         self, source: Mapping[str, Any], where: str, declared: Any, cardinality: Cardinality, extent: Extent
     ) -> _Rule | None:
+        # start-up time: CEL comes with the first rule
         from cathedra.cel import program
         from cathedra.cel.checking import types
         from cathedra.cel.errors import CompileError
@@ -328,6 +333,7 @@ def _report(text: str) -> str:
 
 
 def _environment(own: Any, old: Any, objects: dict[str, dict[str, Any]], extent: Extent) -> Any:
+    # start-up time: CEL comes with the first rule
     from cathedra.cel.environment import Environment
 
     def size_of(path: tuple[str, ...]) -> int | None:
@@ -339,6 +345,7 @@ def _environment(own: Any, old: Any, objects: dict[str, dict[str, Any]], extent:
 
 def _type_of(schema: Schema, name: str, objects: dict[str, dict[str, Any]]) -> Any:
     """The type that expressions know a value by."""
+    # start-up time: CEL comes with the first rule
     from cathedra.cel.checking import types
 
     if schema.int_or_string or schema.preserve or not schema.type:
@@ -369,6 +376,7 @@ def _fields(schema: Schema, name: str, objects: dict[str, dict[str, Any]]) -> It
 
 
 def _metadata(objects: dict[str, dict[str, Any]]) -> Any:
+    # start-up time: CEL comes with the first rule
     from cathedra.cel.checking import types
 
     objects["kubernetes.ObjectMeta"] = {"name": types.STRING, "generateName": types.STRING}

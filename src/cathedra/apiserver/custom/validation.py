@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from cathedra.api.field import ErrorList
 from cathedra.apiserver.custom.patterns import compiled_pattern
-from cathedra.apiserver.custom.schema import Schema, identity
+from cathedra.apiserver.custom.schema import Schema, identity, read_schema
 
 __all__ = ["validate"]
 
@@ -86,8 +86,6 @@ def _combined(source: Mapping[str, Any], value: Any, path: str, errors: ErrorLis
 
 
 def _wrong(source: Mapping[str, Any], value: Any, path: str) -> ErrorList:
-    from cathedra.apiserver.custom.schema import read_schema
-
     return validate(read_schema(source), value, path)
 
 

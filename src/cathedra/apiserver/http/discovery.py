@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 from collections.abc import Callable
 from typing import Any, Final
@@ -227,8 +228,6 @@ def _verbs(definition: ResourceDefinition[Any], version: VersionDefinition) -> l
 
 
 def _storage_hash(definition: ResourceDefinition[Any]) -> str:
-    import base64
-
     stored = definition.storage_version or definition.versions[0].name
     text = f"{definition.group}/{stored}/{definition.kind}"
     return base64.b64encode(hashlib.sha256(text.encode()).digest()[:8]).decode()

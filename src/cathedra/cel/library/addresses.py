@@ -5,14 +5,12 @@ Python's ``ipaddress`` accepts nearly the same texts, but says nothing that a us
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+import ipaddress
+from typing import Final
 
 from cathedra.api.goquote import go_quote
 
-if TYPE_CHECKING:
-    import ipaddress
-
-    Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 __all__ = ["NotAnAddress", "parse"]
 
@@ -36,8 +34,6 @@ def parse(text: str) -> tuple[Address, str]:
     Raises:
         NotAnAddress: the text is none.
     """
-    import ipaddress
-
     for char in text:
         if char == ".":
             return ipaddress.IPv4Address(_four_fields(text, text)), ""

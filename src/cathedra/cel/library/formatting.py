@@ -12,6 +12,7 @@ from typing import Any, Final
 from cathedra.api.goquote import go_quote
 from cathedra.cel import trampoline
 from cathedra.cel.library import times
+from cathedra.cel.library.conversions import to_string
 from cathedra.cel.trampoline import Descent
 from cathedra.cel.values import Duration, Failure, Timestamp, TypeValue, UInt, decode_key, type_name, walkable
 
@@ -182,8 +183,6 @@ def _hexadecimal(value: Any, letter: str) -> str:
 
 
 def _string(value: Any) -> Descent[str]:
-    from cathedra.cel.library.conversions import to_string
-
     if value is None:
         return "null"
     if isinstance(value, list):

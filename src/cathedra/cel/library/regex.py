@@ -42,6 +42,7 @@ def _remembered(pattern: str) -> Any:
 
 
 def _compile(pattern: str) -> Any:
+    # start-up time: few expressions have patterns
     import re2
 
     options = re2.Options()

@@ -130,6 +130,7 @@ def _zone(zone: str) -> datetime.tzinfo | int | Failure:
             return Failure(f'strconv.Atoi: parsing "{zone.partition(":")[0]}": invalid syntax')
         minutes = int(match[2]) * 60 + int(match[3])
         return -minutes if match[1] == "-" else minutes
+    # start-up time: few expressions name a zone
     import zoneinfo
 
     try:

@@ -175,9 +175,11 @@ def _is_being_cancelled() -> bool:
 
 def _dra_stubs(service: str) -> tuple[Any, Any]:
     if service == "v1.DRAPlugin":
+        # see above
         from cathedra._proto import dra_v1_pb2, dra_v1_pb2_grpc
 
         return dra_v1_pb2, dra_v1_pb2_grpc.DRAPluginStub
+    # see above
     from cathedra._proto import dra_v1beta1_pb2, dra_v1beta1_pb2_grpc
 
     return dra_v1beta1_pb2, dra_v1beta1_pb2_grpc.DRAPluginStub
@@ -185,9 +187,11 @@ def _dra_stubs(service: str) -> tuple[Any, Any]:
 
 def _health_stubs(service: str) -> tuple[Any, Any]:
     if service == "v1.DRAResourceHealth":
+        # see above
         from cathedra._proto import dra_health_v1_pb2, dra_health_v1_pb2_grpc
 
         return dra_health_v1_pb2, dra_health_v1_pb2_grpc.DRAResourceHealthStub
+    # see above
     from cathedra._proto import dra_health_v1alpha1_pb2, dra_health_v1alpha1_pb2_grpc
 
     return dra_health_v1alpha1_pb2, dra_health_v1alpha1_pb2_grpc.DRAResourceHealthStub

@@ -116,6 +116,7 @@ class PolicyCheck(AdmissionPlugin):
         policies = self._known()
         if not policies:
             return
+        # start-up time: CEL comes with the first policy
         from cathedra.cel.interruption import CPULimit
 
         asking = _Asking(request, VersionedAttributes(request), CPULimit())
