@@ -1,4 +1,4 @@
-"""The default profile: kube-scheduler's plugins in kube-scheduler's order, wired to one client.
+"""The profiles: kube-scheduler's plugins in kube-scheduler's order, wired to one client.
 
 A node that an earlier plugin refuses never reaches DynamicResources, so the order is part of the behaviour
 (docs/spec/scheduling.md §17).
@@ -6,7 +6,6 @@ A node that an earlier plugin refuses never reaches DynamicResources, so the ord
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from random import Random
 
 from cathedra.api.gates import FeatureGates
@@ -15,8 +14,9 @@ from cathedra.client.events import EventRecorder
 from cathedra.client.informer import SharedInformers
 from cathedra.client.resources import NAMESPACES, PODDISRUPTIONBUDGETS
 from cathedra.clock import Clock
+from cathedra.scheduler.configuration.reading import ProfileConfiguration
 from cathedra.scheduler.dynamicresources.plugin import DynamicResources
-from cathedra.scheduler.framework.informed import InformedPlugin
+from cathedra.scheduler.dynamicresources.timeouts import Timeouts
 from cathedra.scheduler.framework.plugin import CycleState, Plugin
 from cathedra.scheduler.framework.status import Status
 from cathedra.scheduler.nodesearch import try_out_with_nominated
@@ -26,7 +26,7 @@ from cathedra.scheduler.plugins.image_locality import ImageLocality
 from cathedra.scheduler.plugins.interpod_affinity import InterPodAffinity
 from cathedra.scheduler.plugins.node_fitness import NodeAffinity, NodeName, NodeUnschedulable, TaintToleration
 from cathedra.scheduler.plugins.node_ports import NodePorts
-from cathedra.scheduler.plugins.node_resources import NodeResourcesBalancedAllocation, NodeResourcesFit
+from cathedra.scheduler.plugins.node_resources import FitOptions, NodeResourcesBalancedAllocation, NodeResourcesFit
 from cathedra.scheduler.plugins.preemption import DefaultPreemption
 from cathedra.scheduler.plugins.topology_spread import PodTopologySpread
 from cathedra.scheduler.profile import Profile
@@ -34,7 +34,24 @@ from cathedra.scheduler.state.node_info import NodeInfo
 from cathedra.scheduler.state.nominations import Nominations
 from cathedra.scheduler.state.pod_info import PodInfo
 
-__all__ = ["compose"]
+__all__ = ["compose", "device_plugin"]
+
+
+def device_plugin(
+    client: Client,
+    informers: SharedInformers,
+    recorder: EventRecorder,
+    configuration: ProfileConfiguration,
+    *,
+    clock: Clock,
+    random: Random,
+    gates: FeatureGates,
+) -> DynamicResources:
+    """The plugin that all profiles share, because they share what is allocated."""
+    timeouts = Timeouts(configuration.filter_timeout, configuration.binding_timeout)
+    return DynamicResources(
+        client, informers, recorder, clock=clock, random=random, gates=gates, timeouts=timeouts
+    )
 
 
 def compose(
@@ -43,17 +60,19 @@ def compose(
     recorder: EventRecorder,
     *,
     clock: Clock,
-    random: Random,
-    gates: FeatureGates,
-    name: str,
+    configuration: ProfileConfiguration,
+    devices: DynamicResources,
     nominations: Nominations,
-) -> tuple[Profile, Sequence[InformedPlugin]]:
-    """The profile called ``name``, and those of its plugins that follow informers."""
-    dynamic = DynamicResources(client, informers, recorder, clock=clock, random=random, gates=gates)
+) -> Profile:
+    """The profile that ``configuration`` describes."""
 
     def fits(pod: PodInfo, state: CycleState, node: NodeInfo) -> Status | None:
         return try_out_with_nominated(profile, nominations, pod, state, node)
 
+    there = configuration.plugins.plugins()
+    fit = FitOptions(
+        configuration.scoring, configuration.ignored_resources, configuration.ignored_resource_groups
+    )
     plugins: list[Plugin] = [
         SchedulingGates(),
         NodeUnschedulable(),
@@ -61,14 +80,18 @@ def compose(
         TaintToleration(),
         NodeAffinity(),
         NodePorts(),
-        NodeResourcesFit(dynamic.backs),
+        NodeResourcesFit(devices.backs if devices.name in there else _never, fit),
         PodTopologySpread(),
         InterPodAffinity(informers.of(NAMESPACES).store),
-        dynamic,
+        devices,
         DefaultPreemption(client, clock, recorder, informers.of(PODDISRUPTIONBUDGETS).store, fits),
         NodeResourcesBalancedAllocation(),
         ImageLocality(),
         DefaultBinder(client, clock),
     ]
-    profile = Profile(plugins, name)
-    return profile, (dynamic,)
+    profile = Profile((plugin for plugin in plugins if plugin.name in there), configuration.name, configuration.plugins)
+    return profile
+
+
+def _never(resource: str) -> bool:
+    return False

@@ -6,6 +6,9 @@ that is tried at once sees the change (docs/spec/scheduling.md §3).
 
 from __future__ import annotations
 
+from collections.abc import Container
+from typing import Final
+
 from cathedra.api.core.core_v1 import Node, Pod
 from cathedra.client.informer import SharedInformers
 from cathedra.client.resources import NODES, PODS
@@ -16,17 +19,20 @@ from cathedra.scheduler.state.nominations import Nominations
 from cathedra.scheduler.state.pod_info import PodInfo
 from cathedra.semantics.pods import is_terminal
 
-__all__ = ["EventHandlers", "node_actions"]
+__all__ = ["DEFAULT_SCHEDULER", "EventHandlers", "node_actions"]
+
+DEFAULT_SCHEDULER: Final = "default-scheduler"
+"""Whose the pods are that name no scheduler."""
 
 
 class EventHandlers:
-    """Follows pods and nodes for one scheduler."""
+    """Follows pods and nodes for the schedulers of some names."""
 
-    def __init__(self, cache: Cache, queue: SchedulingQueue, nominations: Nominations, scheduler_name: str) -> None:
+    def __init__(self, cache: Cache, queue: SchedulingQueue, nominations: Nominations, scheduler_names: Container[str]) -> None:
         self._cache = cache
         self._queue = queue
         self._nominations = nominations
-        self._scheduler_name = scheduler_name
+        self._scheduler_names = scheduler_names
 
     def listen(self, informers: SharedInformers) -> None:
         """Begin to hear of nodes and pods, nodes first."""
@@ -60,7 +66,7 @@ class EventHandlers:
             return
         if pod.spec.node_name:
             self._occupies(pod, Action.ADD, None)
-        elif pod.spec.scheduler_name in ("", self._scheduler_name):
+        elif self._is_ours(pod):
             self._nominate(pod)
             self._queue.add(pod)
 
@@ -96,11 +102,14 @@ class EventHandlers:
         self._queue.move(Change(Resource.ASSIGNED_POD, actions, old, pod))
 
     def _waiting_pod_updated(self, old: Pod, new: Pod) -> None:
-        if new.spec.scheduler_name not in ("", self._scheduler_name):
+        if not self._is_ours(new):
             return
         if not self._cache.is_assumed(new.metadata.uid):
             self._nominate(new)
             self._queue.update(old, new)
+
+    def _is_ours(self, pod: Pod) -> bool:
+        return (pod.spec.scheduler_name or DEFAULT_SCHEDULER) in self._scheduler_names
 
     def _nominate(self, pod: Pod) -> None:
         if pod.status.nominated_node_name:

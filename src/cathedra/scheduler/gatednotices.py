@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 from typing import Final
 
+from cathedra.api.core.core_v1 import Pod
 from cathedra.client.events import EventRecorder
 from cathedra.clock import Clock
 from cathedra.scheduler.plugins.gates import SchedulingGates
@@ -26,9 +28,9 @@ PATIENCE_SECONDS: Final = 3.0
 class GatedPodNotices:
     """Watches pods that were kept out; `run` until cancelled."""
 
-    def __init__(self, clock: Clock, recorder: EventRecorder) -> None:
+    def __init__(self, clock: Clock, recorder_of: Callable[[Pod], EventRecorder]) -> None:
         self._clock = clock
-        self._recorder = recorder
+        self._recorder_of = recorder_of
         self._waiting: deque[tuple[float, QueuedPodInfo, int]] = deque()
         self._arrived = asyncio.Event()
 
@@ -50,4 +52,4 @@ class GatedPodNotices:
             await self._clock.sleep(max(due - self._clock.monotonic(), 0.0))
             if entry.area_version == version and entry.gated_by:
                 message = entry.gated_message
-                self._recorder.record(entry.info.pod, "Warning", "FailedScheduling", message, action="Scheduling")
+                self._recorder_of(entry.info.pod).record(entry.info.pod, "Warning", "FailedScheduling", message, action="Scheduling")

@@ -9,8 +9,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
+from cathedra.scheduler.configuration.enablement import POINTS, Enablement
 from cathedra.scheduler.framework.defects import DEFECTS, defect_status
 from cathedra.scheduler.framework.diagnosis import Diagnosis
 from cathedra.scheduler.framework.events import Registration
@@ -35,6 +36,8 @@ from cathedra.scheduler.state.snapshot import Snapshot
 
 __all__ = ["FilterCall", "Profile", "Scope"]
 
+P = TypeVar("P", bound=Plugin)
+
 _LOG = logging.getLogger(__name__)
 
 
@@ -57,18 +60,35 @@ class FilterCall(NamedTuple):
 class Profile:
     """An ordered set of plugins under one scheduler name."""
 
-    def __init__(self, plugins: Iterable[Plugin], name: str = "default-scheduler") -> None:
+    def __init__(
+        self, plugins: Iterable[Plugin], name: str = "default-scheduler", enablement: Enablement | None = None
+    ) -> None:
+        """``enablement`` says which plugin takes part where, and what its score weighs; without it all take part
+        wherever they can, in the order in which they are given."""
         self.name = name
         self.plugins = tuple(plugins)
+        self._enablement = enablement
         self.registrations: Mapping[str, Sequence[Registration]] = {p.name: p.events() for p in self.plugins}
-        self._pre_enqueue = tuple(p for p in self.plugins if isinstance(p, PreEnqueuePlugin))
-        self._pre_filter = tuple(p for p in self.plugins if isinstance(p, PreFilterPlugin))
-        self._filter = tuple(p for p in self.plugins if isinstance(p, FilterPlugin))
-        self._post_filter = tuple(p for p in self.plugins if isinstance(p, PostFilterPlugin))
-        self._score = tuple(p for p in self.plugins if isinstance(p, ScorePlugin))
-        self._reserve = tuple(p for p in self.plugins if isinstance(p, ReservePlugin))
-        self._pre_bind = tuple(p for p in self.plugins if isinstance(p, PreBindPlugin))
-        self._bind = tuple(p for p in self.plugins if isinstance(p, BindPlugin))
+        self._pre_enqueue = self._taking_part("preEnqueue", PreEnqueuePlugin)
+        self._pre_filter = self._taking_part("preFilter", PreFilterPlugin)
+        self._filter = self._taking_part("filter", FilterPlugin)
+        self._post_filter = self._taking_part("postFilter", PostFilterPlugin)
+        self._score = self._taking_part("score", ScorePlugin)
+        self._reserve = self._taking_part("reserve", ReservePlugin)
+        self._pre_bind = self._taking_part("preBind", PreBindPlugin)
+        self._bind = self._taking_part("bind", BindPlugin)
+
+    def _taking_part(self, point: str, kind: type[P]) -> tuple[P, ...]:
+        able = [plugin for plugin in self.plugins if isinstance(plugin, kind)]
+        if self._enablement is None:
+            return tuple(able)
+        order = self._enablement.points[point]
+        listed = sorted((plugin for plugin in able if plugin.name in order), key=lambda p: order.index(p.name))
+        # A plugin may do at a point what kube-scheduler's does elsewhere: that follows its other points.
+        return (*listed, *(plugin for plugin in able if plugin.name not in POINTS[point]))
+
+    def _weight(self, plugin: ScorePlugin) -> int:
+        return plugin.weight if self._enablement is None else self._enablement.weights.get(plugin.name, plugin.weight)
 
     def statistics(self) -> dict[str, int]:
         """What the plugins hold, in numbers."""
@@ -157,7 +177,7 @@ class Profile:
                 continue
             scores = plugin.score(state, pod, nodes)
             if scores is not None:
-                weight = plugin.weight
+                weight = self._weight(plugin)
                 totals = [total + weight * score for total, score in zip(totals, scores, strict=True)]
         return totals
 

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from dataclasses import dataclass
 from random import Random
 
+from cathedra.api.core.core_v1 import Pod
 from cathedra.api.gates import FeatureGates
 from cathedra.client.client import Client
 from cathedra.client.events import EventRecorder
@@ -19,16 +21,19 @@ from cathedra.client.resources import PODS
 from cathedra.clock import Clock
 from cathedra.scheduler.background import Background
 from cathedra.scheduler.bindingcycle import BindingCycle
-from cathedra.scheduler.composition import compose
-from cathedra.scheduler.eventhandlers import EventHandlers
+from cathedra.scheduler.composition import compose, device_plugin
+from cathedra.scheduler.configuration.reading import SchedulerConfiguration
+from cathedra.scheduler.eventhandlers import DEFAULT_SCHEDULER, EventHandlers
 from cathedra.scheduler.failure import Failures
 from cathedra.scheduler.framework.defects import DEFECTS, defect_status
 from cathedra.scheduler.framework.diagnosis import Diagnosis
 from cathedra.scheduler.framework.plugin import CycleState
 from cathedra.scheduler.gatednotices import GatedPodNotices
+from cathedra.scheduler.metrics import SchedulerMetrics
 from cathedra.scheduler.nodesearch import NodeSearch, SelectedNode
+from cathedra.scheduler.profile import Profile
 from cathedra.scheduler.queue.queue import SchedulingQueue
-from cathedra.scheduler.queue.queuedpod import QueuedPodInfo
+from cathedra.scheduler.queue.queuedpod import Backoff, QueuedPodInfo
 from cathedra.scheduler.state.cache import Cache
 from cathedra.scheduler.state.nominations import Nominations
 from cathedra.scheduler.state.pod_info import PodInfo
@@ -39,6 +44,17 @@ WRITERS = 64
 """So many bindings and status patches may be under way at once."""
 
 _LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Framework:
+    """One profile and what works by it."""
+
+    profile: Profile
+    recorder: EventRecorder
+    search: NodeSearch
+    failures: Failures
+    binding: BindingCycle
 
 
 class Scheduler:
@@ -52,53 +68,66 @@ class Scheduler:
         random: Random,
         gates: FeatureGates,
         informers: SharedInformers | None = None,
-        name: str = "default-scheduler",
+        configuration: SchedulerConfiguration = SchedulerConfiguration(),
+        metrics: SchedulerMetrics | None = None,
     ) -> None:
         """``informers`` are run by their maker; without any the scheduler makes and runs its own."""
         self._clock = clock
         self._own_informers = informers is None
         self._informers = informers or SharedInformers(client, clock)
-        self._recorder = EventRecorder(client, name, clock)
         self._cache = Cache()
         self._background = Background(WRITERS)
         self._nominations = Nominations()
-        self._profile, self._listeners = compose(
-            client,
-            self._informers,
-            self._recorder,
-            clock=clock,
-            random=random,
-            gates=gates,
-            name=name,
-            nominations=self._nominations,
+        self._metrics = metrics
+        self._recorders = {one.name: EventRecorder(client, one.name, clock) for one in configuration.profiles}
+        first = configuration.profiles[0]
+        self._devices = device_plugin(
+            client, self._informers, self._recorders[first.name], first, clock=clock, random=random, gates=gates
         )
-        self._gated = GatedPodNotices(clock, self._recorder)
+        profiles = {
+            one.name: compose(
+                client,
+                self._informers,
+                self._recorders[one.name],
+                clock=clock,
+                configuration=one,
+                devices=self._devices,
+                nominations=self._nominations,
+            )
+            for one in configuration.profiles
+        }
+        self._gated = GatedPodNotices(clock, lambda pod: self._recorders[_scheduler_of(pod)])
         self._queue = SchedulingQueue(
-            clock, self._profile.pre_enqueue, self._profile.registrations, on_gated=self._gated.on_gated
+            clock,
+            lambda pod: profiles[_scheduler_of(pod.pod)].pre_enqueue(pod),
+            {name: events for profile in profiles.values() for name, events in profile.registrations.items()},
+            Backoff(configuration.initial_backoff, configuration.max_backoff),
+            on_gated=self._gated.on_gated,
         )
-        self._search = NodeSearch(self._profile, self._nominations, random)
-        self._handlers = EventHandlers(self._cache, self._queue, self._nominations, name)
+        self._handlers = EventHandlers(self._cache, self._queue, self._nominations, profiles)
         self._pods = self._informers.of(PODS)
-        self._failures = Failures(
-            client, clock, self._queue, self._pods.store, self._recorder, self._background, self._nominations
+        self._frameworks = {
+            one.name: self._framework(client, profiles[one.name], random, one.percentage_of_nodes_to_score)
+            for one in configuration.profiles
+        }
+
+    def _framework(self, client: Client, profile: Profile, random: Random, percentage: int) -> _Framework:
+        recorder = self._recorders[profile.name]
+        failures = Failures(
+            client, self._clock, self._queue, self._pods.store, recorder, self._background, self._nominations
         )
-        self._binding = BindingCycle(
-            self._profile,
-            self._cache,
-            self._queue,
-            self._nominations,
-            self._failures,
-            self._recorder,
-            self._background,
+        binding = BindingCycle(
+            profile, self._cache, self._queue, self._nominations, failures, recorder, self._background
         )
+        search = NodeSearch(profile, self._nominations, random, percentage=percentage)
+        return _Framework(profile, recorder, search, failures, binding)
 
     async def run(self) -> None:
         """Schedule until cancelled."""
-        for listener in self._listeners:
-            listener.listen(self._informers, self._queue.move)
+        self._devices.listen(self._informers, self._queue.move)
         self._handlers.listen(self._informers)
         async with asyncio.TaskGroup() as group:
-            helpers = [group.create_task(self._recorder.run())]
+            helpers = [group.create_task(recorder.run()) for recorder in self._recorders.values()]
             if self._own_informers:
                 helpers.append(group.create_task(self._informers.run()))
             await self._informers.wait_synced()
@@ -117,47 +146,61 @@ class Scheduler:
         """
         return {
             **self._queue.statistics(),
-            **self._profile.statistics(),
+            **self._devices.statistics(),
             **self._cache.statistics(),
             "nominated": len(self._nominations),
             "binding": self._background.running,
-            "bound": self._binding.bound,
+            "bound": sum(framework.binding.bound for framework in self._frameworks.values()),
         }
 
     async def _attempt(self, entry: QueuedPodInfo) -> None:
+        framework = self._frameworks[_scheduler_of(entry.info.pod)]
+        began = self._clock.monotonic()
         try:
-            await self._schedule_one(entry)
+            result = await self._schedule_one(framework, entry)
         except DEFECTS as defect:
             # One pod that hits a defect must not stop the others; it is reported and tried again like any failure.
             _LOG.exception("%s: the scheduling cycle broke", entry.info.key)
-            self._failures.broke(entry, defect_status(defect))
+            framework.failures.broke(entry, defect_status(defect))
+            result = "error"
+        if self._metrics is not None and result:
+            self._metrics.attempted(result, framework.profile.name, self._clock.monotonic() - began)
 
-    async def _schedule_one(self, entry: QueuedPodInfo) -> None:
+    async def _schedule_one(self, framework: _Framework, entry: QueuedPodInfo) -> str:
+        """Try the pod; what came of it in the words of kube-scheduler's metrics, "" if it was not tried."""
         pod = entry.info
-        if self._is_pointless(pod):
+        if self._is_pointless(framework, pod):
             self._queue.done(pod.uid)
-            return
+            return ""
         state = CycleState(self._cache.snapshot())
-        outcome = self._search.find(state, pod, pod.pod.status.nominated_node_name)
+        outcome = framework.search.find(state, pod, pod.pod.status.nominated_node_name)
         if isinstance(outcome, SelectedNode):
-            await self._binding.start(entry, state, outcome.node)
-        elif isinstance(outcome, Diagnosis):
-            await self._refuse(entry, state, outcome)
-        else:
-            self._failures.broke(entry, outcome)
+            await framework.binding.start(entry, state, outcome.node)
+            return "scheduled"
+        if isinstance(outcome, Diagnosis):
+            await self._refuse(framework, entry, state, outcome)
+            return "unschedulable"
+        framework.failures.broke(entry, outcome)
+        return "error"
 
-    def _is_pointless(self, pod: PodInfo) -> bool:
+    def _is_pointless(self, framework: _Framework, pod: PodInfo) -> bool:
         if pod.pod.metadata.deletion_timestamp is not None:
             message = f"skip schedule deleting pod: {pod.key}"
-            self._recorder.record(pod.pod, "Warning", "FailedScheduling", message, action="Scheduling")
+            framework.recorder.record(pod.pod, "Warning", "FailedScheduling", message, action="Scheduling")
             return True
         return self._cache.is_assumed(pod.uid)
 
-    async def _refuse(self, entry: QueuedPodInfo, state: CycleState, diagnosis: Diagnosis) -> None:
+    async def _refuse(
+        self, framework: _Framework, entry: QueuedPodInfo, state: CycleState, diagnosis: Diagnosis
+    ) -> None:
         if not diagnosis.nodes:
-            self._failures.refused(entry, diagnosis, "no nodes available to schedule pods")
+            framework.failures.refused(entry, diagnosis, "no nodes available to schedule pods")
             return
-        message, nomination = await self._profile.post_filter(state, entry.info, diagnosis)
+        message, nomination = await framework.profile.post_filter(state, entry.info, diagnosis)
         diagnosis.postfilter_message = message
         nominated = nomination.node if nomination is not None else None
-        self._failures.refused(entry, diagnosis, nominated=nominated)
+        framework.failures.refused(entry, diagnosis, nominated=nominated)
+
+
+def _scheduler_of(pod: Pod) -> str:
+    return pod.spec.scheduler_name or DEFAULT_SCHEDULER

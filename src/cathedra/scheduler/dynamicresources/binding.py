@@ -22,7 +22,6 @@ from cathedra.client.resources import PODS
 from cathedra.client.transport import PatchType
 from cathedra.clock import Clock
 from cathedra.scheduler.dynamicresources.binding_conditions import (
-    BINDING_TIMEOUT_SECONDS,
     POLL_SECONDS,
     BindingFailed,
     Progress,
@@ -62,7 +61,10 @@ class ClaimBinding:
         resolver: Resolver,
         recorder: EventRecorder,
         clock: Clock,
+        timeout: float,
     ) -> None:
+        """``timeout``: seconds until devices' binding conditions must be true."""
+        self._timeout = timeout
         self._client = client
         self._writer = writer
         self._claims = claims
@@ -164,7 +166,7 @@ class ClaimBinding:
         message = f"waiting for binding conditions for device on node {node}"
         self._recorder.record(pod, "Normal", "BindingConditionsPending", message, action="Scheduling")
         try:
-            async with asyncio.timeout(BINDING_TIMEOUT_SECONDS):
+            async with asyncio.timeout(self._timeout):
                 for claim in waiting:
                     await self._ready(claim)
         except BindingFailed as failure:
@@ -193,7 +195,7 @@ class ClaimBinding:
             newest = self._claims.get(namespace, name)
             if newest is None or newest.status.allocation is None:
                 raise BindingFailed(f"claim {namespace}/{name} got deallocated elsewhere in the meantime")
-            if progress(newest, self._clock.now()) is Progress.READY:
+            if progress(newest, self._clock.now(), self._timeout) is Progress.READY:
                 return
             await self._claims.wait_changed(namespace, name, POLL_SECONDS)
 

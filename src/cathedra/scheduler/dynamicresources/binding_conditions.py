@@ -13,9 +13,8 @@ from collections.abc import Iterable
 from cathedra.api.resource import AllocatedDeviceStatus, DeviceRequestAllocationResult, ResourceClaim
 from cathedra.semantics.conditions import is_true
 
-__all__ = ["BINDING_TIMEOUT_SECONDS", "POLL_SECONDS", "BindingFailed", "Progress", "progress", "waits"]
+__all__ = ["POLL_SECONDS", "BindingFailed", "Progress", "progress", "waits"]
 
-BINDING_TIMEOUT_SECONDS = 600.0
 POLL_SECONDS = 5.0
 
 
@@ -36,7 +35,7 @@ def waits(claim: ResourceClaim) -> bool:
     return allocation is not None and any(result.binding_conditions for result in allocation.devices.results)
 
 
-def progress(claim: ResourceClaim, now: float, timeout: float = BINDING_TIMEOUT_SECONDS) -> Progress:
+def progress(claim: ResourceClaim, now: float, timeout: float) -> Progress:
     """Whether every device is ready.
 
     Raises:

@@ -32,20 +32,20 @@ from cathedra.scheduler.framework.informed import Notify
 
 __all__ = ["Devices"]
 
-FILTER_TIMEOUT_SECONDS = 10.0
-"""So long the allocator may take for one node."""
-
 
 class Devices:
     """Inventory and ledger, kept up to date by informers and by the scheduler's own decisions."""
 
-    def __init__(self, claims: ClaimCache, *, clock: Clock, random: Random, gates: FeatureGates) -> None:
+    def __init__(
+        self, claims: ClaimCache, *, clock: Clock, random: Random, gates: FeatureGates, filter_timeout: float
+    ) -> None:
+        """``filter_timeout``: seconds that the allocator may take for one node; 0 is no limit."""
         self._features = Features.from_gates(gates, behaviour_of(gates.release))
         self._taint_rules = gates["DRADeviceTaintRules"]
         self._claims = claims
         self._random = random
-        limited = gates["DRASchedulerFilterTimeout"]
-        self._budget = Budget(seconds=FILTER_TIMEOUT_SECONDS, monotonic=clock.monotonic) if limited else UNLIMITED
+        limited = gates["DRASchedulerFilterTimeout"] and filter_timeout > 0
+        self._budget = Budget(seconds=filter_timeout, monotonic=clock.monotonic) if limited else UNLIMITED
         self._inventory = Inventory()
         self._ledger = Ledger()
         self._classes: dict[str, DeviceClass] = {}

@@ -38,6 +38,7 @@ from cathedra.scheduler.dynamicresources.node_allocatable import ClaimUse, NodeA
 from cathedra.scheduler.dynamicresources.node_mappings import NodeMappings
 from cathedra.scheduler.dynamicresources.resolving import Resolver, Unresolved
 from cathedra.scheduler.dynamicresources.scoring import preference
+from cathedra.scheduler.dynamicresources.timeouts import Timeouts
 from cathedra.scheduler.dynamicresources.writing import ClaimWriter
 from cathedra.scheduler.framework.diagnosis import Diagnosis
 from cathedra.scheduler.framework.events import Action, Change, Registration, Resource
@@ -87,12 +88,14 @@ class DynamicResources(
         clock: Clock,
         random: Random,
         gates: FeatureGates,
+        timeouts: Timeouts = Timeouts(),
     ) -> None:
+        self._timeouts = timeouts
         self._clock = clock
         self._random = random
         self._gates = gates
         self._claims = ClaimCache(informers.of(RESOURCECLAIMS))
-        self._devices = Devices(self._claims, clock=clock, random=random, gates=gates)
+        self._devices = Devices(self._claims, clock=clock, random=random, gates=gates, filter_timeout=timeouts.filter)
         shared = gates["GenericWorkload"] and gates["DRAWorkloadResourceClaims"]
         self._groups = informers.of(PODGROUPS) if shared else None
         self._resolver = Resolver(self._claims.get, self._groups.store if self._groups is not None else None)
@@ -106,7 +109,7 @@ class DynamicResources(
         writer = ClaimWriter(client, clock, stamps=self._binding_conditions)
         self._writer = writer
         self._binding = binding.ClaimBinding(
-            client, writer, self._claims, self._devices, self._resolver, recorder, clock
+            client, writer, self._claims, self._devices, self._resolver, recorder, clock, timeouts.binding
         )
 
     def listen(self, informers: SharedInformers, wake: Notify) -> None:
@@ -388,7 +391,7 @@ class DynamicResources(
         broken = False
         if self._binding_conditions:
             try:
-                progress(claim, self._clock.now())
+                progress(claim, self._clock.now(), self._timeouts.binding)
             except BindingFailed:
                 broken = True
         skips = self._gates["DRAOptionalNodeOperations"] and any(

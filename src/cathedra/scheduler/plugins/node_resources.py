@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from cathedra.api.core.core_v1 import Pod
+from cathedra.scheduler.configuration.strategy import LEAST_ALLOCATED, FitScoring
 from cathedra.scheduler.framework.events import Action, Change, Registration, Resource
 from cathedra.scheduler.framework.plugin import (
     MAX_SCORE,
@@ -19,10 +21,28 @@ from cathedra.scheduler.state.node_info import NodeInfo
 from cathedra.scheduler.state.pod_info import PodInfo
 from cathedra.scheduler.state.resources import CPU, MEMORY, PODS, amounts
 
-__all__ = ["NodeResourcesBalancedAllocation", "NodeResourcesFit"]
+__all__ = ["FitOptions", "NodeResourcesBalancedAllocation", "NodeResourcesFit"]
 
 BackedByDevices = Callable[[str], bool]
 """Whether an extended resource has a device class, so that DynamicResources may provide it."""
+
+
+@dataclass(frozen=True, slots=True)
+class FitOptions:
+    """The arguments of NodeResourcesFit."""
+
+    scoring: FitScoring = LEAST_ALLOCATED
+    ignored: frozenset[str] = frozenset()
+    """Extended resources that do not have to fit."""
+    ignored_groups: frozenset[str] = frozenset()
+    """What comes before the slash in the names of such resources."""
+
+    def ignores(self, name: str) -> bool:
+        """Whether a resource may be short."""
+        if not self.ignored and not self.ignored_groups:
+            return False
+        group, slash, _ = name.partition("/")
+        return bool(slash) and (name in self.ignored or group in self.ignored_groups)
 
 
 class NodeResourcesFit(FilterPlugin, ScorePlugin):
@@ -31,8 +51,9 @@ class NodeResourcesFit(FilterPlugin, ScorePlugin):
     name = "NodeResourcesFit"
     weight = 1
 
-    def __init__(self, backed_by_devices: BackedByDevices) -> None:
+    def __init__(self, backed_by_devices: BackedByDevices, options: FitOptions = FitOptions()) -> None:
         self._backed_by_devices = backed_by_devices
+        self._options = options
 
     def events(self) -> Sequence[Registration]:
         """Pods that go or shrink, nodes that come or grow, and the pod's own smaller requests."""
@@ -57,7 +78,9 @@ class NodeResourcesFit(FilterPlugin, ScorePlugin):
         short = [
             name
             for name, amount in pod.requests.items()
-            if amount > allocatable.get(name, 0) - requested.get(name, 0) and not self._left_to_devices(name, node)
+            if amount > allocatable.get(name, 0) - requested.get(name, 0)
+            and not self._left_to_devices(name, node)
+            and not self._options.ignores(name)
         ]
         if not full and not short:
             return None
@@ -66,7 +89,10 @@ class NodeResourcesFit(FilterPlugin, ScorePlugin):
         return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE if hopeless else Code.UNSCHEDULABLE, reasons)
 
     def score(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Sequence[int] | None:
-        """LeastAllocated over cpu and memory."""
+        """LeastAllocated over cpu and memory, unless another strategy is configured."""
+        scoring = self._options.scoring
+        if scoring is not LEAST_ALLOCATED:
+            return [scoring.score(pod, node) for node in nodes]
         cpu, memory = pod.scoring_requests
         return [_least_allocated(node, cpu, memory) for node in nodes]
 
@@ -80,7 +106,9 @@ class NodeResourcesFit(FilterPlugin, ScorePlugin):
         if change.old is not None and not _grew(amounts(change.old.status.allocatable), allocatable):
             return False
         return all(
-            amount <= allocatable.get(name, 0) or ("/" in name and self._backed_by_devices(name))
+            amount <= allocatable.get(name, 0)
+            or ("/" in name and self._backed_by_devices(name))
+            or self._options.ignores(name)
             for name, amount in PodInfo(pod).requests.items()
         )
 

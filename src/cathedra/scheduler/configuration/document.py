@@ -1,0 +1,212 @@
+"""The form of ``kubescheduler.config.k8s.io/v1`` files: fields that are not known are errors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+__all__ = [
+    "BalancedAllocationArgs",
+    "ClientConnection",
+    "Document",
+    "DynamicResourcesArgs",
+    "FitArgs",
+    "InterPodAffinityArgs",
+    "LeaderElection",
+    "NodeAffinityArgs",
+    "PluginConfig",
+    "PluginRef",
+    "PluginSet",
+    "Plugins",
+    "PreemptionArgs",
+    "ProfileDocument",
+    "RatioParameters",
+    "ResourceWeight",
+    "ScoringStrategy",
+    "SpreadArgs",
+    "UtilizationPoint",
+    "VolumeBindingArgs",
+]
+
+
+class _Strict(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """A mapping of the file."""
+
+
+class LeaderElection(_Strict, frozen=True):
+    """Who of several schedulers works."""
+
+    leader_elect: bool | None = None
+    lease_duration: str = "15s"
+    renew_deadline: str = "10s"
+    retry_period: str = "2s"
+    resource_lock: str = "leases"
+    resource_name: str = "kube-scheduler"
+    resource_namespace: str = "kube-system"
+
+
+class ClientConnection(_Strict, frozen=True):
+    """How the API server is reached."""
+
+    kubeconfig: str = ""
+    accept_content_types: str = ""
+    content_type: str = ""
+    qps: float = 50
+    burst: int = 100
+
+
+class PluginRef(_Strict, frozen=True):
+    """A plugin by name; the weight counts where nodes are scored."""
+
+    name: str = ""
+    weight: int | None = None
+
+
+class PluginSet(_Strict, frozen=True):
+    """Changes of one extension point."""
+
+    enabled: list[PluginRef] | None = None
+    disabled: list[PluginRef] | None = None
+
+
+class Plugins(_Strict, frozen=True):
+    """Changes of all extension points."""
+
+    pre_enqueue: PluginSet = PluginSet()
+    queue_sort: PluginSet = PluginSet()
+    pre_filter: PluginSet = PluginSet()
+    filter: PluginSet = PluginSet()
+    post_filter: PluginSet = PluginSet()
+    pre_score: PluginSet = PluginSet()
+    score: PluginSet = PluginSet()
+    reserve: PluginSet = PluginSet()
+    permit: PluginSet = PluginSet()
+    pre_bind: PluginSet = PluginSet()
+    bind: PluginSet = PluginSet()
+    post_bind: PluginSet = PluginSet()
+    multi_point: PluginSet = PluginSet()
+
+
+class PluginConfig(_Strict, frozen=True):
+    """Arguments of a plugin."""
+
+    name: str = ""
+    args: dict[str, Any] | None = None
+
+
+class ProfileDocument(_Strict, frozen=True):
+    """A scheduler name and the plugins behind it."""
+
+    scheduler_name: str = "default-scheduler"
+    percentage_of_nodes_to_score: int | None = None
+    plugins: Plugins | None = None
+    plugin_config: list[PluginConfig] | None = None
+
+
+class Document(_Strict, frozen=True):
+    """The whole file."""
+
+    api_version: str = ""
+    kind: str = ""
+    parallelism: int = 16
+    leader_election: LeaderElection = LeaderElection()
+    client_connection: ClientConnection = ClientConnection()
+    health_probe_bind_address: str = ""
+    metrics_bind_address: str = ""
+    enable_profiling: bool = True
+    enable_contention_profiling: bool = True
+    percentage_of_nodes_to_score: int | None = None
+    pod_initial_backoff_seconds: int = 1
+    pod_max_backoff_seconds: int = 10
+    profiles: list[ProfileDocument] | None = None
+    extenders: list[Any] | None = None
+    delay_cache_until_active: bool = False
+
+
+class ResourceWeight(_Strict, frozen=True):
+    """A resource that counts when nodes are scored."""
+
+    name: str = ""
+    weight: int = 1
+
+
+class UtilizationPoint(_Strict, frozen=True):
+    """A point of a broken line: the score, 0 to 10, at a utilization in percent."""
+
+    utilization: int = 0
+    score: int = 0
+
+
+class RatioParameters(_Strict, frozen=True):
+    """The line of RequestedToCapacityRatio."""
+
+    shape: list[UtilizationPoint] | None = None
+
+
+class ScoringStrategy(_Strict, frozen=True):
+    """How full nodes are scored."""
+
+    type: str = "LeastAllocated"
+    resources: list[ResourceWeight] | None = None
+    requested_to_capacity_ratio: RatioParameters | None = None
+
+
+class _Args(_Strict, frozen=True):
+    api_version: str = "kubescheduler.config.k8s.io/v1"
+    kind: str = ""
+
+
+class FitArgs(_Args, frozen=True):
+    """Of NodeResourcesFit."""
+
+    ignored_resources: list[str] | None = None
+    ignored_resource_groups: list[str] | None = None
+    scoring_strategy: ScoringStrategy | None = None
+
+
+class DynamicResourcesArgs(_Args, frozen=True):
+    """Of DynamicResources; durations as Go writes them."""
+
+    filter_timeout: str | None = None
+    binding_timeout: str | None = None
+
+
+class BalancedAllocationArgs(_Args, frozen=True):
+    """Of NodeResourcesBalancedAllocation."""
+
+    resources: list[ResourceWeight] | None = None
+
+
+class PreemptionArgs(_Args, frozen=True):
+    """Of DefaultPreemption."""
+
+    min_candidate_nodes_percentage: int = 10
+    min_candidate_nodes_absolute: int = 100
+
+
+class InterPodAffinityArgs(_Args, frozen=True):
+    """Of InterPodAffinity."""
+
+    hard_pod_affinity_weight: int = 1
+    ignore_preferred_terms_of_existing_pods: bool = False
+
+
+class NodeAffinityArgs(_Args, frozen=True):
+    """Of NodeAffinity."""
+
+    added_affinity: dict[str, Any] | None = None
+
+
+class SpreadArgs(_Args, frozen=True):
+    """Of PodTopologySpread."""
+
+    default_constraints: list[dict[str, Any]] | None = None
+    defaulting_type: str = "System"
+
+
+class VolumeBindingArgs(_Args, frozen=True):
+    """Of VolumeBinding, a plugin that is not here; its arguments are checked and have no effect."""
+
+    bind_timeout_seconds: int = 600
+    shape: list[UtilizationPoint] | None = None

@@ -1,0 +1,159 @@
+"""Which plugin takes part where: Kubernetes' default plugins with a profile's changes.
+
+``multiPoint`` changes all extension points at once; a single point's own list comes after it and wins. The order of a
+point is: plugins that both enable, in the order of the point; those of ``multiPoint`` alone; those of the point alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from cathedra.scheduler.configuration.document import Plugins, PluginSet
+
+__all__ = ["ABSENT_PLUGINS", "DEFAULT_PLUGINS", "KNOWN_PLUGINS", "POINTS", "Enablement", "EnablementError", "enabled"]
+
+DEFAULT_PLUGINS: Final[Mapping[str, int]] = {
+    "SchedulingGates": 0,
+    "PrioritySort": 0,
+    "NodeUnschedulable": 0,
+    "NodeName": 0,
+    "TaintToleration": 3,
+    "NodeAffinity": 2,
+    "NodePorts": 0,
+    "NodeResourcesFit": 1,
+    "VolumeRestrictions": 0,
+    "NodeVolumeLimits": 0,
+    "VolumeBinding": 0,
+    "VolumeZone": 0,
+    "PodTopologySpread": 2,
+    "InterPodAffinity": 2,
+    "DynamicResources": 1,
+    "DefaultPreemption": 0,
+    "NodeResourcesBalancedAllocation": 1,
+    "ImageLocality": 1,
+    "DefaultBinder": 0,
+}
+"""kube-scheduler's plugins in its order, with the weights of their scores."""
+ABSENT_PLUGINS: Final = frozenset({"VolumeRestrictions", "NodeVolumeLimits", "VolumeBinding", "VolumeZone"})
+"""Plugins about volumes: they may be named, and have no effect."""
+KNOWN_PLUGINS: Final = frozenset(DEFAULT_PLUGINS)
+
+_FILTERS: Final = ("NodeUnschedulable", "NodeName", "TaintToleration", "NodeAffinity", "NodePorts", "NodeResourcesFit")
+_SPREADING: Final = ("PodTopologySpread", "InterPodAffinity", "DynamicResources")
+_SCORES: Final = (
+    "TaintToleration",
+    "NodeAffinity",
+    "NodeResourcesFit",
+    *_SPREADING,
+    "NodeResourcesBalancedAllocation",
+)
+_VOLUME_FILTERS: Final = ("VolumeRestrictions", "NodeVolumeLimits", "VolumeBinding", "VolumeZone")
+
+POINTS: Final[Mapping[str, frozenset[str]]] = {
+    "preEnqueue": frozenset({"SchedulingGates", "DynamicResources", "DefaultPreemption"}),
+    "queueSort": frozenset({"PrioritySort"}),
+    "preFilter": frozenset({"NodeAffinity", "NodePorts", "NodeResourcesFit", *_SPREADING, *_VOLUME_FILTERS}),
+    "filter": frozenset({*_FILTERS, *_SPREADING, *_VOLUME_FILTERS}),
+    "postFilter": frozenset({"DynamicResources", "DefaultPreemption"}),
+    "preScore": frozenset({*_SCORES, "VolumeBinding"}),
+    "score": frozenset({*_SCORES, "ImageLocality", "VolumeBinding"}),
+    "reserve": frozenset({"DynamicResources", "VolumeBinding"}),
+    "permit": frozenset(),
+    "preBind": frozenset({"DynamicResources", "VolumeBinding"}),
+    "bind": frozenset({"DefaultBinder"}),
+    "postBind": frozenset(),
+}
+"""Extension point → plugins that may take part there."""
+
+
+_CLAIMS: Final = ("preEnqueue", "preFilter", "filter", "reserve", "preBind")
+
+
+class EnablementError(ValueError):
+    """A profile's plugins make no sense."""
+
+
+@dataclass(frozen=True, slots=True)
+class Enablement:
+    """The plugins of a profile by extension point, in order, and the weights of scores."""
+
+    points: Mapping[str, tuple[str, ...]]
+    weights: Mapping[str, int] = field(default_factory=dict)
+
+    def plugins(self) -> frozenset[str]:
+        """Everything that takes part anywhere."""
+        return frozenset(name for names in self.points.values() for name in names)
+
+
+def enabled(changes: Plugins, scheduler_name: str = "default-scheduler") -> Enablement:
+    """The default plugins with ``changes``.
+
+    Raises:
+        EnablementError: a plugin does not exist or has no such extension point; or no binder is left.
+    """
+    everywhere = _merged(DEFAULT_PLUGINS, changes.multi_point)
+    for name in everywhere:
+        if name not in KNOWN_PLUGINS:
+            raise EnablementError(f'multiPoint: plugin "{name}" does not exist')
+    points = {point: _expanded(point, everywhere, _changes_of(changes, point)) for point in POINTS}
+    if len(points["queueSort"]) != 1:
+        raise EnablementError(f"one queue sort plugin required for profile with scheduler name {scheduler_name!r}")
+    if not points["bind"]:
+        raise EnablementError(f"at least one bind plugin is needed for profile with scheduler name {scheduler_name!r}")
+    _check_whole(points)
+    weights = {name: everywhere.get(name, 0) for name in points["score"]}
+    weights |= {ref.name: ref.weight for ref in changes.score.enabled or () if ref.weight is not None}
+    return Enablement(points, {name: weight or 1 for name, weight in weights.items()})
+
+
+def _check_whole(points: Mapping[str, tuple[str, ...]]) -> None:
+    """Plugins that cannot do one thing without the other."""
+    for earlier, later in (("preFilter", "filter"), ("preScore", "score")):
+        for name in points[later]:
+            if name in POINTS[earlier] and name not in points[earlier]:
+                raise EnablementError(
+                    f'plugin "{name}" is enabled at {later} and not at {earlier}: enable or disable it at both'
+                )
+    there = [point for point in _CLAIMS if "DynamicResources" in points[point]]
+    if there and len(there) < len(_CLAIMS):
+        raise EnablementError(
+            f'plugin "DynamicResources" takes part at all of {", ".join(_CLAIMS)} or at none of them, '
+            f"not at {', '.join(there)} alone"
+        )
+
+
+def _changes_of(changes: Plugins, point: str) -> PluginSet:
+    found: PluginSet = getattr(changes, "".join(f"_{c.lower()}" if c.isupper() else c for c in point))
+    return found
+
+
+def _merged(default: Mapping[str, int], changes: PluginSet) -> dict[str, int]:
+    """The default set; what is enabled again keeps its place and gets its new weight, what is new comes last."""
+    out = {ref.name for ref in changes.disabled or ()}
+    again = {ref.name: ref.weight or 0 for ref in changes.enabled or ()}
+    kept = {} if "*" in out else {name: weight for name, weight in default.items() if name not in out}
+    merged = {name: again.pop(name) if name in again else weight for name, weight in kept.items()}
+    return merged | again
+
+
+def _expanded(point: str, everywhere: Mapping[str, int], changes: PluginSet) -> tuple[str, ...]:
+    out = {ref.name for ref in changes.disabled or ()}
+    own = list(_checked(point, [ref.name for ref in changes.enabled or ()]))
+    general = [] if "*" in out else [name for name in everywhere if name in POINTS[point] and name not in out]
+    both = [name for name in own if name in general]
+    return (*both, *(n for n in general if n not in own), *(n for n in own if n not in general))
+
+
+def _checked(point: str, names: Sequence[str]) -> Iterator[str]:
+    seen: set[str] = set()
+    for name in names:
+        if name not in KNOWN_PLUGINS:
+            raise EnablementError(f'{point} plugin "{name}" does not exist')
+        if name not in POINTS[point]:
+            raise EnablementError(f'plugin "{name}" does not extend {point} plugin')
+        if name in seen:
+            raise EnablementError(f'plugin "{name}" already registered as "{point}"')
+        seen.add(name)
+        yield name

@@ -1,0 +1,152 @@
+"""How NodeResourcesFit scores nodes: emptier first, fuller first, or along a line of one's own.
+
+Figures are kube-scheduler's, whole numbers included (docs/spec/scheduling.md §17). CPU and memory count with what small
+containers are assumed to need; other resources count for pods that ask for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from cathedra.scheduler.configuration.document import ResourceWeight, ScoringStrategy, UtilizationPoint
+from cathedra.scheduler.framework.plugin import MAX_SCORE
+from cathedra.scheduler.state.node_info import NodeInfo
+from cathedra.scheduler.state.pod_info import PodInfo
+from cathedra.scheduler.state.resources import CPU, MEMORY
+
+__all__ = ["LEAST_ALLOCATED", "FitScoring", "LineScoring", "WeightedScoring", "fit_scoring"]
+
+Rate = Callable[[int, int], int]
+"""(requested, capacity) → 0 to 100."""
+_SCALE: Final = MAX_SCORE // 10
+"""Scores in the file go to 10."""
+
+
+def _least(requested: int, capacity: int) -> int:
+    return (capacity - requested) * MAX_SCORE // capacity if requested <= capacity else 0
+
+
+def _most(requested: int, capacity: int) -> int:
+    return min(requested, capacity) * MAX_SCORE // capacity
+
+
+@dataclass(frozen=True, slots=True)
+class WeightedScoring:
+    """The weighted mean of the resources that the node has."""
+
+    rate: Rate
+    resources: tuple[tuple[str, int], ...] = ((CPU, 1), (MEMORY, 1))
+
+    def score(self, pod: PodInfo, node: NodeInfo) -> int:
+        """0 to 100."""
+        total = weights = 0
+        for name, weight in self.resources:
+            capacity, requested = _figures(name, pod, node)
+            if capacity:
+                total += self.rate(requested, capacity) * weight
+                weights += weight
+        return total // weights if weights else 0
+
+
+@dataclass(frozen=True, slots=True)
+class LineScoring:
+    """RequestedToCapacityRatio: the mean, rounded, of those resources whose score is above zero."""
+
+    shape: tuple[tuple[int, int], ...]
+    """(utilization in percent, score up to 100), by utilization."""
+    resources: tuple[tuple[str, int], ...] = ((CPU, 1), (MEMORY, 1))
+
+    def score(self, pod: PodInfo, node: NodeInfo) -> int:
+        """0 to 100."""
+        total = weights = 0
+        for name, weight in self.resources:
+            capacity, requested = _figures(name, pod, node)
+            if not capacity:
+                continue
+            rated = self._at(100 if requested > capacity else requested * 100 // capacity)
+            if rated > 0:
+                total += rated * weight
+                weights += weight
+        return (2 * total + weights) // (2 * weights) if weights else 0
+
+    def _at(self, utilization: int) -> int:
+        before: tuple[int, int] | None = None
+        for at, score in self.shape:
+            if utilization <= at:
+                if before is None:
+                    return score
+                rise = (score - before[1]) * (utilization - before[0])
+                # Go's division drops what is behind the point, also below zero.
+                return before[1] + int(rise / (at - before[0]))
+            before = (at, score)
+        return self.shape[-1][1]
+
+
+FitScoring = WeightedScoring | LineScoring
+LEAST_ALLOCATED: Final = WeightedScoring(_least)
+
+
+def fit_scoring(strategy: ScoringStrategy | None) -> FitScoring:
+    """The scoring that a file asks for.
+
+    Raises:
+        ValueError: it asks for none that exists, or the weights or the line make no sense.
+    """
+    if strategy is None:
+        return LEAST_ALLOCATED
+    resources = _weights(strategy.resources)
+    if strategy.type == "LeastAllocated":
+        return WeightedScoring(_least, resources)
+    if strategy.type == "MostAllocated":
+        return WeightedScoring(_most, resources)
+    if strategy.type != "RequestedToCapacityRatio":
+        raise ValueError(
+            f'scoringStrategy.type: Unsupported value: "{strategy.type}": supported values: "LeastAllocated", '
+            '"MostAllocated", "RequestedToCapacityRatio"'
+        )
+    ratio = strategy.requested_to_capacity_ratio
+    return LineScoring(_line(ratio.shape or () if ratio is not None else ()), resources)
+
+
+def _weights(resources: list[ResourceWeight] | None) -> tuple[tuple[str, int], ...]:
+    for position, one in enumerate(resources or ()):
+        if not 1 <= one.weight <= 100:
+            raise ValueError(
+                f"scoringStrategy.resources[{position}].weight: Invalid value: {one.weight}: resource weight of "
+                f"{one.name} not in valid range [1, 100]"
+            )
+    return tuple((one.name, one.weight) for one in resources) if resources else ((CPU, 1), (MEMORY, 1))
+
+
+def _line(shape: Sequence[UtilizationPoint]) -> tuple[tuple[int, int], ...]:
+    where = "scoringStrategy.requestedToCapacityRatio.shape"
+    if not shape:
+        raise ValueError(f"{where}: Required value: at least one point must be specified")
+    for position, point in enumerate(shape):
+        if not 0 <= point.utilization <= 100:
+            raise ValueError(
+                f"{where}[{position}].utilization: Invalid value: {point.utilization}: not in valid range [0, 100]"
+            )
+        if position and shape[position - 1].utilization >= point.utilization:
+            raise ValueError(
+                f"{where}[{position}].utilization: Invalid value: {point.utilization}: utilization values must be "
+                "sorted in increasing order"
+            )
+        if not 0 <= point.score <= 10:
+            raise ValueError(f"{where}[{position}].score: Invalid value: {point.score}: not in valid range [0, 10]")
+    return tuple((point.utilization, point.score * _SCALE) for point in shape)
+
+
+def _figures(name: str, pod: PodInfo, node: NodeInfo) -> tuple[int, int]:
+    """Capacity, and what is requested with the pod; both 0 for a resource that the pod does not ask for."""
+    cpu, memory = pod.scoring_requests
+    if name == CPU:
+        return node.allocatable.get(CPU, 0), node.scoring_cpu + cpu
+    if name == MEMORY:
+        return node.allocatable.get(MEMORY, 0), node.scoring_memory + memory
+    wanted = pod.requests.get(name, 0)
+    if not wanted:
+        return 0, 0
+    return node.allocatable.get(name, 0), node.requested.get(name, 0) + wanted
