@@ -15,6 +15,7 @@ from cathedra.cluster.config import InvalidOption
 from cathedra.cluster.manifests import ManifestError
 from cathedra.driver.errors import DriverError
 from cathedra.node.server.tls import UnprotectedServer
+from cathedra.scheduler.configuration.reading import ConfigurationError
 
 __all__ = ["error_line"]
 
@@ -26,6 +27,6 @@ def error_line(error: BaseException) -> str | None:
     told = (
         *(OSError, StatusError, StorageError, KubeconfigError, LostLeadership, DriverError),
         *(BadKeyPair, BadSigningKey, UnprotectedServer),
-        *(InvalidOption, ManifestError, PolicyError, UnknownGate, UnknownAPIGroup),
+        *(InvalidOption, ConfigurationError, ManifestError, PolicyError, UnknownGate, UnknownAPIGroup),
     )
     return str(error) if isinstance(error, told) else None

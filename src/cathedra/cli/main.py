@@ -17,15 +17,16 @@ from cathedra import __version__
 from cathedra.cli.options import (
     CDI_DIR,
     CLUSTER,
+    COMPONENT,
     CONFIG,
     DATA_DIR,
     DRIVER,
     ENROLMENT,
     KUBECONFIG,
-    LEADER_ELECT,
     NODE,
     NODE_AGENT,
     RELEASE,
+    SCHEDULER,
     SERVER,
     CommandOption,
     add_all,
@@ -37,8 +38,8 @@ EXIT_USAGE: Final = 2
 
 _PARTS: Final[dict[str, tuple[str, tuple[CommandOption, ...]]]] = {
     "apiserver": ("the API server alone", SERVER),
-    "scheduler": ("the scheduler alone", (KUBECONFIG, LEADER_ELECT, *RELEASE)),
-    "controller-manager": ("the controllers alone", (KUBECONFIG, LEADER_ELECT, *RELEASE)),
+    "scheduler": ("the scheduler alone", (KUBECONFIG, *SCHEDULER, *COMPONENT, *RELEASE)),
+    "controller-manager": ("the controllers alone", (KUBECONFIG, *COMPONENT, *RELEASE)),
     "node": ("a node agent alone", (KUBECONFIG, *NODE, *NODE_AGENT, *RELEASE)),
     "driver": ("the example driver alone", (KUBECONFIG, *NODE, CDI_DIR, *DRIVER)),
 }

@@ -14,6 +14,7 @@ from typing import Any, Final
 __all__ = [
     "CDI_DIR",
     "CLUSTER",
+    "COMPONENT",
     "CONFIG",
     "DATA_DIR",
     "DRIVER",
@@ -24,6 +25,7 @@ __all__ = [
     "NODE_AGENT",
     "RELEASE",
     "REMEMBERED",
+    "SCHEDULER",
     "SERVER",
     "CommandOption",
     "add_all",
@@ -207,6 +209,31 @@ KUBECONFIG: Final = CommandOption(
     name="--kubeconfig", type=Path, metavar="FILE", about="the cluster (default: $KUBECONFIG, else ~/.kube/config)"
 )
 LEADER_ELECT: Final = CommandOption(name="--leader-elect", type=None, about="work only while holding the lease")
+COMPONENT: Final = (
+    LEADER_ELECT,
+    CommandOption(
+        name="--leader-elect-resource-name",
+        default="",
+        metavar="NAME",
+        about="the lease in kube-system (default: the one of the part in Kubernetes)",
+    ),
+    CommandOption(
+        name="--bind-address", default="127.0.0.1", metavar="IP", about="where --secure-port is (default 127.0.0.1)"
+    ),
+    CommandOption(
+        name="--secure-port",
+        type=int,
+        default=0,
+        metavar="PORT",
+        about="port for /healthz and /metrics (Kubernetes: 10259 and 10257; default 0: none)",
+    ),
+)
+"""Of scheduler and controller manager."""
+SCHEDULER: Final = (
+    CommandOption(
+        name="--config", type=Path, metavar="FILE", about="a KubeSchedulerConfiguration (profiles, plugins, lease)"
+    ),
+)
 NODE: Final = (
     CommandOption(name="--node-name", required=True, metavar="NAME", about="the node"),
     CommandOption(

@@ -15,6 +15,7 @@ import uvloop
 from cathedra.cli.configuration import absolute, driver_config, gate_overrides, server_config
 from cathedra.cluster import standalone
 from cathedra.cluster.config import default_data_dir
+from cathedra.cluster.health import HealthOptions
 from cathedra.cluster.standalone import PartConfig, ServingOptions
 
 __all__ = ["run"]
@@ -68,6 +69,9 @@ def _elected(arguments: argparse.Namespace) -> PartConfig:
         release=arguments.kubernetes_version,
         gates=gate_overrides(arguments.feature_gates),
         leader_elect=arguments.leader_elect,
+        lease=arguments.leader_elect_resource_name,
+        scheduler_file=absolute(getattr(arguments, "config", None)),
+        health=HealthOptions(address=arguments.bind_address, port=arguments.secure_port),
     )
 
 

@@ -63,6 +63,11 @@ class LeaderElector:
         self._leading = False
 
     @property
+    def name(self) -> str:
+        """The lease's name."""
+        return self._name
+
+    @property
     def leader(self) -> str:
         """Who leads, as far as known here; "" if no leader is known."""
         return (self._observed.holder_identity or "") if self._observed else ""

@@ -7,13 +7,14 @@ server, the node agent under a real control plane, the driver at a real kubelet.
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import ipaddress
 import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from cathedra.api.gates import FeatureGates
@@ -21,15 +22,19 @@ from cathedra.client import kubeconfig
 from cathedra.client.client import Client
 from cathedra.client.http import HTTPTransport
 from cathedra.client.kubeconfig import Target
-from cathedra.client.leaderelection import LeaderElector
+from cathedra.client.leaderelection import LeaderElector, LeaseTiming
 from cathedra.clock import SystemClock
 from cathedra.cluster.config import ClusterConfig, DriverConfig, InvalidOption
 from cathedra.cluster.datadir import DataDir
 from cathedra.cluster.electors import make_elector
 from cathedra.cluster.gctuning import tune_collection
+from cathedra.cluster.health import HealthOptions, serving_health
 from cathedra.cluster.signals import run_until, stop_event
 from cathedra.files.atomic import write_durable
 from cathedra.files.private import private_directory
+
+if TYPE_CHECKING:
+    from cathedra.scheduler.configuration.reading import LeaseConfiguration, SchedulerConfiguration
 
 __all__ = [
     "PartConfig",
@@ -83,6 +88,15 @@ class PartConfig:
     release: str = "1.37"
     gates: Mapping[str, bool] = field(default_factory=dict)
     leader_elect: bool = False
+    scheduler_file: Path | None = None
+    """A KubeSchedulerConfiguration."""
+    controllers: str = "*"
+    """Which controllers run: names, ``*`` for those that run by default, ``-name`` for none of that name."""
+    own_credentials: bool = False
+    """Whether each controller is the service account of its name."""
+    health: HealthOptions = field(default_factory=lambda: HealthOptions())
+    lease: str = ""
+    """The lease of the leader; "": the part's own in Kubernetes."""
     node_name: str = ""
     root: Path = KUBELET_ROOT
     """What /var/lib/kubelet is to a kubelet: sockets, checkpoints, containers."""
@@ -138,17 +152,36 @@ async def run_scheduler(config: PartConfig, *, say: Say) -> None:
     Raises:
         KubeconfigError: there is no usable configuration.
         LostLeadership: another process may lead now.
+        ConfigurationError: the scheduler's file cannot be used.
     """
     # Only this part: the others would double the start of its process.
+    from cathedra.scheduler.metrics import SchedulerMetrics
     from cathedra.scheduler.scheduler import Scheduler
 
+    chosen = _scheduler_configuration(config)
+    if chosen.kubeconfig and config.kubeconfig is None:
+        config = dataclasses.replace(config, kubeconfig=Path(chosen.kubeconfig))
     stopped, target = stop_event(), config.target()
     async with await HTTPTransport.open(target, user_agent="kube-scheduler") as transport:
         client = Client(transport, clock=SystemClock())
-        scheduler = Scheduler(client, clock=SystemClock(), random=_random(), gates=config.feature_gates)
-        say(f"scheduling for {target.server}")
-        elector = _elector(config, client, "kube-scheduler")
-        await run_until(stopped, scheduler.run() if elector is None else elector.run(scheduler.run))
+        metrics = SchedulerMetrics()
+        scheduler = Scheduler(
+            client,
+            clock=SystemClock(),
+            random=_random(),
+            gates=config.feature_gates,
+            configuration=chosen,
+            metrics=metrics,
+        )
+        metrics.show(scheduler.statistics)
+        names = ", ".join(profile.name for profile in chosen.profiles)
+        say(f"scheduling for {target.server} as {names}")
+        for name in chosen.without_effect:
+            say(f"{name} of {config.scheduler_file}: not in this scheduler, without effect")
+        elector = _scheduler_elector(config, chosen.lease, client)
+        health = dataclasses.replace(config.health, client_authority=target.certificate_authority)
+        async with serving_health(health, client, metrics.registry, elector, say=say):
+            await run_until(stopped, scheduler.run() if elector is None else elector.run(scheduler.run))
 
 
 async def run_controllers(config: PartConfig, *, say: Say) -> None:
@@ -270,7 +303,30 @@ def _authority_file(root: Path, target: Target) -> Path | None:
 def _elector(config: PartConfig, client: Client, lease: str) -> LeaderElector | None:
     if not config.leader_elect:
         return None
-    return make_elector(client, lease, clock=SystemClock(), random=_random())
+    return make_elector(client, config.lease or lease, clock=SystemClock(), random=_random())
+
+
+def _scheduler_configuration(config: PartConfig) -> SchedulerConfiguration:
+    from cathedra.scheduler.configuration.reading import DEFAULT_CONFIGURATION, read_configuration  # as above
+
+    if config.scheduler_file is None:
+        return DEFAULT_CONFIGURATION
+    return read_configuration(config.scheduler_file.read_bytes())
+
+
+def _scheduler_elector(config: PartConfig, lease: LeaseConfiguration, client: Client) -> LeaderElector | None:
+    """The option or the file asks for an election; the option's lease wins."""
+    if not (config.leader_elect or lease.elect):
+        return None
+    timing = LeaseTiming(lease.duration, lease.renew_deadline, lease.retry_period)
+    return make_elector(
+        client,
+        config.lease or lease.name,
+        clock=SystemClock(),
+        random=_random(),
+        namespace=lease.namespace,
+        timing=timing,
+    )
 
 
 def _random() -> Random:

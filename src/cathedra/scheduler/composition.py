@@ -49,9 +49,7 @@ def device_plugin(
 ) -> DynamicResources:
     """The plugin that all profiles share, because they share what is allocated."""
     timeouts = Timeouts(configuration.filter_timeout, configuration.binding_timeout)
-    return DynamicResources(
-        client, informers, recorder, clock=clock, random=random, gates=gates, timeouts=timeouts
-    )
+    return DynamicResources(client, informers, recorder, clock=clock, random=random, gates=gates, timeouts=timeouts)
 
 
 def compose(
@@ -70,9 +68,7 @@ def compose(
         return try_out_with_nominated(profile, nominations, pod, state, node)
 
     there = configuration.plugins.plugins()
-    fit = FitOptions(
-        configuration.scoring, configuration.ignored_resources, configuration.ignored_resource_groups
-    )
+    fit = FitOptions(configuration.scoring, configuration.ignored_resources, configuration.ignored_resource_groups)
     plugins: list[Plugin] = [
         SchedulingGates(),
         NodeUnschedulable(),

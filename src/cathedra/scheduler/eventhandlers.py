@@ -28,7 +28,9 @@ DEFAULT_SCHEDULER: Final = "default-scheduler"
 class EventHandlers:
     """Follows pods and nodes for the schedulers of some names."""
 
-    def __init__(self, cache: Cache, queue: SchedulingQueue, nominations: Nominations, scheduler_names: Container[str]) -> None:
+    def __init__(
+        self, cache: Cache, queue: SchedulingQueue, nominations: Nominations, scheduler_names: Container[str]
+    ) -> None:
         self._cache = cache
         self._queue = queue
         self._nominations = nominations

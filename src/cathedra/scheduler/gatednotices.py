@@ -52,4 +52,6 @@ class GatedPodNotices:
             await self._clock.sleep(max(due - self._clock.monotonic(), 0.0))
             if entry.area_version == version and entry.gated_by:
                 message = entry.gated_message
-                self._recorder_of(entry.info.pod).record(entry.info.pod, "Warning", "FailedScheduling", message, action="Scheduling")
+                self._recorder_of(entry.info.pod).record(
+                    entry.info.pod, "Warning", "FailedScheduling", message, action="Scheduling"
+                )

@@ -16,9 +16,9 @@ from prometheus_client.registry import Collector
 __all__ = ["SchedulerMetrics"]
 
 _BUCKETS: Final = tuple(0.001 * 2**step for step in range(15))
-_QUEUES: Final = {"active": "active", "backoff": "backing_off", "unschedulable": "unschedulable", "gated": "gated"}
+_QUEUES: Final = {"active": "active", "backoff": "backoff", "unschedulable": "unschedulable", "gated": "gated"}
 """Kubernetes' name of a queue → ours in `Scheduler.statistics`."""
-_CACHED: Final = {"nodes": "nodes", "pods": "pods", "assumed_pods": "assumed"}
+_CACHED: Final = {"nodes": "nodes", "pods": "counted", "assumed_pods": "assumed"}
 
 
 class SchedulerMetrics:
@@ -64,9 +64,7 @@ class _Held(Collector):
         )
 
 
-def _gauge(
-    name: str, about: str, label: str, names: Mapping[str, str], held: Mapping[str, int]
-) -> GaugeMetricFamily:
+def _gauge(name: str, about: str, label: str, names: Mapping[str, str], held: Mapping[str, int]) -> GaugeMetricFamily:
     family = GaugeMetricFamily(name, about, labels=[label])
     for shown, ours in names.items():
         family.add_metric([shown], held.get(ours, 0))

@@ -69,19 +69,20 @@ class Profile:
         self.plugins = tuple(plugins)
         self._enablement = enablement
         self.registrations: Mapping[str, Sequence[Registration]] = {p.name: p.events() for p in self.plugins}
-        self._pre_enqueue = self._taking_part("preEnqueue", PreEnqueuePlugin)
-        self._pre_filter = self._taking_part("preFilter", PreFilterPlugin)
-        self._filter = self._taking_part("filter", FilterPlugin)
-        self._post_filter = self._taking_part("postFilter", PostFilterPlugin)
-        self._score = self._taking_part("score", ScorePlugin)
-        self._reserve = self._taking_part("reserve", ReservePlugin)
-        self._pre_bind = self._taking_part("preBind", PreBindPlugin)
-        self._bind = self._taking_part("bind", BindPlugin)
+        self._pre_enqueue = self._at("preEnqueue", (p for p in self.plugins if isinstance(p, PreEnqueuePlugin)))
+        self._pre_filter = self._at("preFilter", (p for p in self.plugins if isinstance(p, PreFilterPlugin)))
+        self._filter = self._at("filter", (p for p in self.plugins if isinstance(p, FilterPlugin)))
+        self._post_filter = self._at("postFilter", (p for p in self.plugins if isinstance(p, PostFilterPlugin)))
+        self._score = self._at("score", (p for p in self.plugins if isinstance(p, ScorePlugin)))
+        self._reserve = self._at("reserve", (p for p in self.plugins if isinstance(p, ReservePlugin)))
+        self._pre_bind = self._at("preBind", (p for p in self.plugins if isinstance(p, PreBindPlugin)))
+        self._bind = self._at("bind", (p for p in self.plugins if isinstance(p, BindPlugin)))
 
-    def _taking_part(self, point: str, kind: type[P]) -> tuple[P, ...]:
-        able = [plugin for plugin in self.plugins if isinstance(plugin, kind)]
+    def _at(self, point: str, plugins: Iterable[P]) -> tuple[P, ...]:
+        """Those of ``plugins`` that take part at an extension point, in its order."""
+        able = tuple(plugins)
         if self._enablement is None:
-            return tuple(able)
+            return able
         order = self._enablement.points[point]
         listed = sorted((plugin for plugin in able if plugin.name in order), key=lambda p: order.index(p.name))
         # A plugin may do at a point what kube-scheduler's does elsewhere: that follows its other points.

@@ -11,6 +11,7 @@ import asyncio
 import logging
 from dataclasses import dataclass
 from random import Random
+from typing import TYPE_CHECKING
 
 from cathedra.api.core.core_v1 import Pod
 from cathedra.api.gates import FeatureGates
@@ -22,14 +23,13 @@ from cathedra.clock import Clock
 from cathedra.scheduler.background import Background
 from cathedra.scheduler.bindingcycle import BindingCycle
 from cathedra.scheduler.composition import compose, device_plugin
-from cathedra.scheduler.configuration.reading import SchedulerConfiguration
+from cathedra.scheduler.configuration.reading import DEFAULT_CONFIGURATION, SchedulerConfiguration
 from cathedra.scheduler.eventhandlers import DEFAULT_SCHEDULER, EventHandlers
 from cathedra.scheduler.failure import Failures
 from cathedra.scheduler.framework.defects import DEFECTS, defect_status
 from cathedra.scheduler.framework.diagnosis import Diagnosis
 from cathedra.scheduler.framework.plugin import CycleState
 from cathedra.scheduler.gatednotices import GatedPodNotices
-from cathedra.scheduler.metrics import SchedulerMetrics
 from cathedra.scheduler.nodesearch import NodeSearch, SelectedNode
 from cathedra.scheduler.profile import Profile
 from cathedra.scheduler.queue.queue import SchedulingQueue
@@ -37,6 +37,9 @@ from cathedra.scheduler.queue.queuedpod import Backoff, QueuedPodInfo
 from cathedra.scheduler.state.cache import Cache
 from cathedra.scheduler.state.nominations import Nominations
 from cathedra.scheduler.state.pod_info import PodInfo
+
+if TYPE_CHECKING:
+    from cathedra.scheduler.metrics import SchedulerMetrics
 
 __all__ = ["Scheduler"]
 
@@ -68,7 +71,7 @@ class Scheduler:
         random: Random,
         gates: FeatureGates,
         informers: SharedInformers | None = None,
-        configuration: SchedulerConfiguration = SchedulerConfiguration(),
+        configuration: SchedulerConfiguration = DEFAULT_CONFIGURATION,
         metrics: SchedulerMetrics | None = None,
     ) -> None:
         """``informers`` are run by their maker; without any the scheduler makes and runs its own."""

@@ -18,6 +18,8 @@ from cathedra.client.client import Client, ResourceClient
 from cathedra.client.resources import EVENTS, PODS, RESOURCECLAIMS
 from cathedra.client.transport import ResourceRef
 from cathedra.clock import LoopClock, run_virtual
+from cathedra.scheduler.configuration.reading import DEFAULT_CONFIGURATION, SchedulerConfiguration
+from cathedra.scheduler.metrics import SchedulerMetrics
 from cathedra.scheduler.scheduler import Scheduler
 from tests.unit.apiserver.plain_definitions import plain_definitions
 
@@ -103,6 +105,8 @@ def play(
     gates: dict[str, bool] | None = None,
     release: str = "1.37",
     transport: Callable[[Any], Any] = lambda inner: inner,
+    configuration: SchedulerConfiguration = DEFAULT_CONFIGURATION,
+    metrics: SchedulerMetrics | None = None,
 ) -> None:
     """Run ``body`` beside a scheduler; ``transport`` may wrap the scheduler's way to the server."""
 
@@ -113,7 +117,14 @@ def play(
         server = await APIServer.open(config, clock=clock, random=random.Random(1))
         client = Client(server.transport(), clock=clock)
         own = Client(transport(server.transport("system:kube-scheduler")), clock=clock)
-        scheduler = Scheduler(own, clock=clock, random=random.Random(2), gates=chosen)
+        scheduler = Scheduler(
+            own,
+            clock=clock,
+            random=random.Random(2),
+            gates=chosen,
+            configuration=configuration,
+            metrics=metrics,
+        )
         running = asyncio.ensure_future(scheduler.run())
         try:
             await body(World(client, scheduler))

@@ -40,6 +40,7 @@ from cathedra.scheduler.configuration.enablement import (
 from cathedra.scheduler.configuration.strategy import LEAST_ALLOCATED, FitScoring, fit_scoring
 
 __all__ = [
+    "DEFAULT_CONFIGURATION",
     "ConfigurationError",
     "LeaseConfiguration",
     "ProfileConfiguration",
@@ -102,6 +103,10 @@ class SchedulerConfiguration:
     """Plugins that are named in the file and that this scheduler does not have."""
 
 
+DEFAULT_CONFIGURATION: Final = SchedulerConfiguration()
+"""Without a file."""
+
+
 def read_configuration(text: str | bytes) -> SchedulerConfiguration:
     """What a file (YAML or JSON) says.
 
@@ -162,9 +167,7 @@ def _strictly(value: Any, kind: type[T], where: str) -> T:
 def _document_errors(document: Document) -> Iterator[Any]:
     errors = ErrorList()
     if document.parallelism <= 0:
-        errors.invalid(
-            FieldPath("parallelism"), document.parallelism, "should be an integer value greater than zero"
-        )
+        errors.invalid(FieldPath("parallelism"), document.parallelism, "should be an integer value greater than zero")
     _check_percentage(errors, FieldPath("percentageOfNodesToScore"), document.percentage_of_nodes_to_score)
     if document.pod_initial_backoff_seconds <= 0:
         errors.invalid(
@@ -205,8 +208,9 @@ def _profile(profile: ProfileDocument, document: Document, where: str) -> Profil
     try:
         plugins = enabled(profile.plugins or Plugins(), profile.scheduler_name)
     except EnablementError as error:
-        raise ConfigurationError(f"initializing profiles: creating profile for scheduler name "
-                                 f"{profile.scheduler_name}: {error}") from error
+        raise ConfigurationError(
+            f"initializing profiles: creating profile for scheduler name {profile.scheduler_name}: {error}"
+        ) from error
     arguments = dict(_arguments(profile.plugin_config or [], where))
     fit: FitArgs = arguments.get("NodeResourcesFit", FitArgs())
     dynamic: DynamicResourcesArgs = arguments.get("DynamicResources", DynamicResourcesArgs())
@@ -299,8 +303,9 @@ def _lease(given: LeaderElection) -> LeaseConfiguration:
         if value <= 0:
             raise ConfigurationError(f"leaderElection.{name}: Invalid value: must be greater than zero")
     if duration <= renew:
-        raise ConfigurationError("leaderElection.leaseDuration: Invalid value: LeaseDuration must be greater than "
-                                 "RenewDeadline")
+        raise ConfigurationError(
+            "leaderElection.leaseDuration: Invalid value: LeaseDuration must be greater than RenewDeadline"
+        )
     return LeaseConfiguration(
         elect=given.leader_elect,
         name=given.resource_name,

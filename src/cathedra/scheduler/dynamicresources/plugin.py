@@ -38,7 +38,7 @@ from cathedra.scheduler.dynamicresources.node_allocatable import ClaimUse, NodeA
 from cathedra.scheduler.dynamicresources.node_mappings import NodeMappings
 from cathedra.scheduler.dynamicresources.resolving import Resolver, Unresolved
 from cathedra.scheduler.dynamicresources.scoring import preference
-from cathedra.scheduler.dynamicresources.timeouts import Timeouts
+from cathedra.scheduler.dynamicresources.timeouts import DEFAULT_TIMEOUTS, Timeouts
 from cathedra.scheduler.dynamicresources.writing import ClaimWriter
 from cathedra.scheduler.framework.diagnosis import Diagnosis
 from cathedra.scheduler.framework.events import Action, Change, Registration, Resource
@@ -88,7 +88,7 @@ class DynamicResources(
         clock: Clock,
         random: Random,
         gates: FeatureGates,
-        timeouts: Timeouts = Timeouts(),
+        timeouts: Timeouts = DEFAULT_TIMEOUTS,
     ) -> None:
         self._timeouts = timeouts
         self._clock = clock

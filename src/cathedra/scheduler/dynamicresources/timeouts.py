@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
-__all__ = ["Timeouts"]
+__all__ = ["DEFAULT_TIMEOUTS", "Timeouts"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,3 +16,6 @@ class Timeouts:
     """For the allocator on one node; 0 is no limit."""
     binding: float = 600.0
     """Until devices' binding conditions must be true."""
+
+
+DEFAULT_TIMEOUTS: Final = Timeouts()

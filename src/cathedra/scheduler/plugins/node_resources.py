@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from cathedra.api.core.core_v1 import Pod
 from cathedra.scheduler.configuration.strategy import LEAST_ALLOCATED, FitScoring
@@ -45,13 +46,16 @@ class FitOptions:
         return bool(slash) and (name in self.ignored or group in self.ignored_groups)
 
 
+DEFAULT_OPTIONS: Final = FitOptions()
+
+
 class NodeResourcesFit(FilterPlugin, ScorePlugin):
     """The pod's requests must fit into what the other pods leave; emptier nodes are better."""
 
     name = "NodeResourcesFit"
     weight = 1
 
-    def __init__(self, backed_by_devices: BackedByDevices, options: FitOptions = FitOptions()) -> None:
+    def __init__(self, backed_by_devices: BackedByDevices, options: FitOptions = DEFAULT_OPTIONS) -> None:
         self._backed_by_devices = backed_by_devices
         self._options = options
 

@@ -98,8 +98,8 @@ class Cache:
         return len(self._places)
 
     def statistics(self) -> dict[str, int]:
-        """How many pods are counted on nodes, and how many of these are only assumed there."""
-        return {"counted": len(self._places), "assumed": len(self._assumed)}
+        """How many nodes there are, pods counted on them, and how many of these are only assumed there."""
+        return {"nodes": len(self._known), "counted": len(self._places), "assumed": len(self._assumed)}
 
     # --- views
 

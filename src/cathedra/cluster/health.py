@@ -1,0 +1,179 @@
+"""The port on which a scheduler or a controller manager tells how it is: ``/healthz``, ``/metrics``.
+
+As Kubernetes' parts have it: TLS with a certificate of its own making; health is told to everyone, metrics to users
+whom the API server knows (TokenReview, or a client certificate) and lets read them (SubjectAccessReview for the path).
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from cathedra.api.core.authorization_v1 import (
+    NonResourceAttributes,
+    SubjectAccessReview,
+    SubjectAccessReviewSpec,
+)
+from cathedra.api.status import StatusError
+from cathedra.client.client import Client
+from cathedra.client.leaderelection import LeaderElector
+from cathedra.client.transport import ResourceRef
+from cathedra.clock import Clock, SystemClock
+from cathedra.cluster.config import InvalidOption
+
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
+
+__all__ = ["HEALTH_PATHS", "HealthApplication", "HealthOptions", "serving_health", "show_leadership"]
+
+HEALTH_PATHS: Final = frozenset({"/healthz", "/livez", "/readyz"})
+"""Answered to everyone, as kube-scheduler's ``--authorization-always-allow-paths`` says."""
+
+_REVIEWS: Final = ResourceRef(
+    "authorization.k8s.io", "v1", "subjectaccessreviews", "SubjectAccessReview", False, SubjectAccessReview
+)
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HealthOptions:
+    """Where a part tells how it is."""
+
+    address: str = "127.0.0.1"
+    port: int = 0
+    """0: nowhere."""
+    client_authority: bytes = b""
+    """PEM of the authority of client certificates."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.port <= 65535:
+            raise InvalidOption(f"--secure-port must be between 0 and 65535, got {self.port}")
+
+
+class HealthApplication:
+    """The ASGI application of the port."""
+
+    def __init__(self, client: Client, registry: CollectorRegistry, clock: Clock) -> None:
+        from cathedra.node.server.authentication import RequestAuthenticator  # start-up time: with the port alone
+
+        self._authenticator = RequestAuthenticator(client, clock)
+        self._reviews = client.resource(_REVIEWS)
+        self._registry = registry
+
+    async def __call__(
+        self,
+        scope: Mapping[str, Any],
+        receive: Callable[[], Awaitable[Mapping[str, Any]]],
+        send: Callable[[Mapping[str, Any]], Awaitable[None]],
+    ) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            return
+        code, text, kind = await self._answer(scope)
+        body = text if isinstance(text, bytes) else text.encode()
+        headers = [(b"content-type", kind), (b"content-length", str(len(body)).encode())]
+        await send({"type": "http.response.start", "status": code, "headers": headers})
+        await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body})
+
+    async def _answer(self, scope: Mapping[str, Any]) -> tuple[int, str | bytes, bytes]:
+        path, method = scope["path"], scope["method"]
+        plain = b"text/plain; charset=utf-8"
+        if method not in ("GET", "HEAD"):
+            return 405, "method not allowed\n", plain
+        if path in HEALTH_PATHS:
+            return 200, "ok", plain
+        try:
+            refusal = await self._refusal(scope, path)
+        except StatusError as error:
+            return error.status.code, f"{error.status.message}\n", plain
+        except ConnectionError:
+            return 500, "the API server cannot be asked who may read this\n", plain
+        if refusal:
+            return 403, refusal, plain
+        if path != "/metrics":
+            return 404, "404 page not found\n", plain
+        from prometheus_client import CONTENT_TYPE_LATEST, generate_latest  # start-up time: with a request
+
+        return 200, generate_latest(self._registry), CONTENT_TYPE_LATEST.encode()
+
+    async def _refusal(self, scope: Mapping[str, Any], path: str) -> str:
+        """Why the user may not read ``path``; "" if it may.
+
+        Raises:
+            StatusError: 401, there is no user; or the API server does not answer the question.
+        """
+        user = await self._authenticator.user_of(scope)
+        spec = SubjectAccessReviewSpec(
+            user=user.username,
+            uid=user.uid,
+            groups=user.groups,
+            extra=user.extra,
+            non_resource_attributes=NonResourceAttributes(path=path, verb="get"),
+        )
+        review = await self._reviews.create(SubjectAccessReview(spec=spec))
+        if review.status.allowed and not review.status.denied:
+            return ""
+        return f'forbidden: User "{user.username}" cannot get path "{path}"\n'
+
+
+@asynccontextmanager
+async def serving_health(
+    options: HealthOptions,
+    client: Client,
+    registry: CollectorRegistry,
+    elector: LeaderElector | None,
+    *,
+    say: Say,
+) -> AsyncIterator[None]:
+    """Serve while the body runs; without a port nothing is served.
+
+    Raises:
+        InvalidOption: the port cannot be opened.
+    """
+    if elector is not None:
+        show_leadership(registry, elector)
+    if not options.port:
+        yield
+        return
+    from cathedra.asgi.listener import Listener, TLSFiles, bind  # start-up time: with the port alone
+    from cathedra.certificates.authority import self_signed  # start-up time: with the port alone
+
+    clock = SystemClock()
+    try:
+        listening = bind(options.address, options.port)
+    except OSError as error:
+        raise InvalidOption(f"--secure-port {options.port} of {options.address}: {error.strerror}") from error
+    with tempfile.TemporaryDirectory(prefix="cathedra-") as folder:
+        files = TLSFiles(Path(folder, "tls.crt"), Path(folder, "tls.key"), Path(folder, "client-ca.crt"))
+        pair = self_signed(f"{options.address}@{int(clock.now())}", (options.address, "localhost"), clock.now())
+        files.key.touch(0o600)
+        files.key.write_bytes(pair.key)
+        files.certificate.write_bytes(pair.certificate)
+        files.client_authority.write_bytes(options.client_authority or pair.certificate)
+        listener = Listener(HealthApplication(client, registry, clock), listening, files)
+        await listener.start()
+    say(f"health and metrics at https://{options.address}:{options.port}")
+    try:
+        yield
+    finally:
+        await listener.stop()
+
+
+def show_leadership(registry: CollectorRegistry, elector: LeaderElector) -> None:
+    """Let ``leader_election_master_status`` say whether this process leads."""
+    from prometheus_client.core import GaugeMetricFamily  # start-up time: not for a part without an elector
+    from prometheus_client.registry import Collector
+
+    class Leadership(Collector):
+        def collect(self) -> Iterator[GaugeMetricFamily]:
+            family = GaugeMetricFamily(
+                "leader_election_master_status", "1 for the process that leads.", labels=["name"]
+            )
+            family.add_metric([elector.name], float(elector.leading))
+            yield family
+
+    registry.register(Leadership())
