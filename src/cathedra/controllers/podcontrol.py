@@ -8,10 +8,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from cathedra.api.core.core_v1 import Pod, PodTemplateSpec
-from cathedra.api.core.meta_v1 import KubeObject, ObjectMeta
+from cathedra.api.core.meta_v1 import KubeObject, ObjectMeta, OwnerReference
 from cathedra.api.status import StatusError
 from cathedra.api.struct import to_dict
 from cathedra.client.client import Client
@@ -51,6 +51,11 @@ class PodEventTexts:
     not_created: str = "Error creating: {error}"
     deleted: str = "Deleted pod: {pod}"
     not_deleted: str = "Error deleting: {error}"
+
+
+def without(finalizers: tuple[str, ...], finalizer: str) -> tuple[str, ...]:
+    """The finalizers less one."""
+    return tuple(name for name in finalizers if name != finalizer)
 
 
 class PodControl:
@@ -110,18 +115,33 @@ class PodControl:
         self._expectations.expect(owner.metadata.uid, gone)
         self._tell(owner, "SuccessfulDelete", self._texts.deleted, pod)
 
-    async def adopt(self, owner: KubeObject, pod: Pod) -> None:
-        """Make ``owner`` the controller of a pod that has none."""
-        reference = to_dict(controller_reference(owner))
-        references = [*(to_dict(known) for known in pod.metadata.owner_references), reference]
-        body = [
+    async def adopt(self, owner: KubeObject, pod: Pod, finalizer: str = "") -> None:
+        """Make ``owner`` the controller of a pod that has none; ``finalizer`` is added to it, if there is one."""
+        references = (*pod.metadata.owner_references, controller_reference(owner))
+        await self._mark(owner, pod, references, (*without(pod.metadata.finalizers, finalizer), finalizer))
+
+    async def release(self, owner: KubeObject, pod: Pod, finalizer: str = "") -> None:
+        """Give up a pod that is not selected any longer; ``finalizer`` is taken off it, if there is one."""
+        references = tuple(known for known in pod.metadata.owner_references if known.uid != owner.metadata.uid)
+        await self._mark(owner, pod, references, without(pod.metadata.finalizers, finalizer))
+
+    async def _mark(
+        self, owner: KubeObject, pod: Pod, references: tuple[OwnerReference, ...], finalizers: tuple[str, ...]
+    ) -> None:
+        body: list[dict[str, Any]] = [
             {"op": "test", "path": "/metadata/uid", "value": pod.metadata.uid},
             {"op": "test", "path": "/metadata/resourceVersion", "value": pod.metadata.resource_version},
-            {"op": "add", "path": "/metadata/ownerReferences", "value": references},
+            {"op": "add", "path": "/metadata/ownerReferences", "value": [to_dict(known) for known in references]},
+            {"op": "add", "path": "/metadata/finalizers", "value": [name for name in finalizers if name]},
         ]
         pods = self._client.resource(PODS, pod.metadata.namespace)
-        adopted = await pods.patch(pod.metadata.name, PatchType.JSON, body)
-        self._expectations.expect(owner.metadata.uid, adopted)
+        try:
+            marked = await pods.patch(pod.metadata.name, PatchType.JSON, body)
+        except StatusError as error:
+            if error.is_not_found:
+                return
+            raise
+        self._expectations.expect(owner.metadata.uid, marked)
 
     def _tell(self, owner: KubeObject, reason: str, text: str, pod: Pod, error: Exception | None = None) -> None:
         message = text.format(pod=pod.metadata.name, owner=owner.metadata.name, error=error)

@@ -7,10 +7,10 @@ and take the finalizer off pods that have been written down (docs/spec/controlle
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final, Literal, NamedTuple
 
-from cathedra.api.core.batch_v1 import Job, JobStatus, UncountedTerminatedPods
+from cathedra.api.core.batch_v1 import Job, JobStatus
 from cathedra.api.core.core_v1 import Pod
 from cathedra.api.status import StatusError
 from cathedra.api.struct import Time, replace
@@ -20,30 +20,30 @@ from cathedra.controllers.controller import ControllerContext
 from cathedra.controllers.expectations import Expectations
 from cathedra.controllers.finalizers import remove_finalizer
 from cathedra.controllers.job import outcome as outcomes
+from cathedra.controllers.job.backoff import Failures, pause_after
 from cathedra.controllers.job.outcome import Outcome, with_condition
 from cathedra.controllers.job.pods import (
     TRACKING,
+    all_failures,
     completion_index,
-    failure_count,
     finish_time,
-    has_failed,
     is_indexed,
     is_tracked,
     new_pod,
     replaces_only_failed,
 )
-from cathedra.controllers.job.tally import noted, settled, tally, uncounted
-from cathedra.controllers.podcontrol import BY_CONTROLLER
+from cathedra.controllers.job.tally import entered, settled, tally, uncounted
+from cathedra.controllers.podadoption import ORPHANS, claim_pods, orphan_namespace, selects
+from cathedra.controllers.podcontrol import BY_CONTROLLER, PodControl
 from cathedra.controllers.podranking import surplus_first
 from cathedra.semantics.conditions import is_true
 from cathedra.semantics.owners import controller_of, controller_uid
+from cathedra.semantics.pods import is_ready, is_terminal
 
 __all__ = ["JobController"]
 
 WORKERS: Final = 5
 MOST_PODS_PER_SYNC: Final = 500
-FIRST_FAILURE_DELAY: Final = 10.0
-LONGEST_FAILURE_DELAY: Final = 600.0
 _OWN_MANAGER: Final = "kubernetes.io/job-controller"
 
 
@@ -69,7 +69,11 @@ class JobController:
         self._pods = context.informers.of(PODS)
         self._expected_pods: Expectations[str] = Expectations(self._pods, context.clock)
         self._expected_jobs: Expectations[str] = Expectations(self._jobs, context.clock)
+        self._control = PodControl(context.client, self._recorder, self._expected_pods)
+        self._failures: dict[str, Failures] = {}
+        """Failures in a row by the job's uid."""
         self._pods.store.add_index(BY_CONTROLLER, controller_uid)
+        self._pods.store.add_index(ORPHANS, orphan_namespace)
         self._jobs.add_handler(
             on_add=self._enqueue, on_update=lambda _, job: self._enqueue(job), on_delete=self._job_deleted
         )
@@ -91,6 +95,7 @@ class JobController:
     def _job_deleted(self, job: Job) -> None:
         self._expected_pods.forget(job.metadata.uid)
         self._expected_jobs.forget(job.metadata.uid)
+        self._failures.pop(job.metadata.uid, None)
         for pod in self._pods.store.by_index(BY_CONTROLLER, job.metadata.uid):
             self._queue.add(Key("orphan", pod.metadata.namespace, pod.metadata.name))
 
@@ -98,6 +103,10 @@ class JobController:
         owner = controller_of(pod)
         if owner is not None and owner.kind == "Job":
             self._queue.add(Key("job", pod.metadata.namespace, owner.name))
+        if owner is None:
+            for job in self._jobs.store:
+                if job.metadata.namespace == pod.metadata.namespace and selects(job.spec.selector, pod.metadata.labels):
+                    self._enqueue(job)
         if is_tracked(pod) and self._job_of(pod) is None:
             self._queue.add(Key("orphan", pod.metadata.namespace, pod.metadata.name))
 
@@ -108,10 +117,18 @@ class JobController:
         job = self._jobs.store.get(pod.metadata.namespace, owner.name)
         return job if job is not None and job.metadata.uid == owner.uid else None
 
+    def _is_adoptable(self, pod: Pod) -> bool:
+        """Whether some job is going to adopt the pod."""
+        return controller_of(pod) is None and any(
+            job.metadata.namespace == pod.metadata.namespace and selects(job.spec.selector, pod.metadata.labels)
+            for job in self._jobs.store
+            if job.metadata.deletion_timestamp is None
+        )
+
     async def _reconcile(self, key: Key) -> float | None:
         if key.kind == "orphan":
             pod = self._pods.store.get(key.namespace, key.name)
-            if pod is not None and self._job_of(pod) is None:
+            if pod is not None and self._job_of(pod) is None and not self._is_adoptable(pod):
                 await remove_finalizer(self._client.resource(PODS, key.namespace), pod, TRACKING)
             return None
         job = self._jobs.store.get(key.namespace, key.name)
@@ -121,6 +138,10 @@ class JobController:
         if not self._expected_jobs.met(job.metadata.uid) or not self._expected_pods.met(job.metadata.uid):
             # The event of what was written last is still to come, and brings the job here again.
             return 1.0
+        if job.metadata.deletion_timestamp is None and not outcomes.has_finished(job):
+            await claim_pods(self._control, self._pods.store, job, job.spec.selector, TRACKING)
+            if not self._expected_pods.met(job.metadata.uid):
+                return 1.0
         return await _Sync(self, job).run()
 
 
@@ -134,7 +155,9 @@ class _Sync:
         self._now = controller._clock.now()
         self._job = job
         self._pods = controller._pods.store.by_index(BY_CONTROLLER, job.metadata.uid)
-        self._tally = tally(job, self._pods)
+        self._tally = tally(job, self._pods, self._now)
+        known = controller._failures.get(job.metadata.uid, Failures())
+        self._failures = known.after(self._tally.newly_succeeded, self._tally.newly_failed, self._now)
         self._short_of_pods = False
 
     async def run(self) -> float | None:
@@ -143,61 +166,77 @@ class _Sync:
         if outcomes.has_finished(job):
             await self._release(pod for pod in self._pods if is_tracked(pod))
             return None
-        status = noted(job, counted)
+        status = job.status
         if status.start_time is None and not job.spec.suspend:
             status = replace(status, start_time=Time(self._now))
-        again: float | None = None
+        pause: float | None = None
         outcome = outcomes.decide(job, counted, self._pods, self._now)
-        active, terminating = len(counted.active), counted.terminating
+        active, ready, terminating = len(counted.active), counted.ready, counted.terminating
         if outcome is not None:
-            if counted.active:
-                deleted = await self._delete(surplus_first(counted.active), keep_finalizer=True)
-                active, terminating = active - deleted, terminating + deleted
+            gone = await self._delete(surplus_first(counted.active), keep_finalizer=True)
+            active, terminating = active - len(gone), terminating + len(gone)
+            ready -= sum(map(is_ready, gone))
         elif job.metadata.deletion_timestamp is None:
-            change, again = await self._manage(status)
-            active += change
-            terminating -= min(change, 0)
-            outcome = outcomes.reached_completions(job, counted) if change == 0 else None
-            status = self._with_suspension(status)
-        status = replace(
-            status,
-            active=active,
-            terminating=terminating,
-            ready=min(counted.ready, active),
-            uncounted_terminated_pods=status.uncounted_terminated_pods or UncountedTerminatedPods(),
+            created, gone, pause = await self._manage()
+            if pause is not None and ready:
+                # Kubernetes reports no active pods during the pause, and its API server refuses that as long as others
+                # are ready: so nothing is written or counted before the pause is over.
+                return _earliest(pause, outcomes.deadline_in(job, self._now))
+            active = 0 if pause is not None else active + created - len(gone)
+            terminating += len(gone)
+            ready -= sum(map(is_ready, gone))
+            outcome = outcomes.reached_completions(job, counted) if not active else None
+            if outcome is None:
+                status = self._with_suspension(status)
+        elif not active:
+            outcome = outcomes.reached_completions(job, counted)
+        entry = entered(
+            replace(job, status=status),
+            self._pods,
+            counted,
+            is_over=outcome is not None,
+            rest_fails=outcome is not None and outcome.final == "Failed",
         )
+        status = replace(entry.status, active=active, terminating=terminating, ready=ready)
         if outcome is not None:
             status = with_condition(status, outcome.interim, "True", outcome.reason, outcome.message, self._now)
         status = await self._write(status)
-        status = await self._count_released(status)
-        if outcome is not None:
+        self._controller._failures[job.metadata.uid] = self._failures
+        await self._release(entry.released)
+        status = await self._count(status, entry.released)
+        if outcome is not None and entry.is_last:
             await self._finish(status, outcome)
         if self._short_of_pods:
             raise RetryLater("not all pods could be created")
         # Once the outcome is decided only the pods' ends matter, and each of them brings the job here again.
-        return _earliest(again, outcomes.deadline_in(job, self._now) if outcome is None else None)
+        return _earliest(pause, outcomes.deadline_in(self._job, self._now) if outcome is None else None)
 
     # Pods.
 
-    async def _manage(self, status: JobStatus) -> tuple[int, float | None]:
-        """Create or delete pods; by how many the active ones changed, and when to look again."""
+    async def _manage(self) -> tuple[int, Sequence[Pod], float | None]:
+        """Create or delete pods: how many were created, which were deleted, and the pause if there is one."""
         job, counted = self._job, self._tally
         wanted = self._wanted()
-        surplus = len(counted.active) - wanted
-        if surplus > 0:
-            doomed = surplus_first(counted.active)
-            if is_indexed(job):
-                doomed.sort(key=lambda pod: -(completion_index(pod) or 0))
-            return -await self._delete(doomed[:surplus], keep_finalizer=False), None
-        missing = -surplus
+        doomed = self._surplus(max(0, len(counted.active) - wanted))
+        if doomed:
+            return 0, await self._delete(doomed[:MOST_PODS_PER_SYNC], keep_finalizer=False), None
+        missing = wanted - len(counted.active)
         if replaces_only_failed(job):
             missing -= counted.terminating
-        if missing <= 0:
-            return 0, None
-        pause = self._failure_pause()
+        if missing <= 0 or job.spec.suspend:
+            return 0, (), None
+        missing = min(missing, MOST_PODS_PER_SYNC)
+        if job.spec.backoff_limit_per_index is None:
+            pause = self._failures.pause(self._now)
+            if pause > 0:
+                return 0, (), pause
+            indexes = self._next_indexes(missing) if is_indexed(job) else [None] * missing
+            return await self._create([new_pod(job, index) for index in indexes]), (), None
+        due, pause = self._due_indexes(self._next_indexes(missing))
         if pause > 0:
-            return 0, pause
-        return await self._create(min(missing, MOST_PODS_PER_SYNC)), None
+            return 0, (), pause
+        replaced = counted.awaiting_replacement
+        return await self._create([new_pod(job, index, replaced.get(index)) for index in due]), (), None
 
     def _wanted(self) -> int:
         job, counted = self._job, self._tally
@@ -206,31 +245,49 @@ class _Sync:
         parallelism = 1 if job.spec.parallelism is None else job.spec.parallelism
         if job.spec.completions is None:
             # A work queue: no new pod is made once the first has found the queue empty.
-            return min(parallelism, len(counted.active)) if counted.succeeded > 0 else parallelism
-        left = job.spec.completions - counted.succeeded
-        if job.spec.backoff_limit_per_index is not None:
-            left -= len(counted.failed_indexes)
-        return max(0, min(parallelism, left))
+            return len(counted.active) if counted.succeeded > 0 else parallelism
+        return max(0, min(parallelism, job.spec.completions - counted.succeeded))
 
-    def _failure_pause(self) -> float:
-        """Seconds until a pod may be created again, after failures in a row."""
-        ends = sorted(
-            ((finish_time(pod, self._now), pod) for pod in self._pods if not pod_is_running(pod, self._job)),
-            key=lambda end: end[0],
-            reverse=True,
-        )
-        failures = 0
-        for _, pod in ends:
-            if pod.status.phase == "Succeeded":
-                break
-            failures += 1
-        if failures == 0:
-            return 0.0
-        delay = min(FIRST_FAILURE_DELAY * 2.0 ** (failures - 1), LONGEST_FAILURE_DELAY)
-        return max(0.0, ends[0][0] + delay - self._now)
+    def _surplus(self, count: int) -> list[Pod]:
+        """At least ``count`` active pods to give up: first those whose index is taken by another or does not exist."""
+        ranked = surplus_first(self._tally.active)
+        if not is_indexed(self._job) or self._job.spec.suspend:
+            return ranked[:count]
+        best: dict[int | None, Pod] = {completion_index(pod): pod for pod in ranked}
+        kept = {
+            pod.metadata.uid
+            for index, pod in best.items()
+            if index is not None and index < (self._job.spec.completions or 0)
+        }
+        double = [pod for pod in ranked if pod.metadata.uid not in kept]
+        single = [pod for pod in ranked if pod.metadata.uid in kept]
+        return double + single[: max(0, count - len(double))]
 
-    async def _create(self, count: int) -> int:
-        pods = [new_pod(self._job, index, failures) for index, failures in self._next_indexes(count)]
+    def _next_indexes(self, count: int) -> list[int]:
+        """The first indexes that are neither done nor being worked on."""
+        taken = {completion_index(pod) for pod in self._tally.active}
+        if replaces_only_failed(self._job):
+            taken |= {
+                completion_index(pod)
+                for pod in self._pods
+                if pod.metadata.deletion_timestamp is not None and not is_terminal(pod)
+            }
+        taken |= self._tally.completed_indexes | self._tally.failed_indexes
+        free = (index for index in range(self._job.spec.completions or 0) if index not in taken)
+        return [index for index, _ in zip(free, range(count), strict=False)]
+
+    def _due_indexes(self, indexes: Iterable[int]) -> tuple[list[int], float]:
+        """Those whose own pause is over; if there are none, how long the shortest pause still lasts (seconds)."""
+        pauses: dict[int, float] = {}
+        for index in indexes:
+            failed = self._tally.awaiting_replacement.get(index)
+            pauses[index] = (
+                pause_after(all_failures(failed) + 1, finish_time(failed, self._now), self._now) if failed else 0.0
+            )
+        due = [index for index, pause in pauses.items() if pause <= 0]
+        return due, 0.0 if due else min(pauses.values(), default=0.0)
+
+    async def _create(self, pods: Sequence[Pod]) -> int:
         created, batch = 0, 1
         # Batches grow while all goes well, so that a full quota costs few refused requests.
         while created < len(pods):
@@ -247,24 +304,6 @@ class _Sync:
             batch *= 2
         return created
 
-    def _next_indexes(self, count: int) -> list[tuple[int | None, int]]:
-        if not is_indexed(self._job):
-            return [(None, 0)] * count
-        taken = {completion_index(pod) for pod in self._tally.active}
-        if replaces_only_failed(self._job):
-            taken |= {completion_index(pod) for pod in self._pods if pod_is_running(pod, self._job)}
-        taken |= self._tally.completed_indexes | self._tally.failed_indexes
-        free = (index for index in range(self._job.spec.completions or 0) if index not in taken)
-        failures: dict[int | None, int] = {}
-        for pod in self._tally.newly_failed:
-            index = completion_index(pod)
-            failures[index] = max(failures.get(index, 0), failure_count(pod) + 1)
-        for pod in self._pods:
-            if has_failed(pod, self._job):
-                index = completion_index(pod)
-                failures[index] = max(failures.get(index, 0), failure_count(pod) + 1)
-        return [(index, failures.get(index, 0)) for index, _ in zip(free, range(count), strict=False)]
-
     async def _create_one(self, pod: Pod) -> None:
         job = self._job
         try:
@@ -278,11 +317,10 @@ class _Sync:
         self._controller._expected_pods.expect(job.metadata.uid, created)
         self._recorder.record(job, "Normal", "SuccessfulCreate", f"Created pod: {created.metadata.name}")
 
-    async def _delete(self, pods: list[Pod], *, keep_finalizer: bool) -> int:
+    async def _delete(self, pods: Sequence[Pod], *, keep_finalizer: bool) -> Sequence[Pod]:
         """Delete pods; those that lose their finalizer first are never counted as failed."""
         job = self._job
         resource = self._client.resource(PODS, job.metadata.namespace)
-        deleted = 0
         for pod in pods:
             written: Pod | None = pod
             if not keep_finalizer:
@@ -295,8 +333,7 @@ class _Sync:
                     raise
             self._controller._expected_pods.expect(job.metadata.uid, written)
             self._recorder.record(job, "Normal", "SuccessfulDelete", f"Deleted pod: {pod.metadata.name}")
-            deleted += 1
-        return deleted
+        return pods
 
     # Status.
 
@@ -321,26 +358,11 @@ class _Sync:
         self._controller._expected_jobs.expect(self._job.metadata.uid, self._job)
         return self._job.status
 
-    async def _count_released(self, status: JobStatus) -> JobStatus:
-        """Take finalizers off everything that is written down, then count it."""
-        written = {*uncounted(self._job).succeeded, *uncounted(self._job).failed}
-        ignored = {pod.metadata.uid for pod in self._tally.ignored}
-        to_release = [
-            pod
-            for pod in self._pods
-            if is_tracked(pod)
-            and (
-                pod.metadata.uid in written
-                or pod.metadata.uid in ignored
-                or (is_indexed(self._job) and pod.status.phase == "Succeeded")
-            )
-        ]
-        await self._release(to_release)
+    async def _count(self, status: JobStatus, released: Iterable[Pod]) -> JobStatus:
+        """Count what is written down and has lost its finalizer."""
+        gone = {pod.metadata.uid for pod in released}
         tracked = {pod.metadata.uid for pod in self._pods if is_tracked(pod)}
-        released = {pod.metadata.uid for pod in to_release} | (written - tracked)
-        if not written:
-            return status
-        return await self._write(settled(status, frozenset(released)))
+        return await self._write(settled(status, frozenset(tracked - gone)))
 
     async def _release(self, pods: Iterable[Pod]) -> None:
         resource = self._client.resource(PODS, self._job.metadata.namespace)
@@ -362,11 +384,6 @@ class _Sync:
             self._recorder.record(job, "Normal", "Completed", "Job completed")
         else:
             self._recorder.record(job, "Warning", outcome.reason, outcome.message)
-
-
-def pod_is_running(pod: Pod, job: Job) -> bool:
-    """Whether the pod has neither ended nor counts as failed."""
-    return pod.status.phase != "Succeeded" and not has_failed(pod, job)
 
 
 def _earliest(*times: float | None) -> float | None:

@@ -22,7 +22,7 @@ class PolicyMatch:
 def judge(job: Job, pod: Pod) -> PolicyMatch:
     """The first rule that fits decides; without one the failure counts."""
     policy = job.spec.pod_failure_policy
-    if policy is None or pod.status.phase != "Failed":
+    if policy is None:
         return PolicyMatch("Count")
     for number, rule in enumerate(policy.rules):
         message = _match(rule, number, pod)

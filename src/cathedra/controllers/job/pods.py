@@ -9,14 +9,15 @@ from cathedra.api.core.batch_v1 import Job
 from cathedra.api.core.core_v1 import Container, EnvVar, EnvVarSource, ObjectFieldSelector, Pod
 from cathedra.api.core.meta_v1 import ObjectMeta
 from cathedra.api.struct import replace
+from cathedra.controllers.job.failurepolicy import judge
 from cathedra.semantics.conditions import find_condition
 from cathedra.semantics.owners import controller_reference
-from cathedra.semantics.pods import is_terminal
 
 __all__ = [
     "FAILURE_COUNT",
     "INDEX",
     "TRACKING",
+    "all_failures",
     "completion_index",
     "failure_count",
     "finish_time",
@@ -41,7 +42,7 @@ def is_indexed(job: Job) -> bool:
 
 def replaces_only_failed(job: Job) -> bool:
     """Whether a terminating pod is replaced (and counted) only once it has ended."""
-    return job.spec.pod_replacement_policy == "Failed"
+    return job.spec.pod_replacement_policy == "Failed" or job.spec.pod_failure_policy is not None
 
 
 def is_tracked(pod: Pod) -> bool:
@@ -70,6 +71,12 @@ def has_failed(pod: Pod, job: Job) -> bool:
     return pod.metadata.deletion_timestamp is not None and pod.status.phase != "Succeeded"
 
 
+def all_failures(pod: Pod) -> int:
+    """How many pods of the same index failed before this one, those that the failure policy ignored included."""
+    text = pod.metadata.annotations.get(IGNORED_FAILURE_COUNT, "0")
+    return failure_count(pod) + (int(text) if text.isdigit() else 0)
+
+
 def finish_time(pod: Pod, now: float) -> float:
     """When the pod ended (epoch seconds), as well as its status tells."""
     ends = [
@@ -79,17 +86,17 @@ def finish_time(pod: Pod, now: float) -> float:
     ]
     if ends and len(ends) == len(pod.status.container_statuses):
         return max(ends)
+    ready = find_condition(pod.status.conditions, "Ready")
+    if ready is not None and ready.status == "False" and ready.last_transition_time is not None:
+        return ready.last_transition_time.timestamp
     if pod.metadata.deletion_timestamp is not None:
         grace = pod.metadata.deletion_grace_period_seconds or 0
-        return min(now, pod.metadata.deletion_timestamp.timestamp - grace)
-    ready = find_condition(pod.status.conditions, "Ready")
-    if ready is not None and ready.last_transition_time is not None and is_terminal(pod):
-        return ready.last_transition_time.timestamp
+        return pod.metadata.deletion_timestamp.timestamp - grace
     return pod.metadata.creation_timestamp.timestamp if pod.metadata.creation_timestamp else now
 
 
-def new_pod(job: Job, index: int | None, failures: int = 0) -> Pod:
-    """The next pod of ``job``; with an index for indexed jobs, and the failures of that index so far."""
+def new_pod(job: Job, index: int | None, replaced: Pod | None = None) -> Pod:
+    """The next pod of ``job``; with an index for indexed jobs, and the failures of that index up to ``replaced``."""
     template = job.spec.template
     metadata = ObjectMeta(
         generate_name=f"{job.metadata.name}-" if index is None else f"{job.metadata.name}-{index}-",
@@ -104,7 +111,7 @@ def new_pod(job: Job, index: int | None, failures: int = 0) -> Pod:
         return Pod(metadata=metadata, spec=spec)
     annotations = {**metadata.annotations, INDEX: str(index)}
     if job.spec.backoff_limit_per_index is not None:
-        annotations[FAILURE_COUNT] = str(failures)
+        annotations.update(_failure_counts(job, replaced))
     metadata = replace(metadata, annotations=annotations, labels={**metadata.labels, INDEX: str(index)})
     spec = replace(
         spec,
@@ -113,6 +120,16 @@ def new_pod(job: Job, index: int | None, failures: int = 0) -> Pod:
         init_containers=_with_index_variable(spec.init_containers),
     )
     return Pod(metadata=metadata, spec=spec)
+
+
+def _failure_counts(job: Job, replaced: Pod | None) -> dict[str, str]:
+    if replaced is None:
+        return {FAILURE_COUNT: "0"}
+    counted = judge(job, replaced).action != "Ignore"
+    before = failure_count(replaced)
+    ignored = all_failures(replaced) - before + (not counted)
+    counts = {FAILURE_COUNT: str(before + counted)}
+    return {**counts, IGNORED_FAILURE_COUNT: str(ignored)} if ignored else counts
 
 
 def _with_index_variable(containers: Iterable[Container]) -> tuple[Container, ...]:

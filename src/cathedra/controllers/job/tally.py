@@ -6,7 +6,7 @@ then raises a counter; so a crash at any point neither forgets nor repeats it (d
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from cathedra.api.core.batch_v1 import Job, JobStatus, UncountedTerminatedPods
@@ -14,10 +14,18 @@ from cathedra.api.core.core_v1 import Pod
 from cathedra.api.struct import replace
 from cathedra.controllers.job.failurepolicy import PolicyMatch, judge
 from cathedra.controllers.job.indexes import format_indexes, parse_indexes
-from cathedra.controllers.job.pods import completion_index, failure_count, has_failed, is_indexed, is_tracked
+from cathedra.controllers.job.pods import (
+    all_failures,
+    completion_index,
+    failure_count,
+    finish_time,
+    has_failed,
+    is_indexed,
+    is_tracked,
+)
 from cathedra.semantics.pods import is_active, is_ready, is_terminal
 
-__all__ = ["Tally", "noted", "settled", "tally", "uncounted"]
+__all__ = ["Entry", "Tally", "entered", "settled", "tally", "uncounted"]
 
 MOST_PER_SYNC = 500
 """So many finished pods are counted in one go, which bounds the size of the status."""
@@ -36,12 +44,14 @@ class Tally:
     newly_succeeded: tuple[Pod, ...]
     """Tracked pods that have ended and are not in the status yet."""
     newly_failed: tuple[Pod, ...]
-    ignored: tuple[Pod, ...]
-    """Failed pods that the failure policy does not count."""
+    """Those that failed, also if the failure policy does not count them."""
     policy_match: PolicyMatch | None
     """Why the failure policy ends the job, if it does."""
     completed_indexes: frozenset[int]
     failed_indexes: frozenset[int]
+    awaiting_replacement: Mapping[int, Pod]
+    """With a limit per index: the last failed pod of each index that is to be tried again. It stays tracked until its
+    replacement has taken over the number of failures."""
 
 
 def uncounted(job: Job) -> UncountedTerminatedPods:
@@ -49,94 +59,160 @@ def uncounted(job: Job) -> UncountedTerminatedPods:
     return job.status.uncounted_terminated_pods or UncountedTerminatedPods()
 
 
-def tally(job: Job, pods: Iterable[Pod]) -> Tally:
-    """Count ``pods``, all that the job controls."""
+def tally(job: Job, pods: Iterable[Pod], now: float) -> Tally:
+    """Count ``pods``, all that the job controls, at ``now`` (epoch seconds)."""
     pods = tuple(pods)
     known = uncounted(job)
-    seen = {*known.succeeded, *known.failed}
-    succeeded: list[Pod] = []
-    failed: list[Pod] = []
-    ignored: list[Pod] = []
-    policy_match: PolicyMatch | None = None
-    completions = job.spec.completions or 0
-    completed = parse_indexes(job.status.completed_indexes, completions) if is_indexed(job) else frozenset()
-    lost = parse_indexes(job.status.failed_indexes or "", completions)
-    for pod in pods:
-        if not is_tracked(pod) or pod.metadata.uid in seen:
-            continue
-        if pod.status.phase == "Succeeded":
-            succeeded.append(pod)
-        elif has_failed(pod, job):
-            judgement = judge(job, pod)
-            if judgement.action == "FailJob" and policy_match is None:
-                policy_match = judgement
-            if judgement.action == "Ignore":
-                ignored.append(pod)
-                continue
-            failed.append(pod)
-            lost |= _lost_index(job, pod, judgement)
-    if is_indexed(job):
-        fresh = {i for i in map(completion_index, succeeded) if i is not None and i < completions}
-        completed |= fresh
-        succeeded_count = len(completed)
-    else:
-        succeeded_count = job.status.succeeded + len(known.succeeded) + len(succeeded)
+    succeeded = [pod for pod in pods if pod.status.phase == "Succeeded" and _is_new(pod, known.succeeded)]
+    failed = [pod for pod in pods if has_failed(pod, job) and _is_new(pod, known.failed)]
+    matches = (judge(job, pod) for pod in pods if has_failed(pod, job))
     active = tuple(pod for pod in pods if is_active(pod))
+    completed = _completed_indexes(job, pods)
+    lost = _failed_indexes(job, pods) - completed
     return Tally(
         active=active,
         ready=sum(map(is_ready, active)),
         terminating=sum(pod.metadata.deletion_timestamp is not None and not is_terminal(pod) for pod in pods),
-        succeeded=succeeded_count,
-        failed=job.status.failed + len(known.failed) + len(failed),
-        newly_succeeded=tuple(succeeded[:MOST_PER_SYNC]),
-        newly_failed=tuple(failed[:MOST_PER_SYNC]),
-        ignored=tuple(ignored[:MOST_PER_SYNC]),
-        policy_match=policy_match,
+        succeeded=len(completed) if is_indexed(job) else job.status.succeeded + len(known.succeeded) + len(succeeded),
+        failed=job.status.failed + len(known.failed) + sum(judge(job, pod).action != "Ignore" for pod in failed),
+        newly_succeeded=tuple(succeeded),
+        newly_failed=tuple(failed),
+        policy_match=next((match for match in matches if match.action == "FailJob"), None),
         completed_indexes=completed,
-        failed_indexes=lost - completed,
+        failed_indexes=lost,
+        awaiting_replacement=_awaiting_replacement(job, pods, active, completed | lost, now),
     )
 
 
-def _lost_index(job: Job, pod: Pod, judgement: PolicyMatch) -> frozenset[int]:
-    limit = job.spec.backoff_limit_per_index
-    index = completion_index(pod)
-    if limit is None or index is None:
-        return frozenset()
-    if judgement.action == "FailIndex" or failure_count(pod) >= limit:
-        return frozenset({index})
-    return frozenset()
+def _is_new(pod: Pod, known: Iterable[str]) -> bool:
+    return is_tracked(pod) and pod.metadata.uid not in known
 
 
-def noted(job: Job, counted: Tally) -> JobStatus:
-    """The status in which the newly finished pods are written down and nothing is counted yet."""
-    known = uncounted(job)
-    # Indexes are a set, so a succeeded index cannot be counted twice: only failures need their uid kept.
-    succeeded = known.succeeded
+def _completed_indexes(job: Job, pods: Iterable[Pod]) -> frozenset[int]:
     if not is_indexed(job):
-        succeeded = (*succeeded, *(pod.metadata.uid for pod in counted.newly_succeeded))
-    failed = (*known.failed, *(pod.metadata.uid for pod in counted.newly_failed))
-    status = replace(job.status, uncounted_terminated_pods=UncountedTerminatedPods(succeeded=succeeded, failed=failed))
+        return frozenset()
+    completions = job.spec.completions or 0
+    fresh = (completion_index(pod) for pod in pods if is_tracked(pod) and pod.status.phase == "Succeeded")
+    known = parse_indexes(job.status.completed_indexes, completions)
+    return known | {index for index in fresh if index is not None and index < completions}
+
+
+def _failed_indexes(job: Job, pods: Iterable[Pod]) -> frozenset[int]:
+    completions = job.spec.completions or 0
+    known = parse_indexes(job.status.failed_indexes or "", completions)
+    if job.spec.backoff_limit_per_index is None:
+        return known
+    lost = {completion_index(pod) for pod in pods if is_tracked(pod) and _loses_index(job, pod)}
+    return known | {index for index in lost if index is not None and index < completions}
+
+
+def _loses_index(job: Job, pod: Pod) -> bool:
+    if not has_failed(pod, job):
+        return False
+    action = judge(job, pod).action
+    if action == "FailIndex":
+        return True
+    return action != "Ignore" and failure_count(pod) >= (job.spec.backoff_limit_per_index or 0)
+
+
+def _awaiting_replacement(
+    job: Job, pods: Iterable[Pod], active: Iterable[Pod], over: frozenset[int], now: float
+) -> dict[int, Pod]:
+    if job.spec.backoff_limit_per_index is None or not is_indexed(job):
+        return {}
+    taken = over | {completion_index(pod) for pod in active}
+    last: dict[int, Pod] = {}
+    for pod in pods:
+        index = completion_index(pod)
+        if index is None or index in taken or not is_tracked(pod) or not has_failed(pod, job):
+            continue
+        before = last.get(index)
+        if before is None or _failed_later(pod, before, now):
+            last[index] = pod
+    return last
+
+
+def _failed_later(pod: Pod, other: Pod, now: float) -> bool:
+    return all_failures(pod) >= all_failures(other) and finish_time(pod, now) >= finish_time(other, now)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A round of counting: the status in which pods are written down, and those that lose their finalizer then."""
+
+    status: JobStatus
+    released: tuple[Pod, ...]
+    is_last: bool
+    """Whether no finished pod is left for the next round."""
+
+
+def entered(job: Job, pods: Sequence[Pod], counted: Tally, *, is_over: bool, rest_fails: bool) -> Entry:
+    """Write down the pods that need not be tracked any longer.
+
+    ``is_over``: the outcome is decided, so no pod need be tracked. ``rest_fails``: pods that have not ended count as
+    failed then, because the job fails.
+    """
+    tracked = frozenset(pod.metadata.uid for pod in pods if is_tracked(pod))
+    status = settled(job.status, tracked)
+    known = status.uncounted_terminated_pods or UncountedTerminatedPods()
+    succeeded, failed = list(known.succeeded), list(known.failed)
+    released: list[Pod] = []
+    fresh_indexes = 0
+    for pod in pods:
+        over = is_over or job.metadata.deletion_timestamp is not None or pod.status.phase == "Succeeded"
+        if not is_tracked(pod) or not (over or _is_replaceable(job, pod, counted)):
+            continue
+        released.append(pod)
+        uid = pod.metadata.uid
+        if pod.status.phase == "Succeeded" and uid not in failed:
+            # Indexes are a set, so a succeeded index cannot be counted twice: only other pods need their uid kept.
+            if is_indexed(job):
+                fresh_indexes += 1
+            elif uid not in succeeded:
+                succeeded.append(uid)
+        elif (rest_fails or has_failed(pod, job)) and uid not in failed and _counts_as_failed(job, pod):
+            failed.append(uid)
+        if fresh_indexes + len(succeeded) + len(failed) >= MOST_PER_SYNC:
+            break
+    status = replace(
+        status,
+        uncounted_terminated_pods=UncountedTerminatedPods(succeeded=tuple(succeeded), failed=tuple(failed)),
+    )
+    is_last = fresh_indexes + len(succeeded) + len(failed) < MOST_PER_SYNC
+    return Entry(_with_indexes(job, status, counted), tuple(released), is_last)
+
+
+def _is_replaceable(job: Job, pod: Pod, counted: Tally) -> bool:
+    waiting = counted.awaiting_replacement.get(completion_index(pod) or 0)
+    return has_failed(pod, job) and (waiting is None or waiting.metadata.uid != pod.metadata.uid)
+
+
+def _counts_as_failed(job: Job, pod: Pod) -> bool:
+    if is_indexed(job):
+        index = completion_index(pod)
+        if index is None or index >= (job.spec.completions or 0):
+            return False
+    return judge(job, pod).action != "Ignore"
+
+
+def _with_indexes(job: Job, status: JobStatus, counted: Tally) -> JobStatus:
     if not is_indexed(job):
         return status
-    status = replace(
-        status, completed_indexes=format_indexes(counted.completed_indexes), succeeded=len(counted.completed_indexes)
-    )
+    completed = counted.completed_indexes
+    status = replace(status, completed_indexes=format_indexes(completed), succeeded=len(completed))
     if job.spec.backoff_limit_per_index is not None:
         status = replace(status, failed_indexes=format_indexes(counted.failed_indexes))
     return status
 
 
-def settled(status: JobStatus, released: frozenset[str]) -> JobStatus:
-    """The status with those pods counted whose finalizer is gone (``released``: their uids)."""
+def settled(status: JobStatus, tracked: frozenset[str]) -> JobStatus:
+    """The status with those pods counted that have lost their finalizer; ``tracked``: uids of those that have it."""
     known = status.uncounted_terminated_pods or UncountedTerminatedPods()
-    succeeded = sum(uid in released for uid in known.succeeded)
-    failed = sum(uid in released for uid in known.failed)
+    succeeded = tuple(uid for uid in known.succeeded if uid in tracked)
+    failed = tuple(uid for uid in known.failed if uid in tracked)
     return replace(
         status,
-        succeeded=status.succeeded + succeeded,
-        failed=status.failed + failed,
-        uncounted_terminated_pods=UncountedTerminatedPods(
-            succeeded=tuple(uid for uid in known.succeeded if uid not in released),
-            failed=tuple(uid for uid in known.failed if uid not in released),
-        ),
+        succeeded=status.succeeded + len(known.succeeded) - len(succeeded),
+        failed=status.failed + len(known.failed) - len(failed),
+        uncounted_terminated_pods=UncountedTerminatedPods(succeeded=succeeded, failed=failed),
     )

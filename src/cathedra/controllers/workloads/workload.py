@@ -3,37 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping
 from typing import Any, Final, Generic, TypeVar, cast
 
 from cathedra.api.core.core_v1 import Pod
 from cathedra.api.core.meta_v1 import KubeObject, LabelSelector
-from cathedra.api.selectors import SelectorError, from_label_selector
 from cathedra.client.objects import ObjectKey, key_of
 from cathedra.client.resources import PODS
 from cathedra.client.transport import ResourceRef
 from cathedra.client.workqueue import WorkQueue, run_workers
 from cathedra.controllers.controller import ControllerContext
 from cathedra.controllers.expectations import Expectations
+from cathedra.controllers.podadoption import ORPHANS, claim_pods, orphan_namespace, selects
 from cathedra.controllers.podcontrol import BY_CONTROLLER, PodControl, PodEventTexts
 from cathedra.semantics.owners import controller_of, controller_uid
 
-__all__ = ["WorkloadController", "selects"]
+__all__ = ["WorkloadController"]
 
 T = TypeVar("T", bound=KubeObject)
 
 WORKERS: Final = 5
-_ORPHANS: Final = "orphan-pods"
-
-
-def selects(selector: LabelSelector | None, labels: Mapping[str, str]) -> bool:
-    """Whether a workload's selector matches; an invalid or empty one matches nothing."""
-    if selector is None or not (selector.match_labels or selector.match_expressions):
-        return False
-    try:
-        return from_label_selector(selector).matches(labels)
-    except SelectorError:
-        return False
 
 
 class WorkloadController(Generic[T]):
@@ -54,7 +42,7 @@ class WorkloadController(Generic[T]):
         self.control = PodControl(context.client, self.recorder, self.expectations, self.texts)
         self.queue: WorkQueue[ObjectKey] = WorkQueue(context.clock)
         self.pods.store.add_index(BY_CONTROLLER, controller_uid)
-        self.pods.store.add_index(_ORPHANS, _orphan_namespace)
+        self.pods.store.add_index(ORPHANS, orphan_namespace)
         self.objects.add_handler(
             on_add=self.enqueue, on_update=lambda _, obj: self.enqueue(obj), on_delete=self._forget
         )
@@ -113,9 +101,7 @@ class WorkloadController(Generic[T]):
             # The event of the last write is still to come, and brings the object here again.
             return 1.0
         if metadata.deletion_timestamp is None:
-            for pod in self.pods.store.by_index(_ORPHANS, metadata.namespace):
-                if pod.metadata.deletion_timestamp is None and selects(self.selector(obj), pod.metadata.labels):
-                    await self.control.adopt(obj, pod)
+            await claim_pods(self.control, self.pods.store, obj, self.selector(obj))
             if not self.expectations.met(metadata.uid):
                 return 1.0
         return await self.sync(obj, list(self.pods.store.by_index(BY_CONTROLLER, metadata.uid)))
@@ -123,8 +109,3 @@ class WorkloadController(Generic[T]):
 
 def _spec(obj: KubeObject) -> Any:
     return cast(Any, obj).spec
-
-
-def _orphan_namespace(pod: Pod) -> Iterator[str]:
-    if controller_of(pod) is None:
-        yield pod.metadata.namespace

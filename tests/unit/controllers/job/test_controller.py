@@ -28,12 +28,15 @@ from cathedra.api.core.core_v1 import (
     ContainerStatus,
     ObjectReference,
     Pod,
+    PodCondition,
     PodSpec,
     PodTemplateSpec,
 )
-from cathedra.api.core.meta_v1 import ObjectMeta
+from cathedra.api.core.meta_v1 import LabelSelector, ObjectMeta
 from cathedra.api.struct import Time, replace
+from cathedra.client.objects import with_metadata
 from cathedra.client.resources import JOBS, PODS
+from cathedra.controllers.job.backoff import Failures, pause_after
 from cathedra.controllers.job.controller import JobController
 from cathedra.controllers.job.indexes import format_indexes, parse_indexes
 from cathedra.controllers.job.ttl import TTLAfterFinishedController
@@ -160,6 +163,125 @@ def test_failures_are_retried_with_growing_pauses_until_the_limit() -> None:
             "Job has reached the specified backoff limit",
         ) in await world.events()
         assert after.completion_time is None
+
+    play(JobController, story)
+
+
+def test_a_deleted_pod_is_replaced_after_a_pause_although_it_is_gone() -> None:
+    async def story(world: World) -> None:
+        await world.create(JOBS, job())
+        gone = await first_active(world)
+        await world.of(PODS).delete(gone, grace_period_seconds=0)
+        await settle(5)
+        assert (await active(world), (await status(world)).failed) == ([], 1)
+        await settle(10)
+        assert len(await active(world)) == 1
+
+    play(JobController, story)
+
+
+async def bound(world: World) -> list[str]:
+    """All pods of the world, with a node and ready; so they end gracefully when they are deleted."""
+    for pod in await world.list(PODS):
+        name = pod.metadata.name
+        binding = Binding(metadata=ObjectMeta(name=name), target=ObjectReference(kind="Node", name="n"))
+        await world.of(PODS).create_subresource(name, "binding", binding)
+        await world.change(PODS, name, ready, status=True)
+    return await world.names(PODS)
+
+
+def ready(pod: Pod) -> Pod:
+    condition = PodCondition(type="Ready", status="True")
+    return replace(pod, status=replace(pod.status, phase="Running", conditions=(condition,)))
+
+
+def test_running_pods_of_a_failed_job_count_as_failed_but_their_indexes_do_not() -> None:
+    async def story(world: World) -> None:
+        await world.create(
+            JOBS,
+            job(
+                completions=3,
+                parallelism=3,
+                completion_mode="Indexed",
+                backoff_limit_per_index=0,
+                max_failed_indexes=0,
+                backoff_limit=None,
+            ),
+        )
+        await settle()
+        names = await bound(world)
+        await end(world, names[0], code=1)
+        await settle()
+        told = await status(world)
+        assert conditions(told)["FailureTarget"][1] == "MaxFailedIndexesExceeded"
+        assert (told.failed, told.failed_indexes, told.terminating) == (3, "0", 2)
+        assert all("batch.kubernetes.io/job-tracking" not in p.metadata.finalizers for p in await world.list(PODS))
+
+    play(JobController, story)
+
+
+def test_running_pods_of_a_job_that_is_deleted_are_not_counted() -> None:
+    async def story(world: World) -> None:
+        await world.create(JOBS, job(parallelism=2, completions=2))
+        await settle()
+        await bound(world)
+        await world.of(JOBS).delete("j", propagation_policy="Foreground")
+        await settle()
+        assert (await status(world)).failed == 0
+        assert all("batch.kubernetes.io/job-tracking" not in p.metadata.finalizers for p in await world.list(PODS))
+
+    play(JobController, story)
+
+
+def test_while_other_pods_are_ready_nothing_is_counted_before_the_pause_is_over() -> None:
+    async def story(world: World) -> None:
+        await world.create(JOBS, job(parallelism=2, completions=2))
+        await settle()
+        names = await bound(world)
+        await settle()
+        await end(world, names[0], code=1)
+        await settle(5)
+        assert ((await status(world)).failed, (await status(world)).active) == (0, 2)
+        await settle(7)
+        assert ((await status(world)).failed, (await status(world)).active) == (1, 2)
+
+    play(JobController, story)
+
+
+def test_a_replacement_takes_over_the_failures_of_its_index() -> None:
+    async def story(world: World) -> None:
+        limits = {"backoff_limit_per_index": 3, "completion_mode": "Indexed", "backoff_limit": None}
+        await world.create(JOBS, job(**limits))
+        failed = await first_active(world)
+        await end(world, failed, code=1)
+        await settle(5)
+        assert "batch.kubernetes.io/job-tracking" in (await world.of(PODS).get(failed)).metadata.finalizers
+        await settle(10)
+        replacement = await world.of(PODS).get(await first_active(world))
+        assert replacement.metadata.annotations["batch.kubernetes.io/job-index-failure-count"] == "1"
+        assert "batch.kubernetes.io/job-tracking" not in (await world.of(PODS).get(failed)).metadata.finalizers
+        assert (await status(world)).failed == 1
+
+    play(JobController, story)
+
+
+def test_a_job_adopts_and_releases_pods_by_its_selector() -> None:
+    async def story(world: World) -> None:
+        selector = LabelSelector(match_labels={"job-name": "j"})
+        orphan = ObjectMeta(name="orphan", namespace="default", labels={"job-name": "j"})
+        spec = PodSpec(containers=(Container(name="c", image="i"),), restart_policy="Never")
+        await world.create(PODS, Pod(metadata=orphan, spec=spec))
+        await world.create(JOBS, job(manual_selector=True, selector=selector))
+        await settle()
+        assert await active(world) == ["orphan"]
+        adopted = await world.of(PODS).get("orphan")
+        assert [owner.kind for owner in adopted.metadata.owner_references] == ["Job"]
+        assert adopted.metadata.finalizers == ("batch.kubernetes.io/job-tracking",)
+        await world.of(PODS).update(with_metadata(adopted, labels={}))
+        await settle()
+        released = await world.of(PODS).get("orphan")
+        assert (released.metadata.owner_references, released.metadata.finalizers) == ((), ())
+        assert len(await active(world)) == 2
 
     play(JobController, story)
 
@@ -370,3 +492,11 @@ class Reaper:
                 await asyncio.sleep(1)
                 resource = self._client.resource(PODS, pod.metadata.namespace)
                 await resource.delete(pod.metadata.name, grace_period_seconds=0, uid=pod.metadata.uid)
+
+
+def test_pauses_double_up_to_ten_minutes_and_a_success_ends_them() -> None:
+    assert [pause_after(failures, 100.0, 100.0) for failures in (0, 1, 2, 3, 7, 50)] == [0, 10, 20, 40, 600, 600]
+    assert Failures(3, 100.0).pause(130.0) == 10
+    ended = Pod(metadata=ObjectMeta(creation_timestamp=Time(120)))
+    assert Failures(3, 100.0).after((), (ended,), 120.0) == Failures(4, 120.0)
+    assert Failures(3, 100.0).after((ended,), (ended,), 120.0) == Failures()

@@ -35,6 +35,18 @@ def test_a_job_marks_its_pods_and_itself() -> None:
     [
         ({"parallelism": -1}, "spec.parallelism: Invalid value: -1: must be greater than or equal to 0"),
         ({"completionMode": "Indexed"}, "spec.completions: Required value: when completion mode is Indexed"),
+        (
+            {
+                "podFailurePolicy": {
+                    "rules": [
+                        {"action": "Count", "onExitCodes": {"containerName": "c", "operator": "In", "values": [1]}},
+                        {"action": "Count", "onExitCodes": {"containerName": "d", "operator": "In", "values": [1]}},
+                    ]
+                }
+            },
+            'spec.podFailurePolicy.rules[1].onExitCodes.containerName: Invalid value: "d": '
+            "must be one of the container or initContainer names in the pod template",
+        ),
     ],
 )
 def test_a_job_is_checked(spec: dict[str, Any], wanted: str) -> None:

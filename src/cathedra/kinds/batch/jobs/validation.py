@@ -41,6 +41,18 @@ def validate_job_spec(errors: ErrorList, path: FieldPath, spec: batch_v1.JobSpec
         errors.required(policy, 'valid values: "OnFailure", "Never"')
     elif spec.template.spec.restart_policy not in ("OnFailure", "Never"):
         errors.not_supported(policy, spec.template.spec.restart_policy, ("OnFailure", "Never"))
+    _validate_failure_policy(errors, path.child("podFailurePolicy", "rules"), spec)
+
+
+def _validate_failure_policy(errors: ErrorList, path: FieldPath, spec: batch_v1.JobSpec) -> None:
+    """Rules about exit codes name containers that there are."""
+    pod = spec.template.spec
+    names = {container.name for container in (*(pod.containers or ()), *pod.init_containers)}
+    for number, rule in enumerate(spec.pod_failure_policy.rules if spec.pod_failure_policy is not None else ()):
+        name = rule.on_exit_codes.container_name if rule.on_exit_codes is not None else None
+        if name is not None and name not in names:
+            field = path.index(number).child("onExitCodes", "containerName")
+            errors.invalid(field, name, "must be one of the container or initContainer names in the pod template")
 
 
 def validate_job_update(new: batch_v1.Job, old: batch_v1.Job, gates: FeatureGates) -> ErrorList:
