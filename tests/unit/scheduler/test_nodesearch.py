@@ -15,6 +15,7 @@ from cathedra.scheduler.state.cache import Cache
 from cathedra.scheduler.state.nominations import Nominations
 from cathedra.scheduler.state.pod_info import PodInfo
 from tests.unit.scheduler.objects import node, pod
+from tests.unit.scheduler.outcome import outcome
 
 
 @pytest.mark.parametrize(
@@ -55,3 +56,8 @@ def test_room_that_is_being_made_for_a_more_important_pod_is_not_taken() -> None
     assert not isinstance(search.find(state, PodInfo(pod("p", requests={"cpu": "2"}))), SelectedNode)
     equal = PodInfo(pod("higher", priority=11, requests={"cpu": "2"}))
     assert isinstance(search.find(state, equal), SelectedNode)
+
+
+def test_ties_are_broken_by_the_given_random() -> None:
+    nodes = [node(f"n{i}") for i in range(20)]
+    assert outcome(pod("p"), nodes) == outcome(pod("p"), nodes)

@@ -1,0 +1,23 @@
+"""Changes, and who is interested in them."""
+
+from __future__ import annotations
+
+import pytest
+
+from cathedra.scheduler.framework.events import Action, Change, Registration, Resource
+
+LABELS = Registration(Resource.NODE, Action.ADD | Action.UPDATE_NODE_LABEL)
+
+
+@pytest.mark.parametrize(
+    ("resource", "actions", "expected"),
+    [
+        (Resource.NODE, Action.ADD, True),
+        (Resource.NODE, Action.UPDATE_NODE_LABEL | Action.UPDATE_NODE_TAINT, True),
+        (Resource.NODE, Action.UPDATE_NODE_TAINT, False),
+        (Resource.NODE, Action(0), False),
+        (Resource.ASSIGNED_POD, Action.ADD, False),
+    ],
+)
+def test_one_common_action_of_the_same_resource_is_enough(resource: Resource, actions: Action, expected: bool) -> None:
+    assert LABELS.matches(Change(resource, actions)) is expected

@@ -1,0 +1,81 @@
+"""A node with the sums of its pods."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cathedra.scheduler.state.node_info import NodeInfo, ports_conflict
+from cathedra.scheduler.state.pod_info import PodInfo
+from tests.unit.scheduler.objects import node, pod
+
+TAINTS = [{"key": "a", "effect": "NoSchedule"}, {"key": "b", "effect": "PreferNoSchedule"}]
+
+
+def busy(name: str, cpu: str, port: int = 0) -> PodInfo:
+    ports = [{"containerPort": 80, "hostPort": port}] if port else []
+    container = {"name": "c", "resources": {"requests": {"cpu": cpu}}, "ports": ports}
+    return PodInfo(pod(name, containers=[container]))
+
+
+@given(st.lists(st.tuples(st.sampled_from("abcd"), st.integers(1, 9)), max_size=20))
+def test_sums_are_those_of_the_pods_that_are_there(steps: list[tuple[str, int]]) -> None:
+    info = NodeInfo(node("n"))
+    there: dict[str, int] = {}
+    for name, cpu in steps:
+        if name in there:
+            assert info.remove(f"uid-{name}") is not None
+            del there[name]
+        else:
+            info.add(busy(name, str(cpu), 8000 + cpu))
+            there[name] = cpu
+        assert info.requested.get("cpu", 0) == 1000 * sum(there.values())
+        assert set(info.ports) == {("0.0.0.0", "TCP", 8000 + cpu) for cpu in there.values()}
+
+
+def test_every_change_is_a_new_generation() -> None:
+    info = NodeInfo(node("n"))
+    seen = [info.generation]
+    info.add(busy("a", "1"))
+    seen.append(info.generation)
+    info.remove("uid-a")
+    seen.append(info.generation)
+    info.set_node(node("n", cpu="8"))
+    seen.append(info.generation)
+    assert seen == sorted(set(seen))
+    assert info.remove("uid-a") is None
+    assert info.generation == seen[-1], "nothing has changed"
+
+
+def test_a_copy_does_not_change_its_original() -> None:
+    info = NodeInfo(node("n"))
+    info.add(busy("a", "1", 80))
+    trial = info.copy()
+    trial.remove("uid-a")
+    assert trial.requested["cpu"] == 0
+    assert info.requested["cpu"] == 1000
+    assert info.ports
+
+
+def test_taints_are_told_apart_by_their_effect() -> None:
+    info = NodeInfo(node("n", taints=TAINTS, unschedulable=True))
+    assert [taint.key for taint in info.hard_taints] == ["a"]
+    assert [taint.key for taint in info.soft_taints] == ["b"]
+    assert info.unschedulable
+
+
+@pytest.mark.parametrize(
+    ("wanted", "used", "conflict"),
+    [
+        (("0.0.0.0", "TCP", 80), ("127.0.0.1", "TCP", 80), True),
+        (("127.0.0.1", "TCP", 80), ("0.0.0.0", "TCP", 80), True),
+        (("127.0.0.1", "TCP", 80), ("127.0.0.2", "TCP", 80), False),
+        (("0.0.0.0", "UDP", 80), ("0.0.0.0", "TCP", 80), False),
+        (("0.0.0.0", "TCP", 81), ("0.0.0.0", "TCP", 80), False),
+    ],
+)
+def test_the_wildcard_address_collides_with_every_other(
+    wanted: tuple[str, str, int], used: tuple[str, str, int], conflict: bool
+) -> None:
+    assert ports_conflict([wanted], [used]) is conflict
