@@ -95,6 +95,9 @@ class EventHandlers:
         if not pod.spec.node_name:
             self._queue.delete(uid)
             self._nominations.remove(uid)
+            if pod.status.nominated_node_name:
+                # Others treated it as if it had been there.
+                self._queue.move(Change(Resource.ASSIGNED_POD, Action.DELETE, pod, None))
             return
         self._cache.remove_pod(uid)
         self._queue.move(Change(Resource.ASSIGNED_POD, Action.DELETE, pod, None))

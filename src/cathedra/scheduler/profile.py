@@ -159,16 +159,21 @@ class Profile:
     async def post_filter(self, state: CycleState, pod: PodInfo, diagnosis: Diagnosis) -> tuple[str, Nomination | None]:
         """What plugins did so that the next attempt may succeed: their words, and the node being cleared."""
         messages: list[str] = []
+        withdrawn: Nomination | None = None
         for plugin in self._post_filter:
             answer = await plugin.post_filter(state, pod, diagnosis)
             if isinstance(answer, Nomination):
-                return "", answer
+                if answer.node:
+                    return "", answer
+                withdrawn = answer
+                messages.append(answer.message)
+                continue
             if answer.code is Code.ERROR:
                 _LOG.error("%s: PostFilter plugin %s: %s", pod.key, plugin.name, answer.message)
                 return answer.message, None
             if answer.message:
                 messages.append(answer.message)
-        return ", ".join(messages), None
+        return ", ".join(messages), withdrawn
 
     def score(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> list[int]:
         """The weighted total of every node."""

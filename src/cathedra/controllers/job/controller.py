@@ -42,6 +42,8 @@ from cathedra.semantics.pods import is_ready, is_terminal
 
 __all__ = ["JobController"]
 
+BATCH_SECONDS: Final = 1.0
+"""Changes of a job's pods are collected for so long (SyncJobBatchPeriod)."""
 WORKERS: Final = 5
 MOST_PODS_PER_SYNC: Final = 500
 _OWN_MANAGER: Final = "kubernetes.io/job-controller"
@@ -102,7 +104,8 @@ class JobController:
     def _pod_changed(self, pod: Pod) -> None:
         owner = controller_of(pod)
         if owner is not None and owner.kind == "Job":
-            self._queue.add(Key("job", pod.metadata.namespace, owner.name))
+            # Pods that end together are counted together.
+            self._queue.add_after(Key("job", pod.metadata.namespace, owner.name), BATCH_SECONDS)
         if owner is None:
             for job in self._jobs.store:
                 if job.metadata.namespace == pod.metadata.namespace and selects(job.spec.selector, pod.metadata.labels):

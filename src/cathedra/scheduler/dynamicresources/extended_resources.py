@@ -22,7 +22,7 @@ from cathedra.api.resource import (
 )
 from cathedra.api.struct import replace
 from cathedra.scheduler.state.node_info import NodeInfo
-from cathedra.scheduler.state.resources import is_extended_resource
+from cathedra.scheduler.state.resources import IMPLICIT_PREFIX, is_extended_resource
 from cathedra.semantics.owners import controller_reference, is_controlled_by
 from cathedra.semantics.pods import is_sidecar
 
@@ -40,7 +40,6 @@ __all__ = [
 
 ANNOTATION = "resource.kubernetes.io/extended-resource-claim"
 IN_MEMORY_NAME = "<extended-resources>"
-IMPLICIT_PREFIX = "deviceclass.resource.kubernetes.io/"
 
 
 @dataclass(frozen=True, slots=True)

@@ -121,9 +121,10 @@ class FilterPlugin(Plugin):
 
 @dataclass(frozen=True, slots=True)
 class Nomination:
-    """The node on which room is being made for the pod."""
+    """The node on which room is being made for the pod; with "" an older nomination is withdrawn, and why."""
 
     node: str
+    message: str = ""
 
 
 class PostFilterPlugin(Plugin):

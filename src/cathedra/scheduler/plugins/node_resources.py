@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from cathedra.api.core.core_v1 import Pod
+from cathedra.api.resource import DeviceClass
 from cathedra.scheduler.configuration.strategy import LEAST_ALLOCATED, FitScoring
 from cathedra.scheduler.framework.events import Action, Change, Registration, Resource
 from cathedra.scheduler.framework.plugin import (
@@ -20,7 +21,7 @@ from cathedra.scheduler.framework.plugin import (
 from cathedra.scheduler.framework.status import Code, Status
 from cathedra.scheduler.state.node_info import NodeInfo
 from cathedra.scheduler.state.pod_info import PodInfo
-from cathedra.scheduler.state.resources import CPU, MEMORY, PODS, amounts
+from cathedra.scheduler.state.resources import CPU, IMPLICIT_PREFIX, MEMORY, PODS, amounts
 
 __all__ = ["FitOptions", "NodeResourcesBalancedAllocation", "NodeResourcesFit"]
 
@@ -65,6 +66,7 @@ class NodeResourcesFit(FilterPlugin, ScorePlugin):
             Registration(Resource.ASSIGNED_POD, Action.DELETE | Action.UPDATE_POD_SCALE_DOWN),
             Registration(Resource.NODE, Action.ADD | Action.UPDATE_NODE_ALLOCATABLE, self._fits_empty_node),
             Registration(Resource.TARGET_POD, Action.UPDATE_POD_SCALE_DOWN),
+            Registration(Resource.DEVICE_CLASS, Action.ADD | Action.UPDATE, self._provides),
         )
 
     def filter_batch(self, state: CycleState, pod: PodInfo) -> BatchFilterResult:
@@ -102,6 +104,16 @@ class NodeResourcesFit(FilterPlugin, ScorePlugin):
 
     def _left_to_devices(self, name: str, node: NodeInfo) -> bool:
         return "/" in name and node.allocatable.get(name, 0) == 0 and self._backed_by_devices(name)
+
+    def _provides(self, pod: Pod, change: Change) -> bool:
+        """Whether a device class has begun to provide a resource that the pod asks for."""
+        old: DeviceClass | None = change.old
+        new: DeviceClass = change.new
+        requested = PodInfo(pod).requests
+        if old is None and f"{IMPLICIT_PREFIX}{new.metadata.name}" in requested:
+            return True
+        name = new.spec.extended_resource_name
+        return bool(name) and name in requested and (old is None or old.spec.extended_resource_name != name)
 
     def _fits_empty_node(self, pod: Pod, change: Change) -> bool:
         allocatable = amounts(change.new.status.allocatable)

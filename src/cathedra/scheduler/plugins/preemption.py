@@ -88,7 +88,7 @@ class DefaultPreemption(PostFilterPlugin):
         told = Diagnosis(diagnosis.nodes, absent=unresolvable("Preemption is not helpful for scheduling"))
         candidates = self._candidates(state, pod, diagnosis, told)
         if not candidates:
-            return unschedulable(f"preemption: {told.message()}")
+            return Nomination("", f"preemption: {told.message()}")
         chosen = min(candidates, key=_Candidate.harm)
         try:
             for victim in chosen.victims:
@@ -129,7 +129,7 @@ class DefaultPreemption(PostFilterPlugin):
 
     def _victims(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> _Candidate | Status:
         """The fewest pods that have to go from ``node``, or why no eviction there helps."""
-        lower = [other for other in node.pods.values() if other.priority < pod.priority]
+        lower = [other for other in node.pods_in_order() if other.priority < pod.priority]
         if not lower:
             return unresolvable("No preemption victims found for incoming pod")
         trial = node.copy()

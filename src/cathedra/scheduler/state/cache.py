@@ -126,7 +126,7 @@ class Cache:
         new = old.with_pod(pod)
         if pod.spec.node_name == place and "requests" in new.__dict__:
             # An equal spec and equal labels: the sums stay as they are.
-            info.pods[new.uid] = new
+            info.renew(new)
             return
         self._take(new.uid)
         self._put(new)

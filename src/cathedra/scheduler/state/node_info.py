@@ -28,6 +28,7 @@ class NodeInfo:
         "image_sizes",
         "name",
         "node",
+        "order",
         "pods",
         "ports",
         "requested",
@@ -41,6 +42,8 @@ class NodeInfo:
         self.name = name
         self.node = Node()
         self.pods: dict[str, PodInfo] = {}
+        self.order: list[str] = []
+        """UIDs in the order in which kube-scheduler keeps its pods: the last one fills the gap of one that goes."""
         self.requested: Amounts = {}
         self.scoring_cpu = 0
         self.scoring_memory = 0
@@ -70,25 +73,44 @@ class NodeInfo:
     def add(self, pod: PodInfo) -> None:
         """Put ``pod`` on the node."""
         self.pods[pod.uid] = pod
+        self.order.append(pod.uid)
         self._count(pod, 1)
+
+    def renew(self, pod: PodInfo) -> None:
+        """Take over a new version of a pod on the node that asks for the same."""
+        self._leave_order(pod.uid)
+        self.order.append(pod.uid)
+        self.pods[pod.uid] = pod
 
     def remove(self, uid: str) -> PodInfo | None:
         """Take a pod off the node; None if it was not there."""
         pod = self.pods.pop(uid, None)
         if pod is not None:
+            self._leave_order(uid)
             self._count(pod, -1)
         return pod
+
+    def pods_in_order(self) -> list[PodInfo]:
+        """The pods as kube-scheduler would list them, which decides between victims that are alike."""
+        return [self.pods[uid] for uid in self.order]
 
     def copy(self) -> NodeInfo:
         """One that can be changed to try something out."""
         made = NodeInfo(self.node)
         made.name = self.name
         made.pods = dict(self.pods)
+        made.order = list(self.order)
         made.requested = dict(self.requested)
         made.scoring_cpu, made.scoring_memory = self.scoring_cpu, self.scoring_memory
         made.ports = dict(self.ports)
         made.generation = self.generation
         return made
+
+    def _leave_order(self, uid: str) -> None:
+        place = self.order.index(uid)
+        last = self.order.pop()
+        if last != uid:
+            self.order[place] = last
 
     def _count(self, pod: PodInfo, sign: int) -> None:
         requested = self.requested

@@ -14,6 +14,7 @@ from cathedra.semantics.podresources import pod_request_nanos
 __all__ = [
     "CPU",
     "EPHEMERAL_STORAGE",
+    "IMPLICIT_PREFIX",
     "MEMORY",
     "PODS",
     "Amounts",
@@ -27,6 +28,9 @@ CPU = "cpu"
 MEMORY = "memory"
 EPHEMERAL_STORAGE = "ephemeral-storage"
 PODS = "pods"
+
+IMPLICIT_PREFIX = "deviceclass.resource.kubernetes.io/"
+"""What the extended resource that every device class provides is called, before the name of the class."""
 
 Amounts = dict[str, int]
 """Resource name → milli-units for cpu, units for everything else."""
@@ -59,7 +63,7 @@ def fixed_resource(name: str) -> bool:
 
 
 def _implicit_class(name: str) -> bool:
-    return name.startswith("deviceclass.resource.kubernetes.io/")
+    return name.startswith(IMPLICIT_PREFIX)
 
 
 def _whole(nanos: Mapping[str, int]) -> Amounts:

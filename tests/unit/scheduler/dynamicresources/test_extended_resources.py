@@ -177,3 +177,15 @@ def test_a_claim_left_by_an_earlier_scheduler_is_deleted_first() -> None:
         assert "left" not in [claim.metadata.name for claim in await special_claims(world)]
 
     play(body)
+
+
+def test_a_pod_wakes_when_a_class_begins_to_provide_its_resource() -> None:
+    async def body(world: World) -> None:
+        await world.create(node("n1"), slice_("n1", 1), device_class("idle"))
+        await world.create(pod("p", requests={FPGA: "1"}))
+        await world.settle(2)
+        assert f"Insufficient {FPGA}" in (await world.condition("p"))[1]
+        await world.create(device_class("fpga", extendedResourceName=FPGA))
+        await world.bound("p")
+
+    play(body)

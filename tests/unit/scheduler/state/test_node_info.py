@@ -79,3 +79,26 @@ def test_the_wildcard_address_collides_with_every_other(
     wanted: tuple[str, str, int], used: tuple[str, str, int], conflict: bool
 ) -> None:
     assert ports_conflict([wanted], [used]) is conflict
+
+
+def names(info: NodeInfo) -> list[str]:
+    return [one.name for one in info.pods_in_order()]
+
+
+def test_the_last_pod_fills_the_gap_of_one_that_goes_or_is_renewed() -> None:
+    info = NodeInfo(node("n"))
+    for name in ("a", "b", "c", "d"):
+        info.add(PodInfo(pod(name)))
+    info.renew(PodInfo(pod("a")))
+    assert names(info) == ["d", "b", "c", "a"]
+    info.renew(PodInfo(pod("a")))
+    assert names(info) == ["d", "b", "c", "a"]
+    info.remove("uid-b")
+    assert names(info) == ["d", "a", "c"]
+
+
+def test_a_copy_has_an_order_of_its_own() -> None:
+    info = NodeInfo(node("n"))
+    info.add(PodInfo(pod("a")))
+    info.copy().remove("uid-a")
+    assert names(info) == ["a"]
