@@ -7,7 +7,7 @@ how, and what follows from it: events, hooks, probes, back-off.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Literal
+from typing import Final, Literal
 
 from cathedra.client.objects import reference_to
 from cathedra.node.claims.errors import ClaimError
@@ -29,6 +29,9 @@ from cathedra.node.setup.launch import container_spec, identity_of
 from cathedra.node.setup.references import References
 
 __all__ = ["ContainerRunner"]
+
+NO_IMAGES: Final = "containers run on the root file system of their node"
+"""What the runtimes do instead, in the words of the event."""
 
 
 class ContainerRunner:
@@ -76,7 +79,7 @@ class ContainerRunner:
         except (ConfigError, ClaimError) as error:
             self._delay(name, Waiting("CreateContainerConfigError", str(error)))
             return
-        self._event(record, "Normal", "Pulled", f'Container image "{spec.image}" already present on machine')
+        self._event(record, "Normal", "Pulled", f'Container image "{spec.image}" is not pulled: {NO_IMAGES}')
         if record.current is not None:
             await self._context.runtime.remove(record.current.id)
         # From here on the run exists, whatever becomes of the answer: the ID says which run it is.

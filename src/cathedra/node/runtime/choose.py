@@ -53,7 +53,9 @@ async def choose_runtime(
 
     ``candidates`` () means plain processes without a look at anything else.
     """
-    why = "not root" if os.geteuid() != 0 else f"no {' or '.join(candidates or ('OCI runtime',))} here"
+    why = "as asked for"
+    if candidates:
+        why = "not root" if os.geteuid() != 0 else f"no {' or '.join(candidates)} here"
     for name in candidates if os.geteuid() == 0 else ():
         program = shutil.which(name)
         if program is None:
