@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,9 +25,16 @@ PAGES = sorted(
 
 
 @pytest.fixture
-def fresh(tmp_path: Path) -> Iterator[Shell]:
+def place() -> Iterator[Path]:
+    """A directory with a name as short as users' are: parts make sockets below the current directory."""
+    with tempfile.TemporaryDirectory(prefix="doc-", ignore_cleanup_errors=True) as path:
+        yield Path(path)
+
+
+@pytest.fixture
+def fresh(place: Path) -> Iterator[Shell]:
     """A copy of the repository as a user has it, in which ``make install`` has been run, and a home of its own."""
-    copy, home, programs = tmp_path / "cathedra", tmp_path / "home", tmp_path / "programs"
+    copy, home, programs = place / "cathedra", place / "home", place / "programs"
     for folder in (copy, home, programs):
         folder.mkdir()
     shutil.copytree(ROOT / "examples", copy / "examples")
@@ -41,7 +49,7 @@ def fresh(tmp_path: Path) -> Iterator[Shell]:
         (installed / "bin" / program).chmod(0o755)
     (programs / "kubectl").symlink_to(kubectl_path())
     path = os.pathsep.join((str(programs), str(installed / "bin"), os.environ["PATH"]))
-    shell = Shell(copy, {"PATH": path, "HOME": str(home), "LANG": "C.UTF-8"}, tmp_path / "output")
+    shell = Shell(copy, {"PATH": path, "HOME": str(home), "LANG": "C.UTF-8"}, place / "output")
     yield shell
     shell.close()
     state = home / ".local" / "state" / "cathedra"
