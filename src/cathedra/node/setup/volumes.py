@@ -194,7 +194,7 @@ def _host_path(source: HostPathVolumeSource) -> str:
     elif source.type == "FileOrCreate" and not path.exists():
         path.touch(mode=0o644)
     elif source.type in _TESTS:
-        test, complaint = _TESTS[source.type]
+        test, problem = _TESTS[source.type]
         if not test(path):
-            raise ConfigError(f"hostPath type check failed: {path} {complaint}")
+            raise ConfigError(f"hostPath type check failed: {path} {problem}")
     return str(path)

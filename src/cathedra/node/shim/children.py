@@ -118,8 +118,8 @@ def start_process(
         os.write(go_write, b"g")
     finally:
         os.close(go_write)
-    with os.fdopen(failed_read, "rb") as complaint:
-        return pid, complaint.read().decode()
+    with os.fdopen(failed_read, "rb") as problem:
+        return pid, problem.read().decode()
 
 
 def _become(

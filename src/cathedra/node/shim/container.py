@@ -78,7 +78,7 @@ class ShimContainer:
             "exit": self.exit,
         }
 
-    def complaint(self) -> str:
+    def problem(self) -> str:
         """The last thing that the container runtime wrote into its log."""
         try:
             last = (self.directory / "runtime.log").read_text(errors="replace").strip().rpartition("\n")[2]

@@ -110,7 +110,7 @@ class ContainerSupervisor:
         def created(status: int) -> None:
             release_pins(self._directory, container.id)
             if status != 0:
-                self._fail(container, container.complaint())
+                self._fail(container, container.problem())
                 return
             container.pid = int(pid_file.read_text())
             self._faults.reach("shim:container-created")
@@ -121,7 +121,7 @@ class ContainerSupervisor:
 
         def started(status: int) -> None:
             if status != 0:
-                self._fail(container, container.complaint())
+                self._fail(container, container.problem())
                 return
             self._running(container)
 
@@ -165,11 +165,11 @@ class ContainerSupervisor:
             self._faults.reach("shim:container-created")
             self._record_start(container)
 
-        _, complaint = start_process(request["argv"], request["env"], request["cwd"], ends, forked=forked)
+        _, problem = start_process(request["argv"], request["env"], request["cwd"], ends, forked=forked)
         ends.close()
-        if complaint:
+        if problem:
             self.children.claim(container.pid, lambda _: None)
-            self._fail(container, complaint)
+            self._fail(container, problem)
             return
         self._claim(container)
         self._running(container)
