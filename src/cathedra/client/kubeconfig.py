@@ -223,6 +223,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 def _line_of(path: Path, problem: str) -> str:
     """Where in the file the place stands that a problem names, as ``$.contexts[0].name``."""
+    # start-up time: with a malformed file alone
     import yaml
 
     _, _, place = problem.partition("`$")

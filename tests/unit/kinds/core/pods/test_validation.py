@@ -13,7 +13,7 @@ from tests.unit.kinds.objects import context, created, definition_of, pod, texts
 LABEL = "a lowercase RFC 1123 label must consist of"
 
 
-def complaints(made: core_v1.Pod) -> list[str]:
+def problems(made: core_v1.Pod) -> list[str]:
     return texts(created(definition_of("pods").strategy, made, context())[1])
 
 
@@ -23,7 +23,7 @@ def stored(made: core_v1.Pod) -> core_v1.Pod:
 
 
 def test_a_plain_pod_is_accepted() -> None:
-    assert complaints(pod()) == []
+    assert problems(pod()) == []
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_a_plain_pod_is_accepted() -> None:
     ],
 )
 def test_an_entry_names_one_claim_or_one_template(entry: dict[str, str], wanted: list[str]) -> None:
-    assert complaints(pod(resourceClaims=[entry])) == wanted
+    assert problems(pod(resourceClaims=[entry])) == wanted
 
 
 @pytest.mark.parametrize(
@@ -71,11 +71,11 @@ def test_an_entry_names_one_claim_or_one_template(entry: dict[str, str], wanted:
 )
 def test_a_container_uses_each_claim_or_request_once(claims: list[dict[str, str]], wanted: list[str]) -> None:
     made = pod({"resources": {"claims": claims}}, resourceClaims=[{"name": "a", "resourceClaimName": "x"}])
-    assert complaints(made) == [f"spec.containers[0].resources.{text}" for text in wanted]
+    assert problems(made) == [f"spec.containers[0].resources.{text}" for text in wanted]
 
 
-def test_without_claims_the_complaint_says_so() -> None:
-    (text,) = complaints(pod({"resources": {"claims": [{"name": "z"}]}}))
+def test_without_claims_the_problem_says_so() -> None:
+    (text,) = problems(pod({"resources": {"claims": [{"name": "z"}]}}))
     assert text.endswith("must be one of the names in pod.spec.resourceClaims which is empty")
 
 
@@ -109,7 +109,7 @@ def test_without_claims_the_complaint_says_so() -> None:
     ],
 )
 def test_requests_and_limits_agree(resources: dict[str, Any], wanted: list[str]) -> None:
-    found = complaints(pod({"resources": resources}))
+    found = problems(pod({"resources": resources}))
     assert len(found) == len(wanted)
     for text, beginning in zip(found, wanted, strict=True):
         assert text.startswith(f"spec.containers[0].resources.{beginning}")
@@ -145,7 +145,7 @@ def test_a_pod_spec_is_checked(spec: dict[str, Any], wanted: str) -> None:
     made = pod(**{name: value for name, value in spec.items() if name != "containers"})
     if "containers" in spec:
         made = replace(made, spec=replace(made.spec, containers=()))
-    (text,) = complaints(made)
+    (text,) = problems(made)
     assert text.startswith(wanted)
 
 
@@ -166,14 +166,14 @@ def test_a_pod_spec_is_checked(spec: dict[str, Any], wanted: str) -> None:
     ],
 )
 def test_a_container_is_checked(container: dict[str, Any], wanted: str) -> None:
-    (text,) = complaints(pod(container))
+    (text,) = problems(pod(container))
     assert text.startswith(f"spec.containers[0].{wanted}")
 
 
 def test_static_pods_have_no_claims() -> None:
     mirror = {"annotations": {"kubernetes.io/config.mirror": "x"}}
     made = pod(metadata=mirror, nodeName="n", resourceClaims=[{"name": "a", "resourceClaimName": "x"}])
-    assert complaints(made) == ["[]: Forbidden: static pods do not support resource claims"]
+    assert problems(made) == ["[]: Forbidden: static pods do not support resource claims"]
 
 
 # --- changes

@@ -12,7 +12,7 @@ from tests.unit.kinds.objects import context, created, definition_of, device, re
 NODES = "exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` is required"
 
 
-def complaints(made: resource.ResourceSlice, release: str = "1.37", **overrides: bool) -> list[str]:
+def problems(made: resource.ResourceSlice, release: str = "1.37", **overrides: bool) -> list[str]:
     request = context(release, **overrides)
     return texts(created(definition_of("resourceslices", release).strategy, made, request)[1])
 
@@ -23,7 +23,7 @@ def begin(found: list[str], *wanted: str) -> None:
 
 
 def test_a_plain_slice_is_accepted() -> None:
-    assert complaints(resource_slice(device(attributes={"a": {"int": 1}}, capacity={"m": {"value": "1Gi"}}))) == []
+    assert problems(resource_slice(device(attributes={"a": {"int": 1}}, capacity={"m": {"value": "1Gi"}}))) == []
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ def test_a_plain_slice_is_accepted() -> None:
     ],
 )
 def test_the_head_of_a_slice_is_checked(spec: dict[str, Any], wanted: list[str]) -> None:
-    begin(complaints(resource_slice(**spec)), *wanted)
+    begin(problems(resource_slice(**spec)), *wanted)
 
 
 @pytest.mark.parametrize(
@@ -62,11 +62,11 @@ def test_the_head_of_a_slice_is_checked(spec: dict[str, Any], wanted: list[str])
 )
 def test_a_device_is_checked(properties: dict[str, Any], wanted: str) -> None:
     path = "spec.devices[0]" if wanted.startswith(":") else "spec.devices[0]."
-    begin(complaints(resource_slice(device(**properties))), path + wanted)
+    begin(problems(resource_slice(device(**properties))), path + wanted)
 
 
 def test_names_of_devices_occur_once() -> None:
-    assert complaints(resource_slice(device(), device())) == ['spec.devices[1]: Duplicate value: "d"']
+    assert problems(resource_slice(device(), device())) == ['spec.devices[1]: Duplicate value: "d"']
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_names_of_devices_occur_once() -> None:
 )
 def test_a_request_policy_is_checked(policy: dict[str, Any], wanted: list[str]) -> None:
     capacity = {"m": {"value": "10", "requestPolicy": policy}}
-    found = complaints(resource_slice(device(allowMultipleAllocations=True, capacity=capacity)))
+    found = problems(resource_slice(device(allowMultipleAllocations=True, capacity=capacity)))
     path = "spec.devices[0].capacity[m].requestPolicy"
     begin(found, *(path + text if text.startswith(":") else f"{path}.{text}" for text in wanted))
 
@@ -94,8 +94,8 @@ DRAWS = [{"counterSet": "s", "counters": {"c": {"value": "1"}}}]
 
 def test_counters_and_devices_have_slices_of_their_own_since_135() -> None:
     both = resource_slice(device(consumesCounters=DRAWS), sharedCounters=COUNTERS)
-    assert complaints(both) == ['spec: Invalid value: "": only one of `sharedCounters` or `devices` is allowed']
-    assert complaints(both, "1.34", DRAPartitionableDevices=True) == []
+    assert problems(both) == ['spec: Invalid value: "": only one of `sharedCounters` or `devices` is allowed']
+    assert problems(both, "1.34", DRAPartitionableDevices=True) == []
 
 
 def test_up_to_134_devices_draw_from_sets_of_their_own_slice() -> None:
@@ -105,24 +105,24 @@ def test_up_to_134_devices_draw_from_sets_of_their_own_slice() -> None:
         sharedCounters=COUNTERS,
     )
     begin(
-        complaints(stray, "1.34", DRAPartitionableDevices=True),
+        problems(stray, "1.34", DRAPartitionableDevices=True),
         'spec.devices[0].consumesCounters[0].counterSet: Invalid value: "z": must reference a counterSet',
         'spec.devices[1].consumesCounters[0].counters: Invalid value: "y": must reference a counter',
     )
-    assert complaints(resource_slice(device(consumesCounters=DRAWS))) == []
+    assert problems(resource_slice(device(consumesCounters=DRAWS))) == []
 
 
 @pytest.mark.parametrize(("release", "limit"), [("1.34", 4), ("1.37", 16)])
 def test_a_device_has_so_many_taints(release: str, limit: int) -> None:
     taints = [{"key": f"k{n}", "effect": "NoSchedule"} for n in range(limit + 1)]
-    found = complaints(resource_slice(device(taints=taints)), release, DRADeviceTaints=True)
+    found = problems(resource_slice(device(taints=taints)), release, DRADeviceTaints=True)
     assert found == [f"spec.devices[0].taints: Too many: {limit + 1}: must have at most {limit} items"]
 
 
 def test_a_taint_that_does_nothing_exists_since_135() -> None:
     made = resource_slice(device(taints=[{"key": "k", "effect": "None"}]))
-    assert complaints(made) == []
-    begin(complaints(made, "1.34", DRADeviceTaints=True), 'spec.devices[0].taints[0].effect: Unsupported value: "None"')
+    assert problems(made) == []
+    begin(problems(made, "1.34", DRADeviceTaints=True), 'spec.devices[0].taints[0].effect: Unsupported value: "None"')
 
 
 def test_driver_pool_and_node_stay() -> None:
