@@ -75,7 +75,7 @@ def _step(match: re.Match[str]) -> Step:
         return lambda value: value if isinstance(value, list) else value.values() if isinstance(value, dict) else ()
     if match["index"]:
         index = int(match["index"])
-        return lambda value: value[index:][:1] if isinstance(value, list) else ()
+        return lambda value: (value[index],) if isinstance(value, list) and -len(value) <= index < len(value) else ()
     if match["key"]:
         wanted = match["filter"].strip().strip("\"'")
         key, equal = match["key"], match["operator"] == "=="

@@ -1,0 +1,32 @@
+"""Slices between v1 and v1beta1, where the properties of a device stand in ``basic``."""
+
+from __future__ import annotations
+
+from cathedra.api.core import resource_v1beta1 as v1beta1
+from cathedra.api.struct import from_dict, to_dict
+from cathedra.kinds.resource.slices.conversion import slice_from_hub, slice_to_hub
+from tests.unit.kinds.objects import device, resource_slice
+
+
+def test_properties_of_devices_move_into_basic_and_back() -> None:
+    made = resource_slice(device(attributes={"m": {"string": "x"}}, capacity={"mem": {"value": "1Gi"}}))
+    old = slice_from_hub(made)
+    (one,) = old.spec.devices
+    assert one.basic is not None
+    assert set(one.basic.attributes) == {"m"}
+    assert to_dict(slice_to_hub(old)) == to_dict(made)
+
+
+def test_basic_is_always_shown_and_may_be_left_out() -> None:
+    assert slice_from_hub(resource_slice(device())).spec.devices[0].basic is not None
+    bare = from_dict(v1beta1.ResourceSlice, {"spec": {"devices": [{"name": "d"}]}})
+    assert [one.name for one in slice_to_hub(bare).spec.devices] == ["d"]
+
+
+def test_where_the_devices_are_is_empty_there_and_absent_here() -> None:
+    everywhere = resource_slice(nodeName=None, allNodes=True)
+    old = slice_from_hub(everywhere)
+    assert (old.spec.node_name, old.spec.all_nodes) == ("", True)
+    hub = slice_to_hub(old)
+    assert (hub.spec.node_name, hub.spec.all_nodes) == (None, True)
+    assert slice_to_hub(slice_from_hub(resource_slice())).spec.all_nodes is None
