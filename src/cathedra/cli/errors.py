@@ -13,6 +13,7 @@ from cathedra.client.kubeconfig import KubeconfigError
 from cathedra.client.leaderelection import LostLeadership
 from cathedra.cluster.config import InvalidOption
 from cathedra.cluster.manifests import ManifestError
+from cathedra.controllers.controller_manager import UnknownController
 from cathedra.driver.errors import DriverError
 from cathedra.node.server.tls import UnprotectedServer
 from cathedra.scheduler.configuration.reading import ConfigurationError
@@ -27,6 +28,7 @@ def error_line(error: BaseException) -> str | None:
     told = (
         *(OSError, StatusError, StorageError, KubeconfigError, LostLeadership, DriverError),
         *(BadKeyPair, BadSigningKey, UnprotectedServer),
-        *(InvalidOption, ConfigurationError, ManifestError, PolicyError, UnknownGate, UnknownAPIGroup),
+        *(InvalidOption, ConfigurationError, ManifestError, PolicyError),
+        *(UnknownController, UnknownGate, UnknownAPIGroup),
     )
     return str(error) if isinstance(error, told) else None

@@ -19,6 +19,7 @@ from cathedra.cli.options import (
     CLUSTER,
     COMPONENT,
     CONFIG,
+    CONTROLLERS,
     DATA_DIR,
     DRIVER,
     ENROLMENT,
@@ -39,7 +40,7 @@ EXIT_USAGE: Final = 2
 _PARTS: Final[dict[str, tuple[str, tuple[CommandOption, ...]]]] = {
     "apiserver": ("the API server alone", SERVER),
     "scheduler": ("the scheduler alone", (KUBECONFIG, *SCHEDULER, *COMPONENT, *RELEASE)),
-    "controller-manager": ("the controllers alone", (KUBECONFIG, *COMPONENT, *RELEASE)),
+    "controller-manager": ("the controllers alone", (KUBECONFIG, *CONTROLLERS, *COMPONENT, *RELEASE)),
     "node": ("a node agent alone", (KUBECONFIG, *NODE, *NODE_AGENT, *RELEASE)),
     "driver": ("the example driver alone", (KUBECONFIG, *NODE, CDI_DIR, *DRIVER)),
 }

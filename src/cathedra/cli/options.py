@@ -16,6 +16,7 @@ __all__ = [
     "CLUSTER",
     "COMPONENT",
     "CONFIG",
+    "CONTROLLERS",
     "DATA_DIR",
     "DRIVER",
     "ENROLMENT",
@@ -229,6 +230,19 @@ COMPONENT: Final = (
     ),
 )
 """Of scheduler and controller manager."""
+CONTROLLERS: Final = (
+    CommandOption(
+        name="--controllers",
+        default="*",
+        metavar="LIST",
+        about="which to run: names, * for those on by default, -NAME for without it (default *)",
+    ),
+    CommandOption(
+        name="--use-service-account-credentials",
+        type=None,
+        about="let each controller be its own service account in kube-system",
+    ),
+)
 SCHEDULER: Final = (
     CommandOption(
         name="--config", type=Path, metavar="FILE", about="a KubeSchedulerConfiguration (profiles, plugins, lease)"

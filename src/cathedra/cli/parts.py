@@ -71,6 +71,8 @@ def _elected(arguments: argparse.Namespace) -> PartConfig:
         leader_elect=arguments.leader_elect,
         lease=arguments.leader_elect_resource_name,
         scheduler_file=absolute(getattr(arguments, "config", None)),
+        controllers=getattr(arguments, "controllers", "*"),
+        own_credentials=getattr(arguments, "use_service_account_credentials", False),
         health=HealthOptions(address=arguments.bind_address, port=arguments.secure_port),
     )
 

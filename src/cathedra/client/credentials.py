@@ -9,14 +9,26 @@ from __future__ import annotations
 import asyncio
 import logging
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
-__all__ = ["TokenFile"]
+__all__ = ["TokenFile", "TokenSource"]
 
 PERIOD: Final = 60.0
 """Seconds for which a token is used unread."""
 
 _LOG = logging.getLogger(__name__)
+
+
+class TokenSource(Protocol):
+    """Where the bearer token of a request comes from."""
+
+    async def current(self) -> str:
+        """The token to show now."""
+        ...
+
+    async def replaced(self, refused: str) -> bool:
+        """Whether there is another token than the one that was just refused."""
+        ...
 
 
 class TokenFile:
@@ -30,13 +42,13 @@ class TokenFile:
         self._token = token
         self._good_until = 0.0
 
-    def current(self) -> str:
+    async def current(self) -> str:
         """The token, at most `PERIOD` old. If the file cannot be read now, the last one."""
         if asyncio.get_running_loop().time() >= self._good_until:
             self._read()
         return self._token
 
-    def replaced(self, refused: str) -> bool:
+    async def replaced(self, refused: str) -> bool:
         """Read the file now: whether there is another token in it than the one that was just refused."""
         self._read()
         return self._token != refused

@@ -26,7 +26,7 @@ from cathedra.api.nesting import WRAPPED_DEPTH, check_nesting
 from cathedra.api.scheme import GroupVersionKind, UnknownKind, kind_of, type_of
 from cathedra.api.status import StatusError
 from cathedra.api.struct import KubeStruct, decode, encode, replace
-from cathedra.client.credentials import TokenFile
+from cathedra.client.credentials import TokenFile, TokenSource
 from cathedra.client.kubeconfig import Target
 from cathedra.client.transport import (
     EventType,
@@ -75,7 +75,9 @@ class HTTPTransport:
     def __init__(self, session: aiohttp.ClientSession, target: Target) -> None:
         self._session = session
         secure = target.server.startswith("https:")
-        self._token_file = TokenFile(target.token_file, target.token) if secure and target.token_file else None
+        self._tokens: TokenSource | None = None
+        if secure and target.token_file:
+            self._tokens = TokenFile(target.token_file, target.token)
         self._server = target.server
         self._tls_name = target.tls_server_name or None
 
@@ -103,6 +105,12 @@ class HTTPTransport:
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=30),
         )
         return cls(session, target)
+
+    def with_tokens(self, tokens: TokenSource, target: Target) -> HTTPTransport:
+        """The same connections, as the user whose tokens these are; closed with this transport."""
+        other = HTTPTransport(self._session, target)
+        other._tokens = tokens
+        return other
 
     async def __aenter__(self) -> Self:
         return self
@@ -207,7 +215,7 @@ class HTTPTransport:
         attempt = 0
         asked_again = False
         while True:
-            headers = self._credentials()
+            headers = await self._credentials()
             if body is not None:
                 headers["Content-Type"] = content_type
             with _translated():
@@ -222,7 +230,7 @@ class HTTPTransport:
                     answer = await response.read()
             if response.status < HTTPStatus.BAD_REQUEST:
                 return answer
-            if response.status == HTTPStatus.UNAUTHORIZED and not asked_again and self._renewed(headers):
+            if response.status == HTTPStatus.UNAUTHORIZED and not asked_again and await self._renewed(headers):
                 asked_again = True
                 continue
             pause = response.headers.get("Retry-After", "")
@@ -235,27 +243,27 @@ class HTTPTransport:
     async def _stream(
         self, ref: ResourceRef[T], path: str, query: Mapping[str, str]
     ) -> AsyncIterator[AsyncIterator[WatchEvent[T]]]:
-        headers = self._credentials()
+        headers = await self._credentials()
         with _translated():
             async with self._session.get(
                 self._server + path, params=query, headers=headers, server_hostname=self._tls_name
             ) as response:
                 if response.status == HTTPStatus.UNAUTHORIZED:
-                    self._renewed(headers)  # for the next attempt, which is the informer's
+                    await self._renewed(headers)  # for the next attempt, which is the informer's
                 if response.status >= HTTPStatus.BAD_REQUEST:
                     raise _refusal(response.status, await response.read())
                 yield _events(ref, response.content)
 
-    def _credentials(self) -> dict[str, str]:
+    async def _credentials(self) -> dict[str, str]:
         """The headers of this moment; what never changes is the session's."""
-        if self._token_file is None:
+        if self._tokens is None:
             return {}
-        return {"Authorization": f"Bearer {self._token_file.current()}"}
+        return {"Authorization": f"Bearer {await self._tokens.current()}"}
 
-    def _renewed(self, headers: Mapping[str, str]) -> bool:
+    async def _renewed(self, headers: Mapping[str, str]) -> bool:
         """Whether there is another token than the one that ``headers`` showed in vain."""
         shown = headers.get("Authorization", "").removeprefix("Bearer ")
-        return self._token_file is not None and self._token_file.replaced(shown)
+        return self._tokens is not None and await self._tokens.replaced(shown)
 
 
 async def _events(ref: ResourceRef[T], content: aiohttp.StreamReader) -> AsyncIterator[WatchEvent[T]]:

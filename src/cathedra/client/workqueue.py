@@ -11,11 +11,14 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Hashable
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from cathedra.api.status import StatusError
 from cathedra.client.backoff import ItemBackoff, TokenBucket
 from cathedra.clock import Clock
+
+if TYPE_CHECKING:
+    from cathedra.client.queuemetrics import QueueObserver
 
 __all__ = ["NotRetryable", "QueueShutDown", "RetryLater", "WorkQueue", "run_workers"]
 
@@ -47,8 +50,13 @@ class WorkQueue(Generic[K]):
         max_delay: float = 1000.0,
         rate: float = 10.0,
         burst: int = 100,
+        observer: QueueObserver | None = None,
     ) -> None:
-        """Delays in seconds; ``rate`` and ``burst`` bound how often all failing keys together come back."""
+        """Delays in seconds; ``rate`` and ``burst`` bound how often all failing keys together come back.
+
+        ``observer`` counts what happens to keys.
+        """
+        self._observer = observer
         self._backoff: ItemBackoff[K] = ItemBackoff(base=base_delay, maximum=max_delay)
         self._bucket = TokenBucket(clock, rate=rate, burst=burst)
         self._queue: deque[K] = deque()
@@ -67,6 +75,8 @@ class WorkQueue(Generic[K]):
         if self._shut_down or key in self._dirty:
             return
         self._dirty.add(key)
+        if self._observer is not None:
+            self._observer.added(key)
         if key in self._processing:
             return
         self._queue.append(key)
@@ -90,6 +100,8 @@ class WorkQueue(Generic[K]):
 
     def add_rate_limited(self, key: K) -> None:
         """Have ``key`` worked on again after a failure, when its back-off and the common rate allow."""
+        if self._observer is not None:
+            self._observer.retried()
         self.add_after(key, max(self._backoff.delay(key), self._bucket.reserve()))
 
     def forget(self, key: K) -> None:
@@ -123,11 +135,15 @@ class WorkQueue(Generic[K]):
         key = self._queue.popleft()
         self._dirty.discard(key)
         self._processing.add(key)
+        if self._observer is not None:
+            self._observer.taken(key)
         return key
 
     def done(self, key: K) -> None:
         """Work on ``key`` has ended, well or not; if it was added meanwhile it is queued now."""
         self._processing.discard(key)
+        if self._observer is not None:
+            self._observer.done(key)
         if key in self._dirty and not self._shut_down:
             self._queue.append(key)
             self._wake_one()

@@ -10,7 +10,8 @@ import asyncio
 import dataclasses
 import ipaddress
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -192,21 +193,34 @@ async def run_controllers(config: PartConfig, *, say: Say) -> None:
         LostLeadership: another process may lead now.
     """
     # Only this part: the others would double the start of its process.
-    from cathedra.controllers.controller_manager import ControllerManager
+    from prometheus_client import CollectorRegistry
 
+    from cathedra.client.queuemetrics import QueueMetrics
+    from cathedra.controllers.controller_manager import ControllerManager, selected
+
+    chosen = selected(config.controllers)
     stopped, target = stop_event(), config.target()
     async with await HTTPTransport.open(target, user_agent="kube-controller-manager") as transport:
-        client = Client(transport, clock=SystemClock())
-        manager = ControllerManager(
-            client,
-            clock=SystemClock(),
-            random=_random(),
-            gates=config.feature_gates,
-            root_ca=target.certificate_authority.decode(),
-            elector=_elector(config, client, "kube-controller-manager"),
-        )
-        say(f"{len(manager.controllers)} controllers for {target.server}")
-        await run_until(stopped, manager.run())
+        clock = SystemClock()
+        client = Client(transport, clock=clock)
+        registry = CollectorRegistry()
+        elector = _elector(config, client, "kube-controller-manager")
+        async with _accounts(config, target) as client_of:
+            manager = ControllerManager(
+                client,
+                clock=clock,
+                random=_random(),
+                gates=config.feature_gates,
+                controllers=chosen,
+                root_ca=target.certificate_authority.decode(),
+                elector=elector,
+                client_of=None if client_of is None else lambda account: client_of(client, account),
+                metrics=QueueMetrics(registry, clock),
+            )
+            say(f"{len(manager.controllers)} controllers for {target.server}")
+            health = dataclasses.replace(config.health, client_authority=target.certificate_authority)
+            async with serving_health(health, client, registry, elector, say=say):
+                await run_until(stopped, manager.run())
 
 
 async def run_node(config: PartConfig, *, say: Say) -> None:
@@ -304,6 +318,28 @@ def _elector(config: PartConfig, client: Client, lease: str) -> LeaderElector | 
     if not config.leader_elect:
         return None
     return make_elector(client, config.lease or lease, clock=SystemClock(), random=_random())
+
+
+@asynccontextmanager
+async def _accounts(config: PartConfig, target: Target) -> AsyncIterator[Callable[[Client, str], Client] | None]:
+    """How a client becomes the one of a service account in kube-system; None: all controllers are one user."""
+    if not config.own_credentials:
+        yield None
+        return
+    from cathedra.client.serviceaccounts import ServiceAccountTokens  # start-up time: with the option alone
+
+    # Without the certificate of the manager itself: the API server would look at that before it looks at a token.
+    anonymous = dataclasses.replace(
+        target, client_certificate=b"", client_key=b"", token="", token_file=None, username="", password=""
+    )
+    clock = SystemClock()
+    async with await HTTPTransport.open(anonymous, user_agent="kube-controller-manager") as transport:
+
+        def client_of(manager: Client, account: str) -> Client:
+            tokens = ServiceAccountTokens(manager, "kube-system", account, clock)
+            return Client(transport.with_tokens(tokens, anonymous), clock=clock)
+
+        yield client_of
 
 
 def _scheduler_configuration(config: PartConfig) -> SchedulerConfiguration:

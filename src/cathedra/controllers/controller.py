@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from cathedra.api.gates import FeatureGates, UnknownGate
 from cathedra.client.client import Client
 from cathedra.client.events import EventRecorder
 from cathedra.client.informer import SharedInformers
 from cathedra.client.transport import ResourceRef
+from cathedra.client.workqueue import WorkQueue
 from cathedra.clock import Clock
+
+if TYPE_CHECKING:
+    from cathedra.client.queuemetrics import QueueMetrics
 
 __all__ = ["Controller", "ControllerContext"]
 
@@ -33,6 +37,15 @@ class ControllerContext:
     """PEM of the certificate authority that pods may trust the API server by."""
     served: tuple[ResourceRef[Any], ...] = ()
     """Every resource that can be listed, watched and deleted."""
+
+    metrics: QueueMetrics | None = None
+    """Where what happens in queues is counted."""
+    queue_name: str = ""
+    """The queue's name in Kubernetes' metrics."""
+
+    def queue(self) -> WorkQueue[Any]:
+        """The controller's queue."""
+        return WorkQueue(self.clock, observer=self.metrics.of(self.queue_name) if self.metrics is not None else None)
 
     def recorder(self, component: str) -> EventRecorder:
         """A recorder of events that come from ``component``; its `run` belongs to the controller."""

@@ -10,7 +10,7 @@ import asyncio
 import dataclasses
 import random as random_module
 from collections.abc import Callable, Collection, Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from cathedra.api.gates import FeatureGates
 from cathedra.client.client import Client
@@ -41,7 +41,10 @@ from cathedra.controllers.workloads.replicaset import ReplicaSetController
 from cathedra.controllers.workloads.statefulset import StatefulSetController
 from cathedra.kinds.served import all_definitions
 
-__all__ = ["CONTROLLERS", "FIELD_MANAGER", "ControllerManager", "UnknownController"]
+if TYPE_CHECKING:
+    from cathedra.client.queuemetrics import QueueMetrics
+
+__all__ = ["CONTROLLERS", "FIELD_MANAGER", "ControllerManager", "UnknownController", "selected"]
 
 FIELD_MANAGER: Final = "kube-controller-manager"
 
@@ -82,6 +85,31 @@ _ACCOUNTS: Final[Mapping[str, str]] = {
 }
 """Service accounts whose names differ from their controllers'."""
 
+_QUEUES: Final[Mapping[str, str]] = {
+    "resourceclaim-controller": "resource_claim",
+    "device-taint-eviction-controller": "device_taint_eviction",
+    "resourcepoolstatusrequest-controller": "resource_pool_status_request",
+    "ttl-after-finished-controller": "ttl_jobs_to_delete",
+    "node-lifecycle-controller": "node_lifecycle_controller",
+    "taint-eviction-controller": "noexec_taint_node",
+    "garbage-collector-controller": "garbage_collector_attempt_to_delete",
+    "root-ca-certificate-publisher-controller": "root_ca_cert_publisher",
+    "clusterrole-aggregation-controller": "ClusterRoleAggregator",
+    "resourcequota-controller": "resourcequota_primary",
+    "podgroup-protection-controller": "podgroup_protection",
+}
+"""Names of queues in metrics, where they are not the controllers' without their last word."""
+
+_ALIASES: Final[Mapping[str, str]] = {
+    "ttl-after-finished": "ttl-after-finished-controller",
+    "nodelifecycle": "node-lifecycle-controller",
+    "podgc": "pod-garbage-collector-controller",
+    "garbagecollector": "garbage-collector-controller",
+    "root-ca-cert-publisher": "root-ca-certificate-publisher-controller",
+    "resource-claim-controller": "resourceclaim-controller",
+}
+"""Older names of controllers, which ``--controllers`` takes too."""
+
 _GATES: Final[Mapping[str, str]] = {
     "device-taint-eviction-controller": "DRADeviceTaints",
     "resourcepoolstatusrequest-controller": "DRAResourcePoolStatus",
@@ -114,9 +142,11 @@ class ControllerManager:
         served: tuple[ResourceRef[Any], ...] | None = None,
         elector: LeaderElector | None = None,
         client_of: Callable[[str], Client] | None = None,
+        metrics: QueueMetrics | None = None,
     ) -> None:
         """``controllers`` names those to run (default: all); ``root_ca`` is the PEM that pods may trust the server by;
-        ``served`` is everything the garbage collector looks after (default: every built-in kind).
+        ``served`` is everything the garbage collector looks after (default: every built-in kind); ``metrics`` counts
+        what happens in queues.
 
         ``client_of`` gives each controller the client of its own service account in kube-system (default: all use
         ``client``). ``informers`` that are given are run by their owner.
@@ -135,6 +165,7 @@ class ControllerManager:
             gates=gates,
             root_ca=root_ca,
             served=served_resources(gates) if served is None else served,
+            metrics=metrics,
         )
         for name in controllers or ():
             if name not in CONTROLLERS:
@@ -165,7 +196,31 @@ class ControllerManager:
                 group.create_task(controller.run(), name=controller.name)
 
 
+def selected(text: str) -> tuple[str, ...]:
+    """The controllers that ``--controllers`` means: names, ``*`` for those on by default, ``-name`` for without it.
+
+    Raises:
+        UnknownController: a name is not known.
+    """
+    words = [word.strip() for word in text.split(",") if word.strip()]
+    for word in words:
+        if word != "*" and _known(word.removeprefix("-")) is None:
+            raise UnknownController(word.removeprefix("-"))
+    meant = {word: _known(word.removeprefix("-")) for word in words}
+    named = {name for word, name in meant.items() if not word.startswith("-")}
+    without = {name for word, name in meant.items() if word.startswith("-")}
+    return tuple(name for name in CONTROLLERS if name in named or ("*" in words and name not in without))
+
+
+def _known(name: str) -> str | None:
+    name = _ALIASES.get(name, name)
+    if name in CONTROLLERS:
+        return name
+    return f"{name}-controller" if f"{name}-controller" in CONTROLLERS else None
+
+
 def _as_itself(context: ControllerContext, name: str, client_of: Callable[[str], Client] | None) -> ControllerContext:
+    context = dataclasses.replace(context, queue_name=_QUEUES.get(name, name.removesuffix("-controller")))
     if client_of is None:
         return context
     client = client_of(_ACCOUNTS.get(name, name)).as_manager(FIELD_MANAGER)

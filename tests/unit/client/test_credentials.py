@@ -24,12 +24,12 @@ def test_a_token_is_read_again_after_a_minute(tmp_path: Path) -> None:
         file = tmp_path / "token"
         file.write_text("one\n")
         token = TokenFile(file)
-        assert token.current() == "one"
+        assert await token.current() == "one"
         file.write_text("two\n")
         await asyncio.sleep(PERIOD - 1)
-        assert token.current() == "one"
+        assert await token.current() == "one"
         await asyncio.sleep(1)
-        assert token.current() == "two"
+        assert await token.current() == "two"
 
     run_virtual(body())
 
@@ -37,13 +37,13 @@ def test_a_token_is_read_again_after_a_minute(tmp_path: Path) -> None:
 def test_a_file_that_cannot_be_read_leaves_the_last_token(tmp_path: Path) -> None:
     async def body() -> None:
         token = TokenFile(tmp_path / "missing", "first")
-        assert token.current() == "first"
-        assert not token.replaced("first")
+        assert await token.current() == "first"
+        assert not await token.replaced("first")
         (tmp_path / "missing").write_text("")
-        assert not token.replaced("first")
+        assert not await token.replaced("first")
         (tmp_path / "missing").write_text("second")
-        assert token.replaced("first")
-        assert token.current() == "second"
+        assert await token.replaced("first")
+        assert await token.current() == "second"
 
     run_virtual(body())
 

@@ -23,7 +23,7 @@ from cathedra.client.resources import (
     SERVICEACCOUNTS,
 )
 from cathedra.clock import run_virtual
-from cathedra.controllers.controller_manager import CONTROLLERS, ControllerManager, UnknownController
+from cathedra.controllers.controller_manager import CONTROLLERS, ControllerManager, UnknownController, selected
 from tests.unit.controllers.resourceclaim.test_controller import template
 from tests.unit.controllers.world import GATES, World, open_server, settle
 
@@ -148,3 +148,24 @@ def test_only_known_controllers_can_be_chosen() -> None:
 
 def test_controllers_are_listed_under_their_own_names() -> None:
     assert all(getattr(make, "name", None) == name for name, make in CONTROLLERS.items())
+
+
+@pytest.mark.parametrize(
+    ("text", "there", "missing"),
+    [
+        ("*", "job-controller", ""),
+        ("*,-job", "cronjob-controller", "job-controller"),
+        ("job,podgc", "pod-garbage-collector-controller", "cronjob-controller"),
+        ("*,-resource-claim-controller", "job-controller", "resourceclaim-controller"),
+        ("", "", "job-controller"),
+    ],
+)
+def test_the_list_of_controllers_is_read_as_kubernetes_reads_it(text: str, there: str, missing: str) -> None:
+    names = selected(text)
+    assert not there or there in names
+    assert missing not in names
+
+
+def test_an_unknown_controller_is_refused() -> None:
+    with pytest.raises(UnknownController, match="'nodes' is not in the list of known controllers"):
+        selected("*,-nodes")

@@ -22,7 +22,7 @@ class ClusterRoleAggregationController:
 
     def __init__(self, context: ControllerContext) -> None:
         self._client = context.client
-        self._queue: WorkQueue[str] = WorkQueue(context.clock)
+        self._queue: WorkQueue[str] = context.queue()
         self._roles = context.informers.of(CLUSTERROLES)
         self._roles.add_handler(
             on_add=lambda _: self._enqueue_all(),

@@ -61,7 +61,7 @@ class DisruptionController:
         self._client = context.client
         self._clock = context.clock
         self._recorder = context.recorder("controllermanager")
-        self._queue: WorkQueue[ObjectKey] = WorkQueue(context.clock)
+        self._queue: WorkQueue[ObjectKey] = context.queue()
         self._budgets = context.informers.of(PODDISRUPTIONBUDGETS)
         self._pods = context.informers.of(PODS)
         self._deployments = context.informers.of(DEPLOYMENTS)

@@ -31,7 +31,7 @@ class PodGroupProtectionController:
 
     def __init__(self, context: ControllerContext) -> None:
         self._client = context.client
-        self._queue: WorkQueue[Key] = WorkQueue(context.clock)
+        self._queue: WorkQueue[Key] = context.queue()
         self._groups = context.informers.of(PODGROUPS)
         self._pods = context.informers.of(PODS)
         self._pods.store.add_index("podgroup", _group_keys)

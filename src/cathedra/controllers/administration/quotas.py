@@ -51,7 +51,7 @@ class ResourceQuotaController:
         self._client = context.client
         self._clock = context.clock
         self._extended = context.enabled("DRAExtendedResource")
-        self._queue: WorkQueue[Key] = WorkQueue(context.clock)
+        self._queue: WorkQueue[Key] = context.queue()
         self._quotas = context.informers.of(RESOURCEQUOTAS)
         self._pods = context.informers.of(PODS)
         self._claims = context.informers.of(RESOURCECLAIMS)

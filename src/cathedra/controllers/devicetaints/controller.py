@@ -62,7 +62,7 @@ class DeviceTaintEvictionController:
         self._clock = context.clock
         self._workloads = context.enabled("GenericWorkload") and context.enabled("DRAWorkloadResourceClaims")
         self._recorder = context.recorder(NAME)
-        self._queue: WorkQueue[Key] = WorkQueue(context.clock)
+        self._queue: WorkQueue[Key] = context.queue()
         informers = context.informers
         self._pods = informers.of(PODS)
         self._claims = informers.of(RESOURCECLAIMS)

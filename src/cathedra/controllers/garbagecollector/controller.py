@@ -38,7 +38,7 @@ class GarbageCollector:
     def __init__(self, context: ControllerContext) -> None:
         self._client = context.client
         self._recorder = context.recorder("garbage-collector-controller")
-        self._queue: WorkQueue[Item] = WorkQueue(context.clock)
+        self._queue: WorkQueue[Item] = context.queue()
         self._graph = Ownership(context.informers, context.served)
         for informer in self._graph.informers.values():
             self._listen(informer.ref)

@@ -66,7 +66,7 @@ class JobController:
         self._client = context.client
         self._clock = context.clock
         self._recorder = context.recorder("job-controller")
-        self._queue: WorkQueue[Key] = WorkQueue(context.clock)
+        self._queue: WorkQueue[Key] = context.queue()
         self._jobs = context.informers.of(JOBS)
         self._pods = context.informers.of(PODS)
         self._expected_pods: Expectations[str] = Expectations(self._pods, context.clock)

@@ -45,7 +45,7 @@ class CronJobController:
         self._client = context.client
         self._clock = context.clock
         self._recorder = context.recorder("cronjob-controller")
-        self._queue: WorkQueue[ObjectKey] = WorkQueue(context.clock)
+        self._queue: WorkQueue[ObjectKey] = context.queue()
         self._cron_jobs = context.informers.of(CRONJOBS)
         self._jobs = context.informers.of(JOBS)
         self._expected: Expectations[str] = Expectations(self._cron_jobs, context.clock)

@@ -20,7 +20,7 @@ class TTLAfterFinishedController:
     def __init__(self, context: ControllerContext) -> None:
         self._client = context.client
         self._clock = context.clock
-        self._queue: WorkQueue[ObjectKey] = WorkQueue(context.clock)
+        self._queue: WorkQueue[ObjectKey] = context.queue()
         self._jobs = context.informers.of(JOBS)
         self._jobs.add_handler(on_add=self._changed, on_update=lambda _, job: self._changed(job))
 

@@ -35,7 +35,7 @@ class ServiceAccountController:
 
     def __init__(self, context: ControllerContext) -> None:
         self._client = context.client
-        self._queue: WorkQueue[str] = WorkQueue(context.clock)
+        self._queue: WorkQueue[str] = context.queue()
         self._accounts = context.informers.of(SERVICEACCOUNTS)
         self._namespaces = _follow_namespaces(context.informers, self._queue)
         self._accounts.add_handler(on_delete=lambda account: self._queue.add(account.metadata.namespace))
@@ -65,7 +65,7 @@ class RootCAPublisher:
     def __init__(self, context: ControllerContext) -> None:
         self._client = context.client
         self._data = {_CA_KEY: context.root_ca}
-        self._queue: WorkQueue[str] = WorkQueue(context.clock)
+        self._queue: WorkQueue[str] = context.queue()
         self._maps = context.informers.of(CONFIGMAPS)
         self._namespaces = _follow_namespaces(context.informers, self._queue)
         self._maps.add_handler(on_update=lambda _, new: self._changed(new), on_delete=self._changed)

@@ -65,7 +65,7 @@ class NamespaceController:
             (ref for ref in context.served if ref.namespaced), key=lambda ref: (ref.resource != "pods", ref.group)
         )
         self._custom = CustomKinds(context.informers, self._look_after)
-        self._queue: WorkQueue[str] = WorkQueue(context.clock)
+        self._queue: WorkQueue[str] = context.queue()
         self._namespaces = context.informers.of(NAMESPACES)
         self._namespaces.add_handler(on_add=self._changed, on_update=lambda _, namespace: self._changed(namespace))
         self._pods = context.informers.of(PODS)

@@ -77,7 +77,7 @@ class NodeLifecycleController:
         self._clock = context.clock
         self._timing = timing
         self._recorder = context.recorder("node-controller")
-        self._queue: WorkQueue[str] = WorkQueue(context.clock)
+        self._queue: WorkQueue[str] = context.queue()
         self._nodes = context.informers.of(NODES)
         self._pods = context.informers.of(PODS)
         self._leases = context.informers.of(LEASES, namespace=LEASE_NAMESPACE)

@@ -31,7 +31,7 @@ class TaintEvictionController:
         self._client = context.client
         self._clock = context.clock
         self._recorder = context.recorder("taint-eviction-controller")
-        self._queue: WorkQueue[ObjectKey] = WorkQueue(context.clock)
+        self._queue: WorkQueue[ObjectKey] = context.queue()
         self._nodes = context.informers.of(NODES)
         self._pods = context.informers.of(PODS)
         self._pods.store.add_index(BY_NODE, by_node)

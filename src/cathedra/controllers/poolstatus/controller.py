@@ -39,7 +39,7 @@ class ResourcePoolStatusRequestController:
     def __init__(self, context: ControllerContext) -> None:
         self._client = context.client
         self._clock = context.clock
-        self._queue: WorkQueue[str] = WorkQueue(context.clock)
+        self._queue: WorkQueue[str] = context.queue()
         self._requests = context.informers.of(RESOURCEPOOLSTATUSREQUESTS)
         self._slices = context.informers.of(RESOURCESLICES)
         self._claims = context.informers.of(RESOURCECLAIMS)

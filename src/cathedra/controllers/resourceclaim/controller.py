@@ -47,7 +47,7 @@ class ResourceClaimController:
         self._client = context.client.as_manager(FIELD_MANAGER)
         self._workloads = context.enabled("GenericWorkload") and context.enabled("DRAWorkloadResourceClaims")
         self._recorder = context.recorder("resource_claim")
-        self._queue: WorkQueue[Key] = WorkQueue(context.clock)
+        self._queue: WorkQueue[Key] = context.queue()
         self._deleted = DeletedPods()
         informers = context.informers
         self._pods = informers.of(PODS)

@@ -45,7 +45,7 @@ class DeploymentController:
         self._client = context.client
         self._clock = context.clock
         self._recorder = context.recorder("deployment-controller")
-        self._queue: WorkQueue[ObjectKey] = WorkQueue(context.clock)
+        self._queue: WorkQueue[ObjectKey] = context.queue()
         self._deployments = context.informers.of(DEPLOYMENTS)
         self._sets = context.informers.of(REPLICASETS)
         self._pods = context.informers.of(PODS)

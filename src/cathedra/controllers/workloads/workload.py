@@ -40,7 +40,7 @@ class WorkloadController(Generic[T]):
         self.pods = context.informers.of(PODS)
         self.expectations: Expectations[str] = Expectations(self.pods, context.clock)
         self.control = PodControl(context.client, self.recorder, self.expectations, self.texts)
-        self.queue: WorkQueue[ObjectKey] = WorkQueue(context.clock)
+        self.queue: WorkQueue[ObjectKey] = context.queue()
         self.pods.store.add_index(BY_CONTROLLER, controller_uid)
         self.pods.store.add_index(ORPHANS, orphan_namespace)
         self.objects.add_handler(

@@ -1,0 +1,97 @@
+"""What work queues count, under the names of client-go: ``workqueue_*`` with the queue's name as label."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from cathedra.clock import Clock
+
+__all__ = ["QueueMetrics", "QueueObserver"]
+
+_BUCKETS: Final = tuple(10.0**exponent for exponent in range(-8, 4))
+
+
+class QueueMetrics:
+    """The metrics of all queues of a process, on one registry."""
+
+    def __init__(self, registry: CollectorRegistry, clock: Clock) -> None:
+        self._clock = clock
+        label = ["name"]
+        self.depth = Gauge("workqueue_depth", "Keys that are ready to be worked on.", label, registry=registry)
+        self.adds = Counter("workqueue_adds", "Keys that were added.", label, registry=registry)
+        self.retries = Counter("workqueue_retries", "Keys that came back after a failure.", label, registry=registry)
+        self.waits = Histogram(
+            "workqueue_queue_duration_seconds",
+            "Seconds that a key waited for a worker.",
+            label,
+            buckets=_BUCKETS,
+            registry=registry,
+        )
+        self.work = Histogram(
+            "workqueue_work_duration_seconds",
+            "Seconds that work on a key took.",
+            label,
+            buckets=_BUCKETS,
+            registry=registry,
+        )
+        self.unfinished = Gauge(
+            "workqueue_unfinished_work_seconds",
+            "Seconds of work that is under way, all keys together.",
+            label,
+            registry=registry,
+        )
+        self.longest = Gauge(
+            "workqueue_longest_running_processor_seconds",
+            "Seconds that the longest running worker has been at its key.",
+            label,
+            registry=registry,
+        )
+
+    def of(self, name: str) -> QueueObserver:
+        """The metrics of the queue of that name."""
+        return QueueObserver(self, name, self._clock)
+
+
+class QueueObserver:
+    """Hears of everything that happens to the keys of one queue."""
+
+    def __init__(self, metrics: QueueMetrics, name: str, clock: Clock) -> None:
+        self._clock = clock
+        self._depth = metrics.depth.labels(name)
+        self._adds = metrics.adds.labels(name)
+        self._retries = metrics.retries.labels(name)
+        self._waits = metrics.waits.labels(name)
+        self._work = metrics.work.labels(name)
+        self._ready: dict[Hashable, float] = {}
+        self._working: dict[Hashable, float] = {}
+        metrics.unfinished.labels(name).set_function(lambda: sum(self._running()))
+        metrics.longest.labels(name).set_function(lambda: max(self._running(), default=0.0))
+
+    def added(self, key: Hashable) -> None:
+        """A key is to be worked on."""
+        self._adds.inc()
+        self._depth.inc()
+        self._ready.setdefault(key, self._clock.monotonic())
+
+    def taken(self, key: Hashable) -> None:
+        """A worker has begun with a key."""
+        now = self._clock.monotonic()
+        self._depth.dec()
+        self._waits.observe(now - self._ready.pop(key, now))
+        self._working[key] = now
+
+    def done(self, key: Hashable) -> None:
+        """The worker has ended."""
+        now = self._clock.monotonic()
+        self._work.observe(now - self._working.pop(key, now))
+
+    def retried(self) -> None:
+        """A key comes back after a failure."""
+        self._retries.inc()
+
+    def _running(self) -> list[float]:
+        now = self._clock.monotonic()
+        return [now - since for since in self._working.values()]

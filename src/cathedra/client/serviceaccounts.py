@@ -1,0 +1,79 @@
+"""Tokens of service accounts, asked for at the API server (TokenRequest) and renewed before they end.
+
+So a controller manager lets each of its controllers be an account of its own, as Kubernetes' does with
+``--use-service-account-credentials``: an account that is missing is created, a token holds for an hour, and after nine
+tenths of its life the next one is asked for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from cathedra.api.core.authentication_v1 import TokenRequest, TokenRequestSpec
+from cathedra.api.core.core_v1 import ServiceAccount
+from cathedra.api.core.meta_v1 import ObjectMeta
+from cathedra.api.status import StatusError
+from cathedra.client.client import Client
+from cathedra.client.resources import SERVICEACCOUNTS
+from cathedra.clock import Clock
+
+__all__ = ["ServiceAccountTokens"]
+
+LIFE: Final = 3600
+"""Seconds."""
+USED: Final = 0.9
+"""The part of its life for which a token is used."""
+
+
+class ServiceAccountTokens:
+    """The tokens of one account, for as long as they are wanted."""
+
+    def __init__(self, client: Client, namespace: str, name: str, clock: Clock) -> None:
+        """``client`` may create accounts and tokens."""
+        self._accounts = client.resource(SERVICEACCOUNTS, namespace)
+        self._name = name
+        self._clock = clock
+        self._token = ""
+        self._good_until = 0.0
+        self._asking = asyncio.Lock()
+
+    async def current(self) -> str:
+        """A token that holds.
+
+        Raises:
+            StatusError: the API server refuses the account or the token.
+            ConnectionError: it cannot be reached.
+        """
+        async with self._asking:
+            if self._clock.monotonic() >= self._good_until:
+                await self._renew()
+            return self._token
+
+    async def replaced(self, refused: str) -> bool:
+        """Ask for another token, unless that has happened since ``refused`` was shown."""
+        async with self._asking:
+            if self._token == refused:
+                await self._renew()
+            return self._token != refused
+
+    async def _renew(self) -> None:
+        request = TokenRequest(spec=TokenRequestSpec(expiration_seconds=LIFE))
+        try:
+            answer: TokenRequest = await self._accounts.create_subresource(self._name, "token", request)
+        except StatusError as error:
+            if not error.is_not_found:
+                raise
+            await self._create_account()
+            answer = await self._accounts.create_subresource(self._name, "token", request)
+        self._token = answer.status.token
+        until = answer.status.expiration_timestamp
+        life = LIFE if until is None else until.timestamp - self._clock.now()
+        self._good_until = self._clock.monotonic() + life * USED
+
+    async def _create_account(self) -> None:
+        try:
+            await self._accounts.create(ServiceAccount(metadata=ObjectMeta(name=self._name)))
+        except StatusError as error:
+            if not error.is_already_exists:
+                raise
