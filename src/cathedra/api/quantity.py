@@ -36,7 +36,9 @@ _DECIMAL_NAMES: Final = {power: name for name, power in _DECIMAL.items()}
 _BINARY_NAMES: Final = {0: ""} | {power: name for name, power in _BINARY.items()}
 
 _SHAPE: Final = re.compile(
-    r"(?P<sign>[+-]?)0*(?P<whole>[0-9]*)(?:\.(?P<fraction>[0-9]*))?(?P<suffix>[eEinumkKMGTP]*[+-]?[0-9]*)", re.ASCII
+    # No part gives back what it has taken: otherwise thousands of zeros in front of a wrong letter cost minutes.
+    r"(?P<sign>[+-]?)0*+(?P<whole>[0-9]*+)(?:\.(?P<fraction>[0-9]*+))?(?P<suffix>[eEinumkKMGTP]*+[+-]?[0-9]*+)",
+    re.ASCII,
 )
 _EXPONENT: Final = re.compile(r"[eE]([+-]?[0-9]{1,9})", re.ASCII)
 _LARGEST_EXPONENT: Final = 4000

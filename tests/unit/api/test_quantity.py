@@ -91,3 +91,10 @@ def test_whole_units_are_rounded_up() -> None:
 def test_a_quantity_never_changes() -> None:
     with pytest.raises(AttributeError):
         Quantity("1").nanos = 2  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("zeros", [4_000, 1_000_000])
+def test_zeros_in_front_of_what_is_no_quantity_cost_no_time(zeros: int) -> None:
+    """In one pass; a minute and more when the parts of the form may try to share the zeros in every way."""
+    with pytest.raises(QuantityError):
+        Quantity("0" * zeros + "x")

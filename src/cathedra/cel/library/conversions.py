@@ -38,7 +38,7 @@ _FALSE: Final = frozenset(("0", "f", "F", "false", "FALSE", "False"))
 _INT: Final = re.compile(r"[+-]?[0-9]+", re.ASCII)
 _UINT: Final = re.compile(r"[0-9]+", re.ASCII)
 _DOUBLE: Final = re.compile(
-    r"[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|inf(?:inity)?|nan)", re.ASCII | re.IGNORECASE
+    r"[+-]?(?:(?:[0-9]++\.?[0-9]*+|\.[0-9]++)(?:[eE][+-]?[0-9]+)?|inf(?:inity)?|nan)", re.ASCII | re.IGNORECASE
 )
 _HEX_DOUBLE: Final = re.compile(r"[+-]?0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][+-]?[0-9]+", re.ASCII)
 _UNDERSCORE: Final = re.compile(r"(?<=[0-9])_(?=[0-9])", re.ASCII)

@@ -53,7 +53,7 @@ def _is_integral(text: str) -> bool:
     return digits <= 18
 
 
-_WHOLE: Final = re.compile(r"[+-]?0*([0-9]*)((?:[KMGTPE]i|[kMGTPE])?|[eE]\+?[0-9]+)", re.ASCII)
+_WHOLE: Final = re.compile(r"[+-]?0*+([0-9]*+)((?:[KMGTPE]i|[kMGTPE])?|[eE]\+?[0-9]+)", re.ASCII)
 
 
 @lru_cache(maxsize=4096)

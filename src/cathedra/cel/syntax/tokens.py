@@ -20,7 +20,7 @@ _STRING = (
     r'|[rR](?:"""[\s\S]*?"""|\'\'\'[\s\S]*?\'\'\'|"[^"\n\r]*"|\'[^\'\n\r]*\'))'
 )
 _TOKEN: Final = re.compile(
-    r"(?P<HIDDEN>(?:[\t \r\n\f]+|//[^\n]*)+)"
+    r"(?P<HIDDEN>(?:[\t \r\n\f]++|//[^\n]*+)++)"
     rf"|(?P<BYTES>[bB]{_STRING})|(?P<STRING>{_STRING})"
     r"|(?P<IDENTIFIER>[A-Za-z_][A-Za-z0-9_]*)"
     r"|(?P<NUM_FLOAT>[0-9]+\.[0-9]+(?:[eE][+-]?[0-9]+)?|[0-9]+[eE][+-]?[0-9]+|\.[0-9]+(?:[eE][+-]?[0-9]+)?)"
