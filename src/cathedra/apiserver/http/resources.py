@@ -150,7 +150,10 @@ class ResourceHandler:
             raise not_served()
         if route.resource == "componentstatuses":
             return _no_component_statuses(request)
-        if info.method != "POST" or info.name or (route.namespaced and not info.namespace):
+        if info.name or (route.namespaced and not info.namespace):
+            # Only the collection has a path: nothing is there by name, or across namespaces.
+            raise not_served()
+        if info.method != "POST":
             raise wrong_method()
         if route.resource == "bindings":
             return await self._bind(request)
@@ -389,12 +392,15 @@ def _no_component_statuses(request: Request) -> Response:
 
 def _allows(route: Route, info: RequestInfo) -> bool:
     """Whether the resource knows the verb where the path stands: objects are created in a namespace, if they have
-    one, and by name only in sub-resources; nothing but watching is done on the old watch paths."""
+    one, and by name only in sub-resources; collections are deleted namespace by namespace; nothing but watching is done
+    on the old watch paths."""
     if info.verb not in route.verbs or (info.watch_path and not info.reads):
         return False
     if info.verb == "create":
         return not (route.namespaced and not info.namespace) and bool(info.name) is bool(info.subresource)
-    return bool(info.name) or info.verb in {"list", "watch", "deletecollection"}
+    if info.verb == "deletecollection":
+        return not (route.namespaced and not info.namespace)
+    return bool(info.name) or info.verb in {"list", "watch"}
 
 
 def _needs_latest(request: Request, seen: int) -> bool:

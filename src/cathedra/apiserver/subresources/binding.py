@@ -12,7 +12,7 @@ from cathedra.api.struct import Time, replace
 from cathedra.apiserver.registry.storedobject import StoredObject
 from cathedra.apiserver.request import Call
 from cathedra.apiserver.verbs.context import ServerContext
-from cathedra.apiserver.verbs.update import change
+from cathedra.apiserver.verbs.update import change, precondition_failed
 from cathedra.semantics.conditions import with_condition
 
 __all__ = ["bind"]
@@ -36,11 +36,21 @@ async def bind(server: ServerContext, call: Call, binding: Binding) -> Status:
         )
 
     def bound(entry: StoredObject) -> Pod:
+        _check_version(call, entry, binding.metadata.resource_version)
         return _bound(call, entry.object, binding, server.clock.now())
 
     whole = call.but(subresource="binding")
     await change(server, whole, bound, uid=binding.metadata.uid)
     return Status(status="Success", code=201)
+
+
+def _check_version(call: Call, entry: StoredObject, wanted: str) -> None:
+    """A binding may name the state of the pod that its scheduler has seen."""
+    present = entry.object.metadata.resource_version
+    if wanted and wanted != present:
+        raise precondition_failed(
+            call, f"ResourceVersion in precondition: {wanted}, ResourceVersion in object meta: {present}"
+        )
 
 
 def _bound(call: Call, pod: Pod, binding: Binding, now: float) -> Pod:

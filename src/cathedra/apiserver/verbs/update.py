@@ -26,7 +26,7 @@ from cathedra.apiserver.verbs.owners import without_duplicate_owners
 from cathedra.kinds.definition import RequestContext
 from cathedra.kinds.metadata import validate_changed_metadata, validate_metadata_again
 
-__all__ = ["MODIFIED", "as_addressed", "change", "update"]
+__all__ = ["MODIFIED", "as_addressed", "change", "precondition_failed", "update"]
 
 MODIFIED: Final = "the object has been modified; please apply your changes to the latest version and try again"
 ATTEMPTS: Final = 5
@@ -83,7 +83,8 @@ async def change(server: ServerContext, call: Call, transform: Transform, *, uid
         if entry is None:
             raise not_found(call.resource, call.name)
         if uid and entry.object.metadata.uid != uid:
-            raise uid_mismatch(call, uid, entry)
+            present = entry.object.metadata.uid
+            raise precondition_failed(call, f"UID in precondition: {uid}, UID in object meta: {present}")
         wanted = transform(entry)
         if isinstance(wanted, Awaitable):
             wanted = await wanted
@@ -154,12 +155,11 @@ def vanishes(call: Call, obj: Any) -> bool:
     return not call.definition.deletion.is_held(obj)
 
 
-def uid_mismatch(call: Call, uid: str, entry: StoredObject) -> StatusError:
-    """409: the caller means another object of the same name."""
+def precondition_failed(call: Call, why: str) -> StatusError:
+    """409: the request means another object of the same name, or another state of the object."""
     return conflict(
         call.resource,
         call.name,
         f"StorageError: invalid object, Code: 4, Key: /registry/{call.definition.plural}/{call.key}, "
-        f"ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, "
-        f"UID in object meta: {entry.object.metadata.uid}",
+        f"ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: {why}",
     )
