@@ -12,7 +12,7 @@ import pytest
 
 import cathedra
 
-LETTERS = "0aA-_. \"\\:/=,%+(!*x1e"
+LETTERS = '0aA-_. "\\:/=,%+(!*x1e'
 LENGTH = 20_000
 BOUND = 1.0
 """Seconds of processor time: linear patterns need a few thousandths, quadratic ones several."""

@@ -70,9 +70,10 @@ def to_int(value: Any) -> Any:
         return value.nanos
     if kind is Timestamp:
         return value.nanos // 10**9
-    digits = value if _INT.fullmatch(value) else ""
-    if digits and len(digits.lstrip("+-").lstrip("0")) <= 19:
-        number = int(digits)
+    # Python refuses to read thousands of digits, zeros in front included.
+    digits = value.lstrip("+-").lstrip("0") if _INT.fullmatch(value) else None
+    if digits is not None and len(digits) <= 19:
+        number = -int(digits or "0") if value.startswith("-") else int(digits or "0")
         if MIN_INT <= number <= MAX_INT:
             return number
     return _failed(value, "int")
@@ -87,8 +88,9 @@ def to_uint(value: Any) -> Any:
         return UInt(value) if value >= 0 else UINT_OVERFLOW
     if kind is float:
         return UInt(value) if 0 <= value < 2.0**64 else UINT_OVERFLOW
-    if _UINT.fullmatch(value) and len(value.lstrip("0")) <= 20 and int(value) <= MAX_UINT:
-        return UInt(value)
+    digits = value.lstrip("0") if _UINT.fullmatch(value) else None
+    if digits is not None and len(digits) <= 20 and int(digits or "0") <= MAX_UINT:
+        return UInt(digits or "0")
     return _failed(value, "uint")
 
 

@@ -13,6 +13,8 @@ from tests.unit.cel.asking import shown
         ("int('5') + int(5u) + int(5.9)", "15"),
         ("int(['abc'][0])", "error: type conversion error from 'string' to 'int'"),
         ("uint([-1][0])", "error: unsigned integer overflow"),
+        (f"int(['-{'0' * 5000}7'][0])", "-7"),
+        (f"uint(['{'0' * 5000}'][0])", "0"),
         ("double(['1e3'][0])", "1000"),
         ("string(1e6)", "1e+06"),
         ("string(b'\\xff')", "error: program instantiation failed: invalid UTF-8 in bytes, cannot convert to string"),
