@@ -90,7 +90,7 @@ def _leaf(value: Any, drawn: random.Random) -> Any:
         token = drawn.choice(TOKENS).decode("utf-8", "replace")
         return value[:place] + token + value[place + drawn.choice((0, 1, 5)) :]
     if isinstance(value, str) and choice < 0.45:
-        return value * drawn.choice((2, 64, 3_000))
+        return (value * drawn.choice((2, 64, 3_000)))[:LARGEST] if len(value) < LONG else value
     return drawn.choice(VALUES)
 
 

@@ -24,7 +24,7 @@ from cathedra.apiserver.http.issuer import issuer_document
 from cathedra.apiserver.http.proxy import Proxy
 from cathedra.apiserver.http.render import in_form_of
 from cathedra.apiserver.http.request import ClientGone, Message, Receive, Request, Scope, Send
-from cathedra.apiserver.http.resources import ResourceHandler, wrong_method
+from cathedra.apiserver.http.resources import ResourceHandler, not_served, wrong_method
 from cathedra.apiserver.http.response import JSON, Response, send_response, status_response, text_response
 from cathedra.apiserver.names import generate_uid
 from cathedra.apiserver.storage.protocol import StorageError
@@ -208,6 +208,9 @@ class Application:
             or issuer_document(request, self._server.tokens)
             or self._discovery.answer(request)
         )
+        if response is None and info.path.startswith("/api/"):
+            # What begins like the core group is answered like it, whatever version follows.
+            raise not_served()
         return response or text_response(_NOT_FOUND, 404)
 
     def _authorize(self, request: Request) -> None:

@@ -4,26 +4,26 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.apiserver.asgi import open_door
+from tests.unit.apiserver.asgi import open_asgi
 
 REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 PODS = "/api/v1/namespaces/default/pods"
 
 
 async def test_collections_are_deleted_namespace_by_namespace() -> None:
-    async with open_door() as door:
+    async with open_asgi() as client:
         maps = "/api/v1/namespaces/default/configmaps"
-        await door("POST", maps, {"metadata": {"name": "a"}})
-        refused = await door("DELETE", "/api/v1/configmaps", {})
+        await client("POST", maps, {"metadata": {"name": "a"}})
+        refused = await client("DELETE", "/api/v1/configmaps", {})
         assert (refused.status, refused.json["reason"]) == (405, "MethodNotAllowed")
-        assert (await door("GET", f"{maps}/a")).status == 200
-        assert (await door("DELETE", maps, {})).status == 200
-        assert (await door("GET", f"{maps}/a")).status == 404
+        assert (await client("GET", f"{maps}/a")).status == 200
+        assert (await client("DELETE", maps, {})).status == 200
+        assert (await client("GET", f"{maps}/a")).status == 404
 
 
 async def test_namespaces_are_deleted_one_by_one() -> None:
-    async with open_door() as door:
-        assert (await door("DELETE", "/api/v1/namespaces", {})).status == 405
+    async with open_asgi() as client:
+        assert (await client("DELETE", "/api/v1/namespaces", {})).status == 405
 
 
 @pytest.mark.parametrize(
@@ -37,23 +37,36 @@ async def test_namespaces_are_deleted_one_by_one() -> None:
     ],
 )
 async def test_what_is_only_created_has_no_path_but_its_collections(method: str, path: str, status: int) -> None:
-    async with open_door() as door:
-        assert (await door(method, path)).status == status
+    async with open_asgi() as client:
+        assert (await client(method, path)).status == status
 
 
 async def test_a_binding_holds_for_the_state_of_the_pod_that_it_names() -> None:
-    async with open_door() as door:
+    async with open_asgi() as client:
         containers = [{"name": "c", "image": "i"}]
-        pod = (await door("POST", PODS, {"metadata": {"name": "p"}, "spec": {"containers": containers}})).json
+        pod = (await client("POST", PODS, {"metadata": {"name": "p"}, "spec": {"containers": containers}})).json
         version = pod["metadata"]["resourceVersion"]
         target = {"kind": "Node", "name": "n1"}
         older = {"metadata": {"name": "p", "resourceVersion": "1"}, "target": target}
-        refused = await door("POST", f"{PODS}/p/binding", older)
+        refused = await client("POST", f"{PODS}/p/binding", older)
         assert refused.status == 409
         assert refused.json["message"].endswith(
             "AdditionalErrorMsg: Precondition failed: ResourceVersion in precondition: 1, "
             f"ResourceVersion in object meta: {version}"
         )
         seen = {"metadata": {"name": "p", "resourceVersion": version}, "target": target}
-        assert (await door("POST", f"{PODS}/p/binding", seen)).status == 201
-        assert (await door("GET", f"{PODS}/p")).json["spec"]["nodeName"] == "n1"
+        assert (await client("POST", f"{PODS}/p/binding", seen)).status == 201
+        assert (await client("GET", f"{PODS}/p")).json["spec"]["nodeName"] == "n1"
+
+
+@pytest.mark.parametrize("path", ["/api/v2", "/api/v7/", "/api/v2/pods", "/api/v2/namespaces/default/pods/p"])
+async def test_unknown_versions_of_the_core_group_are_answered_in_json(path: str) -> None:
+    async with open_asgi() as client:
+        answer = await client("GET", path)
+        assert (answer.status, answer.json["reason"], answer.json["details"]) == (404, "NotFound", {})
+
+
+async def test_versions_of_groups_that_do_not_exist_are_answered_in_text() -> None:
+    async with open_asgi() as client:
+        answer = await client("GET", "/apis/nothing.example.com/v1")
+        assert (answer.status, answer.body) == (404, b"404 page not found\n")
