@@ -13,7 +13,6 @@ from typing import Any
 from cathedra.api.quantity import Quantity
 from cathedra.cel import admission, device, program, values
 from cathedra.cel.checking import types
-from cathedra.cel.checking.declarations import parse as parse_overload
 from cathedra.cel.checking.types import Type
 from cathedra.cel.device import DeviceView
 from cathedra.cel.environment import BASE_LIBRARIES, Environment
@@ -21,6 +20,7 @@ from cathedra.cel.errors import CompileError, EvaluationError
 from cathedra.cel.library.authorizer import AccessAnswer, AccessQuestion
 from cathedra.cel.library.conversions import parse_double
 from cathedra.cel.library.network import CIDR, IP
+from cathedra.cel.library.overload import declare
 from cathedra.cel.library.quantity import QuantityValue
 from cathedra.cel.library.semver import Semver
 from cathedra.cel.library.times import parse_timestamp, timestamp_text
@@ -280,7 +280,7 @@ def _environment(case: dict[str, Any]) -> Environment:
             args = ", ".join(overload.get("params") or overload.get("args") or ())
             plain = str.maketrans("", "", "<>")
             signature = f"{args.translate(plain)} -> {overload['result'].translate(plain)}"
-            made = parse_overload(f"{overload.get('id') or overload['overloadId']}: {signature}")
+            made = declare(f"{overload.get('id') or overload['overloadId']}: {signature}")
             made = replace(made, member=bool(overload.get("member")))
             functions[declared["name"]] = (*functions.get(declared["name"], ()), made)
     return Environment(

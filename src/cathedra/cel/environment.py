@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from cathedra.cel.checking import declarations, types, wellknown
-from cathedra.cel.checking.declarations import Overload
+from cathedra.cel.checking import types, wellknown
 from cathedra.cel.checking.types import Type
+from cathedra.cel.library import registry
+from cathedra.cel.library.overload import Functions, Overload
 from cathedra.cel.syntax import macros
 from cathedra.cel.syntax.macros import MacroTable
 
@@ -60,7 +61,7 @@ class Environment:
     variables: Mapping[str, Type] = field(default_factory=dict)
     objects: Mapping[str, Mapping[str, Type]] = field(default_factory=dict)
     libraries: tuple[str, ...] = BASE_LIBRARIES
-    functions_extra: Mapping[str, tuple[Overload, ...]] = field(default_factory=dict)
+    functions_extra: Functions = field(default_factory=dict)
     container: str = ""
     homogeneous: bool = False
     checked_literals: bool = True
@@ -75,22 +76,22 @@ class Environment:
         return table
 
     @cached_property
-    def functions(self) -> Mapping[str, tuple[Overload, ...]]:
+    def functions(self) -> Functions:
         """All functions by name."""
         table: dict[str, tuple[Overload, ...]] = {}
-        sources = [declarations.library(n) for n in self.libraries if n in declarations.LIBRARIES]
+        sources = [registry.LIBRARIES[n] for n in self.libraries if n in registry.LIBRARIES]
         for source in (*sources, self.functions_extra):
             for name, overloads in source.items():
-                table[name] = table.get(name, ()) + tuple(overloads)
+                table[name] = table.get(name, ()) + overloads
         return table
 
     @cached_property
-    def resolutions(self) -> dict[Hashable, tuple[Type, tuple[str, ...], int]]:
+    def resolutions(self) -> dict[Hashable, tuple[Type, tuple[Overload, ...], int]]:
         """What the checker has found out about calls: function and types of arguments → result type, overloads, and how
         many type variables it took."""
         return {}
 
-    def remember(self, call: Hashable, result: Type, overloads: tuple[str, ...], variables: int) -> None:
+    def remember(self, call: Hashable, result: Type, overloads: tuple[Overload, ...], variables: int) -> None:
         """Enter a call; types are the users', so there is a limit to how many are kept."""
         if len(self.resolutions) >= _MAX_RESOLUTIONS:
             self.resolutions.clear()

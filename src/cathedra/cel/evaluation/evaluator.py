@@ -43,16 +43,15 @@ from cathedra.cel.evaluation.steps import (
     StructStep,
 )
 from cathedra.cel.library import regex, registry
+from cathedra.cel.library.overload import Overload
 from cathedra.cel.syntax.tree import Call, Comprehension, Const, Expr, Ident, ListLit, MapLit, Select, StructLit
 from cathedra.cel.trampoline import Descent
 from cathedra.cel.values import NO_SUCH_OVERLOAD, Failure, UInt
 
 __all__ = ["plan"]
 
-_FOLDED: Final = frozenset(("bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint"))
-_PATTERNS: Final = frozenset(("matches", "find", "findAll"))
 _PRIMITIVES: Final = (bool, int, UInt, float, str)
-_SINGLE_OVERLOAD_MANY: Final = frozenset(("string_format",))
+_SINGLE_OVERLOAD_MANY: Final = frozenset(("format",))
 
 
 def plan(root: Expr) -> Step:
@@ -118,18 +117,18 @@ def _plan_function(node: Call, args: list[Step]) -> Step:
         return Equality(id_, args[0], args[1], negated=function == "_!=_")
     if function in ("_[_]", "_[?_]", "_?._"):
         return _plan_index(node, args[0], args[1])
-    overload = node.overloads[0] if len(node.overloads) == 1 else ""
+    overload = node.overloads[0] if len(node.overloads) == 1 else None
     if function in ("or", "orValue") and len(args) == 2:
         return OptionalOr(id_, args[0], args[1], unwrap=function == "orValue")
     if function == "@not_strictly_false":
         return NotStrictlyFalse(id_, function, overload, args, early=False)
-    if overload == "in_list" and isinstance(args[1], Constant):
+    if overload is not None and overload.id == "in_list" and isinstance(args[1], Constant):
         return _plan_membership(id_, function, overload, args, args[1].value)
-    if function in _FOLDED and len(args) == 1 and isinstance(args[0], Constant):
+    if function in registry.FOLDED and len(args) == 1 and isinstance(args[0], Constant):
         return _folded(id_, function, overload, args[0].value)
-    many = not overload and function not in registry.SINGLE_FUNCTIONS
-    call = CallStep(id_, function, overload, args, early=len(args) > 2 or many or overload in _SINGLE_OVERLOAD_MANY)
-    if function in _PATTERNS and isinstance(args[1], Constant) and args[1].value.__class__ is str:
+    many = overload is None and function not in registry.SINGLE_FUNCTIONS
+    call = CallStep(id_, function, overload, args, early=len(args) > 2 or many or function in _SINGLE_OVERLOAD_MANY)
+    if function in registry.PATTERNS and isinstance(args[1], Constant) and args[1].value.__class__ is str:
         _prepare_pattern(call, args[1].value)
     return call
 
@@ -161,7 +160,7 @@ def _plan_index(node: Call, operand: Step, key: Step) -> Step:
     return step
 
 
-def _plan_membership(id_: int, function: str, overload: str, args: list[Step], values: Any) -> Step:
+def _plan_membership(id_: int, function: str, overload: Overload | None, args: list[Step], values: Any) -> Step:
     if not values:
         return Constant(id_, False)
     if any(value.__class__ not in _PRIMITIVES for value in values):
@@ -169,7 +168,7 @@ def _plan_membership(id_: int, function: str, overload: str, args: list[Step], v
     return Membership(id_, args[0], values)
 
 
-def _folded(id_: int, function: str, overload: str, value: Any) -> Step:
+def _folded(id_: int, function: str, overload: Overload | None, value: Any) -> Step:
     result = value if value.__class__ is Failure else registry.call(function, overload, [value])
     if result.__class__ is Failure:
         raise CompileError("InternalError", f"program instantiation failed: {result.text}")

@@ -6,9 +6,10 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from cathedra.cel.errors import CostLimitExceeded, EvaluationAborted
-from cathedra.cel.evaluation.cost import call_cost
 from cathedra.cel.evaluation.run import Numbered, Run, Scope, Step, Walk, go_type, require_hashable
 from cathedra.cel.library import messages, registry
+from cathedra.cel.library.costs import COMPARED, EQUAL
+from cathedra.cel.library.overload import Overload
 from cathedra.cel.trampoline import Descent
 from cathedra.cel.values import NO_SUCH_OVERLOAD, Duration, Failure, Optional, Timestamp, UInt, encode_key, equal, text
 
@@ -62,6 +63,10 @@ class And(Or):
     decides = False
 
 
+_EQUALITY: Final = {False: EQUAL, True: COMPARED}
+"""What ``==`` and ``!=`` cost."""
+
+
 class Equality(Numbered):
     __slots__ = ("ids", "left", "negated", "right")
 
@@ -86,8 +91,7 @@ class Equality(Numbered):
                 value = value is not True
         args = run.take((self.left.id, self.right.id))
         if args is not None:
-            function, overload = ("_!=_", "not_equals") if self.negated else ("_==_", "equals")
-            run.cost += call_cost(function, overload, args, value)
+            run.cost += _EQUALITY[self.negated].count(args, value)
         run.note(self.id, value)
         return value
 
@@ -97,7 +101,7 @@ class CallStep(Numbered):
 
     __slots__ = ("args", "early", "fn", "function", "overload")
 
-    def __init__(self, id_: int, function: str, overload: str, args: list[Step], *, early: bool) -> None:
+    def __init__(self, id_: int, function: str, overload: Overload | None, args: list[Step], *, early: bool) -> None:
         self.id, self.function, self.overload, self.args, self.early = id_, function, overload, args, early
         self.fn: Callable[[list[Any]], Any] | None = None
 
@@ -105,17 +109,19 @@ class CallStep(Numbered):
         value = yield from self.compute(run, scope)
         args = run.take(tuple(arg.id for arg in self.args))
         if args is not None:
-            if self.overload in _LIST_COSTS:
-                _require_list(args[1 if self.overload.endswith("Keys") else 0])
-            run.cost += call_cost(self.function, self.overload, args, value)
+            run.cost += self.count(args, value)
         run.note(self.id, value)
         return value
 
+    def count(self, args: list[Any], result: Any) -> int:
+        """What the call costs."""
+        if self.overload is not None and self.overload.cost.walked is not None:
+            _require_list(args[self.overload.cost.walked])
+        return registry.count(self.function, self.overload, args, result)
+
     def refuse_if_dear(self, run: Run, args: list[Any]) -> None:
         """Charge a call before it is made, if it goes beyond the limit."""
-        if self.overload in _LIST_COSTS:
-            _require_list(args[0])
-        cost = call_cost(self.function, self.overload, args, None)
+        cost = self.count(args, None)
         if run.cost + cost > (run.limit if run.limit is not None else _NO_LIMIT):
             run.cost += cost
             raise CostLimitExceeded
@@ -133,38 +139,14 @@ class CallStep(Numbered):
                     return failed
         if failed is not None:
             return failed
-        if self.overload in _DEAR:
+        if self.overload is not None and self.overload.dear:
             self.refuse_if_dear(run, args)
         if self.fn is not None:
             return self.fn(args)
         return registry.call(self.function, self.overload, args)
 
 
-_DEAR: Final = frozenset(
-    (
-        "list_distinct",
-        "list_sets_contains_list",
-        "list_sets_intersects_list",
-        "list_sets_equivalent_list",
-        "string_replace_string_string",
-        "string_replace_string_string_int",
-        "matches_string",
-        "string_find_string",
-        "string_find_all_string",
-        "string_find_all_string_int",
-    )
-)
-"""Calls that take as long as they cost, or make more than they cost; so they are refused before, and not after."""
 _NO_LIMIT: Final = 20_000_000
-
-_LIST_COSTS: Final = frozenset(
-    {"list_distinct"}
-    | {
-        f"list_{kind}_{name}"
-        for kind in ("int", "uint", "double", "bool", "duration", "timestamp", "string", "bytes")
-        for name in ("sort", "sortByAssociatedKeys")
-    }
-)
 
 
 def _require_list(value: Any) -> None:

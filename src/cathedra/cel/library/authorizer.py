@@ -5,14 +5,19 @@ Who decides is handed in as a function of the finished question; nothing here kn
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from cathedra.cel.checking.ranges import LIST_BASE, Range
+from cathedra.cel.library.costs import Cost, scan, size
+from cathedra.cel.library.estimates import Estimate, EstimatedCall
 from cathedra.cel.library.formats import dns_label_errors, dns_subdomain_errors
+from cathedra.cel.library.overload import Functions, declare
 from cathedra.cel.values import Failure, Opaque
 
-__all__ = ["FUNCTIONS", "AccessAnswer", "AccessQuestion", "AuthorizerValue", "Decide", "ResourceCheck", "User"]
+__all__ = ["OVERLOADS", "AccessAnswer", "AccessQuestion", "AuthorizerValue", "Decide", "ResourceCheck", "User"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,20 +141,57 @@ def _with(field: str) -> Callable[[Any, Any], ResourceCheck]:
     return lambda check, value: ResourceCheck(check.decide, replace(check.question, **{field: value}))
 
 
-FUNCTIONS: Final[dict[str, Any]] = {
-    "authorizer_path": _path,
-    "authorizer_group": lambda a, group: GroupCheck(a.decide, replace(a.question, group=group)),
-    "authorizer_serviceaccount": _service_account,
-    "groupcheck_resource": _resource,
-    "resourcecheck_subresource": _with("subresource"),
-    "resourcecheck_namespace": _with("namespace"),
-    "resourcecheck_name": _with("name"),
-    "authorizer_fieldselector": _with("field_selector"),
-    "authorizer_labelselector": _with("label_selector"),
-    "pathcheck_check": lambda check, verb: check.check(verb),
-    "resourcecheck_check": lambda check, verb: check.check(verb),
-    "decision_errored": lambda decision: decision.answer.error is not None,
-    "decision_error": lambda decision: decision.answer.error or "",
-    "decision_allowed": lambda decision: decision.answer.allowed,
-    "decision_reason": lambda decision: decision.answer.reason,
+def _requirements(args: Sequence[Any], _: Any) -> int:
+    length = size(args[1])
+    return 10 + scan(length) + math.ceil(math.ceil(length * 0.5) * 50.0)
+
+
+def _estimated_requirements(call: EstimatedCall) -> Estimate:
+    length = call.size(1)
+    return LIST_BASE.plus(length.scaled(0.1)).plus(length.scaled(0.5).scaled(50.0)), None
+
+
+_CHECK: Final = 350_000
+CHECKED: Final = Cost(lambda args, result: _CHECK, lambda call: (Range(_CHECK, _CHECK), None), named=True)
+"""A question to the authorizer."""
+REQUIREMENTS: Final = Cost(_requirements, _estimated_requirements, named=True)
+"""A selector is read: a requirement for each two characters at worst."""
+
+OVERLOADS: Final[Functions] = {
+    "path": (declare("authorizer_path: Authorizer., string -> PathCheck", _path),),
+    "group": (
+        declare(
+            "authorizer_group: Authorizer., string -> GroupCheck",
+            lambda a, group: GroupCheck(a.decide, replace(a.question, group=group)),
+        ),
+    ),
+    "serviceAccount": (
+        declare("authorizer_serviceaccount: Authorizer., string, string -> Authorizer", _service_account),
+    ),
+    "resource": (declare("groupcheck_resource: GroupCheck., string -> ResourceCheck", _resource),),
+    "subresource": (
+        declare("resourcecheck_subresource: ResourceCheck., string -> ResourceCheck", _with("subresource")),
+    ),
+    "namespace": (declare("resourcecheck_namespace: ResourceCheck., string -> ResourceCheck", _with("namespace")),),
+    "name": (declare("resourcecheck_name: ResourceCheck., string -> ResourceCheck", _with("name")),),
+    "fieldSelector": (
+        declare(
+            "authorizer_fieldselector: ResourceCheck., string -> ResourceCheck", _with("field_selector"), REQUIREMENTS
+        ),
+    ),
+    "labelSelector": (
+        declare(
+            "authorizer_labelselector: ResourceCheck., string -> ResourceCheck", _with("label_selector"), REQUIREMENTS
+        ),
+    ),
+    "check": (
+        declare("pathcheck_check: PathCheck., string -> Decision", lambda check, verb: check.check(verb), CHECKED),
+        declare(
+            "resourcecheck_check: ResourceCheck., string -> Decision", lambda check, verb: check.check(verb), CHECKED
+        ),
+    ),
+    "errored": (declare("decision_errored: Decision. -> bool", lambda decision: decision.answer.error is not None),),
+    "error": (declare("decision_error: Decision. -> string", lambda decision: decision.answer.error or ""),),
+    "allowed": (declare("decision_allowed: Decision. -> bool", lambda decision: decision.answer.allowed),),
+    "reason": (declare("decision_reason: Decision. -> string", lambda decision: decision.answer.reason),),
 }

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from cathedra.cel.library.costs import Cost, search, size
+from cathedra.cel.library.estimates import Estimate, EstimatedCall
+from cathedra.cel.library.overload import Functions, declare
 from cathedra.cel.library.times import parse_timestamp
 from cathedra.cel.library.urls import request_uri_error
 from cathedra.cel.values import NONE, Failure, Opaque, Optional
 
-__all__ = ["FORMATS", "FUNCTIONS", "NamedFormat", "dns_label_errors", "dns_subdomain_errors"]
+__all__ = ["FORMATS", "OVERLOADS", "NamedFormat", "dns_label_errors", "dns_subdomain_errors"]
 
 _LABEL: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN: Final = rf"{_LABEL}(\.{_LABEL})*"
@@ -190,7 +193,18 @@ def _constant(form: NamedFormat) -> Callable[[], NamedFormat]:
     return lambda: form
 
 
-FUNCTIONS: Final[dict[str, Any]] = {
-    "format-validate": _validate,
-    "format-named": _named,
-} | {f"format.{name}": _constant(form) for name, form in FORMATS.items()}
+def _validation(args: Sequence[Any], _: Any) -> int:
+    return search(size(args[1]), args[0].regex_size) if isinstance(args[0], NamedFormat) else 1
+
+
+def _estimated_validation(call: EstimatedCall) -> Estimate:
+    return call.size(1).scaled(0.1).scaled(128 * 0.25), None
+
+
+VALIDATED: Final = Cost(_validation, _estimated_validation, named=True)
+"""A text is matched with the expression of a format, which has up to 128 characters by the estimate."""
+
+OVERLOADS: Final[Functions] = {
+    "validate": (declare("format-validate: Format., string -> optional(list(string))", _validate, VALIDATED),),
+    "format.named": (declare("format-named: string -> optional(Format)", _named),),
+} | {f"format.{name}": (declare(f"format.{name}: -> Format", _constant(form)),) for name, form in FORMATS.items()}

@@ -5,15 +5,29 @@ from __future__ import annotations
 from functools import cmp_to_key
 from typing import Any, Final
 
+from cathedra.cel.library.costs import (
+    CROSSED,
+    CROSSED_TWICE,
+    DISTINCT,
+    FLATTENED,
+    INCLUDED,
+    RANGED,
+    REVERSED,
+    SLICED,
+    SORTED,
+    SORTED_BY_KEYS,
+    SORTED_BY_TEXTS,
+    SORTED_TEXTS,
+    TRAVERSED,
+    Cost,
+)
 from cathedra.cel.library.operators import add
+from cathedra.cel.library.overload import COMPARABLE, Functions, Overload, declare
 from cathedra.cel.values import (
     NO_SUCH_OVERLOAD,
-    NONE,
     Duration,
     Failure,
     MutableMap,
-    Optional,
-    TypeValue,
     UInt,
     comparable,
     compare,
@@ -27,7 +41,7 @@ from cathedra.cel.values import (
 )
 from cathedra.cel.values import _equal_values as equal_values
 
-__all__ = ["FUNCTIONS", "insert", "is_zero", "sort_by_keys"]
+__all__ = ["EXTENDED", "INCLUDES", "LISTS", "SETS", "TWO_VARIABLES", "insert", "sort_by_keys"]
 
 _MAX_RANGE: Final = 2_000_000
 """Longer ranges cost more than any limit allows; Kubernetes would build them first and stop then."""
@@ -211,71 +225,61 @@ def insert_all(mapping: Any, more: Any) -> Any:
     return mapping
 
 
-def is_zero(value: Any) -> bool:
-    """Whether ``optional.ofNonZeroValue`` takes the value for nothing."""
-    kind = value.__class__
-    if value is None:
-        return True
-    if kind in (bool, int, UInt, float, str, bytes) or isinstance(value, (list, dict)):
-        return not value
-    if kind is Duration:
-        return bool(value.nanos == 0)
-    if kind is Optional:
-        return not value.present
-    return False
-
-
-def unwrap(values: Any) -> Any:
-    """optional.unwrap."""
-    present = []
-    for value in values:
-        if value.__class__ is not Optional:
-            return Failure(f"value {text(value)} is not optional")
-        if value.present:
-            present.append(value.value)
-    return present
-
-
-def _value(optional: Any) -> Any:
-    return optional.value if optional.present else Failure("optional.none() dereference")
-
-
 _ZEROS: Final = {"int": 0, "uint": UInt(0), "double": 0.0, "duration": Duration(0)}
-_COMPARABLE: Final = ("int", "uint", "double", "bool", "duration", "timestamp", "string", "bytes")
-
-FUNCTIONS: Final[dict[str, Any]] = (
-    {f"list_{t}_is_sorted_bool": is_sorted for t in _COMPARABLE}
-    | {f"list_{t}_sum_{t}": _sum(zero) for t, zero in _ZEROS.items()}
-    | {f"list_{t}_min_{t}": _extreme("min", 1) for t in _COMPARABLE}
-    | {f"list_{t}_max_{t}": _extreme("max", -1) for t in _COMPARABLE}
-    | {
-        "list_a_index_of_int": index_of,
-        "list_a_last_index_of_int": last_index_of,
-        "dra_includes_dyn_dyn": includes,
-        "list_slice": cut,
-        "list_flatten": flatten,
-        "list_flatten_int": flatten,
-        "lists_range": range_,
-        "list_reverse": lambda values: values[::-1],
-        "list_distinct": distinct,
-        "list_sets_contains_list": contains_all,
-        "list_sets_equivalent_list": equivalent,
-        "list_sets_intersects_list": intersects,
-        "@mapInsert_map_key_value": insert,
-        "@mapInsert_map_map": insert_all,
-        "optional_of": Optional,
-        "optional_ofNonZeroValue": lambda value: NONE if is_zero(value) else Optional(value),
-        "optional_none": lambda: NONE,
-        "optional_value": _value,
-        "optional_hasValue": lambda optional: optional.present,
-        "list_last": lambda values: Optional(values[-1]) if values else NONE,
-        "list_first": lambda values: Optional(values[0]) if values else NONE,
-        "optional_unwrap": unwrap,
-        "optional_unwrapOpt": unwrap,
-    }
-)
+_TEXTS: Final = ("string", "bytes")
 
 
-def type_of(value: Any) -> TypeValue:
-    """The type as a value."""
-    return TypeValue(type_name(value))
+def _sort(values: Any) -> Any:
+    return sort_by_keys(values, values)
+
+
+def _sort_by(values: Any, keys: Any) -> Any:
+    return sort_by_keys(values, keys) if isinstance(keys, list) else NO_SUCH_OVERLOAD
+
+
+def _of_each(signature: str, implementation: Any, cost: Cost, texts: Cost | None = None) -> tuple[Overload, ...]:
+    """One overload for each type that has an order, with its name for ``%``; ``texts`` is what those of texts cost."""
+    return tuple(
+        declare(signature.replace("%", t), implementation, texts if texts is not None and t in _TEXTS else cost)
+        for t in COMPARABLE
+    )
+
+
+LISTS: Final[Functions] = {
+    "isSorted": _of_each("list_%_is_sorted_bool: list(%). -> bool", is_sorted, TRAVERSED),
+    "sum": tuple(declare(f"list_{t}_sum_{t}: list({t}). -> {t}", _sum(zero), TRAVERSED) for t, zero in _ZEROS.items()),
+    "max": _of_each("list_%_max_%: list(%). -> %", _extreme("max", -1), TRAVERSED),
+    "min": _of_each("list_%_min_%: list(%). -> %", _extreme("min", 1), TRAVERSED),
+    "indexOf": (declare("list_a_index_of_int: list(A)., A -> int", index_of, TRAVERSED),),
+    "lastIndexOf": (declare("list_a_last_index_of_int: list(A)., A -> int", last_index_of, TRAVERSED),),
+}
+EXTENDED: Final[Functions] = {
+    "slice": (declare("list_slice: list(T)., int, int -> list(T)", cut, SLICED),),
+    "flatten": (
+        declare("list_flatten: list(list(T)). -> list(T)", flatten, FLATTENED),
+        declare("list_flatten_int: list(dyn)., int -> list(dyn)", flatten, FLATTENED),
+    ),
+    "sort": _of_each("list_%_sort: list(%). -> list(%)", _sort, SORTED, SORTED_TEXTS),
+    "@sortByAssociatedKeys": _of_each(
+        "list_%_sortByAssociatedKeys: list(T)., list(%) -> list(T)", _sort_by, SORTED_BY_KEYS, SORTED_BY_TEXTS
+    ),
+    "lists.range": (declare("lists_range: int -> list(int)", range_, RANGED),),
+    "reverse": (declare("list_reverse: list(T). -> list(T)", lambda values: values[::-1], REVERSED),),
+    "distinct": (declare("list_distinct: list(T). -> list(T)", distinct, DISTINCT, dear=True),),
+}
+INCLUDES: Final[Functions] = {"includes": (declare("dra_includes_dyn_dyn: dyn., dyn -> bool", includes, INCLUDED),)}
+SETS: Final[Functions] = {
+    "sets.contains": (declare("list_sets_contains_list: list(T), list(T) -> bool", contains_all, CROSSED, dear=True),),
+    "sets.equivalent": (
+        declare("list_sets_equivalent_list: list(T), list(T) -> bool", equivalent, CROSSED_TWICE, dear=True),
+    ),
+    "sets.intersects": (
+        declare("list_sets_intersects_list: list(T), list(T) -> bool", intersects, CROSSED, dear=True),
+    ),
+}
+TWO_VARIABLES: Final[Functions] = {
+    "cel.@mapInsert": (
+        declare("@mapInsert_map_key_value: map(K, V), K, V -> map(K, V)", insert),
+        declare("@mapInsert_map_map: map(K, V), map(K, V) -> map(K, V)", insert_all),
+    ),
+}

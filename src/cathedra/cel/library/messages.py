@@ -23,6 +23,7 @@ class Empty(Opaque):
 
     __slots__ = ()
     type_name = "google.protobuf.Empty"
+    equality_is_unit = False
 
     def same(self, other: Any) -> bool:
         """All are the same."""

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from cathedra.api.goquote import go_quote
+from cathedra.cel.checking.ranges import ONE, Range
 from cathedra.cel.library import addresses
+from cathedra.cel.library.costs import SCANNED, SCANNED_TWICE, Cost, scan, size
+from cathedra.cel.library.estimates import Estimate, EstimatedCall
+from cathedra.cel.library.overload import Functions, declare
 from cathedra.cel.values import NO_SUCH_OVERLOAD, Failure, Opaque
 
 if TYPE_CHECKING:
     import ipaddress
 
-__all__ = ["CIDR", "FUNCTIONS", "IP"]
+__all__ = ["CIDR", "CIDRS", "IP", "IPS"]
 
 _BITS: Final = re.compile(r"0|[1-9][0-9]{0,17}", re.ASCII)
 
@@ -165,25 +170,55 @@ def _masked(cidr: CIDR) -> CIDR:
     return CIDR(cidr.address.__class__((int(cidr.address) >> shift) << shift), cidr.bits)
 
 
-FUNCTIONS: Final[dict[str, Any]] = {
-    "string_to_ip": parse_ip,
-    "is_ip": lambda text: not isinstance(_parsed_ip(text), Failure),
-    "ip_is_canonical": _canonical,
-    "ip_family": lambda ip: ip.address.version,
-    "ip_is_unspecified": lambda ip: ip.address.is_unspecified,
-    "ip_is_loopback": lambda ip: ip.address.is_loopback,
-    "ip_is_link_local_multicast": _link_local_multicast,
-    "ip_is_link_local_unicast": lambda ip: ip.address.is_link_local,
-    "ip_is_global_unicast": _global_unicast,
-    "ip_to_string": str,
-    "string_to_cidr": parse_cidr,
-    "is_cidr": lambda text: not isinstance(_parsed_cidr(text), Failure),
-    "cidr_contains_ip_string": contains_ip,
-    "cidr_contains_ip_ip": contains_ip,
-    "cidr_contains_cidr_string": contains_cidr,
-    "cidr_contains_cidr": contains_cidr,
-    "cidr_ip": lambda cidr: IP(cidr.address),
-    "cidr_prefix_length": lambda cidr: cidr.bits,
-    "cidr_masked": _masked,
-    "cidr_to_string": str,
+def _contains_cost(*, network: bool, text: bool) -> Cost:
+    """What containsIP and containsCIDR cost: both sides as bytes, ``network`` for one more look at the prefix, ``text``
+    for an argument that has to be read first."""
+
+    def count(args: Sequence[Any], _: Any) -> int:
+        own = size(args[0])
+        cost = scan(2 * own) + (scan(own) + 1 if network else 0)
+        return cost + (scan(size(args[1])) if text else 0)
+
+    def estimate(call: EstimatedCall) -> Estimate:
+        bytes_ = Range(4, 16)
+        cost = bytes_.plus(bytes_).scaled(0.1)
+        if network:
+            cost = cost.plus(bytes_.scaled(0.1)).plus(ONE)
+        return (cost.plus(call.size(1).scaled(0.1)) if text else cost), None
+
+    return Cost(count, estimate, named=not text)
+
+
+IPS: Final[Functions] = {
+    "ip": (declare("string_to_ip: string -> IP", parse_ip, SCANNED),),
+    "family": (declare("ip_family: IP. -> int", lambda ip: ip.address.version),),
+    "ip.isCanonical": (declare("ip_is_canonical: string -> bool", _canonical, SCANNED_TWICE),),
+    "isUnspecified": (declare("ip_is_unspecified: IP. -> bool", lambda ip: ip.address.is_unspecified),),
+    "isLoopback": (declare("ip_is_loopback: IP. -> bool", lambda ip: ip.address.is_loopback),),
+    "isLinkLocalMulticast": (declare("ip_is_link_local_multicast: IP. -> bool", _link_local_multicast),),
+    "isLinkLocalUnicast": (declare("ip_is_link_local_unicast: IP. -> bool", lambda ip: ip.address.is_link_local),),
+    "isGlobalUnicast": (declare("ip_is_global_unicast: IP. -> bool", _global_unicast),),
+    "isIP": (declare("is_ip: string -> bool", lambda text: not isinstance(_parsed_ip(text), Failure), SCANNED),),
+    "string": (declare("ip_to_string: IP -> string", str),),
+}
+
+CIDRS: Final[Functions] = {
+    "cidr": (declare("string_to_cidr: string -> CIDR", parse_cidr, SCANNED),),
+    "containsIP": (
+        declare(
+            "cidr_contains_ip_string: CIDR., string -> bool", contains_ip, _contains_cost(network=False, text=True)
+        ),
+        declare("cidr_contains_ip_ip: CIDR., IP -> bool", contains_ip, _contains_cost(network=False, text=False)),
+    ),
+    "containsCIDR": (
+        declare(
+            "cidr_contains_cidr_string: CIDR., string -> bool", contains_cidr, _contains_cost(network=True, text=True)
+        ),
+        declare("cidr_contains_cidr: CIDR., CIDR -> bool", contains_cidr, _contains_cost(network=True, text=False)),
+    ),
+    "ip": (declare("cidr_ip: CIDR. -> IP", lambda cidr: IP(cidr.address)),),
+    "prefixLength": (declare("cidr_prefix_length: CIDR. -> int", lambda cidr: cidr.bits),),
+    "masked": (declare("cidr_masked: CIDR. -> CIDR", _masked),),
+    "isCIDR": (declare("is_cidr: string -> bool", lambda text: not isinstance(_parsed_cidr(text), Failure), SCANNED),),
+    "string": (declare("cidr_to_string: CIDR -> string", str),),
 }

@@ -7,9 +7,11 @@ from functools import lru_cache
 from typing import Any, Final
 
 from cathedra.api.quantity import Format, Quantity, QuantityError
+from cathedra.cel.library.costs import SCANNED
+from cathedra.cel.library.overload import Functions, declare
 from cathedra.cel.values import MAX_INT, MIN_INT, NO_SUCH_OVERLOAD, Failure, Opaque
 
-__all__ = ["FUNCTIONS", "QuantityValue"]
+__all__ = ["OVERLOADS", "QuantityValue"]
 
 _NANO: Final = 10**9
 
@@ -137,18 +139,26 @@ def subtract(left: Any, right: Any) -> QuantityValue:
     return QuantityValue(left.quantity - other.quantity, pointer=True, integral=left.integral and other.integral)
 
 
-FUNCTIONS: Final[dict[str, Any]] = {
-    "string_to_quantity": parse,
-    "is_quantity_string": is_quantity,
-    "quantity_sign": sign,
-    "quantity_is_greater_than": greater,
-    "quantity_is_less_than": less,
-    "quantity_compare_to": compare,
-    "quantity_get_float": as_float,
-    "quantity_get_int": as_integer,
-    "quantity_is_integer": is_integer,
-    "quantity_add": add,
-    "quantity_add_int": add,
-    "quantity_sub": subtract,
-    "quantity_sub_int": subtract,
+OVERLOADS: Final[Functions] = {
+    "quantity": (declare("string_to_quantity: string -> Quantity", parse, SCANNED, precomputed=True),),
+    "isQuantity": (declare("is_quantity_string: string -> bool", is_quantity, SCANNED),),
+    "sign": (declare("quantity_sign: Quantity -> int", sign),),
+    "isGreaterThan": (
+        declare("quantity_is_greater_than: Quantity., Quantity -> bool", greater, code="({0}.nanos > {1}.nanos)"),
+    ),
+    "isLessThan": (
+        declare("quantity_is_less_than: Quantity., Quantity -> bool", less, code="({0}.nanos < {1}.nanos)"),
+    ),
+    "compareTo": (declare("quantity_compare_to: Quantity., Quantity -> int", compare, order="nanos"),),
+    "asApproximateFloat": (declare("quantity_get_float: Quantity. -> double", as_float),),
+    "asInteger": (declare("quantity_get_int: Quantity. -> int", as_integer),),
+    "isInteger": (declare("quantity_is_integer: Quantity. -> bool", is_integer),),
+    "add": (
+        declare("quantity_add: Quantity., Quantity -> Quantity", add),
+        declare("quantity_add_int: Quantity., int -> Quantity", add),
+    ),
+    "sub": (
+        declare("quantity_sub: Quantity., Quantity -> Quantity", subtract),
+        declare("quantity_sub_int: Quantity., int -> Quantity", subtract),
+    ),
 }

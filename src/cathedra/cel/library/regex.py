@@ -6,9 +6,11 @@ from functools import lru_cache
 from typing import Any, Final
 
 from cathedra.cel.errors import CostLimitExceeded
+from cathedra.cel.library.costs import SEARCHED
+from cathedra.cel.library.overload import Functions, declare
 from cathedra.cel.values import Failure
 
-__all__ = ["FUNCTIONS", "compile_pattern", "matches"]
+__all__ = ["OVERLOADS", "compile_pattern", "matches"]
 
 _REWRITES: Final = (
     ("missing argument to repetition operator", "missing argument to repetition operator"),
@@ -117,10 +119,16 @@ def _next_character(encoded: bytes, position: int) -> int:
     return position
 
 
-FUNCTIONS: Final[dict[str, Any]] = {
-    "matches": matches,
-    "matches_string": matches,
-    "string_find_string": find,
-    "string_find_all_string": find_all,
-    "string_find_all_string_int": find_all,
+OVERLOADS: Final[Functions] = {
+    "find": (declare("string_find_string: string., string -> string", find, SEARCHED, dear=True, pattern=True),),
+    "findAll": (
+        declare("string_find_all_string: string., string -> list(string)", find_all, SEARCHED, dear=True, pattern=True),
+        declare(
+            "string_find_all_string_int: string., string, int -> list(string)",
+            find_all,
+            SEARCHED,
+            dear=True,
+            pattern=True,
+        ),
+    ),
 }

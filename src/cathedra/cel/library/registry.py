@@ -6,148 +6,135 @@ The checker has often found the one overload that is possible; else the values d
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import cache
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
-from cathedra.cel.checking import declarations
-from cathedra.cel.checking.declarations import Overload
 from cathedra.cel.checking.types import Kind, Type
 from cathedra.cel.library import (
     authorizer,
-    conversions,
     formats,
     lists,
     network,
-    operators,
+    optionals,
     quantity,
     regex,
     semver,
+    standard,
     strings,
-    times,
     urls,
 )
-from cathedra.cel.values import Duration, Failure, Opaque, Timestamp, decode_key, type_name
+from cathedra.cel.library.costs import Count
+from cathedra.cel.library.overload import Functions, Overload
+from cathedra.cel.values import NO_SUCH_OVERLOAD, Duration, Failure, Timestamp, decode_key, type_name
 
-__all__ = ["SINGLE_FUNCTIONS", "call", "implementation"]
+__all__ = ["FOLDED", "LIBRARIES", "OVERLOADS", "PATTERNS", "SINGLE_FUNCTIONS", "call", "count"]
 
-_IMPLEMENTATIONS: Final[dict[str, Callable[..., Any]]] = (
-    strings.FUNCTIONS
-    | lists.FUNCTIONS
-    | regex.FUNCTIONS
-    | urls.FUNCTIONS
-    | network.FUNCTIONS
-    | quantity.FUNCTIONS
-    | semver.FUNCTIONS
-    | formats.FUNCTIONS
-    | authorizer.FUNCTIONS
-)
-_CONVERSIONS: Final = {
-    "bool": conversions.to_bool,
-    "bytes": conversions.to_bytes,
-    "double": conversions.to_double,
-    "duration": conversions.to_duration,
-    "int": conversions.to_int,
-    "string": conversions.to_string,
-    "timestamp": conversions.to_timestamp,
-    "uint": conversions.to_uint,
+LIBRARIES: Final[dict[str, Functions]] = {
+    "standard": standard.OVERLOADS,
+    "optional": optionals.OVERLOADS,
+    "strings": strings.OVERLOADS,
+    "lists": lists.LISTS,
+    "extended lists": lists.EXTENDED,
+    "includes": lists.INCLUDES,
+    "sets": lists.SETS,
+    "two variables": lists.TWO_VARIABLES,
+    "regex": regex.OVERLOADS,
+    "urls": urls.OVERLOADS,
+    "ip": network.IPS,
+    "cidr": network.CIDRS,
+    "quantity": quantity.OVERLOADS,
+    "semver": semver.OVERLOADS,
+    "format": formats.OVERLOADS,
+    "authorizer": authorizer.OVERLOADS,
 }
-_ADDABLE: Final = frozenset(
-    ("bytes", "double", "google.protobuf.Duration", "int", "list", "string", "google.protobuf.Timestamp", "uint")
-)
-_ORDERED: Final = frozenset(
-    ("bool", "bytes", "double", "google.protobuf.Duration", "int", "string", "google.protobuf.Timestamp", "uint")
-)
-_NUMBERS: Final = frozenset(("double", "int", "uint"))
-_SIZED: Final = frozenset(("bytes", "list", "map", "string"))
-_SORTED_LISTS: Final = frozenset(("list",))
+"""The functions of each library, as an `Environment` names it."""
 
 
-def _size(value: Any) -> int:
-    return value.size() if isinstance(value, Opaque) else len(value)
-
-
-_SINGLE: Final[dict[str, tuple[Callable[..., Any], frozenset[str] | None]]] = {
-    "_+_": (operators.add, _ADDABLE),
-    "_-_": (operators.subtract, _NUMBERS | {"google.protobuf.Duration", "google.protobuf.Timestamp"}),
-    "_*_": (operators.multiply, _NUMBERS),
-    "_/_": (operators.divide, _NUMBERS),
-    "_%_": (operators.modulo, _NUMBERS - {"double"}),
-    "-_": (operators.negate, frozenset(("bool", "double", "google.protobuf.Duration", "int"))),
-    "!_": (lambda v: (not v) if v.__class__ is bool else Failure("no such overload"), None),
-    "_<_": (operators.ordered((-1,)), _ORDERED),
-    "_<=_": (operators.ordered((-1, 0)), _ORDERED),
-    "_>_": (operators.ordered((1,)), _ORDERED),
-    "_>=_": (operators.ordered((1, 0)), _ORDERED),
-    "@in": (operators.is_in, None),
-    "size": (_size, _SIZED | {"net.IP"}),
-    "type": (conversions.to_type, None),
-    "dyn": (lambda v: v, None),
-    "matches": (
-        lambda s, p: regex.matches(s, p) if p.__class__ is str else Failure("no such overload"),
-        frozenset(("string",)),
-    ),
-    "sort": (lambda values: lists.sort_by_keys(values, values), _SORTED_LISTS),
-    "@sortByAssociatedKeys": (
-        lambda values, keys: (
-            lists.sort_by_keys(values, keys) if isinstance(keys, list) else Failure("no such overload")
-        ),
-        _SORTED_LISTS,
-    ),
-}
-"""Functions with one implementation for all overloads, and the types their first argument may have."""
-
-SINGLE_FUNCTIONS: Final = frozenset(_SINGLE)
-
-_UNGUARDED: Final = frozenset(("contains", "startsWith", "endsWith", "flatten"))
-_RECEIVERS: Final = (str, Timestamp, Duration)
-
-
-@cache
-def _overloads() -> dict[str, tuple[Overload, ...]]:
+def _merged() -> dict[str, tuple[Overload, ...]]:
     table: dict[str, tuple[Overload, ...]] = {}
-    for name in declarations.LIBRARIES:
-        for function, overloads in declarations.library(name).items():
-            table[function] = table.get(function, ()) + overloads
+    for functions in LIBRARIES.values():
+        for name, overloads in functions.items():
+            table[name] = table.get(name, ()) + overloads
     return table
 
 
-@cache
-def _by_id(function: str) -> dict[str, Overload]:
-    return {overload.id: overload for overload in _overloads().get(function, ())}
+OVERLOADS: Final = _merged()
+"""All overloads of all libraries, by function."""
 
 
-def implementation(function: str, overload: Overload) -> Callable[..., Any]:
-    """What one overload does."""
-    found = _IMPLEMENTATIONS.get(overload.id)
-    if found is not None:
-        return found
-    if function in times.GETTERS:
-        of_timestamp, of_duration = times.GETTERS[function]
-        return of_duration if overload.id.startswith("duration") and of_duration is not None else of_timestamp
-    return _CONVERSIONS[function]
+def _with(trait: Callable[[Overload], bool]) -> Iterator[str]:
+    return (name for name, overloads in OVERLOADS.items() if any(map(trait, overloads)))
 
 
-def call(function: str, overload_id: str, args: Sequence[Any]) -> Any:
-    """The result of a call, or a failure; ``overload_id`` is empty if only the values can decide."""
-    single = _SINGLE.get(function)
-    if single is not None:
-        fn, kinds = single
+FOLDED: Final = frozenset(_with(lambda overload: overload.folded))
+"""Conversions, which Kubernetes computes while planning if their argument is constant."""
+PATTERNS: Final = frozenset(_with(lambda overload: overload.pattern))
+"""Functions whose second argument is a regular expression."""
+_COUNTS: Final[dict[str, Count]] = {
+    name: next(overload.cost.count for overload in OVERLOADS[name] if overload.cost.named)
+    for name in _with(lambda overload: overload.cost.named)
+}
+
+_TIMES: Final = frozenset(("google.protobuf.Duration", "google.protobuf.Timestamp"))
+_NUMBERS: Final = frozenset(("double", "int", "uint"))
+_ORDERED: Final = _NUMBERS | _TIMES | {"bool", "bytes", "string"}
+_SINGLE: Final[dict[str, frozenset[str] | None]] = {
+    "_+_": _NUMBERS | _TIMES | {"bytes", "list", "string"},
+    "_-_": _NUMBERS | _TIMES,
+    "_*_": _NUMBERS,
+    "_/_": _NUMBERS,
+    "_%_": _NUMBERS - {"double"},
+    "-_": frozenset(("bool", "double", "google.protobuf.Duration", "int")),
+    "!_": None,
+    "_<_": _ORDERED,
+    "_<=_": _ORDERED,
+    "_>_": _ORDERED,
+    "_>=_": _ORDERED,
+    "@in": None,
+    "size": frozenset(("bytes", "list", "map", "net.IP", "string")),
+    "type": None,
+    "dyn": None,
+    "matches": frozenset(("string",)),
+    "sort": frozenset(("list",)),
+    "@sortByAssociatedKeys": frozenset(("list",)),
+}
+"""Functions with one implementation for all overloads, and the types that their first argument may have."""
+SINGLE_FUNCTIONS: Final = frozenset(_SINGLE)
+
+_UNGUARDED: Final = frozenset(("contains", "startsWith", "endsWith", "flatten"))
+"""Functions that look at the types of their arguments themselves."""
+_RECEIVERS: Final = (str, Timestamp, Duration)
+
+
+def call(function: str, overload: Overload | None, args: Sequence[Any]) -> Any:
+    """The result of a call, or a failure; without ``overload`` the values decide."""
+    candidates = OVERLOADS.get(function, ())
+    if function in _SINGLE:
+        kinds = _SINGLE[function]
         if kinds is None or type_name(args[0]) in kinds:
-            return fn(*args)
-        if isinstance(args[0], _RECEIVERS):
-            return Failure("no such overload")
-        return Failure(f"no such overload: {function}")
-    overloads = _overloads().get(function, ())
+            return _implementation(candidates[0])(*args)
+        return NO_SUCH_OVERLOAD if isinstance(args[0], _RECEIVERS) else Failure(f"no such overload: {function}")
     if function in _UNGUARDED:
-        wanted = [o for o in overloads if len(o.args) == len(args)]
-        return implementation(function, wanted[0])(*args)
-    known = _by_id(function).get(overload_id)
-    candidates = (known,) if known is not None else overloads
-    for overload in candidates:
-        if len(overload.args) == len(args) and all(map(accepts, overload.args, args)):
-            return implementation(function, overload)(*args)
+        return _implementation(next(one for one in candidates if len(one.args) == len(args)))(*args)
+    if overload is not None and overload.implementation is not None:
+        candidates = (overload,)
+    for one in candidates:
+        if len(one.args) == len(args) and all(map(accepts, one.args, args)):
+            return _implementation(one)(*args)
     return Failure(f"no such overload: {function}({', '.join(map(type_name, args))})")
+
+
+def _implementation(overload: Overload) -> Callable[..., Any]:
+    assert overload.implementation is not None, f"{overload.id} is a matter of the evaluator"
+    return overload.implementation
+
+
+def count(function: str, overload: Overload | None, args: Sequence[Any], result: Any) -> int:
+    """What a call has cost, without that of computing the arguments (docs/spec/cel.md §7.2)."""
+    if overload is not None:
+        return overload.cost.count(args, result)
+    counted = _COUNTS.get(function)
+    return 1 if counted is None else counted(args, result)
 
 
 def accepts(wanted: Type, value: Any) -> bool:

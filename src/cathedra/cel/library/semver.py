@@ -8,9 +8,11 @@ from functools import lru_cache
 from typing import Any, Final
 
 from cathedra.api.goquote import go_quote
+from cathedra.cel.library.costs import SCANNED
+from cathedra.cel.library.overload import Functions, declare
 from cathedra.cel.values import MAX_UINT, Failure, Opaque
 
-__all__ = ["FUNCTIONS", "Semver", "SemverError"]
+__all__ = ["OVERLOADS", "Semver", "SemverError"]
 
 _DIGITS: Final = re.compile(r"[0-9]+", re.ASCII)
 _IDENTIFIER: Final = re.compile(r"[0-9A-Za-z-]+", re.ASCII)
@@ -137,15 +139,37 @@ def _signed(number: int) -> int:
     return number - 2**64 if number >= 2**63 else number
 
 
-FUNCTIONS: Final[dict[str, Any]] = {
-    "string_to_semver": parse,
-    "string_bool_to_semver": parse,
-    "is_semver_string": is_semver,
-    "is_semver_string_bool": is_semver,
-    "semver_is_greater_than": lambda a, b: a.order > b.order,
-    "semver_is_less_than": lambda a, b: a.order < b.order,
-    "semver_compare_to": lambda a, b: (a.order > b.order) - (a.order < b.order),
-    "semver_major": lambda v: _signed(v.core[0]),
-    "semver_minor": lambda v: _signed(v.core[1]),
-    "semver_patch": lambda v: _signed(v.core[2]),
+OVERLOADS: Final[Functions] = {
+    "semver": (
+        declare("string_to_semver: string -> Semver", parse, SCANNED, precomputed=True),
+        declare("string_bool_to_semver: string, bool -> Semver", parse, SCANNED),
+    ),
+    "isSemver": (
+        declare("is_semver_string: string -> bool", is_semver, SCANNED),
+        declare("is_semver_string_bool: string, bool -> bool", is_semver, SCANNED),
+    ),
+    "isGreaterThan": (
+        declare(
+            "semver_is_greater_than: Semver., Semver -> bool",
+            lambda a, b: a.order > b.order,
+            code="({0}.order > {1}.order)",
+        ),
+    ),
+    "isLessThan": (
+        declare(
+            "semver_is_less_than: Semver., Semver -> bool",
+            lambda a, b: a.order < b.order,
+            code="({0}.order < {1}.order)",
+        ),
+    ),
+    "compareTo": (
+        declare(
+            "semver_compare_to: Semver., Semver -> int",
+            lambda a, b: (a.order > b.order) - (a.order < b.order),
+            order="order",
+        ),
+    ),
+    "major": (declare("semver_major: Semver. -> int", lambda v: _signed(v.core[0])),),
+    "minor": (declare("semver_minor: Semver. -> int", lambda v: _signed(v.core[1])),),
+    "patch": (declare("semver_patch: Semver. -> int", lambda v: _signed(v.core[2])),),
 }

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from cathedra.cel.library.costs import FORMATTED, JOINED, QUOTED, REPLACED, REWRITTEN, SPLIT, TRAVERSED
 from cathedra.cel.library.formatting import format_text
-from cathedra.cel.values import NO_SUCH_OVERLOAD, Failure, holdable, text
+from cathedra.cel.library.overload import Functions, declare
+from cathedra.cel.values import Failure, holdable, text
 
-__all__ = ["FUNCTIONS"]
+__all__ = ["OVERLOADS"]
 
 _LOWER: Final = {i: i + 32 for i in range(65, 91)}
 _UPPER: Final = {i: i - 32 for i in range(97, 123)}
@@ -115,33 +117,37 @@ def quote(value: Any) -> str:
     return '"' + "".join(_QUOTES.get(c, c) for c in value) + '"'
 
 
-def _strings(function: Any) -> Any:
-    def checked(left: Any, right: Any) -> Any:
-        return function(left, right) if left.__class__ is str and right.__class__ is str else NO_SUCH_OVERLOAD
-
-    return checked
-
-
-FUNCTIONS: Final[dict[str, Any]] = {
-    "contains_string": _strings(lambda a, b: b in a),
-    "starts_with_string": _strings(str.startswith),
-    "ends_with_string": _strings(str.endswith),
-    "string_char_at_int": char_at,
-    "string_index_of_string": index_of,
-    "string_index_of_string_int": index_of,
-    "string_last_index_of_string": last_index_of,
-    "string_last_index_of_string_int": last_index_of_from,
-    "string_lower_ascii": lambda s: s.translate(_LOWER),
-    "string_upper_ascii": lambda s: s.translate(_UPPER),
-    "string_replace_string_string": replace,
-    "string_replace_string_string_int": replace,
-    "string_split_string": split,
-    "string_split_string_int": split,
-    "string_substring_int": substring,
-    "string_substring_int_int": substring_range,
-    "string_trim": lambda s: s.strip(_SPACE),
-    "string_format": format_text,
-    "strings_quote": quote,
-    "list_join": join,
-    "list_join_string": join,
+OVERLOADS: Final[Functions] = {
+    "charAt": (declare("string_char_at_int: string., int -> string", char_at),),
+    "indexOf": (
+        declare("string_index_of_string: string., string -> int", index_of, TRAVERSED),
+        declare("string_index_of_string_int: string., string, int -> int", index_of, TRAVERSED),
+    ),
+    "lastIndexOf": (
+        declare("string_last_index_of_string: string., string -> int", last_index_of, TRAVERSED),
+        declare("string_last_index_of_string_int: string., string, int -> int", last_index_of_from, TRAVERSED),
+    ),
+    "lowerAscii": (declare("string_lower_ascii: string. -> string", lambda s: s.translate(_LOWER), REWRITTEN),),
+    "replace": (
+        declare("string_replace_string_string: string., string, string -> string", replace, REPLACED, dear=True),
+        declare(
+            "string_replace_string_string_int: string., string, string, int -> string", replace, REPLACED, dear=True
+        ),
+    ),
+    "split": (
+        declare("string_split_string: string., string -> list(string)", split, SPLIT),
+        declare("string_split_string_int: string., string, int -> list(string)", split, SPLIT),
+    ),
+    "substring": (
+        declare("string_substring_int: string., int -> string", substring, REWRITTEN),
+        declare("string_substring_int_int: string., int, int -> string", substring_range, REWRITTEN),
+    ),
+    "trim": (declare("string_trim: string. -> string", lambda s: s.strip(_SPACE), REWRITTEN),),
+    "upperAscii": (declare("string_upper_ascii: string. -> string", lambda s: s.translate(_UPPER), REWRITTEN),),
+    "format": (declare("string_format: string., list(dyn) -> string", format_text, FORMATTED),),
+    "strings.quote": (declare("strings_quote: string -> string", quote, QUOTED),),
+    "join": (
+        declare("list_join: list(string). -> string", join, JOINED),
+        declare("list_join_string: list(string)., string -> string", join, JOINED),
+    ),
 }

@@ -7,12 +7,12 @@ import datetime
 import re
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from cathedra.cel.library.operators import timestamp_of
 from cathedra.cel.values import MAX_INT, MIN_INT, Duration, Failure, Timestamp
 
-__all__ = ["GETTERS", "duration_text", "parse_duration", "parse_timestamp", "timestamp_text"]
+__all__ = ["GETTERS", "Getter", "duration_text", "parse_duration", "parse_timestamp", "timestamp_text"]
 
 _UNITS: Final = {
     "ns": 1,
@@ -151,16 +151,24 @@ def _toward_zero(nanos: int, unit: int) -> int:
     return nanos // unit if nanos >= 0 else -(-nanos // unit)
 
 
-GETTERS: Final[dict[str, tuple[Callable[..., Any], Callable[[Duration], int] | None]]] = {
-    "getFullYear": (_field(lambda t, _: t.year), None),
-    "getMonth": (_field(lambda t, _: t.month - 1), None),
-    "getDayOfYear": (_field(lambda t, _: t.timetuple().tm_yday - 1), None),
-    "getDayOfMonth": (_field(lambda t, _: t.day - 1), None),
-    "getDate": (_field(lambda t, _: t.day), None),
-    "getDayOfWeek": (_field(lambda t, _: t.isoweekday() % 7), None),
-    "getHours": (_field(lambda t, _: t.hour), lambda d: _toward_zero(d.nanos, 3600 * 10**9)),
-    "getMinutes": (_field(lambda t, _: t.minute), lambda d: _toward_zero(d.nanos, 60 * 10**9)),
-    "getSeconds": (_field(lambda t, _: t.second), lambda d: _toward_zero(d.nanos, 10**9)),
-    "getMilliseconds": (_field(lambda _, n: n // 10**6), lambda d: _toward_zero(d.nanos, 10**6)),
+class Getter(NamedTuple):
+    """A calendar field: its name in the ids of overloads, and how it is found in a timestamp (with a time zone if one
+    is given) and, if there is one, in a duration."""
+
+    unit: str
+    of_timestamp: Callable[..., Any]
+    of_duration: Callable[[Duration], int] | None = None
+
+
+GETTERS: Final = {
+    "getFullYear": Getter("year", _field(lambda t, _: t.year)),
+    "getMonth": Getter("month", _field(lambda t, _: t.month - 1)),
+    "getDayOfYear": Getter("day_of_year", _field(lambda t, _: t.timetuple().tm_yday - 1)),
+    "getDayOfMonth": Getter("day_of_month", _field(lambda t, _: t.day - 1)),
+    "getDate": Getter("day_of_month_1_based", _field(lambda t, _: t.day)),
+    "getDayOfWeek": Getter("day_of_week", _field(lambda t, _: t.isoweekday() % 7)),
+    "getHours": Getter("hours", _field(lambda t, _: t.hour), lambda d: _toward_zero(d.nanos, 3600 * 10**9)),
+    "getMinutes": Getter("minutes", _field(lambda t, _: t.minute), lambda d: _toward_zero(d.nanos, 60 * 10**9)),
+    "getSeconds": Getter("seconds", _field(lambda t, _: t.second), lambda d: _toward_zero(d.nanos, 10**9)),
+    "getMilliseconds": Getter("milliseconds", _field(lambda _, n: n // 10**6), lambda d: _toward_zero(d.nanos, 10**6)),
 }
-"""Function → (of a timestamp and a time zone, of a duration if there is one)."""

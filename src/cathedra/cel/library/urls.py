@@ -7,9 +7,11 @@ from functools import lru_cache
 from typing import Any, Final
 
 from cathedra.api.goquote import go_quote
+from cathedra.cel.library.costs import REWRITTEN
+from cathedra.cel.library.overload import Functions, declare
 from cathedra.cel.values import Failure, Opaque
 
-__all__ = ["FUNCTIONS", "URL", "request_uri_error"]
+__all__ = ["OVERLOADS", "URL", "request_uri_error"]
 
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*", re.ASCII)
 _ESCAPE: Final = re.compile(rb"%(?:[0-9a-fA-F]{2})?")
@@ -188,13 +190,13 @@ def _query(url: URL) -> dict[str, list[str]]:
     return found
 
 
-FUNCTIONS: Final[dict[str, Any]] = {
-    "string_to_url": lambda text: _parsed(text),
-    "is_url_string": lambda text: request_uri_error(text) is None,
-    "url_get_scheme": lambda url: url.scheme,
-    "url_get_host": lambda url: url.host,
-    "url_get_hostname": lambda url: url.hostname(),
-    "url_get_port": lambda url: url.port(),
-    "url_get_escaped_path": lambda url: url.escaped_path,
-    "url_get_query": _query,
+OVERLOADS: Final[Functions] = {
+    "url": (declare("string_to_url: string -> URL", lambda text: _parsed(text), REWRITTEN),),
+    "getScheme": (declare("url_get_scheme: URL. -> string", lambda url: url.scheme),),
+    "getHost": (declare("url_get_host: URL. -> string", lambda url: url.host),),
+    "getHostname": (declare("url_get_hostname: URL. -> string", lambda url: url.hostname()),),
+    "getPort": (declare("url_get_port: URL. -> string", lambda url: url.port()),),
+    "getEscapedPath": (declare("url_get_escaped_path: URL. -> string", lambda url: url.escaped_path),),
+    "getQuery": (declare("url_get_query: URL. -> map(string, list(string))", _query),),
+    "isURL": (declare("is_url_string: string -> bool", lambda text: request_uri_error(text) is None),),
 }

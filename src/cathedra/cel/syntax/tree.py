@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from cathedra.cel.checking.types import Type
+    from cathedra.cel.library.overload import Overload
 
 __all__ = [
     "Call",
@@ -91,7 +92,7 @@ class Call(Expr):
     def __init__(self, id_: int, offset: int, function: str, args: list[Expr], target: Expr | None = None) -> None:
         super().__init__(id_, offset)
         self.function, self.args, self.target = function, args, target
-        self.overloads: tuple[str, ...] = ()
+        self.overloads: tuple[Overload, ...] = ()
 
     def children(self) -> tuple[Expr, ...]:
         return tuple(self.args) if self.target is None else (self.target, *self.args)

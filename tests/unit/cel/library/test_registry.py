@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cathedra.cel.checking import declarations
+from cathedra.cel.environment import BASE_LIBRARIES, Environment
 from cathedra.cel.library import registry
 from cathedra.cel.values import Failure
 from tests.unit.cel.asking import shown
@@ -15,11 +15,17 @@ WITHOUT_CODE = frozenset(
 """What the evaluator does itself."""
 
 
-@pytest.mark.parametrize("library", sorted(declarations.LIBRARIES))
-def test_every_declared_overload_is_implemented(library: str) -> None:
-    for function, overloads in declarations.library(library).items():
-        if function not in WITHOUT_CODE and function not in registry.SINGLE_FUNCTIONS:
-            assert all(callable(registry.implementation(function, overload)) for overload in overloads)
+@pytest.mark.parametrize("library", sorted(registry.LIBRARIES))
+def test_every_overload_of_a_library_is_implemented_and_ids_are_unique(library: str) -> None:
+    overloads = [one for group in registry.LIBRARIES[library].values() for one in group]
+    assert len({(one.id, one.member) for one in overloads}) == len(overloads)
+    for function, group in registry.LIBRARIES[library].items():
+        assert all((one.implementation is None) is (function in WITHOUT_CODE) for one in group)
+
+
+@pytest.mark.parametrize("name", ["math.greatest", "base64.encode", "cel.block", "isIPv4"])
+def test_libraries_that_kubernetes_lacks_are_absent(name: str) -> None:
+    assert name not in Environment(libraries=(*BASE_LIBRARIES, "bindings", "includes")).functions
 
 
 @pytest.mark.parametrize(
@@ -37,4 +43,14 @@ def test_values_decide_where_types_are_unknown(expression: str, result: str) -> 
 
 
 def test_an_unknown_function_is_a_failure_and_no_exception() -> None:
-    assert isinstance(registry.call("nope", "", [1]), Failure)
+    assert isinstance(registry.call("nope", None, [1]), Failure)
+
+
+def test_functions_planned_beforehand_are_those_whose_overloads_say_so() -> None:
+    assert {"int", "timestamp", "dyn", "type"} < registry.FOLDED
+    assert {"matches", "find", "findAll"} == registry.PATTERNS
+
+
+def test_a_call_whose_overload_only_the_values_choose_costs_what_the_name_says_or_one() -> None:
+    assert registry.count("sum", None, [[1, 2, 3]], 6) == 3
+    assert registry.count("matches", None, ["a" * 100, "b" * 100], False) == 1

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from cathedra.cel.evaluation.cost import call_cost, size, traversal
+from cathedra.cel.library import registry
+from cathedra.cel.library.costs import size, traversal
 from cathedra.cel.values import Optional, UInt
 
 
@@ -20,13 +21,14 @@ from cathedra.cel.values import Optional, UInt
         ("join", "list_join", [["a"]], "a" * 10, 2),
         ("check", "resourcecheck_check", [None, "get"], None, 350_000),
         ("flatten", "list_flatten_int", [[[1]], "not a number"], None, 12),
-        ("sum", "list_int_sum", [[1, 2, 3]], 6, 3),
+        ("sum", "list_int_sum_int", [[1, 2, 3]], 6, 3),
     ],
 )
 def test_calls_cost_what_kubernetes_counts(
     function: str, overload: str, args: list[object], result: object, cost: int
 ) -> None:
-    assert call_cost(function, overload, args, result) == cost
+    (found,) = (one for one in registry.OVERLOADS[function] if one.id == overload)
+    assert registry.count(function, found, args, result) == cost
 
 
 def test_sizes_are_those_of_texts_and_containers() -> None:

@@ -1,0 +1,337 @@
+"""What calls may cost at most: the formulas of the estimate, one per way in which costs grow (docs/spec/cel.md §7.3).
+
+The formulas are Kubernetes' own, with their quirks, since its verdict must be repeated exactly. Each gives the cost of
+the call itself, without its arguments, and the size of its result if that is known. `cathedra.cel.checking.cost` walks
+the tree and knows the sizes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from cathedra.cel.checking import types
+from cathedra.cel.checking.ranges import LIST_BASE, ONE, UNBOUNDED, UNKNOWN, ZERO, Range, capped
+from cathedra.cel.checking.types import Kind, Type
+from cathedra.cel.syntax.tree import Const, Expr
+
+__all__ = ["Estimate", "EstimatedCall", "Formula", "Operand"]
+
+_STRING: Final = 0.1
+_PATTERN: Final = 0.25
+_MAX_FORMAT_NAME: Final = 64
+
+
+class Operand(NamedTuple):
+    """The target of a call or an argument: ``size`` is None if there is no telling from the expression alone."""
+
+    path: tuple[str, ...]
+    type: Type
+    expr: Expr | None
+    size: Range | None
+
+    @property
+    def local_size(self) -> Range:
+        """The size, as far as the expression itself tells it."""
+        return UNKNOWN if self.size is None else self.size
+
+
+@dataclass(frozen=True, slots=True)
+class EstimatedCall:
+    """A call as the formulas see it.
+
+    Attributes:
+        operands: The target if there is one, then the arguments.
+        sized: The size of an operand; where the expression does not tell, from what is known about its path.
+        unite_entries: Called with two positions if the result holds what both operands held.
+    """
+
+    operands: tuple[Operand, ...]
+    sized: Callable[[Operand], Range]
+    unite_entries: Callable[[int, int], None]
+
+    def size(self, position: int) -> Range:
+        """The size of one operand."""
+        return self.sized(self.operands[position])
+
+    def element(self, position: int) -> Range:
+        """The size of the elements of a list."""
+        whole = self.operands[position]
+        path = (*whole.path, "@items") if whole.path else ()
+        return self.sized(Operand(path, whole.type.params[0], None, None))
+
+
+Estimate = tuple[Range, "Range | None"]
+"""The cost, and the size of the result."""
+Formula = Callable[[EstimatedCall], Estimate]
+
+
+def one(_: EstimatedCall) -> Estimate:
+    """One unit."""
+    return ONE, None
+
+
+# --- comparison
+
+_UNIT: Final = frozenset(
+    t.name
+    for t in (
+        types.IP,
+        types.CIDR,
+        types.QUANTITY,
+        types.SEMVER,
+        types.AUTHORIZER,
+        types.PATH_CHECK,
+        types.GROUP_CHECK,
+        types.RESOURCE_CHECK,
+        types.DECISION,
+    )
+)
+
+
+def equal(call: EstimatedCall) -> Estimate:
+    """``==``: Kubernetes' own types have costs of their own."""
+    left, right = call.operands
+    if left.type == right.type:
+        if left.type.name in _UNIT:
+            return ONE, None
+        if left.type == types.FORMAT:
+            return Range(1, _MAX_FORMAT_NAME).scaled(_STRING), None
+        if left.type == types.URL:
+            size = right.size if right.size is not None else ONE
+            return Range(1, size.high).scaled(_STRING), None
+    return compared(call)
+
+
+def compared(call: EstimatedCall) -> Estimate:
+    """Comparison of texts and of anything by ``!=``."""
+    most = min(operand.local_size.high for operand in call.operands)
+    return Range(1 if most > 0 else 0, most).scaled(_STRING), None
+
+
+def membership(call: EstimatedCall) -> Estimate:
+    """``in`` with a list."""
+    return call.operands[1].local_size.scaled(1), None
+
+
+def included(_: EstimatedCall) -> Estimate:
+    """includes: lists of attributes have a limit."""
+    return Range(0, 48), None
+
+
+# --- texts
+
+
+def scanned(call: EstimatedCall) -> Estimate:
+    """A text is looked at."""
+    return call.size(0).scaled(_STRING), None
+
+
+def scanned_twice(call: EstimatedCall) -> Estimate:
+    """A text is looked at twice."""
+    return call.size(0).scaled(2 * _STRING), None
+
+
+def rewritten(call: EstimatedCall) -> Estimate:
+    """A text becomes another of its size."""
+    size = call.size(0)
+    return size.scaled(_STRING), size
+
+
+def replaced(call: EstimatedCall) -> Estimate:
+    """replace."""
+    size = call.size(0)
+    return size.scaled(2 * _STRING), _after_replacement(size, call.size(1), call.size(2))
+
+
+def _after_replacement(size: Range, old: Range, new: Range) -> Range:
+    most, kept_most = 0, 0
+    if old.low == 0:
+        most, kept_most = capped(size.high + 1), size.high
+    elif new.high <= old.low:
+        kept_most = size.high
+    else:
+        most = math.ceil(float(size.high) / float(old.low))
+    least, kept_least = 0, 0
+    if old.high == 0:
+        least, kept_least = capped(size.low + 1), size.low
+    elif old.high <= new.low:
+        kept_least = size.low
+    else:
+        least = math.ceil(float(size.low) / float(old.high))
+    return Range(capped(least), capped(most)).times(new).plus(Range(kept_least, kept_most))
+
+
+def split(call: EstimatedCall) -> Estimate:
+    """split; a limit bounds the number of parts."""
+    size = call.size(0)
+    most = size.high
+    if len(call.operands) > 2:
+        limit = call.operands[2].expr
+        if isinstance(limit, Const) and limit.value.__class__ is int:
+            most = limit.value % 2**64
+    return size.scaled(2 * _STRING), Range(0, most)
+
+
+def joined(call: EstimatedCall) -> Estimate:
+    """join: the elements and what stands between them."""
+    count = call.size(0)
+    size = ZERO
+    if call.operands[0].type.params:
+        size = count.times(call.element(0))
+    if len(call.operands) > 1:
+        between = Range(max(count.low - 1, 0), max(count.high - 1, 0))
+        size = size.plus(call.size(1).times(between))
+    return size.scaled(_STRING), size
+
+
+def formatted(call: EstimatedCall) -> Estimate:
+    """format."""
+    return call.operands[0].local_size.scaled(_STRING), None
+
+
+def quoted(call: EstimatedCall) -> Estimate:
+    """strings.quote: each character may become two."""
+    size = call.operands[0].local_size
+    return size.scaled(_STRING), Range(size.low + 2, (size.high * 2 + 2) % 2**64)
+
+
+def encoded(call: EstimatedCall) -> Estimate:
+    """A text as bytes."""
+    size = call.operands[0].local_size
+    return size.scaled(_STRING), Range(size.low, size.high * 4 % 2**64)
+
+
+def decoded(call: EstimatedCall) -> Estimate:
+    """Bytes as a text."""
+    size = call.operands[0].local_size
+    return size.scaled(_STRING), Range(size.low // 4, size.high)
+
+
+def prefixed(call: EstimatedCall) -> Estimate:
+    """startsWith and endsWith look at as much as they are given."""
+    return call.operands[1].local_size.scaled(_STRING), None
+
+
+def contained(call: EstimatedCall) -> Estimate:
+    """contains."""
+    text, part = call.operands
+    return text.local_size.scaled(_STRING).times(part.local_size.scaled(_STRING)), None
+
+
+def added(call: EstimatedCall) -> Estimate:
+    """``+`` of texts."""
+    call.unite_entries(0, 1)
+    size = call.operands[0].local_size.plus(call.operands[1].local_size)
+    return size.scaled(_STRING), size
+
+
+def added_lists(call: EstimatedCall) -> Estimate:
+    """``+`` of lists."""
+    call.unite_entries(0, 1)
+    return ONE, call.operands[0].local_size.plus(call.operands[1].local_size)
+
+
+# --- patterns
+
+
+def matched(call: EstimatedCall) -> Estimate:
+    """matches."""
+    text, expression = call.operands
+    return text.local_size.plus(ONE).scaled(_STRING).times(expression.local_size.scaled(_PATTERN)), None
+
+
+def searched(call: EstimatedCall) -> Estimate:
+    """find and findAll."""
+    size = call.size(0)
+    return size.plus(ONE).scaled(_STRING).times(call.size(1).scaled(_PATTERN)), Range(0, size.high)
+
+
+# --- lists
+
+
+def traversed(call: EstimatedCall) -> Estimate:
+    """Each element is looked at; of texts, each character."""
+    size, type_ = call.size(0), call.operands[0].type
+    if not type_.params:
+        return size.scaled(_STRING), None
+    each = ONE
+    if type_.params[0].kind in (Kind.STRING, Kind.BYTES):
+        each = each.plus(call.element(0).scaled(_STRING))
+    return size.times(each), None
+
+
+def _allocating(factor: float, size: Range) -> Estimate:
+    return size.scaled(factor).plus(ONE).plus(LIST_BASE), size
+
+
+def _literal(operand: Operand, otherwise: int) -> int:
+    if not isinstance(operand.expr, Const) or operand.expr.value.__class__ is not int:
+        return otherwise
+    return max(int(operand.expr.value), 0)
+
+
+def ranged(call: EstimatedCall) -> Estimate:
+    """lists.range."""
+    count = _literal(call.operands[0], UNBOUNDED)
+    return _allocating(1.0, Range(count, count))
+
+
+def sliced(call: EstimatedCall) -> Estimate:
+    """slice."""
+    own = call.size(0)
+    count = (_literal(call.operands[2], own.high) - _literal(call.operands[1], 0)) % 2**64
+    return _allocating(1.0, Range(count, count))
+
+
+def reversed_(call: EstimatedCall) -> Estimate:
+    """reverse."""
+    return _allocating(1.0, call.size(0))
+
+
+def flattened(call: EstimatedCall) -> Estimate:
+    """flatten."""
+    depth = _literal(call.operands[1], UNBOUNDED) if len(call.operands) > 1 else 1
+    return _allocating(float(depth), call.size(0))
+
+
+def _each_with_each(call: EstimatedCall, position: int, factor: float) -> Estimate:
+    size = call.size(position)
+    return _allocating(factor, size.times(size))
+
+
+def distinct(call: EstimatedCall) -> Estimate:
+    """distinct."""
+    return _each_with_each(call, 0, 2.0)
+
+
+def sorted_(call: EstimatedCall) -> Estimate:
+    """sort."""
+    return _each_with_each(call, 0, 2.0)
+
+
+def sorted_texts(call: EstimatedCall) -> Estimate:
+    """sort of texts."""
+    return _each_with_each(call, 0, 2.1)
+
+
+def sorted_by_keys(call: EstimatedCall) -> Estimate:
+    """sortBy."""
+    return _each_with_each(call, 1, 2.0)
+
+
+def sorted_by_texts(call: EstimatedCall) -> Estimate:
+    """sortBy with texts as keys."""
+    return _each_with_each(call, 1, 2.1)
+
+
+def crossed(call: EstimatedCall) -> Estimate:
+    """Each element of one list with each of another."""
+    return call.size(0).times(call.size(1)).scaled(1.0).plus(ONE), None
+
+
+def crossed_twice(call: EstimatedCall) -> Estimate:
+    """The same, both ways round."""
+    return call.size(0).times(call.size(1)).scaled(2.0).plus(ONE), None
