@@ -22,7 +22,7 @@ from typing import Final
 
 from cathedra.api.quantity import Quantity
 from cathedra.cel.device import DeviceView
-from cathedra.cel.selector import DeviceSelector, compile_selector
+from cathedra.cel.selector import CompiledSelector, compile_selector
 
 Row = tuple[str, float, str, str | float | None, str | float | None]
 
@@ -95,7 +95,7 @@ def best(work: Callable[[], object], operations: int, repeats: int = REPEATS) ->
     return min(spans) / operations * 1e6
 
 
-def compiled(expression: str) -> DeviceSelector:
+def compiled(expression: str) -> CompiledSelector:
     """A selector, compiled from scratch, down to Python code."""
     selector = compile_selector(expression, mode="new")
     selector.prepare()

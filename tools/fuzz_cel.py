@@ -18,7 +18,7 @@ from cathedra.cel.admission import Input, compile_policy
 from cathedra.cel.device import DeviceView, environment
 from cathedra.cel.errors import CompileError
 from cathedra.cel.evaluation import compiler
-from cathedra.cel.selector import DeviceSelector, compile_selector, validate_selector
+from cathedra.cel.selector import CompiledSelector, compile_selector, validate_selector
 from cathedra.cel.syntax import parser, printer
 from tools.fuzzing import Layer
 from tools.recorded import recorded
@@ -175,7 +175,7 @@ def shape(source: str) -> Any:
         return None
 
 
-def compare_ways(selector: DeviceSelector) -> None:
+def compare_ways(selector: CompiledSelector) -> None:
     """Compiled code may hand over, but never answer otherwise."""
     counted = selector.outcome(DEVICE)
     code = compiler.selector_code(selector.program)

@@ -25,7 +25,7 @@ from cathedra.cel.library.quantity import QuantityValue
 from cathedra.cel.library.semver import Semver
 from cathedra.cel.library.times import parse_timestamp, timestamp_text
 from cathedra.cel.library.urls import URL
-from cathedra.cel.selector import DeviceSelector, compile_selector, validate_selector
+from cathedra.cel.selector import CompiledSelector, compile_selector, validate_selector
 from cathedra.cel.syntax import parser
 from cathedra.cel.values import Duration, Optional, Timestamp, TypeValue, UInt
 from tests.conformance.vectorfiles import cases, vector_files
@@ -163,7 +163,7 @@ def judge_selector(case: dict[str, Any], devices: dict[str, DeviceView]) -> str:
     expression = case["expression"]
     refused: CompileError | None = None
     compiled: program.Program | None = None
-    selector: DeviceSelector | None = None
+    selector: CompiledSelector | None = None
     limits = {"cost_limit": case["costLimit"]} if case.get("costLimit") else {}
     try:
         selector = compile_selector(expression, **options, **limits)
@@ -222,7 +222,7 @@ def _judge_admission(case: dict[str, Any], options: dict[str, Any], refused: Com
 
 
 def _judge_result(
-    view: DeviceView, result: dict[str, Any], compiled: program.Program, selector: DeviceSelector | None
+    view: DeviceView, result: dict[str, Any], compiled: program.Program, selector: CompiledSelector | None
 ) -> str:
     if "match" in result or "error" in result:
         assert selector is not None
@@ -244,7 +244,7 @@ def _judge_result(
         try:
             outcome = compiled.evaluate({"device": view.root}, 1_000_000)
         except CompileError as error:
-            outcome = program.Outcome(None, error.text, 0)
+            outcome = program.Evaluation(None, error.text, 0)
         if "valueError" in result:
             if outcome.error is None or not same_text(result["valueError"], outcome.error):
                 return f"value: wanted error {result['valueError']!r}, got {outcome.value!r} {outcome.error!r}"
@@ -342,7 +342,7 @@ def judge_conformance(case: dict[str, Any]) -> str:
     try:
         outcome = compiled.evaluate(bindings)
     except CompileError as error:
-        outcome = program.Outcome(None, error.text, 0)
+        outcome = program.Evaluation(None, error.text, 0)
     if "error" in wanted:
         return "" if outcome.error is not None else f"wanted an error, got {outcome.value!r}"
     if outcome.error is not None:

@@ -17,7 +17,14 @@ runnable examples).
 from cathedra.allocation.allocator import Allocator, PreparedRequests
 from cathedra.allocation.answers import Allocation, Answers
 from cathedra.allocation.cluster import Cluster, allocate, fits, how_many
-from cathedra.allocation.errors import Aborted, AllocationError, FatalError, InvalidInput, NodeError, SelectorError
+from cathedra.allocation.errors import (
+    Aborted,
+    AllocationError,
+    DeviceSelectorError,
+    FatalError,
+    InvalidInput,
+    NodeError,
+)
 from cathedra.allocation.features import DEVELOPMENT_1_37, NEWEST, RELEASE_1_36, Behaviour, Features, behaviour_of
 from cathedra.allocation.refusal import ConstraintReason, Refusal, RequestReason, SelectorReason
 from cathedra.allocation.search.budget import UNLIMITED, Budget
@@ -38,6 +45,7 @@ __all__ = [
     "Budget",
     "Cluster",
     "ConstraintReason",
+    "DeviceSelectorError",
     "FatalError",
     "Features",
     "InvalidInput",
@@ -49,7 +57,6 @@ __all__ = [
     "PreparedRequests",
     "Refusal",
     "RequestReason",
-    "SelectorError",
     "SelectorReason",
     "allocate",
     "behaviour_of",

@@ -4,7 +4,7 @@
     ├── InvalidInput     an object cannot be read, or would be refused by the API server
     ├── NodeError        this node is out; others are tried          (docs/spec/allocation.md §15.2)
     └── FatalError       the pod's scheduling attempt is over, on all nodes
-        ├── SelectorError    a CEL expression does not compile or fails on a device
+        ├── DeviceSelectorError    a CEL expression does not compile or fails on a device
         └── Aborted          the caller cancelled
 
 That claims do not fit is no error: see `cathedra.allocation.refusal.Refusal`.
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from cathedra.allocation.refusal import Refusal
 
-__all__ = ["Aborted", "AllocationError", "FatalError", "InvalidInput", "NodeError", "SelectorError"]
+__all__ = ["Aborted", "AllocationError", "DeviceSelectorError", "FatalError", "InvalidInput", "NodeError"]
 
 
 class AllocationError(Exception):
@@ -40,7 +40,7 @@ class FatalError(AllocationError):
     """The claims cannot be allocated anywhere until something changes: a claim, a class, a slice."""
 
 
-class SelectorError(FatalError):
+class DeviceSelectorError(FatalError):
     """A selector does not compile, or fails on a device.
 
     ``origin`` is «class NAME» or «claim NAMESPACE/NAME», ``index`` the selector's place in it, ``device`` the

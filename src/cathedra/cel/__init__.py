@@ -10,8 +10,9 @@
 
 For the allocator and the API server (stable signatures):
 
-* `compile_selector(expression, *, consumable_capacity, list_attributes, mode) -> DeviceSelector`, raises `CompileError`
-* `DeviceSelector.matches(view) -> bool`, raises `EvaluationError`; `DeviceSelector.max_cost`
+* `compile_selector(expression, *, consumable_capacity, list_attributes, mode) -> CompiledSelector`,
+  raises `CompileError`
+* `CompiledSelector.matches(view) -> bool`, raises `EvaluationError`; `CompiledSelector.max_cost`
 * `DeviceView.of(driver, allow_multiple_allocations, attributes, capacity) -> DeviceView`
 * `validate_selector(expression, …) -> Admission | None`
 
@@ -29,22 +30,22 @@ if TYPE_CHECKING:
     from cathedra.cel.environment import Environment
     from cathedra.cel.errors import CELError, CompileError, EvaluationError, Issue
     from cathedra.cel.explanation import Explanation, Finding, explain
-    from cathedra.cel.program import Outcome, Program, check
+    from cathedra.cel.program import Evaluation, Program, check
     from cathedra.cel.program import compile_expression as compile  # noqa: A004 - the name users expect
-    from cathedra.cel.selector import Admission, DeviceSelector, compile_selector, validate_selector
+    from cathedra.cel.selector import Admission, CompiledSelector, compile_selector, validate_selector
 
 __all__ = [
     "Admission",
     "CELError",
     "CompileError",
-    "DeviceSelector",
+    "CompiledSelector",
     "DeviceView",
     "Environment",
+    "Evaluation",
     "EvaluationError",
     "Explanation",
     "Finding",
     "Issue",
-    "Outcome",
     "Program",
     "check",
     "compile",
@@ -58,14 +59,14 @@ _HOMES = {
     "Admission": ("selector", "Admission"),
     "CELError": ("errors", "CELError"),
     "CompileError": ("errors", "CompileError"),
-    "DeviceSelector": ("selector", "DeviceSelector"),
+    "CompiledSelector": ("selector", "CompiledSelector"),
     "DeviceView": ("device", "DeviceView"),
     "Environment": ("environment", "Environment"),
     "EvaluationError": ("errors", "EvaluationError"),
     "Explanation": ("explanation", "Explanation"),
     "Finding": ("explanation", "Finding"),
     "Issue": ("errors", "Issue"),
-    "Outcome": ("program", "Outcome"),
+    "Evaluation": ("program", "Evaluation"),
     "Program": ("program", "Program"),
     "check": ("program", "check"),
     "compile": ("program", "compile_expression"),

@@ -18,15 +18,15 @@ from cathedra.cel.environment import Environment
 from cathedra.cel.errors import CompileError
 from cathedra.cel.library.authorizer import AccessAnswer, AccessQuestion, AuthorizerValue, Decide, ResourceCheck, User
 from cathedra.cel.library.times import parse_timestamp
-from cathedra.cel.program import Outcome, Program
+from cathedra.cel.program import Evaluation, Program
 from cathedra.cel.values import Failure, Timestamp
 
 __all__ = [
     "Annotation",
     "CompiledPolicy",
     "Input",
+    "PolicyCompileError",
     "PolicyDecision",
-    "PolicyError",
     "Result",
     "compile_policy",
     "environment",
@@ -116,7 +116,7 @@ def environment(*, params: bool, authorizer: bool, variables: Mapping[str, Type]
 
 
 @dataclass(frozen=True, slots=True)
-class PolicyError:
+class PolicyCompileError:
     """What validation says about one field of a policy's spec: path, reason (`FieldValueInvalid`, …), text."""
 
     field: str
@@ -239,12 +239,12 @@ class CompiledPolicy:
         self.annotations = [_compile(a["valueExpression"], full, (types.STRING, types.NULL)) for a in annotations]
         self.errors = tuple(self._errors(spec, params=params))
 
-    def _errors(self, spec: Mapping[str, Any], *, params: bool) -> list[PolicyError]:
-        found: list[PolicyError] = []
+    def _errors(self, spec: Mapping[str, Any], *, params: bool) -> list[PolicyCompileError]:
+        found: list[PolicyCompileError] = []
 
         def add(path: str, compiled: _Compiled) -> None:
             if compiled.error:
-                found.append(PolicyError(f"spec.{path}", compiled.reason, compiled.error))
+                found.append(PolicyCompileError(f"spec.{path}", compiled.reason, compiled.error))
 
         plain = environment(params=params, authorizer=True)
         for position, condition in enumerate(spec.get("matchConditions") or ()):
@@ -262,15 +262,17 @@ class CompiledPolicy:
             reason = self.validations[position].get("reason")
             if reason is not None and reason not in _REASONS:
                 names = ", ".join(f'"{name}"' for name in _REASONS)
-                found.append(PolicyError(f"spec.{path}.reason", "FieldValueNotSupported", f"supported values: {names}"))
+                found.append(
+                    PolicyCompileError(f"spec.{path}.reason", "FieldValueNotSupported", f"supported values: {names}")
+                )
         for position, compiled in enumerate(self.annotations):
             add(f"auditAnnotations[{position}].valueExpression", compiled)
         return found
 
-    def _message_errors(self, path: str, validation: Mapping[str, Any], found: list[PolicyError]) -> None:
+    def _message_errors(self, path: str, validation: Mapping[str, Any], found: list[PolicyCompileError]) -> None:
         message = validation.get("message", "")
         if "\n" in message:
-            found.append(PolicyError(f"{path}.message", "FieldValueInvalid", "must not contain line breaks"))
+            found.append(PolicyCompileError(f"{path}.message", "FieldValueInvalid", "must not contain line breaks"))
 
     def evaluate(self, given: Input) -> Result:
         """Decide about one request, with one parameter object."""
@@ -285,7 +287,7 @@ class CompiledPolicy:
         except _Exhausted:
             return self._whole(_OUT_OF_BUDGET)
         failed = ""
-        messages: list[Outcome | None] = []
+        messages: list[Evaluation | None] = []
         try:
             messages = [self._run(m, without, budget) if m is not None else None for m in self.messages]
         except _Exhausted:
@@ -329,9 +331,9 @@ class CompiledPolicy:
         unique = list(dict.fromkeys(errors))
         return unique[0] if len(unique) == 1 else f"[{', '.join(unique)}]"
 
-    def _run(self, compiled: _Compiled, values: Mapping[str, Any], budget: _Budget) -> Outcome:
+    def _run(self, compiled: _Compiled, values: Mapping[str, Any], budget: _Budget) -> Evaluation:
         if compiled.program is None:
-            return Outcome(None, f"compilation error: {compiled.error}", 0)
+            return Evaluation(None, f"compilation error: {compiled.error}", 0)
         outcome = compiled.program.evaluate(values, EXPRESSION_LIMIT, budget.interrupted)
         spent = outcome.cost + budget.composed
         budget.composed = 0
@@ -340,10 +342,10 @@ class CompiledPolicy:
         budget.left -= spent
         if outcome.error is not None:
             text = f"expression '{compiled.source}' resulted in error: {outcome.error}"
-            return Outcome(None, text, outcome.cost)
+            return Evaluation(None, text, outcome.cost)
         return outcome
 
-    def _decision(self, position: int, outcome: Outcome, message: Outcome | None, failed: str) -> PolicyDecision:
+    def _decision(self, position: int, outcome: Evaluation, message: Evaluation | None, failed: str) -> PolicyDecision:
         error = outcome.error if outcome.error is not None else failed
         if error:
             return PolicyDecision("deny" if self.fails else "admit", "error", error)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cathedra.cel.environment import Environment
-from cathedra.cel.program import Outcome, Program, compile_expression
+from cathedra.cel.program import Evaluation, Program, compile_expression
 from cathedra.cel.syntax.tree import Comprehension, Const, Expr, ListLit, MapLit, walk
 from cathedra.cel.values import Failure, text
 
@@ -69,7 +69,7 @@ def explain(
     return explain_program(program, program.trace(variables, trace, limit), trace)
 
 
-def explain_program(program: Program, outcome: Outcome, trace: dict[int, Any]) -> Explanation:
+def explain_program(program: Program, outcome: Evaluation, trace: dict[int, Any]) -> Explanation:
     """Put what ``trace`` holds beside the source. Literals explain themselves and are left out."""
     findings: list[Finding] = []
     _collect(program, program.root, trace, 0, findings)

@@ -19,13 +19,13 @@ from cathedra.cel.evaluation import evaluator
 from cathedra.cel.evaluation.run import Run, Step, Variables, Walk
 from cathedra.cel.library import registry
 from cathedra.cel.syntax import parser
-from cathedra.cel.syntax.tree import Call, Expr, walk
+from cathedra.cel.syntax.tree import CallExpr, Expr, walk
 from cathedra.cel.values import Failure
 
-__all__ = ["Outcome", "Program", "check", "compile_expression", "parse"]
+__all__ = ["Evaluation", "Program", "check", "compile_expression", "parse"]
 
 
-class Outcome:
+class Evaluation:
     """What an evaluation gave: a value or the text of an error, and what it cost."""
 
     __slots__ = ("cost", "error", "value")
@@ -67,25 +67,25 @@ class Program:
         variables: Mapping[str, Any],
         limit: int | None = None,
         interrupted: Callable[[], bool] | None = None,
-    ) -> Outcome:
+    ) -> Evaluation:
         """Evaluate and count, until it costs more than ``limit`` or is ``interrupted``. Never raises for what the
         expression does."""
         return self._run(Run(limit, None, interrupted), variables)
 
-    def trace(self, variables: Mapping[str, Any], trace: dict[int, Any] | None, limit: int | None = None) -> Outcome:
+    def trace(self, variables: Mapping[str, Any], trace: dict[int, Any] | None, limit: int | None = None) -> Evaluation:
         """The same, leaving every node's value in ``trace``, by the id of the node."""
         return self._run(Run(limit, trace), variables)
 
-    def _run(self, run: Run, variables: Mapping[str, Any]) -> Outcome:
+    def _run(self, run: Run, variables: Mapping[str, Any]) -> Evaluation:
         try:
             value = self.plan.eval(run, Variables(variables))
             if value.__class__ is Walk:
                 value = trampoline.run(value)
         except (EvaluationAborted, CompileError) as error:
-            return Outcome(None, error.text, run.cost)
+            return Evaluation(None, error.text, run.cost)
         if value.__class__ is Failure:
-            return Outcome(None, value.text, run.cost)
-        return Outcome(value, None, run.cost)
+            return Evaluation(None, value.text, run.cost)
+        return Evaluation(value, None, run.cost)
 
     def value(self, variables: Mapping[str, Any], limit: int | None = None) -> Any:
         """The value.
@@ -105,7 +105,7 @@ class Program:
             CompileError: `InternalError`, one does not.
         """
         for node in walk(self.root):
-            if isinstance(node, Call) and (node.function in registry.FOLDED or node.function in registry.PATTERNS):
+            if isinstance(node, CallExpr) and (node.function in registry.FOLDED or node.function in registry.PATTERNS):
                 _ = self.plan
                 return
 

@@ -1,9 +1,9 @@
 """Device selectors: compiled once, asked for every device.
 
-The allocator calls `DeviceSelector.matches` thousands of times per pod, so an answer is remembered per device view, and
-an expression whose cost cannot come near the limit runs as plain Python code. Anything unusual in that code (a missing
-key, values of another type) sends the evaluation to the counting evaluator, which knows Kubernetes' answer exactly
-(docs/spec/cel.md §4 and §7; docs/spec/api.md §3.4).
+The allocator calls `CompiledSelector.matches` thousands of times per pod, so an answer is remembered per device view,
+and an expression whose cost cannot come near the limit runs as plain Python code. Anything unusual in that code (a
+missing key, values of another type) sends the evaluation to the counting evaluator, which knows Kubernetes' answer
+exactly (docs/spec/cel.md §4 and §7; docs/spec/api.md §3.4).
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from cathedra.cel.device import DeviceView, Mode
 from cathedra.cel.errors import CompileError, EvaluationError
 from cathedra.cel.evaluation import compiler
 from cathedra.cel.explanation import Explanation, explain_program
-from cathedra.cel.program import Outcome, Program
+from cathedra.cel.program import Evaluation, Program
 from cathedra.cel.values import type_name
 
-__all__ = ["COST_LIMIT", "MAX_LENGTH", "Admission", "DeviceSelector", "compile_selector", "validate_selector"]
+__all__ = ["COST_LIMIT", "MAX_LENGTH", "Admission", "CompiledSelector", "compile_selector", "validate_selector"]
 
 COST_LIMIT: Final = 1_000_000
 """Of one evaluation, and of the estimate at admission."""
@@ -31,7 +31,7 @@ _CERTAIN: Final = COST_LIMIT // 100
 """Estimates up to here leave the limit out of reach: they are off by a constant factor far below 100."""
 
 
-class DeviceSelector:
+class CompiledSelector:
     """A compiled selector. Shareable; its memory holds one answer per device view."""
 
     __slots__ = ("_code", "_memory", "_prepared", "cost_limit", "list_attributes", "program")
@@ -95,15 +95,15 @@ class DeviceSelector:
             raise EvaluationError(outcome.error)
         return bool(outcome.value)
 
-    def outcome(self, view: DeviceView, trace: dict[int, Any] | None = None) -> Outcome:
+    def outcome(self, view: DeviceView, trace: dict[int, Any] | None = None) -> Evaluation:
         """The answer with its cost, by the counting evaluator."""
         if view.failure:
-            return Outcome(None, view.failure, 0)
+            return Evaluation(None, view.failure, 0)
         if view.first_list and not self.list_attributes:
-            return Outcome(None, f"attribute {view.first_list}: unsupported attribute value", 0)
+            return Evaluation(None, f"attribute {view.first_list}: unsupported attribute value", 0)
         found = self.program.trace({"device": view.root}, trace, self.cost_limit)
         if found.error is None and found.value.__class__ is not bool:
-            return Outcome(None, _not_bool(found.value), found.cost)
+            return Evaluation(None, _not_bool(found.value), found.cost)
         return found
 
     def explain(self, view: DeviceView) -> Explanation:
@@ -146,7 +146,7 @@ def compile_selector(
     list_attributes: bool = False,
     mode: Mode = "stored",
     cost_limit: int = COST_LIMIT,
-) -> DeviceSelector:
+) -> CompiledSelector:
     """Compile a selector. Nothing is cached here; keep the result.
 
     ``mode`` is «new» for validation of changed expressions and «stored» for everything else, the scheduler included.
@@ -161,7 +161,7 @@ def compile_selector(
         message = f"must evaluate to bool or the unknown type, not {compiled.type.declared}"
         raise CompileError("RuleInvalid", message)
     compiled.instantiate()
-    return DeviceSelector(compiled, cost_limit, list_attributes=list_attributes)
+    return CompiledSelector(compiled, cost_limit, list_attributes=list_attributes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cathedra.allocation import FatalError, SelectorError
+from cathedra.allocation import DeviceSelectorError, FatalError
 from tests.unit.allocation.building import World, claim, device, exactly, first_available, node, resource_slice
 
 BROKEN = {"name": "broken", "attributes": {"version": {"version": "not semver"}, "empty": {}}}
@@ -18,7 +18,7 @@ def test_a_broken_device_disturbs_no_claim_without_selectors() -> None:
 def test_a_broken_device_disturbs_no_claim_that_is_served_before_it() -> None:
     world = World([resource_slice(device("x", attributes={"model": "a"}), BROKEN)])
     assert world.devices(claim(exactly("r", 1, MODEL))) == ["r→x"]
-    with pytest.raises(SelectorError, match="on device drv/p/broken") as raised:
+    with pytest.raises(DeviceSelectorError, match="on device drv/p/broken") as raised:
         world.allocate(claim(exactly("r", 2, MODEL)))
     assert raised.value.device == "drv/p/broken"
 
@@ -30,7 +30,7 @@ def test_a_broken_device_of_another_node_is_not_met() -> None:
     ]
     prepared = World(slices).allocator().prepare([claim(exactly("r", 1, "true"))])
     assert prepared.on_each([node("n2")]).fitting() == [0]
-    with pytest.raises(SelectorError):
+    with pytest.raises(DeviceSelectorError):
         prepared.on_each([node("n2"), node("n1")])
 
 

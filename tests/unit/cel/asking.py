@@ -8,13 +8,13 @@ import pytest
 
 from cathedra.cel.environment import BASE_LIBRARIES, Environment
 from cathedra.cel.errors import CompileError
-from cathedra.cel.program import Outcome, compile_expression
+from cathedra.cel.program import Evaluation, compile_expression
 from cathedra.cel.values import text
 
 PLAIN = Environment(libraries=(*BASE_LIBRARIES, "bindings", "includes"))
 
 
-def outcome(expression: str, **variables: Any) -> Outcome:
+def outcome(expression: str, **variables: Any) -> Evaluation:
     """What the expression gives, with its cost; variables are untyped."""
     from cathedra.cel.checking import types
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cathedra.cel.errors import CompileError, EvaluationError
-from cathedra.cel.selector import Admission, DeviceSelector, compile_selector, validate_selector
+from cathedra.cel.selector import Admission, CompiledSelector, compile_selector, validate_selector
 from tests.unit.cel.building import ATTRIBUTES, view
 
 
@@ -31,7 +31,7 @@ def test_answers_are_remembered_per_device() -> None:
 
 
 def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(DeviceSelector, "MEMORY", 3)
+    monkeypatch.setattr(CompiledSelector, "MEMORY", 3)
     selector = compile_selector("true")
     assert all(selector.matches(view()) for _ in range(10))
     assert len(selector._memory) <= 3

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
 
-from cathedra.allocation.errors import SelectorError
+from cathedra.allocation.errors import DeviceSelectorError
 from cathedra.allocation.features import Features
 from cathedra.allocation.supply.caches import Caches, CacheSlot
 from cathedra.allocation.supply.devices import DeviceRecord, Projection, Signature
@@ -23,7 +23,7 @@ from cathedra.cel.errors import CompileError, EvaluationError
 
 if TYPE_CHECKING:
     from cathedra.cel.device import DeviceView
-    from cathedra.cel.selector import DeviceSelector
+    from cathedra.cel.selector import CompiledSelector
 
 __all__ = ["SelectorCache", "SelectorFailure", "SelectorList", "Verdict", "device_view"]
 
@@ -62,7 +62,7 @@ class SelectorList:
     LIMIT: Final = 200_000
     """So many verdicts are remembered at most."""
 
-    def __init__(self, selectors: Sequence[DeviceSelector | SelectorFailure], texts: Sequence[str]) -> None:
+    def __init__(self, selectors: Sequence[CompiledSelector | SelectorFailure], texts: Sequence[str]) -> None:
         self._selectors = tuple(selectors)
         self._by_signature: dict[int, Verdict] = {}
         self.caches = Caches()
@@ -146,7 +146,7 @@ class SelectorCache:
 
     def __init__(self) -> None:
         self._known: dict[Any, SelectorList] = {}
-        self._compiled: dict[Any, DeviceSelector | SelectorFailure] = {}
+        self._compiled: dict[Any, CompiledSelector | SelectorFailure] = {}
 
     def of(self, expressions: Sequence[str], features: Features) -> SelectorList:
         """The question that ``expressions`` ask together."""
@@ -164,7 +164,7 @@ class SelectorCache:
         self._known[key] = known
         return known
 
-    def _compile(self, expression: str, features: Features, mode: object) -> DeviceSelector | SelectorFailure:
+    def _compile(self, expression: str, features: Features, mode: object) -> CompiledSelector | SelectorFailure:
         key = (expression, mode)
         if key not in self._compiled:
             if len(self._compiled) >= self.LIMIT:
@@ -173,7 +173,7 @@ class SelectorCache:
         return self._compiled[key]
 
 
-def _compiled(expression: str, features: Features) -> DeviceSelector | SelectorFailure:
+def _compiled(expression: str, features: Features) -> CompiledSelector | SelectorFailure:
     # Imported late: a caller without selectors need not wait for CEL.
     from cathedra.cel.selector import compile_selector
 
@@ -213,17 +213,17 @@ _HINT: Final = (
 
 def selector_error(
     failure: SelectorFailure, origins: Sequence[tuple[str, int]], device: DeviceRecord, features: Features
-) -> SelectorError:
+) -> DeviceSelectorError:
     """The error that Kubernetes would report for ``failure``; ``origins`` says for each selector where it stands."""
     origin, index = origins[failure.index]
     where = str(device)
     if failure.compiling:
         text = f"{origin}: selector #{index}: CEL compile error: {failure.cause}"
-        return SelectorError(text, origin=origin, index=index, device="", cause=failure.cause)
+        return DeviceSelectorError(text, origin=origin, index=index, device="", cause=failure.cause)
     if features.behaviour.selector_errors_name_device:
         hint = _HINT if failure.cause.startswith(_MISSING_KEY) and _HINT not in failure.cause else ""
         text = f"{origin}: selector #{index} on device {where}: CEL runtime error: {failure.cause}{hint}"
     else:
         cause = failure.cause.removesuffix(_HINT)
         text = f"{origin}: selector #{index}: CEL runtime error: {cause}"
-    return SelectorError(text, origin=origin, index=index, device=where, cause=failure.cause)
+    return DeviceSelectorError(text, origin=origin, index=index, device=where, cause=failure.cause)

@@ -10,7 +10,7 @@ from cathedra.api.core.apiextensions_v1 import CustomResourceDefinition, CustomR
 from cathedra.api.struct import to_dict
 from cathedra.apiserver.custom.columns import NAME, Path, cell, column_of, parse_path
 from cathedra.apiserver.custom.objects import CustomObject, ScalePaths, content, make_type, normalized, with_content
-from cathedra.apiserver.custom.rules import Rules, compile_rules
+from cathedra.apiserver.custom.rules import ValidationRules, compile_rules
 from cathedra.apiserver.custom.schema import read_schema
 from cathedra.apiserver.custom.strategy import InstanceStatusStrategy, InstanceStrategy
 from cathedra.apiserver.versionorder import version_order
@@ -27,7 +27,7 @@ class _Version:
 
     source: CustomResourceDefinitionVersion
     type: type[CustomObject]
-    rules: Rules
+    rules: ValidationRules
 
     @property
     def has_status(self) -> bool:

@@ -23,7 +23,7 @@ from cathedra.apiserver.custom.costs import (
 )
 from cathedra.apiserver.custom.schema import Schema, identity
 
-__all__ = ["RuleFault", "Rules", "compile_rules"]
+__all__ = ["RuleFault", "ValidationRules", "compile_rules"]
 
 CALL_LIMIT: Final = 1_000_000
 BUDGET: Final = 10_000_000
@@ -83,7 +83,7 @@ class _Node:
         return bool(self.rules) or any(node is not None and node.any for node in inner)
 
 
-class Rules:
+class ValidationRules:
     """All rules of one version's schema."""
 
     def __init__(self, root: _Node) -> None:
@@ -226,7 +226,7 @@ def _moment(form: str, text: str) -> Any:
     return text if parsed is None or isinstance(parsed, Failure) else parsed
 
 
-def compile_rules(schema: Schema) -> tuple[Rules, list[RuleFault]]:
+def compile_rules(schema: Schema) -> tuple[ValidationRules, list[RuleFault]]:
     """The rules of a schema, and what is wrong with them: they do not compile, or may cost too much."""
     compiler = _Compiler()
     root = compiler.node(schema, "", Cardinality(), None, root=True)
@@ -239,7 +239,7 @@ def compile_rules(schema: Schema) -> tuple[Rules, list[RuleFault]]:
         compiler.faults += [RuleFault(path, None, words, ErrorType.FORBIDDEN) for _, path in total.most_expensive]
         what = "x-kubernetes-validations estimated rule & messageExpression cost total for entire OpenAPIv3 schema"
         compiler.faults.append(RuleFault("", None, excess(what, total.total, TOTAL_LIMIT), ErrorType.FORBIDDEN))
-    return Rules(root), compiler.faults
+    return ValidationRules(root), compiler.faults
 
 
 class _Compiler:

@@ -9,7 +9,7 @@ from typing import Any, Final
 from cathedra.api.field import ErrorList, ErrorType, FieldError
 from cathedra.api.struct import replace, to_dict
 from cathedra.apiserver.custom.objects import CustomObject, content, normalized, with_content
-from cathedra.apiserver.custom.rules import Rules
+from cathedra.apiserver.custom.rules import ValidationRules
 from cathedra.apiserver.custom.validation import validate
 from cathedra.kinds.definition import RequestContext, Strategy
 
@@ -28,7 +28,7 @@ class InstanceStrategy(Strategy[CustomObject]):
     returns_deleted_object = False
 
     def __init__(
-        self, types: Mapping[str, type[CustomObject]], rules: Mapping[str, Rules], with_status: frozenset[str]
+        self, types: Mapping[str, type[CustomObject]], rules: Mapping[str, ValidationRules], with_status: frozenset[str]
     ) -> None:
         self._types = types
         self._rules = rules

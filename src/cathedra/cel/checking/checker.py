@@ -15,7 +15,7 @@ from cathedra.cel.checking.types import Kind, Type
 from cathedra.cel.environment import Environment
 from cathedra.cel.errors import Issue
 from cathedra.cel.library.overload import Overload
-from cathedra.cel.syntax.tree import Call, Comprehension, Const, Expr, Ident, ListLit, MapLit, Select, StructLit
+from cathedra.cel.syntax.tree import CallExpr, Comprehension, Const, Expr, Ident, ListLit, MapLit, Select, StructLit
 from cathedra.cel.trampoline import Descent
 from cathedra.cel.values import TypeValue, UInt
 
@@ -170,7 +170,7 @@ class _Checker:
             return types.ERROR
         return found
 
-    def call(self, node: Call) -> Descent[None]:
+    def call(self, node: CallExpr) -> Descent[None]:
         if node.function == "_?._":
             yield self.optional_select(node)
             return
@@ -202,7 +202,7 @@ class _Checker:
         node.type = types.ERROR
         self.undeclared(node.offset, node.function)
 
-    def optional_select(self, node: Call) -> Descent[None]:
+    def optional_select(self, node: CallExpr) -> Descent[None]:
         if "_?._" not in self.functions:
             self.undeclared(node.offset, node.function)
             node.type = types.ERROR
@@ -215,7 +215,7 @@ class _Checker:
         name.type = types.STRING
         node.overloads = self.functions["_?._"]
 
-    def overload(self, node: Call, overloads: tuple[Overload, ...]) -> None:
+    def overload(self, node: CallExpr, overloads: tuple[Overload, ...]) -> None:
         given = [arg.type for arg in node.args]
         member = node.target is not None
         if node.target is not None:
@@ -234,7 +234,9 @@ class _Checker:
         if node.type is not types.ERROR and not any(one.generic or one.nullable for one in (node.type, *given)):
             self.environment.remember(key, node.type, node.overloads, self.variables - before)
 
-    def resolve_overload(self, node: Call, overloads: tuple[Overload, ...], given: list[Type], *, member: bool) -> None:
+    def resolve_overload(
+        self, node: CallExpr, overloads: tuple[Overload, ...], given: list[Type], *, member: bool
+    ) -> None:
         result: Type | None = None
         possible = []
         count = len(given)
@@ -258,7 +260,7 @@ class _Checker:
             return
         node.type, node.overloads = result, tuple(possible)
 
-    def logic(self, node: Call, overloads: tuple[Overload, ...], given: list[Type]) -> None:
+    def logic(self, node: CallExpr, overloads: tuple[Overload, ...], given: list[Type]) -> None:
         node.overloads = overloads
         node.type = types.BOOL
         for arg, arg_type in zip(node.args, given, strict=True):
@@ -266,7 +268,7 @@ class _Checker:
                 self.report(arg.offset, f"expected type 'bool' but found '{arg_type.text}'")
                 node.type = types.ERROR
 
-    def no_overload(self, node: Call, given: list[Type], *, member: bool) -> None:
+    def no_overload(self, node: CallExpr, given: list[Type], *, member: bool) -> None:
         shown = [self.substitute(t, to_dyn=True).text for t in given]
         applied = f"{shown[0]}.({', '.join(shown[1:])})" if member else f"({', '.join(shown)})"
         self.report(node.offset, f"found no matching overload for '{node.function}' applied to '{applied}'")
@@ -517,7 +519,7 @@ def _rest(walk: Descent[None], deeper: Any) -> Descent[None]:
 
 _VISITS: Final[dict[type, Callable[[_Checker, Any], Descent[None]]]] = {
     Select: _Checker.select,
-    Call: _Checker.call,
+    CallExpr: _Checker.call,
     ListLit: _Checker.list_literal,
     MapLit: _Checker.map_literal,
     StructLit: _Checker.struct_literal,

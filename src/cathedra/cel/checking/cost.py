@@ -16,7 +16,7 @@ from cathedra.cel.checking.ranges import LIST_BASE, MAP_BASE, ONE, STRUCT_BASE, 
 from cathedra.cel.checking.types import Kind, Type
 from cathedra.cel.library.estimates import EstimatedCall, Operand
 from cathedra.cel.syntax.macros import ACCUMULATOR
-from cathedra.cel.syntax.tree import Call, Comprehension, Const, Expr, Ident, ListLit, MapLit, Select, StructLit
+from cathedra.cel.syntax.tree import CallExpr, Comprehension, Const, Expr, Ident, ListLit, MapLit, Select, StructLit
 from cathedra.cel.trampoline import Descent
 
 __all__ = ["UNBOUNDED", "SizeOf", "estimate"]
@@ -61,7 +61,7 @@ class _Estimator:
                 return self.ident(node)
             case Select():
                 return (yield from self.select(node))
-            case Call():
+            case CallExpr():
                 return (yield from self.call(node))
             case ListLit():
                 return (yield from self.list_literal(node))
@@ -93,7 +93,7 @@ class _Estimator:
         self.paths[node.id] = (*self.path(node.operand), node.field)
         return cost
 
-    def call(self, node: Call) -> Descent[Range]:
+    def call(self, node: CallExpr) -> Descent[Range]:
         if node.function == "dyn" and node.args:
             spent: Range = yield self.cost(node.args[0])
             self.copy_sizes(node, node.args[0])
@@ -186,7 +186,7 @@ class _Estimator:
 
     # --- calls
 
-    def estimated(self, node: Call, operands: list[Operand], costs: list[Range]) -> tuple[Range, Range | None]:
+    def estimated(self, node: CallExpr, operands: list[Operand], costs: list[Range]) -> tuple[Range, Range | None]:
         """The cost of a call with its arguments, and the size of its result, over all overloads that are possible."""
         if node.function in ("_&&_", "_||_"):
             return Range(costs[0].low, costs[0].plus(costs[1]).high), None
@@ -221,7 +221,7 @@ class _Estimator:
         found = self.size_of(operand.path) if self.size_of is not None and operand.path else None
         return UNKNOWN if found is None else Range(0, found)
 
-    def unite_entries(self, node: Call, first: int, second: int) -> None:
+    def unite_entries(self, node: CallExpr, first: int, second: int) -> None:
         one, other = self.entries_of(node.args[first]), self.entries_of(node.args[second])
         if one is not None and other is not None:
             self.entries[node.id] = Entries(one.of_list, one.key.union(other.key), one.value.union(other.value))

@@ -13,7 +13,7 @@ from cathedra.cel.checking.types import Kind, Type
 from cathedra.cel.errors import Issue
 from cathedra.cel.library import formatting, regex
 from cathedra.cel.library.conversions import to_duration, to_timestamp
-from cathedra.cel.syntax.tree import Call, Const, Expr, Ident, ListLit, MapLit
+from cathedra.cel.syntax.tree import CallExpr, Const, Expr, Ident, ListLit, MapLit
 from cathedra.cel.values import Failure
 
 __all__ = ["validate"]
@@ -28,7 +28,7 @@ def validate(root: Expr) -> list[Issue]:
         kind = node.__class__
         if kind is Const or kind is Ident:
             continue
-        if isinstance(node, Call):
+        if isinstance(node, CallExpr):
             if node.function in _CHECKED:
                 _validate_call(node, issues)
                 formatted = formatted or node.function == "format"
@@ -44,7 +44,7 @@ def validate(root: Expr) -> list[Issue]:
 _CHECKED: Final = frozenset(("duration", "timestamp", "matches", "format"))
 
 
-def _validate_call(node: Call, issues: list[Issue]) -> None:
+def _validate_call(node: CallExpr, issues: list[Issue]) -> None:
     function = node.function
     if not node.args:
         return
@@ -86,7 +86,7 @@ _ACCEPTED: Final = {
 }  # fmt: skip
 
 
-def _validate_format(node: Call, pattern: Any, arguments: ListLit, issues: list[Issue]) -> None:
+def _validate_format(node: CallExpr, pattern: Any, arguments: ListLit, issues: list[Issue]) -> None:
     if not isinstance(pattern, str):
         return
     used = 0

@@ -19,7 +19,18 @@ from cathedra.cel.device import DeviceView
 from cathedra.cel.library import registry
 from cathedra.cel.library.overload import Overload
 from cathedra.cel.program import Program
-from cathedra.cel.syntax.tree import Call, Comprehension, Const, Expr, Ident, ListLit, MapLit, Select, higher_than, walk
+from cathedra.cel.syntax.tree import (
+    CallExpr,
+    Comprehension,
+    Const,
+    Expr,
+    Ident,
+    ListLit,
+    MapLit,
+    Select,
+    higher_than,
+    walk,
+)
 from cathedra.cel.values import (
     MAX_INT,
     MIN_INT,
@@ -74,7 +85,7 @@ def is_cheap(root: Expr) -> bool:
     """Whether the limit is out of reach for certain, without estimating: nothing is repeated, and every function costs
     a fraction of the sizes of its arguments at most."""
     for count, node in enumerate(walk(root)):
-        if node.__class__ is Call:
+        if node.__class__ is CallExpr:
             if node.function not in _CHEAP:
                 return False
         elif (node.__class__ is Comprehension and node.macro != "bind") or count > _FEW:
@@ -291,7 +302,7 @@ class _Writer:
             case MapLit() if not any(entry.optional for entry in node.entries):
                 pairs = (f"({self.write(_some(e.key))}, {self.write(e.value)})" for e in node.entries)
                 return f"_map_of({', '.join(pairs)})"
-            case Call():
+            case CallExpr():
                 return self.call(node)
             case Comprehension():
                 return self.comprehension(node)
@@ -337,7 +348,7 @@ class _Writer:
     def shadowed(self, name: str) -> bool:
         return any(name in scope for scope in self.names)
 
-    def call(self, node: Call) -> str:
+    def call(self, node: CallExpr) -> str:
         function = node.function
         if function in ("_&&_", "_||_"):
             left, right = (self.boolean(arg) for arg in node.args)
@@ -374,7 +385,7 @@ class _Writer:
                 return f"({left_code} == {right_code})"
         return f"_equal({left_code}, {right_code})"
 
-    def relation(self, node: Call, operator: str) -> str:
+    def relation(self, node: CallExpr, operator: str) -> str:
         left, right = node.args
         shortcut = self.compared(left, operator, right)
         if shortcut is not None:
@@ -390,14 +401,14 @@ class _Writer:
 
     def compared(self, left: Expr, operator: str, right: Expr) -> str | None:
         """``a.compareTo(b) >= 0`` without computing the sign."""
-        if not isinstance(right, Const) or right.value != 0 or not isinstance(left, Call) or left.target is None:
+        if not isinstance(right, Const) or right.value != 0 or not isinstance(left, CallExpr) or left.target is None:
             return None
         order = left.overloads[0].order if len(left.overloads) == 1 else None
         if order is None:
             return None
         return f"({self.write(left.target)}.{order} {operator} {self.write(left.args[0])}.{order})"
 
-    def index(self, node: Call) -> str:
+    def index(self, node: CallExpr) -> str:
         operand, key = node.args
         code, key_code = self.write(operand), self.write(key)
         if _maybe_optional(operand.type):
@@ -410,7 +421,7 @@ class _Writer:
             return f"{code}[{key_code}]"
         return f"_item({code}, {key_code})"
 
-    def function(self, node: Call) -> str:
+    def function(self, node: CallExpr) -> str:
         known = node.overloads[0] if len(node.overloads) == 1 else None
         overload = known.id if known is not None else ""
         operands = node.args if node.target is None else [node.target, *node.args]
@@ -460,7 +471,7 @@ class _Writer:
 
     def guarded(self, optional: Expr, otherwise: Expr) -> str | None:
         """``map.?key.orValue(x)`` without making an optional, where the map is known to be one."""
-        if not isinstance(optional, Call) or optional.function not in ("_?._", "_[?_]"):
+        if not isinstance(optional, CallExpr) or optional.function not in ("_?._", "_[?_]"):
             return None
         operand, key = optional.args
         if not _plain_map(operand.type) or not isinstance(key, Const) or key.value.__class__ is not str:
@@ -494,7 +505,7 @@ class _Writer:
 
     def loop(self, node: Comprehension, loop: str, first: str) -> str:
         step = node.step
-        assert isinstance(step, Call)
+        assert isinstance(step, CallExpr)
         if node.macro in ("all", "exists"):
             return f"{'all' if node.macro == 'all' else 'any'}({self.boolean(step.args[1])} {loop})"
         if node.macro == "exists_one":
@@ -503,7 +514,7 @@ class _Writer:
         if step.function == "_?_:_":
             only = f" if {self.boolean(step.args[0])}"
             inner = step.args[1]
-            assert isinstance(inner, Call)
+            assert isinstance(inner, CallExpr)
             step = inner
         element = step.args[1]
         assert isinstance(element, ListLit)

@@ -44,7 +44,7 @@ from cathedra.cel.evaluation.steps import (
 )
 from cathedra.cel.library import regex, registry
 from cathedra.cel.library.overload import Overload
-from cathedra.cel.syntax.tree import Call, Comprehension, Const, Expr, Ident, ListLit, MapLit, Select, StructLit
+from cathedra.cel.syntax.tree import CallExpr, Comprehension, Const, Expr, Ident, ListLit, MapLit, Select, StructLit
 from cathedra.cel.trampoline import Descent
 from cathedra.cel.values import NO_SUCH_OVERLOAD, Failure, UInt
 
@@ -99,7 +99,7 @@ def _plan_select(node: Select) -> Descent[Step]:
     return PresenceTest(step.attribute, node.id) if node.test_only else step
 
 
-def _plan_call(node: Call) -> Descent[Step]:
+def _plan_call(node: CallExpr) -> Descent[Step]:
     operands = node.args if node.target is None else [node.target, *node.args]
     if node.function == "_?_:_":
         return (yield from _plan_conditional(node))
@@ -107,7 +107,7 @@ def _plan_call(node: Call) -> Descent[Step]:
     return _plan_function(node, args)
 
 
-def _plan_function(node: Call, args: list[Step]) -> Step:
+def _plan_function(node: CallExpr, args: list[Step]) -> Step:
     function, id_ = node.function, node.id
     if function == "_&&_":
         return And(id_, args[0], args[1])
@@ -133,7 +133,7 @@ def _plan_function(node: Call, args: list[Step]) -> Step:
     return call
 
 
-def _plan_conditional(node: Call) -> Descent[Step]:
+def _plan_conditional(node: CallExpr) -> Descent[Step]:
     condition, then, other = yield from _all_planned(node.args)
     return AttributeStep(Conditional(node.id, condition, _branch(then), _branch(other)))
 
@@ -142,7 +142,7 @@ def _branch(step: Step) -> AttributePath:
     return step.attribute if isinstance(step, AttributeStep) else Relative(step.id, step)
 
 
-def _plan_index(node: Call, operand: Step, key: Step) -> Step:
+def _plan_index(node: CallExpr, operand: Step, key: Step) -> Step:
     step = _attribute(operand)
     optional = node.function != "_[_]"
     qualifier: Any
@@ -228,7 +228,7 @@ def _plan_comprehension(node: Comprehension) -> Descent[Step]:
 
 _PLANNERS: Final[dict[type, Callable[[Any], Descent[Step]]]] = {
     Select: _plan_select,
-    Call: _plan_call,
+    CallExpr: _plan_call,
     ListLit: _plan_list,
     MapLit: _plan_map,
     StructLit: _plan_struct,

@@ -18,7 +18,7 @@ from cathedra.cel.syntax.macros import Builder, MacroError, MacroTable
 from cathedra.cel.syntax.parser import MAX_DEPTH, RESERVED, Invalid, balance, literal_value
 from cathedra.cel.syntax.recognizer import Context, Recognizer, Stopped, syntax_issue
 from cathedra.cel.syntax.tokens import EOF, Token, scan
-from cathedra.cel.syntax.tree import Call, Const, Expr, Ident, ListLit, LiteralEntry, MapLit, Select, StructLit
+from cathedra.cel.syntax.tree import CallExpr, Const, Expr, Ident, ListLit, LiteralEntry, MapLit, Select, StructLit
 from cathedra.cel.trampoline import Descent
 
 __all__ = ["MAX_CODE_POINTS", "diagnose"]
@@ -168,7 +168,7 @@ class _Reader:
         name = self.name(it.rest[0], it.rest[0].start.start)
         if it.opt is not None:
             field = Const(self.build.next_id(), it.rest[0].start.start, name)
-            return Call(self.build.next_id(), it.op.start, "_?._", [operand, field])
+            return CallExpr(self.build.next_id(), it.op.start, "_?._", [operand, field])
         return Select(self.build.next_id(), it.op.start, operand, name)
 
     def name(self, it: Context | None, offset: int) -> str:
@@ -219,7 +219,7 @@ class _Reader:
                 return self.wrong(error.offset, error.message)
             if made is not None:
                 return made
-        return Call(self.build.next_id(), op.start, function, args, target)
+        return CallExpr(self.build.next_id(), op.start, function, args, target)
 
     def visit_list(self, it: Context) -> Descent[Expr]:
         elements = (yield from self.all(*(one.first for one in it.values[0].rest))) if it.values else []

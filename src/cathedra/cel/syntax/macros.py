@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from cathedra.cel import trampoline
 from cathedra.cel.syntax.tree import (
-    Call,
+    CallExpr,
     Comprehension,
     Const,
     Expr,
@@ -70,9 +70,9 @@ class Builder:
         """A name."""
         return Ident(self.next_id(), self.offset, name)
 
-    def call(self, function: str, *args: Expr, target: Expr | None = None) -> Call:
+    def call(self, function: str, *args: Expr, target: Expr | None = None) -> CallExpr:
         """A call."""
-        return Call(self.next_id(), self.offset, function, list(args), target)
+        return CallExpr(self.next_id(), self.offset, function, list(args), target)
 
     def list_of(self, *elements: Expr) -> ListLit:
         """A list literal."""
@@ -126,9 +126,9 @@ def _copy_node(build: Builder, node: Expr) -> Descent[Expr]:
             return Ident(id_, at, node.name)
         case Select():
             return Select(id_, at, (yield _copied(build, node.operand)), node.field, test_only=node.test_only)
-        case Call():
+        case CallExpr():
             target = (yield _copied(build, node.target)) if node.target is not None else None
-            return Call(id_, at, node.function, (yield from _all_copied(build, node.args)), target)
+            return CallExpr(id_, at, node.function, (yield from _all_copied(build, node.args)), target)
         case ListLit():
             return ListLit(id_, at, (yield from _all_copied(build, node.elements)), node.optional)
         case MapLit():
@@ -296,7 +296,7 @@ def _optional_map(flat: bool) -> Expander:
     return expand
 
 
-_SORTABLE: Final = (ListLit, Select, Ident, Comprehension, Call)
+_SORTABLE: Final = (ListLit, Select, Ident, Comprehension, CallExpr)
 
 
 def _sort_by(build: Builder, target: Expr | None, args: list[Expr]) -> Expr:

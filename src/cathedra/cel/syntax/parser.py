@@ -12,7 +12,7 @@ from typing import Any, Final
 from cathedra.cel.syntax import literals
 from cathedra.cel.syntax.macros import Builder, MacroError, MacroTable
 from cathedra.cel.syntax.tokens import EOF, Token, scan
-from cathedra.cel.syntax.tree import Call, Const, Expr, Ident, ListLit, LiteralEntry, MapLit, Select, StructLit
+from cathedra.cel.syntax.tree import CallExpr, Const, Expr, Ident, ListLit, LiteralEntry, MapLit, Select, StructLit
 
 __all__ = ["MAX_DEPTH", "RESERVED", "Invalid", "balance", "parse"]
 
@@ -87,7 +87,7 @@ def balance(build: Builder, function: str, terms: list[Expr], offsets: list[int]
         middle = (low + high + 1) // 2
         left = terms[middle] if middle == low else tree(low, middle - 1)
         right = terms[middle + 1] if middle == high else tree(middle + 1, high)
-        node = Call(build.next_id(), offsets[middle], function, [left, right])
+        node = CallExpr(build.next_id(), offsets[middle], function, [left, right])
         node.start, node.end, node.depth = left.start, right.end, max(left.depth, right.depth)
         return node
 
@@ -350,7 +350,7 @@ class _Parser:
         if optional:
             field = Const(self.build.next_id(), name.start, name.text)
             field.start, field.end = name.start, name.end
-            node = Call(self.build.next_id(), dot.start, "_?._", [operand, field])
+            node = CallExpr(self.build.next_id(), dot.start, "_?._", [operand, field])
         else:
             node = Select(self.build.next_id(), dot.start, operand, name.text)
         node.start, node.end, node.depth = operand.start, name.end, operand.depth + 1
@@ -378,7 +378,7 @@ class _Parser:
             self.build.offset = opening.start
             node = expander(self.build, target, args)
         if node is None:
-            node = Call(self.build.next_id(), opening.start, level.name, args, target)
+            node = CallExpr(self.build.next_id(), opening.start, level.name, args, target)
         node.start, node.end, node.depth = level.start, self.tokens[self.at - 1].end, depth
         return node
 
@@ -429,7 +429,7 @@ class _Parser:
     def conditional(self, operator: _Operator, other: Expr) -> Expr:
         self.nested -= 1
         condition, then = operator.terms
-        node = Call(self.build.next_id(), operator.token.start, "_?_:_", [condition, then, other])
+        node = CallExpr(self.build.next_id(), operator.token.start, "_?_:_", [condition, then, other])
         node.start, node.end = condition.start, other.end
         node.depth = 1 + max(condition.depth, then.depth, other.depth)
         return node
@@ -439,14 +439,14 @@ class _Parser:
         if operator.tightness == _PREFIX:
             if operator.count % 2 == 0:
                 return node
-            made = Call(self.build.next_id(), operator.token.start, f"{operator.kind}_", [node])
+            made = CallExpr(self.build.next_id(), operator.token.start, f"{operator.kind}_", [node])
             made.start, made.end, made.depth = operator.token.start, node.end, node.depth
             return made
         if operator.tightness <= 2:
             function = "_||_" if operator.kind == "||" else "_&&_"
             return balance(self.build, function, [*operator.terms, node], operator.offsets)
         left = operator.terms[0]
-        made = Call(self.build.next_id(), operator.token.start, _FUNCTIONS[operator.kind], [left, node])
+        made = CallExpr(self.build.next_id(), operator.token.start, _FUNCTIONS[operator.kind], [left, node])
         made.start, made.end = left.start, node.end
         made.depth = 1 + (left.depth if left.depth > node.depth else node.depth)
         return made
@@ -475,7 +475,7 @@ class _Parser:
         assert operand is not None
         closing = self.take("]")
         function = "_[?_]" if level.optional else "_[_]"
-        node = Call(self.build.next_id(), level.opening.start, function, [operand, key])
+        node = CallExpr(self.build.next_id(), level.opening.start, function, [operand, key])
         node.start, node.end, node.depth = operand.start, closing.end, 1 + max(operand.depth, key.depth)
         return node
 

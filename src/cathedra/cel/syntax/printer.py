@@ -13,7 +13,7 @@ from typing import Any, Final
 from cathedra.cel import trampoline
 from cathedra.cel.syntax.macros import Builder
 from cathedra.cel.syntax.parser import balance
-from cathedra.cel.syntax.tree import Call, Const, Expr, Ident, ListLit, LiteralEntry, MapLit, Select, StructLit
+from cathedra.cel.syntax.tree import CallExpr, Const, Expr, Ident, ListLit, LiteralEntry, MapLit, Select, StructLit
 from cathedra.cel.trampoline import Descent
 from cathedra.cel.values import UInt
 
@@ -82,7 +82,7 @@ def _show(node: Expr) -> Descent[Shown]:
         case Select():
             shown = f"{yield _at_least(_MEMBER, node.operand)}.{node.field}"
             return (f"has({shown})" if node.test_only else shown), _MEMBER
-        case Call():
+        case CallExpr():
             return (yield from _call(node))
         case ListLit():
             elements = yield from _texts(node.elements)
@@ -108,7 +108,7 @@ def _entries(entries: Sequence[LiteralEntry]) -> Descent[str]:
     return ", ".join(shown)
 
 
-def _call(node: Call) -> Descent[Shown]:
+def _call(node: CallExpr) -> Descent[Shown]:
     function, args = node.function, node.args
     if function in ("_&&_", "_||_"):
         return (yield from _chain(node))
@@ -133,7 +133,7 @@ def _call(node: Call) -> Descent[Shown]:
     return f"{target}{function}({', '.join((yield from _texts(args)))})", _MEMBER
 
 
-def _chain(node: Call) -> Descent[Shown]:
+def _chain(node: CallExpr) -> Descent[Shown]:
     """``a && b && c`` without parentheses, if the parser would build just this tree of it."""
     operator, level = _BINARY[node.function]
     terms = _terms(node, node.function)
@@ -151,7 +151,7 @@ def _terms(root: Expr, function: str) -> list[Expr]:
     found, pending = [], [root]
     while pending:
         node = pending.pop()
-        if isinstance(node, Call) and node.function == function:
+        if isinstance(node, CallExpr) and node.function == function:
             pending.extend(reversed(node.args))
         else:
             found.append(node)
@@ -164,7 +164,11 @@ def _same_shape(one: Expr, other: Expr, function: str) -> bool:
         left, right = pairs.pop()
         if left is right:
             continue
-        if not isinstance(left, Call) or not isinstance(right, Call) or {left.function, right.function} != {function}:
+        if (
+            not isinstance(left, CallExpr)
+            or not isinstance(right, CallExpr)
+            or {left.function, right.function} != {function}
+        ):
             return False
         pairs.extend(zip(left.args, right.args, strict=True))
     return True

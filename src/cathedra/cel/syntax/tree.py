@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from cathedra.cel.library.overload import Overload
 
 __all__ = [
-    "Call",
+    "CallExpr",
     "Comprehension",
     "Const",
     "Expr",
@@ -84,7 +84,7 @@ class Select(Expr):
         return () if self.qualified is not None else (self.operand,)
 
 
-class Call(Expr):
+class CallExpr(Expr):
     """A function, operator or method; ``overloads`` are those that the checker found possible."""
 
     __slots__ = ("args", "function", "overloads", "target")

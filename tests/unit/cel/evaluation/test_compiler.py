@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from cathedra.cel.device import DeviceView
 from cathedra.cel.errors import CompileError, EvaluationError
 from cathedra.cel.evaluation import compiler
-from cathedra.cel.selector import DeviceSelector, compile_selector
+from cathedra.cel.selector import CompiledSelector, compile_selector
 from tests.unit.cel.building import ATTRIBUTES, devices, selectors, view
 
 
@@ -17,7 +17,7 @@ def code_of(expression: str) -> compiler.Code | None:
     return compiler.selector_code(compile_selector(expression).program)
 
 
-def agree(selector: DeviceSelector, device: DeviceView) -> None:
+def agree(selector: CompiledSelector, device: DeviceView) -> None:
     """Hold the compiled code against the counting evaluator."""
     counted = selector.outcome(device)
     code = compiler.selector_code(selector.program)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 
 from cathedra.cel.syntax import macros, parser
-from cathedra.cel.syntax.tree import Call, Comprehension, Const, Expr, Ident, walk
+from cathedra.cel.syntax.tree import CallExpr, Comprehension, Const, Expr, Ident, walk
 from tests.unit.cel.building import nonsense, selectors
 
 
@@ -16,9 +16,9 @@ def tree(source: str, table: macros.MacroTable | None = None) -> Expr:
 
 def test_operators_bind_as_in_the_language_definition() -> None:
     root = tree("1 + 2 * 3 == 7 && !a || b ? c : d")
-    assert isinstance(root, Call)
+    assert isinstance(root, CallExpr)
     assert root.function == "_?_:_"
-    assert isinstance(root.args[0], Call)
+    assert isinstance(root.args[0], CallExpr)
     assert root.args[0].function == "_||_"
 
 
@@ -29,7 +29,7 @@ def test_long_chains_of_logic_make_trees_of_little_depth() -> None:
 def test_an_even_number_of_signs_vanishes() -> None:
     assert isinstance(tree("!!a"), Ident)
     negated = tree("---a")
-    assert isinstance(negated, Call)
+    assert isinstance(negated, CallExpr)
     assert negated.function == "-_"
 
 
