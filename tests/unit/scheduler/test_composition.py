@@ -10,7 +10,8 @@ from cathedra.client.client import Client
 from cathedra.client.events import EventRecorder
 from cathedra.client.informer import SharedInformers
 from cathedra.clock import LoopClock, run_virtual
-from cathedra.scheduler.composition import compose
+from cathedra.scheduler.composition import compose, device_plugin
+from cathedra.scheduler.configuration.reading import ProfileConfiguration
 from cathedra.scheduler.framework.plugin import CycleState
 from cathedra.scheduler.profile import Profile
 from cathedra.scheduler.state.cache import Cache
@@ -26,14 +27,18 @@ def composed() -> Profile:
         server = await open_server(gates)
         clock = LoopClock(asyncio.get_running_loop())
         client = Client(server.transport(), clock=clock)
-        profile, _ = compose(
+        informers, recorder = SharedInformers(client, clock), EventRecorder(client, "mine", clock)
+        configuration = ProfileConfiguration(name="mine")
+        devices = device_plugin(
+            client, informers, recorder, configuration, clock=clock, random=random.Random(1), gates=gates
+        )
+        profile = compose(
             client,
-            SharedInformers(client, clock),
-            EventRecorder(client, "mine", clock),
+            informers,
+            recorder,
             clock=clock,
-            random=random.Random(1),
-            gates=gates,
-            name="mine",
+            configuration=configuration,
+            devices=devices,
             nominations=Nominations(),
         )
         await server.close()

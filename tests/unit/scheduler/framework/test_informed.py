@@ -11,10 +11,10 @@ from cathedra.client.events import EventRecorder
 from cathedra.client.informer import SharedInformers
 from cathedra.client.resources import RESOURCESLICES
 from cathedra.clock import LoopClock, run_virtual
-from cathedra.scheduler.composition import compose
+from cathedra.scheduler.composition import device_plugin
+from cathedra.scheduler.configuration.reading import ProfileConfiguration
 from cathedra.scheduler.framework.events import Change, Resource
 from cathedra.scheduler.framework.informed import InformedPlugin
-from cathedra.scheduler.state.nominations import Nominations
 from tests.unit.controllers.world import open_server
 from tests.unit.scheduler.objects import claim, device_class, node, pod, slice_
 from tests.unit.scheduler.world import World, play
@@ -40,20 +40,12 @@ def test_what_a_plugin_hears_is_told_to_the_queue() -> None:
         clock = LoopClock(asyncio.get_running_loop())
         client = Client(server.transport(), clock=clock)
         informers = SharedInformers(client, clock)
-        _, informed = compose(
-            client,
-            informers,
-            EventRecorder(client, "default-scheduler", clock),
-            clock=clock,
-            random=random.Random(1),
-            gates=gates,
-            name="default-scheduler",
-            nominations=Nominations(),
+        recorder = EventRecorder(client, "default-scheduler", clock)
+        follower: InformedPlugin = device_plugin(
+            client, informers, recorder, ProfileConfiguration(), clock=clock, random=random.Random(1), gates=gates
         )
         told: asyncio.Queue[Change] = asyncio.Queue()
-        follower: InformedPlugin
-        for follower in informed:
-            follower.listen(informers, told.put_nowait)
+        follower.listen(informers, told.put_nowait)
         running = asyncio.ensure_future(informers.run())
         await client.resource(RESOURCESLICES).create(slice_("n1"))
         first = await told.get()

@@ -1,0 +1,121 @@
+"""Which devices are free while decisions are on their way into the API."""
+
+from __future__ import annotations
+
+import random
+
+from cathedra.allocation import Allocation
+from cathedra.api.gates import FeatureGates
+from cathedra.api.resource import AllocationResult, ResourceClaim
+from cathedra.api.struct import replace
+from cathedra.client.resources import DEVICECLASSES, RESOURCECLAIMS, RESOURCESLICES
+from cathedra.scheduler.dynamicresources.claim_cache import ClaimCache
+from cathedra.scheduler.dynamicresources.devices import Devices
+from cathedra.scheduler.framework.events import Action, Change, Resource
+from tests.unit.scheduler.api import API, with_api
+from tests.unit.scheduler.objects import claim, device_class, node, slice_
+
+
+class Scene:
+    """A node with two GPUs, and what was told to the queue."""
+
+    def __init__(self, api: API) -> None:
+        self.api = api
+        self.cache = ClaimCache(api.informers.of(RESOURCECLAIMS))
+        gates = FeatureGates.for_release()
+        self.devices = Devices(self.cache, clock=api.clock, random=random.Random(1), gates=gates, filter_timeout=10.0)
+        self.told: list[Change] = []
+
+    async def start(self) -> None:
+        self.devices.listen(self.api.informers, self.told.append)
+        self.api.follow()
+        await self.api.client.resource(DEVICECLASSES).create(device_class())
+        await self.api.client.resource(RESOURCESLICES).create(slice_("n1"))
+        await self.api.until(lambda: len(self.told) == 2)
+
+    async def claim(self, name: str) -> ResourceClaim:
+        made = await self.api.client.resource(RESOURCECLAIMS, "default").create(claim(name))
+        await self.api.until(lambda: self.cache.get("default", name))
+        return made
+
+    def allocation(self, wanted: ResourceClaim) -> AllocationResult | None:
+        """What the claim would get on the node now."""
+        answer = self.devices.prepare([wanted]).on(node("n1"))
+        return answer.results[0] if isinstance(answer, Allocation) else None
+
+    def take(self, wanted: ResourceClaim) -> str:
+        found = self.allocation(wanted)
+        assert found is not None
+        self.devices.take(wanted, found)
+        return found.devices.results[0].device
+
+
+def test_a_device_is_held_from_the_decision_on() -> None:
+    async def body(api: API) -> None:
+        scene = Scene(api)
+        await scene.start()
+        first, second, third = [await scene.claim(name) for name in "abc"]
+        assert {scene.take(first), scene.take(second)} == {"gpu-0", "gpu-1"}
+        assert scene.devices.in_flight == 2
+        assert scene.devices.is_in_flight(first)
+        assert scene.allocation(third) is None
+
+    with_api(body)
+
+
+def test_a_decision_that_was_withdrawn_frees_its_device() -> None:
+    async def body(api: API) -> None:
+        scene = Scene(api)
+        await scene.start()
+        first, second, third = [await scene.claim(name) for name in "abc"]
+        scene.take(first)
+        scene.take(second)
+        scene.devices.settle(first)
+        scene.devices.settle(first)
+        assert scene.devices.in_flight == 1
+        assert scene.allocation(third) is not None
+
+    with_api(body)
+
+
+def test_a_decision_that_was_written_is_held_by_the_claim() -> None:
+    async def body(api: API) -> None:
+        scene = Scene(api)
+        await scene.start()
+        first, second, third = [await scene.claim(name) for name in "abc"]
+        claims = api.client.resource(RESOURCECLAIMS, "default")
+        for wanted in (first, second):
+            found = scene.allocation(wanted)
+            assert found is not None
+            scene.devices.take(wanted, found)
+            status = replace(wanted.status, allocation=found)
+            scene.cache.assume(await claims.update_status(replace(wanted, status=status)))
+            scene.devices.settle(wanted)
+        assert scene.devices.in_flight == 0
+        assert scene.allocation(third) is None
+        await claims.delete("a")
+        await api.until(lambda: scene.cache.get("default", "a") is None)
+        assert scene.allocation(third) is not None
+
+    with_api(body)
+
+
+def test_classes_slices_and_claims_are_told_to_the_queue() -> None:
+    async def body(api: API) -> None:
+        scene = Scene(api)
+        await scene.start()
+        await scene.claim("a")
+        await api.client.resource(RESOURCESLICES).delete("n1-gpu.example.com")
+        await api.until(lambda: len(scene.told) == 4)
+        assert {(one.resource, one.actions) for one in scene.told[:2]} == {
+            (Resource.DEVICE_CLASS, Action.ADD),
+            (Resource.RESOURCE_SLICE, Action.ADD),
+        }
+        assert [(one.resource, one.actions) for one in scene.told[2:]] == [
+            (Resource.RESOURCE_CLAIM, Action.ADD),
+            (Resource.RESOURCE_SLICE, Action.DELETE),
+        ]
+        assert scene.devices.device_class("gpu") is not None
+        assert [one.metadata.name for one in scene.devices.classes()] == ["gpu"]
+
+    with_api(body)

@@ -1,0 +1,94 @@
+"""Which changes wake a pod that waits for claims."""
+
+from __future__ import annotations
+
+from cathedra.api.core.core_v1 import Pod
+from cathedra.api.resource import AllocationResult, ResourceClaim, ResourceClaimConsumerReference
+from cathedra.api.struct import replace
+from cathedra.client.store import Store
+from cathedra.scheduler.dynamicresources.hints import Hints
+from cathedra.scheduler.dynamicresources.resolving import Resolver
+from cathedra.scheduler.framework.events import Action, Change, Registration, Resource
+from tests.unit.scheduler.objects import claim, pod
+
+
+def known(name: str, *, allocated: bool = False) -> ResourceClaim:
+    made = claim(name)
+    status = replace(made.status, allocation=AllocationResult() if allocated else None)
+    return replace(made, metadata=replace(made.metadata, uid=f"uid-{name}"), status=status)
+
+
+def user(name: str, claim_name: str) -> Pod:
+    return pod(name, resourceClaims=[{"name": "gpu", "resourceClaimName": claim_name}])
+
+
+class Scene:
+    """Pods that wait for their claims."""
+
+    def __init__(self, *claims: ResourceClaim) -> None:
+        by_name = {one.metadata.name: one for one in claims}
+        self.pods: Store[Pod] = Store()
+        self.hints = Hints(Resolver(lambda _, name: by_name.get(name), None), self.pods, counts_pods=False)
+
+    def registration(self, resource: Resource) -> Registration:
+        return next(one for one in self.hints.registrations() if one.resource is resource)
+
+    def helps(self, waiting: Pod, old: ResourceClaim | None, new: ResourceClaim | None) -> bool:
+        hint = self.registration(Resource.RESOURCE_CLAIM).hint
+        assert hint is not None
+        return hint(waiting, Change(Resource.RESOURCE_CLAIM, Action.UPDATE, old, new))
+
+
+def test_the_pods_own_claim_helps_when_it_appears_or_its_status_changes() -> None:
+    scene = Scene(known("c"))
+    waiting = user("p", "c")
+    assert scene.helps(waiting, None, known("c"))
+    assert not scene.helps(waiting, known("c"), known("c"))
+    consumer = ResourceClaimConsumerReference(resource="pods", name="q", uid="q")
+    reserved = replace(known("c"), status=replace(known("c").status, reserved_for=(consumer,)))
+    assert scene.helps(waiting, reserved, known("c"))
+
+
+def test_the_claim_of_another_pod_helps_only_by_freeing_devices() -> None:
+    scene = Scene(known("c"))
+    waiting = user("p", "c")
+    assert not scene.helps(waiting, None, known("other"))
+    assert scene.helps(waiting, known("other", allocated=True), known("other"))
+    assert scene.helps(waiting, known("other", allocated=True), None)
+    assert not scene.helps(waiting, known("other"), None), "it held nothing"
+
+
+def test_while_a_claim_of_the_pod_is_missing_nothing_helps_but_its_creation() -> None:
+    scene = Scene()
+    assert not scene.helps(user("p", "c"), known("other", allocated=True), known("other"))
+
+
+def test_only_pods_that_use_a_claim_are_asked_unless_devices_became_free() -> None:
+    scene = Scene(known("c"))
+    for name, claim_name in (("p", "c"), ("q", "other")):
+        scene.pods.put(user(name, claim_name))
+    scene.pods.put(pod("placed", nodeName="n1", resourceClaims=[{"name": "gpu", "resourceClaimName": "c"}]))
+    affected = scene.registration(Resource.RESOURCE_CLAIM).affected
+    assert affected is not None
+    assert affected(Change(Resource.RESOURCE_CLAIM, Action.ADD, None, known("c"))) == ["uid-p"]
+    freed = Change(Resource.RESOURCE_CLAIM, Action.UPDATE, known("c", allocated=True), known("c"))
+    assert affected(freed) is None
+
+
+def test_the_names_of_generated_claims_help_the_pod_they_are_for() -> None:
+    scene = Scene(known("c"))
+    hint = scene.registration(Resource.TARGET_POD).hint
+    assert hint is not None
+    waiting = user("p", "c")
+    assert hint(waiting, Change(Resource.TARGET_POD, Action.UPDATE_POD_GENERATED_CLAIM, waiting, waiting))
+    other = user("q", "c")
+    assert not hint(waiting, Change(Resource.TARGET_POD, Action.UPDATE_POD_GENERATED_CLAIM, other, other))
+
+
+def test_pods_that_go_make_room_only_where_devices_count_against_nodes() -> None:
+    def resources(*, counts_pods: bool) -> list[Resource]:
+        hints = Hints(Resolver(lambda *_: None, None), Store(), counts_pods=counts_pods)
+        return [one.resource for one in hints.registrations()]
+
+    assert Resource.ASSIGNED_POD in resources(counts_pods=True)
+    assert Resource.ASSIGNED_POD not in resources(counts_pods=False)

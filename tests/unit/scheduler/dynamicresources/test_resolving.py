@@ -1,0 +1,81 @@
+"""From a pod to its claims."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from cathedra.api.core.meta_v1 import OwnerReference
+from cathedra.api.resource import ResourceClaim, ResourceClaimConsumerReference
+from cathedra.api.struct import Time, replace
+from cathedra.scheduler.dynamicresources.resolving import Resolver, Unresolved
+from tests.unit.scheduler.objects import claim, pod
+
+NAMED = [{"name": "gpu", "resourceClaimName": "c"}]
+GENERATED: dict[str, Any] = {
+    "resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "t"}],
+    "status": {"resourceClaimStatuses": [{"name": "gpu", "resourceClaimName": "p-gpu-x"}]},
+}
+
+
+def resolver(*claims: ResourceClaim) -> Resolver:
+    known = {
+        one.metadata.name: replace(one, metadata=replace(one.metadata, uid=f"uid-{one.metadata.name}"))
+        for one in claims
+    }
+    return Resolver(lambda _, name: known.get(name), None)
+
+
+def owned(name: str, uid: str) -> ResourceClaim:
+    made = claim(name)
+    owner = OwnerReference(api_version="v1", kind="Pod", name="p", uid=uid, controller=True)
+    return replace(made, metadata=replace(made.metadata, owner_references=(owner,)))
+
+
+def test_claims_come_in_the_order_of_the_spec() -> None:
+    entries = [{"name": name, "resourceClaimName": name} for name in ("b", "a")]
+    found = resolver(claim("a"), claim("b")).claims(pod("p", resourceClaims=entries))
+    assert [one.metadata.name for one in found] == ["b", "a"]
+
+
+def test_a_claim_that_is_not_there_is_named() -> None:
+    with pytest.raises(Unresolved, match='could not find ResourceClaim "default/c"'):
+        resolver().claims(pod("p", resourceClaims=NAMED))
+
+
+def test_a_claim_that_is_being_deleted_is_no_use() -> None:
+    going = claim("c")
+    going = replace(going, metadata=replace(going.metadata, deletion_timestamp=Time(1)))
+    with pytest.raises(Unresolved, match='resourceclaim "c" is being deleted'):
+        resolver(going).claims(pod("p", resourceClaims=NAMED))
+
+
+def test_a_generated_claim_is_used_only_by_its_owner() -> None:
+    user = pod("p", **GENERATED)
+    assert len(resolver(owned("p-gpu-x", "uid-p")).claims(user)) == 1
+    with pytest.raises(Unresolved):
+        resolver(owned("p-gpu-x", "uid-of-another")).claims(user)
+
+
+def test_a_template_without_its_claim_yet_is_unresolved() -> None:
+    entries = GENERATED["resourceClaims"]
+    with pytest.raises(Unresolved):
+        resolver().claims(pod("p", resourceClaims=entries))
+
+
+def test_an_entry_that_needed_no_claim_is_left_out() -> None:
+    entries = [*GENERATED["resourceClaims"], *NAMED]
+    nothing = {"resourceClaimStatuses": [{"name": "gpu"}]}
+    user = pod("p", resourceClaims=[entries[0], {**entries[1], "name": "other"}], status=nothing)
+    assert [one.metadata.name for one in resolver(claim("c")).claims(user)] == ["c"]
+
+
+def test_a_pod_is_entered_as_consumer_by_its_uid() -> None:
+    user = pod("p", resourceClaims=NAMED)
+    consumer = resolver().consumer(user, claim("c"))
+    assert consumer == ResourceClaimConsumerReference(resource="pods", name="p", uid="uid-p")
+    reserved = claim("c")
+    reserved = replace(reserved, status=replace(reserved.status, reserved_for=(consumer,)))
+    assert resolver().is_reserved(user, reserved)
+    assert not resolver().is_reserved(user, claim("c"))

@@ -1,0 +1,152 @@
+"""Plugins in order, at each extension point."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from cathedra.clock import run_virtual
+from cathedra.scheduler.framework.diagnosis import Diagnosis
+from cathedra.scheduler.framework.plugin import (
+    CycleState,
+    FilterPlugin,
+    Narrowed,
+    Nomination,
+    PostFilterPlugin,
+    PreBindPlugin,
+    PreFilterPlugin,
+    ReservePlugin,
+    ScorePlugin,
+)
+from cathedra.scheduler.framework.status import Code, Status, error, unresolvable, unschedulable
+from cathedra.scheduler.profile import Profile, Scope
+from cathedra.scheduler.state.cache import Cache
+from cathedra.scheduler.state.node_info import NodeInfo
+from cathedra.scheduler.state.pod_info import PodInfo
+from cathedra.scheduler.state.snapshot import Snapshot
+from tests.unit.scheduler.objects import node, pod
+
+POD = PodInfo(pod("p"))
+NODE = NodeInfo(node("n"))
+
+
+def state() -> CycleState:
+    return CycleState(Cache().snapshot())
+
+
+class Says(PreFilterPlugin, FilterPlugin, ScorePlugin, ReservePlugin, PreBindPlugin, PostFilterPlugin):
+    """Answers everything with what it was given, and writes down when it was asked."""
+
+    def __init__(
+        self,
+        name: str,
+        log: list[str],
+        answer: Status | None = None,
+        *,
+        narrowed: frozenset[str] | None = None,
+        scores: Sequence[int] | None = None,
+        nomination: str = "",
+        weight: int = 1,
+    ) -> None:
+        self.name, self.log, self.answer, self.weight = name, log, answer, weight
+        self.narrowed, self.scores, self.nomination = narrowed, scores, nomination
+
+    def pre_filter(self, state: CycleState, pod: PodInfo, snapshot: Snapshot) -> Status | Narrowed | None:
+        self.log.append(self.name)
+        return Narrowed(self.narrowed) if self.narrowed is not None else self.answer
+
+    def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
+        self.log.append(self.name)
+        return self.answer
+
+    def score(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Sequence[int] | None:
+        return self.scores
+
+    def reserve(self, state: CycleState, pod: PodInfo, node: str) -> Status | None:
+        self.log.append(self.name)
+        return self.answer
+
+    async def unreserve(self, state: CycleState, pod: PodInfo, node: str) -> None:
+        self.log.append(self.name)
+        if self.answer is not None:
+            raise KeyError(self.name)
+
+    async def pre_bind(self, state: CycleState, pod: PodInfo, node: str) -> Status | None:
+        self.log.append(self.name)
+        return self.answer
+
+    async def post_filter(self, state: CycleState, pod: PodInfo, diagnosis: Diagnosis) -> Status | Nomination:
+        self.log.append(self.name)
+        return Nomination(self.nomination) if self.nomination else self.answer or unschedulable()
+
+
+def test_the_first_refusal_is_signed_and_ends_the_question() -> None:
+    log: list[str] = []
+    profile = Profile([Says("A", log), Says("B", log, unschedulable("no")), Says("C", log)])
+    refusal = profile.filter(profile.filters(state()), state(), POD, NODE)
+    assert refusal is not None
+    assert (refusal.plugin, refusal.message) == ("B", "no")
+    assert log == ["A", "B"]
+
+
+def test_errors_are_worded_with_the_extension_point() -> None:
+    profile = Profile([Says("A", [], error("boom"))])
+    filtered = profile.filter(profile.filters(state()), state(), POD, NODE)
+    reserved = profile.reserve(state(), POD, "n")
+    written = run_virtual(profile.pre_bind(state(), POD, "n"))
+    assert [answer.message for answer in (filtered, reserved, written) if answer is not None] == [
+        'running "A" filter plugin: boom',
+        'running Reserve plugin "A": boom',
+        'running PreBind plugin "A": boom',
+    ]
+
+
+def test_a_plugin_that_skips_is_not_asked_about_nodes() -> None:
+    log: list[str] = []
+    profile = Profile([Says("A", log, Status(Code.SKIP)), Says("B", log)])
+    cycle = state()
+    assert profile.pre_filter(cycle, POD, cycle.snapshot) == Scope()
+    assert [call.plugin.name for call in profile.filters(cycle)] == ["B"]
+
+
+def test_nodes_are_narrowed_to_those_that_all_plugins_mean() -> None:
+    profile = Profile([Says("A", [], narrowed=frozenset("xy")), Says("B", [], narrowed=frozenset("yz"))])
+    cycle = state()
+    assert profile.pre_filter(cycle, POD, cycle.snapshot) == Scope(frozenset("y"), ("A", "B"))
+
+
+def test_nothing_left_is_a_refusal_that_names_the_plugins() -> None:
+    profile = Profile([Says("A", [], narrowed=frozenset("x")), Says("B", [], narrowed=frozenset("y"))])
+    cycle = state()
+    refusal = profile.pre_filter(cycle, POD, cycle.snapshot)
+    assert isinstance(refusal, Status)
+    assert "A" in refusal.message
+    assert "B" in refusal.message
+
+
+def test_scores_are_weighted_and_a_plugin_without_opinion_counts_nothing() -> None:
+    plugins = [Says("A", [], scores=[100, 50], weight=2), Says("B", []), Says("C", [], scores=[0, 30])]
+    assert Profile(plugins).score(state(), POD, [NODE, NODE]) == [200, 130]
+
+
+def test_everything_is_let_go_in_reverse_even_if_a_plugin_breaks() -> None:
+    log: list[str] = []
+    profile = Profile([Says("A", log), Says("B", log, error("broken")), Says("C", log)])
+    run_virtual(profile.unreserve(state(), POD, "n"))
+    assert log == ["C", "B", "A"]
+
+
+@pytest.mark.parametrize(
+    ("second", "expected"),
+    [
+        ({"nomination": "n2"}, ("", Nomination("n2"))),
+        ({"answer": unresolvable("neither")}, ("first, neither", None)),
+        ({"answer": error("broken")}, ("broken", None)),
+    ],
+)
+def test_the_first_nomination_ends_post_filtering_and_words_are_collected(
+    second: dict[str, object], expected: tuple[str, Nomination | None]
+) -> None:
+    profile = Profile([Says("A", [], unschedulable("first")), Says("B", [], **second)])  # type: ignore[arg-type]
+    assert run_virtual(profile.post_filter(state(), POD, Diagnosis(1))) == expected
