@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from cathedra.apiserver.ownership.fieldset import FieldSet
 from cathedra.apiserver.ownership.typed import MISSING, elements, field_shape, is_leaf
-from cathedra.apiserver.patches.schema import ListShape, Shape
+from cathedra.apiserver.patches.schema import ListShape, Shape, StructShape
 
 __all__ = ["Comparison", "Outline", "compare", "outline"]
 
@@ -82,7 +82,7 @@ def compare(old: Any, new: Any, shape: Shape) -> Comparison:
 
 def outline(old: Any, new: Any, shape: Shape) -> Outline | None:
     """Which fields differ from ``old`` to ``new``; None if none does."""
-    if old is new or (old is not MISSING and old == new and _alike(old, new)):
+    if old is new or (old is not MISSING and old == new and (isinstance(shape, StructShape) or _alike(old, new))):
         return None
     if old is MISSING:
         return _ADDED, _spelled(new, shape)
@@ -90,7 +90,7 @@ def outline(old: Any, new: Any, shape: Shape) -> Outline | None:
     if pairs is None:
         if new is MISSING:
             return _REMOVED, ()
-        return _MODIFIED if old != new else None
+        return _MODIFIED
     below = tuple(
         (element, part)
         for element, inner, before, after in pairs
@@ -115,8 +115,12 @@ def _spelled(value: Any, shape: Shape) -> tuple[Any, ...]:
 
 
 def _alike(old: Any, new: Any) -> bool:
-    """Whether equal values are of one type: a number and a truth can be equal and differ."""
-    return type(old) is type(new)
+    """Whether values that Python takes for equal are so as JSON: 1 is not true."""
+    if isinstance(old, dict):
+        return all(_alike(value, new[key]) for key, value in old.items())
+    if isinstance(old, list):
+        return all(map(_alike, old, new))
+    return isinstance(old, bool) is isinstance(new, bool)
 
 
 def _pairs(old: Any, new: Any, shape: Shape) -> Iterator[tuple[str, Shape, Any, Any]] | None:
