@@ -24,7 +24,7 @@ from cathedra.client.resources import (
 )
 from cathedra.clock import run_virtual
 from cathedra.controllers.controller_manager import CONTROLLERS, ControllerManager, UnknownController, selected
-from tests.unit.controllers.resourceclaim.test_controller import template
+from tests.unit.controllers.resourceclaim.objects import template
 from tests.unit.controllers.world import GATES, World, open_server, settle
 
 

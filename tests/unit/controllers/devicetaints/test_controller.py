@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from cathedra.api.core.core_v1 import Container, Pod, PodResourceClaim, PodSpec, PodStatus
 from cathedra.api.core.meta_v1 import ObjectMeta
 from cathedra.api.resource import (
@@ -32,7 +30,6 @@ from cathedra.api.resource import (
 from cathedra.api.struct import Time, replace
 from cathedra.client.resources import DEVICETAINTRULES, PODS, RESOURCECLAIMS, RESOURCESLICES
 from cathedra.controllers.devicetaints.controller import DeviceTaintEvictionController
-from cathedra.controllers.devicetaints.rulestatus import dry_run, progress
 from tests.unit.controllers.world import World, play, settle
 
 SPEC = ResourceClaimSpec(
@@ -185,18 +182,3 @@ def test_a_rule_without_effect_only_counts() -> None:
         assert await world.names(PODS) == ["p"]
 
     play(DeviceTaintEvictionController, story)
-
-
-@pytest.mark.parametrize(
-    ("made", "expected"),
-    [
-        (progress("NoExecute", 3, 2, 0), "3 pods need to be evicted in 2 different namespaces."),
-        (progress("NoExecute", 0, 0, 0), ""),
-        (progress("NoSchedule", 0, 0, 0), "Eviction only happens for the NoExecute effect."),
-    ],
-)
-def test_conditions_are_worded_as_kubernetes_does(made: Any, expected: str) -> None:
-    assert made.message == expected
-    assert dry_run(1, 1, 2, 3, 0).message.startswith(
-        "1 published device selected. 1 allocated device selected. 2 pods would be evicted in 3 different namespaces if"
-    )

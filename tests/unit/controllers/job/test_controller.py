@@ -7,12 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from cathedra.api.core.batch_v1 import (
-    Job,
-    JobSpec,
     PodFailurePolicy,
     PodFailurePolicyOnExitCodesRequirement,
     PodFailurePolicyRule,
@@ -23,45 +19,22 @@ from cathedra.api.core.batch_v1 import (
 from cathedra.api.core.core_v1 import (
     Binding,
     Container,
-    ContainerState,
-    ContainerStateTerminated,
-    ContainerStatus,
     ObjectReference,
     Pod,
     PodCondition,
     PodSpec,
-    PodTemplateSpec,
 )
 from cathedra.api.core.meta_v1 import LabelSelector, ObjectMeta
-from cathedra.api.struct import Time, replace
+from cathedra.api.struct import replace
 from cathedra.client.objects import with_metadata
 from cathedra.client.resources import JOBS, PODS
-from cathedra.controllers.job.backoff import Failures, pause_after
 from cathedra.controllers.job.controller import JobController
-from cathedra.controllers.job.indexes import format_indexes, parse_indexes
-from cathedra.controllers.job.ttl import TTLAfterFinishedController
+from tests.unit.controllers.job.objects import active, end, job
 from tests.unit.controllers.world import World, play, settle
-
-
-def job(name: str = "j", **spec: Any) -> Job:
-    template = PodTemplateSpec(
-        metadata=ObjectMeta(labels={"job-name": name}),
-        spec=PodSpec(containers=(Container(name="c", image="i"),), restart_policy="Never"),
-    )
-    defaults: dict[str, Any] = {"parallelism": 1, "completions": 1, "backoff_limit": 6, "completion_mode": "NonIndexed"}
-    return Job(metadata=ObjectMeta(name=name, namespace="default"), spec=JobSpec(template=template, **defaults | spec))
 
 
 async def status(world: World, name: str = "j") -> Any:
     return (await world.of(JOBS).get(name)).status
-
-
-async def active(world: World) -> list[str]:
-    return [
-        pod.metadata.name
-        for pod in await world.list(PODS)
-        if pod.status.phase not in ("Succeeded", "Failed") and pod.metadata.deletion_timestamp is None
-    ]
 
 
 async def first_active(world: World) -> str:
@@ -71,18 +44,6 @@ async def first_active(world: World) -> str:
             return running[0]
         await asyncio.sleep(0.5)
     raise AssertionError("no pod became active")
-
-
-async def end(world: World, name: str, code: int = 0) -> None:
-    """The pod's container ends with ``code``."""
-    ended = ContainerStateTerminated(exit_code=code, finished_at=Time(world.clock.now()))
-    containers = (ContainerStatus(name="c", state=ContainerState(terminated=ended)),)
-
-    def change(pod: Pod) -> Pod:
-        phase = "Failed" if code else "Succeeded"
-        return replace(pod, status=replace(pod.status, phase=phase, container_statuses=containers))
-
-    await world.change(PODS, name, change, status=True)
 
 
 def conditions(status: Any) -> dict[str, tuple[str, str, str]]:
@@ -438,19 +399,6 @@ def test_pods_of_a_deleted_job_lose_their_finalizer() -> None:
     play(JobController, story)
 
 
-def test_a_finished_job_is_deleted_when_its_time_is_up() -> None:
-    async def story(world: World) -> None:
-        await world.create(JOBS, job(ttl_seconds_after_finished=100))
-        await settle()
-        await end(world, (await active(world))[0])
-        await settle(90)
-        assert (await world.of(JOBS).get("j")).metadata.deletion_timestamp is None
-        await settle(20)
-        assert (await world.of(JOBS).get("j")).metadata.finalizers == ("foregroundDeletion",)
-
-    play((JobController, TTLAfterFinishedController), story)
-
-
 def test_a_parallelism_that_shrinks_gives_up_pods_uncounted() -> None:
     async def story(world: World) -> None:
         await world.create(JOBS, job(completions=5, parallelism=5))
@@ -461,16 +409,6 @@ def test_a_parallelism_that_shrinks_gives_up_pods_uncounted() -> None:
         assert (now.active, now.failed) == (2, 0)
 
     play((JobController, Reaper), story)
-
-
-@given(st.frozensets(st.integers(0, 200)))
-def test_the_short_form_of_indexes_is_lossless(indexes: frozenset[int]) -> None:
-    assert parse_indexes(format_indexes(indexes), 201) == indexes
-
-
-def test_the_short_form_of_indexes() -> None:
-    assert format_indexes([0, 2, 3, 4, 7, 8]) == "0,2-4,7,8"
-    assert format_indexes([]) == ""
 
 
 class Reaper:
@@ -492,11 +430,3 @@ class Reaper:
                 await asyncio.sleep(1)
                 resource = self._client.resource(PODS, pod.metadata.namespace)
                 await resource.delete(pod.metadata.name, grace_period_seconds=0, uid=pod.metadata.uid)
-
-
-def test_pauses_double_up_to_ten_minutes_and_a_success_ends_them() -> None:
-    assert [pause_after(failures, 100.0, 100.0) for failures in (0, 1, 2, 3, 7, 50)] == [0, 10, 20, 40, 600, 600]
-    assert Failures(3, 100.0).pause(130.0) == 10
-    ended = Pod(metadata=ObjectMeta(creation_timestamp=Time(120)))
-    assert Failures(3, 100.0).after((), (ended,), 120.0) == Failures(4, 120.0)
-    assert Failures(3, 100.0).after((ended,), (ended,), 120.0) == Failures()

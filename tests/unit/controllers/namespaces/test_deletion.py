@@ -4,29 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 
-from cathedra.api.core.core_v1 import ConfigMap, Container, Namespace, NamespaceSpec, Pod, PodSpec
+from cathedra.api.core.core_v1 import ConfigMap, Container, Pod, PodSpec
 from cathedra.api.core.meta_v1 import ObjectMeta
-from cathedra.api.struct import replace
 from cathedra.client.objects import with_metadata
 from cathedra.client.resources import CONFIGMAPS, NAMESPACES, PODS, SERVICEACCOUNTS
 from cathedra.controllers.controller import ControllerContext
-from cathedra.controllers.namespaces.defaults import RootCAPublisher, ServiceAccountController
 from cathedra.controllers.namespaces.deletion import NamespaceController
+from tests.unit.controllers.namespaces.objects import make
 from tests.unit.controllers.world import World, play, settle
 
 
 def emptier(context: ControllerContext) -> NamespaceController:
     return NamespaceController(dataclasses.replace(context, served=(CONFIGMAPS, PODS, SERVICEACCOUNTS)))
-
-
-def publisher(context: ControllerContext) -> RootCAPublisher:
-    return RootCAPublisher(dataclasses.replace(context, root_ca="PEM"))
-
-
-async def make(world: World, name: str = "ns") -> None:
-    await world.create(
-        NAMESPACES, Namespace(metadata=ObjectMeta(name=name), spec=NamespaceSpec(finalizers=("kubernetes",)))
-    )
 
 
 async def told(world: World) -> dict[str, tuple[str, str, str]]:
@@ -127,20 +116,3 @@ def test_a_pod_that_is_not_gone_in_time_is_told_as_a_failure() -> None:
         assert (await told(world))["NamespaceDeletionContentFailure"] == expected
 
     play(emptier, story)
-
-
-def test_every_active_namespace_has_account_and_certificate_and_gets_them_back() -> None:
-    async def story(world: World) -> None:
-        await make(world)
-        await settle()
-        assert await world.names(SERVICEACCOUNTS, "ns") == ["default"]
-        published = await world.of(CONFIGMAPS, "ns").get("kube-root-ca.crt")
-        assert published.data == {"ca.crt": "PEM"}
-        await world.of(SERVICEACCOUNTS, "ns").delete("default")
-        await world.of(CONFIGMAPS, "ns").update(replace(published, data={"ca.crt": "other"}))
-        await settle()
-        assert await world.names(SERVICEACCOUNTS, "ns") == ["default"]
-        assert (await world.of(CONFIGMAPS, "ns").get("kube-root-ca.crt")).data == {"ca.crt": "PEM"}
-        assert await world.names(SERVICEACCOUNTS, "kube-system") == ["default"]
-
-    play((ServiceAccountController, publisher), story)

@@ -4,80 +4,15 @@ from __future__ import annotations
 
 import asyncio
 
-import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-
 from cathedra.api.core.core_v1 import (
-    Binding,
-    Container,
-    ObjectReference,
-    Pod,
-    PodResourceClaim,
     PodResourceClaimStatus,
-    PodSpec,
 )
-from cathedra.api.core.meta_v1 import ObjectMeta, OwnerReference
-from cathedra.api.resource import (
-    AllocationResult,
-    DeviceClaim,
-    DeviceRequest,
-    ExactDeviceRequest,
-    ResourceClaim,
-    ResourceClaimConsumerReference,
-    ResourceClaimSpec,
-    ResourceClaimStatus,
-    ResourceClaimTemplate,
-    ResourceClaimTemplateSpec,
-)
-from cathedra.api.struct import replace
+from cathedra.api.core.meta_v1 import OwnerReference
 from cathedra.client.objects import with_metadata
 from cathedra.client.resources import PODS, RESOURCECLAIMS, RESOURCECLAIMTEMPLATES
 from cathedra.controllers.resourceclaim.controller import ResourceClaimController
-from cathedra.controllers.resourceclaim.generation import generate_name
-from cathedra.controllers.resourceclaim.release import FINALIZER
+from tests.unit.controllers.resourceclaim.objects import allocate, claim, from_template, named, pod, reference, template
 from tests.unit.controllers.world import World, play, settle
-
-SPEC = ResourceClaimSpec(
-    devices=DeviceClaim(requests=(DeviceRequest(name="gpu", exactly=ExactDeviceRequest(device_class_name="gpu")),))
-)
-
-
-def template(name: str = "tpl") -> ResourceClaimTemplate:
-    spec = ResourceClaimTemplateSpec(metadata=ObjectMeta(labels={"team": "a"}, annotations={"note": "b"}), spec=SPEC)
-    return ResourceClaimTemplate(metadata=ObjectMeta(name=name, namespace="default"), spec=spec)
-
-
-def pod(name: str = "p", *entries: PodResourceClaim, node: str = "") -> Pod:
-    spec = PodSpec(
-        node_name=node,
-        containers=(Container(name="c", image="i"),),
-        resource_claims=entries or (from_template("gpu"),),
-    )
-    return Pod(metadata=ObjectMeta(name=name, namespace="default"), spec=spec)
-
-
-def from_template(entry: str, template: str = "tpl") -> PodResourceClaim:
-    return PodResourceClaim(name=entry, resource_claim_template_name=template)
-
-
-def named(entry: str, claim: str) -> PodResourceClaim:
-    return PodResourceClaim(name=entry, resource_claim_name=claim)
-
-
-def claim(name: str = "c") -> ResourceClaim:
-    return ResourceClaim(metadata=ObjectMeta(name=name, namespace="default"), spec=SPEC)
-
-
-def reference(pod: Pod) -> ResourceClaimConsumerReference:
-    return ResourceClaimConsumerReference(resource="pods", name=pod.metadata.name, uid=pod.metadata.uid)
-
-
-async def allocate(world: World, name: str, *pods: Pod) -> ResourceClaim:
-    """What the scheduler does."""
-    await world.change(RESOURCECLAIMS, name, lambda c: with_metadata(c, finalizers=(FINALIZER,)))
-    status = ResourceClaimStatus(allocation=AllocationResult(), reserved_for=tuple(reference(p) for p in pods))
-    return await world.change(RESOURCECLAIMS, name, lambda c: replace(c, status=status), status=True)
 
 
 def test_a_pod_gets_its_claim_from_the_template() -> None:
@@ -169,45 +104,6 @@ def test_a_claim_made_before_a_crash_is_found_again() -> None:
     play(ResourceClaimController, story)
 
 
-@pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
-def test_a_finished_pod_frees_its_claim_and_a_generated_one_is_deleted(phase: str) -> None:
-    async def story(world: World) -> None:
-        await world.create(RESOURCECLAIMTEMPLATES, template())
-        made = await world.create(PODS, pod())
-        await settle()
-        (name,) = await world.names(RESOURCECLAIMS)
-        await allocate(world, name, made)
-        await world.of(PODS).create_subresource("p", "binding", Binding(target=ObjectReference(kind="Node", name="n1")))
-        await settle()
-        assert (await world.of(RESOURCECLAIMS).get(name)).status.allocation is not None
-        await world.finish("p", phase)
-        await settle()
-        assert await world.names(RESOURCECLAIMS) == []
-
-    play(ResourceClaimController, story)
-
-
-def test_a_shared_claim_is_freed_when_the_last_consumer_is_gone() -> None:
-    async def story(world: World) -> None:
-        await world.create(RESOURCECLAIMS, claim())
-        a = await world.create(PODS, pod("a", named("x", "c"), node="n1"))
-        b = await world.create(PODS, pod("b", named("x", "c"), node="n1"))
-        await allocate(world, "c", a, b)
-        await settle()
-        await world.finish("a")
-        await settle()
-        shared = await world.of(RESOURCECLAIMS).get("c")
-        assert [consumer.name for consumer in shared.status.reserved_for] == ["b"]
-        assert shared.status.allocation is not None
-        await world.of(PODS).delete("b", grace_period_seconds=0)
-        await settle()
-        free = await world.of(RESOURCECLAIMS).get("c")
-        assert free.status == ResourceClaimStatus()
-        assert free.metadata.finalizers == ()
-
-    play(ResourceClaimController, story)
-
-
 def test_a_finished_pod_is_not_reserved_again() -> None:
     """Stock controllers reserve and release such a pod in turn, endlessly (docs/spec/controllers.md §2.3)."""
 
@@ -240,49 +136,6 @@ def test_a_pod_placed_without_the_scheduler_is_reserved_once_the_claim_is_alloca
         assert consumers == (reference(other), reference(placed))
 
     play(ResourceClaimController, story)
-
-
-def test_other_consumers_are_kept_for_ever_and_an_unused_allocation_too() -> None:
-    async def story(world: World) -> None:
-        await world.create(RESOURCECLAIMS, claim("foreign"))
-        await world.create(RESOURCECLAIMS, claim("unused"))
-        await allocate(world, "unused")
-        foreign = ResourceClaimConsumerReference(api_group="example.com", resource="things", name="t", uid="1")
-        status = ResourceClaimStatus(allocation=AllocationResult(), reserved_for=(foreign,))
-        await world.change(RESOURCECLAIMS, "foreign", lambda c: with_metadata(c, finalizers=(FINALIZER,)))
-        await world.change(RESOURCECLAIMS, "foreign", lambda c: replace(c, status=status), status=True)
-        await settle(30)
-        assert (await world.of(RESOURCECLAIMS).get("foreign")).status.reserved_for == (foreign,)
-        assert (await world.of(RESOURCECLAIMS).get("unused")).status.allocation is not None
-
-    play(ResourceClaimController, story)
-
-
-def test_a_reservation_for_a_namesake_of_the_pod_is_dropped() -> None:
-    async def story(world: World) -> None:
-        await world.create(RESOURCECLAIMS, claim())
-        namesake = await world.create(PODS, pod("p", named("x", "c"), node="n1"))
-        await allocate(world, "c", with_metadata(namesake, uid="of-the-one-before"))
-        await settle()
-        assert [consumer.uid for consumer in (await world.of(RESOURCECLAIMS).get("c")).status.reserved_for] in (
-            [],
-            [namesake.metadata.uid],
-        )
-
-    play(ResourceClaimController, story)
-
-
-@given(st.text("abc", min_size=1, max_size=80), st.text("xyz", min_size=1, max_size=63))
-def test_generated_names_leave_room_for_five_characters(owner: str, entry: str) -> None:
-    prefix = generate_name(owner, entry)
-    assert len(prefix) <= 57 + 1
-    assert len(prefix) + 5 <= 63
-    if len(owner) + len(entry) + 2 <= 57:
-        assert prefix == f"{owner}-{entry}-"
-
-
-def test_long_names_are_cut_in_proportion() -> None:
-    assert generate_name("p" * 60, "g") == "p" * 54 + "-"
 
 
 def test_hundreds_of_pods_get_one_claim_each() -> None:

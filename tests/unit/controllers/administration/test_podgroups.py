@@ -1,0 +1,40 @@
+"""Pod groups stay while their pods run."""
+
+from __future__ import annotations
+
+from cathedra.api.core.core_v1 import (
+    PodSchedulingGroup,
+)
+from cathedra.api.core.meta_v1 import ObjectMeta
+from cathedra.api.core.scheduling_v1beta1 import (
+    BasicSchedulingPolicy,
+    PodGroup,
+    PodGroupSchedulingPolicy,
+    PodGroupSpec,
+)
+from cathedra.api.gates import FeatureGates
+from cathedra.client.resources import PODGROUPS, PODS
+from cathedra.controllers.administration.podgroups import FINALIZER, PodGroupProtectionController
+from tests.unit.controllers.administration.objects import pod
+from tests.unit.controllers.world import World, play, settle
+
+BASIC = PodGroupSchedulingPolicy(basic=BasicSchedulingPolicy())
+
+
+def test_a_deleted_pod_group_stays_until_its_last_pod_has_ended() -> None:
+    async def story(world: World) -> None:
+        group = PodGroup(
+            metadata=ObjectMeta(name="g", finalizers=(FINALIZER,)), spec=PodGroupSpec(scheduling_policy=BASIC)
+        )
+        groups = world.of(PODGROUPS)
+        await groups.create(group)
+        await world.of(PODS).create(pod("p", scheduling_group=PodSchedulingGroup(pod_group_name="g")))
+        await groups.delete("g")
+        await settle()
+        assert await world.names(PODGROUPS) == ["g"]
+        await world.finish("p")
+        await settle()
+        assert await world.names(PODGROUPS) == []
+
+    gates = FeatureGates.for_release("1.37", {"GenericWorkload": True})
+    play(PodGroupProtectionController, story, gates=gates)

@@ -1,0 +1,38 @@
+"""Replica sets stay full."""
+
+from __future__ import annotations
+
+from cathedra.api.core.apps_v1 import (
+    ReplicaSet,
+    ReplicaSetSpec,
+)
+from cathedra.api.core.core_v1 import (
+    Pod,
+)
+from cathedra.api.struct import replace
+from cathedra.client.resources import PODS, REPLICASETS
+from cathedra.controllers.workloads.replicaset import ReplicaSetController
+from tests.unit.controllers.workloads.objects import SELECTOR, Kubelet, meta, template
+from tests.unit.controllers.world import World, play, settle
+
+
+def test_a_replica_set_stays_full_and_adopts() -> None:
+    async def story(world: World) -> None:
+        orphan = Pod(metadata=replace(meta("orphan"), labels={"app": "x"}), spec=template().spec)
+        await world.create(PODS, orphan)
+        spec = ReplicaSetSpec(replicas=3, selector=SELECTOR, template=template())
+        await world.create(REPLICASETS, ReplicaSet(metadata=meta(), spec=spec))
+        await settle(3)
+        names = await world.names(PODS)
+        assert len(names) == 3
+        assert "orphan" in names
+        status = (await world.of(REPLICASETS).get("w")).status
+        assert (status.replicas, status.ready_replicas, status.available_replicas) == (3, 3, 3)
+        await world.of(PODS).delete(names[0])
+        await settle(3)
+        assert len(await world.names(PODS)) == 3
+        await world.change(REPLICASETS, "w", lambda r: replace(r, spec=replace(r.spec, replicas=1)))
+        await settle(3)
+        assert len(await world.names(PODS)) == 1
+
+    play((ReplicaSetController, Kubelet), story)
