@@ -30,7 +30,8 @@ def _quantity(data: bytes) -> None:
         return
     if again != first or str(again) != str(first):
         raise Unstable(f"{data!r} is {first}, read again {again}")
-    first.value, first.milli_value, first.sign  # noqa: B018 - reading them must not fail
+    for reading in (first.value, first.milli_value, first.sign):
+        reading()
 
 
 def _time(data: bytes) -> None:

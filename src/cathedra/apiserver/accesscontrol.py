@@ -11,6 +11,7 @@ from typing import Any
 from cathedra.api.gates import FeatureGates
 from cathedra.apiserver.admission.escalation import EscalationCheck
 from cathedra.apiserver.admission.lifecycle import NamespaceLifecycle
+from cathedra.apiserver.admission.limitranger import LimitRanger
 from cathedra.apiserver.admission.noderestriction import NodeRestriction
 from cathedra.apiserver.admission.plugin import AdmissionChain, AdmissionPlugin
 from cathedra.apiserver.admission.pods.defaults import DefaultTolerations, PodPriority, PodServiceAccount
@@ -62,6 +63,7 @@ def access_control(
     served."""
     plugins: list[AdmissionPlugin] = [
         NamespaceLifecycle(registry),
+        LimitRanger(registry),
         PodServiceAccount(registry, required=config.service_accounts, clock=clock, random=random),
     ]
     authorizer: Authorizer = AlwaysAllow()

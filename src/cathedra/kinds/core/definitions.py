@@ -10,6 +10,7 @@ from cathedra.kinds.columns import NAME_AND_AGE, name_and_age
 from cathedra.kinds.core.configuration import config_map_definition, secret_definition
 from cathedra.kinds.core.endpoints import endpoint_slice_definition, endpoints_definition
 from cathedra.kinds.core.events import event_definition, events_definition
+from cathedra.kinds.core.limitranges import limit_range_definition
 from cathedra.kinds.core.namespaces import namespace_definition
 from cathedra.kinds.core.nodes import node_definition
 from cathedra.kinds.core.pods.strategy import pod_definition
@@ -42,7 +43,7 @@ def core_definitions() -> tuple[ResourceDefinition[Any], ...]:
         service_definition(),
         endpoints_definition(),
         endpoint_slice_definition(),
-        builtin(core_v1.LimitRange, "limitranges", namespaced=True, short_names=("limits",)),
+        limit_range_definition(),
         quota_definition(),
         volume_claim_definition(),
         volume_definition(),
