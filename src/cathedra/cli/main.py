@@ -116,6 +116,8 @@ def _parser() -> argparse.ArgumentParser:
     status.set_defaults(module="status")
     _add_name(status)
     DATA_DIR.add_to(status)
+    status.add_argument("-n", "--namespace", default="", help="claims and pods of this namespace only")
+    status.add_argument("-w", "--watch", action="store_true", help="show it again after every change")
     _add_output(status)
 
     demo = commands.add_parser("demo", help="start a cluster, run a job on simulated GPUs, show what it got, stop it")

@@ -1,13 +1,18 @@
-"""An overview drawn for a terminal. `rich` is imported only when this module is."""
+"""An overview drawn for a terminal: tables where they fit, lines where they do not. Words are never broken.
+
+`rich` is imported only when this module is.
+"""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from rich import box
 from rich.console import Console
+from rich.measure import Measurement
 from rich.table import Table
 
 from cathedra.cluster.overview import Overview
@@ -16,29 +21,41 @@ __all__ = ["draw", "make_console"]
 
 UNBOUNDED: Final = 240
 """Columns where there is no terminal: in a file or a pipe a row stays on its line."""
+INDENT: Final = "    "
 
 
 def make_console() -> Console:
-    """Where tables are drawn: as wide as the terminal, if it is one."""
-    return Console(width=None if sys.stdout.isatty() else UNBOUNDED)
+    """Where tables are drawn: as wide as the terminal, if it is one; what looks like a number has no colour."""
+    return Console(width=None if sys.stdout.isatty() else UNBOUNDED, highlight=False)
 
 
 def draw(overview: Overview, console: Console) -> None:
-    """Print nodes, devices, claims and pods."""
+    """Print nodes, devices, claims, pods and totals."""
     _print(
         console,
         "Nodes",
-        ("name", "ready", "devices", "allocated"),
-        ((row.name, "yes" if row.ready else "no", str(row.devices), str(row.allocated)) for row in overview.nodes),
+        ("name", "ready", "devices", "allocated", "blocked", "free"),
+        (
+            (row.name, "yes" if row.ready else "no", *map(str, (row.devices, row.allocated, row.blocked, row.free)))
+            for row in overview.nodes
+        ),
+        (
+            (f"{row.name}: {'ready' if row.ready else 'not ready'}, {row.devices} devices, {row.free} free", "")
+            for row in overview.nodes
+        ),
     )
     _print(
         console,
         "Devices",
-        ("node", "driver", "device", "attributes", "capacity", "held by"),
+        ("node", "driver", "device", "state", "held by", "attributes", "capacity"),
         (
-            (row.node, row.driver, row.name, _few(row.attributes), _few(row.capacity), ", ".join(row.claims) or "–")
+            (
+                *(row.node or "–", row.driver, row.name, row.state, ", ".join(row.claims) or "–"),
+                *(_few(row.attributes), _few(row.capacity)),
+            )
             for row in overview.devices
         ),
+        ((f"{row.node or row.pool}/{row.name}: {row.state}", ", ".join(row.claims)) for row in overview.devices),
     )
     _print(
         console,
@@ -48,16 +65,25 @@ def draw(overview: Overview, console: Console) -> None:
             (row.namespace, row.name, row.state, ", ".join(row.devices) or "–", ", ".join(row.reserved_for) or "–")
             for row in overview.claims
         ),
+        ((f"{row.namespace}/{row.name}: {row.state}", ", ".join(row.devices)) for row in overview.claims),
     )
     _print(
         console,
         "Pods",
-        ("namespace", "name", "phase", "node", "claims", "why"),
+        ("namespace", "name", "phase", "node", "claims"),
+        ((row.namespace, row.name, row.phase, row.node or "–", ", ".join(row.claims) or "–") for row in overview.pods),
         (
-            (row.namespace, row.name, row.phase, row.node or "–", ", ".join(row.claims) or "–", row.why)
+            (f"{row.namespace}/{row.name}: {row.phase}" + (f" on {row.node}" if row.node else ""), "")
             for row in overview.pods
         ),
     )
+    waiting = [row for row in overview.pods if row.why]
+    if waiting:
+        console.print("[bold]Why pods wait[/bold]")
+        for row in waiting:
+            _print_lines(console, f"{row.namespace}/{row.name}", row.why)
+        console.print()
+    _print_lines(console, overview.totals(), "", indent="")
 
 
 def _few(pairs: dict[str, str]) -> str:
@@ -65,10 +91,47 @@ def _few(pairs: dict[str, str]) -> str:
     return " ".join(f"{name}={value}" for name, value in pairs.items() if len(value) <= 20 and "/" not in name)
 
 
-def _print(console: Console, title: str, columns: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> None:
-    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
-    for column in columns:
-        table.add_column(column, overflow="fold")
-    for row in rows:
-        table.add_row(*row)
-    console.print(table if table.row_count else f"[bold]{title}[/bold]\n  none\n")
+def _print(
+    console: Console,
+    title: str,
+    columns: Sequence[str],
+    rows: Iterable[tuple[str, ...]],
+    lines: Iterable[tuple[str, str]],
+) -> None:
+    """A table if it fits without breaking a word, else without its last columns, else one or two lines a row."""
+    kept = list(rows)
+    if not kept:
+        console.print(f"[bold]{title}[/bold]\n  none\n")
+        return
+    for table in _tables(title, columns, kept):
+        if Measurement.get(console, console.options.update(max_width=10_000), table).maximum <= console.width:
+            console.print(table)
+            return
+    console.print(f"[bold]{title}[/bold]")
+    for first, second in lines:
+        _print_lines(console, first, second)
+    console.print()
+
+
+def _tables(title: str, columns: Sequence[str], rows: Sequence[tuple[str, ...]]) -> Iterator[Table]:
+    for count in range(len(columns), max(len(columns) - 2, 4) - 1, -1):
+        table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
+        for column in columns[:count]:
+            table.add_column(column, no_wrap=True)
+        for row in rows:
+            table.add_row(*row[:count])
+        yield table
+
+
+def _print_lines(console: Console, first: str, second: str, indent: str = "  ") -> None:
+    for text, margin in ((first, indent), (second, INDENT)):
+        if text:
+            filled = textwrap.fill(
+                text,
+                console.width if console.is_terminal else sys.maxsize,
+                initial_indent=margin,
+                subsequent_indent=margin,
+                break_long_words=False,
+                break_on_hyphens=False,
+            )
+            console.print(filled, markup=False, soft_wrap=True)
