@@ -14,6 +14,7 @@ from typing import Any, Generic, TypeVar
 
 from cathedra.api.core.meta_v1 import DeleteOptions, KubeObject, Preconditions
 from cathedra.api.scheme import GroupVersionKind
+from cathedra.client.negotiation import NegotiatedTransport, is_negotiable
 from cathedra.client.transport import ListOptions, Page, PatchType, ResourceRef, Transport, WatchEvent, WriteOptions
 from cathedra.clock import Clock
 
@@ -29,10 +30,12 @@ class Client:
         self.transport = transport
         self.clock = clock
         self.field_manager = field_manager
+        self._negotiated = NegotiatedTransport(transport)
 
     def resource(self, ref: ResourceRef[T], namespace: str = "") -> ResourceClient[T]:
         """The verbs of one resource; ``namespace`` is "" for cluster-scoped kinds and for reads over all namespaces."""
-        return ResourceClient(self.transport, ref, namespace, self.field_manager)
+        transport = self._negotiated if is_negotiable(ref) else self.transport
+        return ResourceClient(transport, ref, namespace, self.field_manager)
 
     def as_manager(self, field_manager: str) -> Client:
         """The same way to the server, writing under another name."""

@@ -7,15 +7,12 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from typing import Any, Final, Literal, NamedTuple
 
-from cathedra.api.core import resource_v1beta2
 from cathedra.api.core.core_v1 import Pod
-from cathedra.api.gates import FeatureGates
 from cathedra.api.resource import DeviceTaintRule, ResourceClaim, ResourceSlice
 from cathedra.api.status import StatusError
 from cathedra.api.struct import Time
 from cathedra.client.informer import Informer
-from cathedra.client.resources import DEVICETAINTRULES, PODS, RESOURCECLAIMS, RESOURCESLICES, resource_ref
-from cathedra.client.transport import ResourceRef
+from cathedra.client.resources import DEVICETAINTRULES, PODS, RESOURCECLAIMS, RESOURCESLICES
 from cathedra.client.workqueue import WorkQueue, run_workers
 from cathedra.controllers.controller import ControllerContext
 from cathedra.controllers.devicetaints.evictiontime import EvictionTime, claim_eviction_time, earliest
@@ -35,7 +32,7 @@ from cathedra.semantics import podclaims
 from cathedra.semantics.conditions import find_condition
 from cathedra.semantics.pods import is_terminal
 
-__all__ = ["DeviceTaintEvictionController", "rules_resource"]
+__all__ = ["DeviceTaintEvictionController"]
 
 NAME: Final = "device-taint-eviction-controller"
 WORKERS: Final = 8
@@ -67,10 +64,9 @@ class DeviceTaintEvictionController:
         self._pods = informers.of(PODS)
         self._claims = informers.of(RESOURCECLAIMS)
         self._slices = informers.of(RESOURCESLICES)
-        self._rules_ref = rules_resource(context.gates)
         self._rules: Informer[Any] | None = None
         if context.enabled("DRADeviceTaintRules"):
-            self._rules = informers.of(self._rules_ref)
+            self._rules = informers.of(DEVICETAINTRULES)
         self._taints = DeviceTaints(self._slices, self._rules)
         self._scheduled: dict[Key, EvictionTime] = {}
         """Pods with an eviction ahead."""
@@ -339,17 +335,10 @@ class DeviceTaintEvictionController:
             },
         }
         try:
-            await self._client.resource(self._rules_ref).apply(rule.metadata.name, fields, "status")
+            await self._client.resource(DEVICETAINTRULES).apply(rule.metadata.name, fields, "status")
         except StatusError as error:
             if not error.is_not_found:
                 raise
-
-
-def rules_resource(gates: FeatureGates) -> ResourceRef[Any]:
-    """Taint rules in the version that the release reads them in: v1 from 1.37 on, v1beta2 before."""
-    if tuple(int(part) for part in gates.release.split(".")) >= (1, 37):
-        return DEVICETAINTRULES
-    return resource_ref(resource_v1beta2.DeviceTaintRule, "devicetaintrules", namespaced=False)
 
 
 def _pod_key(pod: Pod) -> Key:

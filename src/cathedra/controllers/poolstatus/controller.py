@@ -12,10 +12,9 @@ from cathedra.api.resource import Device, DeviceTaintRule
 from cathedra.api.status import StatusError
 from cathedra.api.struct import Time, replace
 from cathedra.client.informer import Informer
-from cathedra.client.resources import RESOURCECLAIMS, RESOURCEPOOLSTATUSREQUESTS, RESOURCESLICES
+from cathedra.client.resources import DEVICETAINTRULES, RESOURCECLAIMS, RESOURCEPOOLSTATUSREQUESTS, RESOURCESLICES
 from cathedra.client.workqueue import NotRetryable, RetryLater, WorkQueue, run_workers
 from cathedra.controllers.controller import ControllerContext
-from cathedra.controllers.devicetaints.controller import rules_resource
 from cathedra.controllers.devicetaints.taints import rule_selects
 from cathedra.controllers.poolstatus.calculation import Rules, pool_statuses, usage
 
@@ -45,7 +44,7 @@ class ResourcePoolStatusRequestController:
         self._claims = context.informers.of(RESOURCECLAIMS)
         self._taint_rules: Informer[Any] | None = None
         if context.enabled("DRADeviceTaintRules"):
-            self._taint_rules = context.informers.of(rules_resource(context.gates))
+            self._taint_rules = context.informers.of(DEVICETAINTRULES)
         views = tuple(int(part) for part in context.gates.release.split(".")) >= (1, 37)
         self._rules = Rules(views=views, is_tainted=self._is_tainted)
         self._requests.add_handler(on_add=self._changed, on_update=lambda _, new: self._changed(new))

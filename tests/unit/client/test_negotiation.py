@@ -1,0 +1,108 @@
+"""Kinds that servers have in different versions (docs/spec/api.md §1.3)."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from cathedra.api.core.core_v1 import Namespace
+from cathedra.api.core.meta_v1 import ObjectMeta
+from cathedra.api.core.scheduling_v1alpha3 import PodGroup
+from cathedra.api.gates import FeatureGates
+from cathedra.api.resource import DeviceTaintRule
+from cathedra.api.struct import from_dict
+from cathedra.apiserver.config import ServerConfig
+from cathedra.apiserver.server import APIServer
+from cathedra.client.client import Client
+from cathedra.client.informer import Informer
+from cathedra.client.resources import DEVICETAINTRULES, NAMESPACES, PODGROUPS
+from cathedra.client.transport import EventType
+from cathedra.clock import LoopClock, run_virtual
+from cathedra.kinds.served import all_definitions
+
+GATES = {"GenericWorkload": True, "DRAWorkloadResourceClaims": True, "DRADeviceTaintRules": True}
+OLD = ("scheduling.k8s.io/v1alpha2", "resource.k8s.io/v1beta2")
+
+
+def on_old_server(body: Callable[[Client], Awaitable[None]], *versions: str) -> None:
+    """A server of release 1.36 that also serves ``versions``."""
+
+    async def main() -> None:
+        clock = LoopClock(asyncio.get_running_loop())
+        gates = FeatureGates.for_release("1.36", GATES)
+        config = ServerConfig(
+            release="1.36",
+            gates=gates,
+            definitions=all_definitions(gates),
+            runtime_config=dict.fromkeys(versions, True),
+        )
+        server = await APIServer.open(config, clock=clock, random=random.Random(1))
+        try:
+            client = Client(server.transport(), clock=clock)
+            await client.resource(NAMESPACES).create(Namespace(metadata=ObjectMeta(name="ns")))
+            await body(client)
+        finally:
+            await server.close()
+
+    run_virtual(main())
+
+
+def group(name: str) -> PodGroup:
+    spec = {"schedulingPolicy": {"gang": {"minCount": 2}}, "disruptionMode": {"single": {}}}
+    return from_dict(PodGroup, {"metadata": {"name": name, "namespace": "ns"}, "spec": spec})
+
+
+def rule(name: str) -> DeviceTaintRule:
+    spec = {"deviceSelector": {"driver": "d"}, "taint": {"key": "k", "effect": "NoSchedule"}}
+    return from_dict(DeviceTaintRule, {"metadata": {"name": name}, "spec": spec})
+
+
+def test_objects_of_an_older_version_are_read_and_written_as_the_newest() -> None:
+    async def body(client: Client) -> None:
+        groups = client.resource(PODGROUPS, "ns")
+        made = await groups.create(group("g"))
+        assert made.spec == group("g").spec
+        assert (await groups.get("g")).spec == made.spec
+        assert [one.spec for one in (await groups.list()).items] == [made.spec]
+        status = {"resourceClaimStatuses": [{"name": "c", "resourceClaimName": "x"}]}
+        applied = await groups.apply("g", {"status": status}, "status")
+        assert isinstance(applied, PodGroup)
+        assert applied.status.resource_claim_statuses[0].resource_claim_name == "x"
+        async with groups.watch(resource_version=made.metadata.resource_version) as events:
+            event = await anext(aiter(events))
+            assert (event.type, event.object.spec) == (EventType.MODIFIED, made.spec)
+        assert isinstance(await groups.update(applied), PodGroup)
+        await groups.delete("g")
+
+    on_old_server(body, *OLD)
+
+
+def test_an_informer_follows_rules_in_the_version_that_there_is() -> None:
+    async def body(client: Client) -> None:
+        await client.resource(DEVICETAINTRULES).create(rule("r"))
+        informer = Informer(client, DEVICETAINTRULES, clock=client.clock)
+        running = asyncio.ensure_future(informer.run())
+        await informer.wait_synced()
+        assert informer.store.get("", "r") is not None
+        running.cancel()
+
+    on_old_server(body, *OLD)
+
+
+def test_a_kind_that_is_not_served_is_said_so_once(caplog: pytest.LogCaptureFixture) -> None:
+    async def body(client: Client) -> None:
+        informer = Informer(client, PODGROUPS, clock=client.clock)
+        running = asyncio.ensure_future(informer.run())
+        await informer.wait_synced()
+        await client.clock.sleep(60)
+        running.cancel()
+
+    with caplog.at_level(logging.WARNING):
+        on_old_server(body)
+    told = [record.getMessage() for record in caplog.records if "is not served" in record.getMessage()]
+    assert len(told) == 1
+    assert told[0].startswith("podgroups.scheduling.k8s.io is not served in any of v1beta1, v1alpha3, v1alpha2")
