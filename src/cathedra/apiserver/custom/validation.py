@@ -3,15 +3,12 @@
 
 from __future__ import annotations
 
-import datetime
-import ipaddress
 import json
-import re
-import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 from cathedra.api.field import ErrorList
+from cathedra.apiserver.custom.formats import FORMATS
 from cathedra.apiserver.custom.patterns import compiled_pattern
 from cathedra.apiserver.custom.schema import Schema, identity, read_schema
 
@@ -97,7 +94,7 @@ def _text(source: Mapping[str, Any], value: str, path: str, errors: ErrorList) -
         errors.invalid(path, value, f"{path} in body should be at least {source['minLength']} chars long")
     if "pattern" in source and not _matches(source["pattern"], value):
         errors.invalid(path, value, f"{path} in body should match '{source['pattern']}'")
-    check = _FORMATS.get(source.get("format", ""))
+    check = FORMATS.get(source.get("format", ""))
     if check is not None and not check(value):
         errors.invalid(path, value, f'{path} in body must be of type {source["format"]}: "{value}"')
 
@@ -176,34 +173,3 @@ def _map(schema: Schema, value: dict[str, Any], path: str, errors: ErrorList) ->
         inner = schema.properties.get(name) or schema.additional
         if inner is not None:
             _value(inner, item, f"{path}.{name}" if path else name, errors)
-
-
-def _parses(parse: Callable[[str], Any]) -> Callable[[str], bool]:
-    def check(text: str) -> bool:
-        try:
-            parse(text)
-        except ValueError:
-            return False
-        return True
-
-    return check
-
-
-_HOST: Final = re.compile(
-    r"(?=.{1,253}$)[A-Za-z0-9]([-A-Za-z0-9]{0,61}[A-Za-z0-9])?(\.[A-Za-z0-9]([-A-Za-z0-9]{0,61}[A-Za-z0-9])?)*"
-)
-_DURATION: Final = re.compile(r"[+-]?(\d+(\.\d*)?(ns|us|µs|ms|s|m|h|d|w))+|0")
-_FORMATS: Final[Mapping[str, Callable[[str], bool]]] = {
-    "byte": lambda text: bool(re.fullmatch(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?", text)),
-    "date": _parses(datetime.date.fromisoformat),
-    "date-time": _parses(lambda text: datetime.datetime.fromisoformat(text.replace("Z", "+00:00"))),
-    "datetime": _parses(lambda text: datetime.datetime.fromisoformat(text.replace("Z", "+00:00"))),
-    "duration": lambda text: bool(_DURATION.fullmatch(text)),
-    "email": lambda text: bool(re.fullmatch(r"[^@\s]+@[^@\s]+", text)),
-    "hostname": lambda text: bool(_HOST.fullmatch(text)),
-    "ipv4": _parses(ipaddress.IPv4Address),
-    "ipv6": _parses(ipaddress.IPv6Address),
-    "cidr": _parses(lambda text: ipaddress.ip_interface(text)),
-    "uri": lambda text: bool(re.match(r"(?:[A-Za-z][A-Za-z0-9+.-]*:|/)", text)),
-    "uuid": _parses(uuid.UUID),
-}

@@ -65,8 +65,8 @@ def validate_limit_range(limits: core_v1.LimitRange) -> ErrorList:
 
 
 def _check_type(errors: ErrorList, path: FieldPath, kind: str) -> None:
-    for complaint in formats.label_key(kind):
-        errors.invalid(path, kind, complaint)
+    for problem in formats.label_key(kind):
+        errors.invalid(path, kind, problem)
     if "/" not in kind and kind not in _TYPES:
         errors.invalid(path, kind, "must be a standard limit type or fully qualified")
 

@@ -1,0 +1,64 @@
+"""Formats of texts in schemas, each with a text that has it and one that has not."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from cathedra.apiserver.custom.formats import FORMATS
+
+CASES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "bsonobjectid": (("507f1f77bcf86cd799439011",), ("507f1f77bcf86cd79943901", "g" * 24)),
+    "byte": (("YWI=", "YWJj"), ("", "YWI", "a b=")),
+    "cidr": (("10.0.0.1/8", "2001:db8::/32"), ("10.0.0.1", "10.0.0.1/33", "10.0.0.1/255.0.0.0", "::/129")),
+    "creditcard": (("4111-1111-1111-1111", "378282246310005"), ("4111111111111112", "1234")),
+    "date": (("2024-02-29", "0000-02-29"), ("2023-02-29", "2024-2-9", "20240229")),
+    "date-time": (
+        ("2024-02-29T23:59:59Z", "2024-02-29t00:00:00.5+05:30"),
+        ("2024-02-29 00:00:00Z", "2024-02-29T24:00:00Z", "2024-02-29T00:00:00", "2024-02-29T00:00Z"),
+    ),
+    "datetime": (("2024-02-29T23:59:59Z",), ("2024-02-29",)),
+    "duration": (("1h30m", "1.5s", "3 weeks", "2 days", "0", "1min"), ("", "h", "1 parsec", "-")),
+    "email": (("a@b.c", "A Name <a.b@c>", '"a b"@c', "a@[127.0.0.1]"), ("a", "a@", "a b@c", "a@b@c", "<a@b", "a..b@c")),
+    "hexcolor": (("#fff", "00FF00"), ("#ff", "#ggg")),
+    "hostname": (("a", "node-1.example.com", "bücher.de"), ("", "-a", "a.b1", "a..com", "a_b.com", "a" * 64 + ".com")),
+    "ipv4": (("10.0.0.1",), ("10.0.0", "10.0.0.256", "::1")),
+    "ipv6": (("::1", "2001:db8::8a2e:370:7334"), ("10.0.0.1", ":::", "fe80::1%eth0")),
+    "isbn": (("0-306-40615-2", "978-0-306-40615-7"), ("0306406153",)),
+    "isbn10": (("0306406152", "080442957X"), ("9780306406157",)),
+    "isbn13": (("978-0-306-40615-7",), ("9780306406158", "0306406152")),
+    "k8s-long-name": (("a.b-c.d",), ("A", "a..b")),
+    "k8s-short-name": (("a-b",), ("a.b", "-a")),
+    "mac": (
+        ("01:02:03:04:05:06", "01-02-03-04-05-06-07-08", "0102.0304.0506"),
+        ("01:02:03:04:05", "01:02-03:04:05:06"),
+    ),
+    "password": (("", "anything"), ()),
+    "rgbcolor": (("rgb(0, 255,7)",), ("rgb(256,0,0)", "rgb(0,0)")),
+    "ssn": (("123-45-6789", "123 45 6789", "123456789"), ("123-45-678",)),
+    "uri": (("https://example.com/a?b", "/a/b"), ("a/b", "", "http://[::1")),
+    "uuid": (("F47AC10B-58cc-4372-a567-0e02b2c3d479", "f47ac10b58cc4372a5670e02b2c3d479"), ("f47ac10b",)),
+    "uuid3": (("f47ac10b-58cc-3372-a567-0e02b2c3d479",), ("f47ac10b-58cc-4372-a567-0e02b2c3d479",)),
+    "uuid4": (("f47ac10b-58cc-4372-a567-0e02b2c3d479",), ("f47ac10b-58cc-4372-c567-0e02b2c3d479",)),
+    "uuid5": (("f47ac10b-58cc-5372-a567-0e02b2c3d479",), ("f47ac10b-58cc-4372-a567-0e02b2c3d479",)),
+}
+
+
+def test_every_format_has_a_case() -> None:
+    assert CASES.keys() == FORMATS.keys()
+
+
+@pytest.mark.parametrize("name", sorted(CASES))
+def test_texts_have_a_format_or_not(name: str) -> None:
+    fitting, others = CASES[name]
+    assert [text for text in fitting if not FORMATS[name](text)] == []
+    assert [text for text in others if FORMATS[name](text)] == []
+
+
+@pytest.mark.parametrize("name", sorted(CASES))
+def test_long_texts_cost_time_by_their_length(name: str) -> None:
+    started = time.process_time()
+    for letter in '0a1A-.:@"<( \\':
+        FORMATS[name](letter * 20_000 + "\x00")
+    assert time.process_time() - started < 1
