@@ -46,10 +46,14 @@ class Parts:
         self._running: dict[str, subprocess.Popen[bytes]] = {}
 
     def start(self, part: str, *options: str) -> None:
-        with (self._folder / f"{part}.log").open("ab") as log:
+        self.start_as(part, part, *options)
+
+    def start_as(self, name: str, part: str, *options: str) -> None:
+        """Start a part of which another runs already, under a name of its own."""
+        with (self._folder / f"{name}.log").open("ab") as log:
             command = [sys.executable, "-m", "cathedra.cli.main", part, *options]
             process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-        self._running[part] = process
+        self._running[name] = process
         self._stack.callback(self._end, process)
 
     def wait_for(self, part: str, text: str, seconds: float = 20) -> None:

@@ -8,10 +8,11 @@ from cathedra.api.core import node_v1
 from cathedra.kinds.builtin import builtin
 from cathedra.kinds.columns import AGE, NAME, age
 from cathedra.kinds.definition import Column, ResourceDefinition
+from cathedra.kinds.machinery.autoscaling import autoscaler_definition
 from cathedra.kinds.machinery.customresources import custom_resource_definition
 from cathedra.kinds.machinery.disruptionbudgets import disruption_budget_definition
 from cathedra.kinds.machinery.leases import lease_definition
-from cathedra.kinds.machinery.networking import ingress_definition, network_policy_definition
+from cathedra.kinds.machinery.networking import networking_definitions
 from cathedra.kinds.machinery.policies import policy_binding_definition, policy_definition
 from cathedra.kinds.machinery.rbac import (
     cluster_role_binding_definition,
@@ -55,7 +56,7 @@ def machinery_definitions() -> tuple[ResourceDefinition[Any], ...]:
         ),
         lease_definition(),
         signing_request_definition(),
-        network_policy_definition(),
-        ingress_definition(),
+        *networking_definitions(),
+        autoscaler_definition(),
         *storage_definitions(),
     )

@@ -1,4 +1,4 @@
-"""Ingresses and network policies."""
+"""Ingresses with their classes, network policies, and the addresses of services."""
 
 from __future__ import annotations
 
@@ -10,7 +10,16 @@ from cathedra.kinds.columns import AGE, NAME, age
 from cathedra.kinds.core.pods.templates import selector_text
 from cathedra.kinds.definition import Column, ResourceDefinition
 
-__all__ = ["ingress_cells", "ingress_definition", "network_policy_cells", "network_policy_definition"]
+__all__ = [
+    "address_cells",
+    "address_range_cells",
+    "ingress_cells",
+    "ingress_class_cells",
+    "ingress_definition",
+    "network_policy_cells",
+    "network_policy_definition",
+    "networking_definitions",
+]
 
 INGRESS_COLUMNS: Final = (
     NAME,
@@ -21,6 +30,14 @@ INGRESS_COLUMNS: Final = (
     AGE,
 )
 NETWORK_POLICY_COLUMNS: Final = (NAME, Column("Pod-Selector", description="The pods that it applies to."), AGE)
+INGRESS_CLASS_COLUMNS: Final = (
+    NAME,
+    Column("Controller", description="What serves ingresses of the class."),
+    Column("Parameters", description="More about it."),
+    AGE,
+)
+ADDRESS_RANGE_COLUMNS: Final = (NAME, Column("CIDRs", description="Ranges of services' addresses."), AGE)
+ADDRESS_COLUMNS: Final = (NAME, Column("ParentRef", description="What has the address."), AGE)
 _MOST_HOSTS: Final = 3
 
 
@@ -54,6 +71,57 @@ def network_policy_cells(policy: networking_v1.NetworkPolicy, now: float) -> lis
     """Cells of a NetworkPolicy."""
     created = age(policy.metadata.creation_timestamp, now)
     return [policy.metadata.name, selector_text(policy.spec.pod_selector), created]
+
+
+def ingress_class_cells(ingress: networking_v1.IngressClass, now: float) -> list[Any]:
+    """Cells of an IngressClass."""
+    reference = ingress.spec.parameters
+    shown = "<none>"
+    if reference is not None:
+        group = f".{reference.api_group}" if reference.api_group else ""
+        shown = f"{reference.kind}{group}/{reference.name}"
+    return [ingress.metadata.name, ingress.spec.controller, shown, age(ingress.metadata.creation_timestamp, now)]
+
+
+def address_range_cells(service: networking_v1.ServiceCIDR, now: float) -> list[Any]:
+    """Cells of a ServiceCIDR."""
+    return [service.metadata.name, ",".join(service.spec.cidrs), age(service.metadata.creation_timestamp, now)]
+
+
+def address_cells(address: networking_v1.IPAddress, now: float) -> list[Any]:
+    """Cells of an IPAddress."""
+    parent = address.spec.parent_ref
+    shown = "<none>"
+    if parent is not None:
+        shown = "/".join(part for part in (parent.group, parent.resource, parent.namespace, parent.name) if part)
+    return [address.metadata.name, shown, age(address.metadata.creation_timestamp, now)]
+
+
+def networking_definitions() -> tuple[ResourceDefinition[Any], ...]:
+    """The definitions of all kinds of the group."""
+    return (
+        network_policy_definition(),
+        ingress_definition(),
+        builtin(
+            networking_v1.IngressClass,
+            "ingressclasses",
+            namespaced=False,
+            table=(INGRESS_CLASS_COLUMNS, ingress_class_cells),
+        ),
+        builtin(
+            networking_v1.IPAddress,
+            "ipaddresses",
+            namespaced=False,
+            table=(ADDRESS_COLUMNS, address_cells),
+            short_names=("ip",),
+        ),
+        builtin(
+            networking_v1.ServiceCIDR,
+            "servicecidrs",
+            namespaced=False,
+            table=(ADDRESS_RANGE_COLUMNS, address_range_cells),
+        ),
+    )
 
 
 def ingress_definition() -> ResourceDefinition[networking_v1.Ingress]:

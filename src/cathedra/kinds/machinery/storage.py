@@ -11,6 +11,7 @@ from cathedra.kinds.definition import Column, ResourceDefinition
 
 __all__ = [
     "attachment_cells",
+    "attributes_class_cells",
     "capacity_cells",
     "driver_cells",
     "node_cells",
@@ -50,6 +51,7 @@ ATTACHMENT_COLUMNS: Final = (
     Column("Attached", type="boolean", description="Whether it is attached."),
     AGE,
 )
+ATTRIBUTES_CLASS_COLUMNS: Final = (NAME, Column("DriverName", description="The driver that knows them."), AGE)
 _DEFAULT_CLASS: Final = (
     "storageclass.kubernetes.io/is-default-class",
     "storageclass.beta.kubernetes.io/is-default-class",
@@ -109,6 +111,11 @@ def attachment_cells(attachment: storage_v1.VolumeAttachment, now: float) -> lis
     ]
 
 
+def attributes_class_cells(attributes: storage_v1.VolumeAttributesClass, now: float) -> list[Any]:
+    """Cells of a VolumeAttributesClass."""
+    return [attributes.metadata.name, attributes.driver_name, age(attributes.metadata.creation_timestamp, now)]
+
+
 def storage_definitions() -> tuple[ResourceDefinition[Any], ...]:
     """The definitions of all kinds of the group."""
     return (
@@ -132,5 +139,12 @@ def storage_definitions() -> tuple[ResourceDefinition[Any], ...]:
             "volumeattachments",
             namespaced=False,
             table=(ATTACHMENT_COLUMNS, attachment_cells),
+        ),
+        builtin(
+            storage_v1.VolumeAttributesClass,
+            "volumeattributesclasses",
+            namespaced=False,
+            table=(ATTRIBUTES_CLASS_COLUMNS, attributes_class_cells),
+            short_names=("vac",),
         ),
     )

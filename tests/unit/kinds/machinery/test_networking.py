@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cathedra.api.core.networking_v1 import Ingress, NetworkPolicy
+from cathedra.api.core.networking_v1 import Ingress, IngressClass, IPAddress, NetworkPolicy, ServiceCIDR
 from cathedra.api.struct import from_dict
 from tests.unit.kinds.objects import row
 
@@ -42,3 +42,20 @@ def test_a_network_policy_shows_the_pods_that_it_selects() -> None:
     values = {"spec": {"podSelector": {"matchLabels": {"a": "b"}}}}
     assert row("networkpolicies", from_dict(NetworkPolicy, values))["Pod-Selector"] == "a=b"
     assert row("networkpolicies", from_dict(NetworkPolicy, {}))["Pod-Selector"] == "<none>"
+
+
+@pytest.mark.parametrize(
+    ("parameters", "shown"),
+    [(None, "<none>"), ({"kind": "P", "name": "n"}, "P/n"), ({"apiGroup": "g", "kind": "P", "name": "n"}, "P.g/n")],
+)
+def test_an_ingress_class_shows_its_parameters(parameters: dict[str, Any] | None, shown: str) -> None:
+    found = row("ingressclasses", from_dict(IngressClass, {"spec": {"controller": "c", "parameters": parameters}}))
+    assert (found["Controller"], found["Parameters"]) == ("c", shown)
+
+
+def test_addresses_show_ranges_and_owners() -> None:
+    ranges = row("servicecidrs", from_dict(ServiceCIDR, {"spec": {"cidrs": ["10.0.0.0/24", "fd00::/108"]}}))
+    assert ranges["CIDRs"] == "10.0.0.0/24,fd00::/108"
+    parent = {"resource": "services", "namespace": "default", "name": "kubernetes"}
+    address = row("ipaddresses", from_dict(IPAddress, {"spec": {"parentRef": parent}}))
+    assert address["ParentRef"] == "services/default/kubernetes"

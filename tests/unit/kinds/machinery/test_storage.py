@@ -41,3 +41,10 @@ def test_nodes_capacities_and_attachments_are_counted_and_named() -> None:
         "volumeattachments", from_dict(storage_v1.VolumeAttachment, {"spec": spec, "status": {"attached": True}})
     )
     assert (attached["Attacher"], attached["PV"], attached["Node"], attached["Attached"]) == ("a", "v", "n", True)
+
+
+def test_a_class_of_volume_attributes_shows_its_driver() -> None:
+    found = row(
+        "volumeattributesclasses", from_dict(storage_v1.VolumeAttributesClass, {"driverName": "csi.example.com"})
+    )
+    assert found["DriverName"] == "csi.example.com"
