@@ -79,9 +79,7 @@ class JobController:
         self._jobs.add_handler(
             on_add=self._enqueue, on_update=lambda _, job: self._enqueue(job), on_delete=self._job_deleted
         )
-        self._pods.add_handler(
-            on_add=self._pod_changed, on_update=lambda _, pod: self._pod_changed(pod), on_delete=self._pod_changed
-        )
+        self._pods.add_handler(on_add=self._pod_changed, on_update=self._pod_updated, on_delete=self._pod_changed)
 
     async def run(self) -> None:
         """Work until cancelled."""
@@ -100,6 +98,11 @@ class JobController:
         self._failures.pop(job.metadata.uid, None)
         for pod in self._pods.store.by_index(BY_CONTROLLER, job.metadata.uid):
             self._queue.add(Key("orphan", pod.metadata.namespace, pod.metadata.name))
+
+    def _pod_updated(self, old: Pod, pod: Pod) -> None:
+        if old.metadata.owner_references != pod.metadata.owner_references:
+            self._pod_changed(old)
+        self._pod_changed(pod)
 
     def _pod_changed(self, pod: Pod) -> None:
         owner = controller_of(pod)

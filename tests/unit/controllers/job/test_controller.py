@@ -233,13 +233,13 @@ def test_a_job_adopts_and_releases_pods_by_its_selector() -> None:
         spec = PodSpec(containers=(Container(name="c", image="i"),), restart_policy="Never")
         await world.create(PODS, Pod(metadata=orphan, spec=spec))
         await world.create(JOBS, job(manual_selector=True, selector=selector))
-        await settle()
+        await settle(5)
         assert await active(world) == ["orphan"]
         adopted = await world.of(PODS).get("orphan")
         assert [owner.kind for owner in adopted.metadata.owner_references] == ["Job"]
         assert adopted.metadata.finalizers == ("batch.kubernetes.io/job-tracking",)
         await world.of(PODS).update(with_metadata(adopted, labels={}))
-        await settle()
+        await settle(5)
         released = await world.of(PODS).get("orphan")
         assert (released.metadata.owner_references, released.metadata.finalizers) == ((), ())
         assert len(await active(world)) == 2

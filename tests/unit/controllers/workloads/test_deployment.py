@@ -9,12 +9,17 @@ from cathedra.api.core.apps_v1 import (
     Deployment,
     DeploymentSpec,
     DeploymentStrategy,
+    ReplicaSet,
+    ReplicaSetSpec,
     RollingUpdateDeployment,
 )
-from cathedra.api.struct import replace
+from cathedra.api.core.meta_v1 import LabelSelector, ObjectMeta
+from cathedra.api.struct import Time, replace
+from cathedra.client.objects import with_metadata
 from cathedra.client.resources import DEPLOYMENTS, PODS, REPLICASETS
 from cathedra.controllers.workloads.deployment import DeploymentController
 from cathedra.controllers.workloads.replicaset import ReplicaSetController
+from cathedra.controllers.workloads.replicasets import proportional_sizes
 from tests.unit.controllers.workloads.objects import SELECTOR, Kubelet, images, meta, template
 from tests.unit.controllers.world import World, play, settle
 
@@ -38,6 +43,99 @@ def test_scaling_after_a_rollout_is_no_new_progress() -> None:
         assert {c.type: c.reason for c in status.conditions}["Progressing"] == "NewReplicaSetAvailable"
 
     play((DeploymentController, ReplicaSetController, Kubelet), story)
+
+
+async def progress(world: World) -> tuple[str, str]:
+    conditions = (await world.of(DEPLOYMENTS).get("w")).status.conditions
+    return next((c.status, c.reason) for c in conditions if c.type == "Progressing")
+
+
+async def sizes(world: World) -> list[int]:
+    return sorted(replica_set.spec.replicas or 0 for replica_set in await world.list(REPLICASETS))
+
+
+def test_a_paused_deployment_says_so_and_is_scaled_but_not_rolled() -> None:
+    async def story(world: World) -> None:
+        await world.create(DEPLOYMENTS, deployment(replicas=2))
+        await settle(5)
+        await world.change(DEPLOYMENTS, "w", lambda d: replace(d, spec=replace(d.spec, paused=True)))
+        await settle()
+        assert await progress(world) == ("Unknown", "DeploymentPaused")
+        changed = {"template": template("v2"), "replicas": 3}
+        await world.change(DEPLOYMENTS, "w", lambda d: replace(d, spec=replace(d.spec, **changed)))
+        await settle(5)
+        assert await images(world) == ["v1"] * 3
+        await world.change(DEPLOYMENTS, "w", lambda d: replace(d, spec=replace(d.spec, paused=False)))
+        await settle(30)
+        assert await images(world) == ["v2"] * 3
+        assert await progress(world) == ("True", "NewReplicaSetAvailable")
+
+    play((DeploymentController, ReplicaSetController, Kubelet), story)
+
+
+def test_recreate_waits_for_pods_that_are_being_deleted() -> None:
+    async def story(world: World) -> None:
+        await world.create(DEPLOYMENTS, deployment(replicas=1, strategy=DeploymentStrategy(type="Recreate")))
+        await settle(5)
+        (pod,) = await world.list(PODS)
+        await world.of(PODS).update(with_metadata(pod, finalizers=("a.b/c",)))
+        await world.change(DEPLOYMENTS, "w", lambda d: replace(d, spec=replace(d.spec, template=template("v2"))))
+        await settle(5)
+        assert await sizes(world) == [0]
+        await world.change(PODS, pod.metadata.name, lambda pod: with_metadata(pod, finalizers=()))
+        await settle(5)
+        assert await images(world) == ["v2"]
+
+    play((DeploymentController, ReplicaSetController, Kubelet), story)
+
+
+def test_a_deployment_adopts_a_replica_set_of_its_template_and_releases_what_it_does_not_select() -> None:
+    async def story(world: World) -> None:
+        labels = {"app": "x", "pod-template-hash": "h"}
+        made = template()
+        made = replace(made, metadata=replace(made.metadata, labels=labels))
+        spec = ReplicaSetSpec(replicas=1, selector=LabelSelector(match_labels=labels), template=made)
+        metadata = ObjectMeta(name="orphan", namespace="default", labels=labels)
+        await world.create(REPLICASETS, ReplicaSet(metadata=metadata, spec=spec))
+        await world.create(DEPLOYMENTS, deployment(replicas=1))
+        await settle(5)
+        assert await world.names(REPLICASETS) == ["orphan"]
+        adopted = await world.of(REPLICASETS).get("orphan")
+        assert [owner.kind for owner in adopted.metadata.owner_references] == ["Deployment"]
+        await world.of(REPLICASETS).update(with_metadata(adopted, labels={"app": "y"}))
+        await settle(5)
+        assert (await world.of(REPLICASETS).get("orphan")).metadata.owner_references == ()
+        assert len(await world.names(REPLICASETS)) == 2
+
+    play((DeploymentController, ReplicaSetController, Kubelet), story)
+
+
+def test_an_empty_deployment_tells_of_no_scaling() -> None:
+    async def story(world: World) -> None:
+        await world.create(DEPLOYMENTS, deployment(replicas=0))
+        await settle(5)
+        assert await sizes(world) == [0]
+        assert await world.events() == []
+
+    play((DeploymentController, ReplicaSetController), story)
+
+
+def test_scaling_in_the_middle_of_a_rollout_is_proportional() -> None:
+    def sized(name: str, size: int) -> ReplicaSet:
+        annotations = {"deployment.kubernetes.io/max-replicas": "12"}
+        metadata = ObjectMeta(name=name, annotations=annotations, creation_timestamp=Time(1))
+        return ReplicaSet(metadata=metadata, spec=ReplicaSetSpec(replicas=size))
+
+    rolling = RollingUpdateDeployment(max_surge=2, max_unavailable=0)
+    strategy = DeploymentStrategy(type="RollingUpdate", rolling_update=rolling)
+
+    def shared(replicas: int) -> dict[str, int]:
+        wanted = deployment(replicas=replicas, strategy=strategy)
+        return {s.metadata.name: size for s, size in proportional_sizes(wanted, [sized("old", 9), sized("new", 3)])}
+
+    assert shared(22) == {"old": 18, "new": 6}
+    assert shared(4) == {"old": 4, "new": 2}
+    assert shared(10) == {"old": 9, "new": 3}
 
 
 def test_a_deployment_rolls_out_without_losing_too_many_pods() -> None:

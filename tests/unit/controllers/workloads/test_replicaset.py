@@ -10,6 +10,7 @@ from cathedra.api.core.core_v1 import (
     Pod,
 )
 from cathedra.api.struct import replace
+from cathedra.client.objects import with_metadata
 from cathedra.client.resources import PODS, REPLICASETS
 from cathedra.controllers.workloads.replicaset import ReplicaSetController
 from tests.unit.controllers.workloads.objects import SELECTOR, Kubelet, meta, template
@@ -34,5 +35,19 @@ def test_a_replica_set_stays_full_and_adopts() -> None:
         await world.change(REPLICASETS, "w", lambda r: replace(r, spec=replace(r.spec, replicas=1)))
         await settle(3)
         assert len(await world.names(PODS)) == 1
+
+    play((ReplicaSetController, Kubelet), story)
+
+
+def test_a_replica_set_releases_a_pod_that_it_does_not_select_any_longer() -> None:
+    async def story(world: World) -> None:
+        spec = ReplicaSetSpec(replicas=1, selector=SELECTOR, template=template())
+        await world.create(REPLICASETS, ReplicaSet(metadata=meta(), spec=spec))
+        await settle()
+        (pod,) = await world.list(PODS)
+        await world.change(PODS, pod.metadata.name, lambda pod: with_metadata(pod, labels={"app": "debug"}))
+        await settle()
+        assert (await world.of(PODS).get(pod.metadata.name)).metadata.owner_references == ()
+        assert len(await world.list(PODS)) == 2
 
     play((ReplicaSetController, Kubelet), story)
