@@ -29,7 +29,6 @@ from cathedra.scheduler.failure import Failures
 from cathedra.scheduler.framework.defects import DEFECTS, defect_status
 from cathedra.scheduler.framework.diagnosis import Diagnosis
 from cathedra.scheduler.framework.plugin import CycleState
-from cathedra.scheduler.gatednotices import GatedPodNotices
 from cathedra.scheduler.nodesearch import NodeSearch, SelectedNode
 from cathedra.scheduler.profile import Profile
 from cathedra.scheduler.queue.queue import SchedulingQueue
@@ -99,13 +98,11 @@ class Scheduler:
             )
             for one in configuration.profiles
         }
-        self._gated = GatedPodNotices(clock, lambda pod: self._recorders[_scheduler_of(pod)])
         self._queue = SchedulingQueue(
             clock,
             lambda pod: profiles[_scheduler_of(pod.pod)].pre_enqueue(pod),
             {name: events for profile in profiles.values() for name, events in profile.registrations.items()},
             Backoff(configuration.initial_backoff, configuration.max_backoff),
-            on_gated=self._gated.on_gated,
         )
         self._handlers = EventHandlers(self._cache, self._queue, self._nominations, profiles)
         self._pods = self._informers.of(PODS)
@@ -135,7 +132,6 @@ class Scheduler:
                 helpers.append(group.create_task(self._informers.run()))
             await self._informers.wait_synced()
             helpers.append(group.create_task(self._queue.run()))
-            helpers.append(group.create_task(self._gated.run()))
             async with self._background:
                 while True:
                     await self._attempt(await self._queue.pop())

@@ -52,7 +52,11 @@ def on_old_server(body: Callable[[Client], Awaitable[None]], *versions: str) -> 
 
 
 def group(name: str) -> PodGroup:
-    spec = {"schedulingPolicy": {"gang": {"minCount": 2}}, "disruptionMode": {"single": {}}}
+    spec = {
+        "schedulingPolicy": {"gang": {"minCount": 2}},
+        "disruptionMode": {"single": {}},
+        "resourceClaims": [{"name": "c", "resourceClaimName": "x"}],
+    }
     return from_dict(PodGroup, {"metadata": {"name": name, "namespace": "ns"}, "spec": spec})
 
 

@@ -44,11 +44,8 @@ class SchedulingQueue:
         pre_enqueue: PreEnqueue,
         registrations: Mapping[str, Sequence[Registration]],
         backoff: Backoff | None = None,
-        on_gated: Callable[[QueuedPodInfo], None] | None = None,
     ) -> None:
-        """``on_gated`` hears of every pod that ``pre_enqueue`` refuses."""
         self._clock = clock
-        self._on_gated = on_gated
         self._pre_enqueue = pre_enqueue
         self._registrations = registrations
         self._backoff = backoff or Backoff()
@@ -199,13 +196,11 @@ class SchedulingQueue:
             self._back_off(entry)
             return
         if refusal is not None:
-            entry.gated_by, entry.gated_message = refusal.plugin, refusal.message
+            entry.gated_by = refusal.plugin
             entry.unschedulable_plugins = {refusal.plugin}
             self._sleep(entry)
-            if self._on_gated is not None:
-                self._on_gated(entry)
             return
-        entry.gated_by = entry.gated_message = ""
+        entry.gated_by = ""
         item = (-entry.info.priority, entry.added, next(self._sequence), entry.area_version, entry)
         heapq.heappush(self._active, item)
         self._wake.set()

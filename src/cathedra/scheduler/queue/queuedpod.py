@@ -26,7 +26,6 @@ class QueuedPodInfo:
     pending_plugins: set[str] = field(default_factory=set)
     gated_by: str = ""
     """The plugin that keeps it out of the active queue."""
-    gated_message: str = ""
     area_version: int = 0
     """Counts moves; an item in a heap with another number is stale."""
 
