@@ -24,6 +24,7 @@ from cathedra.cli.options import (
     DRIVER,
     ENROLMENT,
     KUBECONFIG,
+    LOGGING,
     NODE,
     NODE_AGENT,
     RELEASE,
@@ -100,6 +101,13 @@ def _parser() -> argparse.ArgumentParser:
     up.add_argument("--detach", action="store_true", help="return when the nodes are ready and their slices published")
     up.add_argument("--report-fd", type=int, help=argparse.SUPPRESS)
 
+    logs = commands.add_parser("logs", help="what a cluster in the background has said")
+    logs.set_defaults(module="logs")
+    logs.add_argument("part", nargs="?", metavar="PART|NODE", help="scheduler, node, node-0 …; or a library's name")
+    logs.add_argument("-f", "--follow", action="store_true", help="go on as more is said")
+    logs.add_argument("-c", "--cluster", dest="name", metavar="NAME", help="the cluster (default: cathedra)")
+    DATA_DIR.add_to(logs)
+
     for verb, purpose in _CLUSTERS.items():
         one = commands.add_parser(verb, help=purpose)
         one.set_defaults(module=verb)
@@ -133,7 +141,7 @@ def _parser() -> argparse.ArgumentParser:
     for part, (about, options) in _PARTS.items():
         command = commands.add_parser(part, help=about)
         command.set_defaults(module="parts", part=part)
-        add_all(command, options)
+        add_all(command, (*options, *LOGGING))
     return parser
 
 

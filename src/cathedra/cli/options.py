@@ -22,6 +22,7 @@ __all__ = [
     "ENROLMENT",
     "KUBECONFIG",
     "LEADER_ELECT",
+    "LOGGING",
     "NODE",
     "NODE_AGENT",
     "RELEASE",
@@ -173,6 +174,18 @@ SERVER: Final = (
     ),
 )
 """Of an API server on a data directory."""
+LOGGING: Final = (
+    CommandOption(
+        name="--log-level",
+        choices=("debug", "info", "warning", "error"),
+        default="info",
+        about="what is logged: from this level on (default info)",
+    ),
+    CommandOption(
+        name="--log-format", choices=("text", "json"), default="text", about="how log lines are written (default text)"
+    ),
+)
+"""Of what a command logs."""
 DRIVER: Final = (
     CommandOption(name="--gpus", type=int, default=8, metavar="N", about="simulated GPUs per node (default 8)"),
     CommandOption(name="--driver-name", default="gpu.example.com", metavar="NAME", about="the example driver's name"),
@@ -196,6 +209,7 @@ CLUSTER: Final = (
         about="how containers run: oci (crun or runc, needs root), process, simulated; auto takes the first that works",
     ),
     *DRIVER,
+    *LOGGING,
     CommandOption(name="--no-merge", type=None, about="do not add a context to your kubeconfig"),
 )
 """Of a whole cluster in one process."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import logging
 import sys
 from collections.abc import Coroutine
 from pathlib import Path
@@ -16,6 +15,7 @@ from cathedra.cli.configuration import absolute, driver_config, gate_overrides, 
 from cathedra.cluster import standalone
 from cathedra.cluster.config import default_data_dir
 from cathedra.cluster.health import HealthOptions
+from cathedra.cluster.logs import configure_logging
 from cathedra.cluster.standalone import PartConfig, ServingOptions
 
 __all__ = ["run"]
@@ -23,7 +23,7 @@ __all__ = ["run"]
 
 def run(arguments: argparse.Namespace) -> int:
     """Run one part until it is told to stop."""
-    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(name)s: %(message)s")
+    configure_logging(arguments.log_level, arguments.log_format)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(_part(arguments))
     return 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import dataclasses
+import logging
 import os
 import sys
 from collections.abc import Callable
@@ -19,8 +20,11 @@ from cathedra.cluster.datadir import DataDir, DataDirInUse
 from cathedra.cluster.description import write_description
 from cathedra.cluster.directories import context_name
 from cathedra.cluster.gctuning import suspend_collection
+from cathedra.cluster.logs import configure_logging
 
 __all__ = ["run"]
+
+_LOG = logging.getLogger("cathedra.cluster")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -59,6 +63,7 @@ def _in_front(wanted: Wanted, config: ClusterConfig) -> int:
     # waits for its child and loads none.
     from cathedra.cluster.cluster import run_cluster
 
+    configure_logging(wanted.arguments.log_level, wanted.arguments.log_format)
     say, ready = _reporters(wanted.arguments.report_fd)
     data = DataDir(config.data_dir)
 
@@ -87,10 +92,9 @@ def _reporters(report_fd: int | None) -> tuple[Callable[[str], None], Callable[[
     report = os.fdopen(report_fd, "w", buffering=1)
 
     def say(line: str) -> None:
-        # Once it is ready no process listens there any more; what is said then belongs into the log.
-        if report.closed:
-            _log(line)
-        else:
+        # Once it is ready no process listens there any more.
+        _LOG.info("%s", line)
+        if not report.closed:
             print(line, file=report)
 
     def ready() -> None:

@@ -15,6 +15,7 @@ from cathedra.api.gates import FeatureGates
 from cathedra.client.client import Client
 from cathedra.clock import Clock
 from cathedra.cluster.config import DriverConfig
+from cathedra.cluster.logs import NODE
 from cathedra.driver.errors import CallFailed
 from cathedra.driver.files import MemoryFiles
 from cathedra.driver.preparing.service import ClaimService
@@ -97,6 +98,7 @@ class RunningNode:
 
     async def run(self) -> None:
         """Run agent and driver until cancelled."""
+        NODE.set(self.name)
         async with asyncio.TaskGroup() as group:
             group.create_task(self.agent.run(), name=f"node agent {self.name}")
             # Slices belong to the Node object, so they are published once it exists.
