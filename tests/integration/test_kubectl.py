@@ -150,7 +150,6 @@ def test_two_pods_share_one_claim(plain: Kubectl, applied: Callable[[str], None]
 @pytest.mark.parametrize(
     ("manifest", "pod", "why"),
     [
-        ("missing-claim.yaml", "missing-claim", 'could not find ResourceClaim "default/nobody-made-this"'),
         ("unsatisfiable-claim.yaml", "unsatisfiable-claim", "0/1 nodes are available: 1 cannot allocate all claims."),
         (
             "bypasses-the-scheduler.yaml",
