@@ -52,10 +52,10 @@ def test_all_pods_of_a_group_use_its_claim_under_one_reservation() -> None:
         await make_group(world)
         for name in ("p1", "p2", "p3"):
             await world.create(member(name))
-        await world.settle(0.5)
+        await world.quiet()
         assert world.scheduler.statistics()["gated"] == 3
         await give_claim(world)
-        await world.settle(5)
+        await world.quiet()
         assert len({await world.node_of(name) for name in ("p1", "p2", "p3")} - {""}) == 1
         group = await world.api(PodGroup).get("g")
         stored = await world.claim("g-gpu-x")
@@ -86,7 +86,7 @@ def test_without_the_feature_a_group_means_nothing() -> None:
         await make_group(world)
         await world.create(member("p"))
         await give_claim(world)
-        await world.settle()
+        await world.quiet()
         assert await world.node_of("p") == ""
 
     play(body)

@@ -18,7 +18,7 @@ from tests.unit.scheduler.world import World, play
 def test_a_pod_is_bound_and_told_so() -> None:
     async def body(world: World) -> None:
         await world.create(node("n1"), pod("p"))
-        await world.settle()
+        await world.quiet()
         assert await world.node_of("p") == "n1"
         assert await world.events("p") == [("Scheduled", "Successfully assigned default/p to n1")]
         conditions = (await world.pod("p")).status.conditions
@@ -30,7 +30,7 @@ def test_a_pod_is_bound_and_told_so() -> None:
 def test_a_pod_without_a_place_says_why_and_is_bound_when_there_is_one() -> None:
     async def body(world: World) -> None:
         await world.create(node("n1", cpu="1"), pod("p", requests={"cpu": "2"}))
-        await world.settle()
+        await world.quiet()
         why = (
             "0/1 nodes are available: 1 Insufficient cpu. "
             "preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
@@ -38,7 +38,7 @@ def test_a_pod_without_a_place_says_why_and_is_bound_when_there_is_one() -> None
         assert await world.condition("p") == ("Unschedulable", why)
         assert await world.events("p") == [("FailedScheduling", why)]
         await world.create(node("n2", cpu="2"))
-        await world.settle(2)
+        await world.quiet()
         assert await world.node_of("p") == "n2"
 
     play(body)
@@ -47,7 +47,7 @@ def test_a_pod_without_a_place_says_why_and_is_bound_when_there_is_one() -> None
 def test_up_to_136_the_plugin_for_claims_adds_a_word_even_without_claims() -> None:
     async def body(world: World) -> None:
         await world.create(node("n1", cpu="1"), pod("p", requests={"cpu": "2"}))
-        await world.settle()
+        await world.quiet()
         _, message = await world.condition("p")
         assert ". no new claims to deallocate, preemption: 0/1 nodes" in message
 
@@ -66,12 +66,12 @@ def test_without_nodes_there_is_nothing_to_count() -> None:
 def test_a_pod_that_goes_makes_room_for_the_next() -> None:
     async def body(world: World) -> None:
         await world.create(node("n1", pods="1"), pod("first"))
-        await world.settle()
+        await world.quiet()
         await world.create(pod("second"))
-        await world.settle()
+        await world.quiet()
         assert await world.node_of("second") == ""
         await world.api(Pod).delete("first", grace_period_seconds=0)
-        await world.settle(2)
+        await world.quiet()
         assert await world.node_of("second") == "n1"
 
     play(body)
@@ -81,11 +81,11 @@ def test_gated_pods_wait_and_pods_of_other_schedulers_are_left_alone() -> None:
     async def body(world: World) -> None:
         gated = pod("gated", schedulingGates=[{"name": "g"}])
         await world.create(node("n1"), gated, pod("foreign", schedulerName="mine"))
-        await world.settle()
+        await world.quiet()
         assert await world.node_of("gated") == await world.node_of("foreign") == ""
         stored = await world.pod("gated")
         await world.api(Pod).update(replace(stored, spec=replace(stored.spec, scheduling_gates=())))
-        await world.settle()
+        await world.quiet()
         assert await world.node_of("gated") == "n1"
 
     play(body)
@@ -95,7 +95,7 @@ def test_a_hundred_pods_fill_ten_nodes_evenly() -> None:
     async def body(world: World) -> None:
         await world.create(*(node(f"n{i}", cpu="10") for i in range(10)))
         await world.create(*(pod(f"p{i}", requests={"cpu": "1"}) for i in range(100)))
-        await world.settle(5)
+        await world.quiet()
         places = [await world.node_of(f"p{i}") for i in range(100)]
         assert {place: places.count(place) for place in places} == {f"n{i}": 10 for i in range(10)}
 
@@ -112,10 +112,10 @@ def test_the_more_important_pod_evicts_the_less_important() -> None:
         await world.create(*(priority_class(name, value) for name, value in (("low", 1), ("mid", 5), ("high", 10))))
         await world.create(pod("low", requests={"cpu": "2"}, priorityClassName="low"))
         await world.create(pod("mid", requests={"cpu": "2"}, priorityClassName="mid"))
-        await world.settle()
+        await world.quiet()
         emptied = await world.node_of("low")
         await world.create(pod("high", requests={"cpu": "2"}, priorityClassName="high"))
-        await world.settle(1)
+        await world.quiet()
         high = await world.pod("high")
         assert high.status.nominated_node_name == emptied
         assert (await world.pod("low")).metadata.deletion_timestamp is not None
@@ -148,11 +148,11 @@ def test_room_that_is_being_made_for_one_pod_is_not_made_for_another_too() -> No
 def test_a_cordoned_node_is_used_again_when_it_is_uncordoned() -> None:
     async def body(world: World) -> None:
         await world.create(node("n1", unschedulable=True), pod("p"))
-        await world.settle()
+        await world.quiet()
         assert await world.node_of("p") == ""
         stored = await world.api(Node).get("n1")
         await world.api(Node).update(replace(stored, spec=replace(stored.spec, unschedulable=False)))
-        await world.settle(2)
+        await world.quiet()
         assert await world.node_of("p") == "n1"
 
     play(body)
@@ -203,7 +203,7 @@ def test_a_defect_in_the_cycle_of_one_pod_stops_nobody(monkeypatch: pytest.Monke
 
     async def body(world: World) -> None:
         await world.create(node("n1"), pod("first"), pod("second"))
-        await world.settle(3)
+        await world.quiet()
         assert await world.node_of("first") == await world.node_of("second") == "n1"
 
     play(body)

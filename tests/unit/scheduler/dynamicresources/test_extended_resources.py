@@ -96,7 +96,7 @@ def test_the_scheduler_makes_a_claim_and_tells_the_kubelet_who_uses_what() -> No
     async def body(world: World) -> None:
         await world.create(device_class(extendedResourceName=FPGA), node("plain"), node("n1"), slice_("n1"))
         await world.create(fpga_pod())
-        await world.settle()
+        await world.quiet()
         bound = await world.pod("p")
         assert bound.spec.node_name == "n1"
         [claim] = await special_claims(world)
@@ -116,7 +116,7 @@ def test_the_scheduler_makes_a_claim_and_tells_the_kubelet_who_uses_what() -> No
 def test_a_node_with_a_device_plugin_needs_no_claim() -> None:
     async def body(world: World) -> None:
         await world.create(device_class(extendedResourceName=FPGA), node("n1", **{FPGA: "1"}), fpga_pod())
-        await world.settle()
+        await world.quiet()
         assert await world.node_of("p") == "n1"
         assert await special_claims(world) == []
 
@@ -127,7 +127,7 @@ def test_devices_of_extended_resources_are_not_given_twice() -> None:
     async def body(world: World) -> None:
         await world.create(device_class(extendedResourceName=FPGA), node("n1"), slice_("n1", 2))
         await world.create(*(fpga_pod(f"p{i}") for i in range(3)))
-        await world.settle(2)
+        await world.quiet()
         assert sorted([await world.node_of(f"p{i}") for i in range(3)]) == ["", "n1", "n1"]
         allocations = [c.status.allocation for c in await special_claims(world) if c.status.allocation is not None]
         assert sorted(r.device for a in allocations for r in a.devices.results) == ["gpu-0", "gpu-1"]
@@ -170,9 +170,9 @@ def test_a_claim_left_by_an_earlier_scheduler_is_deleted_first() -> None:
             "ownerReferences": [owner],
         }
         await world.create(from_dict(ResourceClaim, {"metadata": metadata, "status": {"allocation": {"devices": {}}}}))
-        await world.settle(0.1)
+        await world.quiet()
         await world.api(Pod).update(replace(waiting, spec=replace(waiting.spec, scheduling_gates=())))
-        await world.settle(3)
+        await world.quiet()
         assert await world.node_of("p") == "n1"
         assert "left" not in [claim.metadata.name for claim in await special_claims(world)]
 
@@ -183,7 +183,7 @@ def test_a_pod_wakes_when_a_class_begins_to_provide_its_resource() -> None:
     async def body(world: World) -> None:
         await world.create(node("n1"), slice_("n1", 1), device_class("idle"))
         await world.create(pod("p", requests={FPGA: "1"}))
-        await world.settle(2)
+        await world.quiet()
         assert f"Insufficient {FPGA}" in (await world.condition("p"))[1]
         await world.create(device_class("fpga", extendedResourceName=FPGA))
         await world.bound("p")

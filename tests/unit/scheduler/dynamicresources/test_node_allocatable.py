@@ -46,7 +46,7 @@ def test_devices_count_against_the_node_and_the_pod_says_so() -> None:
     async def body(world: World) -> None:
         await furnish(world, cores("2", perPod="100m", perContainer="50m"))
         await world.create(claim("c1"), user("p1", "c1"))
-        await world.settle()
+        await world.quiet()
         assert await world.node_of("p1") == "n1"
         [status] = (await world.pod("p1")).status.node_allocatable_resource_claim_statuses
         assert to_dict(status) == {
@@ -56,12 +56,12 @@ def test_devices_count_against_the_node_and_the_pod_says_so() -> None:
             "overhead": [{"name": "cpu", "perPod": "100m", "perContainer": "50m"}],
         }
         await world.create(claim("c2"), user("p2", "c2", cpu="0"))
-        await world.settle()
+        await world.quiet()
         reason, message = await world.condition("p2")
         assert reason == "Unschedulable"
         assert message.startswith("0/1 nodes are available: 1 Insufficient cpu.")
         await world.api(Pod).delete("p1", grace_period_seconds=0)
-        await world.settle(2)
+        await world.quiet()
         assert await world.node_of("p2") == "n1"
 
     play(body, gates=GATES)
@@ -71,9 +71,9 @@ def test_a_claim_with_a_mapped_device_is_for_one_pod() -> None:
     async def body(world: World) -> None:
         await furnish(world, cores("1"))
         await world.create(claim("c"), user("p1", "c"))
-        await world.settle()
+        await world.quiet()
         await world.create(user("p2", "c"))
-        await world.settle()
+        await world.quiet()
         assert (
             "node allocatable resource claim c has a mapped device and cannot be shared across pods"
             in (await world.condition("p2"))[1]
@@ -86,7 +86,7 @@ def test_pod_level_requests_must_cover_the_devices() -> None:
     async def body(world: World) -> None:
         await furnish(world, cores("2"))
         await world.create(claim("c"), user("p", "c", resources={"requests": {"cpu": "2"}}))
-        await world.settle()
+        await world.quiet()
         assert (
             "pod level request for cpu is insufficient to cover the aggregated container and node-allocatable DRA "
             "requests"
@@ -99,7 +99,7 @@ def test_without_the_feature_devices_take_nothing() -> None:
     async def body(world: World) -> None:
         await furnish(world, cores("100"))
         await world.create(claim("c"), user("p", "c"))
-        await world.settle()
+        await world.quiet()
         assert await world.node_of("p") == "n1"
         assert (await world.pod("p")).status.node_allocatable_resource_claim_statuses == ()
 

@@ -33,7 +33,7 @@ def test_devices_count_against_the_node_and_the_pod_says_so() -> None:
         [status] = (await world.pod("p1")).status.node_allocatable_resource_claim_statuses
         assert to_dict(status) == {"resourceClaimName": "c1", "containers": ["c"], "resources": {"cpu": "2"}}
         await world.create(pod("p2", requests={"cpu": "2"}))
-        await world.settle()
+        await world.quiet()
         assert "1 Insufficient cpu." in (await world.condition("p2"))[1]
 
     play(body, gates=GATES, release="1.36")
@@ -45,7 +45,7 @@ def test_a_claim_belongs_to_the_pod_that_counts_it() -> None:
         await world.create(claim("c"), user("p1", "c"))
         await world.bound("p1")
         await world.create(user("p2", "c"))
-        await world.settle()
+        await world.quiet()
         assert "node allocatable resource claim c is already used by another pod" in (await world.condition("p2"))[1]
 
     play(body, gates=GATES, release="1.36")
@@ -56,7 +56,7 @@ def test_a_claim_that_no_container_uses_is_refused() -> None:
         await furnish(world, {"cpu": {"allocationMultiplier": "1"}})
         entries = [{"name": "e", "resourceClaimName": "c"}]
         await world.create(claim("c"), pod("p", resourceClaims=entries))
-        await world.settle()
+        await world.quiet()
         expected = "claim c: node-allocatable resource claim not referenced by any container within the pod"
         assert expected in (await world.condition("p"))[1]
 

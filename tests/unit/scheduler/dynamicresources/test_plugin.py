@@ -39,7 +39,7 @@ def test_a_claim_is_allocated_protected_and_reserved_before_the_pod_is_bound() -
     async def body(world: World) -> None:
         await gpus(world, "n1", devices=2)
         await world.create(claim("c"), user("p", "c"))
-        await world.settle()
+        await world.quiet()
         assert await world.node_of("p") == "n1"
         stored = await world.claim("c")
         assert await world.devices("c") == [("n1", "gpu-0")]
@@ -54,7 +54,7 @@ def test_two_pods_share_a_claim_and_its_node() -> None:
     async def body(world: World) -> None:
         await gpus(world, "n1", "n2", devices=1)
         await world.create(claim("c"), user("p1", "c"), user("p2", "c"))
-        await world.settle(5)
+        await world.quiet()
         assert await world.node_of("p1") == await world.node_of("p2") != ""
         assert {r.name for r in (await world.claim("c")).status.reserved_for} == {"p1", "p2"}
 
@@ -65,7 +65,7 @@ def test_a_pod_whose_claim_is_just_being_allocated_for_another_says_so_and_follo
     async def body(world: World) -> None:
         await gpus(world, "n1", "n2", devices=1)
         await world.create(claim("c"), user("p1", "c"), user("p2", "c"))
-        await world.settle(1)
+        await world.quiet()
         told = await world.events("p1") + await world.events("p2")
         why = (
             "0/2 nodes are available: resource claim default/c is in the process of being allocated. "
@@ -82,7 +82,7 @@ def test_no_device_is_given_twice_and_who_got_none_says_why() -> None:
         await gpus(world, "n1", "n2")
         for index in range(3):
             await world.create(claim(f"c{index}"), user(f"p{index}", f"c{index}"))
-        await world.settle(2)
+        await world.quiet()
         got = [device for index in range(3) for device in await world.devices(f"c{index}")]
         assert sorted(got) == [("n1", "gpu-0"), ("n2", "gpu-0")]
         [waiting] = [f"p{i}" for i in range(3) if not await world.node_of(f"p{i}")]
@@ -96,13 +96,13 @@ def test_a_device_that_becomes_free_goes_to_the_pod_that_waits() -> None:
     async def body(world: World) -> None:
         await gpus(world, "n1")
         await world.create(claim("c1"), claim("c2"), user("p1", "c1"))
-        await world.settle()
+        await world.quiet()
         await world.create(user("p2", "c2"))
-        await world.settle()
+        await world.quiet()
         assert await world.node_of("p2") == ""
         held = await world.claim("c1")
         await world.api(ResourceClaim).update_status(replace(held, status=ResourceClaimStatus()))
-        await world.settle(2)
+        await world.quiet()
         assert await world.node_of("p2") == "n1"
 
     play(body)
@@ -111,10 +111,10 @@ def test_a_device_that_becomes_free_goes_to_the_pod_that_waits() -> None:
 def test_a_new_slice_wakes_the_pod() -> None:
     async def body(world: World) -> None:
         await world.create(device_class(), node("n1"), claim("c"), user("p", "c"))
-        await world.settle()
+        await world.quiet()
         assert await world.node_of("p") == ""
         await world.create(slice_("n1"))
-        await world.settle(2)
+        await world.quiet()
         assert await world.node_of("p") == "n1"
 
     play(body)
@@ -124,11 +124,11 @@ def test_a_missing_claim_keeps_the_pod_out_of_the_queue_until_it_is_created() ->
     async def body(world: World) -> None:
         await gpus(world, "n1")
         await world.create(user("p", "c"))
-        await world.settle()
+        await world.quiet()
         assert world.scheduler.statistics()["gated"] == 1
         assert await world.events("p") == []
         await world.create(claim("c"))
-        await world.settle()
+        await world.quiet()
         assert await world.node_of("p") == "n1"
 
     play(body)
@@ -138,7 +138,7 @@ def test_a_template_claim_is_used_only_by_its_owner() -> None:
     async def body(world: World) -> None:
         await gpus(world, "n1")
         await world.create(pod("p", resourceClaims=[{"name": "gpu", "resourceClaimTemplateName": "t"}]))
-        await world.settle()
+        await world.quiet()
         assert world.scheduler.statistics()["gated"] == 1
         stored = await world.pod("p")
         owner = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": stored.metadata.uid, "controller": True}
@@ -150,7 +150,7 @@ def test_a_template_claim_is_used_only_by_its_owner() -> None:
         named = from_dict(Pod, {"status": {"resourceClaimStatuses": statuses}}).status
         status = replace(stored.status, resource_claim_statuses=named.resource_claim_statuses)
         await world.api(Pod).update_status(replace(stored, status=status))
-        await world.settle()
+        await world.quiet()
         assert await world.node_of("p") == "n1"
 
     def type_of_owner() -> Any:
@@ -164,11 +164,11 @@ def test_a_template_claim_is_used_only_by_its_owner() -> None:
 def test_a_missing_class_is_named_once_for_all_nodes() -> None:
     async def body(world: World) -> None:
         await world.create(node("n1"), node("n2"), claim("c"), user("p", "c"))
-        await world.settle()
+        await world.quiet()
         why = "0/2 nodes are available: request gpu: device class gpu does not exist. " + NOT_HELPFUL.format(n=2)
         assert await world.condition("p") == ("Unschedulable", why)
         await world.create(device_class(), slice_("n2"))
-        await world.settle(2)
+        await world.quiet()
         assert await world.node_of("p") == "n2"
 
     play(body)
@@ -178,11 +178,11 @@ def test_a_claim_in_the_wrong_place_is_deallocated_and_allocated_again() -> None
     async def body(world: World) -> None:
         await gpus(world, "n1", "n2")
         await world.create(claim("c"), user("first", "c", nodeSelector={"kubernetes.io/hostname": "n1"}))
-        await world.settle()
+        await world.quiet()
         held = await world.claim("c")
         await world.api(ResourceClaim).update_status(replace(held, status=replace(held.status, reserved_for=())))
         await world.create(user("second", "c", nodeSelector={"kubernetes.io/hostname": "n2"}))
-        await world.settle(3)
+        await world.quiet()
         assert await world.node_of("second") == "n2"
         assert await world.devices("c") == [("n2", "gpu-0")]
         told = [message for reason, message in await world.events("second") if reason == "FailedScheduling"]
@@ -199,9 +199,9 @@ def test_a_claim_that_somebody_else_uses_is_not_taken_away() -> None:
     async def body(world: World) -> None:
         await gpus(world, "n1", "n2")
         await world.create(claim("c"), user("first", "c", nodeSelector={"kubernetes.io/hostname": "n1"}))
-        await world.settle()
+        await world.quiet()
         await world.create(user("second", "c", nodeSelector={"kubernetes.io/hostname": "n2"}))
-        await world.settle(3)
+        await world.quiet()
         assert await world.devices("c") == [("n1", "gpu-0")]
         assert await world.node_of("second") == ""
 
@@ -232,7 +232,7 @@ def test_a_conflict_is_tried_again_on_a_fresh_copy() -> None:
     async def body(world: World) -> None:
         await gpus(world, "n1")
         await world.create(claim("c"), user("p", "c"))
-        await world.settle()
+        await world.quiet()
         assert await world.node_of("p") == "n1"
         assert [reason for reason, _ in await world.events("p")] == ["Scheduled"]
 
@@ -282,7 +282,7 @@ def test_a_device_is_not_free_because_an_answer_was_lost() -> None:
         await gpus(world, "n1")
         await world.create(claim("c1"), claim("c2"))
         await world.create(user("p1", "c1"), user("p2", "c2"))
-        await world.settle(10)
+        await world.quiet()
         held = await world.devices("c1") + await world.devices("c2")
         assert held == [("n1", "gpu-0")]
         assert await world.node_of("p1") == "n1"
@@ -295,7 +295,7 @@ def test_all_claims_of_a_pod_are_allocated_or_none() -> None:
     async def body(world: World) -> None:
         await gpus(world, "n1", devices=2)
         await world.create(claim("a"), claim("b", exactly(count=2)), user("p", "a", "b"))
-        await world.settle()
+        await world.quiet()
         assert await world.devices("a") == await world.devices("b") == []
 
     play(body)
@@ -311,7 +311,7 @@ def test_an_earlier_alternative_draws_the_pod_to_its_node() -> None:
             for wanted in ("best", "good")
         ]
         await world.create(claim("c", {"name": "r", "firstAvailable": subs}), user("p", "c"))
-        await world.settle()
+        await world.quiet()
         assert await world.node_of("p") == "n2"
 
     play(body)
@@ -327,12 +327,12 @@ def test_a_taint_rule_keeps_pods_away_until_it_is_removed() -> None:
                 DeviceTaintRule, {"metadata": {"name": "r"}, "spec": {"deviceSelector": selector, "taint": taint}}
             )
         )
-        await world.settle(0.1)
+        await world.quiet()
         await world.create(claim("c"), user("p", "c"))
-        await world.settle()
+        await world.quiet()
         assert await world.node_of("p") == ""
         await world.api(DeviceTaintRule).delete("r")
-        await world.settle(2)
+        await world.quiet()
         assert await world.node_of("p") == "n1"
 
     play(body)

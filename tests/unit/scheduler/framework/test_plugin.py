@@ -61,7 +61,7 @@ def test_every_node_gives_the_reason_of_the_first_filter_that_refuses_it() -> No
         await world.create(claim("held", exactly()), claim("c", exactly(count=3)))
         entries = [{"name": "gpus", "resourceClaimName": "c"}]
         await world.create(pod("p", resourceClaims=entries))
-        await world.settle()
+        await world.quiet()
         assert await world.condition("p") == (
             "Unschedulable",
             "0/10 nodes are available: 2 Too many pods, 2 node(s) had untolerated taint(s), "
@@ -70,7 +70,7 @@ def test_every_node_gives_the_reason_of_the_first_filter_that_refuses_it() -> No
             "8 Preemption is not helpful for scheduling.",
         )
         await world.create(slice_("bare-1", 3))
-        await world.settle(2)
+        await world.quiet()
         assert await world.node_of("p") == "bare-1"
 
     play(body)

@@ -15,7 +15,7 @@ async def crowd(world: World, **priorities: int) -> None:
     for name, priority in priorities.items():
         await world.create(from_dict(PriorityClass, {"metadata": {"name": name}, "value": priority}))
         await world.create(pod(name, requests={"cpu": "2"}, priorityClassName=name))
-        await world.settle(2)
+        await world.quiet()
 
 
 async def nominated(world: World, name: str) -> str:
@@ -27,7 +27,7 @@ def test_room_that_was_being_made_for_a_pod_that_is_deleted_is_there_for_the_nex
         await crowd(world, low=1, high=100, mid=10)
         assert (await nominated(world, "high"), await nominated(world, "mid")) == ("n", "")
         await world.api(Pod).delete("high", grace_period_seconds=0)
-        await world.settle(2)
+        await world.quiet()
         assert await nominated(world, "mid") == "n"
 
     play(body)
@@ -39,7 +39,7 @@ def test_a_nomination_ends_when_there_is_no_room_to_be_made_any_more() -> None:
         assert await nominated(world, "high") == "n"
         await world.api(Pod).delete("low", grace_period_seconds=0)
         await world.bound("top")
-        await world.settle(2)
+        await world.quiet()
         assert await nominated(world, "high") == ""
 
     play(body)
