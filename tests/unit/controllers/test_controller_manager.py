@@ -56,24 +56,24 @@ async def stop(task: asyncio.Task[None]) -> None:
 def test_a_job_with_claims_runs_and_leaves_nothing_behind() -> None:
     async def main() -> None:
         server = await open_server(GATES)
-        world = World(server.transport())
+        world = World(server)
         task = await started(world, Client(server.transport("system:kube-controller-manager"), clock=world.clock))
-        await settle()
+        await world.quiet()
         await world.create(RESOURCECLAIMTEMPLATES, template())
         await world.create(JOBS, job_with_claims(4))
         for _ in range(4):
-            await settle()
+            await world.quiet()
             pods = [pod for pod in await world.list(PODS) if pod.status.phase not in ("Succeeded", "Failed")]
             assert len(await world.list(RESOURCECLAIMS)) == len(pods) <= 2
             assert all(pod.status.resource_claim_statuses for pod in pods)
             await world.finish(pods[0].metadata.name)
-        await settle()
+        await world.quiet()
         done = (await world.of(JOBS).get("j")).status
         assert (done.succeeded, done.active) == (4, 0)
         assert {c.type for c in done.conditions if c.status == "True"} == {"SuccessCriteriaMet", "Complete"}
         assert await world.list(RESOURCECLAIMS) == ()
         await world.of(JOBS).delete("j", propagation_policy="Foreground")
-        await settle()
+        await world.quiet()
         assert await world.names(JOBS) == []
         assert await world.names(PODS) == []
         await stop(task)
@@ -85,10 +85,10 @@ def test_a_job_with_claims_runs_and_leaves_nothing_behind() -> None:
 def test_a_namespace_comes_and_goes_with_everything_in_it() -> None:
     async def main() -> None:
         server = await open_server(GATES)
-        world = World(server.transport())
+        world = World(server)
         task = await started(world, Client(server.transport("system:kube-controller-manager"), clock=world.clock))
         await world.create(NAMESPACES, Namespace(metadata=ObjectMeta(name="team")))
-        await settle()
+        await world.quiet()
         assert await world.names(SERVICEACCOUNTS, "team") == ["default"]
         assert await world.names(CONFIGMAPS, "team") == ["kube-root-ca.crt"]
         await world.of(NAMESPACES).delete("team")
@@ -103,7 +103,7 @@ def test_a_namespace_comes_and_goes_with_everything_in_it() -> None:
 def test_of_two_managers_one_works_and_the_other_takes_over() -> None:
     async def main() -> None:
         server = await open_server(GATES)
-        world = World(server.transport())
+        world = World(server)
         tasks = []
         for identity in ("a", "b"):
             client = Client(server.transport("system:kube-controller-manager"), clock=world.clock)
@@ -112,7 +112,7 @@ def test_of_two_managers_one_works_and_the_other_takes_over() -> None:
                 client, clock=world.clock, random=random.Random(3), gates=GATES, elector=elector
             )
             tasks.append(asyncio.create_task(manager.run()))
-            await settle()
+            await world.quiet()
         lease = await world.of(LEASES, "kube-system").get("kube-controller-manager")
         assert lease.spec.holder_identity == "a"
         await stop(tasks[0])
@@ -120,7 +120,7 @@ def test_of_two_managers_one_works_and_the_other_takes_over() -> None:
         lease = await world.of(LEASES, "kube-system").get("kube-controller-manager")
         assert lease.spec.holder_identity == "b"
         await world.of(SERVICEACCOUNTS).delete("default")
-        await settle()
+        await world.quiet()
         assert await world.names(SERVICEACCOUNTS) == ["default"]
         await stop(tasks[1])
         await server.close()
@@ -131,7 +131,7 @@ def test_of_two_managers_one_works_and_the_other_takes_over() -> None:
 def test_only_known_controllers_can_be_chosen() -> None:
     async def main() -> None:
         server = await open_server(GATES)
-        world = World(server.transport())
+        world = World(server)
 
         def made(*names: str) -> ControllerManager:
             return ControllerManager(

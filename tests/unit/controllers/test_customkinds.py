@@ -39,7 +39,7 @@ async def define(world: World) -> None:
         },
     }
     await world.of(DEFINITIONS, "").create(from_dict(CustomResourceDefinition, body))
-    await settle()
+    await world.quiet()
 
 
 async def cart(world: World, name: str, *owners: dict[str, Any], namespace: str = "default") -> None:
@@ -54,9 +54,9 @@ def test_a_custom_resource_goes_with_its_owner() -> None:
         uid = owner.metadata.uid
         await cart(world, "owned", {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": uid})
         await cart(world, "free")
-        await settle()
+        await world.quiet()
         await world.of(CONFIGMAPS).delete("owner", propagation_policy="Background")
-        await settle()
+        await world.quiet()
         assert await world.names(CARTS) == ["free"]
 
     play(collector, story)
@@ -75,10 +75,10 @@ def test_an_object_goes_with_the_custom_resource_that_owns_it() -> None:
         }
         metadata = from_dict(ObjectMeta, {"name": "child", "namespace": "default", "ownerReferences": [reference]})
         await world.create(CONFIGMAPS, ConfigMap(metadata=metadata))
-        await settle()
+        await world.quiet()
         assert "child" in await world.names(CONFIGMAPS)
         await world.of(CARTS).delete("owner", propagation_policy="Background")
-        await settle()
+        await world.quiet()
         assert "child" not in await world.names(CONFIGMAPS)
 
     play(collector, story)
@@ -89,13 +89,13 @@ def test_a_namespace_is_emptied_of_custom_resources_and_their_kind_may_vanish() 
         await define(world)
         await world.of(NAMESPACES, "").create(Namespace(metadata=ObjectMeta(name="team")))
         await cart(world, "c", namespace="team")
-        await settle()
+        await world.quiet()
         await world.of(NAMESPACES, "").delete("team")
         await settle(10)
         assert "team" not in await world.names(NAMESPACES, "")
         await world.of(DEFINITIONS, "").delete("carts.shop.example.com")
         await world.of(NAMESPACES, "").create(Namespace(metadata=ObjectMeta(name="next")))
-        await settle()
+        await world.quiet()
         await world.of(NAMESPACES, "").delete("next")
         await settle(10)
         assert "next" not in await world.names(NAMESPACES, "")
@@ -108,14 +108,14 @@ def test_custom_resources_count_in_quotas_from_the_moment_they_are_served() -> N
         hard = {"count/carts.shop.example.com": Quantity("5")}
         quota = ResourceQuota(metadata=ObjectMeta(name="q"), spec=ResourceQuotaSpec(hard=hard))
         await world.of(RESOURCEQUOTAS).create(quota)
-        await settle()
+        await world.quiet()
         assert (await world.of(RESOURCEQUOTAS).get("q")).status.used == {}
         await define(world)
         assert (await world.of(RESOURCEQUOTAS).get("q")).status.used == {"count/carts.shop.example.com": Quantity("0")}
         await cart(world, "a")
         await cart(world, "b")
         await world.of(CARTS).delete("a")
-        await settle()
+        await world.quiet()
         assert (await world.of(RESOURCEQUOTAS).get("q")).status.used == {"count/carts.shop.example.com": Quantity("1")}
 
     play(ResourceQuotaController, story)

@@ -15,7 +15,7 @@ from cathedra.apiserver.server import APIServer
 from cathedra.client.client import Client, ResourceClient
 from cathedra.client.informer import SharedInformers
 from cathedra.client.resources import EVENTS, PODS
-from cathedra.client.transport import ResourceRef, Transport
+from cathedra.client.transport import ResourceRef
 from cathedra.clock import LoopClock, run_virtual
 from cathedra.controllers.controller import Controller, ControllerContext
 
@@ -23,12 +23,16 @@ T = TypeVar("T", bound=KubeStruct)
 R = TypeVar("R")
 
 GATES = FeatureGates.for_release()
+QUIET_SECONDS = 1.5
+"""Longer than the second after which a controller looks again for what it wrote."""
 
 
 class World:
     """Verbs for the test's user, and the controllers that react."""
 
-    def __init__(self, transport: Transport, gates: FeatureGates = GATES) -> None:
+    def __init__(self, server: APIServer, gates: FeatureGates = GATES, user: str = "system:admin") -> None:
+        transport = server.transport(user)
+        self._server = server
         self.clock = LoopClock(asyncio.get_running_loop())
         self.transport = transport
         self.client = Client(transport, clock=self.clock, field_manager="tester")
@@ -75,6 +79,14 @@ class World:
         """Type, reason and message of every event."""
         return [(event.type, event.reason, event.message) for event in await self.list(EVENTS, "")]
 
+    async def quiet(self) -> None:
+        """Wait until nothing has been written for longer than a controller waits for the echo of a write of its own."""
+        seen, since = self._server.revision, self.clock.monotonic()
+        while self.clock.monotonic() - since < QUIET_SECONDS:
+            await self.clock.sleep(0.05)
+            if self._server.revision != seen:
+                seen, since = self._server.revision, self.clock.monotonic()
+
     async def event_objects(self) -> tuple[Event, ...]:
         return await self.list(EVENTS, "")
 
@@ -94,7 +106,7 @@ def play(
 
     async def main() -> R:
         server = await open_server(gates)
-        world = World(server.transport("system:admin"), gates)
+        world = World(server, gates)
         makers = make if isinstance(make, tuple) else (make,)
         controllers = [one(world.context) for one in makers]
         tasks = [asyncio.ensure_future(world.context.informers.run())]

@@ -6,7 +6,7 @@ from cathedra.api.core.meta_v1 import LabelSelector, ObjectMeta
 from cathedra.api.core.rbac_v1 import AggregationRule, ClusterRole, PolicyRule
 from cathedra.client.resources import CLUSTERROLES
 from cathedra.controllers.administration.clusterroles import ClusterRoleAggregationController
-from tests.unit.controllers.world import World, play, settle
+from tests.unit.controllers.world import World, play
 
 
 def part(name: str, *verbs: str) -> ClusterRole:
@@ -26,10 +26,10 @@ def test_an_aggregated_role_has_the_rules_of_its_parts_as_they_come_and_go() -> 
         await roles.create(whole)
         for role in (part("b", "list"), part("a", "get"), part("c", "get")):
             await roles.create(role)
-        await settle()
+        await world.quiet()
         assert [rule.verbs for rule in (await roles.get("whole")).rules or ()] == [("get",), ("list",)]
         await roles.delete("b")
-        await settle()
+        await world.quiet()
         assert [rule.verbs for rule in (await roles.get("whole")).rules or ()] == [("get",)]
 
     play(ClusterRoleAggregationController, story)

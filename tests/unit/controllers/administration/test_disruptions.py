@@ -55,10 +55,10 @@ def test_healthy_pods_above_the_minimum_may_go() -> None:
         await make_budget(world, minAvailable=2)
         for name in ("p1", "p2", "p3"):
             await make_pod(world, name)
-        await settle()
+        await world.quiet()
         assert await numbers(world) == (3, 2, 3, 1, "SufficientPods")
         await ready(world, "p1", "False")
-        await settle()
+        await world.quiet()
         assert await numbers(world) == (3, 2, 2, 0, "InsufficientPods")
 
     play(DisruptionController, story)
@@ -85,7 +85,7 @@ def test_a_share_is_counted_of_what_the_controller_is_to_keep() -> None:
         await make_budget(world, maxUnavailable="30%")
         for number in range(4):
             await make_pod(world, f"p{number}", owner)
-        await settle()
+        await world.quiet()
         assert await numbers(world) == (5, 3, 4, 1, "SufficientPods")
 
     play(DisruptionController, story)
@@ -96,7 +96,7 @@ def test_a_pod_whose_controller_is_unknown_stops_all_evictions() -> None:
         await make_budget(world, minAvailable="50%")
         owner = {"apiVersion": "x.y/v1", "kind": "Z", "name": "z", "uid": "u", "controller": True}
         await make_pod(world, "p", owner)
-        await settle()
+        await world.quiet()
         status = (await world.of(PODDISRUPTIONBUDGETS).get("b")).status
         assert [(c.reason, c.message) for c in status.conditions] == [
             ("SyncFailed", 'found no controllers for pod "p"')
@@ -111,14 +111,14 @@ def test_an_evicted_pod_counts_as_gone_for_two_minutes() -> None:
         await make_budget(world, minAvailable=1)
         for name in ("p1", "p2"):
             await make_pod(world, name)
-        await settle()
+        await world.quiet()
 
         def evicted(budget: PodDisruptionBudget) -> PodDisruptionBudget:
             gone = {"p1": Time(world.clock.now())}
             return replace(budget, status=replace(budget.status, disruptions_allowed=0, disrupted_pods=gone))
 
         await world.change(PODDISRUPTIONBUDGETS, "b", evicted, status=True)
-        await settle()
+        await world.quiet()
         assert await numbers(world) == (2, 1, 1, 0, "InsufficientPods")
         await settle(130)
         assert await numbers(world) == (2, 1, 2, 1, "SufficientPods")
@@ -130,7 +130,7 @@ def test_an_evicted_pod_counts_as_gone_for_two_minutes() -> None:
 def test_without_pods_nothing_is_allowed() -> None:
     async def story(world: World) -> None:
         await make_budget(world, minAvailable=0)
-        await settle()
+        await world.quiet()
         assert await numbers(world) == (0, 0, 0, 0, "InsufficientPods")
         assert ("Normal", "NoPods", "No matching pods found") in await world.events()
 

@@ -16,7 +16,7 @@ from cathedra.api.gates import FeatureGates
 from cathedra.client.resources import PODGROUPS, PODS
 from cathedra.controllers.administration.podgroups import FINALIZER, PodGroupProtectionController
 from tests.unit.controllers.administration.objects import pod
-from tests.unit.controllers.world import World, play, settle
+from tests.unit.controllers.world import World, play
 
 BASIC = PodGroupSchedulingPolicy(basic=BasicSchedulingPolicy())
 
@@ -30,10 +30,10 @@ def test_a_deleted_pod_group_stays_until_its_last_pod_has_ended() -> None:
         await groups.create(group)
         await world.of(PODS).create(pod("p", scheduling_group=PodSchedulingGroup(pod_group_name="g")))
         await groups.delete("g")
-        await settle()
+        await world.quiet()
         assert await world.names(PODGROUPS) == ["g"]
         await world.finish("p")
-        await settle()
+        await world.quiet()
         assert await world.names(PODGROUPS) == []
 
     gates = FeatureGates.for_release("1.37", {"GenericWorkload": True})

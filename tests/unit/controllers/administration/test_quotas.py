@@ -43,13 +43,13 @@ def test_a_new_quota_counts_what_is_there_and_what_is_given_back() -> None:
         await world.of(CONFIGMAPS).create(ConfigMap(metadata=ObjectMeta(name="m")))
         await world.of(PODS).create(pod("p"))
         await world.of(RESOURCEQUOTAS).create(quota())
-        await settle()
+        await world.quiet()
         assert await used(world) == {DEVICES: "2", "count/configmaps": "1", "pods": "1"}
         assert (await world.of(RESOURCEQUOTAS).get("q")).status.hard == quota().spec.hard
         await world.of(RESOURCECLAIMS).delete("a")
         await world.of(CONFIGMAPS).delete("m")
         await world.finish("p")
-        await settle()
+        await world.quiet()
         assert await used(world) == {DEVICES: "0", "count/configmaps": "0", "pods": "0"}
 
     play(quotas, story)
@@ -58,13 +58,13 @@ def test_a_new_quota_counts_what_is_there_and_what_is_given_back() -> None:
 def test_a_wrong_count_is_put_right_in_five_minutes() -> None:
     async def story(world: World) -> None:
         await world.of(RESOURCEQUOTAS).create(quota())
-        await settle()
+        await world.quiet()
 
         def spoilt(found: ResourceQuota) -> ResourceQuota:
             return replace(found, status=replace(found.status, used={**found.status.used, "pods": Quantity("4")}))
 
         await world.change(RESOURCEQUOTAS, "q", spoilt, status=True)
-        await settle()
+        await world.quiet()
         assert (await used(world))["pods"] == "4"
         await settle(RESYNC_SECONDS)
         assert (await used(world))["pods"] == "0"

@@ -78,12 +78,12 @@ def test_a_tainted_device_loses_its_pod() -> None:
         await world.create(RESOURCESLICES, slice_("s", Device(name="a"), Device(name="b")))
         await user(world, "on-a", "a")
         await user(world, "on-b", "b")
-        await settle()
+        await world.quiet()
         bad = Device(name="a", taints=(taint(world),))
         await world.change(
             RESOURCESLICES, "s", lambda s: replace(s, spec=replace(s.spec, devices=(bad, Device(name="b"))))
         )
-        await settle()
+        await world.quiet()
         assert await world.names(PODS) == ["on-b"]
         assert ("Normal", "DeviceTaintManagerEviction", "Marking for deletion") in await world.events()
 
@@ -96,7 +96,7 @@ def test_tolerations_of_the_allocation_decide_how_long() -> None:
         await user(world, "a-minute", "a", DeviceToleration(key="broken", value="yes", toleration_seconds=60))
         await user(world, "other-value", "a", DeviceToleration(key="broken", value="no"))
         await world.create(RESOURCESLICES, slice_("s", Device(name="a", taints=(taint(world),))))
-        await settle()
+        await world.quiet()
         assert await world.names(PODS) == ["a-minute", "for-ever"]
         await settle(60)
         assert await world.names(PODS) == ["for-ever"]
@@ -121,12 +121,12 @@ def test_only_the_newest_generation_of_a_pool_counts() -> None:
     async def story(world: World) -> None:
         await world.create(RESOURCESLICES, slice_("new", Device(name="a"), generation=2))
         await user(world, "p", "a")
-        await settle()
+        await world.quiet()
         await world.create(RESOURCESLICES, slice_("old", Device(name="a", taints=(taint(world),)), generation=1))
-        await settle()
+        await world.quiet()
         assert await world.names(PODS) == ["p"]
         await world.of(RESOURCESLICES).delete("new")
-        await settle()
+        await world.quiet()
         assert await world.names(PODS) == []
 
     play(DeviceTaintEvictionController, story)
@@ -140,7 +140,7 @@ def test_a_pod_that_holds_no_reservation_is_left_alone() -> None:
             RESOURCECLAIMS, "p", lambda c: replace(c, status=replace(c.status, reserved_for=())), status=True
         )
         await world.create(DEVICETAINTRULES, rule(world))
-        await settle()
+        await world.quiet()
         assert await world.names(PODS) == ["p"]
 
     play(DeviceTaintEvictionController, story)
@@ -150,7 +150,7 @@ def test_a_rule_tells_how_it_is_getting_on() -> None:
     async def story(world: World) -> None:
         await user(world, "p", "a")
         await user(world, "slow", "b", DeviceToleration(operator="Exists", toleration_seconds=30))
-        await settle()
+        await world.quiet()
         await world.create(DEVICETAINTRULES, rule(world, driver="d"))
         await settle(0.5)
         pending = ("EvictionInProgress", "True", "PodsPendingEviction")
@@ -170,9 +170,9 @@ def test_a_rule_without_effect_only_counts() -> None:
     async def story(world: World) -> None:
         await world.create(RESOURCESLICES, slice_("s", *(Device(name=name) for name in "abcd")))
         await user(world, "p", "a")
-        await settle()
+        await world.quiet()
         await world.create(DEVICETAINTRULES, rule(world, "None", driver="d"))
-        await settle()
+        await world.quiet()
         assert (await condition(world))[2:] == (
             "NoEffect",
             "4 published devices selected. 1 allocated device selected. "

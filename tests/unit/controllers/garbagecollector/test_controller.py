@@ -48,7 +48,7 @@ def test_dependents_follow_their_owner_in_the_background() -> None:
         owner = await make(world, "owner")
         child = await make(world, "child", owner_reference(owner))
         await make(world, "grandchild", owner_reference(child))
-        await settle()
+        await world.quiet()
         assert await left(world) == ["child", "grandchild", "owner"]
         await world.of(CONFIGMAPS).delete("owner", propagation_policy="Background")
         await settle(0.5)
@@ -62,7 +62,7 @@ def test_an_owner_in_another_namespace_is_told_and_owns_nothing() -> None:
         metadata = ObjectMeta(name="owner", namespace="kube-system")
         owner = await world.create(CONFIGMAPS, ConfigMap(metadata=metadata))
         await make(world, "child", owner_reference(owner))
-        await settle()
+        await world.quiet()
         assert await left(world) == []
         where = f"[v1/ConfigMap, namespace: default, name: owner, uid: {owner.metadata.uid}]"
         message = f'ownerRef {where} does not exist in namespace "default"'
@@ -76,7 +76,7 @@ def test_an_object_with_another_owner_only_loses_the_reference() -> None:
         a, b = await make(world, "a"), await make(world, "b")
         await make(world, "child", owner_reference(a), owner_reference(b))
         await world.of(CONFIGMAPS).delete("a")
-        await settle()
+        await world.quiet()
         child = await world.of(CONFIGMAPS).get("child")
         assert [owner.name for owner in child.metadata.owner_references] == ["b"]
 
@@ -100,12 +100,12 @@ def test_foreground_deletion_waits_for_blocking_dependents_alone() -> None:
         owner = await make(world, "owner")
         await make(world, "blocks", owner_reference(owner, block_owner_deletion=True), finalizers=("example.com/x",))
         await make(world, "plain", owner_reference(owner), finalizers=("example.com/x",))
-        await settle()
+        await world.quiet()
         await world.of(CONFIGMAPS).delete("owner", propagation_policy="Foreground")
-        await settle()
+        await world.quiet()
         assert await left(world) == ["blocks", "owner", "plain"]
         await world.change(CONFIGMAPS, "blocks", lambda c: with_metadata(c, finalizers=()))
-        await settle()
+        await world.quiet()
         assert await left(world) == ["plain"]
 
     play(collector, story)
@@ -116,12 +116,12 @@ def test_foreground_deletion_goes_down_the_tree() -> None:
         owner = await make(world, "owner")
         child = await make(world, "child", owner_reference(owner, block_owner_deletion=True))
         await make(world, "leaf", owner_reference(child, block_owner_deletion=True), finalizers=("example.com/x",))
-        await settle()
+        await world.quiet()
         await world.of(CONFIGMAPS).delete("owner", propagation_policy="Foreground")
-        await settle()
+        await world.quiet()
         assert await left(world) == ["child", "leaf", "owner"]
         await world.change(CONFIGMAPS, "leaf", lambda c: with_metadata(c, finalizers=()))
-        await settle()
+        await world.quiet()
         assert await left(world) == []
 
     play(collector, story)
@@ -131,9 +131,9 @@ def test_orphaning_leaves_the_dependents_without_reference() -> None:
     async def story(world: World) -> None:
         owner = await make(world, "owner")
         await make(world, "child", owner_reference(owner))
-        await settle()
+        await world.quiet()
         await world.of(CONFIGMAPS).delete("owner", propagation_policy="Orphan")
-        await settle()
+        await world.quiet()
         assert await left(world) == ["child"]
         assert (await world.of(CONFIGMAPS).get("child")).metadata.owner_references == ()
 
@@ -145,7 +145,7 @@ def test_slices_go_with_their_node() -> None:
         node = await world.create(NODES, Node(metadata=ObjectMeta(name="n1")))
         await world.create(RESOURCESLICES, slice_("owned", owner_reference(node, "Node")))
         await world.create(RESOURCESLICES, slice_("by-hand"))
-        await settle()
+        await world.quiet()
         await world.of(NODES).delete("n1")
         await settle(1)
         assert await world.names(RESOURCESLICES) == ["by-hand"]

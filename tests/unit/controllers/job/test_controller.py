@@ -82,7 +82,7 @@ def test_ten_completions_two_at_a_time() -> None:
 def test_a_running_job_shows_its_pods() -> None:
     async def story(world: World) -> None:
         made = await world.create(JOBS, job())
-        await settle()
+        await world.quiet()
         now = await status(world)
         assert (now.active, now.ready, now.terminating) == (1, 0, 0)
         assert now.start_time is not None
@@ -169,10 +169,10 @@ def test_running_pods_of_a_failed_job_count_as_failed_but_their_indexes_do_not()
                 backoff_limit=None,
             ),
         )
-        await settle()
+        await world.quiet()
         names = await bound(world)
         await end(world, names[0], code=1)
-        await settle()
+        await world.quiet()
         told = await status(world)
         assert conditions(told)["FailureTarget"][1] == "MaxFailedIndexesExceeded"
         assert (told.failed, told.failed_indexes, told.terminating) == (3, "0", 2)
@@ -184,10 +184,10 @@ def test_running_pods_of_a_failed_job_count_as_failed_but_their_indexes_do_not()
 def test_running_pods_of_a_job_that_is_deleted_are_not_counted() -> None:
     async def story(world: World) -> None:
         await world.create(JOBS, job(parallelism=2, completions=2))
-        await settle()
+        await world.quiet()
         await bound(world)
         await world.of(JOBS).delete("j", propagation_policy="Foreground")
-        await settle()
+        await world.quiet()
         assert (await status(world)).failed == 0
         assert all("batch.kubernetes.io/job-tracking" not in p.metadata.finalizers for p in await world.list(PODS))
 
@@ -197,9 +197,9 @@ def test_running_pods_of_a_job_that_is_deleted_are_not_counted() -> None:
 def test_while_other_pods_are_ready_nothing_is_counted_before_the_pause_is_over() -> None:
     async def story(world: World) -> None:
         await world.create(JOBS, job(parallelism=2, completions=2))
-        await settle()
+        await world.quiet()
         names = await bound(world)
-        await settle()
+        await world.quiet()
         await end(world, names[0], code=1)
         await settle(5)
         assert ((await status(world)).failed, (await status(world)).active) == (0, 2)
@@ -233,13 +233,13 @@ def test_a_job_adopts_and_releases_pods_by_its_selector() -> None:
         spec = PodSpec(containers=(Container(name="c", image="i"),), restart_policy="Never")
         await world.create(PODS, Pod(metadata=orphan, spec=spec))
         await world.create(JOBS, job(manual_selector=True, selector=selector))
-        await settle(5)
+        await world.quiet()
         assert await active(world) == ["orphan"]
         adopted = await world.of(PODS).get("orphan")
         assert [owner.kind for owner in adopted.metadata.owner_references] == ["Job"]
         assert adopted.metadata.finalizers == ("batch.kubernetes.io/job-tracking",)
         await world.of(PODS).update(with_metadata(adopted, labels={}))
-        await settle(5)
+        await world.quiet()
         released = await world.of(PODS).get("orphan")
         assert (released.metadata.owner_references, released.metadata.finalizers) == ((), ())
         assert len(await active(world)) == 2
@@ -250,7 +250,7 @@ def test_a_job_adopts_and_releases_pods_by_its_selector() -> None:
 def test_active_pods_of_a_failed_job_are_deleted_before_it_is_failed() -> None:
     async def story(world: World) -> None:
         await world.create(JOBS, job(backoff_limit=0, completions=3, parallelism=3))
-        await settle()
+        await world.quiet()
         await end(world, (await active(world))[0], code=1)
         await settle(90)
         after = await status(world)
@@ -263,14 +263,14 @@ def test_active_pods_of_a_failed_job_are_deleted_before_it_is_failed() -> None:
 def test_suspending_takes_the_pods_away_uncounted_and_resuming_brings_new_ones() -> None:
     async def story(world: World) -> None:
         await world.create(JOBS, job(completions=2, parallelism=2))
-        await settle()
+        await world.quiet()
         await world.change(JOBS, "j", lambda j: replace(j, spec=replace(j.spec, suspend=True)))
         await settle(60)
         now = await status(world)
         assert (now.active, now.failed, now.start_time) == (0, 0, None)
         assert conditions(now)["Suspended"] == ("True", "JobSuspended", "Job suspended")
         await world.change(JOBS, "j", lambda j: replace(j, spec=replace(j.spec, suspend=False)))
-        await settle()
+        await world.quiet()
         now = await status(world)
         assert (now.active, now.start_time is not None) == (2, True)
         assert conditions(now)["Suspended"] == ("False", "JobResumed", "Job resumed")
@@ -282,7 +282,7 @@ def test_suspending_takes_the_pods_away_uncounted_and_resuming_brings_new_ones()
 def test_an_indexed_job_has_one_pod_per_index() -> None:
     async def story(world: World) -> None:
         await world.create(JOBS, job(completions=4, parallelism=4, completion_mode="Indexed"))
-        await settle()
+        await world.quiet()
         pods = {p.metadata.annotations["batch.kubernetes.io/job-completion-index"]: p for p in await world.list(PODS)}
         assert sorted(pods) == ["0", "1", "2", "3"]
         assert pods["2"].spec.hostname == "j-2"
@@ -298,7 +298,7 @@ def test_an_indexed_job_has_one_pod_per_index() -> None:
         await settle(20)
         (again,) = await active(world)
         await end(world, again)
-        await settle()
+        await world.quiet()
         after = await status(world)
         assert (after.completed_indexes, after.succeeded, after.failed) == ("0-3", 4, 1)
         assert conditions(after)["Complete"][0] == "True"
@@ -310,7 +310,7 @@ def test_limits_per_index_let_the_others_finish() -> None:
     async def story(world: World) -> None:
         spec = {"completions": 2, "parallelism": 2, "backoff_limit_per_index": 0, "backoff_limit": 2**31 - 1}
         await world.create(JOBS, job(completion_mode="Indexed", **spec))
-        await settle()
+        await world.quiet()
         for pod in await world.list(PODS):
             bad = pod.metadata.name.startswith("j-0-")
             await end(world, pod.metadata.name, code=1 if bad else 0)
@@ -330,7 +330,7 @@ def test_the_failure_policy_can_end_the_job_at_once_and_ignore_failures() -> Non
     async def story(world: World) -> None:
         policy = PodFailurePolicy(rules=(rule("FailJob", 42), rule("Ignore", 7)))
         await world.create(JOBS, job(pod_failure_policy=policy, pod_replacement_policy="Failed"))
-        await settle()
+        await world.quiet()
         (ignored,) = await active(world)
         await end(world, ignored, code=7)
         await settle(30)
@@ -348,7 +348,7 @@ def test_the_success_policy_ends_an_indexed_job_early() -> None:
     async def story(world: World) -> None:
         policy = SuccessPolicy(rules=(SuccessPolicyRule(succeeded_indexes="0"),))
         await world.create(JOBS, job(completions=3, parallelism=3, completion_mode="Indexed", success_policy=policy))
-        await settle()
+        await world.quiet()
         (leader,) = (name for name in await active(world) if name.startswith("j-0-"))
         await end(world, leader)
         await settle(90)
@@ -374,7 +374,7 @@ def test_the_deadline_ends_the_job() -> None:
 def test_a_job_past_its_deadline_waits_for_its_pods_without_going_round() -> None:
     async def story(world: World) -> None:
         await world.create(JOBS, job(active_deadline_seconds=30))
-        await settle()
+        await world.quiet()
         (pod,) = await world.list(PODS)
         binding = Binding(metadata=ObjectMeta(name=pod.metadata.name), target=ObjectReference(kind="Node", name="n"))
         await world.of(PODS).create_subresource(pod.metadata.name, "binding", binding)
@@ -390,9 +390,9 @@ def test_a_job_past_its_deadline_waits_for_its_pods_without_going_round() -> Non
 def test_pods_of_a_deleted_job_lose_their_finalizer() -> None:
     async def story(world: World) -> None:
         await world.create(JOBS, job())
-        await settle()
+        await world.quiet()
         await world.of(JOBS).delete("j", propagation_policy="Background")
-        await settle()
+        await world.quiet()
         (pod,) = await world.list(PODS)
         assert pod.metadata.finalizers == ()
 
@@ -402,7 +402,7 @@ def test_pods_of_a_deleted_job_lose_their_finalizer() -> None:
 def test_a_parallelism_that_shrinks_gives_up_pods_uncounted() -> None:
     async def story(world: World) -> None:
         await world.create(JOBS, job(completions=5, parallelism=5))
-        await settle()
+        await world.quiet()
         await world.change(JOBS, "j", lambda j: replace(j, spec=replace(j.spec, parallelism=2)))
         await settle(60)
         now = await status(world)

@@ -12,7 +12,7 @@ from tests.unit.controllers.world import World, play, settle
 def test_a_finished_job_is_deleted_when_its_time_is_up() -> None:
     async def story(world: World) -> None:
         await world.create(JOBS, job(ttl_seconds_after_finished=100))
-        await settle()
+        await world.quiet()
         await end(world, (await active(world))[0])
         await settle(90)
         assert (await world.of(JOBS).get("j")).metadata.deletion_timestamp is None

@@ -33,7 +33,7 @@ def test_a_request_is_answered_and_goes_after_an_hour() -> None:
     async def story(world: World) -> None:
         await world.create(RESOURCESLICES, slice_("s", Device(name="a")))
         await world.create(RESOURCEPOOLSTATUSREQUESTS, request())
-        await settle()
+        await world.quiet()
         answer = await status_of(world)
         assert answer is not None
         assert (answer.pool_count, len(answer.pools), answer.pools[0].total_devices) == (1, 1, 1)
@@ -55,7 +55,7 @@ def test_a_request_is_answered_and_goes_after_an_hour() -> None:
 def test_no_matching_pool_is_an_answer_too() -> None:
     async def story(world: World) -> None:
         await world.create(RESOURCEPOOLSTATUSREQUESTS, request(pool_name="nowhere"))
-        await settle()
+        await world.quiet()
         answer = await status_of(world)
         assert answer is not None
         assert (answer.pool_count, answer.pools) == (0, ())

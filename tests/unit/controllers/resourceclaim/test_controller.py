@@ -19,7 +19,7 @@ def test_a_pod_gets_its_claim_from_the_template() -> None:
     async def story(world: World) -> None:
         await world.create(RESOURCECLAIMTEMPLATES, template())
         made = await world.create(PODS, pod())
-        await settle()
+        await world.quiet()
         (generated,) = await world.list(RESOURCECLAIMS)
         assert generated.metadata.name.startswith("p-gpu-")
         assert generated.metadata.labels == {"team": "a"}
@@ -70,13 +70,13 @@ def test_several_templates_make_one_claim_each_and_all_names_stay() -> None:
     async def story(world: World) -> None:
         await world.create(RESOURCECLAIMTEMPLATES, template())
         await world.create(PODS, pod("p", from_template("a"), from_template("b"), named("c", "shared")))
-        await settle()
+        await world.quiet()
         statuses = (await world.of(PODS).get("p")).status.resource_claim_statuses
         assert [status.name for status in statuses] == ["a", "b"]
         lost = statuses[0].resource_claim_name
         assert lost
         await world.of(RESOURCECLAIMS).delete(lost)
-        await settle()
+        await world.quiet()
         again = (await world.of(PODS).get("p")).status.resource_claim_statuses
         assert [status.name for status in again] == ["a", "b"]
         assert again[1] == statuses[1]
@@ -128,10 +128,10 @@ def test_a_pod_placed_without_the_scheduler_is_reserved_once_the_claim_is_alloca
         await world.create(RESOURCECLAIMS, claim())
         placed = await world.create(PODS, pod("placed", named("x", "c"), node="n1"))
         other = await world.create(PODS, pod("other", named("x", "c")))
-        await settle()
+        await world.quiet()
         assert (await world.of(RESOURCECLAIMS).get("c")).status.reserved_for == ()
         await allocate(world, "c", other)
-        await settle()
+        await world.quiet()
         consumers = (await world.of(RESOURCECLAIMS).get("c")).status.reserved_for
         assert consumers == (reference(other), reference(placed))
 

@@ -27,14 +27,14 @@ def test_a_finished_pod_frees_its_claim_and_a_generated_one_is_deleted(phase: st
     async def story(world: World) -> None:
         await world.create(RESOURCECLAIMTEMPLATES, template())
         made = await world.create(PODS, pod())
-        await settle()
+        await world.quiet()
         (name,) = await world.names(RESOURCECLAIMS)
         await allocate(world, name, made)
         await world.of(PODS).create_subresource("p", "binding", Binding(target=ObjectReference(kind="Node", name="n1")))
-        await settle()
+        await world.quiet()
         assert (await world.of(RESOURCECLAIMS).get(name)).status.allocation is not None
         await world.finish("p", phase)
-        await settle()
+        await world.quiet()
         assert await world.names(RESOURCECLAIMS) == []
 
     play(ResourceClaimController, story)
@@ -46,14 +46,14 @@ def test_a_shared_claim_is_freed_when_the_last_consumer_is_gone() -> None:
         a = await world.create(PODS, pod("a", named("x", "c"), node="n1"))
         b = await world.create(PODS, pod("b", named("x", "c"), node="n1"))
         await allocate(world, "c", a, b)
-        await settle()
+        await world.quiet()
         await world.finish("a")
-        await settle()
+        await world.quiet()
         shared = await world.of(RESOURCECLAIMS).get("c")
         assert [consumer.name for consumer in shared.status.reserved_for] == ["b"]
         assert shared.status.allocation is not None
         await world.of(PODS).delete("b", grace_period_seconds=0)
-        await settle()
+        await world.quiet()
         free = await world.of(RESOURCECLAIMS).get("c")
         assert free.status == ResourceClaimStatus()
         assert free.metadata.finalizers == ()
@@ -82,7 +82,7 @@ def test_a_reservation_for_a_namesake_of_the_pod_is_dropped() -> None:
         await world.create(RESOURCECLAIMS, claim())
         namesake = await world.create(PODS, pod("p", named("x", "c"), node="n1"))
         await allocate(world, "c", with_metadata(namesake, uid="of-the-one-before"))
-        await settle()
+        await world.quiet()
         assert [consumer.uid for consumer in (await world.of(RESOURCECLAIMS).get("c")).status.reserved_for] in (
             [],
             [namesake.metadata.uid],

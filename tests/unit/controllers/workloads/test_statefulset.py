@@ -54,14 +54,14 @@ def test_a_stateful_set_tells_of_its_pods_and_counts_one_that_is_leaving_for_no_
     async def story(world: World) -> None:
         spec = StatefulSetSpec(replicas=1, selector=SELECTOR, template=template(), service_name="svc")
         await world.create(STATEFULSETS, StatefulSet(metadata=meta(), spec=spec))
-        await settle()
+        await world.quiet()
         (pod,) = await world.list(PODS)
         told = ("Normal", "SuccessfulCreate", f"Create Pod {pod.metadata.name} in StatefulSet w successful")
         assert told in await world.events()
         binding = Binding(metadata=ObjectMeta(name=pod.metadata.name), target=ObjectReference(kind="Node", name="n"))
         await world.of(PODS).create_subresource(pod.metadata.name, "binding", binding)
         await world.of(PODS).delete(pod.metadata.name)
-        await settle()
+        await world.quiet()
         (obj,) = await world.list(STATEFULSETS)
         assert (obj.status.replicas, obj.status.current_replicas, obj.status.updated_replicas) == (1, 0, 0)
 
@@ -90,7 +90,7 @@ def test_pods_that_are_being_deleted_are_replicas_but_of_no_revision() -> None:
         for name in ("w-0", "w-1"):
             await world.change(PODS, name, lambda pod: with_metadata(pod, finalizers=("a.b/c",)))
         await world.change(STATEFULSETS, "w", lambda s: replace(s, spec=replace(s.spec, replicas=0)))
-        await settle()
+        await world.quiet()
         assert await numbers(world) == {"all": 2, "ready": 2, "current": 0, "updated": 0}
 
     play((StatefulSetController, Kubelet), story)
