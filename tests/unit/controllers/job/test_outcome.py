@@ -1,0 +1,82 @@
+"""When a job is over, and how."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from cathedra.api.core.batch_v1 import Job, JobCondition
+from cathedra.api.core.core_v1 import Pod
+from cathedra.api.struct import Time, from_dict, replace
+from cathedra.controllers.job.outcome import deadline_in, decide, has_finished, reached_completions, with_condition
+from cathedra.controllers.job.pods import TRACKING
+from cathedra.controllers.job.tally import tally
+from tests.unit.controllers.job.objects import job
+
+
+def pods(*phases: str) -> list[Pod]:
+    return [
+        from_dict(
+            Pod,
+            {"metadata": {"name": f"p{n}", "uid": f"p{n}", "finalizers": [TRACKING]}, "status": {"phase": phase}},
+        )
+        for n, phase in enumerate(phases)
+    ]
+
+
+def reason(made: Job, *phases: str, now: float = 0.0) -> str:
+    there = pods(*phases)
+    outcome = decide(made, tally(made, there, now), there, now)
+    return outcome.reason if outcome is not None else ""
+
+
+@pytest.mark.parametrize(("failed", "expected"), [(2, ""), (3, "BackoffLimitExceeded")])
+def test_one_failure_more_than_the_limit_ends_the_job(failed: int, expected: str) -> None:
+    assert reason(job(backoff_limit=2), *["Failed"] * failed) == expected
+
+
+def test_the_deadline_is_counted_from_the_start_and_not_while_suspended() -> None:
+    def started(**spec: Any) -> Job:
+        made = job(active_deadline_seconds=60, **spec)
+        return replace(made, status=replace(made.status, start_time=Time(100)))
+
+    assert deadline_in(started(), 130.0) == 30.0
+    assert deadline_in(started(), 160.0) == 0.0
+    assert deadline_in(started(suspend=True), 500.0) is None
+    assert deadline_in(job(), 500.0) is None
+    assert reason(started(), "Running", now=160.0) == "DeadlineExceeded"
+
+
+@pytest.mark.parametrize(
+    ("completions", "phases", "expected"),
+    [
+        (2, ("Succeeded", "Succeeded"), True),
+        (2, ("Succeeded", "Running"), False),
+        (2, ("Succeeded", "Succeeded", "Running"), False),
+        (None, ("Succeeded",), True),
+        (None, ("Failed",), False),
+        (0, (), True),
+    ],
+)
+def test_a_job_is_complete_when_enough_have_succeeded_and_none_is_active(
+    completions: int | None, phases: tuple[str, ...], expected: bool
+) -> None:
+    made = job(completions=completions)
+    assert (reached_completions(made, tally(made, pods(*phases), 0.0)) is not None) is expected
+
+
+def test_what_was_decided_stays_decided() -> None:
+    made = job()
+    status = with_condition(made.status, "FailureTarget", "True", "DeadlineExceeded", "late", 5.0)
+    made = replace(made, status=status)
+    assert reason(made, "Succeeded") == "DeadlineExceeded"
+    assert not has_finished(made)
+
+
+def test_a_condition_that_says_the_same_keeps_its_times() -> None:
+    first = with_condition(job().status, "Complete", "True", "CompletionsReached", "", 5.0)
+    again = with_condition(first, "Complete", "True", "CompletionsReached", "", 9.0)
+    assert again == first
+    assert isinstance(first.conditions[0], JobCondition)
+    assert has_finished(replace(job(), status=first))

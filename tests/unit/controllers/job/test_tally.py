@@ -1,0 +1,62 @@
+"""A job's pods are counted, each finished one exactly once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cathedra.api.core.core_v1 import Pod
+from cathedra.api.struct import from_dict, replace
+from cathedra.controllers.job.pods import TRACKING
+from cathedra.controllers.job.tally import settled, tally, uncounted
+from tests.unit.controllers.job.objects import job
+
+
+def pod(name: str, phase: str, *, tracked: bool = True, **annotations: str) -> Pod:
+    metadata: dict[str, Any] = {"name": name, "uid": name, "annotations": annotations}
+    if tracked:
+        metadata["finalizers"] = [TRACKING]
+    return from_dict(Pod, {"metadata": metadata, "status": {"phase": phase}})
+
+
+def test_active_ended_and_released_pods_are_told_apart() -> None:
+    pods = [
+        pod("a", "Running"),
+        pod("b", "Pending"),
+        pod("c", "Succeeded"),
+        pod("d", "Failed"),
+        pod("e", "Succeeded", tracked=False),
+    ]
+    counted = tally(job(completions=9), pods, 0.0)
+    assert {one.metadata.name for one in counted.active} == {"a", "b"}
+    assert (counted.succeeded, counted.failed) == (1, 1)
+    assert [one.metadata.name for one in counted.newly_succeeded] == ["c"]
+    assert [one.metadata.name for one in counted.newly_failed] == ["d"]
+
+
+def test_a_pod_that_is_written_down_is_not_new_but_counts() -> None:
+    made = job(completions=9)
+    waiting = replace(uncounted(made), succeeded=("c",))
+    made = replace(made, status=replace(made.status, succeeded=3, uncounted_terminated_pods=waiting))
+    counted = tally(made, [pod("c", "Succeeded")], 0.0)
+    assert counted.newly_succeeded == ()
+    assert counted.succeeded == 4
+
+
+@given(st.sets(st.sampled_from("abcdef")), st.sets(st.sampled_from("uvwxyz")), st.sets(st.sampled_from("abcuvw")))
+def test_a_counter_rises_by_exactly_the_pods_whose_finalizer_is_gone(
+    succeeded: set[str], failed: set[str], tracked: set[str]
+) -> None:
+    made = job()
+    waiting = replace(uncounted(made), succeeded=tuple(sorted(succeeded)), failed=tuple(sorted(failed)))
+    before = replace(made.status, uncounted_terminated_pods=waiting)
+    after = settled(before, frozenset(tracked))
+    assert after.succeeded == len(succeeded - tracked)
+    assert after.failed == len(failed - tracked)
+    left = after.uncounted_terminated_pods
+    assert left is not None
+    assert set(left.succeeded) == succeeded & tracked
+    assert set(left.failed) == failed & tracked
+    assert settled(after, frozenset(tracked)) == after, "a second time counts nothing"
