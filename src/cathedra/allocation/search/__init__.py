@@ -2,8 +2,8 @@
 
 * `greedy` – the first attempt without any bookkeeping, which serves most pods;
 * `fast` – the search, with `frames` (its stack), `state` (what is used up), `candidates` (the devices that may be
-  placed next; `constraints` and `counters` limit them), `lookahead` and `capacity_bound` (whether to go on) and
-  `symmetry` (what is alike);
+  placed next, as `restrictions` admit them: `constraints`, `counters` and `shares`), `lookahead` and `capacity_bound`
+  (whether to go on) and `symmetry` (what is alike);
 * `plain` – the search exactly as Kubernetes walks it, for older releases;
 * `budget` – how long a search may take; `masks` – sets of devices as integers.
 

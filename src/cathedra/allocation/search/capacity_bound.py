@@ -63,8 +63,8 @@ class CapacityBound:
 
     def _placed(self, name: str, state: State) -> int:
         return sum(
-            used.get(name, 0) - self._candidates.used_before(position).get(name, 0)
-            for position, used in state.capacity.items()
+            used.get(name, 0) - self._candidates.shares.used_before(position).get(name, 0)
+            for position, used in state.shares.used.items()
         )
 
     def _least(self, request: RequestOnNode) -> Amounts:
@@ -89,14 +89,12 @@ class CapacityBound:
     def _supplied(self, option: RequestOption, mask: int) -> None:
         for position in positions(mask):
             needed = self._usage(option, position)
-            used = self._candidates.used_before(position)
+            used = self._candidates.shares.used_before(position)
             for name, limit in zip(needed.full_names, needed.limits, strict=True):
                 self._supply[name] = self._supply.get(name, 0) + max(0, limit - used.get(name, 0))
 
     def _usage(self, option: RequestOption, position: int) -> CapacityUsage:
-        needed = self._candidates.problem.usage(option, self._candidates.problem.devices[position])
-        assert isinstance(needed, CapacityUsage)
-        return needed
+        return self._candidates.shares.usage(option, position)
 
 
 def _smaller(one: Amounts, other: Amounts) -> Amounts:

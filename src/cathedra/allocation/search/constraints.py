@@ -44,14 +44,15 @@ class _Values:
 
 
 class NodeConstraint:
-    """A constraint over the devices of one node. A state is None as long as no device is placed."""
+    """A constraint over the devices of one node. A `Restriction` whose state is None as long as no device is placed."""
 
-    __slots__ = ("_values", "constraint", "lists", "mixed", "sources")
+    __slots__ = ("_values", "constraint", "first", "lists", "mixed", "sources")
 
     def __init__(
         self, constraint: Constraint, problem: Problem, options: Iterable[RequestOption], bases: list[int]
     ) -> None:
         self.constraint = constraint
+        self.first = None
         self.lists = problem.features.list_type_attributes
         self.sources: dict[str, int] = {}
         """Expression → devices to be asked; the empty one is the device's own attribute."""
@@ -82,9 +83,12 @@ class NodeConstraint:
         """The value of a device, as ``option`` would bring it."""
         return self._values[option.number].of.get(position)
 
-    def admitted(self, option: RequestOption, state: Any) -> int:
-        """The devices that may join for ``option`` in ``state``."""
-        values = self._values[option.number]
+    def admitted(self, option: RequestOption, state: Any, left: int) -> int:
+        """Those of ``left`` that may join for ``option``: all, if it is not concerned."""
+        values = self._values.get(option.number)
+        return left if values is None else left & self._joining(values, state)
+
+    def _joining(self, values: _Values, state: Any) -> int:
         if state is None:
             return values.everything
         known = values.admitted.get(state)
@@ -94,9 +98,12 @@ class NodeConstraint:
             )
         return known
 
-    def joined(self, option: RequestOption, state: Any, position: int) -> Any:
+    def after(self, option: RequestOption, state: Any, position: int) -> Any:
         """The state after the device at ``position``, which is admitted, has joined for ``option``."""
-        value = self._values[option.number].of[position]
+        values = self._values.get(option.number)
+        if values is None:
+            return state
+        value = values.of[position]
         if not self.constraint.distinct:
             return value if state is None or not self.lists else (value[0], state[1] & value[1])
         if self.lists:
@@ -114,9 +121,10 @@ class NodeConstraint:
 
     def suffices(self, option: RequestOption, state: Any, left: int, needed: int) -> bool:
         """Whether ``needed`` of the admitted devices ``left`` might be together; may say yes in vain."""
-        masks = self._values[option.number].masks
-        if self.lists or self.mixed:
+        values = self._values.get(option.number)
+        if values is None or self.lists or self.mixed:
             return True
+        masks = values.masks
         if self.constraint.distinct:
             return sum(1 for one in masks.values() if one & left) >= needed
         return state is not None or needed < 2 or any((one & left).bit_count() >= needed for one in masks.values())

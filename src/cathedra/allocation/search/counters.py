@@ -7,14 +7,15 @@ computed once per tuple.
 
 from __future__ import annotations
 
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from cathedra.allocation.claims.problem import Problem
+from cathedra.allocation.claims.requests import RequestOption
 from cathedra.allocation.supply.caches import CacheSlot
 from cathedra.allocation.supply.devices import groups_of
 from cathedra.allocation.supply.pools import PoolState, PoolView
 
-__all__ = ["Counters"]
+__all__ = ["CounterState", "Counters"]
 
 Consumption: TypeAlias = tuple[tuple[int, int], ...]
 """Index of a counter and nano-units."""
@@ -87,11 +88,25 @@ class _Pool:
         self.blocked: dict[Any, int] = {}
 
 
-class Counters:
-    """The counters of all pools of a node. A state has, per pool, what is consumed and which groups are present."""
+class CounterState(NamedTuple):
+    """What is consumed of the counters of a node's pools."""
 
-    def __init__(self, problem: Problem) -> None:
-        self.pools: list[_Pool] = []
+    pools: tuple[Any, ...]
+    """Per pool what is consumed, and which compatibility groups are present."""
+    blocked: int
+    """Devices whose counters or compatibility groups no longer allow them."""
+    shared: int
+    """Shareable devices in use, by this call or before it: they are charged once, for all their shares."""
+
+
+class Counters:
+    """The counters of all pools of a node. A `Restriction` whose state is a `CounterState`."""
+
+    __slots__ = ("_consumption", "_pools", "_shareable", "first")
+
+    def __init__(self, problem: Problem, shareable: int, shared_before: int) -> None:
+        self._shareable = shareable
+        self._pools: list[_Pool] = []
         self._consumption: dict[int, tuple[int, Consumption, Groups]] = {}
         with_groups = problem.features.compatibility_groups
         for pool, state, offset in zip(problem.view.usable, problem.states, problem.view.offsets, strict=True):
@@ -99,47 +114,57 @@ class Counters:
                 continue
             consumers = _consumers_of(pool, problem)
             for place, (needs, groups) in consumers.by_place.items():
-                self._consumption[offset + place] = (len(self.pools), needs, groups)
-            self.pools.append(_Pool(consumers, state, offset, with_groups=with_groups))
-        self.start: tuple[Any, ...] = tuple(
+                self._consumption[offset + place] = (len(self._pools), needs, groups)
+            self._pools.append(_Pool(consumers, state, offset, with_groups=with_groups))
+        start = tuple(
             [
                 ((0,) * len(pool.available), tuple(sorted(pool.groups.items(), key=lambda item: item[0])))
-                for pool in self.pools
+                for pool in self._pools
             ]
         )
-        self.blocked_at_first = 0
-        for at, state_of_pool in enumerate(self.start):
-            self.blocked_at_first |= self._blocked(at, state_of_pool)
+        blocked = 0
+        for at, state_of_pool in enumerate(start):
+            blocked |= self._blocked(at, state_of_pool)
+        self.first = CounterState(start, blocked & ~shared_before, shared_before & shareable)
 
     def consumption(self, position: int) -> Any:
         """What tells consumers apart."""
         return self._consumption.get(position)
 
-    def charged(self, state: tuple[Any, ...], blocked: int, position: int) -> tuple[tuple[Any, ...], int]:
-        """The state and the blocked devices after the device at ``position`` was placed."""
+    def admitted(self, option: RequestOption, state: CounterState, left: int) -> int:
+        """Those of ``left`` for which the counters have enough and the groups are compatible."""
+        return left & ~state.blocked
+
+    def after(self, option: RequestOption, state: CounterState, position: int) -> CounterState:
+        """The state after the device at ``position`` was charged, unless it is in use already."""
+        bit = 1 << position
+        if state.shared & bit:
+            return state
+        shared = state.shared | bit & self._shareable
         found = self._consumption.get(position)
         if found is None:
-            return state, blocked
+            return CounterState(state.pools, state.blocked, shared)
         at, needs, groups = found
-        amounts = list(state[at][0])
+        pools = state.pools
+        amounts = list(pools[at][0])
         for index, amount in needs:
             amounts[index] += amount
-        present = dict(state[at][1])
+        present = dict(pools[at][1])
         for name, own in groups:
             present[name] = present[name] & own if name in present else own
         after = (tuple(amounts), tuple(sorted(present.items(), key=lambda item: item[0])))
-        state = (*state[:at], after, *state[at + 1 :])
-        return state, blocked & ~self.pools[at].everyone | self._blocked(at, after)
+        blocked = state.blocked & ~self._pools[at].everyone | self._blocked(at, after)
+        return CounterState((*pools[:at], after, *pools[at + 1 :]), blocked & ~shared, shared)
 
-    def suffice(self, state: tuple[Any, ...], left: int, all_left: int, needed: int) -> bool:
-        """Whether counters could serve ``needed`` devices of ``all_left``, of which ``left`` would be charged."""
-        for at, pool in enumerate(self.pools):
-            charged = left & pool.everyone
-            minimum = needed - (all_left & ~charged).bit_count()
+    def suffices(self, option: RequestOption, state: CounterState, left: int, needed: int) -> bool:
+        """Whether the counters could serve ``needed`` devices of ``left``; those in use already are not charged."""
+        for at, pool in enumerate(self._pools):
+            charged = left & ~state.shared & pool.everyone
+            minimum = needed - (left & ~charged).bit_count()
             if minimum <= 1 or not charged:
                 continue
             for index, limit in enumerate(pool.available):
-                if not self._suffices(pool, index, limit - state[at][0][index], charged, minimum):
+                if not self._suffices(pool, index, limit - state.pools[at][0][index], charged, minimum):
                     return False
         return True
 
@@ -153,7 +178,7 @@ class Counters:
         return room >= 0
 
     def _blocked(self, at: int, state: Any) -> int:
-        pool = self.pools[at]
+        pool = self._pools[at]
         known = pool.blocked.get(state)
         if known is None:
             known = pool.blocked[state] = self._compute(pool, state)

@@ -87,18 +87,19 @@ class FastSearch:
         if not candidates.untied(option, state) >> position & 1:
             return False
         record = self.problem.devices[position]
-        for rule, value in zip(candidates.rules[option.claim], state.values, strict=True):
+        for rule, value in zip(candidates.rules[option.claim], state.constraints, strict=True):
             if not rule.concerns(option):
                 continue
             if rule.failing(option) >> position & 1:
                 self.problem.value(option, record, rule.constraint)
-            if not rule.admitted(option, value) >> position & 1:
+            if not rule.admitted(option, value, 1 << position):
                 raise FatalError(
                     f"{option.where}: cannot add device {record} because a claim constraint would not be satisfied"
                 )
         if not option.checks_capacity_last or not candidates.shareable >> position & 1:
             return True
-        return candidates.fits(option, position, state.capacity.get(position) or candidates.used_before(position))
+        shares = candidates.shares
+        return shares.fits(option, position, state.shares.used.get(position) or shares.used_before(position))
 
     def meet(self, option: RequestOption, position: int, state: State) -> None:
         """Test a device that may fail, as the walk does when it gets there.
@@ -113,12 +114,12 @@ class FastSearch:
             needed = self.problem.usage(option, record)
             if isinstance(needed, Unusable) and needed.error:
                 raise FatalError(needed.error)
-        for rule, value in zip(self.candidates.rules[option.claim], state.values, strict=True):
+        for rule, value in zip(self.candidates.rules[option.claim], state.constraints, strict=True):
             if not rule.concerns(option):
                 continue
             if rule.failing(option) >> position & 1:
                 self.problem.value(option, record, rule.constraint)
-            if not rule.admitted(option, value) >> position & 1:
+            if not rule.admitted(option, value, 1 << position):
                 return
 
 

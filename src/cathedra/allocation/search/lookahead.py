@@ -71,7 +71,7 @@ class Lookahead:
 
     def spares_others(self, claim: int, request: int, before: State, after: State) -> bool:
         """Whether a placement that blocked devices or values leaves enough for each later request of the claim."""
-        if (before.blocked == after.blocked and before.values == after.values) or self._is_closed(claim):
+        if (_blocked(before) == _blocked(after) and before.constraints == after.constraints) or self._is_closed(claim):
             return True
         for number in range(request + 1, len(self._requests[claim])):
             if self.is_hazardous(claim, number):
@@ -82,10 +82,7 @@ class Lookahead:
 
     def enough(self, option: RequestOption, left: int, needed: int, state: State) -> bool:
         """Whether constraints and counters could let ``needed`` devices of ``left`` be together."""
-        for rule, value in zip(self._candidates.rules[option.claim], state.values, strict=True):
-            if rule.concerns(option) and not rule.suffices(option, value, left, needed):
-                return False
-        return self._candidates.counters_suffice(state, left, needed)
+        return self._candidates.suffice(option, state, left, needed)
 
     def _is_closed(self, claim: int) -> bool:
         """Whether requests of that claim cannot be judged beforehand: there the search may turn back because the claim
@@ -125,9 +122,9 @@ class Lookahead:
                 # Here it ends quietly.
                 return choice.count
             for index, rule in enumerate(rules):
-                if not rule.admitted(option, values[index]) >> position & 1:
+                if not rule.admitted(option, values[index], 1 << position):
                     return count
-                values[index] = rule.joined(option, values[index], position)
+                values[index] = rule.after(option, values[index], position)
         return choice.count
 
     def _before_trouble(self, claim: int, request: int) -> int:
@@ -156,6 +153,10 @@ class Lookahead:
             smallest = choice.count if smallest < 0 else min(smallest, choice.count)
             competes = competes and not choice.option.admin
         return (union if competes else None), smallest
+
+
+def _blocked(state: State) -> int:
+    return 0 if state.counters is None else state.counters.blocked
 
 
 def matchable(units: list[int]) -> bool:

@@ -10,6 +10,9 @@ from typing import Any
 
 import msgspec
 
+from cathedra.allocation.search.counters import CounterState
+from cathedra.allocation.search.shares import ShareState
+
 __all__ = ["State"]
 
 
@@ -22,17 +25,13 @@ class State(msgspec.Struct, frozen=True, eq=False):
     """Those taken for the current claim, which bind admin requests."""
     placed: int
     """How many devices the current claim has got."""
-    values: tuple[Any, ...]
+    constraints: tuple[Any, ...]
     """State of each constraint of the current claim."""
-    counters: Any
-    """What is consumed of each pool's counters, and which compatibility groups are there."""
-    blocked: int
-    """Devices whose counters or compatibility groups no longer allow them."""
-    capacity: dict[int, dict[str, int]]
-    """Position → qualified name → nano-units in use, for shares taken in this call; with what was in use before."""
-    sharing: int
-    """Shareable devices in use, by this call or before it."""
+    counters: CounterState | None
+    """State of the counters, if the node has any."""
+    shares: ShareState
+    """State of the capacity of shareable devices."""
 
     def for_next_claim(self, constraints: int) -> State:
         """The same, as a claim with so many constraints begins."""
-        return State(self.used, 0, 0, (None,) * constraints, self.counters, self.blocked, self.capacity, self.sharing)
+        return State(self.used, 0, 0, (None,) * constraints, self.counters, self.shares)

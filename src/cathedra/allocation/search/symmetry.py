@@ -29,18 +29,20 @@ class Symmetry:
         Shareable devices that are alike may have changed places in them.
         """
         capacity: Any = ()
-        if state.capacity:
+        if state.shares.used:
             owner = self._class_of()[0]
-            capacity = tuple(sorted((owner[at], tuple(used.items())) for at, used in state.capacity.items()))
-        return (state.used, state.mine, state.placed, state.values, state.counters, capacity, state.sharing)
+            capacity = tuple(sorted((owner[at], tuple(used.items())) for at, used in state.shares.used.items()))
+        return self._key(state, capacity)
 
     def scan_key(self, state: State) -> tuple[Any, ...]:
         """Two states with the same key lead to the same end in the middle of a request.
 
         There only devices after the last one may be taken, so none may have changed places.
         """
-        capacity = tuple(sorted((at, tuple(used.items())) for at, used in state.capacity.items()))
-        return (state.used, state.mine, state.placed, state.values, state.counters, capacity, state.sharing)
+        return self._key(state, tuple(sorted((at, tuple(used.items())) for at, used in state.shares.used.items())))
+
+    def _key(self, state: State, capacity: Any) -> tuple[Any, ...]:
+        return state.used, state.mine, state.placed, state.constraints, state.counters, capacity, state.shares.shared
 
     def alike(self, option: RequestOption, position: int, state: State) -> int:
         """Devices that would fail like the one at ``position``, which failed in ``state``."""
@@ -51,10 +53,10 @@ class Symmetry:
             alike &= state.used if state.used >> position & 1 else ~state.used
         if not self._candidates.shareable >> position & 1:
             return alike
-        mine = state.capacity.get(position)
-        shared = state.sharing >> position & 1
+        mine = state.shares.used.get(position)
+        shared = state.shares.shared >> position & 1
         for other in positions(alike):
-            if state.capacity.get(other) != mine or (state.sharing >> other & 1) != shared:
+            if state.shares.used.get(other) != mine or (state.shares.shared >> other & 1) != shared:
                 alike ^= 1 << other
         return alike
 
@@ -119,7 +121,7 @@ class Symmetry:
             pool, place = self._problem.state_of(position)
             share = (
                 self._problem.devices[position].signature.number,
-                tuple(sorted(candidates.used_before(position).items())),
+                tuple(sorted(candidates.shares.used_before(position).items())),
                 pool.shared >> place & 1,
             )
         consumption = candidates.consumption(position)

@@ -13,12 +13,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cathedra.allocation import RELEASE_1_36, Budget, FatalError, Features, NodeError, Refusal
-from cathedra.allocation.allocator import PreparedRequests
-from cathedra.allocation.claims.problem import Problem, Solution, expand
+from cathedra.allocation.claims.problem import Problem, Solution
 from cathedra.allocation.search.budget import UNLIMITED, Meter
 from cathedra.allocation.search.lookahead import matchable
 from cathedra.allocation.search.plain import PlainSearch
-from cathedra.allocation.supply.pools import NodeViews
 from cathedra.api.resource import ResourceClaim
 from tests.unit.allocation import reference
 from tests.unit.allocation.building import (
@@ -29,6 +27,7 @@ from tests.unit.allocation.building import (
     first_available,
     held,
     node,
+    problem_of,
     resource_slice,
 )
 
@@ -151,17 +150,6 @@ def _wants_capacity(one: ResourceClaim) -> bool:
         for option in (request.exactly, *request.first_available)
         if option is not None
     )
-
-
-def problem_of(world: World, asked: list[ResourceClaim]) -> tuple[PreparedRequests, Problem]:
-    """The claims on the node, expanded."""
-    allocator = world.allocator()
-    prepared = allocator.prepare(asked)
-    view = NodeViews(allocator.inventory, world.features).of(node())
-    states = view.states(allocator.ledger, shares=world.features.consumable_capacity)
-    problem = Problem(prepared.plans, node(), view, states, world.features)
-    expand(problem)
-    return prepared, problem
 
 
 def named(problem: Problem, solution: Solution | None) -> list[tuple[str, str]] | None:

@@ -1,0 +1,74 @@
+"""Capacity for the fast search: which devices have room for one more share (docs/spec/allocation.md §12)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from cathedra.allocation.checks.capacity import CapacityUsage
+from cathedra.allocation.claims.problem import Problem
+from cathedra.allocation.claims.requests import RequestOption
+
+__all__ = ["ShareState", "Shares"]
+
+
+class ShareState(NamedTuple):
+    """What shares have taken of devices.
+
+    ``used`` has, for devices of which this call took a share, the nano-units in use by qualified capacity name, with
+    what was in use before. ``shared`` are the shareable devices in use, by this call or before it.
+    """
+
+    used: dict[int, dict[str, int]]
+    shared: int
+
+
+class Shares:
+    """The capacity of all devices of a node. A `Restriction` whose state is a `ShareState`."""
+
+    __slots__ = ("_problem", "_shareable", "first")
+
+    def __init__(self, problem: Problem, shareable: int, shared_before: int) -> None:
+        self._problem = problem
+        self._shareable = shareable
+        self.first = ShareState({}, shared_before & shareable)
+
+    def admitted(self, option: RequestOption, state: ShareState, left: int) -> int:
+        """Those of ``left`` whose capacity serves ``option`` beside what is in use."""
+        if option.checks_capacity_last:
+            return left
+        for position, used in state.used.items():
+            if left >> position & 1 and not self.fits(option, position, used):
+                left &= ~(1 << position)
+        return left
+
+    def after(self, option: RequestOption, state: ShareState, position: int) -> ShareState:
+        """The state after ``option`` took a share, if the device at ``position`` has shares."""
+        bit = 1 << position
+        if not self._shareable & bit:
+            return state
+        needed = self.usage(option, position)
+        if not needed.names:
+            return ShareState(state.used, state.shared | bit)
+        used = dict(state.used.get(position) or self.used_before(position))
+        for name, amount in zip(needed.full_names, needed.amounts, strict=True):
+            used[name] = used.get(name, 0) + amount.nanos
+        return ShareState({**state.used, position: used}, state.shared | bit)
+
+    def suffices(self, option: RequestOption, state: ShareState, left: int, needed: int) -> bool:
+        """Always: each device admitted has room, and that all requests have room is `CapacityBound`'s to judge."""
+        return True
+
+    def fits(self, option: RequestOption, position: int, used: dict[str, int]) -> bool:
+        """Whether the device's capacity serves ``option`` beside what is ``used``."""
+        return self.usage(option, position).fits(used)
+
+    def usage(self, option: RequestOption, position: int) -> CapacityUsage:
+        """What ``option`` takes of a device that passed the fixed tests."""
+        needed = self._problem.usage(option, self._problem.devices[position])
+        assert isinstance(needed, CapacityUsage)
+        return needed
+
+    def used_before(self, position: int) -> dict[str, int]:
+        """Capacity in use by earlier allocations."""
+        pool, place = self._problem.state_of(position)
+        return pool.capacity.get(place, {})

@@ -1,0 +1,44 @@
+"""How long a search may take."""
+
+from __future__ import annotations
+
+import pytest
+
+from cathedra.allocation import UNLIMITED, Aborted, Budget
+from cathedra.allocation.search.budget import BudgetExceeded, Meter
+
+
+def test_the_step_after_the_last_is_refused() -> None:
+    meter = Meter(Budget(states=3))
+    for _ in range(3):
+        meter.step()
+    with pytest.raises(BudgetExceeded, match="stopped after 3 states"):
+        meter.step()
+
+
+def test_seconds_are_looked_at_every_256_states() -> None:
+    now = [100.0]
+    meter = Meter(Budget(seconds=5.0, monotonic=lambda: now[0]))
+    meter.step()
+    now[0] = 105.1
+    with pytest.raises(BudgetExceeded, match="stopped after 257 states"):
+        _walk(meter, 1000)
+    assert meter.states == 257
+
+
+def _walk(meter: Meter, steps: int) -> None:
+    for _ in range(steps):
+        meter.step()
+
+
+def test_a_cancelled_search_says_why() -> None:
+    meter = Meter(Budget(cancelled=lambda: "the pod is gone"))
+    with pytest.raises(Aborted, match="filter operation aborted: the pod is gone"):
+        meter.step()
+
+
+def test_an_unlimited_budget_is_never_used_up() -> None:
+    meter = Meter(UNLIMITED)
+    for _ in range(10_000):
+        meter.step()
+    assert meter.states == 10_000
