@@ -1,0 +1,75 @@
+"""What a schema says of a value, in Kubernetes' words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from cathedra.apiserver.custom.schema import read_schema
+from cathedra.apiserver.custom.validation import validate
+
+NUMBER = {"type": "number"}
+STRING = {"type": "string"}
+
+
+def wrong(source: dict[str, Any], value: Any) -> list[str]:
+    """The details of everything that is wrong with a value at ``spec``."""
+    return [error.detail for error in validate(read_schema(source), value, "spec")]
+
+
+@pytest.mark.parametrize(
+    ("source", "value", "detail"),
+    [
+        ({"type": "integer"}, "1", 'spec in body must be of type integer: "string"'),
+        ({"type": "integer"}, True, 'spec in body must be of type integer: "boolean"'),
+        (STRING, None, 'spec in body must be of type string: "null"'),
+        (STRING | {"minLength": 3}, "ab", "spec in body should be at least 3 chars long"),
+        (STRING | {"pattern": "^a+$"}, "b", "spec in body should match '^a+$'"),
+        (STRING | {"format": "ipv4"}, "::1", 'spec in body must be of type ipv4: "::1"'),
+        (NUMBER | {"maximum": 5}, 6, "spec in body should be less than or equal to 5"),
+        (NUMBER | {"maximum": 5, "exclusiveMaximum": True}, 5, "spec in body should be less than 5"),
+        (NUMBER | {"minimum": 5}, 4.5, "spec in body should be greater than or equal to 5"),
+        (NUMBER | {"multipleOf": 0.1}, 0.25, "spec in body should be a multiple of 0.1"),
+        ({"type": "array", "minItems": 2}, [1], "spec in body should have at least 2 items"),
+        ({"type": "object", "minProperties": 1}, {}, "spec in body should have at least 1 properties"),
+        ({"not": STRING}, "a", '"spec" must not validate the schema (not)'),
+    ],
+)
+def test_a_value_that_the_schema_forbids_is_refused(source: dict[str, Any], value: Any, detail: str) -> None:
+    assert wrong(source, value) == [detail]
+
+
+@pytest.mark.parametrize(
+    ("source", "value"),
+    [
+        ({"type": "integer"}, 5.0),
+        (STRING | {"nullable": True}, None),
+        ({"x-kubernetes-int-or-string": True}, "50%"),
+        (NUMBER | {"multipleOf": 0.5}, 1.5),
+        ({"type": "integer", "format": "int32"}, 2**31 - 1),
+        (STRING | {"enum": ["a", "b"]}, "b"),
+    ],
+)
+def test_a_value_that_the_schema_allows_passes(source: dict[str, Any], value: Any) -> None:
+    assert wrong(source, value) == []
+
+
+def test_exactly_one_of_the_alternatives_must_hold() -> None:
+    source = {"oneOf": [NUMBER | {"minimum": 1}, NUMBER | {"minimum": 5}]}
+    assert wrong(source, 3) == []
+    assert wrong(source, 7) == ['"spec" must validate one and only one schema (oneOf). Found 2 valid alternatives']
+    assert wrong(source, 0) == ['"spec" must validate one and only one schema (oneOf). Found none valid']
+
+
+def test_sets_and_maps_have_no_duplicates() -> None:
+    errors = validate(read_schema({"type": "array", "x-kubernetes-list-type": "set"}), [1, 2, 1, True], "spec")
+    assert [error.field for error in errors] == ["spec[2]"]
+    keyed = {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]}
+    errors = validate(read_schema(keyed), [{"name": "a", "x": 1}, {"name": "a", "x": 2}], "spec")
+    assert [error.field for error in errors] == ["spec[1]"]
+
+
+def test_required_fields_are_named_with_their_path() -> None:
+    source = {"type": "object", "properties": {"a": {"type": "object", "required": ["b"]}}}
+    assert [error.field for error in validate(read_schema(source), {"a": {}}, "")] == ["a.b"]
