@@ -20,6 +20,7 @@ from cathedra.apiserver.authentication.serviceaccounts import ServiceAccountToke
 from cathedra.apiserver.authentication.signing import SigningKey
 from cathedra.apiserver.authentication.user import MASTERS_GROUP, UserInfo
 from cathedra.apiserver.bootstrap.authenticationinfo import authentication_info
+from cathedra.apiserver.bootstrap.flowcontrol import flow_control
 from cathedra.apiserver.bootstrap.keeping import ObjectKeeper
 from cathedra.apiserver.bootstrap.kubernetesservice import SERVICE_NAMES, kubernetes_service
 from cathedra.apiserver.bootstrap.namespaces import create_namespaces
@@ -166,7 +167,7 @@ class APIServer:
 
     async def _keep_objects(self, address: str) -> None:
         """Show the cluster where this server is, and whose certificates it accepts; now and from now on."""
-        kept = list(kubernetes_service(address, self.port))
+        kept = [*kubernetes_service(address, self.port), *flow_control()]
         if self.pki is not None:
             kept.append(authentication_info(self.pki.authority_certificate))
         kept_objects = ObjectKeeper(self.context, kept)

@@ -63,7 +63,8 @@ class ObjectKeeper:
 
     async def _keep(self, kept: KeptObject) -> None:
         metadata = kept.object.metadata
-        found = self._server.registry.find(kept.resource, f"{metadata.namespace}/{metadata.name}")
+        key = f"{metadata.namespace}/{metadata.name}" if metadata.namespace else metadata.name
+        found = self._server.registry.find(kept.resource, key)
         if found is None:
             await self._create(kept)
             return

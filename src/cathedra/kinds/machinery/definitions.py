@@ -11,6 +11,7 @@ from cathedra.kinds.definition import Column, ResourceDefinition
 from cathedra.kinds.machinery.autoscaling import autoscaler_definition
 from cathedra.kinds.machinery.customresources import custom_resource_definition
 from cathedra.kinds.machinery.disruptionbudgets import disruption_budget_definition
+from cathedra.kinds.machinery.flowcontrol import flow_schema_definition, priority_level_definition
 from cathedra.kinds.machinery.leases import lease_definition
 from cathedra.kinds.machinery.networking import networking_definitions
 from cathedra.kinds.machinery.policies import policy_binding_definition, policy_definition
@@ -59,4 +60,6 @@ def machinery_definitions() -> tuple[ResourceDefinition[Any], ...]:
         *networking_definitions(),
         autoscaler_definition(),
         *storage_definitions(),
+        flow_schema_definition(),
+        priority_level_definition(),
     )

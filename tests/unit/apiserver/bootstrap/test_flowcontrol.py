@@ -1,0 +1,61 @@
+"""The objects of priority and fairness that every cluster has."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cathedra.api.core.flowcontrol_v1 import FlowSchema
+from cathedra.api.scheme import GroupResource
+from cathedra.api.struct import replace
+from cathedra.apiserver.bootstrap.flowcontrol import flow_control
+from cathedra.apiserver.bootstrap.keeping import ObjectKeeper
+from cathedra.client.resources import resource_ref
+from cathedra.kinds.machinery.flowcontrol import validate_flow_schema, validate_priority_level
+from tests.unit.apiserver.guarded import Guarded, guarded
+
+GROUP = "flowcontrol.apiserver.k8s.io"
+FLOWSCHEMAS = resource_ref(FlowSchema, "flowschemas", namespaced=False)
+
+
+def stored(api: Guarded, plural: str, name: str) -> Any:
+    return api.server.context.registry.find(GroupResource(GROUP, plural), name)
+
+
+def test_every_object_obeys_the_rules_and_every_schema_names_a_level() -> None:
+    objects = [kept.object for kept in flow_control()]
+    levels = {one.metadata.name: one for one in objects if hasattr(one.spec, "limited")}
+    schemas = [one for one in objects if hasattr(one.spec, "matching_precedence")]
+    assert (len(levels), len(schemas)) == (8, 13)
+    assert [validate_priority_level(level) for level in levels.values() if validate_priority_level(level)] == []
+    assert [validate_flow_schema(schema) for schema in schemas if validate_flow_schema(schema)] == []
+    assert {schema.spec.priority_level_configuration.name for schema in schemas} == levels.keys()
+
+
+def test_mandatory_objects_are_kept_and_suggested_ones_may_be_changed() -> None:
+    async def body(api: Guarded) -> None:
+        keeper = ObjectKeeper(api.server.context, list(flow_control()))
+        await keeper.reconcile()
+        schemas = api.admin.resource(FLOWSCHEMAS)
+        for name in ("catch-all", "service-accounts"):
+            schema = await schemas.get(name)
+            await schemas.update(replace(schema, spec=replace(schema.spec, matching_precedence=77)))
+        await keeper.reconcile()
+        assert (await schemas.get("catch-all")).spec.matching_precedence == 10_000
+        assert (await schemas.get("service-accounts")).spec.matching_precedence == 77
+        await schemas.delete("probes")
+        await keeper.reconcile()
+        assert (await schemas.get("probes")).spec.priority_level_configuration.name == "exempt"
+
+    guarded(body)
+
+
+def test_nothing_is_written_when_everything_is_there() -> None:
+    async def body(api: Guarded) -> None:
+        keeper = ObjectKeeper(api.server.context, list(flow_control()))
+        await keeper.reconcile()
+        before = api.server.revision
+        await keeper.reconcile()
+        assert api.server.revision == before
+        assert stored(api, "prioritylevelconfigurations", "exempt").spec.exempt.nominal_concurrency_shares == 0
+
+    guarded(body)
