@@ -37,7 +37,7 @@ from cathedra.controllers.poolstatus.controller import ResourcePoolStatusRequest
 from cathedra.controllers.resourceclaim.controller import ResourceClaimController
 from cathedra.controllers.workloads.daemonset import DaemonSetController
 from cathedra.controllers.workloads.deployment import DeploymentController
-from cathedra.controllers.workloads.replicaset import ReplicaSetController
+from cathedra.controllers.workloads.replicaset import ReplicaSetController, ReplicationControllerController
 from cathedra.controllers.workloads.statefulset import StatefulSetController
 from cathedra.kinds.served import all_definitions
 
@@ -56,6 +56,7 @@ CONTROLLERS: Final[Mapping[str, Callable[[ControllerContext], Controller]]] = {
     "cronjob-controller": CronJobController,
     "ttl-after-finished-controller": TTLAfterFinishedController,
     "replicaset-controller": ReplicaSetController,
+    "replicationcontroller-controller": ReplicationControllerController,
     "deployment-controller": DeploymentController,
     "statefulset-controller": StatefulSetController,
     "daemonset-controller": DaemonSetController,
@@ -76,6 +77,7 @@ CONTROLLERS: Final[Mapping[str, Callable[[ControllerContext], Controller]]] = {
 _ACCOUNTS: Final[Mapping[str, str]] = {
     "resourceclaim-controller": "resource-claim-controller",
     "daemonset-controller": "daemon-set-controller",
+    "replicationcontroller-controller": "replication-controller",
     "node-lifecycle-controller": "node-controller",
     "taint-eviction-controller": "node-controller",
     "pod-garbage-collector-controller": "pod-garbage-collector",

@@ -162,7 +162,8 @@ class ResourceClaimController:
             return False
         claim = self._maker.get(pod.metadata.namespace, found.name)
         if claim is None:
-            return found.generated and self._sharing_group(pod, entry) is None
+            known = self._maker.made_lately(pod.metadata.namespace, found.name)
+            return found.generated and self._sharing_group(pod, entry) is None and not known
         group = self._group_name(pod)
         if found.generated and not podclaims.is_made_for(claim, pod, group):
             return False
@@ -218,10 +219,11 @@ class ResourceClaimController:
                 continue
             if name:
                 names[entry.name] = name
+        if failures:
+            # The names are recorded when there is one for every entry.
+            raise RetryLater(f"pod {pod.metadata.namespace}/{pod.metadata.name}") from failures[0]
         if names != recorded:
             await self._record_names(pod, names)
-        if failures:
-            raise RetryLater(f"pod {pod.metadata.namespace}/{pod.metadata.name}") from failures[0]
         if pod.spec.node_name:
             statuses = tuple(PodResourceClaimStatus(name=e, resource_claim_name=n) for e, n in sorted(names.items()))
             await self._reserve_for_scheduled(
@@ -241,6 +243,8 @@ class ResourceClaimController:
             if known is None:
                 return ""
             claim = self._maker.get(pod.metadata.namespace, known.name)
+            if claim is None and self._maker.made_lately(pod.metadata.namespace, known.name):
+                return known.name
             if claim is not None and podclaims.is_made_for(claim, pod, self._group_name(pod)):
                 return known.name
         group = self._sharing_group(pod, entry)

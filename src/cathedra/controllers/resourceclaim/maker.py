@@ -14,7 +14,7 @@ from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.api.gates import FeatureGates
 from cathedra.api.resource import ResourceClaim
 from cathedra.api.scheme import GroupResource
-from cathedra.api.status import not_found
+from cathedra.api.status import StatusError, not_found
 from cathedra.client.client import Client
 from cathedra.client.informer import SharedInformers
 from cathedra.client.objects import ObjectKey, key_of
@@ -23,7 +23,7 @@ from cathedra.clock import Clock
 from cathedra.controllers.resourceclaim.generation import POD_CLAIM_NAME, claim_from_template
 from cathedra.semantics.owners import controller_of
 
-__all__ = ["ClaimMaker", "TemplateMissing"]
+__all__ = ["ClaimMaker", "ClaimRefused", "TemplateMissing"]
 
 _BY_OWNER_AND_ENTRY: Final = "resourceclaim-owner-entry"
 _REMEMBERED_SECONDS: Final = 60.0
@@ -35,6 +35,13 @@ class TemplateMissing(Exception):
     def __init__(self, name: str) -> None:
         missing = not_found(GroupResource("resource.k8s.io", "resourceclaimtemplate"), name)
         super().__init__(f'resource claim template "{name}": {missing}')
+
+
+class ClaimRefused(Exception):
+    """The API server refused a claim; its name is not known, as the API server would have made it."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(f"create ResourceClaim : {why}")
 
 
 class ClaimMaker:
@@ -49,6 +56,8 @@ class ClaimMaker:
         self._templates = informers.of(RESOURCECLAIMTEMPLATES)
         self._fresh: dict[ObjectKey, _Made] = {}
         self._fresh_by_owner: dict[str, ObjectKey] = {}
+        self._made_at: dict[ObjectKey, float] = {}
+        """When claims were created here (monotonic seconds), those that are gone again included."""
         self._uncertain: set[str] = set()
         """Owners and entries whose claim may have been created although no answer came."""
         self._claims.add_handler(on_add=self._forget, on_delete=self._forget)
@@ -69,13 +78,21 @@ class ClaimMaker:
         key = self._fresh_by_owner.get(value)
         return self._recent(key) if key is not None else None
 
+    def made_lately(self, namespace: str, name: str) -> bool:
+        """Whether the claim was created here less than a minute ago: then it is not made again, should it be gone.
+
+        Kubernetes' controller takes such a claim from its cache of what it has just written.
+        """
+        made_at = self._made_at.get(ObjectKey(namespace, name))
+        return made_at is not None and self._clock.monotonic() - made_at < _REMEMBERED_SECONDS
+
     async def make(self, owner: KubeObject, entry: str, template_name: str) -> ResourceClaim:
         """Create the claim from its template.
 
         Raises:
             TemplateMissing: no such template.
             FeatureDisabled: the template uses what is off.
-            StatusError: the API server refused the claim.
+            ClaimRefused: the API server refused the claim.
             ConnectionError: it is not known whether it was created; the next call finds out.
         """
         namespace = owner.metadata.namespace
@@ -95,6 +112,11 @@ class ClaimMaker:
         except ConnectionError:
             self._uncertain.add(value)
             raise
+        except StatusError as error:
+            raise ClaimRefused(str(error)) from error
+        now = self._clock.monotonic()
+        self._made_at = {key: at for key, at in self._made_at.items() if now - at < _REMEMBERED_SECONDS}
+        self._made_at[key_of(created)] = now
         if self._claims.store.get(namespace, created.metadata.name) is None:
             self._remember(created)
         return created

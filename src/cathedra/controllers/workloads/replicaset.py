@@ -1,13 +1,14 @@
-"""The replica set controller: so many pods, no more and no fewer."""
+"""The controllers of replica sets and replication controllers: so many pods, no more and no fewer."""
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final, TypeVar, cast
 
-from cathedra.api.core.apps_v1 import ReplicaSet, ReplicaSetCondition, ReplicaSetStatus
-from cathedra.api.core.core_v1 import Pod
+from cathedra.api.core.apps_v1 import ReplicaSet, ReplicaSetCondition
+from cathedra.api.core.core_v1 import Pod, ReplicationController, ReplicationControllerCondition
+from cathedra.api.core.meta_v1 import KubeObject, LabelSelector
 from cathedra.api.struct import Time, replace
-from cathedra.client.resources import REPLICASETS
+from cathedra.client.resources import REPLICASETS, REPLICATIONCONTROLLERS
 from cathedra.controllers.controller import ControllerContext
 from cathedra.controllers.podcontrol import pod_from_template
 from cathedra.controllers.podranking import surplus_first
@@ -15,30 +16,27 @@ from cathedra.controllers.workloads.workload import WorkloadController
 from cathedra.semantics.conditions import with_condition_moved_last
 from cathedra.semantics.pods import is_active, is_available, is_ready, is_terminal, ready_since
 
-__all__ = ["ReplicaSetController"]
+__all__ = ["ReplicaSetController", "ReplicationControllerController"]
+
+T = TypeVar("T", bound=KubeObject)
 
 MOST_PER_SYNC: Final = 500
 
 
-class ReplicaSetController(WorkloadController[ReplicaSet]):
-    """Keeps replica sets full."""
+class _ReplicasController(WorkloadController[T]):
+    """Keeps objects full that consist of a selector, a template and a number; both kinds differ in nothing else."""
 
-    name = "replicaset-controller"
-    component = "replicaset-controller"
-
-    def __init__(self, context: ControllerContext) -> None:
-        super().__init__(context, REPLICASETS)
-
-    async def sync(self, obj: ReplicaSet, pods: list[Pod]) -> float | None:
+    async def sync(self, obj: T, pods: list[Pod]) -> float | None:
         """Create or delete the difference, then write the status."""
         active = [pod for pod in pods if is_active(pod)]
-        wanted = 1 if obj.spec.replicas is None else obj.spec.replicas
+        spec = cast(Any, obj).spec
+        wanted = 1 if spec.replicas is None else spec.replicas
         failure: Exception | None = None
         reason = ""
         if obj.metadata.deletion_timestamp is None:
             missing = wanted - len(active)
             if missing > 0:
-                pod = pod_from_template(obj.spec.template, obj)
+                pod = pod_from_template(spec.template, obj)
                 failure, reason = (
                     await self.control.create_all(obj, [pod] * min(missing, MOST_PER_SYNC)),
                     "FailedCreate",
@@ -49,35 +47,79 @@ class ReplicaSetController(WorkloadController[ReplicaSet]):
         await self._write_status(obj, pods, active, reason if failure else "", str(failure or ""))
         if failure is not None:
             raise failure
-        return self._next_available(obj, active)
+        return self._next_available(spec.min_ready_seconds, active)
 
-    async def _write_status(
-        self, obj: ReplicaSet, pods: list[Pod], active: list[Pod], reason: str, message: str
-    ) -> None:
-        now = self.clock.now()
-        labels = obj.spec.template.metadata.labels.items()
-        conditions = tuple(c for c in obj.status.conditions if c.type != "ReplicaFailure")
+    async def _write_status(self, obj: T, pods: list[Pod], active: list[Pod], reason: str, message: str) -> None:
+        now, spec, old = self.clock.now(), cast(Any, obj).spec, cast(Any, obj).status
+        labels = spec.template.metadata.labels.items()
+        conditions = tuple(c for c in old.conditions if c.type != "ReplicaFailure")
         if reason:
-            failure = ReplicaSetCondition(
-                type="ReplicaFailure", status="True", last_transition_time=Time(now), reason=reason, message=message
-            )
-            conditions = with_condition_moved_last(obj.status.conditions, failure)
-        status = ReplicaSetStatus(
+            conditions = with_condition_moved_last(old.conditions, self.failure(reason, message, Time(now)))
+        status = replace(
+            old,
             replicas=len(active),
             fully_labeled_replicas=sum(labels <= pod.metadata.labels.items() for pod in active),
             ready_replicas=sum(map(is_ready, active)),
-            available_replicas=sum(is_available(pod, obj.spec.min_ready_seconds, now) for pod in active),
-            terminating_replicas=sum(
-                pod.metadata.deletion_timestamp is not None and not is_terminal(pod) for pod in pods
-            ),
+            available_replicas=sum(is_available(pod, spec.min_ready_seconds, now) for pod in active),
             observed_generation=obj.metadata.generation,
             conditions=conditions,
+            **self.more_status(pods),
         )
-        if status != obj.status:
-            await self.client.resource(REPLICASETS, obj.metadata.namespace).update_status(replace(obj, status=status))
+        if status != old:
+            changed: Any = obj
+            await self.client.resource(self.ref, obj.metadata.namespace).update_status(replace(changed, status=status))
 
-    def _next_available(self, obj: ReplicaSet, active: list[Pod]) -> float | None:
+    def failure(self, reason: str, message: str, now: Time) -> Any:
+        """The condition that says why there are not enough pods."""
+        raise NotImplementedError
+
+    def more_status(self, pods: list[Pod]) -> dict[str, int]:
+        """What only one of the kinds tells."""
+        return {}
+
+    def _next_available(self, wait: int, active: list[Pod]) -> float | None:
         """Seconds until another ready pod has been ready long enough."""
-        now, wait = self.clock.now(), obj.spec.min_ready_seconds
+        now = self.clock.now()
         ends = [since + wait - now for pod in active if (since := ready_since(pod)) is not None]
         return min((end for end in ends if end > 0), default=None) if wait else None
+
+
+class ReplicaSetController(_ReplicasController[ReplicaSet]):
+    """Keeps replica sets full."""
+
+    name = "replicaset-controller"
+    component = "replicaset-controller"
+
+    def __init__(self, context: ControllerContext) -> None:
+        super().__init__(context, REPLICASETS)
+
+    def failure(self, reason: str, message: str, now: Time) -> ReplicaSetCondition:
+        """A replica set's condition."""
+        return ReplicaSetCondition(
+            type="ReplicaFailure", status="True", last_transition_time=now, reason=reason, message=message
+        )
+
+    def more_status(self, pods: list[Pod]) -> dict[str, int]:
+        """Pods that are being deleted and have not ended."""
+        ending = (pod for pod in pods if pod.metadata.deletion_timestamp is not None and not is_terminal(pod))
+        return {"terminating_replicas": sum(1 for _ in ending)}
+
+
+class ReplicationControllerController(_ReplicasController[ReplicationController]):
+    """Keeps replication controllers full."""
+
+    name = "replicationcontroller-controller"
+    component = "replication-controller"
+
+    def __init__(self, context: ControllerContext) -> None:
+        super().__init__(context, REPLICATIONCONTROLLERS)
+
+    def selector(self, obj: ReplicationController) -> LabelSelector:
+        """The labels that its selector consists of."""
+        return LabelSelector(match_labels=obj.spec.selector)
+
+    def failure(self, reason: str, message: str, now: Time) -> ReplicationControllerCondition:
+        """A replication controller's condition."""
+        return ReplicationControllerCondition(
+            type="ReplicaFailure", status="True", last_transition_time=now, reason=reason, message=message
+        )

@@ -54,14 +54,31 @@ def test_a_missing_template_is_told_and_made_up_for_as_soon_as_it_comes() -> Non
     play(ResourceClaimController, story)
 
 
-def test_one_failing_entry_does_not_hold_up_the_other() -> None:
+def test_one_failing_entry_does_not_hold_up_the_other_and_names_are_recorded_together() -> None:
     async def story(world: World) -> None:
         await world.create(RESOURCECLAIMTEMPLATES, template())
         await world.create(PODS, pod("p", from_template("bad", "notpl"), from_template("good")))
         await settle(30)
-        statuses = (await world.of(PODS).get("p")).status.resource_claim_statuses
-        assert [status.name for status in statuses] == ["good"]
+        assert (await world.of(PODS).get("p")).status.resource_claim_statuses == ()
         assert len(await world.list(RESOURCECLAIMS)) == 1
+        await world.create(RESOURCECLAIMTEMPLATES, template("notpl"))
+        await settle()
+        statuses = (await world.of(PODS).get("p")).status.resource_claim_statuses
+        assert [status.name for status in statuses] == ["bad", "good"]
+        assert len(await world.list(RESOURCECLAIMS)) == 2
+
+    play(ResourceClaimController, story)
+
+
+def test_a_claim_that_is_deleted_just_after_it_was_made_is_not_made_again() -> None:
+    async def story(world: World) -> None:
+        await world.create(RESOURCECLAIMTEMPLATES, template())
+        await world.create(PODS, pod("p", from_template("gpu")))
+        await settle()
+        (claim,) = await world.list(RESOURCECLAIMS)
+        await world.of(RESOURCECLAIMS).delete(claim.metadata.name)
+        await settle(5)
+        assert await world.list(RESOURCECLAIMS) == ()
 
     play(ResourceClaimController, story)
 
@@ -75,6 +92,7 @@ def test_several_templates_make_one_claim_each_and_all_names_stay() -> None:
         assert [status.name for status in statuses] == ["a", "b"]
         lost = statuses[0].resource_claim_name
         assert lost
+        await world.clock.sleep(61)
         await world.of(RESOURCECLAIMS).delete(lost)
         await world.quiet()
         again = (await world.of(PODS).get("p")).status.resource_claim_statuses

@@ -8,11 +8,13 @@ from cathedra.api.core.apps_v1 import (
 )
 from cathedra.api.core.core_v1 import (
     Pod,
+    ReplicationController,
+    ReplicationControllerSpec,
 )
 from cathedra.api.struct import replace
 from cathedra.client.objects import with_metadata
-from cathedra.client.resources import PODS, REPLICASETS
-from cathedra.controllers.workloads.replicaset import ReplicaSetController
+from cathedra.client.resources import PODS, REPLICASETS, REPLICATIONCONTROLLERS
+from cathedra.controllers.workloads.replicaset import ReplicaSetController, ReplicationControllerController
 from tests.unit.controllers.workloads.objects import SELECTOR, Kubelet, meta, template
 from tests.unit.controllers.world import World, play, settle
 
@@ -51,3 +53,19 @@ def test_a_replica_set_releases_a_pod_that_it_does_not_select_any_longer() -> No
         assert len(await world.list(PODS)) == 2
 
     play((ReplicaSetController, Kubelet), story)
+
+
+def test_a_replication_controller_stays_full() -> None:
+    async def story(world: World) -> None:
+        spec = ReplicationControllerSpec(replicas=2, selector={"app": "x"}, template=template())
+        await world.create(REPLICATIONCONTROLLERS, ReplicationController(metadata=meta(), spec=spec))
+        await settle(5)
+        owners = {owner.kind for pod in await world.list(PODS) for owner in pod.metadata.owner_references}
+        assert owners == {"ReplicationController"}
+        status = (await world.of(REPLICATIONCONTROLLERS).get("w")).status
+        assert (status.replicas, status.ready_replicas, status.available_replicas) == (2, 2, 2)
+        await world.change(REPLICATIONCONTROLLERS, "w", lambda c: replace(c, spec=replace(c.spec, replicas=0)))
+        await settle(5)
+        assert await world.list(PODS) == ()
+
+    play((ReplicationControllerController, Kubelet), story)

@@ -76,7 +76,7 @@ class PodServiceAccount(AdmissionPlugin):
         account = await self._account(request.namespace, name)
         if account is None and self._required:
             why = f'error looking up service account {request.namespace}/{name}: serviceaccount "{name}" not found'
-            raise forbidden(PODS, request.name, why)
+            raise forbidden(PODS, request.name or pod.metadata.generate_name, why)
         secrets = pod.spec.image_pull_secrets
         if account is not None and not secrets:
             secrets = account.image_pull_secrets
