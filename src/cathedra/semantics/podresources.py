@@ -16,6 +16,7 @@ from typing import Final, Protocol, TypeVar
 
 from cathedra.api.core.core_v1 import Container, NodeAllocatableResourceClaimStatus, Pod
 from cathedra.api.quantity import Quantity
+from cathedra.semantics.conditions import find_condition
 from cathedra.semantics.pods import is_sidecar
 
 __all__ = [
@@ -25,10 +26,13 @@ __all__ = [
     "claims_share_of_pod",
     "container_totals",
     "is_pod_level_resource",
+    "is_resize_infeasible",
     "nanos",
+    "pod_held_nanos",
     "pod_limit_quantities",
     "pod_request_nanos",
     "pod_request_quantities",
+    "reported_resources",
 ]
 
 HUGE_PAGES: Final = "hugepages-"
@@ -107,6 +111,46 @@ def pod_request_nanos(
     return total
 
 
+def pod_held_nanos(pod: Pod, claims: ClaimStatuses, defaults: Mapping[str, Quantity] | None = None) -> dict[str, int]:
+    """What ``pod`` holds of its node while it is resized in place, in nano-units (PodRequests with UseStatusResources).
+
+    That is the largest of what is asked for, what the kubelet has granted, and what it has put into effect: room that
+    is being given up is not free yet. A resize that the node can never grant does not count. A pod whose status
+    reports no resources holds what it asks for. Source: AggregateContainerRequests, effectivePodLevelResources.
+    """
+    if not any(reported_resources(pod)):
+        return pod_request_nanos(pod, claims, defaults)
+    taken, feasible = claims_share_of_pod(claims), not is_resize_infeasible(pod)
+    granted, effective = _reported_totals(pod, taken, nanos(defaults or {}), feasible=feasible)
+    total = dict(granted)
+    _raise_to(total, effective)
+    if feasible:
+        asked = container_totals(pod, lambda container: _filled(container.resources.requests, nanos(defaults or {})))
+        add_amounts(asked, taken)
+        _raise_to(total, asked)
+    total |= _held_at_pod_level(pod, feasible=feasible)
+    add_amounts(total, nanos(pod.spec.overhead))
+    return total
+
+
+def reported_resources(pod: Pod) -> tuple[object, ...]:
+    """What the pod's status says of resources granted and in effect, and of a resize; equal for equal reports."""
+    status = pod.status
+    containers = (*status.container_statuses, *status.init_container_statuses)
+    reports = tuple(
+        (one.name, one.resources, one.allocated_resources)
+        for one in containers
+        if one.resources is not None or one.allocated_resources
+    )
+    return status.resources, status.allocated_resources, reports, is_resize_infeasible(pod)
+
+
+def is_resize_infeasible(pod: Pod) -> bool:
+    """Whether the node can never grant what the pod asks for now (IsPodResizeInfeasible)."""
+    pending = find_condition(pod.status.conditions, "PodResizePending")
+    return pending is not None and pending.reason == "Infeasible"
+
+
 def pod_request_quantities(pod: Pod) -> dict[str, Quantity]:
     """What ``pod`` asks of its node in all, in the form in which it is written, without its claims (PodRequests)."""
     total = container_totals(pod, lambda container: container.resources.requests)
@@ -153,6 +197,48 @@ def add_amounts(total: dict[str, A], part: Mapping[str, A]) -> None:
     """Add ``part`` to ``total``, resource by resource."""
     for name, amount in part.items():
         total[name] = total[name] + amount if name in total else amount
+
+
+def _reported_totals(
+    pod: Pod, taken: Mapping[str, int], assumed: Mapping[str, int], *, feasible: bool
+) -> tuple[dict[str, int], dict[str, int]]:
+    """What the kubelet has granted, and what it has put into effect; the pod's own figures include its claims."""
+    status = pod.status
+    if status.allocated_resources and status.resources is not None and status.resources.requests:
+        return nanos(status.allocated_resources), nanos(status.resources.requests)
+    reports = {one.name: one for one in (*status.init_container_statuses, *status.container_statuses)}
+
+    def granted(container: Container) -> Mapping[str, int]:
+        report = reports.get(container.name)
+        if report is not None and report.allocated_resources:
+            return _filled(report.allocated_resources, assumed)
+        return _filled(container.resources.requests if feasible else {}, assumed)
+
+    def effective(container: Container) -> Mapping[str, int]:
+        report = reports.get(container.name)
+        if report is not None and report.resources is not None and report.resources.requests:
+            return _filled(report.resources.requests, assumed)
+        return granted(container)
+
+    total = container_totals(pod, granted)
+    add_amounts(total, taken)
+    return total, container_totals(pod, effective)
+
+
+def _held_at_pod_level(pod: Pod, *, feasible: bool) -> dict[str, int]:
+    if pod.spec.resources is None or not _pod_level(pod.spec.resources.requests):
+        return {}
+    overhead = nanos(pod.spec.overhead)
+    status = pod.status
+    effective = status.resources.requests if status.resources is not None else {}
+    held = nanos(pod.spec.resources.requests) if feasible or not (effective or status.allocated_resources) else {}
+    for reported in (nanos(effective), nanos(status.allocated_resources)):
+        _raise_to(held, {name: max(amount - overhead.get(name, 0), 0) for name, amount in reported.items()})
+    return {name: amount for name, amount in held.items() if is_pod_level_resource(name)}
+
+
+def _filled(requests: Mapping[str, Quantity], assumed: Mapping[str, int]) -> dict[str, int]:
+    return {**assumed, **nanos(requests)}
 
 
 def _raise_to(total: dict[str, A], other: Mapping[str, A]) -> None:

@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cathedra.api.core.core_v1 import NodeAllocatableResourceClaimStatus, Pod
+from cathedra.api.core.core_v1 import NodeAllocatableResourceClaimStatus, Pod, PodStatus
 from cathedra.api.quantity import Quantity
-from cathedra.api.struct import from_dict
+from cathedra.api.struct import from_dict, replace
 from cathedra.semantics.podresources import (
     claims_share_of_container,
     claims_share_of_pod,
     container_totals,
     nanos,
+    pod_held_nanos,
     pod_limit_quantities,
     pod_request_nanos,
     pod_request_quantities,
@@ -87,6 +89,48 @@ def test_what_claims_take_counts_per_pod_and_once_for_each_container_that_refers
     assert claims_share_of_container([claim], "c1") == {"cpu": 3 * CPU + CPU // 2}
     assert claims_share_of_container([claim], "other") == {}
     assert pod_request_nanos(pod([{"cpu": "1"}]), [claim]) == {"cpu": 5 * CPU}
+
+
+def resized(asked: str, granted: str, effective: str, *, pending: str = "", **spec: Any) -> Pod:
+    """A pod of one container whose cpu is being changed; "" for what the kubelet does not report."""
+    report: dict[str, Any] = {"name": "c0"}
+    if granted:
+        report["allocatedResources"] = {"cpu": granted}
+    if effective:
+        report["resources"] = {"requests": {"cpu": effective}}
+    conditions = [{"type": "PodResizePending", "status": "True", "reason": pending}] if pending else []
+    made = pod([{"cpu": asked}], **spec)
+    return replace(made, status=from_dict(PodStatus, {"containerStatuses": [report], "conditions": conditions}))
+
+
+@pytest.mark.parametrize(
+    ("made", "cpus"),
+    [
+        (resized("1", "", ""), 1),
+        (resized("1", "2", "3"), 3),
+        (resized("1", "3", "2"), 3),
+        (resized("4", "2", "2"), 4),
+        (resized("4", "2", "", pending="Deferred"), 4),
+        (resized("4", "2", "1", pending="Infeasible"), 2),
+        (resized("1", "2", "", overhead={"cpu": "1"}), 3),
+    ],
+)
+def test_a_pod_that_is_resized_holds_the_largest_of_asked_granted_and_effective(made: Pod, cpus: int) -> None:
+    assert pod_held_nanos(made, ()) == {"cpu": cpus * CPU}
+
+
+@pytest.mark.parametrize(("pending", "cpus"), [("", 6), ("Deferred", 6), ("Infeasible", 4)])
+def test_pod_level_resources_are_resized_too_and_their_report_includes_overhead(pending: str, cpus: int) -> None:
+    conditions = [{"type": "PodResizePending", "status": "True", "reason": pending}]
+    status = {"allocatedResources": {"cpu": "4"}, "resources": {"requests": {"cpu": "3"}}, "conditions": conditions}
+    made = pod([{"cpu": "1"}], resources={"requests": {"cpu": "5"}}, overhead={"cpu": "1"})
+    made = replace(made, status=from_dict(PodStatus, status))
+    assert pod_held_nanos(made, ()) == {"cpu": cpus * CPU}
+
+
+def test_a_pod_without_a_report_holds_what_it_asks_for() -> None:
+    made = pod([{"cpu": "1"}], [({"cpu": "3"}, False)], overhead={"memory": "1"})
+    assert pod_held_nanos(made, ()) == pod_request_nanos(made, ())
 
 
 AMOUNTS = st.dictionaries(st.sampled_from(["cpu", "memory"]), st.integers(0, 9).map(str))

@@ -14,6 +14,7 @@ from cathedra.api.quantity import Quantity
 from cathedra.api.selectors import Selector, from_label_selector
 from cathedra.api.struct import replace
 from cathedra.scheduler.state.resources import CPU, MEMORY, Amounts, pod_requests
+from cathedra.semantics.podresources import reported_resources
 from cathedra.semantics.pods import long_running_containers
 
 __all__ = ["AffinityTerm", "NamespaceLabels", "PodInfo", "WeightedTerm", "selector_with_keys"]
@@ -82,10 +83,11 @@ class PodInfo:
         return self.pod.spec.priority or 0
 
     def with_pod(self, pod: Pod) -> PodInfo:
-        """The same for another version of the pod; what was derived from an equal spec is kept."""
+        """The same for another version of the pod; what was derived from equal spec and resources is kept."""
         made = PodInfo(pod)
         same_spec = pod.spec is self.pod.spec or pod.spec == self.pod.spec
-        if same_spec and pod.metadata.labels == self.pod.metadata.labels and _taken(pod) == _taken(self.pod):
+        same_held = _taken(pod) == _taken(self.pod) and reported_resources(pod) == reported_resources(self.pod)
+        if same_spec and same_held and pod.metadata.labels == self.pod.metadata.labels:
             made.__dict__.update({k: v for k, v in self.__dict__.items() if k in _DERIVED})
         return made
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from cathedra.api.core.core_v1 import Pod
 from cathedra.api.quantity import Quantity
-from cathedra.semantics.podresources import pod_request_nanos
+from cathedra.semantics.podresources import pod_held_nanos
 
 __all__ = [
     "CPU",
@@ -45,8 +45,8 @@ def amounts(quantities: Mapping[str, Quantity]) -> Amounts:
 
 
 def pod_requests(pod: Pod, defaults: Mapping[str, Quantity] | None = None) -> Amounts:
-    """What ``pod`` calls of its node in all; ``defaults`` fill in for containers that do not say."""
-    return _whole(pod_request_nanos(pod, pod.status.node_allocatable_resource_claim_statuses, defaults))
+    """What ``pod`` holds of its node in all; ``defaults`` fill in for containers that do not say."""
+    return _whole(pod_held_nanos(pod, pod.status.node_allocatable_resource_claim_statuses, defaults))
 
 
 def is_extended_resource(name: str) -> bool:
