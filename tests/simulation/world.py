@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from importlib import resources
+from pathlib import Path
 from random import Random
 from typing import Any, Protocol
 
@@ -154,6 +154,6 @@ async def running(
 
 
 def demo() -> list[Manifest]:
-    """The objects of ``cathedra demo``."""
-    with resources.as_file(resources.files("cathedra.cluster") / "demo.yaml") as path:
-        return read_manifests(path, GATES)
+    """A class, claims, a job, and pods that stay."""
+    path = Path(__file__).with_name("workload.yaml")
+    return read_manifests(path, GATES)

@@ -1,10 +1,11 @@
-"""``cathedra demo``: a cluster with simulated GPUs, a job that uses them, and what each container saw."""
+"""``cathedra demo``: simulated GPUs, who holds them and how, a job that has to wait, and what frees it."""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
 import tempfile
+from collections.abc import Callable
 from contextlib import ExitStack
 from importlib import resources
 from pathlib import Path
@@ -16,6 +17,7 @@ from cathedra.api.core.batch_v1 import Job
 from cathedra.api.core.core_v1 import Pod
 from cathedra.api.gates import FeatureGates
 from cathedra.cli.tables import draw, make_console
+from cathedra.cli.wording import which
 from cathedra.client.client import Client
 from cathedra.client.http import HTTPTransport
 from cathedra.client.informer import Informer
@@ -23,59 +25,109 @@ from cathedra.client.kubeconfig import load
 from cathedra.client.resources import JOBS, PODS
 from cathedra.clock import SystemClock
 from cathedra.cluster import background
+from cathedra.cluster.config import InvalidOption
 from cathedra.cluster.datadir import DataDir
+from cathedra.cluster.directories import directory_of
 from cathedra.cluster.manifests import create_all, read_manifests
 from cathedra.cluster.overview import read_overview
-from cathedra.semantics.conditions import is_true
-from cathedra.semantics.pods import is_terminal
+from cathedra.semantics.conditions import find_condition, is_true
 
 __all__ = ["run"]
 
+KEPT: Final = "demo"
+"""The name of the cluster that ``--keep`` leaves running."""
 PATIENCE: Final = 60.0
 """Seconds after which the demo shows what there is instead of waiting on."""
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Start, apply, wait, show, stop; 1 if the job did not complete."""
+    """Start, apply, show, let a job wait and free it, stop; 1 if not everything came to run.
+
+    Raises:
+        InvalidOption: the cluster that is to be kept is there already.
+    """
     console = make_console()
     with ExitStack() as stack:
-        path = arguments.data_dir
-        if path is None:
-            kept = tempfile.mkdtemp(prefix="cathedra-demo-") if arguments.keep else None
-            path = Path(kept or stack.enter_context(tempfile.TemporaryDirectory(prefix="cathedra-demo-")))
-        data = DataDir(path.expanduser().absolute())
-        console.print("[bold]$ cathedra up --detach --nodes 2 --gpus 4[/bold]")
-        options = [f"--data-dir={data.path}", "--nodes=2", "--gpus=4", f"--runtime={arguments.runtime}", "--no-merge"]
-        background.start(options, data.log, lambda line: console.print(f"  {line}", highlight=False))
+        data = DataDir(_directory(arguments, stack))
+        if data.exists():
+            raise InvalidOption(f"{data.path} holds a cluster already; remove it with: cathedra delete{_which(data)}")
+        console.print("[bold]$ cathedra up --detach --nodes 1 --gpus 4[/bold]")
+        options = [
+            KEPT,
+            f"--data-dir={data.path}",
+            "--nodes=1",
+            "--gpus=4",
+            f"--runtime={arguments.runtime}",
+            "--no-merge",
+        ]
         try:
-            return asyncio.run(_show(data, console))
+            background.start(options, data.log, lambda line: console.print(f"  {line}", highlight=False))
+            done = asyncio.run(_show(data, console))
         finally:
-            if arguments.keep:
-                console.print(f"\nstill running: export KUBECONFIG={data.kubeconfig}")
-                console.print(f"stop it with: cathedra down --data-dir {data.path}")
-            else:
+            if not arguments.keep:
                 background.stop(data)
+        _say_what_next(data, console, kept=arguments.keep)
+        return 0 if done else 1
 
 
-async def _show(data: DataDir, console: Console) -> int:
+def _directory(arguments: argparse.Namespace, stack: ExitStack) -> Path:
+    if arguments.data_dir is not None:
+        return Path(arguments.data_dir).expanduser().absolute()
+    if arguments.keep:
+        return directory_of(KEPT).expanduser().absolute()
+    return Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="cathedra-demo-")))
+
+
+def _which(data: DataDir) -> str:
+    return which(KEPT, data.path)
+
+
+def _say_what_next(data: DataDir, console: Console, *, kept: bool) -> None:
+    lines = ("cathedra up --detach", "kubectl apply -f examples/pending-pods", "cathedra status")
+    if kept:
+        lines = (f"export KUBECONFIG={data.kubeconfig}", "kubectl describe pods", f"cathedra status{_which(data)}")
+    console.print("\n[bold]Next, try[/bold]")
+    for line in lines:
+        console.print(f"  $ {line}", soft_wrap=True)
+    if kept:
+        console.print(f"It is still running; remove it with: cathedra delete{_which(data)}", soft_wrap=True)
+
+
+async def _show(data: DataDir, console: Console) -> bool:
     clock = SystemClock()
     async with await HTTPTransport.open(load(data.kubeconfig)) as transport:
         client = Client(transport, clock=clock)
-        with resources.as_file(resources.files("cathedra.cluster") / "demo.yaml") as manifest:
-            console.print("\n[bold]$ kubectl apply -f demo.yaml[/bold]")
-            for name in await create_all(client, read_manifests(manifest, FeatureGates.for_release())):
-                console.print(f"  {name} created", highlight=False)
-        done = await _wait_until_settled(client, clock)
-        console.print()
+        await _apply(client, "demo.yaml", console)
+        done = await _wait_until(_all_run, client, clock)
+        console.print("\n[bold]$ cathedra status[/bold]   # a whole GPU, one shared by two pods, one in partitions")
         draw(await read_overview(client), console)
+        await _apply(client, "demo-train.yaml", console)
+        done = await _wait_until(_one_waits, client, clock) and done
+        for row in (await read_overview(client)).pods:
+            if row.why:
+                console.print(f"  {row.name} waits: {row.why}", soft_wrap=True)
+        console.print("\n[bold]$ kubectl delete pod notebook[/bold]   # frees the GPU that is missing")
+        await client.resource(PODS, "default").delete("notebook")
+        done = await _wait_until(_job_is_done, client, clock) and done
+        console.print("  train got its two GPUs and is complete\n" if done else "  …")
         await _show_logs(client, transport, console)
     if not done:
-        console.print(f"[red]not everything was done within {PATIENCE:.0f} s; the table above says why[/red]")
-    return 0 if done else 1
+        console.print(f"[red]not everything was done within {PATIENCE:.0f} s[/red]")
+    return done
 
 
-async def _wait_until_settled(client: Client, clock: SystemClock) -> bool:
-    """Wait until every job is complete and every other pod runs or has ended; False if patience ended first."""
+async def _apply(client: Client, name: str, console: Console) -> None:
+    with resources.as_file(resources.files("cathedra.cluster") / name) as manifest:
+        console.print(f"\n[bold]$ kubectl apply -f {name}[/bold]")
+        for made in await create_all(client, read_manifests(manifest, FeatureGates.for_release())):
+            console.print(f"  {made} created", highlight=False)
+
+
+Settled = Callable[[Informer[Job], Informer[Pod]], bool]
+
+
+async def _wait_until(settled: Settled, client: Client, clock: SystemClock) -> bool:
+    """Wait until jobs and pods are as wanted; False if patience ended first."""
     jobs, pods = Informer(client, JOBS, clock=clock), Informer(client, PODS, clock=clock)
     changed = asyncio.Event()
 
@@ -90,7 +142,7 @@ async def _wait_until_settled(client: Client, clock: SystemClock) -> bool:
             async with asyncio.timeout(PATIENCE):
                 await jobs.wait_synced()
                 await pods.wait_synced()
-                while not _settled(jobs, pods):
+                while not settled(jobs, pods):
                     changed.clear()
                     await changed.wait()
             return True
@@ -101,13 +153,23 @@ async def _wait_until_settled(client: Client, clock: SystemClock) -> bool:
                 task.cancel()
 
 
-def _settled(jobs: Informer[Job], pods: Informer[Pod]) -> bool:
-    jobs_done = all(is_true(job.status.conditions, "Complete") for job in jobs.store.list())
-    return jobs_done and all(is_terminal(pod) or pod.status.phase == "Running" for pod in pods.store.list())
+def _all_run(_: Informer[Job], pods: Informer[Pod]) -> bool:
+    return all(pod.status.phase == "Running" for pod in pods.store.list())
+
+
+def _one_waits(_: Informer[Job], pods: Informer[Pod]) -> bool:
+    found = (find_condition(pod.status.conditions, "PodScheduled") for pod in pods.store.list())
+    return any(condition is not None and condition.status == "False" for condition in found)
+
+
+def _job_is_done(jobs: Informer[Job], _: Informer[Pod]) -> bool:
+    return all(is_true(job.status.conditions, "Complete") for job in jobs.store.list())
 
 
 async def _show_logs(client: Client, transport: HTTPTransport, console: Console) -> None:
     for pod in (await client.resource(PODS).list()).items:
+        if pod.metadata.deletion_timestamp is not None:
+            continue
         for container in pod.spec.containers:
             console.print(f"[bold]$ kubectl logs {pod.metadata.name} -c {container.name}[/bold]")
             text = await transport.read_log(pod.metadata.namespace, pod.metadata.name, container.name)

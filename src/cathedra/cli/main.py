@@ -128,9 +128,9 @@ def _parser() -> argparse.ArgumentParser:
     status.add_argument("-w", "--watch", action="store_true", help="show it again after every change")
     _add_output(status)
 
-    demo = commands.add_parser("demo", help="start a cluster, run a job on simulated GPUs, show what it got, stop it")
+    demo = commands.add_parser("demo", help="a cluster with simulated GPUs: who holds them, who waits and why")
     demo.set_defaults(module="demo")
-    demo.add_argument("--keep", action="store_true", help="leave the cluster running; stop it with: cathedra down")
+    demo.add_argument("--keep", action="store_true", help="leave the cluster running, under the name demo")
     DATA_DIR.add_to(demo)
     demo.add_argument("--runtime", choices=("auto", "oci", "process"), default="auto", help="how containers run")
 

@@ -45,12 +45,18 @@ def start(arguments: Sequence[str], log: Path, progress: Callable[[str], None]) 
             start_new_session=True,
         )
     os.close(writing)
-    with os.fdopen(reading) as report:
-        for line in report:
-            if line.strip() == READY:
-                return child.pid
-            progress(line.rstrip("\n"))
-    code = child.wait()
+    try:
+        with os.fdopen(reading) as report:
+            for line in report:
+                if line.strip() == READY:
+                    return child.pid
+                progress(line.rstrip("\n"))
+        code = child.wait()
+    except BaseException:
+        # Interrupted while waiting: a cluster that nothing waits for must not stay behind.
+        child.terminate()
+        child.wait()
+        raise
     last = log.read_text(errors="replace").strip().splitlines()[-1:] or ["it printed nothing"]
     why = last[0].removeprefix("cathedra: ")
     raise StartError(f"the cluster ended with code {code} before it was ready: {why} (all of it: {log})")
