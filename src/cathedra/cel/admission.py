@@ -155,7 +155,7 @@ class Result:
     annotations: tuple[Annotation, ...] = ()
 
 
-def _nobody(_: AccessQuestion) -> AccessAnswer:
+def _deny_all(_: AccessQuestion) -> AccessAnswer:
     return AccessAnswer(allowed=False)
 
 
@@ -173,7 +173,7 @@ class Input:
     old_object: Any = None
     params: Any = None
     namespace: Mapping[str, Any] | None = None
-    decide: Decide = field(default=_nobody)
+    decide: Decide = field(default=_deny_all)
     interrupted: Callable[[], bool] | None = None
     """Whether the evaluation has taken too long (`cathedra.cel.interruption`); without it only the cost counts."""
 

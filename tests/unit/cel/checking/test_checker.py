@@ -7,6 +7,7 @@ import pytest
 from cathedra.cel.checking import types
 from cathedra.cel.device import environment
 from cathedra.cel.environment import Environment
+from cathedra.cel.errors import CompileError
 from cathedra.cel.program import check
 from tests.unit.cel.asking import PLAIN, findings, refusal
 
@@ -91,3 +92,12 @@ def test_remembered_calls_do_not_change_the_numbers_in_reports() -> None:
 def test_null_may_stand_for_a_wrapper_and_not_for_a_plain_value() -> None:
     assert check("google.protobuf.Int64Value{} != null", PLAIN).type == types.BOOL
     assert "found no matching overload" in refusal("1 == null")
+
+
+@pytest.mark.parametrize("levels", [1, 29, 30, 31, 100, 240])
+def test_types_are_found_however_deep_they_stand(levels: int) -> None:
+    """Upper levels are walked by recursion, lower ones with a stack of their own."""
+    root = check("[" * levels + "1" + "]" * levels, PLAIN)
+    assert root.type.text == "list(" * levels + "int" + ")" * levels
+    with pytest.raises(CompileError, match="undeclared reference to 'nope'"):
+        check("[" * levels + "nope" + "]" * levels, PLAIN)
