@@ -20,6 +20,7 @@ from cathedra.scheduler.framework.diagnosis import Diagnosis
 from cathedra.scheduler.framework.events import Action, Change, Resource
 from cathedra.scheduler.framework.plugin import CycleState
 from cathedra.scheduler.framework.status import Status, error
+from cathedra.scheduler.podgroups import PodGroupConditions
 from cathedra.scheduler.profile import Profile
 from cathedra.scheduler.queue.queue import SchedulingQueue
 from cathedra.scheduler.queue.queuedpod import QueuedPodInfo
@@ -58,6 +59,7 @@ class BindingCycle:
         failures: Failures,
         recorder: EventRecorder,
         background: Background,
+        groups: PodGroupConditions | None = None,
     ) -> None:
         self._profile = profile
         self._cache = cache
@@ -66,6 +68,7 @@ class BindingCycle:
         self._failures = failures
         self._recorder = recorder
         self._background = background
+        self._groups = groups
         self.bound = 0
         """How many pods have been bound."""
 
@@ -106,6 +109,8 @@ class BindingCycle:
             pod = attempt.pod
             message = f"Successfully assigned {pod.key} to {attempt.node}"
             self._recorder.record(pod.pod, "Normal", "Scheduled", message, action="Binding")
+            if self._groups is not None:
+                await self._groups.scheduled(pod.pod)
 
     async def _write(self, attempt: _Attempt) -> Status | None:
         pod, state, node = attempt.pod, attempt.state, attempt.node

@@ -12,7 +12,7 @@ from cathedra.api.gates import FeatureGates
 from cathedra.client.client import Client
 from cathedra.client.events import EventRecorder
 from cathedra.client.informer import SharedInformers
-from cathedra.client.resources import NAMESPACES, PODDISRUPTIONBUDGETS
+from cathedra.client.resources import NAMESPACES, PODDISRUPTIONBUDGETS, PODGROUPS, PODS
 from cathedra.clock import Clock
 from cathedra.scheduler.configuration.reading import ProfileConfiguration
 from cathedra.scheduler.dynamicresources.plugin import DynamicResources
@@ -21,6 +21,7 @@ from cathedra.scheduler.framework.plugin import CycleState, Plugin
 from cathedra.scheduler.framework.status import Status
 from cathedra.scheduler.nodesearch import try_out_with_nominated
 from cathedra.scheduler.plugins.binder import DefaultBinder
+from cathedra.scheduler.plugins.gangs import GangScheduling
 from cathedra.scheduler.plugins.gates import SchedulingGates
 from cathedra.scheduler.plugins.image_locality import ImageLocality
 from cathedra.scheduler.plugins.interpod_affinity import InterPodAffinity
@@ -61,6 +62,7 @@ def compose(
     configuration: ProfileConfiguration,
     devices: DynamicResources,
     nominations: Nominations,
+    gates: FeatureGates,
 ) -> Profile:
     """The profile that ``configuration`` describes."""
 
@@ -85,7 +87,10 @@ def compose(
         ImageLocality(),
         DefaultBinder(client, clock),
     ]
-    profile = Profile((plugin for plugin in plugins if plugin.name in there), configuration.name, configuration.plugins)
+    chosen = [plugin for plugin in plugins if plugin.name in there]
+    if gates["GenericWorkload"] and gates["GangScheduling"]:
+        chosen.append(GangScheduling(informers.of(PODGROUPS).store, informers.of(PODS).store))
+    profile = Profile(chosen, configuration.name, configuration.plugins)
     return profile
 
 

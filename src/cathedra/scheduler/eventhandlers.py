@@ -10,8 +10,9 @@ from collections.abc import Container
 from typing import Final
 
 from cathedra.api.core.core_v1 import Node, Pod
+from cathedra.api.core.scheduling_v1beta1 import PodGroup
 from cathedra.client.informer import SharedInformers
-from cathedra.client.resources import NODES, PODS
+from cathedra.client.resources import NODES, PODGROUPS, PODS
 from cathedra.scheduler.framework.events import Action, Change, Resource
 from cathedra.scheduler.queue.queue import SchedulingQueue, pod_actions
 from cathedra.scheduler.state.cache import Cache
@@ -36,10 +37,22 @@ class EventHandlers:
         self._nominations = nominations
         self._scheduler_names = scheduler_names
 
-    def listen(self, informers: SharedInformers) -> None:
-        """Begin to hear of nodes and pods, nodes first."""
+    def listen(self, informers: SharedInformers, *, groups: bool = False) -> None:
+        """Begin to hear of nodes and pods, nodes first, and of groups of pods."""
+        if groups:
+            informers.of(PODGROUPS).add_handler(self.group_added, self.group_updated)
         informers.of(NODES).add_handler(self.node_added, self.node_updated, self.node_deleted)
         informers.of(PODS).add_handler(self.pod_added, self.pod_updated, self.pod_deleted)
+
+    # --- groups
+
+    def group_added(self, group: PodGroup) -> None:
+        """A group has appeared."""
+        self._queue.move(Change(Resource.POD_GROUP, Action.ADD, None, group))
+
+    def group_updated(self, old: PodGroup, new: PodGroup) -> None:
+        """A group has changed, perhaps because its claims have been made."""
+        self._queue.move(Change(Resource.POD_GROUP, Action.UPDATE, old, new))
 
     # --- nodes
 
@@ -71,6 +84,7 @@ class EventHandlers:
         elif self._is_ours(pod):
             self._nominate(pod)
             self._queue.add(pod)
+            self._queue.move(Change(Resource.UNSCHEDULED_POD, Action.ADD, None, pod))
 
     def pod_updated(self, old: Pod, new: Pod) -> None:
         """A pod has changed, been bound or finished."""

@@ -18,7 +18,7 @@ from cathedra.api.gates import FeatureGates
 from cathedra.client.client import Client
 from cathedra.client.events import EventRecorder
 from cathedra.client.informer import SharedInformers
-from cathedra.client.resources import PODS
+from cathedra.client.resources import PODGROUPS, PODS
 from cathedra.clock import Clock
 from cathedra.scheduler.background import Background
 from cathedra.scheduler.bindingcycle import BindingCycle
@@ -30,6 +30,7 @@ from cathedra.scheduler.framework.defects import DEFECTS, defect_status
 from cathedra.scheduler.framework.diagnosis import Diagnosis
 from cathedra.scheduler.framework.plugin import CycleState
 from cathedra.scheduler.nodesearch import NodeSearch, SelectedNode
+from cathedra.scheduler.podgroups import PodGroupConditions
 from cathedra.scheduler.profile import Profile
 from cathedra.scheduler.queue.queue import SchedulingQueue
 from cathedra.scheduler.queue.queuedpod import Backoff, QueuedPodInfo
@@ -82,6 +83,9 @@ class Scheduler:
         self._nominations = Nominations()
         self._metrics = metrics
         self._recorders = {one.name: EventRecorder(client, one.name, clock) for one in configuration.profiles}
+        self._groups: PodGroupConditions | None = None
+        if gates["GenericWorkload"]:
+            self._groups = PodGroupConditions(client, clock, self._informers.of(PODGROUPS).store)
         first = configuration.profiles[0]
         self._devices = device_plugin(
             client, self._informers, self._recorders[first.name], first, clock=clock, random=random, gates=gates
@@ -95,6 +99,7 @@ class Scheduler:
                 configuration=one,
                 devices=self._devices,
                 nominations=self._nominations,
+                gates=gates,
             )
             for one in configuration.profiles
         }
@@ -117,7 +122,7 @@ class Scheduler:
             client, self._clock, self._queue, self._pods.store, recorder, self._background, self._nominations
         )
         binding = BindingCycle(
-            profile, self._cache, self._queue, self._nominations, failures, recorder, self._background
+            profile, self._cache, self._queue, self._nominations, failures, recorder, self._background, self._groups
         )
         search = NodeSearch(profile, self._nominations, random, percentage=percentage)
         return _Framework(profile, recorder, search, failures, binding)
@@ -125,7 +130,7 @@ class Scheduler:
     async def run(self) -> None:
         """Schedule until cancelled."""
         self._devices.listen(self._informers, self._queue.move)
-        self._handlers.listen(self._informers)
+        self._handlers.listen(self._informers, groups=self._groups is not None)
         async with asyncio.TaskGroup() as group:
             helpers = [group.create_task(recorder.run()) for recorder in self._recorders.values()]
             if self._own_informers:

@@ -116,7 +116,11 @@ def test_a_defect_at_any_extension_point_holds_nothing_back(
         await check_nothing_is_held(world)
 
     # Without a failure of its binding, the second one, nothing is unreserved.
-    play(body, transport=lambda inner: Faulty(inner, {1: "defect"} if method == "unreserve" else {}, "binding"))
+    play(
+        body,
+        gates={"GenericWorkload": True, "GangScheduling": True},
+        transport=lambda inner: Faulty(inner, {1: "defect"} if method == "unreserve" else {}, "binding"),
+    )
     assert raised, "the scene does not reach this point"
 
 

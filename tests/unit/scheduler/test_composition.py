@@ -40,6 +40,7 @@ def composed() -> Profile:
             configuration=configuration,
             devices=devices,
             nominations=Nominations(),
+            gates=gates,
         )
         await server.close()
         return profile

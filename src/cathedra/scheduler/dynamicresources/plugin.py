@@ -41,7 +41,7 @@ from cathedra.scheduler.dynamicresources.scoring import preference
 from cathedra.scheduler.dynamicresources.timeouts import DEFAULT_TIMEOUTS, Timeouts
 from cathedra.scheduler.dynamicresources.writing import ClaimWriter
 from cathedra.scheduler.framework.diagnosis import Diagnosis
-from cathedra.scheduler.framework.events import Action, Change, Registration, Resource
+from cathedra.scheduler.framework.events import Registration
 from cathedra.scheduler.framework.informed import Notify
 from cathedra.scheduler.framework.plugin import (
     NO_BATCH_RESULT,
@@ -115,11 +115,6 @@ class DynamicResources(
     def listen(self, informers: SharedInformers, wake: Notify) -> None:
         """Follow slices, classes, rules and claims."""
         self._devices.listen(informers, wake)
-        if self._groups is not None:
-            self._groups.add_handler(
-                lambda new: wake(Change(Resource.POD_GROUP, Action.ADD, None, new)),
-                lambda old, new: wake(Change(Resource.POD_GROUP, Action.UPDATE, old, new)),
-            )
 
     def events(self) -> Sequence[Registration]:
         """See `Hints`."""

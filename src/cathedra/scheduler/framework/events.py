@@ -24,6 +24,8 @@ class Resource(enum.Enum):
     """A pod that has a node already."""
     TARGET_POD = "TargetPod"
     """The waiting pod itself."""
+    UNSCHEDULED_POD = "UnscheduledPod"
+    """Another pod that waits."""
     NODE = "Node"
     RESOURCE_CLAIM = "ResourceClaim"
     RESOURCE_SLICE = "ResourceSlice"
