@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cathedra.api.gates import FeatureGates
+from cathedra.apiserver.admission.certificates import CertificateChecks
 from cathedra.apiserver.admission.escalation import EscalationCheck
 from cathedra.apiserver.admission.lifecycle import NamespaceLifecycle
 from cathedra.apiserver.admission.limitranger import LimitRanger
@@ -82,6 +83,7 @@ def access_control(
     if rbac is not None:
         plugins.append(EscalationCheck(rbac, authorizer))
     plugins += [
+        CertificateChecks(authorizer),
         PolicyCheck(registry, authorizer, kinds),
         ValidatingWebhooks(Hooks(registry, VALIDATING, authorizer), dispatcher),
         ResourceQuotaCheck(registry, gates),

@@ -34,6 +34,16 @@ class Authority:
         key = load_pem_private_key(pair.key, None)
         self._key: ec.EllipticCurvePrivateKey = key  # type: ignore[assignment]  # `make` makes no others
 
+    @property
+    def certificate(self) -> x509.Certificate:
+        """Its own certificate."""
+        return self._certificate
+
+    @property
+    def key(self) -> ec.EllipticCurvePrivateKey:
+        """What it signs with."""
+        return self._key
+
     @staticmethod
     def make(now: float, name: str = "cathedra-ca") -> Authority:
         """A new authority; ``now`` in seconds since the Unix epoch."""

@@ -252,6 +252,13 @@ CONTROLLERS: Final = (
         about="which to run: names, * for those on by default, -NAME for without it (default *)",
     ),
     CommandOption(
+        name="--cluster-signing-cert-file",
+        type=Path,
+        metavar="FILE",
+        about="the authority that signs certificates asked for through the API (default: none are signed)",
+    ),
+    CommandOption(name="--cluster-signing-key-file", type=Path, metavar="FILE", about="the key of that authority"),
+    CommandOption(
         name="--use-service-account-credentials",
         type=None,
         about="let each controller be its own service account in kube-system",

@@ -13,7 +13,7 @@ import uvloop
 
 from cathedra.cli.configuration import absolute, driver_config, gate_overrides, server_config
 from cathedra.cluster import standalone
-from cathedra.cluster.config import default_data_dir
+from cathedra.cluster.config import InvalidOption, default_data_dir
 from cathedra.cluster.health import HealthOptions
 from cathedra.cluster.logs import configure_logging
 from cathedra.cluster.standalone import PartConfig, ServingOptions
@@ -72,9 +72,18 @@ def _elected(arguments: argparse.Namespace) -> PartConfig:
         lease=arguments.leader_elect_resource_name,
         scheduler_file=absolute(getattr(arguments, "config", None)),
         controllers=getattr(arguments, "controllers", "*"),
+        signing=_signing(arguments),
         own_credentials=getattr(arguments, "use_service_account_credentials", False),
         health=HealthOptions(address=arguments.bind_address, port=arguments.secure_port),
     )
+
+
+def _signing(arguments: argparse.Namespace) -> tuple[Path, Path] | None:
+    certificate = absolute(getattr(arguments, "cluster_signing_cert_file", None))
+    key = absolute(getattr(arguments, "cluster_signing_key_file", None))
+    if (certificate is None) != (key is None):
+        raise InvalidOption("--cluster-signing-cert-file and --cluster-signing-key-file belong together: name both")
+    return (certificate, key) if certificate is not None and key is not None else None
 
 
 def _root(arguments: argparse.Namespace) -> Path:

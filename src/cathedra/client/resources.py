@@ -12,6 +12,7 @@ from cathedra.api import resource
 from cathedra.api.core import (
     apps_v1,
     batch_v1,
+    certificates_v1,
     coordination_v1,
     core_v1,
     policy_v1,
@@ -26,6 +27,7 @@ from cathedra.api.scheme import kind_of
 from cathedra.client.transport import ResourceRef
 
 __all__ = [
+    "CERTIFICATESIGNINGREQUESTS",
     "CLUSTERROLEBINDINGS",
     "CLUSTERROLES",
     "CONFIGMAPS",
@@ -95,6 +97,7 @@ NAMESPACES: Final = _cluster(core_v1.Namespace, "namespaces")
 EVENTS: Final = _namespaced(core_v1.Event, "events")
 CONFIGMAPS: Final = _namespaced(core_v1.ConfigMap, "configmaps")
 SECRETS: Final = _namespaced(core_v1.Secret, "secrets")
+CERTIFICATESIGNINGREQUESTS: Final = _cluster(certificates_v1.CertificateSigningRequest, "certificatesigningrequests")
 SERVICEACCOUNTS: Final = _namespaced(core_v1.ServiceAccount, "serviceaccounts")
 SERVICES: Final = _namespaced(core_v1.Service, "services")
 ENDPOINTS: Final = _namespaced(core_v1.Endpoints, "endpoints")

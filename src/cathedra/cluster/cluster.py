@@ -168,7 +168,8 @@ class Cluster:
 
     def _control_plane(self) -> list[Coroutine[Any, Any, None]]:
         informers = SharedInformers(self._client_of(CONTROLLER_MANAGER), self._clock)
-        assert self.server.pki is not None, "the server serves TLS"
+        pki = self.server.pki
+        assert pki is not None, "the server serves TLS"
         controllers = ControllerManager(
             self._client_of(CONTROLLER_MANAGER),
             clock=self._clock,
@@ -176,7 +177,8 @@ class Cluster:
             gates=self.gates,
             informers=informers,
             client_of=self._controller_client,
-            root_ca=self.server.pki.authority_certificate.decode(),
+            root_ca=pki.authority_certificate.decode(),
+            signer=lambda request, usages, seconds: pki.sign(request, usages, seconds, self._clock.now()),
             elector=self._elector(CONTROLLER_MANAGER, "kube-controller-manager"),
         )
         scheduler = Scheduler(

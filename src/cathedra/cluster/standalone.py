@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from cathedra.api.gates import FeatureGates
+from cathedra.certificates import KeyPair
 from cathedra.client import kubeconfig
 from cathedra.client.client import Client
 from cathedra.client.http import HTTPTransport
@@ -35,6 +36,7 @@ from cathedra.files.atomic import write_durable
 from cathedra.files.private import private_directory
 
 if TYPE_CHECKING:
+    from cathedra.controllers.certificates.signers import Signer
     from cathedra.scheduler.configuration.reading import LeaseConfiguration, SchedulerConfiguration
 
 __all__ = [
@@ -93,6 +95,8 @@ class PartConfig:
     """A KubeSchedulerConfiguration."""
     controllers: str = "*"
     """Which controllers run: names, ``*`` for those that run by default, ``-name`` for none of that name."""
+    signing: tuple[Path, Path] | None = None
+    """Certificate and key (PEM files) of the authority that signs certificates; None: none are signed."""
     own_credentials: bool = False
     """Whether each controller is the service account of its name."""
     health: HealthOptions = field(default_factory=lambda: HealthOptions())
@@ -216,6 +220,7 @@ async def run_controllers(config: PartConfig, *, say: Say) -> None:
                 elector=elector,
                 client_of=None if client_of is None else lambda account: client_of(client, account),
                 metrics=QueueMetrics(registry, clock),
+                signer=_signer(config),
             )
             say(f"{len(manager.controllers)} controllers for {target.server}")
             health = dataclasses.replace(config.health, client_authority=target.certificate_authority)
@@ -340,6 +345,23 @@ async def _accounts(config: PartConfig, target: Target) -> AsyncIterator[Callabl
             return Client(transport.with_tokens(tokens, anonymous), clock=clock)
 
         yield client_of
+
+
+def _signer(config: PartConfig) -> Signer | None:
+    if config.signing is None:
+        return None
+    from cathedra.certificates.authority import Authority  # start-up time: with the option alone
+    from cathedra.certificates.requests import sign_request  # start-up time: with the option alone
+
+    certificate, key = config.signing
+    try:
+        authority = Authority(KeyPair(certificate.read_bytes(), key.read_bytes()))
+    except (ValueError, TypeError) as error:
+        raise InvalidOption(
+            f"--cluster-signing-cert-file and --cluster-signing-key-file: {certificate} and {key} are no authority "
+            f"with its key: {error}"
+        ) from error
+    return lambda request, usages, seconds: sign_request(authority, request, usages, seconds, SystemClock().now())
 
 
 def _scheduler_configuration(config: PartConfig) -> SchedulerConfiguration:

@@ -20,6 +20,7 @@ from cathedra.clock import Clock
 
 if TYPE_CHECKING:
     from cathedra.client.queuemetrics import QueueMetrics
+    from cathedra.controllers.certificates.signers import Signer
 
 __all__ = ["Controller", "ControllerContext"]
 
@@ -38,6 +39,8 @@ class ControllerContext:
     served: tuple[ResourceRef[Any], ...] = ()
     """Every resource that can be listed, watched and deleted."""
 
+    signer: Signer | None = None
+    """The authority of the cluster; without it no certificates are signed."""
     metrics: QueueMetrics | None = None
     """Where what happens in queues is counted."""
     queue_name: str = ""

@@ -22,6 +22,9 @@ from cathedra.controllers.administration.clusterroles import ClusterRoleAggregat
 from cathedra.controllers.administration.disruptions import DisruptionController
 from cathedra.controllers.administration.podgroups import PodGroupProtectionController
 from cathedra.controllers.administration.quotas import ResourceQuotaController
+from cathedra.controllers.certificates.approving import CSRApprovingController
+from cathedra.controllers.certificates.cleaning import CSRCleanerController
+from cathedra.controllers.certificates.signing import CSRSigningController
 from cathedra.controllers.controller import Controller, ControllerContext
 from cathedra.controllers.devicetaints.controller import DeviceTaintEvictionController
 from cathedra.controllers.garbagecollector.controller import GarbageCollector
@@ -43,6 +46,7 @@ from cathedra.kinds.served import all_definitions
 
 if TYPE_CHECKING:
     from cathedra.client.queuemetrics import QueueMetrics
+    from cathedra.controllers.certificates.signers import Signer
 
 __all__ = ["CONTROLLERS", "FIELD_MANAGER", "ControllerManager", "UnknownController", "selected"]
 
@@ -71,6 +75,9 @@ CONTROLLERS: Final[Mapping[str, Callable[[ControllerContext], Controller]]] = {
     "resourcequota-controller": ResourceQuotaController,
     "podgroup-protection-controller": PodGroupProtectionController,
     "disruption-controller": DisruptionController,
+    "certificatesigningrequest-signing-controller": CSRSigningController,
+    "certificatesigningrequest-approving-controller": CSRApprovingController,
+    "certificatesigningrequest-cleaner-controller": CSRCleanerController,
 }
 """Every controller by its name in Kubernetes."""
 
@@ -84,6 +91,9 @@ _ACCOUNTS: Final[Mapping[str, str]] = {
     "garbage-collector-controller": "generic-garbage-collector",
     "serviceaccount-controller": "service-account-controller",
     "root-ca-certificate-publisher-controller": "root-ca-cert-publisher",
+    "certificatesigningrequest-signing-controller": "certificate-controller",
+    "certificatesigningrequest-approving-controller": "certificate-controller",
+    "certificatesigningrequest-cleaner-controller": "certificate-controller",
 }
 """Service accounts whose names differ from their controllers'."""
 
@@ -99,12 +109,17 @@ _QUEUES: Final[Mapping[str, str]] = {
     "clusterrole-aggregation-controller": "ClusterRoleAggregator",
     "resourcequota-controller": "resourcequota_primary",
     "podgroup-protection-controller": "podgroup_protection",
+    "certificatesigningrequest-signing-controller": "certificate",
+    "certificatesigningrequest-approving-controller": "certificate",
 }
 """Names of queues in metrics, where they are not the controllers' without their last word."""
 
 _ALIASES: Final[Mapping[str, str]] = {
     "ttl-after-finished": "ttl-after-finished-controller",
     "nodelifecycle": "node-lifecycle-controller",
+    "csrsigning": "certificatesigningrequest-signing-controller",
+    "csrapproving": "certificatesigningrequest-approving-controller",
+    "csrcleaner": "certificatesigningrequest-cleaner-controller",
     "podgc": "pod-garbage-collector-controller",
     "garbagecollector": "garbage-collector-controller",
     "root-ca-cert-publisher": "root-ca-certificate-publisher-controller",
@@ -145,10 +160,11 @@ class ControllerManager:
         elector: LeaderElector | None = None,
         client_of: Callable[[str], Client] | None = None,
         metrics: QueueMetrics | None = None,
+        signer: Signer | None = None,
     ) -> None:
         """``controllers`` names those to run (default: all); ``root_ca`` is the PEM that pods may trust the server by;
         ``served`` is everything the garbage collector looks after (default: every built-in kind); ``metrics`` counts
-        what happens in queues.
+        what happens in queues; ``signer`` signs certificates that are asked for through the API.
 
         ``client_of`` gives each controller the client of its own service account in kube-system (default: all use
         ``client``). ``informers`` that are given are run by their owner.
@@ -168,6 +184,7 @@ class ControllerManager:
             root_ca=root_ca,
             served=served_resources(gates) if served is None else served,
             metrics=metrics,
+            signer=signer,
         )
         for name in controllers or ():
             if name not in CONTROLLERS:

@@ -89,6 +89,9 @@ class RequestContext:
     """Labels of the object's namespace; empty for cluster-scoped kinds."""
     user: str = ""
     groups: tuple[str, ...] = ()
+    uid: str = ""
+    extra: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """More about the user, as its authenticator knows it."""
     expressions: ExpressionChecker | None = None
     """The compiler of CEL; without it expressions are stored unchecked."""
     access: FieldAccess | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -131,6 +131,16 @@ class PKI:
         return self._authority(CLUSTER_AUTHORITY).server(
             (name, *addresses), self._now, name=f"system:node:{name}", groups=("system:nodes",)
         )
+
+    def sign(self, request: bytes, usages: Collection[str], seconds: float, now: float) -> bytes:
+        """A certificate (PEM) of the cluster's authority for a request (PEM); it holds for so many seconds.
+
+        Raises:
+            BadRequest: it is none.
+        """
+        from cathedra.certificates.requests import sign_request  # as below
+
+        return sign_request(self._authority(CLUSTER_AUTHORITY), request, usages, seconds, now)
 
     def _path(self, name: str) -> Path:
         return self._folder / name

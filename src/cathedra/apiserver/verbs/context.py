@@ -54,6 +54,8 @@ class ServerContext:
             namespace_labels=self.namespace_labels(call.namespace),
             user=call.user.name,
             groups=call.user.groups,
+            uid=call.user.uid,
+            extra=call.user.extra,
             expressions=self.expressions,
             access=CallAccess(self.authorizer, call),
         )

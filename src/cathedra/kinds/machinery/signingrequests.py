@@ -1,15 +1,26 @@
-"""Certificate signing requests."""
+"""Certificate signing requests: the server writes down who asks; approving and signing are sub-resources."""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
 from cathedra.api.core import certificates_v1
+from cathedra.api.field import ErrorList
+from cathedra.api.struct import Time, replace
 from cathedra.kinds.builtin import builtin
 from cathedra.kinds.columns import AGE, NAME, age, human_duration
-from cathedra.kinds.definition import Column, ResourceDefinition
+from cathedra.kinds.definition import Column, RequestContext, ResourceDefinition
+from cathedra.kinds.strategies import SpecStrategy, StatusStrategy
 
 __all__ = ["signing_request_definition"]
+
+Request = certificates_v1.CertificateSigningRequest
+Condition = certificates_v1.CertificateSigningRequestCondition
+SHORTEST_SECONDS: Final = 600
+_SIGNER_FORM: Final = 'must be a fully qualified domain and path of the form "example.com/signer-name"'
+_TOO_SHORT: Final = f"may not specify a duration less than {SHORTEST_SECONDS} seconds (10 minutes)"
+_DECISIONS: Final = frozenset({"Approved", "Denied"})
+_PERMANENT: Final = _DECISIONS | {"Failed"}
 
 
 SIGNING_REQUEST_COLUMNS: Final = (
@@ -46,6 +57,106 @@ def _condition(status: certificates_v1.CertificateSigningRequestStatus) -> str:
     return ",".join(words)
 
 
+class SigningRequestStrategy(SpecStrategy[Request]):
+    """The main resource: its spec never changes, and its user is that of the request."""
+
+    def prepare_create(self, obj: Request, context: RequestContext) -> Request:
+        """Write down who asks; creating approves nothing."""
+        spec = replace(
+            obj.spec, username=context.user, uid=context.uid, groups=context.groups, extra=dict(context.extra)
+        )
+        return replace(super().prepare_create(obj, context), spec=spec)
+
+    def validate_create(self, obj: Request, context: RequestContext) -> ErrorList:
+        """A request that can be read, a signer, usages, and ten minutes at least."""
+        # With the first request: it loads the cryptography library.
+        from cathedra.certificates.requests import BadRequest, read_request
+
+        errors, spec = ErrorList(), obj.spec
+        if not spec.request:
+            errors.required("spec.request", "must be specified")
+        else:
+            try:
+                read_request(spec.request)
+            except BadRequest as error:
+                errors.invalid("spec.request", spec.request, str(error))
+        if not spec.usages:
+            errors.required("spec.usages")
+        if not spec.signer_name:
+            errors.required("spec.signerName")
+        elif "/" not in spec.signer_name.strip("/"):
+            errors.invalid(
+                "spec.signerName",
+                spec.signer_name,
+                'must be a fully qualified domain and path of the form "example.com/signer-name"',
+            )
+        if spec.expiration_seconds is not None and spec.expiration_seconds < SHORTEST_SECONDS:
+            errors.invalid(
+                "spec.expirationSeconds",
+                spec.expiration_seconds,
+                f"may not specify a duration less than {SHORTEST_SECONDS} seconds (10 minutes)",
+            )
+        return errors
+
+    def prepare_update(self, new: Request, old: Request, context: RequestContext) -> Request:
+        """Nothing but metadata changes here."""
+        return replace(new, spec=old.spec, status=old.status)
+
+
+class ApprovalStrategy(StatusStrategy[Request]):
+    """The sub-resource ``approval``: conditions alone; what was decided stays."""
+
+    def prepare_update(self, new: Request, old: Request, context: RequestContext) -> Request:
+        """Keep spec and certificate, and note when conditions came."""
+        conditions = tuple(_timed(condition, old, context.now) for condition in new.status.conditions)
+        return replace(new, spec=old.spec, status=replace(old.status, conditions=conditions))
+
+    def validate_update(self, new: Request, old: Request, context: RequestContext) -> ErrorList:
+        """Approved and denied exclude each other, and neither is taken back."""
+        return _condition_errors(new, old)
+
+
+class IssuingStrategy(StatusStrategy[Request]):
+    """The sub-resource ``status``: the certificate, and conditions except those of approval."""
+
+    def prepare_update(self, new: Request, old: Request, context: RequestContext) -> Request:
+        """Keep the spec and what was approved or denied."""
+        decided = tuple(one for one in old.status.conditions if one.type in _DECISIONS)
+        others = tuple(_timed(one, old, context.now) for one in new.status.conditions if one.type not in _DECISIONS)
+        return replace(new, spec=old.spec, status=replace(new.status, conditions=(*decided, *others)))
+
+    def validate_update(self, new: Request, old: Request, context: RequestContext) -> ErrorList:
+        """A certificate is issued once."""
+        errors = _condition_errors(new, old)
+        if old.status.certificate and new.status.certificate != old.status.certificate:
+            errors.forbidden("status.certificate", "updates may not modify existing certificate content")
+        return errors
+
+
+def _timed(condition: Condition, old: Request, now: float) -> Condition:
+    known = next((one for one in old.status.conditions if one.type == condition.type), None)
+    updated = condition.last_update_time or Time(now)
+    changed = condition.last_transition_time
+    if changed is None:
+        kept = known is not None and known.status == condition.status
+        changed = known.last_transition_time if kept and known is not None else Time(now)
+    return replace(condition, last_update_time=updated, last_transition_time=changed)
+
+
+def _condition_errors(new: Request, old: Request) -> ErrorList:
+    errors = ErrorList()
+    types = [condition.type for condition in new.status.conditions]
+    if set(types) >= _DECISIONS:
+        errors.invalid("status.conditions", "Denied", "Approved and Denied conditions are mutually exclusive")
+    for condition in old.status.conditions:
+        if condition.type in _PERMANENT and condition.type not in types:
+            errors.forbidden("status.conditions", f'updates may not remove a condition of type "{condition.type}"')
+    for position, condition in enumerate(new.status.conditions):
+        if condition.type in _PERMANENT and condition.status != "True":
+            errors.not_supported(f"status.conditions[{position}].status", condition.status, ["True"])
+    return errors
+
+
 def signing_request_definition() -> ResourceDefinition[certificates_v1.CertificateSigningRequest]:
     """The definition of certificatesigningrequests."""
     return builtin(
@@ -55,4 +166,7 @@ def signing_request_definition() -> ResourceDefinition[certificates_v1.Certifica
         table=(SIGNING_REQUEST_COLUMNS, signing_request_cells),
         short_names=("csr",),
         field_selectors={"spec.signerName": lambda request: request.spec.signer_name},
+        strategy=SigningRequestStrategy(),
+        status=IssuingStrategy(),
+        subresources={"approval": ApprovalStrategy()},
     )

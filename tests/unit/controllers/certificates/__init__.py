@@ -1,0 +1,1 @@
+"""Certificates that are asked for through the API."""
