@@ -12,8 +12,7 @@ import hashlib
 import logging
 import os
 import shutil
-import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -60,10 +59,12 @@ async def choose_runtime(
         program = shutil.which(name)
         if program is None:
             continue
-        launcher = OCILauncher(
-            name, await _version(program), Path(program), directory, cdi_directories, _cgroup(directory)
-        )
-        runtime = HostedRuntime(launcher, directory, clock=clock, orphan_seconds=orphan_seconds)
+        version = await _version(program)
+
+        def launcher(place: Path, name: str = name, program: Path = Path(program), version: str = version) -> Launcher:
+            return OCILauncher(name, version, program, place, cdi_directories, _cgroup(directory))
+
+        runtime = HostedRuntime(launcher(directory), directory, clock=clock, orphan_seconds=orphan_seconds)
         failure = await _failure(runtime, launcher, directory, clock)
         if failure is None:
             return ChosenRuntime(runtime, "")
@@ -74,7 +75,7 @@ async def choose_runtime(
 
 
 async def _failure(
-    runtime: HostedRuntime, launcher: Launcher, directory: Path, clock: Clock
+    runtime: HostedRuntime, launcher: Callable[[Path], Launcher], directory: Path, clock: Clock
 ) -> RuntimeFailure | ShimLost | TimeoutError | None:
     """Why containers of that kind cannot be run here, if they cannot."""
     async with asyncio.TaskGroup() as group:
@@ -107,8 +108,8 @@ async def _version(program: str) -> str:
     return words[2] if len(words) > 2 else "unknown"
 
 
-async def _probe(launcher: Launcher, directory: Path, clock: Clock) -> None:
-    """Run ``true`` in a container of that kind.
+async def _probe(launcher: Callable[[Path], Launcher], directory: Path, clock: Clock) -> None:
+    """Run ``true`` in a container of that kind; all that a probe leaves lies in a directory of its own.
 
     Raises:
         RuntimeFailure, ShimLost, TimeoutError: it does not work.
@@ -119,10 +120,9 @@ async def _probe(launcher: Launcher, directory: Path, clock: Clock) -> None:
     for stale in directory.parent.glob(f"{directory.name}-probe-*"):
         shutil.rmtree(stale, ignore_errors=True)
     place = directory.with_name(f"{directory.name}-probe-{os.getpid()}")
-    runtime = HostedRuntime(launcher, place, clock=clock, orphan_seconds=_PROBE_SECONDS)
+    runtime = HostedRuntime(launcher(place), place, clock=clock, orphan_seconds=_PROBE_SECONDS)
     spec = ContainerSpec(
-        # An agent that was killed while probing may have left its container to the program's state directory.
-        id=f"probe-{uuid.uuid4().hex[:12]}",
+        id=f"probe-{os.getpid()}",
         pod=PodIdentity("", "probe", "probe"),
         name="probe",
         attempt=0,
