@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import Final
 
 from cathedra.api.core.apps_v1 import DaemonSet, DaemonSetStatus
@@ -53,7 +53,7 @@ class DaemonSetController(WorkloadController[DaemonSet]):
         super().__init__(context, DAEMONSETS)
         self._revisions = Revisions(context.client, context.informers)
         self._nodes = context.informers.of(NODES)
-        self._nodes.add_handler(on_add=self._node_changed, on_update=self._node_updated, on_delete=self._node_changed)
+        self._nodes.add_handler(on_add=self._node_changed, on_update=self._node_updated)
 
     async def wait_for_more(self) -> None:
         """Wait for nodes and revisions."""
@@ -79,7 +79,12 @@ class DaemonSetController(WorkloadController[DaemonSet]):
         wanted = {node.metadata.name for node in self._nodes.store if _should_run(obj, node)}
         may_stay = {node.metadata.name for node in self._nodes.store if _may_stay(obj, node)}
         failure = await self._place(obj, by_node, wanted, may_stay, digest)
-        await self._replace_outdated(obj, by_node, wanted, digest)
+        if failure is None and obj.spec.update_strategy.type != "OnDelete":
+            surge, unavailable = _limits(obj, len(wanted))
+            if surge:
+                failure = await self._surge(obj, by_node, wanted, digest, surge)
+            else:
+                await self._replace_outdated(obj, by_node, wanted, digest, unavailable)
         await self._write_status(obj, by_node, wanted, digest)
         if failure is not None:
             raise failure
@@ -88,53 +93,100 @@ class DaemonSetController(WorkloadController[DaemonSet]):
     async def _place(
         self, obj: DaemonSet, by_node: dict[str, list[Pod]], wanted: set[str], may_stay: set[str], digest: str
     ) -> Exception | None:
+        """One pod on each node where there should be one; pods of nodes that are gone are left to the pod collector."""
         for node, found in by_node.items():
-            living = sorted(
-                (pod for pod in found if pod.metadata.deletion_timestamp is None),
-                key=lambda pod: (not pod.spec.node_name, str(pod.metadata.creation_timestamp), pod.metadata.name),
-            )
-            for number, pod in enumerate(living):
-                if is_terminal(pod) or number > 0 or node not in may_stay:
-                    await self.control.delete(obj, pod)
+            living = _oldest_first(pod for pod in found if pod.metadata.deletion_timestamp is None)
+            if self._nodes.store.get("", node) is None:
+                doomed = [pod for pod in living if not pod.spec.node_name]
+            elif node not in may_stay:
+                doomed = living
+            else:
+                doomed = [pod for pod in living if is_terminal(pod)]
+                for pod in doomed:
+                    self._tell_end(obj, pod, node)
+                running = [pod for pod in living if not is_terminal(pod)]
+                doomed += self._surplus(obj, running, digest) if _limits(obj, len(wanted))[0] else running[1:]
+            for pod in doomed:
+                await self.control.delete(obj, pod)
         missing = sorted(node for node in wanted if not by_node.get(node))
         return await self.control.create_all(obj, [_pod(obj, node, digest) for node in missing])
 
-    async def _replace_outdated(
-        self, obj: DaemonSet, by_node: dict[str, list[Pod]], wanted: set[str], digest: str
-    ) -> None:
-        if obj.spec.update_strategy.type == "OnDelete":
-            return
-        rolling = obj.spec.update_strategy.rolling_update
-        budget = resolve(rolling.max_unavailable if rolling else None, len(wanted), round_up=True, default=1)
+    def _tell_end(self, obj: DaemonSet, pod: Pod, node: str) -> None:
+        shown = f"daemon pod {pod.metadata.namespace}/{pod.metadata.name} on node {node}"
+        if pod.status.phase == "Failed":
+            message = f"Found failed {shown}, will try to kill it"
+            self.recorder.record(obj, "Warning", "FailedDaemonPod", message)
+        else:
+            message = f"Found succeeded {shown}, will try to delete it"
+            self.recorder.record(obj, "Normal", "SucceededDaemonPod", message)
+
+    def _surplus(self, obj: DaemonSet, running: list[Pod], digest: str) -> list[Pod]:
+        """What goes when there may be an old and a new pod: all but the first of each, and the old one when it is
+        not ready or the new one is available."""
+        new = [pod for pod in running if pod.metadata.labels.get(REVISION_HASH) == digest]
+        old = [pod for pod in running if pod.metadata.labels.get(REVISION_HASH) != digest]
+        doomed = [*new[1:], *old[1:]]
+        if new and old:
+            available = is_available(new[0], obj.spec.min_ready_seconds, self.clock.now())
+            if available or not is_ready(old[0]):
+                doomed.append(old[0])
+        return doomed
+
+    def _old_and_new(self, found: Iterable[Pod], digest: str) -> tuple[Pod | None, Pod | None]:
+        living = _oldest_first(pod for pod in found if pod.metadata.deletion_timestamp is None)
+        old = next((pod for pod in living if pod.metadata.labels.get(REVISION_HASH) != digest), None)
+        return old, next((pod for pod in living if pod.metadata.labels.get(REVISION_HASH) == digest), None)
+
+    async def _surge(
+        self, obj: DaemonSet, by_node: dict[str, list[Pod]], wanted: set[str], digest: str, surge: int
+    ) -> Exception | None:
+        """Put a new pod beside an old one, on so many nodes at a time."""
         now = self.clock.now()
-        outdated: list[Pod] = []
+        at_once: list[str] = []
+        candidates: list[str] = []
+        for node in sorted(wanted & by_node.keys()):
+            old, new = self._old_and_new(by_node[node], digest)
+            if old is None:
+                continue
+            if new is not None:
+                surge -= not is_available(new, obj.spec.min_ready_seconds, now)
+            elif is_available(old, obj.spec.min_ready_seconds, now):
+                candidates.append(node)
+            else:
+                at_once.append(node)
+        nodes = at_once + candidates[: max(0, surge)]
+        return await self.control.create_all(obj, [_pod(obj, node, digest) for node in nodes])
+
+    async def _replace_outdated(
+        self, obj: DaemonSet, by_node: dict[str, list[Pod]], wanted: set[str], digest: str, unavailable: int
+    ) -> None:
+        """Delete old pods so that no more than so many nodes are without an available one."""
+        now = self.clock.now()
+        at_once: list[Pod] = []
+        candidates: list[Pod] = []
         for node in sorted(wanted):
-            pod = next((p for p in by_node.get(node, ()) if p.metadata.deletion_timestamp is None), None)
-            available = pod is not None and is_available(pod, obj.spec.min_ready_seconds, now)
-            if pod is None or not available:
-                budget -= 1
-            if pod is not None and pod.metadata.labels.get(REVISION_HASH) != digest:
-                if not available:
-                    # It is down already: replacing it costs nothing.
-                    budget += 1
-                    outdated.insert(0, pod)
-                else:
-                    outdated.append(pod)
-        for pod in outdated[: max(0, budget)]:
+            old, new = self._old_and_new(by_node.get(node, ()), digest)
+            if old is None or new is not None:
+                available = new is not None and is_available(new, obj.spec.min_ready_seconds, now)
+                unavailable -= not available
+            elif is_available(old, obj.spec.min_ready_seconds, now):
+                candidates.append(old)
+            else:
+                # It is down already: replacing it costs nothing.
+                at_once.append(old)
+        for pod in at_once + candidates[: max(0, unavailable)]:
             await self.control.delete(obj, pod)
 
     async def _write_status(self, obj: DaemonSet, by_node: dict[str, list[Pod]], wanted: set[str], digest: str) -> None:
+        """Each node counts by its first pod, also when that is being deleted."""
         now = self.clock.now()
-        running = [
-            pod
-            for node in wanted
-            if (pod := next((p for p in by_node.get(node, ()) if p.metadata.deletion_timestamp is None), None))
-        ]
+        running = [_oldest_first(by_node[node])[0] for node in sorted(wanted) if by_node.get(node)]
         available = sum(is_available(pod, obj.spec.min_ready_seconds, now) for pod in running)
+        misplaced = (node for node, found in by_node.items() if found and node not in wanted)
         status = DaemonSetStatus(
             current_number_scheduled=len(running),
             desired_number_scheduled=len(wanted),
-            number_misscheduled=sum(bool(found) for node, found in by_node.items() if node and node not in wanted),
+            number_misscheduled=sum(self._nodes.store.get("", node) is not None for node in misplaced),
             number_ready=sum(map(is_ready, running)),
             number_available=available,
             number_unavailable=len(wanted) - available,
@@ -145,6 +197,21 @@ class DaemonSetController(WorkloadController[DaemonSet]):
         )
         if status != obj.status:
             await self.client.resource(DAEMONSETS, obj.metadata.namespace).update_status(replace(obj, status=status))
+
+
+def _limits(obj: DaemonSet, nodes: int) -> tuple[int, int]:
+    """On how many nodes there may be a pod more, and on how many none."""
+    rolling = obj.spec.update_strategy.rolling_update
+    surge = resolve(rolling.max_surge if rolling else None, nodes, round_up=True, default=0)
+    unavailable = resolve(rolling.max_unavailable if rolling else None, nodes, round_up=True, default=1)
+    return surge, unavailable if surge or unavailable else 1
+
+
+def _oldest_first(pods: Iterable[Pod]) -> list[Pod]:
+    """Pods with a node first, of those the oldest."""
+    return sorted(
+        pods, key=lambda pod: (not pod.spec.node_name, str(pod.metadata.creation_timestamp), pod.metadata.name)
+    )
 
 
 def _pod(obj: DaemonSet, node: str, digest: str) -> Pod:

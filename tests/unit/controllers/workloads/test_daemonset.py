@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from cathedra.api.core.apps_v1 import (
     DaemonSet,
     DaemonSetSpec,
+    DaemonSetUpdateStrategy,
+    RollingUpdateDaemonSet,
 )
 from cathedra.api.core.core_v1 import (
+    Binding,
     Node,
     NodeSpec,
+    ObjectReference,
     Pod,
     Taint,
 )
 from cathedra.api.core.meta_v1 import ObjectMeta
 from cathedra.api.struct import replace
+from cathedra.client.objects import with_metadata
 from cathedra.client.resources import DAEMONSETS, NODES, PODS
 from cathedra.controllers.workloads.daemonset import DaemonSetController
 from tests.unit.controllers.workloads.objects import SELECTOR, Kubelet, images, meta, template
@@ -38,6 +45,73 @@ def test_a_daemon_set_has_a_pod_on_every_node_that_fits() -> None:
         await settle(10)
         assert sorted(map(pinned_to, await world.list(PODS))) == ["gpu"]
         assert await images(world) == ["v2"]
+
+    play((DaemonSetController, Kubelet), story)
+
+
+async def on_node(world: World, **changes: Any) -> None:
+    """A daemon set with one pod, on one node."""
+    await world.create(NODES, Node(metadata=ObjectMeta(name="a")))
+    spec = DaemonSetSpec(selector=SELECTOR, template=template(), **changes)
+    await world.create(DAEMONSETS, DaemonSet(metadata=meta(), spec=spec))
+    await settle(3)
+
+
+async def update(world: World) -> None:
+    await world.change(DAEMONSETS, "w", lambda d: replace(d, spec=replace(d.spec, template=template("v2"))))
+    await settle(0.5)
+
+
+def test_a_pod_that_is_being_replaced_counts_until_it_is_gone() -> None:
+    async def story(world: World) -> None:
+        await on_node(world)
+        (pod,) = await world.list(PODS)
+        await world.of(PODS).update(with_metadata(pod, finalizers=("a.b/c",)))
+        await update(world)
+        status = (await world.of(DAEMONSETS).get("w")).status
+        assert (status.current_number_scheduled, status.number_ready) == (1, 1)
+        assert (status.updated_number_scheduled or 0, status.number_unavailable or 0) == (0, 0)
+
+    play((DaemonSetController, Kubelet), story)
+
+
+def test_with_surge_the_new_pod_is_there_before_the_old_one_goes() -> None:
+    async def story(world: World) -> None:
+        rolling = RollingUpdateDaemonSet(max_surge=1, max_unavailable=0)
+        strategy = DaemonSetUpdateStrategy(type="RollingUpdate", rolling_update=rolling)
+        await on_node(world, update_strategy=strategy)
+        await update(world)
+        assert await images(world) == ["v1", "v2"]
+        await settle(5)
+        assert await images(world) == ["v2"]
+
+    play((DaemonSetController, Kubelet), story)
+
+
+def test_a_failed_pod_is_told_and_replaced() -> None:
+    async def story(world: World) -> None:
+        await on_node(world)
+        (failed,) = await world.list(PODS)
+        await world.finish(failed.metadata.name, "Failed")
+        await settle(3)
+        message = f"Found failed daemon pod default/{failed.metadata.name} on node a, will try to kill it"
+        assert ("Warning", "FailedDaemonPod", message) in await world.events()
+        (replacement,) = await world.list(PODS)
+        assert replacement.metadata.uid != failed.metadata.uid
+
+    play((DaemonSetController, Kubelet), story)
+
+
+def test_pods_of_a_node_that_is_gone_are_left_to_the_pod_collector() -> None:
+    async def story(world: World) -> None:
+        await on_node(world)
+        (pod,) = await world.list(PODS)
+        binding = Binding(metadata=ObjectMeta(name=pod.metadata.name), target=ObjectReference(kind="Node", name="a"))
+        await world.of(PODS).create_subresource(pod.metadata.name, "binding", binding)
+        await world.of(NODES).delete("a")
+        await settle(5)
+        (left,) = await world.list(PODS)
+        assert left.metadata.deletion_timestamp is None
 
     play((DaemonSetController, Kubelet), story)
 
