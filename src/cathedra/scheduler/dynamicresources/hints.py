@@ -23,8 +23,12 @@ _INDEX = "cathedra.scheduler/claims"
 class Hints:
     """The plugin's registrations."""
 
-    def __init__(self, resolver: Resolver, pods: Store[Pod], *, counts_pods: bool) -> None:
-        """``counts_pods``: devices are counted against their nodes, so pods that go make room."""
+    def __init__(self, resolver: Resolver, pods: Store[Pod], *, counts_pods: bool, deletions: bool = True) -> None:
+        """``counts_pods``: devices are counted against their nodes, so pods that go make room.
+
+        ``deletions``: an allocated claim that is deleted wakes pods, as from 1.37 on.
+        """
+        self._deletions = Action.DELETE if deletions else Action(0)
         self._counts_pods = counts_pods
         self._resolver = resolver
         self._pods = pods
@@ -33,7 +37,7 @@ class Hints:
     def registrations(self) -> Sequence[Registration]:
         """Nodes, claims, the pod's own claim names, classes, slices."""
         node = Action.ADD | Action.UPDATE_NODE_LABEL | Action.UPDATE_NODE_ALLOCATABLE
-        claim = Action.ADD | Action.UPDATE | Action.DELETE
+        claim = Action.ADD | Action.UPDATE | self._deletions
         room = Registration(Resource.ASSIGNED_POD, Action.DELETE | Action.UPDATE_POD_SCALE_DOWN)
         return (
             *((room,) if self._counts_pods else ()),

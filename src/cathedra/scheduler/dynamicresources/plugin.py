@@ -105,7 +105,9 @@ class DynamicResources(
             counting = NodeAllocatable if gates.at_least("1.37") else NodeMappings
             self._node_allocatable = counting(informers.of(RESOURCESLICES).store)
         counts_pods = self._node_allocatable is not None
-        self._hints = Hints(self._resolver, informers.of(PODS).store, counts_pods=counts_pods)
+        self._hints = Hints(
+            self._resolver, informers.of(PODS).store, counts_pods=counts_pods, deletions=gates.at_least("1.37")
+        )
         writer = ClaimWriter(client, clock, stamps=self._binding_conditions)
         self._writer = writer
         self._binding = binding.ClaimBinding(

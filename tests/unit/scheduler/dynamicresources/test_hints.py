@@ -92,3 +92,12 @@ def test_pods_that_go_make_room_only_where_devices_count_against_nodes() -> None
 
     assert Resource.ASSIGNED_POD in resources(counts_pods=True)
     assert Resource.ASSIGNED_POD not in resources(counts_pods=False)
+
+
+def test_before_1_37_a_deleted_claim_wakes_no_pod() -> None:
+    def actions(*, deletions: bool) -> Action:
+        hints = Hints(Resolver(lambda *_: None, None), Store(), counts_pods=False, deletions=deletions)
+        return next(one.actions for one in hints.registrations() if one.resource is Resource.RESOURCE_CLAIM)
+
+    assert Action.DELETE in actions(deletions=True)
+    assert Action.DELETE not in actions(deletions=False)
