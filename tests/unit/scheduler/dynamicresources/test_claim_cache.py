@@ -7,7 +7,7 @@ from cathedra.api.resource import ResourceClaim
 from cathedra.api.struct import replace
 from cathedra.client.resources import RESOURCECLAIMS
 from cathedra.scheduler.dynamicresources.claim_cache import ClaimCache
-from tests.unit.scheduler.api import API, with_api
+from tests.unit.inprocess import API, with_api
 from tests.unit.scheduler.objects import claim
 
 

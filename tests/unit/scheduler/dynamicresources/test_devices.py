@@ -12,7 +12,7 @@ from cathedra.client.resources import DEVICECLASSES, RESOURCECLAIMS, RESOURCESLI
 from cathedra.scheduler.dynamicresources.claim_cache import ClaimCache
 from cathedra.scheduler.dynamicresources.devices import Devices
 from cathedra.scheduler.framework.events import Action, Change, Resource
-from tests.unit.scheduler.api import API, with_api
+from tests.unit.inprocess import API, with_api
 from tests.unit.scheduler.objects import claim, device_class, node, slice_
 
 

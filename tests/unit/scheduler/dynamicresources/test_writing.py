@@ -19,7 +19,7 @@ from cathedra.api.struct import replace
 from cathedra.client.client import Client, ResourceClient
 from cathedra.client.resources import RESOURCECLAIMS
 from cathedra.scheduler.dynamicresources.writing import ATTEMPTS, FINALIZER, ClaimWriter, WriteFailed
-from tests.unit.scheduler.api import API, with_api
+from tests.unit.inprocess import API, with_api
 from tests.unit.scheduler.objects import claim, pod
 
 RESULT = DeviceRequestAllocationResult(request="gpu", driver="gpu.example.com", pool="n1", device="gpu-0")

@@ -1,4 +1,4 @@
-"""An API server in process and its client, in virtual time: for tests of parts of a scheduler."""
+"""An API server in process and its client, in virtual time: for tests of parts that talk to the API."""
 
 from __future__ import annotations
 
