@@ -14,6 +14,7 @@ from cathedra.client.resources import CONFIGMAPS, NAMESPACES, RESOURCEQUOTAS, re
 from cathedra.client.transport import ResourceRef
 from cathedra.controllers.administration.quotas import ResourceQuotaController
 from cathedra.controllers.controller import ControllerContext
+from cathedra.controllers.customkinds import CustomKinds
 from cathedra.controllers.garbagecollector.controller import GarbageCollector
 from cathedra.controllers.namespaces.deletion import NamespaceController
 from tests.unit.controllers.world import World, play, settle
@@ -119,3 +120,31 @@ def test_custom_resources_count_in_quotas_from_the_moment_they_are_served() -> N
         assert (await world.of(RESOURCEQUOTAS).get("q")).status.used == {"count/carts.shop.example.com": Quantity("1")}
 
     play(ResourceQuotaController, story)
+
+
+class Follower:
+    """Writes down which custom kinds it is told of."""
+
+    name = "follower"
+
+    def __init__(self, context: ControllerContext, told: list[str]) -> None:
+        self._kinds = CustomKinds(context.informers, lambda ref: told.append(ref.resource))
+
+    async def run(self) -> None:
+        await self._kinds.wait_synced()
+
+
+def test_a_kind_is_told_once_even_if_its_definition_goes_and_comes_again() -> None:
+    told: list[str] = []
+
+    async def story(world: World) -> None:
+        await define(world)
+        await world.quiet()
+        assert told == ["carts"]
+        await world.of(DEFINITIONS).delete("carts.shop.example.com")
+        await world.quiet()
+        await define(world)
+        await world.quiet()
+        assert told == ["carts"]
+
+    play(lambda context: Follower(context, told), story)

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from cathedra.api.resource import ResourceClaim
 from cathedra.api.struct import from_dict, replace
+from cathedra.scheduler.dynamicresources.binding_conditions import BindingFailed, Progress, progress, waits
 from tests.unit.scheduler.objects import claim, device_class, node, pod, slice_
 from tests.unit.scheduler.world import World, play
 
@@ -95,3 +98,35 @@ def test_without_the_feature_such_devices_are_given_to_nobody() -> None:
         assert "1 cannot allocate all claims" in (await world.condition("p"))[1]
 
     play(body, gates={"DRADeviceBindingConditions": False})
+
+
+def awaited(**condition: str) -> ResourceClaim:
+    """A claim with one device that waits to be attached since second 100; with what is reported of it."""
+    device = {"driver": "d", "pool": "p", "device": "x"}
+    allocation = {"devices": {"results": [{"request": "r", **device, **CONDITIONS}]}}
+    status: dict[str, Any] = {"allocation": {**allocation, "allocationTimestamp": "1970-01-01T00:01:40Z"}}
+    if condition:
+        status["devices"] = [{**device, "conditions": [condition]}]
+    return from_dict(ResourceClaim, {"metadata": {"name": "c"}, "status": status})
+
+
+def test_a_device_is_waited_for_until_its_condition_is_true() -> None:
+    assert waits(awaited())
+    assert not waits(ResourceClaim())
+    assert progress(awaited(), 101.0, 600.0) is Progress.WAITING
+    assert progress(awaited(type="Attached", status="False"), 101.0, 600.0) is Progress.WAITING
+    assert progress(awaited(type="Attached", status="True"), 101.0, 600.0) is Progress.READY
+    assert progress(ResourceClaim(), 101.0, 600.0) is Progress.READY
+
+
+def test_the_time_is_over_after_the_timeout_unless_all_is_ready() -> None:
+    assert progress(awaited(), 130.0, 30.0) is Progress.WAITING
+    with pytest.raises(BindingFailed, match="device binding timeout: claim=c"):
+        progress(awaited(), 131.0, 30.0)
+    assert progress(awaited(type="Attached", status="True"), 131.0, 30.0) is Progress.READY
+
+
+def test_a_failure_that_is_not_true_is_none() -> None:
+    assert progress(awaited(type="Broken", status="False"), 101.0, 600.0) is Progress.WAITING
+    with pytest.raises(BindingFailed, match="reason=why"):
+        progress(awaited(type="Broken", status="True", reason="why"), 101.0, 600.0)

@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from cathedra.api.core.core_v1 import Pod
 from cathedra.api.core.scheduling_v1 import PriorityClass
 from cathedra.api.struct import from_dict
+from cathedra.client.store import Store
+from cathedra.clock import run_virtual
+from cathedra.scheduler.framework.diagnosis import Diagnosis
+from cathedra.scheduler.framework.plugin import CycleState
+from cathedra.scheduler.framework.status import Status, unresolvable, unschedulable
+from cathedra.scheduler.plugins.preemption import DefaultPreemption
+from cathedra.scheduler.state.cache import Cache
+from cathedra.scheduler.state.pod_info import PodInfo
 from tests.unit.scheduler.objects import node, pod
 from tests.unit.scheduler.world import World, play
 
@@ -43,3 +53,35 @@ def test_a_nomination_ends_when_there_is_no_room_to_be_made_any_more() -> None:
         assert await nominated(world, "high") == ""
 
     play(body)
+
+
+def words(refusal: Status, *placed: Pod, **spec: Any) -> str:
+    """What is said when node ``n`` gave that refusal, whatever is evicted there."""
+    cache = Cache()
+    cache.set_node(node("n"))
+    for one in placed:
+        cache.add_pod(PodInfo(one).on("n").pod)
+    diagnosis = Diagnosis(1)
+    diagnosis.refuse("n", refusal)
+    plugin = DefaultPreemption(UNUSED, UNUSED, UNUSED, Store(), lambda *_: unschedulable("still too small"))
+    state = CycleState(cache.snapshot())
+    answer = run_virtual(plugin.post_filter(state, PodInfo(pod("p", priority=5, **spec)), diagnosis))
+    return answer.message
+
+
+UNUSED: Any = None
+"""Nothing is written where no victim is found."""
+
+
+def test_every_node_says_why_preemption_there_does_not_help() -> None:
+    start = "preemption: 0/1 nodes are available: 1 "
+    assert words(unresolvable("no")) == f"{start}Preemption is not helpful for scheduling."
+    assert words(unschedulable("no")) == f"{start}No preemption victims found for incoming pod."
+    equal, lower = pod("q", priority=5), pod("q", priority=4)
+    assert words(unschedulable("no"), equal) == f"{start}No preemption victims found for incoming pod."
+    assert words(unschedulable("no"), lower) == f"{start}still too small."
+
+
+def test_a_pod_may_choose_never_to_preempt() -> None:
+    told = words(unschedulable("no"), pod("q", priority=1), preemptionPolicy="Never")
+    assert told == "preemption: not eligible due to preemptionPolicy=Never."
