@@ -19,7 +19,7 @@ from cathedra.allocation import (
 )
 from cathedra.api.core import core_v1
 from cathedra.api.struct import from_dict
-from tests.unit.allocation.building import World, claim, device, exactly, first_available, node, resource_slice
+from tests.unit.allocation.building import World, claim, device, exactly, first_available, held, node, resource_slice
 
 CORES = {"counters": {"g": {"cores": 8}}, "count": 2, "name": "sets"}
 
@@ -84,6 +84,12 @@ def test_shares_need_their_gate() -> None:
     assert World(slices, features=features(consumable_capacity=False)).devices(asked) is None
     with pytest.raises(FatalError, match="has capacity requests, but the DRAConsumableCapacity feature is disabled"):
         World(slices, features=features(consumable_capacity=False)).allocate(claim(exactly(capacity={"mem": 1})))
+
+
+def test_without_their_gate_a_share_holds_the_whole_device() -> None:
+    slices, allocated = [resource_slice(device("x", shareable=True))], [held(shares={"x": {}})]
+    assert World(slices, allocated).devices(claim(exactly())) == ["r→x"]
+    assert World(slices, allocated, features=features(consumable_capacity=False)).devices(claim(exactly())) is None
 
 
 @pytest.mark.parametrize(("fractional", "amount"), [(True, "750m"), (False, "1")])
