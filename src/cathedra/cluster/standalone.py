@@ -200,7 +200,9 @@ async def run_controllers(config: PartConfig, *, say: Say) -> None:
     from prometheus_client import CollectorRegistry
 
     from cathedra.client.queuemetrics import QueueMetrics
+    from cathedra.client.resources import RESOURCECLAIMS
     from cathedra.controllers.controller_manager import ControllerManager, selected
+    from cathedra.controllers.resourceclaim.metrics import show_claims
 
     chosen = selected(config.controllers)
     stopped, target = stop_event(), config.target()
@@ -222,6 +224,8 @@ async def run_controllers(config: PartConfig, *, say: Say) -> None:
                 metrics=QueueMetrics(registry, clock),
                 signer=_signer(config),
             )
+            if "resourceclaim-controller" in chosen:
+                show_claims(registry, manager.informers.of(RESOURCECLAIMS).store)
             say(f"{len(manager.controllers)} controllers for {target.server}")
             health = dataclasses.replace(config.health, client_authority=target.certificate_authority)
             async with serving_health(health, client, registry, elector, say=say):

@@ -196,6 +196,11 @@ class ControllerManager:
             if name in wanted and (name not in _GATES or context.enabled(_GATES[name]))
         )
 
+    @property
+    def informers(self) -> SharedInformers:
+        """What the controllers know of the cluster."""
+        return self._informers
+
     async def run(self) -> None:
         """Run all controllers until cancelled.
 

@@ -1,0 +1,59 @@
+"""Claims by state, under the name that the controller of claims has for it; counted when they are asked for."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from cathedra.api.resource import ResourceClaim
+from cathedra.client.store import Store
+
+__all__ = ["count_claims", "show_claims"]
+
+_LABELS = ("allocated", "admin_access", "source")
+_TEMPLATE = "resource.kubernetes.io/pod-claim-name"
+_EXTENDED = "resource.kubernetes.io/extended-resource-claim"
+
+
+def show_claims(registry: CollectorRegistry, claims: Store[ResourceClaim]) -> None:
+    """Let ``resourceclaim_controller_resource_claims`` say how many claims there are (docs/spec/controllers.md §2.6)."""
+
+    class Claims(Collector):
+        def collect(self) -> Iterator[GaugeMetricFamily]:
+            family = GaugeMetricFamily(
+                "resourceclaim_controller_resource_claims",
+                "Claims by whether they are allocated, have admin access, and where they come from.",
+                labels=_LABELS,
+            )
+            for labels, number in sorted(count_claims(claims.list()).items()):
+                family.add_metric(labels, number)
+            yield family
+
+    registry.register(Claims())
+
+
+def count_claims(claims: Iterable[ResourceClaim]) -> Counter[tuple[str, str, str]]:
+    """How many claims there are by (allocated, admin access, source)."""
+    return Counter(
+        (_word(claim.status.allocation is not None), _word(_admin(claim)), _source(claim)) for claim in claims
+    )
+
+
+def _word(value: bool) -> str:
+    return "true" if value else "false"
+
+
+def _admin(claim: ResourceClaim) -> bool:
+    requests = claim.spec.devices.requests or ()
+    return any(request.exactly is not None and bool(request.exactly.admin_access) for request in requests)
+
+
+def _source(claim: ResourceClaim) -> str:
+    annotations = claim.metadata.annotations
+    if annotations.get(_EXTENDED) == "true":
+        return "extended_resource"
+    return "resource_claim_template" if _TEMPLATE in annotations else ""

@@ -1,0 +1,49 @@
+"""Claims are counted by state and origin."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from prometheus_client import CollectorRegistry
+
+from cathedra.api.resource import ResourceClaim
+from cathedra.api.struct import from_dict
+from cathedra.client.store import Store
+from cathedra.controllers.resourceclaim.metrics import count_claims, show_claims
+
+
+def claim(*, allocated: bool = False, admin: bool = False, **annotations: str) -> ResourceClaim:
+    named = {f"resource.kubernetes.io/{name.replace('_', '-')}": value for name, value in annotations.items()}
+    request = {"name": "r", "exactly": {"deviceClassName": "c", "adminAccess": admin}}
+    values: dict[str, Any] = {
+        "metadata": {"name": "c", "namespace": "default", "annotations": named},
+        "spec": {"devices": {"requests": [request]}},
+        "status": {"allocation": {}} if allocated else {},
+    }
+    return from_dict(ResourceClaim, values)
+
+
+def test_state_admin_access_and_origin_are_told_apart() -> None:
+    claims = [
+        claim(),
+        claim(allocated=True, pod_claim_name="gpu"),
+        claim(allocated=True, pod_claim_name="gpu"),
+        claim(admin=True),
+        claim(extended_resource_claim="true"),
+    ]
+    assert count_claims(claims) == {
+        ("false", "false", ""): 1,
+        ("true", "false", "resource_claim_template"): 2,
+        ("false", "true", ""): 1,
+        ("false", "false", "extended_resource"): 1,
+    }
+
+
+def test_the_metric_has_kubernetes_name() -> None:
+    registry = CollectorRegistry()
+    store: Store[ResourceClaim] = Store()
+    show_claims(registry, store)
+    labels = {"allocated": "false", "admin_access": "false", "source": ""}
+    assert registry.get_sample_value("resourceclaim_controller_resource_claims", labels) is None
+    store.put(claim())
+    assert registry.get_sample_value("resourceclaim_controller_resource_claims", labels) == 1
