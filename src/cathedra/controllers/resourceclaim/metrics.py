@@ -20,7 +20,7 @@ _EXTENDED = "resource.kubernetes.io/extended-resource-claim"
 
 
 def show_claims(registry: CollectorRegistry, claims: Store[ResourceClaim]) -> None:
-    """Let ``resourceclaim_controller_resource_claims`` say how many claims there are (docs/spec/controllers.md §2.6)."""
+    """Let ``resourceclaim_controller_resource_claims`` count the claims (docs/spec/controllers.md §2.6)."""
 
     class Claims(Collector):
         def collect(self) -> Iterator[GaugeMetricFamily]:
