@@ -46,8 +46,9 @@ _NESTED: Final = (Kind.OPAQUE, Kind.LIST, Kind.MAP)
 
 
 _MAX_RECURSIONS: Final = 30
-"""So many levels are walked by plain recursion, which takes a third less time than the trampoline; the parts below
-them wait until that has returned. An expression of the usual size never gets there."""
+"""So many levels are walked by plain recursion, the parts below them by the trampoline, once that has returned.
+Measured: 4 % of a compilation of ``cel.bind`` over three attributes (247 to 237 µs). An expression of the usual size
+never gets deeper."""
 
 
 class _Checker:
