@@ -41,6 +41,7 @@ UPSTREAM: Final = (
     b"resourceVersion should not be set on objects to be created",
     b"requested groups, extra or uid without impersonating a user",
     b"failed to convert new object ",
+    b"target.name: Required value",
 )
 """Parts of what Kubernetes itself answers with 500: errors that it gives no status of their own."""
 HANGS_UP_AFTER: Final = 30.0
