@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import signal
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
@@ -40,7 +41,7 @@ class Act:
     seconds: float | None = None
     exit_code: int = 0
     stop_seconds: float = 0.0
-    """How long it takes to end after the first SIGTERM."""
+    """How long it takes to end after the first SIGTERM; 0: it does not handle signals and dies of them."""
 
 
 def by_annotations(spec: ContainerSpec) -> Act:
@@ -151,14 +152,12 @@ class SimulatedRuntime:
         self._on_exit(container.state)
 
     async def signal(self, container_id: str, number: int) -> None:
-        """SIGKILL ends at once, every other signal after the act's time to stop, with code 0."""
+        """Programs that take time to stop end with code 0 after a signal; others die of it, and all of SIGKILL."""
         container = self._containers.get(container_id)
         if container is None or not container.state.running:
             return
-        if number == 9:
-            self._end(container, 137, 9)
-        elif container.act.stop_seconds <= 0:
-            self._end(container, 0, 0)
+        if number == signal.SIGKILL or container.act.stop_seconds <= 0:
+            self._end(container, 128 + number, number)
         else:
             if container.timer is not None:
                 container.timer.cancel()
