@@ -170,15 +170,18 @@ class PodPriority(AdmissionPlugin):
 
 
 class DefaultTolerations(AdmissionPlugin):
-    """Kubernetes' plugin DefaultTolerationSeconds: a pod stays five minutes on a node that does not answer."""
+    """Kubernetes' plugin DefaultTolerationSeconds: a pod stays five minutes on a node that does not answer.
+
+    It acts on updates as well: a patch that replaces the list of tolerations need not repeat these.
+    """
 
     kinds = frozenset({PODS})
 
     async def admit(self, request: AdmissionAttributes) -> Any:
         """Add the tolerations that the pod has no own word about."""
-        pod = _new_pod(request)
-        if pod is None:
+        if request.subresource or request.operation not in {"CREATE", "UPDATE"}:
             return request.object
+        pod: Pod = request.object
         added = tuple(
             Toleration(key=key, operator="Exists", effect="NoExecute", toleration_seconds=TOLERATED_SECONDS)
             for key in ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
