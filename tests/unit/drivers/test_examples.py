@@ -57,7 +57,7 @@ def test_api_server_accepts_every_manifest(folder: Path) -> None:
         for document in manifests:
             kind = type_of(GroupVersionKind.parse(document["apiVersion"], document["kind"]))
             ref = next(r for r in vars(resources).values() if isinstance(r, ResourceRef) and r.type is kind)
-            namespace = "default" if ref.namespaced else ""
+            namespace = document["metadata"].get("namespace", "default") if ref.namespaced else ""
             created: Any = await world.client.resource(ref, namespace).create(from_dict(kind, document))
             assert created.metadata.uid
 
