@@ -9,6 +9,7 @@ ONLY    ?=
 SHOW    ?=
 SECONDS ?= 120
 LAYER   ?=
+SEED    ?=
 
 .PHONY: help demo test unit check conformance fuzz bench lowest metrics docs install install-dev format protos types clean
 
@@ -48,8 +49,8 @@ conformance: $(VENV)/.dev      ## Kubernetes' recorded answers: passed/total [VE
 	@$(BIN)/python -m tests.conformance $(addprefix --vectors ,$(VECTORS)) $(addprefix --area ,$(AREA)) $(addprefix --show ,$(SHOW)) \
 		$(addprefix --live --kubeconfig ,$(LIVE)) $(addprefix --only ,$(ONLY))
 
-fuzz: $(VENV)/.dev             ## mutate inputs of every layer that takes bytes from outside [SECONDS=120] [LAYER=NAME]
-	@$(BIN)/python -m tools.fuzzing --seconds $(SECONDS) $(addprefix --layer ,$(LAYER))
+fuzz: $(VENV)/.dev             ## mutate inputs of every layer that takes bytes from outside [SECONDS=120] [LAYER=NAME] [SEED=N]
+	@$(BIN)/python -m tools.fuzzing --seconds $(SECONDS) $(addprefix --layer ,$(LAYER)) $(addprefix --seed ,$(SEED))
 
 lowest:                        ## the unit tests with the lowest versions that pyproject.toml allows, in .venv-lowest
 	@test -x .venv-lowest/bin/python || $(PYTHON) -m venv .venv-lowest

@@ -7,6 +7,7 @@ were spelled out empty, where that means something.
 
 from __future__ import annotations
 
+import json
 import re
 import types
 import typing
@@ -123,7 +124,15 @@ def restore_empty_lists(obj: Any, body: bytes) -> Any:
     restore = _RESTORERS.get(type(obj).__name__)
     if restore is None or not _EMPTY.search(body):
         return obj
-    return restore(obj, msgspec.json.decode(body))
+    return restore(obj, _outlined(body))
+
+
+def _outlined(body: bytes) -> Any:
+    """The lists and maps of a body that has been read before; numbers in opaque parts may be of any size."""
+    try:
+        return msgspec.json.decode(body)
+    except msgspec.ValidationError:
+        return json.loads(body, parse_int=str, parse_float=str)
 
 
 def _marked(obj: Any, values: Any, **lists: str) -> Any:

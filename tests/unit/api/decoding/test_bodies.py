@@ -99,3 +99,13 @@ def test_an_empty_list_is_told_from_none_where_kubernetes_does() -> None:
     resources = decode_json(core_v1.Pod, kind_of(core_v1.Pod), pod).object.spec.resources
     assert resources is not None
     assert resources.claims is EMPTY_LIST
+
+
+def test_numbers_of_any_size_in_opaque_parts_do_not_disturb_the_look_for_empty_lists() -> None:
+    config = b'[{"opaque":{"driver":"d","parameters":{"a":1e999,"b":1' + b"0" * 5_000 + b"}}}]"
+    body = (
+        b'{"apiVersion":"resource.k8s.io/v1","kind":"ResourceClaim","metadata":{"name":"x"},'
+        b'"spec":{"devices":{"requests":[],"config":' + config + b"}}}"
+    )
+    claim = read(body).object
+    assert b"1e999" in claim.spec.devices.config[0].opaque.parameters.data
