@@ -55,7 +55,7 @@ fuzz: $(VENV)/.dev             ## mutate inputs of every layer that takes bytes 
 lowest:                        ## the unit tests with the lowest versions that pyproject.toml allows, in .venv-lowest
 	@test -x .venv-lowest/bin/python || $(PYTHON) -m venv .venv-lowest
 	@$(PYTHON) tools/lowest.py > .venv-lowest/constraints.txt
-	@.venv-lowest/bin/python -m pip install --quiet --disable-pip-version-check -c .venv-lowest/constraints.txt -e . hypothesis pytest pytest-asyncio pytest-timeout
+	@.venv-lowest/bin/python -m pip install --quiet --disable-pip-version-check -c .venv-lowest/constraints.txt -e . hypothesis kubernetes pytest pytest-asyncio pytest-timeout
 	@.venv-lowest/bin/python -m pytest tests/unit -q $(PYTEST)
 
 metrics:                       ## sizes, documentation, words: how easy the sources are to read
