@@ -11,7 +11,7 @@ SECONDS ?= 120
 LAYER   ?=
 SEED    ?=
 
-.PHONY: help demo test unit check conformance fuzz bench lowest metrics docs install install-dev format protos types clean
+.PHONY: help demo test unit unit-front unit-back check conformance fuzz bench lowest metrics docs install install-dev format protos types clean
 
 help:            ## this list
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*##/\t/' | expand -t 16
@@ -33,11 +33,18 @@ install-dev: $(VENV)/.dev      ## the package and everything tests need in .venv
 demo: $(VENV)/.base            ## start a cluster, run the tutorial's job on simulated GPUs, show it
 	@$(BIN)/cathedra demo
 
-test: $(VENV)/.dev             ## the whole suite; what needs a missing program is skipped and says so
-	@$(BIN)/python -m pytest tests $(PYTEST)
+test: unit                     ## the whole suite; what needs a missing program is skipped and says so
+	@$(BIN)/python -m pytest tests --ignore=tests/unit $(PYTEST)
 
-unit: $(VENV)/.dev             ## the unit tests alone
-	@$(BIN)/python -m pytest tests/unit $(PYTEST)
+unit: $(VENV)/.dev             ## the unit tests alone, in two processes
+	@$(MAKE) --no-print-directory -j2 --output-sync=target unit-front unit-back
+
+FRONT := tests/unit/apiserver tests/unit/cel tests/unit/kinds tests/unit/classic
+unit-front:
+	@$(BIN)/python -m pytest $(FRONT) -p no:cacheprovider $(PYTEST)
+
+unit-back:
+	@$(BIN)/python -m pytest tests/unit $(addprefix --ignore=,$(FRONT)) -p no:cacheprovider $(PYTEST)
 
 check: $(VENV)/.dev            ## ruff, mypy --strict, import contracts
 	@$(BIN)/ruff check .
@@ -55,8 +62,8 @@ fuzz: $(VENV)/.dev             ## mutate inputs of every layer that takes bytes 
 lowest:                        ## the unit tests with the lowest versions that pyproject.toml allows, in .venv-lowest
 	@test -x .venv-lowest/bin/python || $(PYTHON) -m venv .venv-lowest
 	@$(PYTHON) tools/lowest.py > .venv-lowest/constraints.txt
-	@.venv-lowest/bin/python -m pip install --quiet --disable-pip-version-check -c .venv-lowest/constraints.txt -e . hypothesis kubernetes pytest pytest-asyncio pytest-timeout
-	@.venv-lowest/bin/python -m pytest tests/unit -q $(PYTEST)
+	@.venv-lowest/bin/python -m pip install --quiet --disable-pip-version-check -c .venv-lowest/constraints.txt -e . hypothesis jsonschema-rs kubernetes pytest pytest-asyncio pytest-timeout
+	@$(MAKE) --no-print-directory -j2 --output-sync=target unit-front unit-back BIN=.venv-lowest/bin
 
 metrics:                       ## sizes, documentation, words: how easy the sources are to read
 	@$(PYTHON) tools/metrics.py

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-__all__ = ["container_runtime", "kubectl_path", "program", "root"]
+__all__ = ["container_runtime", "kubectl_path", "oldest_kubectl", "program", "root"]
 
 _PACKAGES = {"crun": "apt-get install crun", "runc": "apt-get install runc", "etcd": "apt-get install etcd-server"}
 
@@ -32,6 +32,13 @@ def kubectl_path() -> str:
     beside = Path(found).resolve().parent.glob("kubectl.1.*")
     newest = max(beside, key=lambda path: int(path.name.rpartition(".")[2]), default=None)
     return str(newest or found)
+
+
+def oldest_kubectl() -> str:
+    """The oldest of the versioned programs beside kubectl; the only one where there is no other."""
+    newest = Path(kubectl_path())
+    beside = newest.parent.glob("kubectl.1.*")
+    return str(min(beside, key=lambda path: int(path.name.rpartition(".")[2]), default=newest))
 
 
 def root() -> None:

@@ -7,14 +7,14 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any, Final
 
 from cathedra.node.server.remotecommand import serve_command
-from cathedra.node.server.spdy import Reader, SpdyError, Writer
+from cathedra.node.server.spdy import FrameReader, SpdyError, Writer
 from tools.fuzzing import Layer
 
 __all__ = ["NAMES", "layer"]
 
 
 def _spdy(data: bytes) -> None:
-    reader = Reader()
+    reader = FrameReader()
     half = len(data) // 2
     for piece in (data[:half], data[half:]):
         for _ in reader.feed(piece):

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any, Final
+from typing import Any
+
+from tests.conformance.vectorfiles import VECTORS, cases, vector_files
 
 __all__ = ["recorded"]
 
-VECTORS: Final = Path("../shared/vectors")
-
 
 def recorded(area: str) -> Iterator[dict[str, Any]]:
-    """Every case of an area."""
-    for path in sorted((VECTORS / area).glob("*.jsonl")):
-        with path.open("rb") as lines:
-            yield from (json.loads(line) for line in lines if line.strip())
+    """Every case of an area, from the vectors of this repository."""
+    for path in vector_files(VECTORS / area).values():
+        yield from cases(path)

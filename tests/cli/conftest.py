@@ -2,17 +2,32 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import pty
+import re
+import struct
 import subprocess
 import sys
+import termios
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from cathedra.cluster.background import stop
-from cathedra.cluster.datadir import DataDir
+from cathedra.cluster.data.datadir import DataDir
+from cathedra.cluster.process.background import stop
+
+STYLES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+
+
+@dataclass(frozen=True)
+class Screen:
+    """What a terminal shows of a command, and how it ended."""
+
+    code: int
+    lines: list[str]
 
 
 @dataclass(frozen=True)
@@ -36,6 +51,26 @@ class Shell:
         return subprocess.run(
             command, capture_output=True, text=True, timeout=90, check=False, env=self.environment, cwd=self.home
         )
+
+    def on_a_terminal(self, columns: int, *words: str) -> Screen:
+        """Run on a terminal of that width."""
+        ours, theirs = pty.openpty()
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
+        command = [sys.executable, "-m", "cathedra.cli.main", *words]
+        environment = {**self.environment, "TERM": "xterm-256color"}
+        child = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment, cwd=self.home)
+        os.close(theirs)
+        data = b""
+        while True:
+            try:
+                part = os.read(ours, 65536)
+            except OSError:  # the other end is closed
+                break
+            if not part:
+                break
+            data += part
+        os.close(ours)
+        return Screen(child.wait(60), STYLES.sub("", data.decode()).replace("\r", "").splitlines())
 
     def __call__(self, *words: str) -> str:
         """Run, insist on success, return what it printed."""

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import yaml
 
+from cathedra.api.core.core_v1 import ConfigMap
+from cathedra.api.struct import from_dict
 from cathedra.client.client import Client
 from cathedra.client.http import HTTPTransport
 from cathedra.client.kubeconfig import load
 from cathedra.client.resources import CONFIGMAPS, NODES, RESOURCESLICES
 from cathedra.clock import SystemClock
 from tests.cli.conftest import Shell
+from tests.integration.etcd import running_etcd
 
 SMALL = ("--nodes=1", "--gpus=1", "--runtime=process")
 
@@ -34,6 +38,18 @@ def names(kubeconfig: Path, what: str) -> list[str]:
             return sorted(one.metadata.name for one in found.items)
 
     return asyncio.run(read())
+
+
+def add_config_map(kubeconfig: Path) -> None:
+    """An object of the user's own: configmap mine."""
+
+    async def create() -> None:
+        async with await HTTPTransport.open(load(kubeconfig)) as transport:
+            client = Client(transport, clock=SystemClock())
+            made = from_dict(ConfigMap, {"metadata": {"name": "mine"}})
+            await client.resource(CONFIGMAPS, "default").create(made)
+
+    asyncio.run(create())
 
 
 def test_two_clusters_at_once_each_with_its_context(cathedra: Shell) -> None:
@@ -62,14 +78,23 @@ def test_two_clusters_at_once_each_with_its_context(cathedra: Shell) -> None:
     assert not (cathedra.home / "state" / "clusters" / "a").exists()
 
 
-@pytest.mark.parametrize(
-    ("store", "said"), [("sqlite", "its objects are kept"), ("memory", "its objects were in memory and are gone")]
-)
-def test_up_down_up_brings_back_the_same_cluster(store: str, said: str, cathedra: Shell) -> None:
+@pytest.fixture(params=["sqlite", "memory", "etcd"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """Each store, as ``--store`` takes it."""
+    if request.param != "etcd":
+        yield request.param
+        return
+    with running_etcd(tmp_path / "etcd") as etcd:
+        yield etcd.url
+
+
+def test_up_down_up_brings_back_the_same_cluster(store: str, cathedra: Shell) -> None:
     cathedra("up", "dev", "--detach", *SMALL, f"--store={store}")
     first = load(cathedra.kubeconfig).server
+    add_config_map(cathedra.kubeconfig)
     down = cathedra("down", "dev")
-    assert said in down
+    kept = {"sqlite": "its objects are kept", "memory": "its objects were in memory and are gone"}
+    assert kept.get(store, f"its objects are kept in etcd ({store.removeprefix('etcd://')})") in down
     assert "start it again with: cathedra up --detach dev" in down
     assert listed(cathedra)["dev"]["process"] is None
     again = cathedra("up", "dev", "--detach")
@@ -77,6 +102,23 @@ def test_up_down_up_brings_back_the_same_cluster(store: str, said: str, cathedra
     assert (load(cathedra.kubeconfig).server, listed(cathedra)["dev"]["store"]) == (first, store)
     assert names(cathedra.kubeconfig, "nodes") == ["node-0"]
     assert len(names(cathedra.kubeconfig, "resourceslices")) == 1
+    assert ("mine" in names(cathedra.kubeconfig, "configmaps")) is (store != "memory")
+    said = cathedra("delete", "dev")
+    assert ("its objects are still in etcd" in said) is store.startswith("etcd")
+
+
+def test_a_backup_comes_back_after_its_cluster_was_deleted(cathedra: Shell) -> None:
+    cathedra("up", "dev", "--detach", *SMALL)
+    server = load(cathedra.kubeconfig).server
+    add_config_map(cathedra.kubeconfig)
+    cathedra("backup", "-c", "dev", "saved")
+    cathedra("delete", "dev")
+    assert listed(cathedra) == {}
+    assert "start it with: cathedra up --detach dev" in cathedra("restore", "-c", "dev", "saved")
+    cathedra("up", "dev", "--detach")
+    assert load(cathedra.kubeconfig).server == server
+    assert "mine" in names(cathedra.kubeconfig, "configmaps")
+    assert names(cathedra.kubeconfig, "nodes") == ["node-0"]
 
 
 def test_nodes_that_are_no_longer_wanted_are_drained_and_removed(cathedra: Shell) -> None:
@@ -126,9 +168,11 @@ def test_a_cluster_that_is_not_there_is_said_in_one_line(
     assert not (cathedra.home / "state").exists()
 
 
-def test_a_directory_that_is_no_clusters_is_not_deleted(cathedra: Shell) -> None:
+def test_only_what_the_cluster_made_is_deleted(cathedra: Shell) -> None:
     precious = cathedra.home / "precious"
     precious.mkdir()
     (precious / "file").touch()
     assert cathedra.run("delete", f"--data-dir={precious}").returncode == 1
-    assert (precious / "file").exists()
+    cathedra("up", "--detach", "--nodes=1", "--gpus=1", "--runtime=process", f"--data-dir={precious}")
+    assert f"what is not the cluster's is left in {precious}: file" in cathedra("delete", f"--data-dir={precious}")
+    assert [entry.name for entry in precious.iterdir()] == ["file"]

@@ -7,13 +7,15 @@ player does the kubelet's part (see that folder's README).
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
 import logging
 import random
 import signal
 import traceback
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,7 @@ from cathedra.apiserver.authentication.user import UserInfo
 from cathedra.apiserver.server import APIServer
 from cathedra.client.client import Client
 from cathedra.client.resources import NAMESPACES, SERVICEACCOUNTS
+from cathedra.client.transport import Transport
 from cathedra.clock import LoopClock, VirtualTimeLoop
 from cathedra.controllers.controller_manager import ControllerManager
 from cathedra.scheduler.scheduler import Scheduler
@@ -33,8 +36,16 @@ from tests.conformance.vectorfiles import cases, vector_files
 
 NAMESPACE = "scenario-z7k4q"
 """So strange that it stands in no other word."""
-REQUEST_SECONDS = 0.005
-"""A write took the recording's player about so long; the parts have reacted by then."""
+REQUEST_SECONDS = 0.003
+"""So long after a write of the player's its next request comes."""
+SCHEDULER_SECONDS = 0.003
+CONTROLLER_SECONDS = 0.004
+"""So long a write of a part is under way. In the recordings it took milliseconds too, so that the parts saw each
+other's work half done: a claim that is being allocated, a node with its first taint. A controller, which has a queue
+between the event and its work, came after the scheduler."""
+ANSWER_SECONDS = 0.002
+"""So long the answer to a write is under way."""
+_WRITES = frozenset({"create", "update", "patch", "delete", "delete_collection"})
 LONGEST_SECONDS = 20
 """More real time than any scenario takes."""
 
@@ -81,6 +92,26 @@ def _end(*_: object) -> None:
 async def _play(scenario: dict[str, Any]) -> str:
     async with control_plane(scenario.get("gates", "all")) as cluster:
         return await Player(cluster, NAMESPACE).play(scenario["steps"])
+
+
+class Delayed:
+    """A transport on which writes take their time. Reads and watches are at once."""
+
+    def __init__(self, inner: Transport, clock: LoopClock, seconds: float) -> None:
+        self._inner = inner
+        self._clock = clock
+        self._seconds = seconds
+
+    def __getattr__(self, name: str) -> Any:
+        call = getattr(self._inner, name)
+        return partial(self._delayed, call) if name in _WRITES else call
+
+    async def _delayed(self, call: Callable[..., Awaitable[Any]], *args: Any, **options: Any) -> Any:
+        await self._clock.sleep(self._seconds)
+        try:
+            return await call(*args, **options)
+        finally:
+            await self._clock.sleep(ANSWER_SECONDS)
 
 
 class ControlPlane:
@@ -136,20 +167,26 @@ def control_plane(gates: str) -> AbstractAsyncContextManager[ControlPlane]:
 async def _control_plane(column: str) -> Any:
     clock = LoopClock(asyncio.get_running_loop())
     gates = gates_of(column)
-    server = await APIServer.open(config_of(column), clock=clock, random=random.Random(7))
+    server = await APIServer.open(
+        dataclasses.replace(config_of(column), node_lifecycle=True), clock=clock, random=random.Random(7)
+    )
     server.add_tokens({TOKEN: UserInfo("admin", ("system:masters",))})
+
+    def client_of(user: str, delay: float = CONTROLLER_SECONDS) -> Client:
+        return Client(Delayed(server.transport(user), clock, delay), clock=clock)
+
     scheduler = Scheduler(
-        Client(server.transport("system:kube-scheduler"), clock=clock),
+        client_of("system:kube-scheduler", SCHEDULER_SECONDS),
         clock=clock,
         random=random.Random(11),
         gates=gates,
     )
     manager = ControllerManager(
-        Client(server.transport("system:kube-controller-manager"), clock=clock),
+        client_of("system:kube-controller-manager"),
         clock=clock,
         random=random.Random(13),
         gates=gates,
-        client_of=lambda name: Client(server.transport(f"system:serviceaccount:kube-system:{name}"), clock=clock),
+        client_of=lambda name: client_of(f"system:serviceaccount:kube-system:{name}"),
     )
     parts = [asyncio.ensure_future(scheduler.run()), asyncio.ensure_future(manager.run())]
     try:

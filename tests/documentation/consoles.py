@@ -2,7 +2,7 @@
 
 A line that begins with ``$`` is a command; the lines after it are its output. A command without output shown must
 succeed, no more. «…» stands for anything in a line, and alone for any number of lines. Ages, ports, process numbers,
-seconds and generated names are masked.
+seconds, UUIDs and generated names are masked.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ _END: Final = "--end-of-command--"
 _MASKS: Final = (
     (re.compile(r"127\.0\.0\.1:\d+"), "127.0.0.1:PORT"),
     (re.compile(r"\b\d+\.\d+ s\b"), "SECONDS"),
+    (re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b"), "UUID"),
     (re.compile(r"\bprocess \d+|\brunning \(\d+\)"), "PROCESS"),
     (re.compile(r"(?<=-)[a-z0-9]{5}(?=[\s/\]]|$)"), "NAME"),
     (re.compile(r"(?<=\s)(?:\d+[smhd])+(?=\s|$)"), "AGE"),
@@ -90,7 +91,8 @@ class Shell:
     """One bash for all steps of a page, so that directories and variables hold from one to the next."""
 
     def __init__(self, directory: Path, environment: Mapping[str, str], log: Path) -> None:
-        self._output = log
+        self._log = log
+        self._count = 0
         self._process = subprocess.Popen(
             ["bash", "--noprofile", "--norc"],
             cwd=directory,
@@ -108,11 +110,14 @@ class Shell:
         # What stays in the background must not hold the pipe by which the end of the command is told.
         text = command.rstrip()
         run = f"{{ {text}\n}}" if text.endswith("&") else text
-        self._process.stdin.write(f"{{ {run}\n}} > {self._output} 2>&1 < /dev/null\necho {_END} $?\n")
+        # A file for each command: what is still in the background writes to the one of its own.
+        self._count += 1
+        output = self._log.with_name(f"{self._log.name}-{self._count}")
+        self._process.stdin.write(f"{{ {run}\n}} > {output} 2>&1 < /dev/null\necho {_END} $?\n")
         self._process.stdin.flush()
         for line in self._process.stdout:
             if line.startswith(_END):
-                return int(line.split()[1]), self._output.read_text(errors="replace").splitlines()
+                return int(line.split()[1]), output.read_text(errors="replace").splitlines()
         raise AssertionError(f"the shell ended in: {command}")
 
     def close(self) -> None:

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from cathedra.cluster.background import stop
-from cathedra.cluster.datadir import DataDir
+from cathedra.cluster.data.datadir import DataDir
+from cathedra.cluster.process.background import stop
 from tests.documentation.consoles import Shell, Step, read_steps, run_steps, same
 from tests.requirements import kubectl_path
 
@@ -44,7 +44,7 @@ def fresh(place: Path) -> Iterator[Shell]:
     installed = copy / ".venv"
     (installed / "bin").mkdir(parents=True)
     (installed / ".base").touch()
-    for program in ("cathedra", "python"):
+    for program in ("cathedra", "kubectl-dra", "python"):
         (installed / "bin" / program).write_text(f'#!/bin/sh\nexec {sys.executable} {_called(program)} "$@"\n')
         (installed / "bin" / program).chmod(0o755)
     (programs / "kubectl").symlink_to(kubectl_path())
@@ -58,7 +58,7 @@ def fresh(place: Path) -> Iterator[Shell]:
 
 
 def _called(program: str) -> str:
-    return "-m cathedra.cli.main" if program == "cathedra" else ""
+    return {"cathedra": "-m cathedra.cli.main", "kubectl-dra": "-m cathedra.cli.dra.main"}.get(program, "")
 
 
 @pytest.mark.timeout(240)
@@ -87,6 +87,7 @@ def test_steps_are_found_with_their_output(tmp_path: Path) -> None:
         (("begin", "…", "end"), ["begin", "1", "2", "end"], True),
         (("begin…",), ["begin with more"], True),
         (("one",), ["one", "two"], False),
+        (("CLAIM=273c924e-f5bc-40ed-85e2-bb4fded85514",), ["CLAIM=edc129b7-c102-4cf1-b688-5aa020092060"], True),
         (("(process 12); after 0.10 s",), ["(process 4711); after 12.02 s"], True),
     ],
 )

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from cathedra.cluster.background import stop
-from cathedra.cluster.datadir import DataDir
+from cathedra.cluster.data.datadir import DataDir
+from cathedra.cluster.process.background import stop
 from tests.requirements import kubectl_path
 
 EXAMPLES = Path(__file__).parent.parent.parent / "examples"
@@ -74,6 +74,12 @@ class Kubectl:
         """The same with more environment variables."""
         made = copy.copy(self)
         made.environment = self.environment | variables
+        return made
+
+    def with_program(self, program: str) -> Kubectl:
+        """The same with another kubectl."""
+        made = copy.copy(self)
+        made.program = program
         return made
 
     def run(self, *words: str, stdin: str = "", timeout: float = 60) -> subprocess.CompletedProcess[str]:

@@ -53,7 +53,7 @@ from cathedra.apiserver.server import APIServer
 from cathedra.client.client import Client
 from cathedra.client.resources import NODES, PODS, RESOURCECLAIMS
 from cathedra.clock import SystemClock
-from cathedra.node.faultpoints import MARK_VARIABLE, POINT_VARIABLE
+from cathedra.node.faultpoints import MARK_VARIABLE, MARKED, POINT_VARIABLE
 from tests.requirements import container_runtime
 from tests.unit.node.driver_server import DriverServer
 
@@ -78,9 +78,9 @@ class World:
         self.fault_mark = directory / "fault"
         self.agent: asyncio.subprocess.Process | None = None
 
-    async def start_agent(self, *, fault: str = "") -> None:
-        """Start the agent; with ``fault`` the agent, or a shim that it starts, dies at that point once it is armed."""
-        environment = {**os.environ, POINT_VARIABLE: fault, MARK_VARIABLE: str(self.fault_mark)}
+    async def start_agent(self) -> None:
+        """Start the agent; it, and a shim that it starts, dies at the points that are armed."""
+        environment = {**os.environ, POINT_VARIABLE: MARKED, MARK_VARIABLE: str(self.fault_mark)}
         authority = self.directory / "pki" / "ca.crt"
         arguments = (self.url, str(authority), TOKEN, NODE, str(self.root), self.runtime)
         with (self.directory / "agent.log").open("ab") as log:
@@ -88,9 +88,9 @@ class World:
                 sys.executable, str(PROGRAM), *arguments, stdout=log, stderr=log, env=environment
             )
 
-    def arm_fault(self) -> None:
-        """From now on one process dies at the fault point."""
-        self.fault_mark.touch()
+    def arm_fault(self, point: str) -> None:
+        """From now on the first process that reaches the point dies there."""
+        self.fault_mark.write_text(point)
 
     @property
     def fault_happened(self) -> bool:
@@ -219,8 +219,8 @@ class World:
 
 
 @asynccontextmanager
-async def node_world(runtime: str, *, fault: str = "") -> AsyncIterator[World]:
-    """A world whose node runs containers with ``runtime`` and knows ``fault``; in the end nothing of it may be left."""
+async def node_world(runtime: str) -> AsyncIterator[World]:
+    """A world whose node runs containers with ``runtime``; in the end nothing of it may be left."""
     directory = Path(tempfile.mkdtemp(prefix="recovery-"))  # short: a socket's address has room for 107 characters
     container_runtime(runtime)
     server = await APIServer.open(
@@ -232,7 +232,7 @@ async def node_world(runtime: str, *, fault: str = "") -> AsyncIterator[World]:
     await found.client.resource(NODES).create(Node(metadata=ObjectMeta(name=NODE)))
     await found.driver.start()
     try:
-        await found.start_agent(fault=fault)
+        await found.start_agent()
         yield found
     finally:
         await found.stop_agent()

@@ -22,7 +22,7 @@ from typing import Any
 import pytest
 import yaml
 
-from cathedra.cluster.datadir import DataDir
+from cathedra.cluster.data.datadir import DataDir
 from tests.integration.conftest import EXAMPLES, Kubectl, RunningCluster
 from tests.integration.test_parts_alone import Parts
 

@@ -40,7 +40,7 @@ from cathedra.api.core.core_v1 import (
 from cathedra.api.core.meta_v1 import ObjectMeta
 from cathedra.api.quantity import Quantity
 from cathedra.cdi.files import write_spec
-from cathedra.cdi.spec import ContainerEdits, Device, DeviceNode, Hook, Mount, Spec
+from cathedra.cdi.spec import CDIDevice, ContainerEdits, DeviceNode, Hook, Mount, Spec
 from cathedra.certificates.authority import Authority
 from cathedra.client.client import Client
 from cathedra.client.resources import CONFIGMAPS, PODS, RESOURCECLAIMS
@@ -332,7 +332,7 @@ async def test_a_claim_reaches_the_container_through_a_real_driver(node: RealNod
         mounts=(Mount(host_path=str(facts), container_path="/var/run/k/facts.json", options=("ro", "bind")),),
         device_nodes=(DeviceNode(path="/dev/gpu0", type="c", major=1, minor=3),),
     )
-    spec = Spec(cdi_version="0.6.0", kind=f"{DRIVER}/gpu", devices=(Device(name="gpu-0", container_edits=edits),))
+    spec = Spec(cdi_version="0.6.0", kind=f"{DRIVER}/gpu", devices=(CDIDevice(name="gpu-0", container_edits=edits),))
     write_spec(node.root / "cdi", "gpu", spec)
     driver = DriverServer(node.root, DRIVER, cdi=f"{DRIVER}/gpu=gpu-0")
     await driver.start()
@@ -353,7 +353,7 @@ async def test_hooks_groups_and_limits_of_devices_and_containers_reach_the_kerne
     hooked = node.root / "hooked"
     hook = Hook(hook_name="createRuntime", path="/bin/sh", args=("sh", "-c", f"cat > {hooked}"))
     edits = ContainerEdits(env=("A=1",), hooks=(hook,), additional_gids=(4242,))
-    spec = Spec(cdi_version="0.7.0", kind=f"{DRIVER}/gpu", devices=(Device(name="gpu-0", container_edits=edits),))
+    spec = Spec(cdi_version="0.7.0", kind=f"{DRIVER}/gpu", devices=(CDIDevice(name="gpu-0", container_edits=edits),))
     write_spec(node.root / "cdi", "gpu", spec)
     driver = DriverServer(node.root, DRIVER, cdi=f"{DRIVER}/gpu=gpu-0")
     await driver.start()

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.conftest import Kubectl, RunningCluster
+from tests.requirements import oldest_kubectl
 
 POD = """
 apiVersion: v1
@@ -52,6 +53,16 @@ def kubectl(start_cluster: Callable[..., RunningCluster], port: int) -> Iterator
     found("delete", "pod", "p", "--now")
 
 
+@pytest.fixture(params=["websocket", "spdy", "oldest"])
+def speaking(kubectl: Kubectl, request: pytest.FixtureRequest) -> Kubectl:
+    """kubectl as from 1.31 on; with the variables that turn the newer protocol off; and the oldest that is here."""
+    if request.param == "websocket":
+        return kubectl
+    if request.param == "oldest":
+        return kubectl.with_program(oldest_kubectl())
+    return kubectl.with_variables(KUBECTL_REMOTE_COMMAND_WEBSOCKETS="false", KUBECTL_PORT_FORWARD_WEBSOCKETS="false")
+
+
 def test_logs_show_what_is_asked_for(kubectl: Kubectl) -> None:
     assert kubectl("logs", "p", "-c", "c").splitlines()[:3] == ["line 1", "line 2", "line 3"]
     assert len(kubectl("logs", "p", "-c", "c", "--tail=2").splitlines()) == 2
@@ -79,26 +90,26 @@ def test_logs_of_a_container_that_crashed_are_kept(kubectl: Kubectl) -> None:
     assert 'previous terminated container "c" in pod "p" not found' in failed.stderr
 
 
-def test_exec_in_a_container_that_does_not_run_says_so(kubectl: Kubectl) -> None:
-    kubectl("wait", "--for=jsonpath={.status.containerStatuses[1].restartCount}=1", "pod/p", "--timeout=30s")
-    failed = kubectl.run("exec", "p", "-c", "crash", "--", "true")
+def test_exec_in_a_container_that_does_not_run_says_so(speaking: Kubectl) -> None:
+    speaking("wait", "--for=jsonpath={.status.containerStatuses[1].restartCount}=1", "pod/p", "--timeout=30s")
+    failed = speaking.run("exec", "p", "-c", "crash", "--", "true")
     assert failed.returncode == 1
     assert 'container not found ("crash")' in failed.stderr
 
 
-def test_exec_hands_on_input_output_and_exit_code(kubectl: Kubectl) -> None:
-    assert kubectl("exec", "-i", "p", "-c", "c", "--", "cat", stdin="x" * 100_000) == "x" * 100_000
-    failed = kubectl.run("exec", "p", "-c", "c", "--", "sh", "-c", "echo out; echo err >&2; exit 42")
+def test_exec_hands_on_input_output_and_exit_code(speaking: Kubectl) -> None:
+    assert speaking("exec", "-i", "p", "-c", "c", "--", "cat", stdin="x" * 100_000) == "x" * 100_000
+    failed = speaking.run("exec", "p", "-c", "c", "--", "sh", "-c", "echo out; echo err >&2; exit 42")
     assert (failed.returncode, failed.stdout) == (42, "out\n")
     assert failed.stderr.startswith("err\n")
 
 
-def test_exec_with_a_terminal_knows_its_size(kubectl: Kubectl) -> None:
+def test_exec_with_a_terminal_knows_its_size(speaking: Kubectl) -> None:
     ours, theirs = pty.openpty()
     subprocess.run(["stty", "rows", "27", "cols", "91"], stdin=theirs, check=True)
     words = ("exec", "-it", "p", "-c", "c", "--", "sh", "-c", "sleep 0.5; stty size; exit 3")
     done = subprocess.Popen(
-        [kubectl.program, *words], env=kubectl.environment, stdin=theirs, stdout=theirs, stderr=theirs
+        [speaking.program, *words], env=speaking.environment, stdin=theirs, stdout=theirs, stderr=theirs
     )
     os.close(theirs)
     assert done.wait(30) == 3
@@ -106,17 +117,17 @@ def test_exec_with_a_terminal_knows_its_size(kubectl: Kubectl) -> None:
     os.close(ours)
 
 
-def test_files_are_copied_in_and_out(kubectl: Kubectl, tmp_path: Path) -> None:
+def test_files_are_copied_in_and_out(speaking: Kubectl, tmp_path: Path) -> None:
     (tmp_path / "in").write_bytes(bytes(range(256)) * 1000)
     place = f"/tmp/cathedra-{os.getpid()}"
-    kubectl("cp", str(tmp_path / "in"), f"p:{place}", "-c", "c")
-    kubectl("cp", f"p:{place}", str(tmp_path / "out"), "-c", "c")
+    speaking("cp", str(tmp_path / "in"), f"p:{place}", "-c", "c")
+    speaking("cp", f"p:{place}", str(tmp_path / "out"), "-c", "c")
     assert (tmp_path / "out").read_bytes() == (tmp_path / "in").read_bytes()
-    kubectl("exec", "p", "-c", "c", "--", "rm", place)
+    speaking("exec", "p", "-c", "c", "--", "rm", place)
 
 
-def test_ports_are_forwarded(kubectl: Kubectl, port: int) -> None:
-    forwarding = kubectl.start("port-forward", "p", f":{port}")
+def test_ports_are_forwarded(speaking: Kubectl, port: int) -> None:
+    forwarding = speaking.start("port-forward", "p", f":{port}")
     assert forwarding.stdout is not None
     try:
         ours = forwarding.stdout.readline().split("127.0.0.1:")[1].split(" ")[0]
@@ -128,31 +139,31 @@ def test_ports_are_forwarded(kubectl: Kubectl, port: int) -> None:
         forwarding.communicate()
 
 
-def test_run_carries_input_to_the_first_process_and_its_exit_code_back(kubectl: Kubectl) -> None:
+def test_run_carries_input_to_the_first_process_and_its_exit_code_back(speaking: Kubectl) -> None:
     script = "read line; echo got $line; exit 3"
     words = ("run", "-i", "--rm", "--restart=Never", "r", "--image=debian", "--command", "--", "sh", "-c", script)
-    done = kubectl.run(*words, stdin="hello\n")
+    done = speaking.run(*words, stdin="hello\n")
     assert done.returncode == 3
     assert "got hello" in done.stdout
 
 
-def test_attach_shows_what_is_written_from_now_on(kubectl: Kubectl) -> None:
-    kubectl("run", "ticker", "--image=debian", "--command", "--", "sh", "-c", "while :; do echo tick; sleep 0.1; done")
-    kubectl("wait", "--for=condition=Ready", "pod/ticker", "--timeout=30s")
-    attached = kubectl.start("attach", "ticker")
+def test_attach_shows_what_is_written_from_now_on(speaking: Kubectl) -> None:
+    speaking("run", "ticker", "--image=debian", "--command", "--", "sh", "-c", "while :; do echo tick; sleep 0.1; done")
+    speaking("wait", "--for=condition=Ready", "pod/ticker", "--timeout=30s")
+    attached = speaking.start("attach", "ticker")
     assert attached.stdout is not None
     seen = [attached.stdout.readline() for _ in range(3)]
     assert "tick\n" in seen
     attached.terminate()
     attached.communicate()
-    kubectl("delete", "pod", "ticker", "--now")
+    speaking("delete", "pod", "ticker", "--now")
 
 
-def test_debug_puts_a_container_into_the_running_pod(kubectl: Kubectl) -> None:
+def test_debug_puts_a_container_into_the_running_pod(speaking: Kubectl) -> None:
     script = "read line; echo got $line"
-    done = kubectl.run(
+    done = speaking.run(
         "debug", "-i", "p", "--image=debian", "--container=dbg", "--", "sh", "-c", script, stdin="a bug\n"
     )
     assert done.returncode == 0, done.stderr
-    kubectl("wait", "--for=jsonpath={.status.ephemeralContainerStatuses[0].state.terminated.exitCode}=0", "pod/p")
-    assert kubectl("logs", "p", "-c", "dbg") == "got a bug\n"
+    speaking("wait", "--for=jsonpath={.status.ephemeralContainerStatuses[0].state.terminated.exitCode}=0", "pod/p")
+    assert speaking("logs", "p", "-c", "dbg") == "got a bug\n"

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 import pytest
 
@@ -19,11 +18,14 @@ async def world(request: pytest.FixtureRequest) -> AsyncIterator[World]:
 
 async def test_running_containers_go_on_and_ended_ones_are_not_started_again(world: World) -> None:
     await world.create("long", f"echo $$ >> {world.directory}/long; trap 'exit 0' TERM; sleep 600 & wait")
-    await world.create("short", f"echo $$ >> {world.directory}/short; sleep 1; exit 5")
+    go = world.directory / "go"
+    script = f"echo $$ >> {world.directory}/short; until [ -e {go} ]; do sleep 0.02; done"
+    await world.create("short", f"{script}; echo over >> {world.directory}/short-end; exit 5")
     before = await world.until_phase("Running", "long")
     await world.until(lambda: len(world.lines("short")) == 1)
     await world.kill_agent()
-    await asyncio.sleep(1.3)
+    go.touch()
+    await world.until(lambda: world.lines("short-end") == ["over"])
     assert world.calls("unprepare") == []
     await world.start_agent()
     ended = await world.until_phase("Failed", "short")
@@ -67,8 +69,13 @@ async def test_killing_the_agent_again_and_again_while_pods_end_calls_nothing_tw
     names = [f"p{i}" for i in range(4)]
     for name in names:
         await world.create(name, f"echo $$ >> {world.directory}/{name}; sleep 0.3")
-    for pause in (0.9, 1.2, 1.5):
-        await asyncio.sleep(pause)
+    moments: tuple[Callable[[], bool], ...] = (
+        lambda: any(world.lines(name) for name in names),
+        lambda: len(world.calls("unprepare")) >= 1,
+        lambda: len(world.calls("unprepare")) >= 2,
+    )
+    for moment in moments:
+        await world.until(moment)
         await world.kill_agent()
         await world.start_agent()
     await world.create("last", "true")

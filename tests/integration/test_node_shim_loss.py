@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import pytest
 
 from cathedra.api.core.core_v1 import ContainerStateTerminated, Pod
 from cathedra.client.resources import PODS
 from cathedra.node.faultpoints import AGENT_POINTS, SHIM_POINTS
-from tests.integration.node_world import RUNTIMES, World, node_world
+from tests.integration.node_world import RUNTIMES, World, node_world, traces
 
 
 @pytest.fixture(params=RUNTIMES)
@@ -58,10 +59,13 @@ async def test_a_lost_shim_ends_its_containers_and_restart_policies_apply(world:
 
 
 async def test_a_terminating_pod_whose_shim_is_lost_finishes_and_lets_its_claim_go(world: World) -> None:
-    await world.create("p", f"trap '' TERM; echo up >> {world.directory}/p; sleep 600 & wait; sleep 600", grace=600)
+    note = f">> {world.directory}/p"
+    await world.create(
+        "p", f"trap 'echo term {note}' TERM; echo up {note}; while :; do sleep 600 & wait; done", grace=600
+    )
     await world.until(lambda: world.lines("p") == ["up"])
     await world.client.resource(PODS, "default").delete("p")
-    await asyncio.sleep(0.2)
+    await world.until(lambda: world.lines("p") == ["up", "term"])
     world.kill_shim()
     await world.until_gone("p")
     assert (world.calls("prepare"), world.calls("unprepare")) == (["p"], ["p"])
@@ -80,58 +84,67 @@ async def test_a_shim_that_is_lost_again_and_again_is_replaced_each_time(world: 
     await world.until_gone("p")
 
 
-async def finish(world: World) -> None:
-    """Both pods end, each run of a container began at most once, and nothing of them is left."""
-    never = await world.until_over("never")
-    assert len(world.lines("never")) <= 1, "no run of a container begins twice"
+@asynccontextmanager
+async def dying_at(world: World, point: str) -> AsyncIterator[None]:
+    """Two pods during whose life a process dies at the point. In the end both are over, each run of a container began
+    at most once, nothing of them is left, and the node runs the next pod."""
+    mark = point.replace(":", "-")
+    never, again, last = f"never-{mark}", f"again-{mark}", f"last-{mark}"
+    end = f"echo done >> {world.directory}/{never}-end"
+    lock = f"exec 9>{world.directory}/{again}.lock; flock -n 9 || echo {again} >> {world.directory}/overlap"
+    world.arm_fault(point)
+    await world.create(never, f"echo $$ >> {world.directory}/{never}; sleep 0.2; {end}")
+    await world.create(again, f"{lock}; sleep 0.2", restart="OnFailure")
+    await world.until(lambda: world.fault_happened)
+    yield
+    over = await world.until_over(never)
+    assert len(world.lines(never)) <= 1, f"a run of a container began twice after {point}"
     # A script may have run to its end without anything having recorded that; never the other way round.
-    assert never.status.phase == "Failed" or world.lines("never-end") == ["done"]
-    await world.until_phase("Succeeded", "again")
-    assert world.lines("overlap") == []
-    await world.until(lambda: {"never", "again"} <= set(world.calls("unprepare")))
+    assert over.status.phase == "Failed" or world.lines(f"{never}-end") == ["done"], point
+    await world.until_phase("Succeeded", again)
+    assert world.lines("overlap") == [], point
+    await world.until(lambda: {never, again} <= set(world.calls("unprepare")))
     await world.until(lambda: not list((world.root / "containers").glob("*/container.json")))
-    await world.create("last", "true")
-    await world.until_phase("Succeeded", "last")
-    assert '"never"' not in (world.root / "dra_manager_state").read_text()
+    await world.create(last, "true")
+    await world.until_phase("Succeeded", last)
+    assert f'"{never}"' not in (world.root / "dra_manager_state").read_text(), point
 
 
-async def create_pods(world: World) -> None:
-    end = f"echo done >> {world.directory}/never-end"
-    await world.create("never", f"echo $$ >> {world.directory}/never; sleep 0.2; {end}")
-    lock = world.directory / "again.lock"
-    script = f"exec 9>{lock}; flock -n 9 || echo again >> {world.directory}/overlap; sleep 0.2"
-    await world.create("again", script, restart="OnFailure")
+async def test_a_shim_that_dies_at_any_point_is_replaced(world: World) -> None:
+    await world.until_ready()
+    for point in SHIM_POINTS:
+        async with dying_at(world, point):
+            pass
 
 
-@pytest.mark.parametrize("runtime", RUNTIMES)
-@pytest.mark.parametrize("point", SHIM_POINTS)
-async def test_a_shim_that_dies_at_a_point_is_replaced(runtime: str, point: str) -> None:
-    async with node_world(runtime, fault=point) as world:
-        await world.until_ready()
-        world.arm_fault()
-        await create_pods(world)
-        await world.until(lambda: world.fault_happened)
-        await finish(world)
+WITH_CONTAINERS = ("agent:container-starting", "agent:container-started", "agent:container-ended")
+"""Points of the agent at which containers change: only there it matters what runs them."""
 
 
-@pytest.mark.parametrize("runtime", RUNTIMES)
-@pytest.mark.parametrize("point", [*AGENT_POINTS, *SHIM_POINTS])
-async def test_agent_and_shim_that_die_together_at_a_point_leave_what_the_next_ones_finish(
-    runtime: str, point: str
+@pytest.mark.parametrize(
+    ("runtime", "points"),
+    [
+        ("process", AGENT_POINTS),
+        ("process", SHIM_POINTS),
+        ("crun", WITH_CONTAINERS),
+        ("crun", SHIM_POINTS),
+    ],
+    ids=["process-agent", "process-shim", "crun-agent", "crun-shim"],
+)
+async def test_agent_and_shim_that_die_together_at_any_point_leave_what_the_next_ones_finish(
+    runtime: str, points: tuple[str, ...]
 ) -> None:
-    async with node_world(runtime, fault=point) as world:
+    async with node_world(runtime) as world:
         await world.until_ready()
-        world.arm_fault()
-        await create_pods(world)
-        await world.until(lambda: world.fault_happened)
-        if point in AGENT_POINTS:
-            assert world.agent is not None
-            await world.agent.wait()
-        else:
-            await world.kill_agent()
-        world.kill_shim()
-        await world.start_agent()
-        await finish(world)
+        for point in points:
+            async with dying_at(world, point):
+                assert world.agent is not None
+                if point in AGENT_POINTS:
+                    await world.agent.wait()
+                else:
+                    await world.kill_agent()
+                world.kill_shim()
+                await world.start_agent()
 
 
 async def test_a_shim_killed_after_the_agent_came_back_is_replaced_too(world: World) -> None:
@@ -146,7 +159,10 @@ async def test_a_shim_killed_after_the_agent_came_back_is_replaced_too(world: Wo
 
 
 async def test_the_shim_of_an_earlier_protocol_is_refused_with_what_to_do(world: World) -> None:
+    await world.until_ready()
     await world.stop_agent()
+    # The shim removes its folder at its end, and the socket below would go with it.
+    await world.until(lambda: not traces(world.root))
     containers = world.root / "containers"
     containers.mkdir(parents=True, exist_ok=True)
     folder = os.open(containers, os.O_RDONLY | os.O_DIRECTORY)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from cathedra.cluster.datadir import DataDir
+from cathedra.cluster.data.datadir import DataDir
 from tests.integration.conftest import Kubectl, RunningCluster
 
 CLAIMING = """
@@ -50,8 +50,11 @@ class Parts:
 
     def start_as(self, name: str, part: str, *options: str) -> None:
         """Start a part of which another runs already, under a name of its own."""
+        self.run_command(name, [sys.executable, "-m", "cathedra.cli.main", part, *options])
+
+    def run_command(self, name: str, command: list[str]) -> None:
+        """Start a program under a name."""
         with (self._folder / f"{name}.log").open("ab") as log:
-            command = [sys.executable, "-m", "cathedra.cli.main", part, *options]
             process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         self._running[name] = process
         self._stack.callback(self._end, process)
@@ -112,7 +115,7 @@ def test_a_pod_gets_its_device_from_five_processes(folder: Path) -> None:
         parts.start("node", *node, *enrolled(folder, "alone"))
         parts.wait_for("node", "node alone is Ready")
         parts.start("driver", where, *node, "--gpus=2")
-        parts.wait_for("driver", "2 devices published")
+        parts.wait_for("driver", "published 2 devices")
 
         kubectl("apply", "-f", "-", stdin=CLAIMING)
         kubectl("wait", "pod/user", "--for=jsonpath={.status.phase}=Succeeded", "--timeout=30s")

@@ -23,6 +23,7 @@ from cathedra.api.core.core_v1 import (
     PodSpec,
 )
 from cathedra.api.core.meta_v1 import ObjectMeta
+from cathedra.apiserver.authentication.authenticator import PUBLIC_PATHS
 from cathedra.apiserver.authentication.pki import PKI, KubeletTLS, NodeIdentity
 from cathedra.apiserver.config import ServeOptions, ServerConfig
 from cathedra.apiserver.server import APIServer
@@ -101,7 +102,7 @@ async def attack(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
     pki = PKI(tmp_path / "pki", SystemClock().now())
     own = pki.kubelet_client()
     kubelet = KubeletTLS(own.certificate, own.key, own.authority, request.param)
-    await server.serve(ServeOptions(pki=tmp_path / "pki", anonymous=False, kubelet=kubelet))
+    await server.serve(ServeOptions(pki=tmp_path / "pki", anonymous=PUBLIC_PATHS, kubelet=kubelet))
     harvester = Harvester()
     yield Attack(server, pki, tmp_path, harvester)
     await server.close()

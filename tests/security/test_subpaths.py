@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cathedra.node.setup.errors import ConfigError
+from cathedra.node.setup.errors import ContainerConfigError
 from cathedra.node.setup.subpaths import make_subpath
 
 
@@ -32,7 +32,7 @@ def host(volume: Path) -> list[str]:
 def test_a_link_that_leads_out_is_refused_and_nothing_is_made(volume: Path, target: str, rest: str) -> None:
     (volume / "inner").mkdir()
     (volume / "way").symlink_to(target.format(host=volume.parent / "host"))
-    with pytest.raises(ConfigError, match="leads out of the volume"):
+    with pytest.raises(ContainerConfigError, match="leads out of the volume"):
         make_subpath(volume, f"way{rest}")
     assert host(volume) == []
 
@@ -40,13 +40,13 @@ def test_a_link_that_leads_out_is_refused_and_nothing_is_made(volume: Path, targ
 def test_a_circle_of_links_ends(volume: Path) -> None:
     (volume / "a").symlink_to("b")
     (volume / "b").symlink_to("a")
-    with pytest.raises(ConfigError):
+    with pytest.raises(ContainerConfigError):
         make_subpath(volume, "a/x")
 
 
 @pytest.mark.parametrize("part", ["..", "../host", "a/../../host", "/etc"])
 def test_steps_back_are_refused(volume: Path, part: str) -> None:
-    with pytest.raises(ConfigError, match="must be a relative path"):
+    with pytest.raises(ContainerConfigError, match="must be a relative path"):
         make_subpath(volume, part)
     assert host(volume) == []
 
@@ -69,7 +69,7 @@ def test_a_directory_that_is_swapped_for_a_link_meanwhile_leads_nowhere(volume: 
     swapper.start()
     try:
         for number in range(2000):
-            with contextlib.suppress(ConfigError, OSError):
+            with contextlib.suppress(ContainerConfigError, OSError):
                 path = make_subpath(volume, f"way/{number}")
                 assert path.startswith(f"{volume}/")
     finally:

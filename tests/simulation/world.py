@@ -20,7 +20,7 @@ from cathedra.client.client import Client
 from cathedra.client.transport import ResourceRef, Transport
 from cathedra.clock import Clock, LoopClock
 from cathedra.cluster.manifests import Manifest, read_manifests
-from cathedra.cluster.nodes import RunningNode
+from cathedra.cluster.parts.nodes import RunningNode
 from cathedra.controllers.controller_manager import ControllerManager
 from cathedra.drivers.gpu import GpuDriver, GpuOptions
 from cathedra.node.config import NodeConfig

@@ -147,6 +147,17 @@ class PreparedRequests:
             given.append((answer.solution is not None, tuple(rows)))
         return Answers(nodes, given, self.on)
 
+    def reasons(self, node: core_v1.Node, *, trials: bool = True) -> RefusalExplanation:
+        """How far each request comes on ``node``, whether or not the claims fit there or a selector fails.
+
+        Without ``trials`` nothing is searched, and what only a search can tell is None.
+
+        Raises:
+            FatalError: the claims themselves are faulty.
+            NodeError: all devices are asked for, and a pool cannot be used.
+        """
+        return self._explain(node, self._views.of(node), trials=trials)
+
     def _answer(self, node_class: NodeClass, nodes: Sequence[core_v1.Node]) -> SharedAnswer:
         """The answer of all who stand so."""
         try:
@@ -193,7 +204,7 @@ class PreparedRequests:
             return solution
         return FastSearch(problem, found, meter).run()
 
-    def _explain(self, node: core_v1.Node, view: NodeView) -> RefusalExplanation:
+    def _explain(self, node: core_v1.Node, view: NodeView, *, trials: bool = True) -> RefusalExplanation:
         allocator = self.allocator
         states = view.states(allocator.ledger, shares=allocator.features.consumable_capacity)
         problem = Problem(self.plans, node, view, states, allocator.features)
@@ -210,6 +221,8 @@ class PreparedRequests:
         )
 
         def trial(claims: Sequence[ResourceClaim], *, all_free: bool = False) -> bool | None:
+            if not trials:
+                return None
             try:
                 answer = (freed if all_free else same).allocate(node, claims)
             except Aborted:

@@ -7,7 +7,7 @@ requests take from each other, and by constraints: there the search is asked aga
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import Final, Protocol
 
 from cathedra.allocation.checks.capacity import Unusable
@@ -18,6 +18,7 @@ from cathedra.allocation.claims.requests import Constraint, RequestOption
 from cathedra.allocation.errors import FatalError
 from cathedra.allocation.refusal import ConstraintReason, RefusalExplanation, RequestReason, SelectorReason
 from cathedra.allocation.supply.ledger import LedgerSnapshot
+from cathedra.allocation.supply.pools import PoolView
 from cathedra.api.resource import ResourceClaim
 from cathedra.api.struct import replace
 from cathedra.semantics.tolerations import first_untolerated_on_device
@@ -102,7 +103,8 @@ class _Explanation:
         taints: dict[str, int] = {}
         tolerated = [one for one in operable if self._tolerates(one, taints)]
         roomy = [one for one in tolerated if self._has_capacity(one)]
-        counted = [one for one in roomy if self._has_counters(one)]
+        counter_holders: dict[str, int] = {}
+        counted = [one for one in roomy if self._has_counters(one, counter_holders)]
         rules = [(number, rule) for number, rule in enumerate(plan.constraints) if rule.concerns(option)]
         valued = [one for one in counted if all(self._value(one, rule) is not None for _, rule in rules)]
         return RequestReason(
@@ -122,6 +124,7 @@ class _Explanation:
             taints=taints,
             with_capacity=len(roomy),
             with_counters=len(counted),
+            counter_holders=counter_holders,
             constraint_values=len(valued),
             constraints=tuple(self._constraint(number, rule, counted) for number, rule in rules),
             fits_alone=self.alone,
@@ -199,7 +202,7 @@ class _Explanation:
         state, place = self.problem.state_of(position)
         return needed.fits(state.capacity.get(place, {}))
 
-    def _has_counters(self, position: int) -> bool:
+    def _has_counters(self, position: int, holders: dict[str, int]) -> bool:
         record = self.problem.devices[position]
         if not record.device.consumes_counters:
             return True
@@ -211,7 +214,19 @@ class _Explanation:
             for one in record.device.consumes_counters
             for name, counter in one.counters.items()
         }
-        return all(needed.get(name, 0) <= amount for name, amount in state.available.items())
+        short = {name[0] for name, amount in state.available.items() if needed.get(name, 0) > amount}
+        for claim in self._users_of(short, self.problem.view.usable[self.problem.pool_of[position]]):
+            holders[claim] = holders.get(claim, 0) + 1
+        return not short
+
+    def _users_of(self, counter_sets: Set[str], pool: PoolView) -> set[str]:
+        """The claims that hold devices of ``pool`` that consume some of these counters."""
+        return {
+            holding.claim
+            for record in (*pool.devices, *pool.others)
+            if any(one.counter_set in counter_sets for one in record.device.consumes_counters)
+            for holding in self.ledger.holders(*record.id)
+        }
 
     def _constraint(self, number: int, rule: Constraint, positions: list[int]) -> ConstraintReason:
         counts: dict[object, int] = {}

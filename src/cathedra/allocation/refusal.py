@@ -80,6 +80,8 @@ class RequestReason(msgspec.Struct, frozen=True, rename="camel"):
     sub-request: if it were the only one."""
     unusable_pools: Mapping[str, str] = msgspec.field(default_factory=dict)
     """Pools that are incomplete or invalid."""
+    counter_holders: Mapping[str, int] = msgspec.field(default_factory=dict)
+    """Who has used up counters: «namespace/name» → devices that lack them."""
 
     @property
     def available(self) -> int:

@@ -1,7 +1,8 @@
 """The wire facts of the built-in types: names, Go types, protobuf numbers, list and patch semantics.
 
-``core/kubernetes-types.json`` holds them as of one moment; what other releases have besides is added here. Generator,
-decoder, protobuf codec, apply and OpenAPI all read the same facts. They are loaded on first use only.
+``core/kubernetes-types.json`` holds them as of one moment, ``core/classic-types.json`` those of resource.k8s.io until
+1.30; what other releases have besides is added here. Generator, decoder, protobuf codec, apply and OpenAPI all read the
+same facts. They are loaded on first use only.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ GROUP_NAMES: Final = {
     "admissionregistration": "admissionregistration.k8s.io",
     "apidiscovery": "apidiscovery.k8s.io",
     "apiextensions": "apiextensions.k8s.io",
+    "apiregistration": "apiregistration.k8s.io",
     "authentication": "authentication.k8s.io",
     "authorization": "authorization.k8s.io",
     "certificates": "certificates.k8s.io",
@@ -118,7 +120,8 @@ _NEW_FIELDS: Final[dict[str, dict[str, dict[str, Any]]]] = {
                 "repeated": True,
                 "type": "ResourceList",
             }
-        }
+        },
+        "PodResourceClaim": {"source": {"omitempty": True, "pb": 2, "pbtype": "bytes", "type": "*ClaimSource"}},
     },
 }
 
@@ -192,7 +195,52 @@ def _scheduling_v1alpha2(newer: dict[str, dict[str, Any]]) -> dict[str, dict[str
     return types | _SCHEDULING_1ALPHA2_NEW
 
 
+def _resource_v1alpha3(beta: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """The kinds of devices as 1.32 and 1.33 had them in v1alpha3: capacities are bare quantities."""
+    types = copy.deepcopy(beta)
+    types["BasicDevice"]["fields"]["capacity"]["type"] = "map[QualifiedName]resource.Quantity"
+    return types
+
+
 ONLY_IN: Final[dict[tuple[str, str], tuple[str, str]]] = {
+    ("DeviceRequest", "firstAvailable"): ("1.33", ""),
+    ("DeviceRequest", "tolerations"): ("1.33", ""),
+    ("ExactDeviceRequest", "tolerations"): ("1.33", ""),
+    ("DeviceSubRequest", "tolerations"): ("1.33", ""),
+    ("DeviceRequestAllocationResult", "tolerations"): ("1.33", ""),
+    ("BasicDevice", "taints"): ("1.33", ""),
+    ("BasicDevice", "consumesCounters"): ("1.33", ""),
+    ("BasicDevice", "nodeName"): ("1.33", ""),
+    ("BasicDevice", "nodeSelector"): ("1.33", ""),
+    ("BasicDevice", "allNodes"): ("1.33", ""),
+    ("Device", "taints"): ("1.33", ""),
+    ("Device", "consumesCounters"): ("1.33", ""),
+    ("Device", "nodeName"): ("1.33", ""),
+    ("Device", "nodeSelector"): ("1.33", ""),
+    ("Device", "allNodes"): ("1.33", ""),
+    ("ResourceSliceSpec", "sharedCounters"): ("1.33", ""),
+    ("ResourceSliceSpec", "perDeviceNodeSelection"): ("1.33", ""),
+    ("DeviceRequest", "capacity"): ("1.34", ""),
+    ("ExactDeviceRequest", "capacity"): ("1.34", ""),
+    ("DeviceSubRequest", "capacity"): ("1.34", ""),
+    ("DeviceRequestAllocationResult", "shareID"): ("1.34", ""),
+    ("DeviceRequestAllocationResult", "consumedCapacity"): ("1.34", ""),
+    ("DeviceRequestAllocationResult", "bindingConditions"): ("1.34", ""),
+    ("DeviceRequestAllocationResult", "bindingFailureConditions"): ("1.34", ""),
+    ("AllocatedDeviceStatus", "shareID"): ("1.34", ""),
+    ("AllocationResult", "allocationTimestamp"): ("1.34", ""),
+    ("DeviceCapacity", "requestPolicy"): ("1.34", ""),
+    ("DeviceConstraint", "distinctAttribute"): ("1.34", ""),
+    ("BasicDevice", "allowMultipleAllocations"): ("1.34", ""),
+    ("BasicDevice", "bindsToNode"): ("1.34", ""),
+    ("BasicDevice", "bindingConditions"): ("1.34", ""),
+    ("BasicDevice", "bindingFailureConditions"): ("1.34", ""),
+    ("Device", "allowMultipleAllocations"): ("1.34", ""),
+    ("Device", "bindsToNode"): ("1.34", ""),
+    ("Device", "bindingConditions"): ("1.34", ""),
+    ("Device", "bindingFailureConditions"): ("1.34", ""),
+    ("DeviceClassSpec", "extendedResourceName"): ("1.34", ""),
+    ("PodStatus", "extendedResourceClaimStatus"): ("1.34", ""),
     ("DeviceDerivedAttribute", ""): ("1.37", ""),
     ("ExactDeviceRequest", "derivedAttributes"): ("1.37", ""),
     ("DeviceSubRequest", "derivedAttributes"): ("1.37", ""),
@@ -219,6 +267,11 @@ ONLY_IN: Final[dict[tuple[str, str], tuple[str, str]]] = {
     ("PodStatus", "nodeAllocatableResourceClaimStatuses"): ("1.36", ""),
     ("PodSpec", "schedulingGroup"): ("1.36", ""),
     ("PodStatus", "volumeHealth"): ("1.37", ""),
+    ("PodResourceClaim", "source"): ("1.26", "1.30"),
+    ("PodResourceClaim", "resourceClaimName"): ("1.31", ""),
+    ("PodResourceClaim", "resourceClaimTemplateName"): ("1.31", ""),
+    ("ResourceClass", "structuredParameters"): ("1.30", "1.30"),
+    ("ResourceHandle", "structuredData"): ("1.30", "1.30"),
 }
 """(type, JSON field) → first and last release that knows it; "" is open. Other releases treat it as unknown."""
 
@@ -226,14 +279,16 @@ ONLY_IN: Final[dict[tuple[str, str], tuple[str, str]]] = {
 @cache
 def load() -> dict[str, dict[str, dict[str, Any]]]:
     """All facts: ``group/version`` (the group's first word) → type → its fields or what it is an alias of."""
-    text = (Path(__file__).parent / "core" / "kubernetes-types.json").read_bytes()
-    facts: dict[str, dict[str, dict[str, Any]]] = json.loads(text)
+    facts: dict[str, dict[str, dict[str, Any]]] = _read("kubernetes-types.json")
+    for package, types in _read("classic-types.json").items():
+        facts.setdefault(package, {}).update(types)
     for package, types in _NEW_FIELDS.items():
         for name, fields in types.items():
             facts[package][name]["fields"] |= fields
         if package.startswith("resource/"):
             facts[package] |= _NEW_TYPES
     facts["scheduling/v1alpha2"] = _scheduling_v1alpha2(facts["scheduling/v1alpha3"])
+    facts["resource/v1alpha3"] = _resource_v1alpha3(facts["resource/v1beta1"]) | facts["resource/v1alpha3"]
     for name, names in {
         "GroupVersionKind": ("group", "version", "kind"),
         "GroupVersionResource": ("group", "version", "resource"),
@@ -241,6 +296,10 @@ def load() -> dict[str, dict[str, dict[str, Any]]]:
         # Not among the facts because they carry no markers; plain structs of three texts.
         facts["meta/v1"][name] = {"fields": {field: {"type": "string", "pb": i} for i, field in enumerate(names, 1)}}
     return facts
+
+
+def _read(name: str) -> Any:
+    return json.loads((Path(__file__).parent / "core" / name).read_bytes())
 
 
 def is_known(type_name: str, json_name: str, release: str) -> bool:

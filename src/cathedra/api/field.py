@@ -14,7 +14,7 @@ from typing import Any, Final
 from cathedra.api.goform import go_form
 from cathedra.api.goquote import go_quote
 
-__all__ = ["ErrorList", "ErrorType", "FieldError", "FieldPath"]
+__all__ = ["OMITTED", "ErrorList", "ErrorType", "FieldError", "FieldPath"]
 
 
 class FieldPath(str):
@@ -60,6 +60,9 @@ class ErrorType(enum.Enum):
         return self.value[1]
 
 
+OMITTED: Final = object()
+"""As a value: the error is about no value in particular, and shows none."""
+
 _WITHOUT_VALUE: Final = {ErrorType.REQUIRED, ErrorType.FORBIDDEN, ErrorType.TOO_LONG, ErrorType.INTERNAL}
 
 
@@ -76,7 +79,7 @@ class FieldError:
     def message(self) -> str:
         """The text without the field: «Invalid value: "x": must be …»."""
         words = self.type.words
-        if self.type not in _WITHOUT_VALUE:
+        if self.type not in _WITHOUT_VALUE and self.value is not OMITTED:
             words = f"{words}: {_shown(self.value)}"
         return f"{words}: {self.detail}" if self.detail else words
 
@@ -131,6 +134,10 @@ class ErrorList(list[FieldError]):
     def too_many(self, field: str, actual: int, limit: int) -> None:
         """The list has more than ``limit`` elements."""
         self.append(FieldError(ErrorType.TOO_MANY, field, actual, f"must have at most {limit} items"))
+
+    def type_invalid(self, field: str, value: Any, detail: str) -> None:
+        """The value is of the wrong kind."""
+        self.append(FieldError(ErrorType.TYPE_INVALID, field, value, detail))
 
     def internal(self, field: str, detail: str) -> None:
         """Validation itself could not be carried out."""

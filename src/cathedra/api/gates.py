@@ -95,6 +95,8 @@ _HISTORY: Final[Mapping[str, tuple[GateState, ...]]] = {
     "ExtendWebSocketsToKubelet": (_beta("1.36"),),
     "AuthorizeNodeWithSelectors": (_alpha("1.31"), _beta("1.32"), _ga("1.34")),
     "AuthorizePodWebsocketUpgradeCreatePermission": (_beta("1.35"),),
+    "MutatingAdmissionPolicy": (_alpha("1.32"), _beta("1.34", on=False), _ga("1.36", locked=True)),
+    "MaxUnavailableStatefulSet": (_alpha("1.26"), _beta("1.35")),
     "DeclarativeValidationBeta": (_beta("1.37"),),
 }
 
@@ -206,6 +208,12 @@ class FeatureGates(Mapping[str, bool]):
     def overrides(self) -> dict[str, bool]:
         """The gates that are not at their release's default."""
         return {gate: on for gate, on in self._enabled.items() if on is not _default(gate, self.release)}
+
+    def within(self, first: str, last: str) -> bool:
+        """Whether this is a release from ``first`` to ``last``; "" is open."""
+        if first and not self.at_least(first):
+            return False
+        return not last or _order(self.release) <= _order(last)
 
     def at_least(self, release: str) -> bool:
         """Whether this is that release or a newer one."""

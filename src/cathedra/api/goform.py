@@ -14,14 +14,18 @@ from typing import Any, Final
 import msgspec
 
 from cathedra.api.facts import ONLY_IN
+from cathedra.api.jsonvalue import JSONValue
 from cathedra.api.quantity import Quantity
 from cathedra.api.struct import RawJSON, json_names, to_dict
 from cathedra.api.timestamp import Time
 
-__all__ = ["go_form", "go_values"]
+__all__ = ["go_form", "go_json", "go_values"]
 
 _WIRE_FORM: Final = ("cathedra.api.core.meta_v1", "cathedra.api.core.scheduling_")
 """Modules of types that have one form inside and outside."""
+
+_SHOWN_WHERE_SET: Final = frozenset(key for key, (first, last) in ONLY_IN.items() if last or first > "1.34")
+"""(type, field) that not every release with resource.k8s.io/v1 knows: empty ones are left out."""
 
 _NAMES: Final[Mapping[str, str]] = {
     "apiGroup": "APIGroup",
@@ -42,7 +46,7 @@ _ATTRIBUTE: Final[Mapping[str, str]] = {
 }
 
 
-def go_values(value: Any) -> Any:
+def go_values(value: JSONValue) -> Any:
     """Plain values as Go's maps spell them in JSON: keys in order, whole numbers without a fraction."""
     if isinstance(value, dict):
         return {key: go_values(item) for key, item in sorted(value.items())}
@@ -56,12 +60,22 @@ def go_values(value: Any) -> Any:
 _EXPONENT_FROM: Final = 1e21
 
 
-def go_form(value: Any) -> str:
+def go_form(value: JSONValue) -> str:
     """The JSON that Go prints for the value."""
-    return json.dumps(_plain(value), ensure_ascii=False, separators=(",", ":"))
+    return go_json(_plain(value))
 
 
-def _plain(value: Any) -> Any:
+def go_json(value: JSONValue, indent: int | None = None) -> str:
+    """Plain values as Go's ``encoding/json`` writes them: fit for HTML, and without separators of lines in texts."""
+    separators = (",", ":") if indent is None else None
+    return json.dumps(value, ensure_ascii=False, indent=indent, separators=separators).translate(_ESCAPED)
+
+
+# None of these characters occurs in JSON but in texts.
+_ESCAPED: Final = {ord(character): f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"}
+
+
+def _plain(value: JSONValue) -> Any:
     if isinstance(value, msgspec.Struct):
         module = type(value).__module__
         if module.startswith(_WIRE_FORM):
@@ -95,7 +109,7 @@ def _fields(value: msgspec.Struct) -> Iterator[tuple[str, Any]]:
             # Embedded in Go's struct: its fields stand directly beside the others.
             yield from _plain(item).items()
             continue
-        if (kind.__name__, name) in ONLY_IN and item in (None, (), {}) and name not in _ATTRIBUTE:
+        if (kind.__name__, name) in _SHOWN_WHERE_SET and item in (None, (), {}) and name not in _ATTRIBUTE:
             continue
         shown = None if isinstance(item, dict) and not item else _plain(item)
         yield names.get(name, name[:1].upper() + name[1:]), shown

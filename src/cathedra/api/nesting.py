@@ -15,6 +15,8 @@ from typing import Any, Final
 
 import msgspec
 
+from cathedra.api.jsonvalue import JSONValue
+
 __all__ = [
     "MAX_DEPTH",
     "TOO_DEEP",
@@ -85,7 +87,7 @@ def _depth(body: bytes, limit: int) -> int:
     return levels + max(0, *accumulate(map(_STEPS.__getitem__, brackets)))
 
 
-def check_value_nesting(value: Any, limit: int = MAX_DEPTH) -> None:
+def check_value_nesting(value: JSONValue, limit: int = MAX_DEPTH) -> None:
     """The same for plain values, such as a patch leaves behind.
 
     Raises:

@@ -7,10 +7,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from cathedra.api.core.meta_v1 import Status, StatusCause, StatusDetails
 from cathedra.api.field import FieldError
+from cathedra.api.jsonvalue import JSONObject
 from cathedra.api.scheme import GroupResource
 from cathedra.api.struct import from_dict, to_dict
 
@@ -41,7 +41,7 @@ class StatusError(Exception):
         super().__init__(status.message)
 
     @staticmethod
-    def from_json(body: dict[str, Any]) -> StatusError:
+    def from_json(body: JSONObject) -> StatusError:
         """From the body of an answer."""
         return StatusError(from_dict(Status, {k: v for k, v in body.items() if v is not None}))
 
@@ -60,9 +60,9 @@ class StatusError(Exception):
         """What is wrong, field by field."""
         return self.status.details.causes if self.status.details else ()
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JSONObject:
         """The body of the answer."""
-        body: dict[str, Any] = {"kind": "Status", "apiVersion": "v1"} | to_dict(self.status)
+        body: JSONObject = {"kind": "Status", "apiVersion": "v1"} | to_dict(self.status)
         return body
 
     @property

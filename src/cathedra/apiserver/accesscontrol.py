@@ -6,7 +6,6 @@ from __future__ import annotations
 import random as random_module
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from cathedra.api.gates import FeatureGates
 from cathedra.apiserver.admission.certificates import CertificateChecks
@@ -14,10 +13,13 @@ from cathedra.apiserver.admission.escalation import EscalationCheck
 from cathedra.apiserver.admission.lifecycle import NamespaceLifecycle
 from cathedra.apiserver.admission.limitranger import LimitRanger
 from cathedra.apiserver.admission.noderestriction import NodeRestriction
+from cathedra.apiserver.admission.nodetaints import TaintNodesByCondition
 from cathedra.apiserver.admission.plugin import AdmissionChain, AdmissionPlugin
 from cathedra.apiserver.admission.pods.defaults import DefaultTolerations, PodPriority, PodServiceAccount
 from cathedra.apiserver.admission.policies.check import PolicyCheck
+from cathedra.apiserver.admission.policies.mutating import MutatingPolicies
 from cathedra.apiserver.admission.protection import PodGroupProtection
+from cathedra.apiserver.admission.rebuilding import Rebuilder
 from cathedra.apiserver.admission.resourcequota import ResourceQuotaCheck
 from cathedra.apiserver.admission.webhooks.client import WebhookClient
 from cathedra.apiserver.admission.webhooks.dispatcher import WebhookDispatcher
@@ -34,7 +36,7 @@ from cathedra.apiserver.authorization.rbac import RBAC
 from cathedra.apiserver.config import ServerConfig
 from cathedra.apiserver.registry.registry import Registry
 from cathedra.clock import Clock
-from cathedra.kinds.definition import ResourceDefinition
+from cathedra.kinds.definition import AnyDefinition
 
 __all__ = ["AccessControl", "access_control"]
 
@@ -55,7 +57,7 @@ def access_control(
     registry: Registry,
     config: ServerConfig,
     gates: FeatureGates,
-    kinds: Callable[[], Iterator[ResourceDefinition[Any]]],
+    kinds: Callable[[], Iterator[AnyDefinition]],
     *,
     clock: Clock,
     random: random_module.Random,
@@ -76,10 +78,16 @@ def access_control(
         )
         authorizer = Union((MastersOnly(), nodes, rbac))
         plugins.append(NodeRestriction(registry))
+    if config.node_lifecycle:
+        plugins.append(TaintNodesByCondition())
     client = WebhookClient(registry)
     dispatcher = WebhookDispatcher(client, random)
-    mutating = MutatingWebhooks(Hooks(registry, MUTATING, authorizer), dispatcher, gates, clock)
-    plugins += [PodPriority(registry), DefaultTolerations(), PodGroupProtection(), mutating]
+    rebuilder = Rebuilder(gates, clock)
+    mutating = (
+        MutatingPolicies(registry, authorizer, kinds, rebuilder),
+        MutatingWebhooks(Hooks(registry, MUTATING, authorizer), dispatcher, rebuilder),
+    )
+    plugins += [PodPriority(registry), DefaultTolerations(), PodGroupProtection(), *mutating]
     if rbac is not None:
         plugins.append(EscalationCheck(rbac, authorizer))
     plugins += [

@@ -6,17 +6,17 @@ The router, discovery, OpenAPI and the in-process transport all ask here, so the
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from cathedra.api.gates import FeatureGates
 from cathedra.api.scheme import GroupResource
 from cathedra.apiserver.custom.definitions import with_custom_rules
-from cathedra.apiserver.routes import Route, routes_of, virtual_routes
-from cathedra.kinds.definition import ResourceDefinition, VersionDefinition
+from cathedra.apiserver.routes import VIRTUAL, Route, VirtualResource, routes_of, virtual_routes
+from cathedra.kinds.definition import AnyDefinition, VersionDefinition
 
-__all__ = ["Catalog", "UnknownAPIGroup", "served_definitions"]
+__all__ = ["Catalog", "UnknownAPIGroup", "served_definitions", "served_virtual"]
 
 _STABILITY: Final = re.compile(r"v[0-9]+(alpha|beta)?[0-9]*")
 
@@ -30,8 +30,8 @@ class UnknownAPIGroup(ValueError):
 
 
 def served_definitions(
-    definitions: Iterable[ResourceDefinition[Any]], gates: FeatureGates, runtime_config: dict[str, bool]
-) -> tuple[ResourceDefinition[Any], ...]:
+    definitions: Iterable[AnyDefinition], gates: FeatureGates, runtime_config: dict[str, bool]
+) -> tuple[AnyDefinition, ...]:
     """The definitions with the versions that are served: a release's defaults, changed by ``runtime_config``
     (``group/version`` → on or off; ``api/all``, ``api/ga``, ``api/beta`` and ``api/alpha`` stand for many).
 
@@ -40,7 +40,7 @@ def served_definitions(
             because an older or newer release may have it.
     """
     definitions = tuple(definitions)
-    groups = {definition.group for definition in definitions} | {"api"}
+    groups = {definition.group for definition in definitions} | {virtual.group for virtual in VIRTUAL} | {"api"}
     if unknown := sorted(name for name in runtime_config if name.rpartition("/")[0] not in groups):
         raise UnknownAPIGroup(unknown)
     served = []
@@ -53,44 +53,66 @@ def served_definitions(
     return tuple(served)
 
 
-def _served(definition: ResourceDefinition[Any], version: VersionDefinition, runtime_config: dict[str, bool]) -> bool:
-    stability = _STABILITY.fullmatch(version.name)
+def served_virtual(gates: FeatureGates, runtime_config: dict[str, bool]) -> tuple[VirtualResource, ...]:
+    """The resources without stored objects that a release has and that are served."""
+    return tuple(
+        virtual
+        for virtual in VIRTUAL
+        if (not virtual.since or gates.at_least(virtual.since))
+        and _is_on(virtual.group, virtual.version, runtime_config, otherwise=virtual.served_by_default)
+    )
+
+
+def _served(definition: AnyDefinition, version: VersionDefinition, runtime_config: dict[str, bool]) -> bool:
+    return _is_on(definition.group, version.name, runtime_config, otherwise=version.served_by_default)
+
+
+def _is_on(group: str, version: str, runtime_config: dict[str, bool], *, otherwise: bool) -> bool:
+    stability = _STABILITY.fullmatch(version)
     stage = (stability and stability[1]) or "ga"
-    for name in (_group_version(definition, version), f"api/{stage}", "api/all"):
+    for name in (f"{group}/{version}" if group else version, f"api/{stage}", "api/all"):
         if name in runtime_config:
             return runtime_config[name]
-    return version.served_by_default
-
-
-def _group_version(definition: ResourceDefinition[Any], version: VersionDefinition) -> str:
-    return f"{definition.group}/{version.name}" if definition.group else version.name
+    return otherwise
 
 
 class Catalog:
     """The served definitions, found by group, version and resource. Custom resources come and go."""
 
-    def __init__(self, definitions: Iterable[ResourceDefinition[Any]]) -> None:
-        self._definitions: dict[GroupResource, ResourceDefinition[Any]] = {}
-        self._served: dict[tuple[str, str, str], tuple[ResourceDefinition[Any], VersionDefinition]] = {}
-        self._routes: dict[tuple[str, str, str, str], Route] = {route.key: route for route in virtual_routes()}
+    def __init__(
+        self, definitions: Iterable[AnyDefinition], virtual: tuple[VirtualResource, ...] | None = None
+    ) -> None:
+        """``virtual`` are the resources without stored objects; None: those of the newest release."""
+        self.virtual = virtual if virtual is not None else served_virtual(FeatureGates.for_release(), {})
+        self._definitions: dict[GroupResource, AnyDefinition] = {}
+        self._served: dict[tuple[str, str, str], tuple[AnyDefinition, VersionDefinition]] = {}
+        self._routes: dict[tuple[str, str, str, str], Route] = {
+            route.key: route for route in virtual_routes(self.virtual)
+        }
         self._edition: dict[GroupResource, int] = {}
+        self._observers: list[Callable[[], None]] = []
         self.generation = 0
         """Counts changes, so that discovery and OpenAPI know when to be made anew."""
         for definition in definitions:
             self.add(definition)
 
-    def __iter__(self) -> Iterator[ResourceDefinition[Any]]:
+    def __iter__(self) -> Iterator[AnyDefinition]:
         return iter(tuple(self._definitions.values()))
 
-    def add(self, definition: ResourceDefinition[Any]) -> None:
+    def observe(self, observer: Callable[[], None]) -> None:
+        """Call ``observer`` after each change."""
+        self._observers.append(observer)
+
+    def add(self, definition: AnyDefinition) -> None:
         """Serve one more, or the same in another form."""
         self.remove(definition.group_resource)
         self._definitions[definition.group_resource] = definition
         self._edition[definition.group_resource] = self._edition.get(definition.group_resource, 0) + 1
         for version in definition.versions:
-            self._served[definition.group, version.name, definition.plural] = (definition, version)
-            self._routes |= {route.key: route for route in routes_of(definition, version)}
-        self.generation += 1
+            seen = definition.seen_in(version.name)
+            self._served[definition.group, version.name, definition.plural] = (seen, version)
+            self._routes |= {route.key: route for route in routes_of(seen, version)}
+        self._count()
 
     def remove(self, resource: GroupResource) -> None:
         """Stop serving a resource."""
@@ -101,7 +123,12 @@ class Catalog:
             self._served.pop((definition.group, version.name, definition.plural), None)
             for route in routes_of(definition, version):
                 self._routes.pop(route.key, None)
+        self._count()
+
+    def _count(self) -> None:
         self.generation += 1
+        for observer in self._observers:
+            observer()
 
     def fingerprint(self, path: str) -> str:
         """What changes when the document of a path (``apis/apps/v1``, ``apis``) does: the resources it is about, and
@@ -115,7 +142,7 @@ class Catalog:
             if everything or d.group == group
         )
 
-    def find(self, group: str, version: str, resource: str) -> tuple[ResourceDefinition[Any], VersionDefinition] | None:
+    def find(self, group: str, version: str, resource: str) -> tuple[AnyDefinition, VersionDefinition] | None:
         """The definition and version of that name, if served."""
         return self._served.get((group, version, resource))
 
@@ -127,7 +154,7 @@ class Catalog:
         """Every route that is served."""
         return tuple(self._routes.values())
 
-    def definition(self, resource: GroupResource) -> ResourceDefinition[Any] | None:
+    def definition(self, resource: GroupResource) -> AnyDefinition | None:
         """The definition of a resource, if served."""
         return self._definitions.get(resource)
 

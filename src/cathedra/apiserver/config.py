@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from cathedra.api.gates import FeatureGates
 from cathedra.apiserver.authentication.pki import KubeletTLS
 from cathedra.apiserver.authentication.user import UserInfo
 from cathedra.apiserver.traffic.audit import AuditPolicy
 from cathedra.apiserver.traffic.flow import SEATS
-from cathedra.kinds.definition import ResourceDefinition
+from cathedra.kinds.definition import AnyDefinition
 
 __all__ = ["ServeOptions", "ServerConfig"]
 
@@ -27,13 +26,16 @@ class ServerConfig:
     """None: the defaults of the release."""
     runtime_config: Mapping[str, bool] = field(default_factory=dict)
     """``group/version`` → served or not, over the release's defaults."""
-    definitions: tuple[ResourceDefinition[Any], ...] | None = None
+    definitions: tuple[AnyDefinition, ...] | None = None
     """None: every built-in kind."""
     authorization: bool = False
     """Whether RBAC and the node authorizer decide; without, every authenticated user may do everything."""
     service_accounts: bool = False
     """Whether pods are refused whose service account does not exist (plugin ServiceAccount). For servers whose
     controllers give every namespace its account ``default``."""
+    node_lifecycle: bool = False
+    """Whether nodes are made with the taint ``node.kubernetes.io/not-ready`` (plugin TaintNodesByCondition). For those
+    servers whose controllers take it away from ready nodes."""
 
     max_requests_inflight: int = SEATS
     """Requests that are worked on at the same time; more wait their turn, a queue per user."""
@@ -55,10 +57,14 @@ class ServeOptions:
     kubelet: KubeletTLS | None = None
     """How nodes are reached; None: with the certificates of ``pki``, or in plain HTTP without one."""
     names: tuple[str, ...] = ()
-    """More host names and addresses for the server's certificate."""
+    """Host names and addresses of the server's certificate; without any those of ``host`` and the loopback."""
     advertised: str = ""
-    """The address of the server in Service ``default/kubernetes``; without one there is no such Service."""
+    """The address under which others reach the server, in its URL and in Service ``default/kubernetes``; without one
+    there is no such Service."""
+    client_authority: Path | None = None
+    """PEM file of authorities whose client certificates are taken beside those of ``pki``."""
     tokens: Mapping[str, UserInfo] = field(default_factory=dict)
     """Static bearer tokens."""
-    anonymous: bool = True
-    """Whether requests without credentials are those of ``system:anonymous``, or refused."""
+    anonymous: frozenset[str] | None = None
+    """The paths on which requests without credentials are those of ``system:anonymous``; None: all. On others they are
+    refused."""

@@ -22,13 +22,14 @@ from cathedra.api.status import StatusError
 from cathedra.api.struct import Time, replace
 from cathedra.apiserver.authentication.user import LOOPBACK
 from cathedra.apiserver.catalog import Catalog
+from cathedra.apiserver.custom.conversion import Caller
 from cathedra.apiserver.custom.definitions import CRDS
 from cathedra.apiserver.custom.kinds import kind_of_definition
-from cathedra.apiserver.custom.objects import CustomObject, content, normalized, with_content
+from cathedra.apiserver.custom.objects import CustomObject, content, normalized, stored_version, with_content
 from cathedra.apiserver.registry.registry import WriteConflict
 from cathedra.apiserver.registry.selection import Selection
 from cathedra.apiserver.registry.storedobject import StoredObject
-from cathedra.apiserver.registry.watching import Change
+from cathedra.apiserver.registry.watching import StoredChange
 from cathedra.apiserver.request import Call
 from cathedra.apiserver.storage.protocol import StorageError
 from cathedra.apiserver.verbs.context import ServerContext
@@ -47,8 +48,10 @@ CLEANUP: Final = "customresourcecleanup.apiextensions.k8s.io"
 class CustomResources:
     """The custom kinds of one server. Made by the server, started once, closed with it."""
 
-    def __init__(self, server: ServerContext, catalog: Catalog) -> None:
+    def __init__(self, server: ServerContext, catalog: Catalog, caller: Caller) -> None:
+        """``caller`` reaches conversion webhooks."""
         self._server = server
+        self._caller = caller
         self._catalog = catalog
         self._served: dict[str, tuple[int, GroupResource]] = {}
         self._waiting: dict[str, None] = {}
@@ -75,7 +78,7 @@ class CustomResources:
             self._worker.cancel()
             await asyncio.wait([self._worker])
 
-    def _changed(self, change: Change) -> None:
+    def _changed(self, change: StoredChange) -> None:
         if change.deleted:
             self._waiting.pop(change.entry.key, None)
             self._forget_failures(change.entry.key)
@@ -155,7 +158,7 @@ class CustomResources:
         self._serve(obj)
 
     def _serve(self, obj: CustomResourceDefinition) -> None:
-        definition = kind_of_definition(obj)
+        definition = kind_of_definition(obj, self._caller)
         resource = definition.group_resource
         if obj.metadata.name in self._served:
             self._server.registry.redefine_table(definition, _adapted)
@@ -203,7 +206,7 @@ class CustomResources:
         self._leaving.add(name)
         table = self._server.registry.table(resource)
 
-        def looked(change: Change) -> None:
+        def looked(change: StoredChange) -> None:
             if change.deleted and not len(table):
                 self._leaving.discard(name)
                 self._enqueue(name)
@@ -250,8 +253,11 @@ class CustomResources:
 
 
 def _adapted(definition: Any, obj: CustomObject) -> CustomObject:
-    """An instance that was read or made under an earlier definition."""
-    return normalized(with_content(definition.type, obj.metadata, content(obj)))
+    """An instance that was read or made under an earlier definition; it stays of the version that it was stored in,
+    where a webhook converts."""
+    types = definition.stored_types
+    kind = types.get(stored_version(type(obj)), definition.type) if types else definition.type
+    return normalized(with_content(kind, obj.metadata, content(obj)))
 
 
 def _is_established(obj: CustomResourceDefinition) -> bool:

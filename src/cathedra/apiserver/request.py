@@ -15,7 +15,7 @@ from cathedra.apiserver.authentication.user import UserInfo
 from cathedra.apiserver.authorization.authorizer import Attributes
 from cathedra.apiserver.patches.duplicates import warnings_of
 from cathedra.apiserver.registry.selection import single_name
-from cathedra.kinds.definition import ResourceDefinition, Strategy, VersionDefinition
+from cathedra.kinds.definition import AnyDefinition, Strategy, VersionDefinition
 
 __all__ = ["Call", "note_problems"]
 
@@ -34,7 +34,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     user: UserInfo
     verb: str
     """In the words of authorization: get, list, watch, create, update, patch, delete, deletecollection."""
-    definition: ResourceDefinition[Any]
+    definition: AnyDefinition
     version: VersionDefinition
     namespace: str = ""
     name: str = ""

@@ -7,13 +7,13 @@ a sub-resource only through the group, version and resource to which it belongs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
-from cathedra.kinds.definition import ResourceDefinition, VersionDefinition
+from cathedra.kinds.definition import AnyDefinition, VersionDefinition
 
-__all__ = ["CONNECTED", "VIRTUAL", "Route", "VirtualResource", "routes_of", "virtual_routes"]
+__all__ = ["VIRTUAL", "Route", "VirtualResource", "routes_of", "virtual_routes"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +28,9 @@ class VirtualResource:
     namespaced: bool
     verbs: tuple[str, ...] = ("create",)
     short_names: tuple[str, ...] = ()
+    since: str = ""
+    """The release that brought it; "" for what is older than all that are known."""
+    served_by_default: bool = True
 
 
 _AUTHN: Final = "authentication.k8s.io"
@@ -38,7 +41,19 @@ VIRTUAL: Final = (
     VirtualResource(
         "", "v1", "componentstatuses", "componentstatus", "ComponentStatus", False, ("get", "list"), ("cs",)
     ),
-    VirtualResource(_AUTHN, "v1", "selfsubjectreviews", "selfsubjectreview", "SelfSubjectReview", False),
+    *(
+        VirtualResource(
+            _AUTHN,
+            version,
+            "selfsubjectreviews",
+            "selfsubjectreview",
+            "SelfSubjectReview",
+            False,
+            since=since,
+            served_by_default=version == "v1",
+        )
+        for version, since in (("v1", "1.28"), ("v1beta1", "1.27"), ("v1alpha1", "1.26"))
+    ),
     VirtualResource(_AUTHN, "v1", "tokenreviews", "tokenreview", "TokenReview", False),
     VirtualResource(
         _AUTHZ, "v1", "localsubjectaccessreviews", "localsubjectaccessreview", "LocalSubjectAccessReview", True
@@ -51,25 +66,6 @@ VIRTUAL: Final = (
 )
 
 Kind = tuple[str, str, str]
-_STREAM: Final = ("create", "get")
-_PROXY: Final = ("create", "delete", "get", "patch", "update")
-
-CONNECTED: Final[dict[tuple[str, str], tuple[tuple[str, Kind, tuple[str, ...]], ...]]] = {
-    ("", "pods"): (
-        ("attach", ("", "", "PodAttachOptions"), _STREAM),
-        ("binding", ("", "", "Binding"), ("create",)),
-        ("eviction", ("policy", "v1", "Eviction"), ("create",)),
-        ("exec", ("", "", "PodExecOptions"), _STREAM),
-        ("log", ("", "", "Pod"), ("get",)),
-        ("portforward", ("", "", "PodPortForwardOptions"), _STREAM),
-        ("proxy", ("", "", "PodProxyOptions"), _PROXY),
-    ),
-    ("", "nodes"): (("proxy", ("", "", "NodeProxyOptions"), _PROXY),),
-    ("", "services"): (("proxy", ("", "", "ServiceProxyOptions"), _PROXY),),
-    ("", "serviceaccounts"): (("token", (_AUTHN, "v1", "TokenRequest"), ("create",)),),
-}
-"""Sub-resources with kinds of their own: (group, resource) → name, kind, verbs. An empty version means the
-resource's own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +80,7 @@ class Route:
     kind: Kind
     """Group, version and kind of what is sent and answered; empty group and version mean the resource's own."""
     verbs: tuple[str, ...]
-    definition: ResourceDefinition[Any] | None = None
+    definition: AnyDefinition | None = None
     """None for resources without stored objects."""
     served: VersionDefinition | None = None
 
@@ -94,14 +90,14 @@ class Route:
         return self.group, self.version, self.resource, self.subresource
 
 
-def virtual_routes() -> Iterator[Route]:
+def virtual_routes(resources: Iterable[VirtualResource]) -> Iterator[Route]:
     """The routes of resources without stored objects."""
-    for virtual in VIRTUAL:
+    for virtual in resources:
         kind = (virtual.group, virtual.version, virtual.kind)
         yield Route(virtual.group, virtual.version, virtual.plural, "", virtual.namespaced, kind, virtual.verbs)
 
 
-def routes_of(definition: ResourceDefinition[Any], served: VersionDefinition) -> Iterator[Route]:
+def routes_of(definition: AnyDefinition, served: VersionDefinition) -> Iterator[Route]:
     """The routes of a resource in one version: its own, then its sub-resources' by name."""
 
     def route(subresource: str, kind: Kind, verbs: tuple[str, ...]) -> Route:
@@ -115,7 +111,7 @@ def routes_of(definition: ResourceDefinition[Any], served: VersionDefinition) ->
             found[name] = (("", "", definition.kind), strategy.verbs)
     if definition.scalable or getattr(served.type, "scale", None) is not None:
         found["scale"] = (("autoscaling", "v1", "Scale"), ("get", "patch", "update"))
-    for name, kind, verbs in CONNECTED.get((definition.group, definition.plural), ()):
-        found[name] = (kind, verbs)
+    for connected in definition.connected:
+        found[connected.name] = ((connected.group, connected.version, connected.kind), connected.verbs)
     for name, (kind, verbs) in sorted(found.items()):
         yield route(name, kind, verbs)

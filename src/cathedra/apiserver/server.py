@@ -9,31 +9,38 @@ import asyncio
 import dataclasses
 import random
 from collections.abc import Mapping
-from typing import Self
+from typing import Any, Self
 
 from cathedra.api.gates import FeatureGates
+from cathedra.api.jsonvalue import JSONObject
+from cathedra.api.status import failure
 from cathedra.apiserver.accesscontrol import access_control
 from cathedra.apiserver.admission.webhooks.client import WebhookClient
+from cathedra.apiserver.admission.webhooks.review import WebhookCallFailed
 from cathedra.apiserver.authentication.authenticator import Authenticator, StaticTokens, authenticated
-from cathedra.apiserver.authentication.pki import PKI, KubeletTLS
+from cathedra.apiserver.authentication.bootstraptokens import BootstrapTokens
+from cathedra.apiserver.authentication.pki import PKI, FrontProxyTLS, KubeletTLS
 from cathedra.apiserver.authentication.serviceaccounts import ServiceAccountTokens
 from cathedra.apiserver.authentication.signing import SigningKey
 from cathedra.apiserver.authentication.user import MASTERS_GROUP, UserInfo
+from cathedra.apiserver.bootstrap.apiservices import APIServiceKeeper
 from cathedra.apiserver.bootstrap.authenticationinfo import authentication_info
 from cathedra.apiserver.bootstrap.flowcontrol import flow_control
 from cathedra.apiserver.bootstrap.keeping import ObjectKeeper
 from cathedra.apiserver.bootstrap.kubernetesservice import SERVICE_NAMES, kubernetes_service
 from cathedra.apiserver.bootstrap.namespaces import create_namespaces
 from cathedra.apiserver.bootstrap.roles import reconcile_roles
-from cathedra.apiserver.catalog import Catalog, served_definitions
+from cathedra.apiserver.catalog import Catalog, served_definitions, served_virtual
 from cathedra.apiserver.config import ServeOptions, ServerConfig
+from cathedra.apiserver.custom.conversion import Caller
 from cathedra.apiserver.customresources import CustomResources
 from cathedra.apiserver.expressions import CELExpressions
+from cathedra.apiserver.http.about.discovery import Discovery
+from cathedra.apiserver.http.about.health import HealthAndVersion
+from cathedra.apiserver.http.about.openapi import OpenAPI
 from cathedra.apiserver.http.app import Application
-from cathedra.apiserver.http.discovery import Discovery
-from cathedra.apiserver.http.health import HealthAndVersion
-from cathedra.apiserver.http.openapi import OpenAPI
-from cathedra.apiserver.http.proxy import Proxy
+from cathedra.apiserver.http.proxying.aggregation import AggregatedServers
+from cathedra.apiserver.http.proxying.proxy import Proxy
 from cathedra.apiserver.registry.registry import Registry
 from cathedra.apiserver.storage.memory import MemoryStorage
 from cathedra.apiserver.storage.protocol import SharedStorage, Storage
@@ -57,15 +64,19 @@ class APIServer:
         self.pki: PKI | None = None
         self.port = 0
         self._host = "127.0.0.1"
+        self._client_authorities = b""
         self._tokens = context.static_tokens
-        self._anonymous = True
+        self._anonymous: frozenset[str] | None = None
         self._kubelet: KubeletTLS | None = None
         self._app: Application | None = None
         self._listener: Listener | None = None
         self._proxy: Proxy | None = None
         self._webhooks: WebhookClient | None = None
-        self._keeping: asyncio.Task[None] | None = None
-        self._custom = CustomResources(context, catalog)
+        self._keeping: tuple[asyncio.Task[None], ...] = ()
+        self._front_proxy: FrontProxyTLS | None = None
+        self.aggregated = AggregatedServers(context.registry, lambda: self._front_proxy)
+        """The servers that answer for groups of their own."""
+        self._custom = CustomResources(context, catalog, Caller(self._convert, context.random))
         self._audit = AuditLog(config.audit_log, config.audit_policy) if config.audit_log is not None else None
 
     @classmethod
@@ -86,7 +97,7 @@ class APIServer:
         served = served_definitions(definitions, gates, dict(config.runtime_config))
         registry = Registry(store or MemoryStorage(), served)
         await registry.load()
-        catalog = Catalog(served)
+        catalog = Catalog(served, served_virtual(gates, dict(config.runtime_config)))
         access = access_control(registry, config, gates, lambda: iter(catalog), clock=clock, random=random)
         context = ServerContext(
             registry=registry,
@@ -128,7 +139,9 @@ class APIServer:
             definitions = all_definitions(gates)
         served = served_definitions(definitions, gates, dict(config.runtime_config))
         return type(self)(
-            config, dataclasses.replace(self.context, gates=gates, expressions=CELExpressions(gates)), Catalog(served)
+            config,
+            dataclasses.replace(self.context, gates=gates, expressions=CELExpressions(gates)),
+            Catalog(served, served_virtual(gates, dict(config.runtime_config))),
         )
 
     def add_tokens(self, tokens: Mapping[str, UserInfo]) -> None:
@@ -150,13 +163,16 @@ class APIServer:
         """
         listening = bind(options.host, options.port)
         self.port = listening.getsockname()[1]
-        self._host = options.host
+        self._host = options.advertised or options.host
         tls = None
         if options.pki is not None:
             self.pki = PKI(options.pki, self.context.clock.now())
             self.context.tokens.key.keep_in(self.pki.service_account_key)
-            tls = self.pki.tls_files((options.host, "localhost", "127.0.0.1", *SERVICE_NAMES, *options.names))
+            hosts = options.names or (options.host, "localhost", "127.0.0.1")
+            tls = self.pki.tls_files((*hosts, *SERVICE_NAMES), options.client_authority)
+            self._client_authorities = tls.client_authority.read_bytes()
             self._kubelet = options.kubelet or self.pki.kubelet_client()
+            self._front_proxy = self.pki.front_proxy()
         self._tokens.add(options.tokens)
         self._anonymous = options.anonymous
         self._listener = Listener(self.app, listening, tls)
@@ -168,22 +184,37 @@ class APIServer:
     async def _keep_objects(self, address: str) -> None:
         """Show the cluster where this server is, and whose certificates it accepts; now and from now on."""
         kept = [*kubernetes_service(address, self.port), *flow_control()]
-        if self.pki is not None:
-            kept.append(authentication_info(self.pki.authority_certificate))
+        if self.pki is not None and self._front_proxy is not None:
+            kept.append(authentication_info(self._client_authorities, self._front_proxy.authority))
         kept_objects = ObjectKeeper(self.context, kept)
         await kept_objects.reconcile()
-        self._keeping = asyncio.create_task(kept_objects.run(), name="kept objects")
+        services = APIServiceKeeper(self.context, self.catalog, self.aggregated.probe)
+        self._keeping = (
+            asyncio.create_task(kept_objects.run(), name="kept objects"),
+            asyncio.create_task(services.run(), name="API services"),
+        )
 
     @property
     def url(self) -> str:
         """Where clients reach the server, once it serves."""
         scheme = "http" if self.pki is None else "https"
-        return f"{scheme}://{self._host}:{self.port}"
+        return f"{scheme}://{self.address}"
+
+    @property
+    def address(self) -> str:
+        """Host and port under which clients reach the server, as a URL has them."""
+        return f"[{self._host}]:{self.port}" if ":" in self._host else f"{self._host}:{self.port}"
+
+    @property
+    def host(self) -> str:
+        """The address under which clients reach the server."""
+        return self._host
 
     def _make_app(self) -> Application:
-        authenticator = Authenticator((self._tokens, self.context.tokens), anonymous=self._anonymous)
+        invited = BootstrapTokens(self.context.registry, self.context.clock)
+        authenticator = Authenticator((self._tokens, self.context.tokens, invited), anonymous=self._anonymous)
         openapi = OpenAPI(self.catalog, self.config.release)
-        discovery = Discovery(self.catalog, openapi, lambda: f"{self._host}:{self.port}")
+        discovery = Discovery(self.catalog, openapi, lambda: self.address, self.aggregated)
         checks = {"ping": lambda: True, "log": lambda: True, "etcd": lambda: self.context.registry.healthy}
         health = HealthAndVersion(self.config.release, checks)
         self._proxy = Proxy(self.context, self._kubelet)
@@ -194,9 +225,23 @@ class APIServer:
             discovery,
             health,
             self._proxy,
-            flow=Flow(seats=self.config.max_requests_inflight),
+            aggregated=self.aggregated,
+            flow=Flow(self.context.registry, seats=self.config.max_requests_inflight),
             audit=self._audit,
         )
+
+    async def _convert(self, config: Any, review: JSONObject, timeout_seconds: float) -> bytes:
+        """Send a conversion review.
+
+        Raises:
+            StatusError: 500, it was not answered.
+        """
+        if self._webhooks is None:
+            self._webhooks = WebhookClient(self.context.registry)
+        try:
+            return await self._webhooks.post(config, review, timeout_seconds)
+        except WebhookCallFailed as error:
+            raise failure(500, "", str(error).removeprefix("failed to call webhook: ")) from None
 
     @property
     def revision(self) -> int:
@@ -205,14 +250,15 @@ class APIServer:
 
     async def close(self) -> None:
         """Stop listening, end all watches and close the store."""
-        if self._keeping is not None:
-            self._keeping.cancel()
-            await asyncio.gather(self._keeping, return_exceptions=True)
+        for task in self._keeping:
+            task.cancel()
+        await asyncio.gather(*self._keeping, return_exceptions=True)
         self.context.registry.close_watchers()
         if self._listener is not None:
             await self._listener.stop()
         if self._proxy is not None:
             await self._proxy.close()
+        await self.aggregated.close()
         if self._webhooks is not None:
             await self._webhooks.close()
         await self._custom.close()

@@ -42,7 +42,7 @@ class InProcessTransport:
         """One object."""
         call = self._call("get", ref, namespace, name, subresource)
         await self._server.registry.catch_up()
-        found: T = self._view(call, read.get(self._server, call))
+        found: T = self._view(call, await self._server.seen_one(call, read.get(self._server, call)))
         return found
 
     async def list(self, ref: ResourceRef[T], namespace: str, options: ListOptions) -> Page[T]:
@@ -54,9 +54,8 @@ class InProcessTransport:
             await self._server.registry.catch_up()
         page = read.list_objects(self._server, call, options)
         version = call.version
-        return Page(
-            tuple(entry.view(version) for entry in page.entries), str(page.revision), page.continue_, page.remaining
-        )
+        entries = await self._server.seen(call, page.entries)
+        return Page(tuple(entry.view(version) for entry in entries), str(page.revision), page.continue_, page.remaining)
 
     @asynccontextmanager
     async def watch(
@@ -101,7 +100,8 @@ class InProcessTransport:
         call = self._call("update", ref, namespace or metadata.namespace, metadata.name, subresource, options=options)
         await asyncio.sleep(0)
         await self._server.registry.catch_up()
-        updated: T = self._view(call, await update.update(self._server, call, self._hub(call, obj)))
+        outcome = await update.update(self._server, call, self._hub(call, obj))
+        updated: T = self._view(call, outcome.entry)
         return updated
 
     async def patch(
@@ -154,7 +154,7 @@ class InProcessTransport:
     def _call(
         self,
         verb: str,
-        ref: ResourceRef[Any],
+        ref: ResourceRef[KubeObject],
         namespace: str,
         name: str = "",
         subresource: str = "",
@@ -191,18 +191,19 @@ class InProcessTransport:
         return call
 
     @staticmethod
-    def _hub(call: Call, obj: Any) -> Any:
+    def _hub(call: Call, obj: KubeObject) -> Any:
         return obj if type(obj) is call.definition.type else call.version.to_hub(obj)
 
     @staticmethod
     def _view(call: Call, entry: StoredObject) -> Any:
         return entry.view(call.version)
 
-    @staticmethod
-    async def _events(call: Call, start: read.WatchStart) -> AsyncIterator[WatchEvent[Any]]:
+    async def _events(self, call: Call, start: read.WatchStart) -> AsyncIterator[WatchEvent[Any]]:
         version = call.version
         for seen in start.initial_events():
-            yield WatchEvent(seen.type, seen.entry.view(version))
+            entry = await self._server.seen_one(call, seen.entry)
+            yield WatchEvent(seen.type, entry.view(version))
         while batch := await start.watcher.take():
             for seen in batch:
-                yield WatchEvent(seen.type, seen.entry.view(version))
+                entry = await self._server.seen_one(call, seen.entry)
+                yield WatchEvent(seen.type, entry.view(version))

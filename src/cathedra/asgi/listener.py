@@ -98,6 +98,16 @@ class Listener:
         await self._server.startup(sockets=[self._socket])
         self._task = asyncio.create_task(self._server.main_loop(), name="listener")
 
+    def show_certificate(self, certificate: Path, key: Path | None = None) -> None:
+        """Show another certificate from the next connection on; without ``key`` the file holds that too.
+
+        Raises:
+            ssl.SSLError: they are no certificate with its key.
+        """
+        context = self._server.config.ssl
+        if context is not None:
+            context.load_cert_chain(certificate, key)
+
     async def ended(self) -> None:
         """Wait until it serves no longer; cancelling the wait does not end it."""
         if self._task is not None:

@@ -17,6 +17,8 @@ from websockets.datastructures import Headers
 from websockets.server import ServerProtocol
 from websockets.typing import Subprotocol
 
+from cathedra.asgi.upgrade import SPDY, UPGRADE, Upgrade
+
 __all__ = [
     "PEER_CERTIFICATE",
     "CertificateHTTPProtocol",
@@ -95,6 +97,12 @@ class GatheringTransport:
         """Send what waits and close."""
         self._flush()
         self._transport.close()
+
+    def detached(self) -> asyncio.Transport:
+        """The transport itself, behind everything that was written until now."""
+        self._flush()
+        transport: asyncio.Transport = self._transport
+        return transport
 
     def _flush(self) -> None:
         self._scheduled = False
@@ -191,12 +199,29 @@ class CertificateHTTPProtocol(HttpToolsProtocol):
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
-        """Put the certificate into the scope before the application sees it."""
+        """Put the certificate, and an upgrade that is asked for, into the scope before the application sees it."""
         self._in_head = False
         self._stop_timer()
         extensions: dict[str, Any] = {PEER_CERTIFICATE: self._certificate}
         self.scope["extensions"] = extensions
+        # Not while an answer is still being sent: the other protocol would begin in the middle of it.
+        idle = self.cycle is None or self.cycle.response_complete
+        if not (self._get_upgrade() == SPDY and self.parser.should_upgrade() and idle):
+            super().on_headers_complete()
+            return
+        upgrade = _HTTPUpgrade(self)
+        extensions[UPGRADE] = upgrade
+        app: Any = upgrade.offered_to(self.app)
+        self.app = app
         super().on_headers_complete()
+        # Whatever follows is in another protocol: it waits until that is spoken, and a refusal is the last answer.
+        self.flow.pause_reading()
+        self.cycle.keep_alive = False
+
+    def _unsupported_upgrade_warning(self) -> None:
+        """Say nothing of an upgrade that the application decides on."""
+        if UPGRADE not in self.scope["extensions"]:
+            super()._unsupported_upgrade_warning()
 
     def _stop_timer(self) -> None:
         if self._head_timer is not None:
@@ -213,6 +238,19 @@ class CertificateHTTPProtocol(HttpToolsProtocol):
     def _refuse(self, status: bytes) -> None:
         self.transport.write(b"HTTP/1.1 " + status + b"\r\nconnection: close\r\ncontent-length: 0\r\n\r\n")
         self.transport.close()
+
+
+class _HTTPUpgrade(Upgrade):
+    """The upgrade of a request that uvicorn has parsed."""
+
+    def __init__(self, protocol: CertificateHTTPProtocol) -> None:
+        gathering: Any = protocol.transport
+        super().__init__(gathering.detached(), protocol.connections, protocol)
+        self._cycle_of = protocol
+
+    def _switch(self, headers: Any) -> None:
+        self._cycle_of.cycle.disconnected = True  # nothing is sent in HTTP any more
+        super()._switch(headers)
 
 
 class CertificateWebSocketProtocol(WebSocketsSansIOProtocol):

@@ -15,32 +15,32 @@ from typing import Final
 from cathedra.cdi.errors import InvalidName, InvalidSpec, UnresolvableDevices
 from cathedra.cdi.files import EXTENSIONS, read_spec
 from cathedra.cdi.names import QualifiedName
-from cathedra.cdi.spec import ContainerEdits, Device, Spec
+from cathedra.cdi.spec import CDIDevice, ContainerEdits, Spec
 
-__all__ = ["DEFAULT_DIRECTORIES", "Catalogue", "Entry", "load"]
+__all__ = ["DEFAULT_DIRECTORIES", "Catalogue", "CatalogueEntry", "load"]
 
 DEFAULT_DIRECTORIES: Final = (Path("/etc/cdi"), Path("/var/run/cdi"))
 """Static and dynamic documents; a later directory has higher priority."""
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class CatalogueEntry:
     """A device and the document it stands in."""
 
     path: Path
     priority: int
     spec: Spec
-    device: Device
+    device: CDIDevice
 
 
 @dataclass(frozen=True, slots=True)
 class Catalogue:
     """Every usable device by qualified name, and what is wrong with each file that has a fault."""
 
-    entries: dict[str, Entry] = field(default_factory=dict)
+    entries: dict[str, CatalogueEntry] = field(default_factory=dict)
     faults: dict[Path, tuple[str, ...]] = field(default_factory=dict)
 
-    def resolve(self, names: Iterable[str]) -> tuple[Entry, ...]:
+    def resolve(self, names: Iterable[str]) -> tuple[CatalogueEntry, ...]:
         """The entries of ``names``, in their order.
 
         Raises:
@@ -68,7 +68,7 @@ class Catalogue:
         return _joined(blocks)
 
 
-def _known(name: str, entries: dict[str, Entry]) -> bool:
+def _known(name: str, entries: dict[str, CatalogueEntry]) -> bool:
     try:
         QualifiedName.parse(name)
     except InvalidName:
@@ -95,7 +95,7 @@ def load(directories: Sequence[Path] = DEFAULT_DIRECTORIES) -> Catalogue:
     A broken document costs only its own devices. The same device twice in one directory is a conflict: no rule can
     say which is meant, so it is not usable at all, not even from a directory of higher priority.
     """
-    entries: dict[str, Entry] = {}
+    entries: dict[str, CatalogueEntry] = {}
     conflicts: set[str] = set()
     faults: dict[Path, list[str]] = {}
     for priority, directory in enumerate(directories):
@@ -106,7 +106,7 @@ def load(directories: Sequence[Path] = DEFAULT_DIRECTORIES) -> Catalogue:
                 faults.setdefault(path, []).append(str(error))
                 continue
             for device in spec.devices:
-                _enter(Entry(path, priority, spec, device), entries, conflicts, faults)
+                _enter(CatalogueEntry(path, priority, spec, device), entries, conflicts, faults)
     usable = {name: entry for name, entry in entries.items() if name not in conflicts}
     return Catalogue(usable, {path: tuple(texts) for path, texts in faults.items()})
 
@@ -119,7 +119,9 @@ def _documents(directory: Path) -> list[Path]:
     return [path for path in found if path.suffix in EXTENSIONS and not path.name.startswith(".") and path.is_file()]
 
 
-def _enter(entry: Entry, entries: dict[str, Entry], conflicts: set[str], faults: dict[Path, list[str]]) -> None:
+def _enter(
+    entry: CatalogueEntry, entries: dict[str, CatalogueEntry], conflicts: set[str], faults: dict[Path, list[str]]
+) -> None:
     name = f"{entry.spec.kind}={entry.device.name}"
     other = entries.get(name)
     if other is not None and other.priority == entry.priority:

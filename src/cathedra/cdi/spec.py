@@ -16,8 +16,8 @@ from cathedra.cdi.names import validate_device_name, validate_kind
 
 __all__ = [
     "VERSIONS",
+    "CDIDevice",
     "ContainerEdits",
-    "Device",
     "DeviceNode",
     "Hook",
     "IntelRdt",
@@ -110,7 +110,7 @@ class ContainerEdits(_Part, frozen=True):
 _NO_EDITS: Final = ContainerEdits()
 
 
-class Device(_Part, frozen=True):
+class CDIDevice(_Part, frozen=True):
     """One device of a document."""
 
     name: str
@@ -124,7 +124,7 @@ class Spec(_Part, frozen=True):
     cdi_version: str
     kind: str
     annotations: dict[str, str] = {}
-    devices: tuple[Device, ...] = ()
+    devices: tuple[CDIDevice, ...] = ()
     container_edits: ContainerEdits = ContainerEdits()
 
     def all_edits(self) -> Iterator[ContainerEdits]:

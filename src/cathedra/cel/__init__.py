@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from cathedra.cel.device import DeviceView
     from cathedra.cel.environment import Environment
     from cathedra.cel.errors import CELError, CompileError, EvaluationError, Issue
-    from cathedra.cel.explanation import Explanation, Finding, explain
+    from cathedra.cel.explanation import ExpressionExplanation, Finding, explain
     from cathedra.cel.program import Evaluation, Program, check
     from cathedra.cel.program import compile_expression as compile  # noqa: A004 - the name users expect
     from cathedra.cel.selector import Admission, CompiledSelector, compile_selector, validate_selector
@@ -43,7 +43,7 @@ __all__ = [
     "Environment",
     "Evaluation",
     "EvaluationError",
-    "Explanation",
+    "ExpressionExplanation",
     "Finding",
     "Issue",
     "Program",
@@ -63,7 +63,7 @@ _HOMES = {
     "DeviceView": ("device", "DeviceView"),
     "Environment": ("environment", "Environment"),
     "EvaluationError": ("errors", "EvaluationError"),
-    "Explanation": ("explanation", "Explanation"),
+    "ExpressionExplanation": ("explanation", "ExpressionExplanation"),
     "Finding": ("explanation", "Finding"),
     "Issue": ("errors", "Issue"),
     "Evaluation": ("program", "Evaluation"),

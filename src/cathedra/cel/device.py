@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
+from typing import TYPE_CHECKING, Final, Literal, Protocol
 
 from cathedra.cel.checking import types
 from cathedra.cel.checking.types import Type
@@ -17,6 +17,7 @@ from cathedra.cel.environment import BASE_LIBRARIES, Environment
 from cathedra.cel.errors import EvaluationError
 from cathedra.cel.library.quantity import QuantityValue
 from cathedra.cel.library.semver import Semver, SemverError
+from cathedra.cel.values import CELValue
 
 if TYPE_CHECKING:
     from cathedra.api.resource import ResourceSlice
@@ -57,16 +58,16 @@ class Capacity(Protocol):
     """What is read of a device capacity."""
 
     @property
-    def value(self) -> Any: ...
+    def value(self) -> CELValue: ...
 
 
-class DomainMap(dict[str, Any]):
+class DomainMap(dict[str, CELValue]):
     """Domain → identifier → value. Looking up a domain that is not there gives an empty map; ``in`` tells the truth."""
 
     __slots__ = ()
-    default: Final[dict[str, Any]] = {}
+    default: Final[dict[str, CELValue]] = {}
 
-    def __missing__(self, _: str) -> dict[str, Any]:
+    def __missing__(self, _: str) -> dict[str, CELValue]:
         return self.default
 
 
@@ -138,14 +139,14 @@ def _qualified_last(name: str) -> tuple[bool, str]:
     return "/" in name, name
 
 
-def _file(into: DomainMap, name: str, driver: str, value: Any) -> None:
+def _file(into: DomainMap, name: str, driver: str, value: CELValue) -> None:
     domain, slash, id_ = name.partition("/")
     if not slash:
         domain, id_ = driver, name
     into.setdefault(domain, {})[id_] = value
 
 
-def _value(attribute: Attribute) -> Any:
+def _value(attribute: Attribute) -> CELValue:
     if attribute.ints:
         return list(attribute.ints)
     if attribute.bools:

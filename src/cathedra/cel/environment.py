@@ -6,14 +6,14 @@ of them. `Environment.extend` makes a larger one. It holds declarations only; va
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from cathedra.cel.checking import types, wellknown
 from cathedra.cel.checking.types import Type
-from cathedra.cel.library import registry
+from cathedra.cel.library import patches, registry
 from cathedra.cel.library.overload import Functions, Overload
 from cathedra.cel.syntax import macros
 from cathedra.cel.syntax.macros import MacroTable
@@ -66,6 +66,8 @@ class Environment:
     homogeneous: bool = False
     checked_literals: bool = True
     size_of: SizeOf | None = None
+    patch_types: bool = False
+    """Whether patches may be written: ``Object{…}``, ``JSONPatch{…}``."""
 
     @cached_property
     def macros(self) -> MacroTable:
@@ -113,16 +115,28 @@ class Environment:
                 table[types.BY_NAME[name.upper()].name] = types.BY_NAME[name.upper()]
         return table
 
-    def candidates(self, name: str) -> Iterable[str]:
+    def type_named(self, name: str) -> Type | None:
+        """The type that a name stands for."""
+        found = self.type_names.get(name)
+        if found is None and self.patch_types and patches.field_types(name) is not None:
+            return types.struct(name)
+        return found
+
+    def fields_of(self, name: str) -> Mapping[str, Type] | None:
+        """The fields of an object or message type; None if there is no such type."""
+        found = self.objects.get(name)
+        if found is None and self.patch_types:
+            found = patches.field_types(name)
+        return found if found is not None else wellknown.fields_of(name)
+
+    def candidates(self, name: str) -> tuple[str, ...]:
         """The names that ``name`` may mean inside the container, most specific first."""
         if name.startswith("."):
-            yield name[1:]
-            return
-        parts = self.container.split(".") if self.container else []
-        while parts:
-            yield ".".join((*parts, name))
-            parts.pop()
-        yield name
+            return (name[1:],)
+        if not self.container:
+            return (name,)
+        parts = self.container.split(".")
+        return (*(".".join((*parts[:kept], name)) for kept in range(len(parts), 0, -1)), name)
 
     def extend(
         self, variables: Mapping[str, Type], objects: Mapping[str, Mapping[str, Type]] | None = None
@@ -137,4 +151,5 @@ class Environment:
             self.homogeneous,
             self.checked_literals,
             self.size_of,
+            self.patch_types,
         )

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from cathedra.cel.environment import Environment
 from cathedra.cel.program import Evaluation, Program, compile_expression
 from cathedra.cel.syntax.tree import Comprehension, Const, Expr, ListLit, MapLit, walk
-from cathedra.cel.values import Failure, text
+from cathedra.cel.values import CELValue, Failure, text
 
-__all__ = ["Explanation", "Finding", "explain", "explain_program"]
+__all__ = ["ExpressionExplanation", "Finding", "explain", "explain_program"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +32,7 @@ class Finding:
     source: str
     depth: int
     reached: bool
-    value: Any = None
+    value: CELValue = None
     error: str | None = None
     repeated: bool = False
 
@@ -46,37 +45,37 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class Explanation:
+class ExpressionExplanation:
     """The whole answer, and the findings in the order of the text, outer parts before inner ones."""
 
     source: str
-    value: Any
+    value: CELValue
     error: str | None
     cost: int
     findings: tuple[Finding, ...]
 
 
 def explain(
-    expression: str, environment: Environment, variables: Mapping[str, Any], limit: int | None = None
-) -> Explanation:
+    expression: str, environment: Environment, variables: Mapping[str, CELValue], limit: int | None = None
+) -> ExpressionExplanation:
     """Evaluate once, and tell the value or error of every part.
 
     Raises:
         CompileError: the expression is refused.
     """
     program = compile_expression(expression, environment)
-    trace: dict[int, Any] = {}
+    trace: dict[int, CELValue] = {}
     return explain_program(program, program.trace(variables, trace, limit), trace)
 
 
-def explain_program(program: Program, outcome: Evaluation, trace: dict[int, Any]) -> Explanation:
+def explain_program(program: Program, outcome: Evaluation, trace: dict[int, CELValue]) -> ExpressionExplanation:
     """Put what ``trace`` holds beside the source. Literals explain themselves and are left out."""
     findings: list[Finding] = []
     _collect(program, program.root, trace, 0, findings)
-    return Explanation(program.source, outcome.value, outcome.error, outcome.cost, tuple(findings))
+    return ExpressionExplanation(program.source, outcome.value, outcome.error, outcome.cost, tuple(findings))
 
 
-def _collect(program: Program, root: Expr, trace: dict[int, Any], depth: int, into: list[Finding]) -> None:
+def _collect(program: Program, root: Expr, trace: dict[int, CELValue], depth: int, into: list[Finding]) -> None:
     seen: set[tuple[int, int]] = set()
     looped = {inner.id for node in walk(root) if isinstance(node, Comprehension) for inner in _body(node)}
     pending = [(root, depth)]
@@ -103,7 +102,7 @@ def _body(node: Comprehension) -> list[Expr]:
     return [*walk(node.condition), *walk(node.step)]
 
 
-def _finding(program: Program, node: Expr, trace: dict[int, Any], depth: int, *, repeated: bool) -> Finding:
+def _finding(program: Program, node: Expr, trace: dict[int, CELValue], depth: int, *, repeated: bool) -> Finding:
     source = program.source[node.start : node.end]
     if node.id not in trace:
         return Finding(node.start, node.end, source, depth, reached=False, repeated=repeated)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import Any
 
 from cathedra.cel import trampoline
 from cathedra.cel.checking import checker, cost, validators
@@ -20,7 +19,7 @@ from cathedra.cel.evaluation.run import Run, Step, Variables, Walk
 from cathedra.cel.library import registry
 from cathedra.cel.syntax import parser
 from cathedra.cel.syntax.tree import CallExpr, Expr, walk
-from cathedra.cel.values import Failure
+from cathedra.cel.values import CELValue, Failure
 
 __all__ = ["Evaluation", "Program", "check", "compile_expression", "parse"]
 
@@ -30,7 +29,7 @@ class Evaluation:
 
     __slots__ = ("cost", "error", "value")
 
-    def __init__(self, value: Any, error: str | None, cost: int) -> None:
+    def __init__(self, value: CELValue, error: str | None, cost: int) -> None:
         self.value, self.error, self.cost = value, error, cost
 
 
@@ -64,7 +63,7 @@ class Program:
 
     def evaluate(
         self,
-        variables: Mapping[str, Any],
+        variables: Mapping[str, CELValue],
         limit: int | None = None,
         interrupted: Callable[[], bool] | None = None,
     ) -> Evaluation:
@@ -72,11 +71,13 @@ class Program:
         expression does."""
         return self._run(Run(limit, None, interrupted), variables)
 
-    def trace(self, variables: Mapping[str, Any], trace: dict[int, Any] | None, limit: int | None = None) -> Evaluation:
+    def trace(
+        self, variables: Mapping[str, CELValue], trace: dict[int, CELValue] | None, limit: int | None = None
+    ) -> Evaluation:
         """The same, leaving every node's value in ``trace``, by the id of the node."""
         return self._run(Run(limit, trace), variables)
 
-    def _run(self, run: Run, variables: Mapping[str, Any]) -> Evaluation:
+    def _run(self, run: Run, variables: Mapping[str, CELValue]) -> Evaluation:
         try:
             value = self.plan.eval(run, Variables(variables))
             if value.__class__ is Walk:
@@ -87,7 +88,7 @@ class Program:
             return Evaluation(None, value.text, run.cost)
         return Evaluation(value, None, run.cost)
 
-    def value(self, variables: Mapping[str, Any], limit: int | None = None) -> Any:
+    def value(self, variables: Mapping[str, CELValue], limit: int | None = None) -> CELValue:
         """The value.
 
         Raises:

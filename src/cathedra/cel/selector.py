@@ -10,16 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from cathedra.cel import device, program
 from cathedra.cel.checking import types
 from cathedra.cel.device import DeviceView, Mode
 from cathedra.cel.errors import CompileError, EvaluationError
 from cathedra.cel.evaluation import compiler
-from cathedra.cel.explanation import Explanation, explain_program
+from cathedra.cel.explanation import ExpressionExplanation, explain_program
 from cathedra.cel.program import Evaluation, Program
-from cathedra.cel.values import type_name
+from cathedra.cel.values import CELValue, type_name
 
 __all__ = ["COST_LIMIT", "MAX_LENGTH", "Admission", "CompiledSelector", "compile_selector", "validate_selector"]
 
@@ -95,7 +95,7 @@ class CompiledSelector:
             raise EvaluationError(outcome.error)
         return bool(outcome.value)
 
-    def outcome(self, view: DeviceView, trace: dict[int, Any] | None = None) -> Evaluation:
+    def outcome(self, view: DeviceView, trace: dict[int, CELValue] | None = None) -> Evaluation:
         """The answer with its cost, by the counting evaluator."""
         if view.failure:
             return Evaluation(None, view.failure, 0)
@@ -106,13 +106,13 @@ class CompiledSelector:
             return Evaluation(None, _not_bool(found.value), found.cost)
         return found
 
-    def explain(self, view: DeviceView) -> Explanation:
+    def explain(self, view: DeviceView) -> ExpressionExplanation:
         """The answer and the value or error of every part of the selector, for one device."""
-        trace: dict[int, Any] = {}
+        trace: dict[int, CELValue] = {}
         return explain_program(self.program, self.outcome(view, trace), trace)
 
 
-def _not_bool(value: Any) -> str:
+def _not_bool(value: CELValue) -> str:
     name = type_name(value)
     return f"CEL result of type {name} could not be converted to bool: {_conversion(name)}"
 

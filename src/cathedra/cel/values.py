@@ -15,7 +15,7 @@ Python takes ``True == 1`` for true and CEL does not: values of unknown type are
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from cathedra.cel.errors import CostLimitExceeded
 
@@ -24,6 +24,7 @@ __all__ = [
     "MAX_UINT",
     "MIN_INT",
     "NONE",
+    "CELValue",
     "Duration",
     "Failure",
     "MutableList",
@@ -46,6 +47,11 @@ __all__ = [
     "type_name",
     "walkable",
 ]
+
+
+CELValue: TypeAlias = Any
+"""A value of one of the classes above, or a `Failure`. Which one it is, CEL's checker knows or its run time finds out;
+Python's checker is told nothing."""
 
 MAX_INT: Final = 2**63 - 1
 MIN_INT: Final = -(2**63)
@@ -134,7 +140,7 @@ class Optional:
 
     __slots__ = ("present", "value")
 
-    def __init__(self, value: Any, *, present: bool = True) -> None:
+    def __init__(self, value: CELValue, *, present: bool = True) -> None:
         self.value, self.present = value, present
 
     def __repr__(self) -> str:
@@ -156,7 +162,7 @@ class Opaque:
     type_name: str = ""
     equality_is_unit: bool = True
 
-    def same(self, other: Any) -> bool:
+    def same(self, other: CELValue) -> bool:
         """Equality with another value of the same class."""
         raise NotImplementedError
 
@@ -177,19 +183,19 @@ class Opaque:
         return self.type_name
 
 
-class MutableList(list[Any]):
+class MutableList(list[CELValue]):
     """The accumulator of a comprehension that builds a list: concatenation extends it in place."""
 
     __slots__ = ()
 
 
-class MutableMap(dict[Any, Any]):
+class MutableMap(dict[CELValue, CELValue]):
     """The accumulator of a comprehension that builds a map."""
 
     __slots__ = ()
 
 
-def encode_key(key: Any) -> Any:
+def encode_key(key: CELValue) -> CELValue:
     """A map key in a form in which Python keeps bool, int, uint and double apart."""
     kind = key.__class__
     if kind is str or kind is int:
@@ -205,7 +211,7 @@ def encode_key(key: Any) -> Any:
     return ("o", key)
 
 
-def decode_key(key: Any) -> Any:
+def decode_key(key: CELValue) -> CELValue:
     """The inverse of `encode_key`."""
     if key.__class__ is not tuple:
         return key
@@ -219,11 +225,11 @@ class _Identity:
 
     __slots__ = ("value",)
 
-    def __init__(self, value: Any) -> None:
+    def __init__(self, value: CELValue) -> None:
         self.value = value
 
 
-def keys(mapping: dict[Any, Any]) -> Iterator[Any]:
+def keys(mapping: dict[CELValue, CELValue]) -> Iterator[CELValue]:
     """The keys of a map as values."""
     return map(decode_key, list(mapping))
 
@@ -231,7 +237,7 @@ def keys(mapping: dict[Any, Any]) -> Iterator[Any]:
 _ABSENT: Final = object()
 
 
-def find(mapping: dict[Any, Any], key: Any) -> tuple[Any, bool]:
+def find(mapping: dict[CELValue, CELValue], key: CELValue) -> tuple[CELValue, bool]:
     """The value under ``key``, found also through another numeric type of the same amount."""
     kind = key.__class__
     found = mapping.get(encode_key(key), _ABSENT)
@@ -243,7 +249,7 @@ def find(mapping: dict[Any, Any], key: Any) -> tuple[Any, bool]:
     return (default, True) if default is not None else (None, False)
 
 
-def _find_number(mapping: dict[Any, Any], key: float) -> Any:
+def _find_number(mapping: dict[CELValue, CELValue], key: float) -> CELValue:
     if key.__class__ is float and (key != key or key in (float("inf"), float("-inf")) or key != int(key)):
         return _ABSENT
     whole = int(key)
@@ -273,7 +279,7 @@ _NAMES: Final[dict[type, str]] = {
 }
 
 
-def type_name(value: Any) -> str:
+def type_name(value: CELValue) -> str:
     """The name of a value's type at run time."""
     name = _NAMES.get(value.__class__)
     if name is not None:
@@ -289,7 +295,7 @@ _HELD: Final = 1 << 22
 _LONGEST: Final = 1 << 26
 
 
-def walkable(value: Any) -> Any:
+def walkable(value: CELValue) -> CELValue:
     """``value``, unless walking through it would take forever: a list may hold one list many times over, and that
     another one.
 
@@ -300,7 +306,7 @@ def walkable(value: Any) -> Any:
     return value
 
 
-def comparable(value: Any, times: int) -> None:
+def comparable(value: CELValue, times: int) -> None:
     """Refuse to compare ``value`` with so many others, if that would take forever.
 
     Raises:
@@ -310,7 +316,7 @@ def comparable(value: Any, times: int) -> None:
         raise CostLimitExceeded
 
 
-def _weight(value: Any) -> int:
+def _weight(value: CELValue) -> int:
     pending, count = [value], 0
     while pending:
         one = pending.pop()
@@ -340,7 +346,7 @@ def holdable(amount: int, kind: type) -> None:
 _NUMBERS: Final = frozenset((int, UInt, float))
 
 
-def equal(left: Any, right: Any) -> bool | Failure:
+def equal(left: CELValue, right: CELValue) -> bool | Failure:
     """CEL's ``==``: false across types, numbers by amount, `no such overload` where a Kubernetes type is on the
     left."""
     if left is None or right is None:
@@ -348,7 +354,7 @@ def equal(left: Any, right: Any) -> bool | Failure:
     return _equal_values(left, right)
 
 
-def _equal_values(left: Any, right: Any) -> bool | Failure:
+def _equal_values(left: CELValue, right: CELValue) -> bool | Failure:
     kind, other = left.__class__, right.__class__
     if kind in _NUMBERS:
         if kind is not other and (kind is float or other is float):
@@ -372,7 +378,7 @@ def _equal_values(left: Any, right: Any) -> bool | Failure:
     return other is kind and bool(left == right)
 
 
-def _equal_optionals(left: Any, right: Any) -> bool | Failure:
+def _equal_optionals(left: CELValue, right: CELValue) -> bool | Failure:
     while left.__class__ is Optional:
         if right.__class__ is not Optional:
             return False
@@ -382,7 +388,7 @@ def _equal_optionals(left: Any, right: Any) -> bool | Failure:
     return _equal_values(left, right)
 
 
-def _equal_parts(left: Any, right: Any) -> bool:
+def _equal_parts(left: CELValue, right: CELValue) -> bool:
     """Equality of lists and maps, which users nest as deeply as they like; what cannot be compared inside of them does
     not tell them apart."""
     pairs = [(left, right)]
@@ -407,7 +413,7 @@ def _equal_parts(left: Any, right: Any) -> bool:
     return True
 
 
-def contains(values: list[Any], wanted: Any) -> bool:
+def contains(values: list[CELValue], wanted: CELValue) -> bool:
     """Whether ``wanted in values``."""
     comparable(wanted, len(values))
     return any(_equal_values(wanted, value) is True for value in values)
@@ -416,7 +422,7 @@ def contains(values: list[Any], wanted: Any) -> bool:
 _ORDERED: Final = frozenset((int, UInt, float, bool, str, bytes, Duration, Timestamp))
 
 
-def compare(left: Any, right: Any) -> int | Failure:
+def compare(left: CELValue, right: CELValue) -> int | Failure:
     """-1, 0 or 1, or a failure for values that have no order."""
     kind, other = left.__class__, right.__class__
     if kind in _NUMBERS and other in _NUMBERS:
@@ -432,13 +438,13 @@ def compare(left: Any, right: Any) -> int | Failure:
     return int(left > right) - int(left < right)
 
 
-def text(value: Any) -> str:
+def text(value: CELValue) -> str:
     """A value as error texts show it."""
     if not isinstance(value, (list, dict, Optional)):
         return _text_of_scalar(value)
     walkable(value)
     pieces: list[str] = []
-    pending: list[Any] = [value]
+    pending: list[CELValue] = [value]
     while pending:
         one = pending.pop()
         kind = one.__class__
@@ -462,9 +468,9 @@ class _Literally(str):
     __slots__ = ()
 
 
-def _bracketed(opening: str, parts: list[list[Any]], closing: str) -> list[Any]:
+def _bracketed(opening: str, parts: list[list[CELValue]], closing: str) -> list[CELValue]:
     """Brackets around parts, last piece first."""
-    pieces: list[Any] = [_Literally(closing)]
+    pieces: list[CELValue] = [_Literally(closing)]
     for position in range(len(parts) - 1, -1, -1):
         pieces += reversed(parts[position])
         if position:
@@ -473,7 +479,7 @@ def _bracketed(opening: str, parts: list[list[Any]], closing: str) -> list[Any]:
     return pieces
 
 
-def _text_of_scalar(value: Any) -> str:
+def _text_of_scalar(value: CELValue) -> str:
     kind = value.__class__
     if kind is str:
         return str(value)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
-__all__ = ["KeyPair"]
+__all__ = ["CertificateFacts", "KeyPair"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,3 +14,20 @@ class KeyPair:
 
     certificate: bytes
     key: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class CertificateFacts:
+    """What a server's certificate is good for (`cathedra.certificates.facts` reads it)."""
+
+    digest: str
+    """SHA-256 of the file, in hexadecimal."""
+    hosts: tuple[str, ...]
+    expires: float
+    """Seconds since the Unix epoch."""
+    foreign: bool
+    """Whether another authority has signed it."""
+
+    def covers(self, hosts: Collection[str], *, until: float) -> bool:
+        """Whether it is for all of ``hosts``, and still good at ``until`` (seconds since the epoch)."""
+        return set(hosts) <= set(self.hosts) and until < self.expires

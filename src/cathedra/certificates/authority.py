@@ -19,7 +19,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from cathedra.certificates import KeyPair
 
-__all__ = ["Authority", "self_signed"]
+__all__ = ["Authority", "alternative_names", "self_signed", "subject_of"]
 
 VALIDITY: Final = datetime.timedelta(days=3650)
 BACKDATE: Final = datetime.timedelta(minutes=5)
@@ -48,7 +48,7 @@ class Authority:
     def make(now: float, name: str = "cathedra-ca") -> Authority:
         """A new authority; ``now`` in seconds since the Unix epoch."""
         key = ec.generate_private_key(ec.SECP256R1())
-        subject = _name(name)
+        subject = subject_of(name)
         builder = _builder(subject, subject, key, now).add_extension(
             x509.BasicConstraints(ca=True, path_length=None), critical=True
         )
@@ -65,7 +65,7 @@ class Authority:
         ``name`` and ``groups`` are its subject: a kubelet's is ``system:node:NAME`` in ``system:nodes``, as the signer
         ``kubernetes.io/kubelet-serving`` demands.
         """
-        return self._leaf(name, groups, now, ExtendedKeyUsageOID.SERVER_AUTH, _alternative_names(hosts))
+        return self._leaf(name, groups, now, ExtendedKeyUsageOID.SERVER_AUTH, alternative_names(hosts))
 
     def client(self, user: str, groups: tuple[str, ...], now: float) -> KeyPair:
         """A certificate that names a user and the user's groups."""
@@ -80,7 +80,7 @@ class Authority:
         names: x509.SubjectAlternativeName | None,
     ) -> KeyPair:
         key = ec.generate_private_key(ec.SECP256R1())
-        builder = _builder(_name(common_name, organizations), self._certificate.subject, key, now)
+        builder = _builder(subject_of(common_name, organizations), self._certificate.subject, key, now)
         builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         builder = builder.add_extension(_usage(signing=False), critical=True)
         builder = builder.add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
@@ -95,16 +95,17 @@ class Authority:
 def self_signed(name: str, hosts: tuple[str, ...], now: float) -> KeyPair:
     """A server's certificate that only itself vouches for, as a kubelet makes one that was given none."""
     key = ec.generate_private_key(ec.SECP256R1())
-    subject = _name(name)
+    subject = subject_of(name)
     builder = _builder(subject, subject, key, now)
     builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
     builder = builder.add_extension(_usage(signing=True), critical=True)
     builder = builder.add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-    builder = builder.add_extension(_alternative_names(hosts), critical=False)
+    builder = builder.add_extension(alternative_names(hosts), critical=False)
     return _signed(builder, key, key)
 
 
-def _alternative_names(hosts: tuple[str, ...]) -> x509.SubjectAlternativeName:
+def alternative_names(hosts: tuple[str, ...]) -> x509.SubjectAlternativeName:
+    """Host names and addresses as a certificate has them."""
     names: list[x509.GeneralName] = []
     for host in hosts:
         try:
@@ -114,7 +115,8 @@ def _alternative_names(hosts: tuple[str, ...]) -> x509.SubjectAlternativeName:
     return x509.SubjectAlternativeName(names)
 
 
-def _name(common_name: str, organizations: tuple[str, ...] = ()) -> x509.Name:
+def subject_of(common_name: str, organizations: tuple[str, ...] = ()) -> x509.Name:
+    """A user or server with its groups, as a certificate has them."""
     # Kubernetes' names may be longer than the 64 characters that X.520 allows, and Go's library takes them.
     groups = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, name, _validate=False) for name in organizations]
     return x509.Name([*groups, x509.NameAttribute(NameOID.COMMON_NAME, common_name, _validate=False)])

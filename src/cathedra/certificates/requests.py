@@ -13,11 +13,12 @@ from typing import Final
 from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from cathedra.certificates.authority import BACKDATE, Authority
+from cathedra.certificates.authority import BACKDATE, Authority, alternative_names, subject_of
 
-__all__ = ["BadRequest", "RequestFacts", "read_request", "sign_request"]
+__all__ = ["BadRequest", "RequestFacts", "make_request", "read_request", "sign_request", "validity"]
 
 _EXTENDED: Final = {
     "client auth": ExtendedKeyUsageOID.CLIENT_AUTH,
@@ -93,6 +94,29 @@ def sign_request(authority: Authority, pem: bytes, usages: Collection[str], seco
     if names is not None:
         builder = builder.add_extension(names, critical=False)
     return builder.sign(authority.key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+
+
+def make_request(common_name: str, organizations: tuple[str, ...], hosts: tuple[str, ...]) -> tuple[bytes, bytes]:
+    """A new key, and a request for its certificate: request and key, both PEM."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    builder = x509.CertificateSigningRequestBuilder().subject_name(subject_of(common_name, organizations))
+    if hosts:
+        builder = builder.add_extension(alternative_names(hosts), critical=False)
+    request = builder.sign(key, hashes.SHA256())
+    return (
+        request.public_bytes(serialization.Encoding.PEM),
+        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()),
+    )
+
+
+def validity(pem: bytes) -> tuple[float, float]:
+    """From when until when a certificate (the first of a PEM text) holds, in seconds since the epoch.
+
+    Raises:
+        ValueError: it is none.
+    """
+    certificate = x509.load_pem_x509_certificate(pem)
+    return certificate.not_valid_before_utc.timestamp(), certificate.not_valid_after_utc.timestamp()
 
 
 def _parsed(pem: bytes) -> x509.CertificateSigningRequest:

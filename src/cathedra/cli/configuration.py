@@ -8,9 +8,10 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from cathedra.cluster.config import ClusterConfig, DriverConfig, InvalidOption, KubeletOptions
-from cathedra.cluster.directories import DEFAULT_NAME, directory_of
+from cathedra.cluster.data.directories import DEFAULT_NAME, directory_of
+from cathedra.cluster.identity.reach import Reach
 
-__all__ = ["absolute", "cluster_config", "data_dir", "driver_config", "gate_overrides", "server_config"]
+__all__ = ["absolute", "cluster_config", "data_dir", "driver_config", "gate_overrides", "pairs", "server_config"]
 
 
 def data_dir(arguments: argparse.Namespace) -> Path:
@@ -48,6 +49,12 @@ def server_config(arguments: argparse.Namespace) -> ClusterConfig:
         data_dir=data_dir(arguments),
         nodes=0,
         port=arguments.port,
+        reach=Reach(
+            bind_address=arguments.bind_address,
+            advertise_address=arguments.advertise_address,
+            names=tuple(arguments.tls_san),
+            client_authority=absolute(arguments.client_ca_file),
+        ),
         store=arguments.store,
         accept_lost_writes=arguments.accept_lost_writes,
         release=arguments.kubernetes_version,
@@ -73,8 +80,9 @@ def driver_config(arguments: argparse.Namespace) -> DriverConfig:
     return DriverConfig(
         name=arguments.driver_name,
         gpus=arguments.gpus,
+        partitions=arguments.gpu_partitions,
         memory=arguments.gpu_memory,
-        attributes=dict(_pairs("--gpu-attribute", arguments.gpu_attribute)),
+        attributes=dict(pairs("--gpu-attribute", arguments.gpu_attribute)),
     )
 
 
@@ -89,7 +97,7 @@ def gate_overrides(text: str) -> dict[str, bool]:
 
 def _switches(option: str, text: str) -> dict[str, bool]:
     switches: dict[str, bool] = {}
-    for name, value in _pairs(option, filter(None, text.split(","))):
+    for name, value in pairs(option, filter(None, text.split(","))):
         if value.lower() not in ("true", "false"):
             raise InvalidOption(f"{option} {name}={value}: the value must be true or false")
         switches[name] = value.lower() == "true"
@@ -101,7 +109,12 @@ def absolute(path: Path | None) -> Path | None:
     return None if path is None else path.expanduser().absolute()
 
 
-def _pairs(option: str, entries: Iterable[str]) -> Iterable[tuple[str, str]]:
+def pairs(option: str, entries: Iterable[str]) -> Iterable[tuple[str, str]]:
+    """``NAME=VALUE`` entries of an option.
+
+    Raises:
+        InvalidOption: one is not of that form.
+    """
     for entry in entries:
         name, equals, value = entry.partition("=")
         if not name or not equals:

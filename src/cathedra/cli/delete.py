@@ -8,10 +8,10 @@ import sys
 from cathedra.cli.configuration import data_dir
 from cathedra.client import kubeconfig
 from cathedra.client.kubeconfig import KubeconfigError
-from cathedra.cluster.background import stop
-from cathedra.cluster.datadir import DataDir
-from cathedra.cluster.description import Description, read_description
-from cathedra.cluster.directories import CLUSTERS, DEFAULT_NAME
+from cathedra.cluster.data.datadir import DataDir
+from cathedra.cluster.data.description import Description, read_description
+from cathedra.cluster.data.directories import CLUSTERS, DEFAULT_NAME
+from cathedra.cluster.process.background import stop
 
 __all__ = ["run"]
 
@@ -25,10 +25,12 @@ def run(arguments: argparse.Namespace) -> int:
     kept = read_description(data.description) if data.description.exists() else Description()
     pid = stop(data)
     context = _forget_context(data)
-    data.erase(keep=(CLUSTERS,))
+    left = [name for name in data.erase() if name != CLUSTERS]
     print(
         f"deleted the cluster {kept.name or DEFAULT_NAME} in {data.path}" + (f" (stopped process {pid})" if pid else "")
     )
+    if left:
+        print(f"what is not the cluster's is left in {data.path}: {', '.join(left)}")
     if context is not None:
         print(f"its context is gone from your kubeconfig; current is now {context or 'none'}")
     store = str(kept.spec.get("store", "sqlite"))

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import shutil
+import signal
+import sys
 import tempfile
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -24,18 +27,20 @@ from cathedra.client.informer import Informer
 from cathedra.client.kubeconfig import load
 from cathedra.client.resources import JOBS, PODS
 from cathedra.clock import SystemClock
-from cathedra.cluster import background
 from cathedra.cluster.config import InvalidOption
-from cathedra.cluster.datadir import DataDir
-from cathedra.cluster.directories import directory_of
+from cathedra.cluster.data.datadir import DataDir
+from cathedra.cluster.data.directories import directory_of
 from cathedra.cluster.manifests import create_all, read_manifests
-from cathedra.cluster.overview import read_overview
+from cathedra.cluster.process import background
+from cathedra.cluster.process.signals import end_as_interrupted
+from cathedra.cluster.views.overview import read_overview
 from cathedra.semantics.conditions import find_condition, is_true
 
 __all__ = ["run"]
 
 KEPT: Final = "demo"
 """The name of the cluster that ``--keep`` leaves running."""
+DEVICES: Final = ("--nodes=1", "--gpus=4", "--gpu-partitions=2")
 PATIENCE: Final = 60.0
 """Seconds after which the demo shows what there is instead of waiting on."""
 
@@ -43,31 +48,45 @@ PATIENCE: Final = 60.0
 def run(arguments: argparse.Namespace) -> int:
     """Start, apply, show, let a job wait and free it, stop; 1 if not everything came to run.
 
+    However it is interrupted, nothing is left of it.
+
     Raises:
-        InvalidOption: the cluster that is to be kept is there already.
+        InvalidOption: the cluster that is to be made is there already.
+        KeyboardInterrupt: it was interrupted, by Ctrl-C or by a signal that ends programs.
     """
+    end_as_interrupted()
     console = make_console()
     with ExitStack() as stack:
         data = DataDir(_directory(arguments, stack))
         if data.exists():
             raise InvalidOption(f"{data.path} holds a cluster already; remove it with: cathedra delete{_which(data)}")
-        console.print("[bold]$ cathedra up --detach --nodes 1 --gpus 4[/bold]")
-        options = [
-            KEPT,
-            f"--data-dir={data.path}",
-            "--nodes=1",
-            "--gpus=4",
-            f"--runtime={arguments.runtime}",
-            "--no-merge",
-        ]
+        console.print(f"[bold]$ cathedra up --detach {' '.join(DEVICES)}[/bold]")
+        options = [KEPT, f"--data-dir={data.path}", *DEVICES, f"--runtime={arguments.runtime}", "--no-merge"]
+        kept = False
         try:
-            background.start(options, data.log, lambda line: console.print(f"  {line}", highlight=False))
+            background.start(options, data.log, lambda line: _report(line, console, kept=arguments.keep))
             done = asyncio.run(_show(data, console))
+            kept = arguments.keep
         finally:
-            if not arguments.keep:
-                background.stop(data)
-        _say_what_next(data, console, kept=arguments.keep)
+            if not kept:
+                _remove(data)
+        _say_what_next(data, console, kept=kept)
         return 0 if done else 1
+
+
+def _report(line: str, console: Console, *, kept: bool) -> None:
+    # A kubeconfig that is gone in a few seconds is of no use.
+    if kept or not line.startswith("export KUBECONFIG="):
+        console.print(f"  {line}", highlight=False, soft_wrap=True)
+
+
+def _remove(data: DataDir) -> None:
+    # A second Ctrl-C would leave the cluster behind that the first one ended.
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    background.stop(data)
+    if data.exists():
+        data.erase()
 
 
 def _directory(arguments: argparse.Namespace, stack: ExitStack) -> Path:
@@ -83,12 +102,16 @@ def _which(data: DataDir) -> str:
 
 
 def _say_what_next(data: DataDir, console: Console, *, kept: bool) -> None:
-    lines = ("cathedra up --detach", "kubectl apply -f examples/pending-pods", "cathedra status")
+    lines = ["cathedra up --detach", "kubectl apply -f examples/pending-pods", "cathedra status"]
     if kept:
-        lines = (f"export KUBECONFIG={data.kubeconfig}", "kubectl describe pods", f"cathedra status{_which(data)}")
+        lines = [f"export KUBECONFIG={data.kubeconfig}", "kubectl describe pods", f"cathedra status{_which(data)}"]
+    if shutil.which("cathedra") is None:
+        lines.insert(0, f"export PATH={Path(sys.argv[0]).absolute().parent}:$PATH")
     console.print("\n[bold]Next, try[/bold]")
     for line in lines:
         console.print(f"  $ {line}", soft_wrap=True)
+    if shutil.which("kubectl") is None:
+        console.print("kubectl is not installed here: https://kubernetes.io/docs/tasks/tools", soft_wrap=True)
     if kept:
         console.print(f"It is still running; remove it with: cathedra delete{_which(data)}", soft_wrap=True)
 
@@ -99,17 +122,14 @@ async def _show(data: DataDir, console: Console) -> bool:
         client = Client(transport, clock=clock)
         await _apply(client, "demo.yaml", console)
         done = await _wait_until(_all_run, client, clock)
-        console.print("\n[bold]$ cathedra status[/bold]   # a whole GPU, one shared by two pods, one in partitions")
-        draw(await read_overview(client), console)
         await _apply(client, "demo-train.yaml", console)
         done = await _wait_until(_one_waits, client, clock) and done
-        for row in (await read_overview(client)).pods:
-            if row.why:
-                console.print(f"  {row.name} waits: {row.why}", soft_wrap=True)
-        console.print("\n[bold]$ kubectl delete pod notebook[/bold]   # frees the GPU that is missing")
+        console.print("\n[bold]$ cathedra status[/bold]   # a whole GPU, a shared one, a partition, a job that waits")
+        draw(await read_overview(client), console)
+        console.print("\n[bold]$ kubectl delete pod notebook[/bold]   # gives back the GPU that is missing")
         await client.resource(PODS, "default").delete("notebook")
         done = await _wait_until(_job_is_done, client, clock) and done
-        console.print("  train got its two GPUs and is complete\n" if done else "  …")
+        console.print("  pod/notebook deleted; train got its two GPUs and is complete\n" if done else "  …")
         await _show_logs(client, transport, console)
     if not done:
         console.print(f"[red]not everything was done within {PATIENCE:.0f} s[/red]")

@@ -7,10 +7,10 @@ import sys
 
 from cathedra.cli.configuration import data_dir
 from cathedra.cli.wording import kept_where, which
-from cathedra.cluster.background import stop
-from cathedra.cluster.datadir import DataDir
-from cathedra.cluster.description import Description, read_description
-from cathedra.cluster.directories import DEFAULT_NAME
+from cathedra.cluster.data.datadir import DataDir
+from cathedra.cluster.data.description import Description, read_description
+from cathedra.cluster.data.directories import DEFAULT_NAME
+from cathedra.cluster.process.background import stop
 
 __all__ = ["run"]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cathedra.allocation.errors import InvalidInput
 from cathedra.api.gates import UnknownGate
 from cathedra.api.status import StatusError
 from cathedra.apiserver.authentication.pki import BadKeyPair
@@ -28,7 +29,10 @@ def error_line(error: BaseException) -> str | None:
     told = (
         *(OSError, StatusError, StorageError, KubeconfigError, LostLeadership, DriverError),
         *(BadKeyPair, BadSigningKey, UnprotectedServer),
-        *(InvalidOption, ConfigurationError, ManifestError, PolicyError),
+        *(InvalidInput, InvalidOption, ConfigurationError, ManifestError, PolicyError),
         *(UnknownController, UnknownGate, UnknownAPIGroup),
     )
+    if isinstance(error, OSError) and error.strerror is not None:
+        # «[Errno 2] No such file or directory: 'x'» is Python's way to say it.
+        return f"{error.filename}: {error.strerror}" if error.filename is not None else error.strerror
     return str(error) if isinstance(error, told) else None

@@ -6,9 +6,9 @@ import argparse
 import json
 from typing import Any
 
-from cathedra.cluster.datadir import DataDir
-from cathedra.cluster.description import Description, read_description
-from cathedra.cluster.directories import DEFAULT_NAME, context_name, known_directories
+from cathedra.cluster.data.datadir import DataDir
+from cathedra.cluster.data.description import Description, read_description
+from cathedra.cluster.data.directories import DEFAULT_NAME, context_name, known_directories
 
 __all__ = ["run"]
 
@@ -25,7 +25,7 @@ def run(arguments: argparse.Namespace) -> int:
     table = [("NAME", "STATE", "NODES", "STORE", "VERSION", "CONTEXT")]
     for row in rows:
         state = f"running ({row['process']})" if row["process"] else "stopped"
-        table.append((row["name"], state, str(row["nodes"]), row["store"], row["version"], row["context"]))
+        table.append((row["name"], state, str(row["nodes"]), row["store"], row["version"] or "–", row["context"]))
     widths = [max(len(line[column]) for line in table) for column in range(len(table[0]))]
     for line in table:
         print("   ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Final
 
 from cathedra.cli.configuration import data_dir
-from cathedra.cluster.datadir import DataDir
-from cathedra.cluster.logs import lines_of
+from cathedra.cluster.data.datadir import DataDir
+from cathedra.cluster.process.logs import lines_of
 
 __all__ = ["run"]
 

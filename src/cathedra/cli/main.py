@@ -11,17 +11,22 @@ import importlib
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Final
 
 from cathedra import __version__
+from cathedra.cli.dra import main as dra
 from cathedra.cli.options import (
     CDI_DIR,
+    CLASSIC_CONTROLLER,
     CLUSTER,
     COMPONENT,
     CONFIG,
     CONTROLLERS,
     DATA_DIR,
     DRIVER,
+    DRIVER_PROCESS,
+    DRIVERNAME,
     ENROLMENT,
     KUBECONFIG,
     LOGGING,
@@ -33,17 +38,21 @@ from cathedra.cli.options import (
     CommandOption,
     add_all,
 )
+from cathedra.cli.parsing import EXIT_USAGE, Parser
 
 __all__ = ["main"]
-
-EXIT_USAGE: Final = 2
 
 _PARTS: Final[dict[str, tuple[str, tuple[CommandOption, ...]]]] = {
     "apiserver": ("the API server alone", SERVER),
     "scheduler": ("the scheduler alone", (KUBECONFIG, *SCHEDULER, *COMPONENT, *RELEASE)),
     "controller-manager": ("the controllers alone", (KUBECONFIG, *CONTROLLERS, *COMPONENT, *RELEASE)),
     "node": ("a node agent alone", (KUBECONFIG, *NODE, *NODE_AGENT, *RELEASE)),
-    "driver": ("the example driver alone", (KUBECONFIG, *NODE, CDI_DIR, *DRIVER)),
+    "driver": ("a driver alone: yours or the example", (KUBECONFIG, *NODE, CDI_DIR, *DRIVER_PROCESS, *DRIVER)),
+}
+
+_CLASSIC_PROGRAMS: Final[dict[str, tuple[str, tuple[CommandOption, ...]]]] = {
+    "controller": ("allocates claims", (KUBECONFIG, DRIVERNAME, *CLASSIC_CONTROLLER)),
+    "kubelet-plugin": ("prepares claims on a node", (DRIVERNAME, *NODE, CDI_DIR)),
 }
 
 
@@ -51,9 +60,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; its exit code."""
     # gRPC would prepare to be used on both sides of a fork, and complain in vain: here every fork is followed by exec.
     os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
-    arguments = _parser().parse_args(argv)
-    module = importlib.import_module(f"cathedra.cli.{arguments.module}")
     try:
+        words = sys.argv[1:] if argv is None else list(argv)
+        arguments = _parser(words).parse_args(words)
+        if getattr(arguments, "dra", False):
+            return dra.run(arguments, "cathedra dra")
+        module = importlib.import_module(f"cathedra.cli.{arguments.command}")
         return int(module.run(arguments))
     except KeyboardInterrupt:
         return 130
@@ -73,7 +85,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 _CLUSTERS: Final = {
     "down": "stop a cluster; up starts it again as it was",
     "delete": "stop a cluster and remove everything of it",
-    "kubeconfig": "print the kubeconfig of a cluster",
+    "kubeconfig": "print the kubeconfig of a cluster, or of one of its parts",
+}
+
+
+_BACKUPS: Final = {
+    "backup": "write a cluster's objects, keys and description to a file, while it runs",
+    "restore": "bring a backup back; a cluster that runs is stopped for it and started again",
 }
 
 
@@ -85,8 +103,8 @@ def _add_output(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", "--output", choices=("table", "json"), default="table", help="for people or for programs")
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
+    parser = Parser(
         prog="cathedra",
         description="Kubernetes Dynamic Resource Allocation, whole: a cluster with devices, to use with kubectl.",
     )
@@ -94,7 +112,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
 
     up = commands.add_parser("up", help="start a cluster (Ctrl-C stops it, unless --detach)")
-    up.set_defaults(module="up")
+    up.set_defaults(command="up")
     _add_name(up)
     for option in (*CLUSTER, CONFIG):
         option.add_optional(up)
@@ -102,7 +120,7 @@ def _parser() -> argparse.ArgumentParser:
     up.add_argument("--report-fd", type=int, help=argparse.SUPPRESS)
 
     logs = commands.add_parser("logs", help="what a cluster in the background has said")
-    logs.set_defaults(module="logs")
+    logs.set_defaults(command="logs")
     logs.add_argument("part", nargs="?", metavar="PART|NODE", help="scheduler, node, node-0 …; or a library's name")
     logs.add_argument("-f", "--follow", action="store_true", help="go on as more is said")
     logs.add_argument("-c", "--cluster", dest="name", metavar="NAME", help="the cluster (default: cathedra)")
@@ -110,18 +128,34 @@ def _parser() -> argparse.ArgumentParser:
 
     for verb, purpose in _CLUSTERS.items():
         one = commands.add_parser(verb, help=purpose)
-        one.set_defaults(module=verb)
+        one.set_defaults(command=verb)
         _add_name(one)
+        DATA_DIR.add_to(one)
+        if verb == "kubeconfig":
+            one.add_argument(
+                "--for",
+                dest="part",
+                default="",
+                metavar="PART",
+                help="admin (default), scheduler, controller-manager, node:NAME or driver:NAME@NODE",
+            )
+            one.add_argument("--server", default="", metavar="URL", help="where the part finds the API server")
+
+    for verb, purpose in _BACKUPS.items():
+        one = commands.add_parser(verb, help=purpose)
+        one.set_defaults(command="backup", verb=verb)
+        one.add_argument("file", metavar="FILE", type=Path, help="the backup")
+        one.add_argument("-c", "--cluster", dest="name", metavar="NAME", help="the cluster (default: cathedra)")
         DATA_DIR.add_to(one)
 
     listing = commands.add_parser("list", help="your clusters, running and stopped")
-    listing.set_defaults(module="list")
+    listing.set_defaults(command="list")
     listing.add_argument(
         "-o", "--output", choices=("table", "json"), default="table", help="for people or for programs"
     )
 
     status = commands.add_parser("status", help="what runs: nodes, devices, claims, pods")
-    status.set_defaults(module="status")
+    status.set_defaults(command="status")
     _add_name(status)
     DATA_DIR.add_to(status)
     status.add_argument("-n", "--namespace", default="", help="claims and pods of this namespace only")
@@ -129,18 +163,29 @@ def _parser() -> argparse.ArgumentParser:
     _add_output(status)
 
     demo = commands.add_parser("demo", help="a cluster with simulated GPUs: who holds them, who waits and why")
-    demo.set_defaults(module="demo")
+    demo.set_defaults(command="demo")
     demo.add_argument("--keep", action="store_true", help="leave the cluster running, under the name demo")
     DATA_DIR.add_to(demo)
     demo.add_argument("--runtime", choices=("auto", "oci", "process"), default="auto", help="how containers run")
 
     enrol = commands.add_parser("enrol", help="write the files with which a node joins a cluster")
-    enrol.set_defaults(module="enrol")
+    enrol.set_defaults(command="enrol")
     add_all(enrol, ENROLMENT)
+
+    questions = commands.add_parser("dra", help="questions about devices: explain, devices … (as kubectl dra)")
+    if words[:1] == ["dra"]:
+        dra.add_commands(questions, words)
+
+    classic = commands.add_parser("classic-test-driver", help="the test driver of 1.26 to 1.30, whose drivers allocate")
+    programs = classic.add_subparsers(title="programs", metavar="PROGRAM", required=True)
+    for program, (about, options) in _CLASSIC_PROGRAMS.items():
+        one = programs.add_parser(program, help=about)
+        one.set_defaults(command="classictestdriver", program=program)
+        add_all(one, (*options, *LOGGING))
 
     for part, (about, options) in _PARTS.items():
         command = commands.add_parser(part, help=about)
-        command.set_defaults(module="parts", part=part)
+        command.set_defaults(command="parts", part=part)
         add_all(command, (*options, *LOGGING))
     return parser
 

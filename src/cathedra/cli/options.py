@@ -13,12 +13,15 @@ from typing import Any, Final
 
 __all__ = [
     "CDI_DIR",
+    "CLASSIC_CONTROLLER",
     "CLUSTER",
     "COMPONENT",
     "CONFIG",
     "CONTROLLERS",
     "DATA_DIR",
     "DRIVER",
+    "DRIVERNAME",
+    "DRIVER_PROCESS",
     "ENROLMENT",
     "KUBECONFIG",
     "LEADER_ELECT",
@@ -47,6 +50,8 @@ class CommandOption:
     choices: tuple[str, ...] | None = None
     repeatable: bool = False
     required: bool = False
+    aliases: tuple[str, ...] = ()
+    """Other ways to write it."""
     table: bool = False
     """Whether the value is ``NAME=VALUE``, so that a file writes it as a table."""
 
@@ -80,6 +85,7 @@ class CommandOption:
         else:
             parser.add_argument(
                 self.name,
+                *self.aliases,
                 type=self.type,
                 default=default,
                 metavar=self.metavar,
@@ -115,7 +121,10 @@ DATA_DIR: Final = CommandOption(
 )
 RELEASE: Final = (
     CommandOption(
-        name="--kubernetes-version", default="1.37", metavar="1.34…1.37", about="whose behaviour (default 1.37)"
+        name="--kubernetes-version",
+        default="1.37",
+        metavar="1.26…1.37",
+        about="whose behaviour, any but 1.31 (default 1.37)",
     ),
     CommandOption(
         name="--feature-gates",
@@ -127,8 +136,30 @@ RELEASE: Final = (
 )
 SERVER: Final = (
     DATA_DIR,
+    CommandOption(name="--port", type=int, default=0, about="its port (default: the last one used, else a free one)"),
     CommandOption(
-        name="--port", type=int, default=0, about="port on 127.0.0.1 (default: the last one used, else a free one)"
+        name="--bind-address",
+        default="127.0.0.1",
+        metavar="IP",
+        about="where the API server listens (default 127.0.0.1: this machine alone; 0.0.0.0: everywhere)",
+    ),
+    CommandOption(
+        name="--advertise-address",
+        default="",
+        metavar="IP",
+        about="under which address others reach it (default: the one it listens on, else this machine's)",
+    ),
+    CommandOption(
+        name="--tls-san",
+        repeatable=True,
+        metavar="NAME|IP",
+        about="one more name or address that its certificate is good for (may be repeated)",
+    ),
+    CommandOption(
+        name="--client-ca-file",
+        type=Path,
+        metavar="FILE",
+        about="authorities whose client certificates it takes, beside the cluster's own",
     ),
     CommandOption(name="--store", default="sqlite", about="sqlite (default), memory, or etcd://HOST:PORT"),
     CommandOption(
@@ -188,6 +219,13 @@ LOGGING: Final = (
 """Of what a command logs."""
 DRIVER: Final = (
     CommandOption(name="--gpus", type=int, default=8, metavar="N", about="simulated GPUs per node (default 8)"),
+    CommandOption(
+        name="--gpu-partitions",
+        type=int,
+        default=0,
+        metavar="N",
+        about="equal parts into which each GPU can be cut (default 0: it cannot)",
+    ),
     CommandOption(name="--driver-name", default="gpu.example.com", metavar="NAME", about="the example driver's name"),
     CommandOption(name="--gpu-memory", default="80Gi", metavar="QUANTITY", about="memory of each GPU (default 80Gi)"),
     CommandOption(
@@ -270,7 +308,7 @@ SCHEDULER: Final = (
     ),
 )
 NODE: Final = (
-    CommandOption(name="--node-name", required=True, metavar="NAME", about="the node"),
+    CommandOption(name="--node-name", aliases=("--node",), required=True, metavar="NAME", about="the node"),
     CommandOption(
         name="--root-dir",
         type=Path,
@@ -280,7 +318,13 @@ NODE: Final = (
 )
 """Of what runs on one node."""
 NODE_AGENT: Final = (
-    CommandOption(name="--address", default="127.0.0.1", metavar="IP", about="where it listens (default 127.0.0.1)"),
+    CommandOption(name="--address", metavar="IP", about="where it listens (default: --node-ip, else 127.0.0.1)"),
+    CommandOption(
+        name="--node-ip",
+        default="",
+        metavar="IP",
+        about="under which address the API server reaches it (default: where it listens, else this machine's)",
+    ),
     CommandOption(name="--port", type=int, default=0, about="port for logs and exec (default: a free one)"),
     CommandOption(
         name="--client-ca-file",
@@ -295,8 +339,57 @@ NODE_AGENT: Final = (
         about="the node's serving certificate (default: one of its own)",
     ),
     CommandOption(name="--tls-private-key-file", type=Path, metavar="FILE", about="the key of --tls-cert-file"),
+    CommandOption(
+        name="--rotate-certificates",
+        type=None,
+        about="renew the certificate shown to the API server before it ends (kept in ROOT_DIR/pki)",
+    ),
+    CommandOption(
+        name="--rotate-server-certificates",
+        type=None,
+        about="renew the serving certificate too; its requests wait for kubectl certificate approve",
+    ),
     CommandOption(name="--runtime", choices=_RUNTIMES, default="auto", about="how containers run"),
+    CommandOption(
+        name="--keep-containers",
+        type=None,
+        about="let containers go on when the agent is told to stop; the next one finds them, within ten minutes",
+    ),
+    CommandOption(
+        name="--healthz-bind-address",
+        default="127.0.0.1",
+        metavar="IP",
+        about="where --healthz-port is (default 127.0.0.1)",
+    ),
+    CommandOption(
+        name="--healthz-port",
+        type=int,
+        default=0,
+        metavar="PORT",
+        about="port for /healthz, /livez, /readyz in plain HTTP (a kubelet's: 10248; default 0: none)",
+    ),
 )
+DRIVER_PROCESS: Final = (
+    CommandOption(
+        name="--module",
+        default="",
+        metavar="MODULE:DRIVER",
+        about="your own driver, a class or a function that makes one (default: the example driver)",
+    ),
+    CommandOption(
+        name="--cluster",
+        default="",
+        metavar="NAME",
+        about="a cluster of cathedra up whose node it is (default: cathedra)",
+    ),
+    CommandOption(
+        name="--http-endpoint",
+        default="",
+        metavar="ADDRESS:PORT",
+        about="where /metrics, /healthz, /livez, /readyz are (default: nowhere)",
+    ),
+)
+"""Of a driver in a process of its own."""
 ENROLMENT: Final = (
     DATA_DIR,
     CommandOption(name="--node-name", required=True, metavar="NAME", about="the node"),
@@ -312,3 +405,35 @@ ENROLMENT: Final = (
 CDI_DIR: Final = CommandOption(
     name="--cdi-dir", type=Path, metavar="DIR", about="where CDI documents are written (default: in the root directory)"
 )
+DRIVERNAME: Final = CommandOption(
+    name="--drivername",
+    default="test-driver.cdi.k8s.io",
+    metavar="NAME",
+    about="the driver (default test-driver.cdi.k8s.io)",
+)
+CLASSIC_CONTROLLER: Final = (
+    CommandOption(
+        name="--resource-config",
+        type=Path,
+        metavar="FILE",
+        about="JSON with NodeLocal, Nodes, MaxAllocations, Shareable, DontSetReservedFor; options win over it",
+    ),
+    CommandOption(name="--node-local", type=None, about="each node has resources of its own"),
+    CommandOption(name="--nodes", default="", metavar="A,B", about="the nodes that have resources (default: all)"),
+    CommandOption(
+        name="--max-allocations",
+        type=int,
+        default=0,
+        metavar="N",
+        about="claims at a time, on each node or in the cluster (default 0: no limit)",
+    ),
+    CommandOption(name="--shareable", type=None, about="let any number of pods share an allocated claim"),
+    CommandOption(
+        name="--class-parameters",
+        default="",
+        metavar="A=B,…",
+        about="parameters of classes that refer to none",
+    ),
+    CommandOption(name="--workers", type=int, default=10, metavar="N", about="so many claims at once (default 10)"),
+)
+"""Of the classic test driver's controller."""

@@ -12,11 +12,16 @@ from typing import Any
 import uvloop
 
 from cathedra.cli.configuration import absolute, driver_config, gate_overrides, server_config
-from cathedra.cluster import standalone
+from cathedra.cluster import nodeparts, standalone
 from cathedra.cluster.config import InvalidOption, default_data_dir
-from cathedra.cluster.health import HealthOptions
-from cathedra.cluster.logs import configure_logging
-from cathedra.cluster.standalone import PartConfig, ServingOptions
+from cathedra.cluster.data.datadir import DataDir
+from cathedra.cluster.data.directories import DEFAULT_NAME, directory_of
+from cathedra.cluster.data.sockets import node_of
+from cathedra.cluster.identity.reach import LOOPBACK
+from cathedra.cluster.partconfig import PartConfig, ServingOptions
+from cathedra.cluster.process.health import HealthOptions
+from cathedra.cluster.process.logs import configure_logging
+from cathedra.cluster.process.plainhealth import PlainEndpoint, endpoint_of
 
 __all__ = ["run"]
 
@@ -44,23 +49,42 @@ def _part(arguments: argparse.Namespace) -> Coroutine[Any, Any, None]:
             node_name=arguments.node_name,
             root=_root(arguments),
             runtime=arguments.runtime,
+            keep_containers=arguments.keep_containers,
             serving=ServingOptions(
-                address=arguments.address,
+                address=arguments.address or arguments.node_ip or LOOPBACK,
+                node_ip=arguments.node_ip,
                 port=arguments.port,
+                healthz=PlainEndpoint("--healthz-port", arguments.healthz_bind_address, arguments.healthz_port),
+                rotate_client=arguments.rotate_certificates,
+                rotate_server=arguments.rotate_server_certificates,
                 certificate=absolute(arguments.tls_cert_file),
                 key=absolute(arguments.tls_private_key_file),
                 client_authority=absolute(arguments.client_ca_file),
             ),
         )
-        return standalone.run_node(config, say=_say)
+        return nodeparts.run_node(config, say=_say)
+    kubeconfig, root = _surroundings(arguments)
     config = PartConfig(
-        kubeconfig=arguments.kubeconfig,
+        kubeconfig=kubeconfig,
         node_name=arguments.node_name,
-        root=_root(arguments),
+        root=root,
         cdi=absolute(arguments.cdi_dir),
         driver=driver_config(arguments),
+        module=arguments.module,
+        endpoint=endpoint_of("--http-endpoint", arguments.http_endpoint),
     )
-    return standalone.run_driver(config, say=_say)
+    return nodeparts.run_driver(config, say=_say)
+
+
+def _surroundings(arguments: argparse.Namespace) -> tuple[Path | None, Path]:
+    """Kubeconfig and kubelet directory of a driver: those given, else those of a node of ``cathedra up``."""
+    given = (arguments.kubeconfig, arguments.root_dir)
+    if arguments.cluster or not any(given):
+        data = DataDir(directory_of(arguments.cluster or DEFAULT_NAME).expanduser().absolute())
+        if arguments.cluster or data.kubeconfig.exists():
+            kubeconfig, root = node_of(data, arguments.node_name)
+            return arguments.kubeconfig or kubeconfig, root if arguments.root_dir is None else _root(arguments)
+    return arguments.kubeconfig, _root(arguments)
 
 
 def _elected(arguments: argparse.Namespace) -> PartConfig:

@@ -13,16 +13,17 @@ from pathlib import Path
 from typing import Any
 
 from cathedra.cli.options import CLUSTER, REMEMBERED, CommandOption
+from cathedra.cli.parsing import meant
 from cathedra.cluster.config import InvalidOption
-from cathedra.cluster.datadir import DataDir
-from cathedra.cluster.description import Description, read_description
-from cathedra.cluster.directories import DEFAULT_NAME, check_name, directory_of
+from cathedra.cluster.data.datadir import DataDir
+from cathedra.cluster.data.description import Description, read_description
+from cathedra.cluster.data.directories import DEFAULT_NAME, check_name, directory_of
 
-__all__ = ["Wanted", "field_name", "wanted_cluster"]
+__all__ = ["WantedCluster", "field_name", "wanted_cluster"]
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class WantedCluster:
     """The cluster that a command line means."""
 
     arguments: argparse.Namespace
@@ -35,7 +36,7 @@ class Wanted:
     """What differs from what was kept, one text each."""
 
 
-def wanted_cluster(arguments: argparse.Namespace) -> Wanted:
+def wanted_cluster(arguments: argparse.Namespace) -> WantedCluster:
     """Complete the options of ``cathedra up`` with those that are kept.
 
     Raises:
@@ -63,7 +64,7 @@ def wanted_cluster(arguments: argparse.Namespace) -> Wanted:
         setattr(complete, option.attribute, value)
     spec = {field_name(option): _written(option, getattr(complete, option.attribute)) for option in REMEMBERED}
     spec = {name: value for name, value in spec.items() if value not in (None, "", [], {})}
-    return Wanted(complete, Description(complete.name, spec), kept, _changes(kept, spec))
+    return WantedCluster(complete, Description(complete.name, spec), kept, _changes(kept, spec))
 
 
 def field_name(option: CommandOption) -> str:
@@ -93,7 +94,8 @@ def _check_fields(spec: Mapping[str, Any], origin: Path | None) -> None:
     known = [field_name(option) for option in REMEMBERED]
     for name in spec:
         if name not in known:
-            raise InvalidOption(f"{origin}: spec.{name} is unknown; known are {', '.join(known)}")
+            hint = meant(name, known) or f"; known are {', '.join(known)}"
+            raise InvalidOption(f"{origin}: spec.{name} is unknown{hint}")
 
 
 def _written(option: CommandOption, value: Any) -> Any:

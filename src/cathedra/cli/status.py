@@ -5,22 +5,30 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
+from cathedra.api.status import StatusError
 from cathedra.cli.configuration import data_dir
+from cathedra.cli.wording import which
 from cathedra.client.client import Client
 from cathedra.client.http import HTTPTransport
 from cathedra.client.informer import Informer
 from cathedra.client.kubeconfig import load
 from cathedra.client.resources import EVENTS, NODES, PODS, RESOURCECLAIMS, RESOURCESLICES
 from cathedra.clock import SystemClock
-from cathedra.cluster.datadir import DataDir
-from cathedra.cluster.overview import Overview, read_overview
+from cathedra.cluster.data.datadir import DataDir
+from cathedra.cluster.data.directories import DEFAULT_NAME
+from cathedra.cluster.parts.generations import client_of_any_release
+from cathedra.cluster.views.overview import Overview, read_overview
 
 __all__ = ["run"]
 
+PATIENCE: Final = 10.0
+"""Seconds in which the process of a cluster without connections is expected to end."""
 PAUSE: Final = 0.3
 """Seconds between two screens: changes that come together are shown together."""
 
@@ -30,11 +38,14 @@ def run(arguments: argparse.Namespace) -> int:
     data = DataDir(data_dir(arguments))
     pid = data.holder()
     if pid is None:
-        print(f"no cluster is running on {data.path}; start one with: cathedra up", file=sys.stderr)
+        start = f"cathedra up --detach{which(arguments.name or DEFAULT_NAME, data.path)}"
+        print(f"no cluster is running on {data.path}; start it with: {start}", file=sys.stderr)
         return 1
     show = _show_json(pid, indent=None if arguments.watch else 2) if arguments.output == "json" else _drawn(pid, data)
-    asyncio.run(_read(data, arguments.namespace, show, watch=arguments.watch))
-    return 0
+    if asyncio.run(_read(data, pid, arguments.namespace, show, watch=arguments.watch)):
+        return 0
+    print(f"the cluster on {data.path} has stopped", file=sys.stderr)
+    return 1
 
 
 def _show_json(pid: int, indent: int | None) -> Callable[[Overview], None]:
@@ -62,34 +73,80 @@ def _drawn(pid: int, data: DataDir) -> Callable[[Overview], None]:
     return show
 
 
-async def _read(data: DataDir, namespace: str, show: Callable[[Overview], None], *, watch: bool) -> None:
+async def _read(data: DataDir, pid: int, namespace: str, show: Callable[[Overview], None], *, watch: bool) -> bool:
+    """Show it, or go on showing it; False once the process of the cluster has ended."""
     async with await HTTPTransport.open(load(data.kubeconfig)) as transport:
-        client = Client(transport, clock=SystemClock())
-        if watch:
-            await _follow(client, namespace, show)
-        else:
+        client = client_of_any_release(Client(transport, clock=SystemClock()))
+        if not watch:
             show((await read_overview(client)).of_namespace(namespace))
+            return True
+        with _end_of(pid) as ended:
+            await _follow(client, namespace, show, ended)
+        return False
 
 
-async def _follow(client: Client, namespace: str, show: Callable[[Overview], None]) -> None:
-    """Show it again after every change, until interrupted."""
+@contextmanager
+def _end_of(pid: int) -> Iterator[asyncio.Event]:
+    """An event that is set when the process has ended."""
+    ended = asyncio.Event()
+    try:
+        handle = os.pidfd_open(pid)
+    except ProcessLookupError:
+        ended.set()
+        yield ended
+        return
+    loop = asyncio.get_running_loop()
+    loop.add_reader(handle, ended.set)
+    try:
+        yield ended
+    finally:
+        loop.remove_reader(handle)
+        os.close(handle)
+
+
+async def _follow(client: Client, namespace: str, show: Callable[[Overview], None], ended: asyncio.Event) -> None:
+    """Show it again after every change, until the cluster has ended."""
     clock = SystemClock()
     changed = asyncio.Event()
 
-    def note(*_: Any) -> None:
+    def note(*_: object) -> None:
         changed.set()
 
+    informers: list[Informer[Any]] = [
+        Informer(client, ref, clock=clock) for ref in (NODES, PODS, RESOURCECLAIMS, RESOURCESLICES, EVENTS)
+    ]
+    for informer in informers:
+        informer.add_handler(note, note, note)
+    tasks = [asyncio.create_task(informer.run()) for informer in informers]
+    try:
+        await _show_changes(client, namespace, show, changed, ended)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _show_changes(
+    client: Client, namespace: str, show: Callable[[Overview], None], changed: asyncio.Event, ended: asyncio.Event
+) -> None:
     shown: Overview | None = None
-    async with asyncio.TaskGroup() as group:
-        for ref in (NODES, PODS, RESOURCECLAIMS, RESOURCESLICES, EVENTS):
-            informer: Informer[Any] = Informer(client, ref, clock=clock)
-            informer.add_handler(note, note, note)
-            group.create_task(informer.run())
-        while True:
-            overview = (await read_overview(client)).of_namespace(namespace)
+    ending = asyncio.create_task(ended.wait())
+    try:
+        while not ending.done():
+            try:
+                overview = (await read_overview(client)).of_namespace(namespace)
+            except (OSError, StatusError):
+                # A cluster that stops closes its connections some moments before its process ends.
+                if not (await asyncio.wait((ending,), timeout=PATIENCE))[0]:
+                    raise
+                return
             if overview != shown:
                 show(overview)
                 shown = overview
-            await clock.sleep(PAUSE)
-            await changed.wait()
+            await SystemClock().sleep(PAUSE)
+            changing = asyncio.create_task(changed.wait())
+            await asyncio.wait((changing, ending), return_when=asyncio.FIRST_COMPLETED)
+            changing.cancel()
             changed.clear()
+    finally:
+        ending.cancel()

@@ -15,7 +15,9 @@ from rich.console import Console
 from rich.measure import Measurement
 from rich.table import Table
 
-from cathedra.cluster.overview import Overview
+from cathedra.cluster.views.devicestates import DeviceRow
+from cathedra.cluster.views.overview import NodeRow, Overview
+from cathedra.cluster.views.wording import counted
 
 __all__ = ["draw", "make_console"]
 
@@ -34,15 +36,9 @@ def draw(overview: Overview, console: Console) -> None:
     _print(
         console,
         "Nodes",
-        ("name", "ready", "devices", "allocated", "blocked", "free"),
-        (
-            (row.name, "yes" if row.ready else "no", *map(str, (row.devices, row.allocated, row.blocked, row.free)))
-            for row in overview.nodes
-        ),
-        (
-            (f"{row.name}: {'ready' if row.ready else 'not ready'}, {row.devices} devices, {row.free} free", "")
-            for row in overview.nodes
-        ),
+        ("name", "ready", "devices", "allocated", "blocked", "tainted", "free"),
+        ((row.name, "yes" if row.ready else "no", *map(str, _counts(row))) for row in overview.nodes),
+        ((_node_line(row), "") for row in overview.nodes),
     )
     _print(
         console,
@@ -50,12 +46,15 @@ def draw(overview: Overview, console: Console) -> None:
         ("node", "driver", "device", "state", "held by", "attributes", "capacity"),
         (
             (
-                *(row.node or "–", row.driver, row.name, row.state, ", ".join(row.claims) or "–"),
+                *(row.node or "–", row.driver, row.name, _state(row), ", ".join(row.claims) or "–"),
                 *(_few(row.attributes), _few(row.capacity)),
             )
             for row in overview.devices
         ),
-        ((f"{row.node or row.pool}/{row.name}: {row.state}", ", ".join(row.claims)) for row in overview.devices),
+        (
+            (f"{row.node or row.pool}/{row.name}: {_state(row)}", _after("held by", row.claims))
+            for row in overview.devices
+        ),
     )
     _print(
         console,
@@ -65,7 +64,7 @@ def draw(overview: Overview, console: Console) -> None:
             (row.namespace, row.name, row.state, ", ".join(row.devices) or "–", ", ".join(row.reserved_for) or "–")
             for row in overview.claims
         ),
-        ((f"{row.namespace}/{row.name}: {row.state}", ", ".join(row.devices)) for row in overview.claims),
+        ((f"{row.namespace}/{row.name}: {row.state}", _after("with", row.devices)) for row in overview.claims),
     )
     _print(
         console,
@@ -84,6 +83,22 @@ def draw(overview: Overview, console: Console) -> None:
             _print_lines(console, f"{row.namespace}/{row.name}", row.why)
         console.print()
     _print_lines(console, overview.totals(), "", indent="")
+
+
+def _counts(row: NodeRow) -> tuple[int, ...]:
+    return row.devices, row.allocated, row.blocked, row.tainted, row.free
+
+
+def _node_line(row: NodeRow) -> str:
+    return f"{row.name}: {'ready' if row.ready else 'not ready'}, {counted(row.devices, 'device')}, {row.free} free"
+
+
+def _state(row: DeviceRow) -> str:
+    return f"{row.state}: {', '.join(row.taints)}" if row.taints else row.state
+
+
+def _after(word: str, names: tuple[str, ...]) -> str:
+    return f"{word} {', '.join(names)}" if names else ""
 
 
 def _few(pairs: dict[str, str]) -> str:
@@ -105,12 +120,26 @@ def _print(
         return
     for table in _tables(title, columns, kept):
         if Measurement.get(console, console.options.update(max_width=10_000), table).maximum <= console.width:
-            console.print(table)
+            _print_table(console, table)
             return
     console.print(f"[bold]{title}[/bold]")
     for first, second in lines:
+        both = f"{first}, {second}"
+        if second and len(both) <= console.width - 2:
+            first, second = both, ""
         _print_lines(console, first, second)
     console.print()
+
+
+def _print_table(console: Console, table: Table) -> None:
+    if console.is_terminal:
+        console.print(table)
+        return
+    # In a file or a pipe the blanks at the ends of lines would stay.
+    with console.capture() as drawn:
+        console.print(table)
+    text = "\n".join(line.rstrip() for line in drawn.get().splitlines())
+    console.print(text, markup=False, soft_wrap=True)
 
 
 def _tables(title: str, columns: Sequence[str], rows: Sequence[tuple[str, ...]]) -> Iterator[Table]:

@@ -12,15 +12,16 @@ from collections.abc import Callable
 
 from cathedra.cli.configuration import cluster_config
 from cathedra.cli.options import CLUSTER, CONFIG
-from cathedra.cli.remembered import Wanted, wanted_cluster
+from cathedra.cli.remembered import WantedCluster, wanted_cluster
 from cathedra.cli.wording import which
-from cathedra.cluster import background
 from cathedra.cluster.config import ClusterConfig
-from cathedra.cluster.datadir import DataDir, DataDirInUse
-from cathedra.cluster.description import write_description
-from cathedra.cluster.directories import context_name
-from cathedra.cluster.gctuning import suspend_collection
-from cathedra.cluster.logs import configure_logging
+from cathedra.cluster.data.datadir import DataDir, DataDirInUse
+from cathedra.cluster.data.description import write_description
+from cathedra.cluster.data.directories import context_name
+from cathedra.cluster.parts.gctuning import suspend_collection
+from cathedra.cluster.process import background
+from cathedra.cluster.process.logs import configure_logging
+from cathedra.cluster.process.signals import end_as_interrupted
 
 __all__ = ["run"]
 
@@ -38,10 +39,11 @@ def run(arguments: argparse.Namespace) -> int:
     return _in_front(wanted, config)
 
 
-def _detached(arguments: argparse.Namespace, wanted: Wanted, config: ClusterConfig) -> int:
+def _detached(arguments: argparse.Namespace, wanted: WantedCluster, config: ClusterConfig) -> int:
     data = DataDir(config.data_dir)
     if (pid := data.holder()) is not None:
         raise DataDirInUse(config.data_dir, pid)
+    end_as_interrupted()
     # What is kept the child reads itself: it alone may say what has changed.
     given = argparse.Namespace(**vars(arguments))
     given.data_dir = config.data_dir
@@ -51,13 +53,13 @@ def _detached(arguments: argparse.Namespace, wanted: Wanted, config: ClusterConf
     return 0
 
 
-def _leaving(wanted: Wanted) -> tuple[str, ...]:
+def _leaving(wanted: WantedCluster) -> tuple[str, ...]:
     """The nodes that the cluster had and shall have no more."""
     before = wanted.kept.spec.get("nodes", 0) if wanted.kept is not None else 0
     return tuple(f"node-{number}" for number in range(wanted.arguments.nodes, before))
 
 
-def _in_front(wanted: Wanted, config: ClusterConfig) -> int:
+def _in_front(wanted: WantedCluster, config: ClusterConfig) -> int:
     suspend_collection()
     # All parts are loaded here, after collection was suspended: that is a tenth of the start. A detached start only
     # waits for its child and loads none.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from cathedra.cluster.directories import DEFAULT_NAME, directory_of
+from cathedra.cluster.data.directories import DEFAULT_NAME, directory_of
 
 __all__ = ["kept_where", "which"]
 

@@ -15,6 +15,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import cache
 from http import HTTPStatus
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 from urllib.parse import quote
 
@@ -80,6 +81,7 @@ class HTTPTransport:
             self._tokens = TokenFile(target.token_file, target.token)
         self._server = target.server
         self._tls_name = target.tls_server_name or None
+        self._tls: ssl.SSLContext | None = None
 
     @classmethod
     async def open(cls, target: Target, *, user_agent: str = "cathedra") -> Self:
@@ -104,7 +106,18 @@ class HTTPTransport:
             # Watches stay silent for minutes; a request that needs a deadline sets its own around the call.
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=30),
         )
-        return cls(session, target)
+        made = cls(session, target)
+        made._tls = tls
+        return made
+
+    def show_certificate(self, pair: Path) -> None:
+        """Show another certificate from the next connection on; ``pair`` holds it with its key (PEM).
+
+        Raises:
+            ssl.SSLError: it holds no certificate with its key.
+        """
+        if self._tls is not None:
+            self._tls.load_cert_chain(pair)
 
     def with_tokens(self, tokens: TokenSource, target: Target) -> HTTPTransport:
         """The same connections, as the user whose tokens these are; closed with this transport."""
@@ -197,6 +210,10 @@ class HTTPTransport:
         """DELETE a collection."""
         query = _list_query(list_options)
         await self._request("DELETE", _path(ref, namespace), query=query, body=_body(options))
+
+    async def get_raw(self, path: str, query: Mapping[str, str] | None = None) -> bytes:
+        """GET any path of the server, and the bytes it answers with."""
+        return await self._request("GET", path, query=query)
 
     async def read_log(self, namespace: str, pod: str, container: str = "") -> str:
         """What a container has written so far; its name may be left out where a pod has only one."""
@@ -313,7 +330,7 @@ class _translated:  # noqa: N801 - it reads as a word after «with»
             raise ConnectionError(str(error) or type(error).__name__) from error
 
 
-def _path(ref: ResourceRef[Any], namespace: str, name: str = "", subresource: str = "") -> str:
+def _path(ref: ResourceRef[KubeObject], namespace: str, name: str = "", subresource: str = "") -> str:
     root = f"/apis/{ref.group}/{ref.version}" if ref.group else f"/api/{ref.version}"
     inside = f"/namespaces/{quote(namespace, safe='')}" if namespace and ref.namespaced else ""
     path = f"{root}{inside}/{ref.resource}"

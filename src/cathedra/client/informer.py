@@ -207,7 +207,7 @@ class Informer(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class _InformerKey:
-    ref: ResourceRef[Any]
+    ref: ResourceRef[KubeObject]
     namespace: str
     field_selector: str
     label_selector: str

@@ -92,7 +92,16 @@ def load(path: str | Path | None = None, *, context: str = "", environment: Mapp
 
 def write(path: str | Path, target: Target) -> None:
     """Write a stand-alone kubeconfig for ``target``, readable by its owner alone; an existing file is replaced."""
-    document = {
+    _write_atomically(Path(path), _document(target))
+
+
+def encoded(target: Target) -> bytes:
+    """A stand-alone kubeconfig for ``target``, as YAML."""
+    return write_yaml(_document(target), sort_keys=False)
+
+
+def _document(target: Target) -> dict[str, Any]:
+    return {
         "apiVersion": "v1",
         "kind": "Config",
         "clusters": [_cluster_entry(target)],
@@ -100,7 +109,6 @@ def write(path: str | Path, target: Target) -> None:
         "contexts": [_context_entry(target)],
         "current-context": target.name,
     }
-    _write_atomically(Path(path), document)
 
 
 def merge(

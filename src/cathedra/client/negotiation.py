@@ -12,11 +12,12 @@ import logging
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from cathedra.api import resource
-from cathedra.api.core import scheduling_v1alpha2, scheduling_v1alpha3
-from cathedra.api.core.meta_v1 import DeleteOptions
+from cathedra.api.core import resource_v1alpha3, resource_v1beta1, scheduling_v1alpha2, scheduling_v1alpha3
+from cathedra.api.core.meta_v1 import DeleteOptions, KubeObject
+from cathedra.api.scheme import GroupVersionKind
 from cathedra.api.status import StatusError
 from cathedra.client.transport import (
     EventType,
@@ -28,73 +29,126 @@ from cathedra.client.transport import (
     WatchEvent,
     WriteOptions,
 )
+from cathedra.kinds.definition import VersionDefinition
+from cathedra.kinds.resource.claims.conversion import claim_from_hub, claim_to_hub, template_from_hub, template_to_hub
+from cathedra.kinds.resource.classes import class_from_hub, class_to_hub
+from cathedra.kinds.resource.slices.conversion import (
+    alpha_slice_from_hub,
+    alpha_slice_to_hub,
+    slice_from_hub,
+    slice_to_hub,
+)
+from cathedra.kinds.resource.versions import alpha_version
 from cathedra.kinds.scheduling.conversion import group_from_hub, group_to_hub, workload_from_hub, workload_to_hub
 
-__all__ = ["NegotiatedTransport", "is_negotiable"]
+__all__ = ["NegotiatedTransport", "OlderVersion", "OlderVersions", "is_negotiable"]
 
 _LOG = logging.getLogger(__name__)
+T = TypeVar("T", bound=KubeObject)
 
 
-def _same(obj: Any) -> Any:
+def _same(obj: KubeObject) -> Any:
     return obj
 
 
 @dataclass(frozen=True, slots=True)
-class _Version:
+class OlderVersion:
     """A version that a server may have instead of the newest, and the way there and back."""
 
     name: str
     type: type[Any]
     upgrade: Callable[[Any], Any] = _same
     downgrade: Callable[[Any], Any] = _same
+    resource: str = ""
+    """The plural in this version, where it differs."""
+    kind: str = ""
 
 
-_OLDER: Final[Mapping[tuple[str, str], Sequence[_Version]]] = {
-    ("resource.k8s.io", "devicetaintrules"): (
-        _Version("v1beta2", resource.DeviceTaintRule),
-        _Version("v1alpha3", resource.DeviceTaintRule),
+OlderVersions = Mapping[tuple[str, str, str], Sequence[OlderVersion]]
+"""(group, newest version, resource) → older versions, newest first."""
+
+
+def _of_devices(kind: type[Any], *older: VersionDefinition) -> Sequence[OlderVersion]:
+    """The versions of a kind of resource.k8s.io before v1: v1beta2 has the same shape."""
+    others = (OlderVersion(version.name, version.type, version.to_hub, version.from_hub) for version in older)
+    return (OlderVersion("v1beta2", kind), *others)
+
+
+_OLDER: Final[OlderVersions] = {
+    ("resource.k8s.io", "v1", "deviceclasses"): _of_devices(
+        resource.DeviceClass,
+        VersionDefinition("v1beta1", resource_v1beta1.DeviceClass, class_to_hub, class_from_hub),
+        alpha_version(resource_v1alpha3.DeviceClass, resource_v1beta1.DeviceClass, class_to_hub, class_from_hub),
     ),
-    ("scheduling.k8s.io", "podgroups"): (
-        _Version("v1alpha3", scheduling_v1alpha3.PodGroup),
-        _Version("v1alpha2", scheduling_v1alpha2.PodGroup, group_to_hub, group_from_hub),
+    ("resource.k8s.io", "v1", "resourceclaims"): _of_devices(
+        resource.ResourceClaim,
+        VersionDefinition("v1beta1", resource_v1beta1.ResourceClaim, claim_to_hub, claim_from_hub),
+        alpha_version(resource_v1alpha3.ResourceClaim, resource_v1beta1.ResourceClaim, claim_to_hub, claim_from_hub),
     ),
-    ("scheduling.k8s.io", "workloads"): (
-        _Version("v1alpha3", scheduling_v1alpha3.Workload),
-        _Version("v1alpha2", scheduling_v1alpha2.Workload, workload_to_hub, workload_from_hub),
+    ("resource.k8s.io", "v1", "resourceclaimtemplates"): _of_devices(
+        resource.ResourceClaimTemplate,
+        VersionDefinition("v1beta1", resource_v1beta1.ResourceClaimTemplate, template_to_hub, template_from_hub),
+        alpha_version(
+            resource_v1alpha3.ResourceClaimTemplate,
+            resource_v1beta1.ResourceClaimTemplate,
+            template_to_hub,
+            template_from_hub,
+        ),
+    ),
+    ("resource.k8s.io", "v1", "resourceslices"): _of_devices(
+        resource.ResourceSlice,
+        VersionDefinition("v1beta1", resource_v1beta1.ResourceSlice, slice_to_hub, slice_from_hub),
+        VersionDefinition("v1alpha3", resource_v1alpha3.ResourceSlice, alpha_slice_to_hub, alpha_slice_from_hub),
+    ),
+    ("resource.k8s.io", "v1", "devicetaintrules"): (
+        OlderVersion("v1beta2", resource.DeviceTaintRule),
+        OlderVersion("v1alpha3", resource.DeviceTaintRule),
+    ),
+    ("scheduling.k8s.io", "v1beta1", "podgroups"): (
+        OlderVersion("v1alpha3", scheduling_v1alpha3.PodGroup),
+        OlderVersion("v1alpha2", scheduling_v1alpha2.PodGroup, group_to_hub, group_from_hub),
+    ),
+    ("scheduling.k8s.io", "v1beta1", "workloads"): (
+        OlderVersion("v1alpha3", scheduling_v1alpha3.Workload),
+        OlderVersion("v1alpha2", scheduling_v1alpha2.Workload, workload_to_hub, workload_from_hub),
     ),
 }
-"""(group, resource) → older versions, newest first."""
 
 
-def is_negotiable(ref: ResourceRef[Any]) -> bool:
+def is_negotiable(ref: ResourceRef[KubeObject]) -> bool:
     """Whether servers have the kind in different versions."""
-    return (ref.group, ref.resource) in _OLDER
+    return (ref.group, ref.version, ref.resource) in _OLDER
 
 
 class NegotiatedTransport:
-    """A transport that speaks of each kind the version that the server has. Errors are those of the transport below."""
+    """A transport that speaks of each kind the version that the server has. Errors are those of the transport below.
 
-    def __init__(self, inner: Transport) -> None:
+    ``older`` says which kinds there are in several versions; all others pass as they are.
+    """
+
+    def __init__(self, inner: Transport, older: OlderVersions = _OLDER) -> None:
         self._inner = inner
-        self._served: dict[ResourceRef[Any], tuple[ResourceRef[Any], _Version]] = {}
-        self._missing: set[ResourceRef[Any]] = set()
+        self._older = older
+        self._served: dict[ResourceRef[KubeObject], tuple[ResourceRef[KubeObject], OlderVersion]] = {}
+        self._missing: set[ResourceRef[KubeObject]] = set()
 
-    async def get(self, ref: ResourceRef[Any], namespace: str, name: str, *, subresource: str = "") -> Any:
+    async def get(self, ref: ResourceRef[T], namespace: str, name: str, *, subresource: str = "") -> T:
         """One object."""
         served, version = await self._resolve(ref)
-        return version.upgrade(await self._inner.get(served, namespace, name, subresource=subresource))
+        found: T = version.upgrade(await self._inner.get(served, namespace, name, subresource=subresource))
+        return found
 
-    async def list(self, ref: ResourceRef[Any], namespace: str, options: ListOptions) -> Page[Any]:
+    async def list(self, ref: ResourceRef[T], namespace: str, options: ListOptions) -> Page[T]:
         """The objects that match."""
         served, version = await self._resolve(ref)
         page = await self._inner.list(served, namespace, options)
-        items = tuple(map(version.upgrade, page.items))
+        items: tuple[T, ...] = tuple(map(version.upgrade, page.items))
         return Page(items, page.resource_version, page.continue_, page.remaining)
 
     @asynccontextmanager
     async def watch(
-        self, ref: ResourceRef[Any], namespace: str, options: ListOptions, *, bookmarks: bool = True
-    ) -> AsyncIterator[AsyncIterator[WatchEvent[Any]]]:
+        self, ref: ResourceRef[T], namespace: str, options: ListOptions, *, bookmarks: bool = True
+    ) -> AsyncIterator[AsyncIterator[WatchEvent[T]]]:
         """Changes, until the stream below ends."""
         served, version = await self._resolve(ref)
         async with self._inner.watch(served, namespace, options, bookmarks=bookmarks) as events:
@@ -102,9 +156,9 @@ class NegotiatedTransport:
 
     async def create(
         self,
-        ref: ResourceRef[Any],
+        ref: ResourceRef[T],
         namespace: str,
-        obj: Any,
+        obj: KubeObject,
         options: WriteOptions,
         *,
         name: str = "",
@@ -118,16 +172,19 @@ class NegotiatedTransport:
         )
 
     async def update(
-        self, ref: ResourceRef[Any], namespace: str, obj: Any, options: WriteOptions, *, subresource: str = ""
-    ) -> Any:
+        self, ref: ResourceRef[T], namespace: str, obj: T, options: WriteOptions, *, subresource: str = ""
+    ) -> T:
         """Replace an object."""
         served, version = await self._resolve(ref)
         sent = version.downgrade(obj)
-        return version.upgrade(await self._inner.update(served, namespace, sent, options, subresource=subresource))
+        changed: T = version.upgrade(
+            await self._inner.update(served, namespace, sent, options, subresource=subresource)
+        )
+        return changed
 
     async def patch(
         self,
-        ref: ResourceRef[Any],
+        ref: ResourceRef[T],
         namespace: str,
         name: str,
         patch_type: PatchType,
@@ -135,23 +192,28 @@ class NegotiatedTransport:
         options: WriteOptions,
         *,
         subresource: str = "",
-    ) -> Any:
+    ) -> T:
         """Patch an object; the body must hold only what all versions have in the same place."""
         served, version = await self._resolve(ref)
         if patch_type is PatchType.APPLY:
-            body = {**body, "apiVersion": f"{served.group}/{served.version}"}
-        return version.upgrade(
+            gvk = GroupVersionKind(served.group, served.version, served.kind)
+            body = {**body, "apiVersion": gvk.api_version, "kind": gvk.kind}
+        changed: T = version.upgrade(
             await self._inner.patch(served, namespace, name, patch_type, body, options, subresource=subresource)
         )
+        return changed
 
-    async def delete(self, ref: ResourceRef[Any], namespace: str, name: str, options: DeleteOptions) -> Any:
+    async def delete(self, ref: ResourceRef[T], namespace: str, name: str, options: DeleteOptions) -> T | None:
         """Delete an object."""
         served, version = await self._resolve(ref)
         left = await self._inner.delete(served, namespace, name, options)
-        return left if left is None else version.upgrade(left)
+        if left is None:
+            return None
+        upgraded: T = version.upgrade(left)
+        return upgraded
 
     async def delete_collection(
-        self, ref: ResourceRef[Any], namespace: str, list_options: ListOptions, options: DeleteOptions
+        self, ref: ResourceRef[T], namespace: str, list_options: ListOptions, options: DeleteOptions
     ) -> None:
         """Delete the objects that match."""
         served, _ = await self._resolve(ref)
@@ -161,15 +223,25 @@ class NegotiatedTransport:
         """Let go of connections."""
         await self._inner.close()
 
-    async def _resolve(self, ref: ResourceRef[Any]) -> tuple[ResourceRef[Any], _Version]:
+    async def _resolve(self, ref: ResourceRef[KubeObject]) -> tuple[ResourceRef[KubeObject], OlderVersion]:
         """The version that the server has; the newest, whose absence it will tell, if it has none."""
         known = self._served.get(ref)
         if known is not None:
             return known
-        newest = _Version(ref.version, ref.type)
-        versions = (newest, *_OLDER[ref.group, ref.resource])
+        newest = OlderVersion(ref.version, ref.type)
+        older = self._older.get((ref.group, ref.version, ref.resource))
+        if older is None:
+            return ref, newest
+        versions = (newest, *older)
         for version in versions:
-            candidate = ResourceRef(ref.group, version.name, ref.resource, ref.kind, ref.namespaced, version.type)
+            candidate = ResourceRef(
+                ref.group,
+                version.name,
+                version.resource or ref.resource,
+                version.kind or ref.kind,
+                ref.namespaced,
+                version.type,
+            )
             if await self._is_served(candidate):
                 if version is not newest:
                     _LOG.info("%s.%s: the server has %s, not %s", ref.resource, ref.group, version.name, ref.version)
@@ -188,7 +260,7 @@ class NegotiatedTransport:
             )
         return ref, newest
 
-    async def _is_served(self, ref: ResourceRef[Any]) -> bool:
+    async def _is_served(self, ref: ResourceRef[KubeObject]) -> bool:
         try:
             await self._inner.list(ref, "", ListOptions(limit=1))
         except StatusError as error:
@@ -197,9 +269,10 @@ class NegotiatedTransport:
         return True
 
 
-async def _upgraded(events: AsyncIterator[WatchEvent[Any]], version: _Version) -> AsyncIterator[WatchEvent[Any]]:
+async def _upgraded(
+    events: AsyncIterator[WatchEvent[KubeObject]], version: OlderVersion
+) -> AsyncIterator[WatchEvent[T]]:
     async for event in events:
-        if event.type is EventType.BOOKMARK:
-            yield event
-        else:
-            yield WatchEvent(event.type, version.upgrade(event.object))
+        unchanged = event.type is EventType.BOOKMARK
+        shown: T = _same(event.object) if unchanged else version.upgrade(event.object)
+        yield WatchEvent(event.type, shown)

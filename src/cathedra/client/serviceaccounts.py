@@ -18,7 +18,7 @@ from cathedra.client.client import Client
 from cathedra.client.resources import SERVICEACCOUNTS
 from cathedra.clock import Clock
 
-__all__ = ["ServiceAccountTokens"]
+__all__ = ["AccountTokens"]
 
 LIFE: Final = 3600
 """Seconds."""
@@ -26,7 +26,7 @@ USED: Final = 0.9
 """The part of its life for which a token is used."""
 
 
-class ServiceAccountTokens:
+class AccountTokens:
     """The tokens of one account, for as long as they are wanted."""
 
     def __init__(self, client: Client, namespace: str, name: str, clock: Clock) -> None:

@@ -18,10 +18,11 @@ from cathedra.api.core.meta_v1 import DeleteOptions, KubeObject
 __all__ = ["EventType", "ListOptions", "Page", "PatchType", "ResourceRef", "Transport", "WatchEvent", "WriteOptions"]
 
 T = TypeVar("T", bound=KubeObject)
+T_co = TypeVar("T_co", bound=KubeObject, covariant=True)
 
 
 @dataclass(frozen=True, slots=True)
-class ResourceRef(Generic[T]):
+class ResourceRef(Generic[T_co]):
     """A resource in one version, and the struct its objects have."""
 
     group: str
@@ -29,7 +30,7 @@ class ResourceRef(Generic[T]):
     resource: str
     kind: str
     namespaced: bool
-    type: type[T]
+    type: type[T_co]
 
 
 class PatchType(Enum):
@@ -51,18 +52,18 @@ class EventType(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class WatchEvent(Generic[T]):
+class WatchEvent(Generic[T_co]):
     """One change, with the object as it was afterwards (for DELETED: as it was last)."""
 
     type: EventType
-    object: T
+    object: T_co
 
 
 @dataclass(frozen=True, slots=True)
-class Page(Generic[T]):
+class Page(Generic[T_co]):
     """A list's answer: objects, the resource version to watch from, and how to go on."""
 
-    items: tuple[T, ...]
+    items: tuple[T_co, ...]
     resource_version: str
     continue_: str = ""
     remaining: int | None = None

@@ -1,7 +1,7 @@
 """The parts composed: a whole cluster in one process, or each part alone.
 
-`config` holds the options; `datadir` the files of one cluster. `cluster` composes all parts in one process,
-`standalone` runs one part beside an API server elsewhere, and `background` starts and stops either as a process of its
-own. `serving` opens the API server of a data directory, `nodes` makes node agents with their drivers, `permissions`
-their users.
+`config` and `partconfig` hold the options (`invalidoption` refuses them); `data` is the cluster on disk, `identity` its
+users. `cluster` composes all `parts` in one process, `standalone` and `nodeparts` run one part beside an API server
+elsewhere, and `process` starts and stops either. `serving` opens the API server of a data directory, `manifests`
+applies what the user wrote, `draining` empties a node, `views` show what there is.
 """

@@ -20,14 +20,13 @@ from cathedra.apiserver.server import APIServer
 from cathedra.client.client import Client
 from cathedra.client.informer import SharedInformers
 from cathedra.client.leaderelection import LeaderElector
+from cathedra.client.transport import ResourceRef
 from cathedra.clock import Clock, SystemClock, process_age
 from cathedra.cluster.config import ClusterConfig
-from cathedra.cluster.datadir import DataDir
+from cathedra.cluster.data.datadir import DataDir
+from cathedra.cluster.data.sockets import forget_short_root, short_root
 from cathedra.cluster.draining import drain, remove_node
-from cathedra.cluster.electors import make_elector
-from cathedra.cluster.gctuning import tune_collection
-from cathedra.cluster.nodes import RunningNode, driver_for
-from cathedra.cluster.permissions import (
+from cathedra.cluster.identity.permissions import (
     CONTROLLER_MANAGER,
     SCHEDULER,
     controller_user,
@@ -35,14 +34,18 @@ from cathedra.cluster.permissions import (
     install_driver_permissions,
     node_user,
 )
+from cathedra.cluster.parts.electors import make_elector
+from cathedra.cluster.parts.gctuning import tune_collection
+from cathedra.cluster.parts.generations import generation_of, how_to_enable_devices
+from cathedra.cluster.parts.nodes import BareNode, ClusterNode, RunningNode, driver_for
+from cathedra.cluster.process.signals import stop_event
 from cathedra.cluster.serving import open_server, write_kubeconfig
-from cathedra.cluster.signals import stop_event
-from cathedra.cluster.sockets import forget_short_root, short_root
-from cathedra.controllers.controller_manager import ControllerManager
+from cathedra.cluster.views.wording import counted
+from cathedra.controllers.controller_manager import ControllerManager, served_resources
 from cathedra.node.config import NodeConfig
 from cathedra.scheduler.scheduler import Scheduler
 
-__all__ = ["Cluster", "run_cluster"]
+__all__ = ["RunningCluster", "run_cluster"]
 
 NODE_ADDRESS: Final = "127.0.0.1"
 
@@ -60,7 +63,7 @@ async def run_cluster(config: ClusterConfig, *, say: Say, ready: Callable[[], No
     data = DataDir(config.data_dir)
     with data.held():
         stopped = stop_event()
-        async with Cluster(
+        async with RunningCluster(
             config, clock=SystemClock(), random=Random(secrets.randbits(64)), say=say
         ).running() as cluster:
             tune_collection()
@@ -81,18 +84,19 @@ async def run_cluster(config: ClusterConfig, *, say: Say, ready: Callable[[], No
     return 0
 
 
-class Cluster:
+class RunningCluster:
     """The parts of one cluster, composed."""
 
     def __init__(self, config: ClusterConfig, *, clock: Clock, random: Random, say: Say) -> None:
         self.config = config
         self.gates = FeatureGates.for_release(config.release, config.gates)
+        self._generation = generation_of(self.gates)
         self._clock = clock
         self._random = random
         self._say = say
         self._began = clock.monotonic()
         self._server: APIServer | None = None
-        self._nodes: dict[str, RunningNode] = {}
+        self._nodes: dict[str, ClusterNode] = {}
         self._node_tasks: dict[str, asyncio.Task[None]] = {}
 
     @property
@@ -106,11 +110,12 @@ class Cluster:
         return self._clock.monotonic() - self._began
 
     @asynccontextmanager
-    async def running(self) -> AsyncIterator[Cluster]:
+    async def running(self) -> AsyncIterator[RunningCluster]:
         """Start every part; on the way out stop them in the opposite order."""
         self._server = await self._open_server()
         try:
-            await install_driver_permissions(self.client(), self.config.driver.name)
+            if self._has_example_driver:
+                await install_driver_permissions(self.client(), self.config.driver.name)
             async with asyncio.TaskGroup() as parts:
                 tasks = [parts.create_task(job) for job in self._control_plane()]
                 for name in (*self.config.node_names, *self.config.leaving):
@@ -134,7 +139,13 @@ class Cluster:
             await self._remove(name)
         if self._nodes:
             driver = self.config.driver
-            self._say(f"{len(self._nodes)} node(s) Ready, {driver.gpus} devices of {driver.name} on each")
+            nodes, devices = counted(len(self._nodes), "node"), counted(driver.devices, "device")
+            if self._has_example_driver:
+                self._say(f"{nodes} Ready, {devices} of {driver.name} on each")
+            elif not self._serves_devices:
+                self._say(f"{nodes} Ready; {how_to_enable_devices(self.gates)}")
+            else:
+                self._say(f"{nodes} Ready; drivers register in {self._node_root('NODE') / 'plugins_registry'}")
         for missing in {node.agent.missing for node in self._nodes.values()} - {""}:
             self._say(missing)
 
@@ -147,7 +158,7 @@ class Cluster:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         await remove_node(client, name)
-        self._say(f"node {name} is drained ({count} pod(s) deleted) and removed")
+        self._say(f"node {name} is drained ({counted(count, 'pod')} deleted) and removed")
 
     def client(self, user: str = "system:admin", groups: tuple[str, ...] = (MASTERS_GROUP,)) -> Client:
         """The cluster's API in process, as ``user``."""
@@ -178,6 +189,8 @@ class Cluster:
             informers=informers,
             client_of=self._controller_client,
             root_ca=pki.authority_certificate.decode(),
+            served=self._collected(),
+            replaced=self._generation.controllers,
             signer=lambda request, usages, seconds: pki.sign(request, usages, seconds, self._clock.now()),
             elector=self._elector(CONTROLLER_MANAGER, "kube-controller-manager"),
         )
@@ -187,6 +200,7 @@ class Cluster:
             random=self._random,
             gates=self.gates,
             informers=informers,
+            make_claim_plugin=self._generation.make_claim_plugin,
         )
         elector = self._elector(SCHEDULER, "kube-scheduler")
         scheduling = scheduler.run() if elector is None else elector.run(scheduler.run)
@@ -199,31 +213,61 @@ class Cluster:
         return make_elector(self._client_of(user), lease, clock=self._clock, random=self._random)
 
     def _client_of(self, user: UserInfo) -> Client:
-        return Client(self.server.transport_of(user), clock=self._clock)
+        return self._generation.client(Client(self.server.transport_of(user), clock=self._clock))
+
+    @property
+    def _serves_devices(self) -> bool:
+        return self.server.catalog.has_group("resource.k8s.io")
+
+    @property
+    def _has_example_driver(self) -> bool:
+        return self._generation.has_example_driver and self._serves_devices
+
+    def _collected(self) -> tuple[ResourceRef[Any], ...] | None:
+        """What the garbage collector looks after; None: what is served by default."""
+        if self._generation.definitions is None:
+            return None
+        known = {definition.group_resource for definition in self._generation.definitions}
+        return served_resources(self.gates, [one for one in self.server.catalog if one.group_resource in known])
+
+    def _node_root(self, name: str) -> Path:
+        return short_root(self.config.data_dir) / "nodes" / name
 
     def _controller_client(self, account: str) -> Client:
         return self._client_of(controller_user(account))
 
-    def _make_node(self, name: str) -> RunningNode:
+    def _make_node(self, name: str) -> ClusterNode:
         config = self.config
         assert self.server.pki is not None, "the server serves TLS"
         simulated = config.runtime == "simulated"
         files = None if simulated else self.server.pki.node(name, (NODE_ADDRESS,))
         node = NodeConfig(
             name=name,
-            root=None if simulated else short_root(config.data_dir) / "nodes" / name,
+            root=None if simulated else self._node_root(name),
             address=NODE_ADDRESS,
             certificate=files.certificate if files else None,
             key=files.key if files else None,
             client_authority=files.client_authority if files else None,
             runtime=config.runtime,
             kubelet_version=f"v{config.release}.0",
-            api_server=("127.0.0.1", self.server.port),
+            api_server=(self.server.host, self.server.port),
             api_server_ca=self.server.pki.authority_certificate.decode(),
         )
+        if not self._has_example_driver:
+            client = self._client_of(node_user(name))
+            dial = None if simulated else self._generation.make_dial(client, self.gates)
+            return BareNode(
+                node,
+                node_client=client,
+                clock=self._clock,
+                random=self._random,
+                gates=self.gates,
+                make_dial=dial,
+                plugins=self._generation.simulated_plugins(client, name) if simulated else None,
+            )
         return RunningNode(
             node,
-            driver_for(config.driver),
+            driver_for(config.driver, self.gates),
             node_client=self._client_of(node_user(name)),
             driver_client=self._client_of(driver_user(config.driver.name, name)),
             clock=self._clock,

@@ -8,16 +8,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from cathedra.api.formats import dns_subdomain
+from cathedra.api.gates import FeatureGates
 from cathedra.api.quantity import Quantity, QuantityError
+from cathedra.cluster.identity.reach import Reach
+from cathedra.cluster.invalidoption import InvalidOption
 
 __all__ = ["ClusterConfig", "DriverConfig", "InvalidOption", "KubeletOptions", "default_data_dir"]
 
 RUNTIMES: Final = ("auto", "oci", "process", "simulated")
-RELEASES: Final = ("1.34", "1.35", "1.36", "1.37")
+RELEASES: Final = ("1.26", "1.27", "1.28", "1.29", "1.30", "1.32", "1.33", "1.34", "1.35", "1.36", "1.37")
 
-
-class InvalidOption(ValueError):
-    """An option cannot be met; the text names it and says what would do."""
+PARTITIONS_GATE: Final = "DRAPartitionableDevices"
+MAX_DRIVER_NAME: Final = 63
+MAX_PARTITIONS: Final = 16
+"""More parts than real GPUs are cut into."""
 
 
 def default_data_dir(environment: Mapping[str, str] | None = None) -> Path:
@@ -35,6 +40,8 @@ class DriverConfig:
 
     name: str = "gpu.example.com"
     gpus: int = 8
+    partitions: int = 0
+    """Equal parts into which each GPU can be cut; 0: it cannot."""
     memory: str = "80Gi"
     attributes: Mapping[str, str] = field(default_factory=dict)
     """Attributes that replace or join the example's own, as text."""
@@ -42,10 +49,21 @@ class DriverConfig:
     def __post_init__(self) -> None:
         if self.gpus < 0:
             raise InvalidOption(f"--gpus must not be negative, got {self.gpus}")
+        if not 0 <= self.partitions <= MAX_PARTITIONS:
+            raise InvalidOption(f"--gpu-partitions must be between 0 and {MAX_PARTITIONS}, got {self.partitions}")
         try:
             Quantity(self.memory)
         except QuantityError as error:
-            raise InvalidOption(f"--gpu-memory {self.memory!r}: {error}") from error
+            raise InvalidOption(f"--gpu-memory {self.memory!r} is no quantity; write it as 80Gi") from error
+        if len(self.name) > MAX_DRIVER_NAME or dns_subdomain(self.name):
+            raise InvalidOption(
+                f"--driver-name {self.name!r} is no DNS name as gpu.example.com, of at most 63 characters"
+            )
+
+    @property
+    def devices(self) -> int:
+        """How many devices each node publishes: of a GPU that can be cut, every part and the whole."""
+        return self.gpus * (self.partitions + 1 if self.partitions else 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +90,8 @@ class ClusterConfig:
     data_dir: Path
     nodes: int = 1
     port: int = 0
-    """Port of the API server on 127.0.0.1; 0 takes the one used before, or a free one."""
+    """Port of the API server; 0 takes the one used before, or a free one."""
+    reach: Reach = field(default_factory=Reach)
     store: str = "sqlite"
     accept_lost_writes: int | None = None
     """The acknowledged revision without which a database that lost it may be opened; None: it may not."""
@@ -107,6 +126,8 @@ class ClusterConfig:
             raise InvalidOption(f"--runtime must be one of {', '.join(RUNTIMES)}, got {self.runtime!r}")
         if self.release not in RELEASES:
             raise InvalidOption(f"--kubernetes-version must be one of {', '.join(RELEASES)}, got {self.release!r}")
+        if self.driver.partitions and not FeatureGates.for_release(self.release, self.gates)[PARTITIONS_GATE]:
+            raise InvalidOption(f"--gpu-partitions needs --feature-gates {PARTITIONS_GATE}=true in {self.release}")
 
     @property
     def shares_store(self) -> bool:

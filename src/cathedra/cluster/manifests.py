@@ -22,7 +22,7 @@ class ManifestError(ValueError):
     """A document is no object that the cluster knows."""
 
 
-Manifest = tuple[ResourceRef[Any], KubeObject]
+Manifest = tuple[ResourceRef[KubeObject], KubeObject]
 """Where an object goes, and the object."""
 
 
@@ -40,7 +40,7 @@ def read_manifests(path: Path, gates: FeatureGates) -> list[Manifest]:
     return [_manifest(path, document, refs) for document in documents if document]
 
 
-def _refs(gates: FeatureGates) -> dict[GroupVersionKind, ResourceRef[Any]]:
+def _refs(gates: FeatureGates) -> dict[GroupVersionKind, ResourceRef[KubeObject]]:
     return {
         definition.gvk(version.name): ResourceRef(
             definition.group, version.name, definition.plural, definition.kind, definition.namespaced, version.type
@@ -50,7 +50,7 @@ def _refs(gates: FeatureGates) -> dict[GroupVersionKind, ResourceRef[Any]]:
     }
 
 
-def _manifest(path: Path, document: Any, refs: dict[GroupVersionKind, ResourceRef[Any]]) -> Manifest:
+def _manifest(path: Path, document: Any, refs: dict[GroupVersionKind, ResourceRef[KubeObject]]) -> Manifest:
     if not isinstance(document, dict) or "kind" not in document or "apiVersion" not in document:
         raise ManifestError(f"{path}: a document has no apiVersion and kind")
     gvk = GroupVersionKind.parse(document["apiVersion"], document["kind"])

@@ -10,9 +10,9 @@ import ssl
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
-from typing import Final
 
 from cathedra.api.gates import FeatureGates
+from cathedra.apiserver.authentication.authenticator import PUBLIC_PATHS
 from cathedra.apiserver.authentication.pki import PKI, KubeletTLS, NodeIdentity
 from cathedra.apiserver.config import ServeOptions, ServerConfig
 from cathedra.apiserver.server import APIServer
@@ -24,16 +24,15 @@ from cathedra.client.client import Client
 from cathedra.client.kubeconfig import Target
 from cathedra.clock import Clock
 from cathedra.cluster.config import ClusterConfig, InvalidOption, KubeletOptions
-from cathedra.cluster.permissions import install_kubelet_permissions
+from cathedra.cluster.identity.permissions import install_kubelet_permissions
+from cathedra.cluster.parts.generations import generation_of
 from cathedra.files.atomic import write_durable
 
 __all__ = ["open_server", "write_kubeconfig"]
 
-HOST: Final = "127.0.0.1"
-
 
 async def open_server(config: ClusterConfig, *, gates: FeatureGates, clock: Clock, random: Random) -> APIServer:
-    """An API server that serves ``config.data_dir`` on the loopback; its caller closes it.
+    """An API server that serves ``config.data_dir``; its caller closes it.
 
     The port of the first start is remembered, so that kubeconfigs stay true over restarts.
 
@@ -48,9 +47,11 @@ async def open_server(config: ClusterConfig, *, gates: FeatureGates, clock: Cloc
         ServerConfig(
             release=config.release,
             gates=gates,
+            definitions=generation_of(gates).definitions,
             runtime_config=config.runtime_config,
             authorization=True,
             service_accounts=True,
+            node_lifecycle=True,
             max_requests_inflight=config.max_requests_inflight,
             audit_log=config.audit_log,
             audit_policy=_audit_policy(config.audit_policy),
@@ -61,17 +62,31 @@ async def open_server(config: ClusterConfig, *, gates: FeatureGates, clock: Cloc
     )
     remembered = config.data_dir / "port"
     port = config.port or (int(remembered.read_text()) if remembered.exists() else 0)
-    pki = config.data_dir / "pki"
+    pki, reach = config.data_dir / "pki", config.reach
     kubelet = _kubelet_tls(config.kubelet, PKI(pki, clock.now()))
     try:
-        await server.serve(ServeOptions(port=port, pki=pki, anonymous=False, kubelet=kubelet, advertised=HOST))
+        await server.serve(
+            ServeOptions(
+                host=reach.bind_address,
+                port=port,
+                pki=pki,
+                anonymous=PUBLIC_PATHS,
+                kubelet=kubelet,
+                names=reach.certificate_names,
+                advertised=reach.advertised,
+                client_authority=reach.client_authority,
+            )
+        )
         await install_kubelet_permissions(Client(server.transport(), clock=clock))
     except OSError as error:
         await server.close()
+        if error.errno == errno.EADDRNOTAVAIL:
+            raise InvalidOption(f"--bind-address {reach.bind_address} is no address of this machine") from error
         if error.errno != errno.EADDRINUSE:
             raise
         raise InvalidOption(
-            f"port {port} of 127.0.0.1 is in use by another program; stop that, or choose another one with --port"
+            f"port {port} of {reach.bind_address} is in use by another program; stop that, or choose another one with "
+            "--port"
         ) from error
     except BaseException:
         await server.close()

@@ -10,6 +10,7 @@ import random
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.api.gates import FeatureGates, UnknownGate
 from cathedra.client.client import Client
 from cathedra.client.events import EventRecorder
@@ -36,7 +37,7 @@ class ControllerContext:
     gates: FeatureGates
     root_ca: str = ""
     """PEM of the certificate authority that pods may trust the API server by."""
-    served: tuple[ResourceRef[Any], ...] = ()
+    served: tuple[ResourceRef[KubeObject], ...] = ()
     """Every resource that can be listed, watched and deleted."""
 
     signer: Signer | None = None

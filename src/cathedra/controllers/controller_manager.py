@@ -9,19 +9,33 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import random as random_module
-from collections.abc import Callable, Collection, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Collection, Iterable, Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
 
+from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.api.gates import FeatureGates
 from cathedra.client.client import Client
 from cathedra.client.informer import SharedInformers
 from cathedra.client.leaderelection import LeaderElector
+from cathedra.client.resources import (
+    DEVICECLASSES,
+    DEVICETAINTRULES,
+    PODGROUPS,
+    RESOURCECLAIMS,
+    RESOURCECLAIMTEMPLATES,
+    RESOURCEPOOLSTATUSREQUESTS,
+    RESOURCESLICES,
+    WORKLOADS,
+)
 from cathedra.client.transport import ResourceRef
 from cathedra.clock import Clock
 from cathedra.controllers.administration.clusterroles import ClusterRoleAggregationController
 from cathedra.controllers.administration.disruptions import DisruptionController
 from cathedra.controllers.administration.podgroups import PodGroupProtectionController
 from cathedra.controllers.administration.quotas import ResourceQuotaController
+from cathedra.controllers.bootstraptokens.cleaning import TokenCleanerController
+from cathedra.controllers.bootstraptokens.signing import BootstrapSignerController
 from cathedra.controllers.certificates.approving import CSRApprovingController
 from cathedra.controllers.certificates.cleaning import CSRCleanerController
 from cathedra.controllers.certificates.signing import CSRSigningController
@@ -42,17 +56,21 @@ from cathedra.controllers.workloads.daemonset import DaemonSetController
 from cathedra.controllers.workloads.deployment import DeploymentController
 from cathedra.controllers.workloads.replicaset import ReplicaSetController, ReplicationControllerController
 from cathedra.controllers.workloads.statefulset import StatefulSetController
+from cathedra.kinds.definition import AnyDefinition
 from cathedra.kinds.served import all_definitions
 
 if TYPE_CHECKING:
     from cathedra.client.queuemetrics import QueueMetrics
     from cathedra.controllers.certificates.signers import Signer
 
-__all__ = ["CONTROLLERS", "FIELD_MANAGER", "ControllerManager", "UnknownController", "selected"]
+__all__ = ["CONTROLLERS", "FIELD_MANAGER", "ControllerManager", "MakeController", "UnknownController"]
+__all__ += ["selected", "served_resources"]
 
 FIELD_MANAGER: Final = "kube-controller-manager"
 
-CONTROLLERS: Final[Mapping[str, Callable[[ControllerContext], Controller]]] = {
+MakeController = Callable[[ControllerContext], Controller]
+
+CONTROLLERS: Final[Mapping[str, MakeController]] = {
     "resourceclaim-controller": ResourceClaimController,
     "device-taint-eviction-controller": DeviceTaintEvictionController,
     "resourcepoolstatusrequest-controller": ResourcePoolStatusRequestController,
@@ -78,6 +96,8 @@ CONTROLLERS: Final[Mapping[str, Callable[[ControllerContext], Controller]]] = {
     "certificatesigningrequest-signing-controller": CSRSigningController,
     "certificatesigningrequest-approving-controller": CSRApprovingController,
     "certificatesigningrequest-cleaner-controller": CSRCleanerController,
+    "bootstrap-signer-controller": BootstrapSignerController,
+    "token-cleaner-controller": TokenCleanerController,
 }
 """Every controller by its name in Kubernetes."""
 
@@ -94,6 +114,8 @@ _ACCOUNTS: Final[Mapping[str, str]] = {
     "certificatesigningrequest-signing-controller": "certificate-controller",
     "certificatesigningrequest-approving-controller": "certificate-controller",
     "certificatesigningrequest-cleaner-controller": "certificate-controller",
+    "bootstrap-signer-controller": "bootstrap-signer",
+    "token-cleaner-controller": "token-cleaner",
 }
 """Service accounts whose names differ from their controllers'."""
 
@@ -111,6 +133,8 @@ _QUEUES: Final[Mapping[str, str]] = {
     "podgroup-protection-controller": "podgroup_protection",
     "certificatesigningrequest-signing-controller": "certificate",
     "certificatesigningrequest-approving-controller": "certificate",
+    "bootstrap-signer-controller": "bootstrap_signer_queue",
+    "token-cleaner-controller": "token_cleaner",
 }
 """Names of queues in metrics, where they are not the controllers' without their last word."""
 
@@ -120,6 +144,8 @@ _ALIASES: Final[Mapping[str, str]] = {
     "csrsigning": "certificatesigningrequest-signing-controller",
     "csrapproving": "certificatesigningrequest-approving-controller",
     "csrcleaner": "certificatesigningrequest-cleaner-controller",
+    "bootstrapsigner": "bootstrap-signer-controller",
+    "tokencleaner": "token-cleaner-controller",
     "podgc": "pod-garbage-collector-controller",
     "garbagecollector": "garbage-collector-controller",
     "root-ca-cert-publisher": "root-ca-certificate-publisher-controller",
@@ -128,6 +154,7 @@ _ALIASES: Final[Mapping[str, str]] = {
 """Older names of controllers, which ``--controllers`` takes too."""
 
 _GATES: Final[Mapping[str, str]] = {
+    "resourceclaim-controller": "DynamicResourceAllocation",
     "device-taint-eviction-controller": "DRADeviceTaints",
     "resourcepoolstatusrequest-controller": "DRAResourcePoolStatus",
     "podgroup-protection-controller": "GenericWorkload",
@@ -156,15 +183,18 @@ class ControllerManager:
         informers: SharedInformers | None = None,
         controllers: Collection[str] | None = None,
         root_ca: str = "",
-        served: tuple[ResourceRef[Any], ...] | None = None,
+        served: tuple[ResourceRef[KubeObject], ...] | None = None,
         elector: LeaderElector | None = None,
         client_of: Callable[[str], Client] | None = None,
         metrics: QueueMetrics | None = None,
         signer: Signer | None = None,
+        replaced: Mapping[str, MakeController] = MappingProxyType({}),
     ) -> None:
         """``controllers`` names those to run (default: all); ``root_ca`` is the PEM that pods may trust the server by;
         ``served`` is everything the garbage collector looks after (default: every built-in kind); ``metrics`` counts
         what happens in queues; ``signer`` signs certificates that are asked for through the API.
+
+        ``replaced`` are controllers that an older release has in another form, by name.
 
         ``client_of`` gives each controller the client of its own service account in kube-system (default: all use
         ``client``). ``informers`` that are given are run by their owner.
@@ -192,7 +222,7 @@ class ControllerManager:
         wanted = CONTROLLERS if controllers is None else controllers
         self.controllers: tuple[Controller, ...] = tuple(
             make(_as_itself(context, name, client_of))
-            for name, make in CONTROLLERS.items()
+            for name, make in {**CONTROLLERS, **replaced}.items()
             if name in wanted and (name not in _GATES or context.enabled(_GATES[name]))
         )
 
@@ -251,19 +281,39 @@ def _as_itself(context: ControllerContext, name: str, client_of: Callable[[str],
     return dataclasses.replace(context, client=client)
 
 
-def served_resources(gates: FeatureGates) -> tuple[ResourceRef[Any], ...]:
+_GATED: Final[Mapping[ResourceRef[KubeObject], str]] = {
+    PODGROUPS: "GenericWorkload",
+    WORKLOADS: "GenericWorkload",
+    DEVICETAINTRULES: "DRADeviceTaintRules",
+    RESOURCEPOOLSTATUSREQUESTS: "DRAResourcePoolStatus",
+    **dict.fromkeys(
+        (DEVICECLASSES, RESOURCECLAIMS, RESOURCECLAIMTEMPLATES, RESOURCESLICES), "DynamicResourceAllocation"
+    ),
+}
+"""Kinds of which some release serves no version by default → their gate."""
+
+
+def served_resources(
+    gates: FeatureGates, served: Iterable[AnyDefinition] | None = None
+) -> tuple[ResourceRef[KubeObject], ...]:
     """Every built-in resource whose objects can be watched and deleted, in its preferred version.
 
-    Events are left out: they have no owners and end on their own.
+    ``served`` are the resources of a server, where it does not serve what its release does by default. Without them
+    those behind a gate that is on are here too, although a server has them only if it is told to: where it has not,
+    there are no objects. Events are left out: they have no owners and end on their own.
     """
-    refs = []
-    for definition in all_definitions(gates):
+    refs: list[ResourceRef[KubeObject]] = []
+    for definition in all_definitions(gates) if served is None else served:
         if definition.kind == "Event" or not {"list", "watch", "delete"} <= set(definition.verbs):
             continue
         if definition.gate and not gates[definition.gate]:
             continue
-        version = next((version for version in definition.versions if version.served_by_default), None)
+        version = next((v for v in definition.versions if v.served_by_default or served is not None), None)
         if version is not None:
             names = (definition.group, version.name, definition.plural, definition.kind)
             refs.append(ResourceRef(*names, definition.namespaced, version.type))
+    if served is None:
+        listed = {(ref.group, ref.resource) for ref in refs}
+        # In the form in which clients know the kind; which version the server has, they find out.
+        refs += [ref for ref, gate in _GATED.items() if gates[gate] and (ref.group, ref.resource) not in listed]
     return tuple(refs)

@@ -7,10 +7,9 @@ they follow the definitions, and look at custom resources as metadata (docs/spec
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from cathedra.api.core.apiextensions_v1 import CustomResourceDefinition
-from cathedra.api.core.meta_v1 import PartialObjectMetadata
+from cathedra.api.core.meta_v1 import KubeObject, PartialObjectMetadata
 from cathedra.client.informer import SharedInformers
 from cathedra.client.resources import resource_ref
 from cathedra.client.transport import ResourceRef
@@ -24,7 +23,7 @@ _DEFINITIONS = resource_ref(CustomResourceDefinition, "customresourcedefinitions
 class CustomKinds:
     """Tells of every custom kind once it is served."""
 
-    def __init__(self, informers: SharedInformers, on_served: Callable[[ResourceRef[Any]], None]) -> None:
+    def __init__(self, informers: SharedInformers, on_served: Callable[[ResourceRef[KubeObject]], None]) -> None:
         """``on_served`` is called once per kind, also for one whose definition goes and comes again."""
         self._on_served = on_served
         self._known: set[tuple[str, str]] = set()

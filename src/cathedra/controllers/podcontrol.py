@@ -8,10 +8,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from cathedra.api.core.core_v1 import Pod, PodTemplateSpec
 from cathedra.api.core.meta_v1 import KubeObject, ObjectMeta, OwnerReference
+from cathedra.api.jsonvalue import JSONObject
 from cathedra.api.status import StatusError
 from cathedra.api.struct import to_dict
 from cathedra.client.client import Client
@@ -128,7 +129,7 @@ class PodControl:
     async def _mark(
         self, owner: KubeObject, pod: Pod, references: tuple[OwnerReference, ...], finalizers: tuple[str, ...]
     ) -> None:
-        body: list[dict[str, Any]] = [
+        body: list[JSONObject] = [
             {"op": "test", "path": "/metadata/uid", "value": pod.metadata.uid},
             {"op": "test", "path": "/metadata/resourceVersion", "value": pod.metadata.resource_version},
             {"op": "add", "path": "/metadata/ownerReferences", "value": [to_dict(known) for known in references]},

@@ -22,7 +22,7 @@ work. `attributes` says where a device sits in the machine, as all drivers say i
 
 from __future__ import annotations
 
-from cathedra.driver.claim import Allocation, Claim, DeviceStatus, Prepared, Ref
+from cathedra.driver.claim import Claim, ClaimedDevice, DeviceStatus, Prepared, Ref
 from cathedra.driver.device import Device, Pool, Version
 from cathedra.driver.driver import Driver, PreparedClaim, PreparedDeviceRecord
 from cathedra.driver.edits import DeviceNode, Edits, Hook, Mount
@@ -43,9 +43,9 @@ from cathedra.driver.metrics import Observer, PrometheusMetrics
 from cathedra.driver.run import DriverRunner, run
 
 __all__ = [
-    "Allocation",
     "CallFailed",
     "Claim",
+    "ClaimedDevice",
     "ConfigError",
     "Device",
     "DeviceHealth",

@@ -19,7 +19,7 @@ from cathedra.driver.device import AttributeValue
 from cathedra.driver.edits import Edits
 from cathedra.driver.errors import ConfigError
 
-__all__ = ["POD_CLAIM_NAME_ANNOTATION", "Allocation", "Claim", "ConfigModels", "DeviceStatus", "Prepared", "Ref"]
+__all__ = ["POD_CLAIM_NAME_ANNOTATION", "Claim", "ClaimedDevice", "ConfigModels", "DeviceStatus", "Prepared", "Ref"]
 
 POD_CLAIM_NAME_ANNOTATION = "resource.kubernetes.io/pod-claim-name"
 """On claims made from a template: the name in the pod's ``spec.resourceClaims``."""
@@ -69,7 +69,7 @@ class Prepared:
 
 
 @dataclass(frozen=True, slots=True)
-class Allocation:
+class ClaimedDevice:
     """One device of the claim."""
 
     request: str
@@ -128,7 +128,7 @@ class Claim:
     """An allocated claim, reduced to one driver's part of it."""
 
     ref: Ref
-    allocations: tuple[Allocation, ...]
+    allocations: tuple[ClaimedDevice, ...]
     raw: resource.ResourceClaim
 
     @property
@@ -174,9 +174,9 @@ def _allocation(
     entries: Sequence[resource.DeviceAllocationConfiguration],
     driver: str,
     models: ConfigModels,
-) -> Allocation:
+) -> ClaimedDevice:
     parameters = tuple(_parameters(result.request, entries, driver))
-    return Allocation(
+    return ClaimedDevice(
         request=result.request,
         pool=result.pool,
         device=result.device,

@@ -8,14 +8,19 @@ driver (docs/spec/driver-sdk.md §10 and §21.3).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 from cathedra.api import resource
 from cathedra.api.core import core_v1
-from cathedra.api.quantity import Quantity
+from cathedra.api.quantity import Quantity, QuantityError
+from cathedra.driver.errors import DeviceError
 
 __all__ = ["Amount", "AttributeValue", "Device", "Pool", "Version", "attribute", "quantity"]
+
+
+T = TypeVar("T")
 
 
 class Version(str):
@@ -57,16 +62,17 @@ class Device:
         """The device as it stands in a ResourceSlice.
 
         Raises:
-            TypeError: an attribute's value has a type that attributes cannot have.
-            QuantityError: an amount is no quantity.
+            DeviceError: an attribute's value has a type that attributes cannot have, or an amount is no quantity.
         """
         return resource.Device(
             name=self.name,
-            attributes={name: attribute(value) for name, value in self.attributes.items()},
-            capacity={name: _capacity(value) for name, value in self.capacity.items()},
+            attributes={name: self._made(attribute, f'attribute "{name}"', v) for name, v in self.attributes.items()},
+            capacity={name: self._made(_capacity, f'capacity "{name}"', v) for name, v in self.capacity.items()},
             taints=tuple(self.taints),
             consumes_counters=tuple(
-                resource.DeviceCounterConsumption(counter_set=name, counters=_counters(amounts))
+                resource.DeviceCounterConsumption(
+                    counter_set=name, counters=self._made(_counters, f'counters of "{name}"', amounts)
+                )
                 for name, amounts in self.consumes.items()
             ),
             node_name=self.node_name,
@@ -78,6 +84,13 @@ class Device:
             binding_failure_conditions=tuple(self.binding_failure_conditions),
             node_allocatable_resources=dict(self.node_resources),
         )
+
+    def _made(self, make: Callable[[Any], T], what: str, value: object) -> T:
+        try:
+            return make(value)
+        except (TypeError, QuantityError, AttributeError) as error:
+            problem = str(error) if isinstance(error, TypeError) else f"{value!r}: {error}"
+            raise DeviceError(self.name, f"{what}: {problem}") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +126,7 @@ def attribute(value: AttributeValue) -> resource.DeviceAttribute:
     """An attribute of the type that the Python value has.
 
     Raises:
-        TypeError: neither int, bool, str, `Version` nor a sequence of one of them.
+        TypeError: neither int, bool, str, `Version` nor a sequence of one of them; the text says what it is.
     """
     if isinstance(value, bool):
         return resource.DeviceAttribute(bool_=value)
@@ -123,6 +136,11 @@ def attribute(value: AttributeValue) -> resource.DeviceAttribute:
         return resource.DeviceAttribute(version=str(value))
     if isinstance(value, str):
         return resource.DeviceAttribute(string=value)
+    if not isinstance(value, Sequence) or isinstance(value, (bytes, bytearray)):
+        raise TypeError(
+            f"{value!r} is of type {type(value).__name__}; an attribute is an int, a bool, a str, a Version, or a list "
+            "of one of these"
+        )
     return _list_attribute(tuple(value))
 
 
@@ -136,9 +154,7 @@ def _list_attribute(values: tuple[int | bool | str, ...]) -> resource.DeviceAttr
         return resource.DeviceAttribute(versions=tuple(str(value) for value in values))
     if kinds == {str}:
         return resource.DeviceAttribute(strings=tuple(str(value) for value in values))
-    raise TypeError(
-        f"attribute {values!r}: a list must hold values of one type, each an int, a bool, a str or a Version"
-    )
+    raise TypeError(f"{list(values)!r}: a list must hold values of one type, each an int, a bool, a str or a Version")
 
 
 def quantity(amount: Amount) -> Quantity:

@@ -16,7 +16,7 @@ from typing import TypeVar
 from cathedra.driver.claim import Claim, ConfigModels, Prepared, Ref
 from cathedra.driver.device import Device, Pool
 from cathedra.driver.edits import Edits
-from cathedra.driver.errors import DroppedFieldsError
+from cathedra.driver.errors import DriverError, DroppedFieldsError
 from cathedra.driver.health import DeviceHealth
 from cathedra.driver.serving.registration import SERVICES
 
@@ -122,6 +122,8 @@ class Driver:
 
     def on_error(self, error: Exception, message: str, *, recoverable: bool) -> None:
         """Hear of trouble in the background. If it is recoverable, the runner is dealing with it; else it has ended."""
+        if not recoverable and isinstance(error, DriverError):
+            return  # the one line that tells it is the program's last
         level = logging.WARNING if recoverable else logging.ERROR
         _LOG.log(level, "%s: %s: %s", self.name, message, error)
 

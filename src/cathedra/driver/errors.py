@@ -6,6 +6,7 @@ DriverError
 ├── DeviceInUse             a device is still prepared for another claim
 ├── CallFailed              a whole prepare or unprepare call failed
 ├── RegistrationFailed      the node agent refused the driver
+├── DeviceError             a device's attribute or amount has no form in the API
 ├── PoolError               desired devices contradict each other; nothing is published
 └── DroppedFieldsError      the API server does not know a field of a published slice
 Retry                       raised by a driver: transient, try again inside this call
@@ -18,6 +19,7 @@ from collections.abc import Sequence
 __all__ = [
     "CallFailed",
     "ConfigError",
+    "DeviceError",
     "DeviceInUse",
     "DriverError",
     "DroppedFieldsError",
@@ -56,6 +58,14 @@ class CallFailed(DriverError):
 
 class RegistrationFailed(DriverError):
     """The node agent refused the driver."""
+
+
+class DeviceError(DriverError, TypeError):
+    """A device's attribute, capacity or counter has a value that the API has no form for."""
+
+    def __init__(self, device: str, problem: str) -> None:
+        self.device = device
+        super().__init__(f'device "{device}": {problem}')
 
 
 class PoolError(DriverError):

@@ -33,7 +33,7 @@ class DeviceHealth:
     device: str
     state: Health
     pool: str = ""
-    """By default the pool named after the node."""
+    """By default the one that the device is in."""
     message: str = ""
     timeout: int | None = None
     """Seconds for which the report is valid."""

@@ -14,15 +14,16 @@ import os
 import re
 import signal
 import sys
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping
 from pathlib import Path
 from random import Random
+from typing import Any
 
 from cathedra.client.client import Client
 from cathedra.clock import Clock, SystemClock
 from cathedra.driver.device import Pool
 from cathedra.driver.driver import Driver, resolve
-from cathedra.driver.errors import DriverError, DroppedFieldsError, OptionError
+from cathedra.driver.errors import DriverError, DroppedFieldsError, OptionError, PoolError
 from cathedra.driver.files import DiskFiles, Files
 from cathedra.driver.health import HealthBoard
 from cathedra.driver.metrics import Observer, Silent
@@ -31,12 +32,13 @@ from cathedra.driver.preparing.lock import FileLock, NoLock, ProcessLock, Serial
 from cathedra.driver.preparing.metadata import MetadataFiles
 from cathedra.driver.preparing.service import ClaimService
 from cathedra.driver.preparing.specs import ClaimSpecs, vendor_for
+from cathedra.driver.progress import narrate
 from cathedra.driver.publishing.controller import ResourceSliceController
 from cathedra.driver.publishing.layout import DesiredPool, lay_out
 from cathedra.driver.serving.registration import PluginInfo, Registration, supported_services
 from cathedra.driver.serving.sockets import socket_paths
 
-__all__ = ["DEFAULT_CDI_DIRECTORY", "KUBELET_ROOT", "DriverRunner", "run"]
+__all__ = ["DEFAULT_CDI_DIRECTORY", "KUBELET_ROOT", "DriverRunner", "only_error", "run"]
 
 KUBELET_ROOT = Path("/var/lib/kubelet")
 DEFAULT_CDI_DIRECTORY = Path("/var/run/cdi")
@@ -94,13 +96,16 @@ class DriverRunner:
         self._observer = observer or Silent()
         self._files = files or DiskFiles()
         self.health = HealthBoard() if driver.reports_health else None
+        self._unplaced: set[str] = set()
+        """Devices whose health was reported without a pool to be found in."""
         self._wanted = asyncio.Event()
         driver.attach(node_name, self._wanted.set)
         self.slices = ResourceSliceController(
             client, driver.name, clock=clock, on_error=self._on_error, node_name=node_name, pool_name=pool_name
         )
         self.service = self._make_service(plugin_dir, cdi_dir, pod_uid, boot_id)
-        self._registry_dir = registry_dir
+        self.registry_dir = registry_dir
+        """Where the node agent looks for drivers; None where nothing listens."""
         self.registration: Registration | None = None
         """The handshake with the node agent; None where nothing listens."""
         if registry_dir is not None:
@@ -125,14 +130,25 @@ class DriverRunner:
                     group.create_task(self._follow_health(self.health))
         except Exception as error:
             self._observer.background_error(recoverable=False)
-            self.driver.on_error(error, "the driver has ended", recoverable=False)
+            cause = only_error(error)
+            if isinstance(cause, Exception):
+                self.driver.on_error(cause, "the driver has ended", recoverable=False)
             raise
+
+    @property
+    def missing(self) -> str:
+        """What `wait_ready` would wait for; "" if nothing."""
+        if not self.slices.in_sync:
+            return "the devices are not published yet"
+        if self.registration is not None and not self.registration.registered:
+            return f"no kubelet in {self.registry_dir} has taken the driver yet"
+        return ""
 
     async def wait_ready(self) -> None:
         """Wait until all pools are published and, where sockets are served, the node agent has taken the driver."""
         await self.slices.wait_published()
         if self.registration is not None:
-            await self.registration.wait_registered(60.0, str(self._registry_dir))
+            await self.registration.wait_registered(60.0, str(self.registry_dir))
 
     @contextlib.asynccontextmanager
     async def _listening(self) -> AsyncIterator[None]:
@@ -147,7 +163,7 @@ class DriverRunner:
             self.registration,
             self._registration_socket,
             clock=self._clock,
-            node_name=self.node_name,
+            pool_of=self._pool_of,
             health=self.health,
         )
         async with servers.serving():
@@ -182,6 +198,17 @@ class DriverRunner:
                 await self._clock.sleep(HEALTH_RESTART_PAUSE * (0.5 + self._random.random()))
             else:
                 return
+
+    def _pool_of(self, device: str) -> str:
+        """The pool that a report of health means which names none; that it can mean none is said once."""
+        pools = self.slices.pools_of(device)
+        if len(pools) == 1:
+            return pools[0]
+        if self.node_name not in pools and device not in self._unplaced and self.slices.in_sync:
+            self._unplaced.add(device)
+            where = f"it is in the pools {', '.join(pools)}; name one" if pools else "no such device is published"
+            self._on_error(PoolError(f'device "{device}": {where}'), "reporting the health of a device")
+        return self.node_name
 
     def _make_service(self, plugin_dir: Path, cdi_dir: Path, pod_uid: str, boot_id: str | None) -> ClaimService:
         driver = self.driver
@@ -224,12 +251,23 @@ def run(driver: Driver, environment: Mapping[str, str] | None = None) -> None:
     """
     try:
         asyncio.run(_run_until_signal(driver, os.environ if environment is None else environment))
-    except DriverError as error:
-        sys.exit(f"{driver.name or type(driver).__name__}: {error}")
+    except (DriverError, BaseExceptionGroup) as error:
+        told = only_error(error)
+        if not isinstance(told, DriverError):
+            raise
+        sys.exit(f"{driver.name or type(driver).__name__}: {told}")
+
+
+def only_error(error: BaseException) -> BaseException:
+    """The error itself, where it is the only one of a group that tasks were in."""
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    return error
 
 
 async def _run_until_signal(driver: Driver, environment: Mapping[str, str]) -> None:
     # For drivers that are programs of their own; those of a cluster in one process get a client.
+    from cathedra.client.arrival import server_arrives
     from cathedra.client.http import HTTPTransport
     from cathedra.client.kubeconfig import KubeconfigError, load
 
@@ -237,10 +275,22 @@ async def _run_until_signal(driver: Driver, environment: Mapping[str, str]) -> N
         target = load(environment=environment)
     except KubeconfigError as error:
         raise OptionError(str(error)) from error
-    async with await HTTPTransport.open(target, user_agent=driver.name) as transport:
-        clock = SystemClock()
-        client = Client(transport, clock=clock, field_manager=driver.name)
-        await _until_signal(_runner_in(environment, driver, client, clock))
+    clock = SystemClock()
+
+    def say(line: str) -> None:
+        print(f"{driver.name}: {line}", file=sys.stderr, flush=True)
+
+    async def run() -> None:
+        async with await HTTPTransport.open(target, user_agent=driver.name) as transport:
+            client = Client(transport, clock=clock, field_manager=driver.name)
+            runner = _runner_in(environment, driver, client, clock)
+            await server_arrives(target, asyncio.Event(), clock=clock, say=say)
+            async with asyncio.TaskGroup() as group:
+                telling = group.create_task(narrate(runner, say))
+                await runner.run()
+                telling.cancel()
+
+    await _until_signal(run())
 
 
 def _runner_in(environment: Mapping[str, str], driver: Driver, client: Client, clock: Clock) -> DriverRunner:
@@ -259,8 +309,8 @@ def _runner_in(environment: Mapping[str, str], driver: Driver, client: Client, c
     )
 
 
-async def _until_signal(runner: DriverRunner) -> None:
-    task = asyncio.ensure_future(runner.run())
+async def _until_signal(work: Coroutine[Any, Any, None]) -> None:
+    task = asyncio.ensure_future(work)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
         loop.add_signal_handler(number, task.cancel)

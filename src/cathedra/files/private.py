@@ -60,7 +60,8 @@ def _close(path: Path, kind: int, mode: int) -> Path:
     except OSError as error:
         if error.errno not in (errno.ENOTDIR, errno.ELOOP):
             raise
-        raise NotPrivate(error.errno, f"{path} is not what it should be; remove it or use another directory") from error
+        wanted = "directory" if kind & os.O_DIRECTORY else "file of its own"
+        raise NotPrivate(error.errno, f"{path} is no {wanted}; remove it or use another directory") from error
     try:
         found = os.fstat(descriptor)
         if found.st_uid != os.geteuid() or found.st_mode & stat.S_ISVTX:

@@ -1,1 +1,60 @@
-"""Read-only tools over a cluster or a dump."""
+"""Tools over a cluster or a dump of one: why a pod waits, what is free, what would happen. They write nothing.
+
+    state = read_dump(Path("dump.yaml"))                a `ClusterState`, also from `read_live`
+    explain(state, "pod/train-0", namespace="team")     an `Explanation`: causes, devices left, changes that help
+    devices(state, node="node-3")                       a `DeviceList`: what holds each, what is left, totals
+    simulate(state, apply=Path("train.yaml"))           a `Simulation`: placements, what stays pending and why
+
+Every answer has ``to_dict()`` with ``apiVersion: cathedra.dev/v1``; the schemas are in docs/insight.md. What is
+imported with a name is loaded when it is used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from cathedra.insight.explanation.explain import explain
+    from cathedra.insight.explanation.model import Explanation
+    from cathedra.insight.inventory.listing import devices
+    from cathedra.insight.inventory.model import DeviceList
+    from cathedra.insight.reading.dumps import read_dump
+    from cathedra.insight.reading.live import read_client, read_live
+    from cathedra.insight.reading.state import ClusterState, Note
+    from cathedra.insight.simulation.model import Simulation
+    from cathedra.insight.simulation.run import simulate
+
+__all__ = [
+    "ClusterState",
+    "DeviceList",
+    "Explanation",
+    "Note",
+    "Simulation",
+    "devices",
+    "explain",
+    "read_client",
+    "read_dump",
+    "read_live",
+    "simulate",
+]
+
+_HOMES = {
+    "ClusterState": "reading.state",
+    "DeviceList": "inventory.model",
+    "Explanation": "explanation.model",
+    "Note": "reading.state",
+    "Simulation": "simulation.model",
+    "devices": "inventory.listing",
+    "explain": "explanation.explain",
+    "read_client": "reading.live",
+    "read_dump": "reading.dumps",
+    "read_live": "reading.live",
+    "simulate": "simulation.run",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -9,7 +9,14 @@ from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.api.formats import Format, dns_subdomain
 from cathedra.api.scheme import kind_of
 from cathedra.kinds.columns import GENERIC_COLUMNS, generic_cells
-from cathedra.kinds.definition import ALL_VERBS, Column, ResourceDefinition, Strategy, VersionDefinition
+from cathedra.kinds.definition import (
+    ALL_VERBS,
+    Column,
+    ConnectedSubresource,
+    ResourceDefinition,
+    Strategy,
+    VersionDefinition,
+)
 from cathedra.kinds.deletion import DeletionRules
 from cathedra.kinds.strategies import (
     NO_RULES,
@@ -47,10 +54,13 @@ def builtin(
     verbs: tuple[str, ...] = ALL_VERBS,
     scalable: bool = False,
     name_rule: Format = dns_subdomain,
+    created_by_update: bool = False,
+    connected: tuple[ConnectedSubresource, ...] = (),
 ) -> ResourceDefinition[T]:
     """A kind of one version whose struct is its hub; strategies follow from whether it has spec and status.
 
-    ``subresources`` are writable ones besides ``status``.
+    ``subresources`` are writable ones besides ``status``, ``connected`` those with kinds of their own;
+    ``created_by_update`` says that a PUT creates what is not there.
     """
     gvk = kind_of(kind)
     written: dict[str, Strategy[T]] = {}
@@ -60,6 +70,7 @@ def builtin(
         chosen = strategy or (GenerationStrategy(default, rules) if counts_generation else SpecStrategy(default, rules))
     else:
         chosen = strategy or DefaultedStrategy(default, rules)
+    chosen.allow_create_on_update = created_by_update or chosen.allow_create_on_update
     columns, cells = table
     return ResourceDefinition(
         group=gvk.group,
@@ -71,6 +82,7 @@ def builtin(
         versions=(VersionDefinition(gvk.version, kind, served_by_default=served_by_default),),
         strategy=chosen,
         subresources={**written, **subresources},
+        connected=connected,
         short_names=short_names,
         categories=categories,
         columns=columns,

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
+from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.api.struct import Time
 from cathedra.kinds.definition import Column
 
@@ -80,12 +81,12 @@ def _two(large: int, unit: str, small: int, small_unit: str) -> str:
     return f"{large}{unit}{small}{small_unit}" if small else f"{large}{unit}"
 
 
-def generic_cells(obj: Any, now: float) -> list[Any]:
+def generic_cells(obj: KubeObject, now: float) -> list[Any]:
     """Cells of a kind without a table of its own: name and moment of creation."""
     created = obj.metadata.creation_timestamp
     return [obj.metadata.name, str(created) if created else "<unknown>"]
 
 
-def name_and_age(obj: Any, now: float) -> list[Any]:
+def name_and_age(obj: KubeObject, now: float) -> list[Any]:
     """Cells of the plainest table."""
     return [obj.metadata.name, age(obj.metadata.creation_timestamp, now)]

@@ -7,5 +7,5 @@ from typing import Any
 __all__ = ["absent"]
 
 
-def absent(obj: Any, **defaults: Any) -> dict[str, Any]:
+def absent(obj: Any, **defaults: object) -> dict[str, object]:
     return {name: value for name, value in defaults.items() if getattr(obj, name) in ("", None)}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Generic, Protocol, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
@@ -21,10 +21,14 @@ from cathedra.kinds.deletion import DeletionRules
 
 __all__ = [
     "ALL_VERBS",
+    "PROXY_VERBS",
+    "AnyDefinition",
     "Column",
+    "ConnectedSubresource",
     "ExpressionChecker",
     "ExpressionFault",
     "FieldAccess",
+    "ObjectConversion",
     "RequestContext",
     "ResourceDefinition",
     "Strategy",
@@ -76,21 +80,20 @@ class FieldAccess(Protocol):
         """Why the user may not do that on a sub-resource of the request's resource; "" if it may."""
 
 
-@dataclass(frozen=True, slots=True)
-class RequestContext:
-    """What a strategy may know of the request and the world."""
+class RequestContext(msgspec.Struct, frozen=True):
+    """What a strategy may know of the request and the world. A struct, because every write makes one or two."""
 
     gates: FeatureGates
     now: float
     """Seconds since the Unix epoch."""
     api_version: str = ""
     """The version in which the object was sent, as ``resource.k8s.io/v1beta1``."""
-    namespace_labels: Mapping[str, str] = field(default_factory=dict)
+    namespace_labels: Mapping[str, str] = msgspec.field(default_factory=dict)
     """Labels of the object's namespace; empty for cluster-scoped kinds."""
     user: str = ""
     groups: tuple[str, ...] = ()
     uid: str = ""
-    extra: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    extra: Mapping[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
     """More about the user, as its authenticator knows it."""
     expressions: ExpressionChecker | None = None
     """The compiler of CEL; without it expressions are stored unchecked."""
@@ -143,6 +146,17 @@ class Strategy(Generic[T]):
         return ()
 
 
+class ObjectConversion(Protocol):
+    """Converts between versions by asking a program outside; what it returns and takes are the server's own records
+    of objects."""
+
+    async def seen(self, entries: Sequence[Any], api_version: str) -> list[Any]:
+        """Stored states as they are in a version, in the same order."""
+
+    async def stored(self, obj: Any, api_version: str) -> Any:
+        """An object of a version as it is to be stored."""
+
+
 class VersionDefinition(msgspec.Struct, frozen=True):
     """One served version: its struct, and the way to the hub version and back (identity where it is the hub)."""
 
@@ -154,6 +168,22 @@ class VersionDefinition(msgspec.Struct, frozen=True):
     subresources: tuple[str, ...] | None = None
     """Sub-resources in this version where they differ from the definition's."""
     deprecation_warning: str = ""
+
+
+PROXY_VERBS: Final = ("create", "delete", "get", "patch", "update")
+"""Verbs of the sub-resource ``proxy``."""
+
+
+class ConnectedSubresource(msgspec.Struct, frozen=True):
+    """A sub-resource with a kind of its own, which the server answers itself or passes on to a node or a pod."""
+
+    name: str
+    verbs: tuple[str, ...]
+    kind: str
+    """The kind of what is sent, or of the request's parameters."""
+    group: str = ""
+    version: str = ""
+    """Of the kind; empty: the resource's own."""
 
 
 class Column(msgspec.Struct, frozen=True):
@@ -181,6 +211,8 @@ class ResourceDefinition(Generic[T]):
     strategy: Strategy[T]
     subresources: Mapping[str, Strategy[T]] = field(default_factory=dict)
     """Writable sub-resources that share the object, as ``status``."""
+    connected: tuple[ConnectedSubresource, ...] = ()
+    """Sub-resources with kinds of their own, as ``binding`` and ``exec``."""
     short_names: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
     columns: tuple[Column, ...] = ()
@@ -203,6 +235,13 @@ class ResourceDefinition(Generic[T]):
     """The version whose form is kept, where it is not the preferred one."""
     stored_as: GroupResource | None = None
     """The resource whose objects these are, where one kind is served in two groups."""
+    stored_types: Mapping[str, Any] = field(default_factory=dict)
+    """apiVersion → struct, where the store holds objects in several versions; "" for those that do not say it."""
+    conversion: ObjectConversion | None = None
+    """How objects get from the store to the only version of this definition, and back; None: by the versions' own
+    functions."""
+    by_version: Mapping[str, ResourceDefinition[T]] = field(default_factory=dict)
+    """The definitions of single versions, where objects are converted outside: the hub of each is its own version."""
     group_resource: GroupResource = field(init=False, repr=False, compare=False)
     """Group and plural, made once: each request needs them a dozen times."""
 
@@ -220,6 +259,14 @@ class ResourceDefinition(Generic[T]):
                 return version
         raise KeyError(f"{self.kind} has no version {name!r}")
 
+    def seen_in(self, version: str) -> ResourceDefinition[T]:
+        """The definition that requests in a version go by."""
+        return self.by_version.get(version, self)
+
     def gvk(self, version: str) -> GroupVersionKind:
         """Group, version and kind in one of the versions."""
         return GroupVersionKind(self.group, version, self.kind)
+
+
+AnyDefinition: TypeAlias = ResourceDefinition[Any]
+"""The definition of one kind among all: what tables, calls and the catalog hold."""

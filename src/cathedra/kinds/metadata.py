@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from cathedra.api.core.meta_v1 import ObjectMeta, OwnerReference
 from cathedra.api.field import ErrorList, FieldPath
 from cathedra.api.formats import check, dns_label, label_key, label_value, masked, path_segment, qualified_name
+from cathedra.api.jsonvalue import JSONObject
 from cathedra.api.struct import to_dict
-from cathedra.kinds.definition import ResourceDefinition
+from cathedra.kinds.definition import AnyDefinition
 
 __all__ = [
+    "METADATA",
     "validate_annotations",
     "validate_changed_metadata",
     "validate_labels",
@@ -32,7 +34,7 @@ _IMMUTABLE: Final = (
 STANDARD_FINALIZERS: Final = frozenset({"kubernetes", "orphan", "foregroundDeletion"})
 
 
-def validate_new_metadata(definition: ResourceDefinition[Any], metadata: ObjectMeta) -> ErrorList:
+def validate_new_metadata(definition: AnyDefinition, metadata: ObjectMeta) -> ErrorList:
     """What is wrong with a new object's metadata, by its kind's own rule for names."""
     errors = ErrorList()
     problems = definition.name_rule
@@ -142,7 +144,7 @@ def _finalizer_errors(errors: ErrorList, finalizers: tuple[str, ...]) -> None:
         errors.invalid(path, list(finalizers), "finalizer orphan and foregroundDeletion cannot be both set")
 
 
-def _shown(owner: OwnerReference) -> dict[str, Any]:
+def _shown(owner: OwnerReference) -> JSONObject:
     """An owner in the order in which Kubernetes writes its fields."""
     plain = to_dict(owner)
     order = ("apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion")

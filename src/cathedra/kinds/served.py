@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from cathedra.api.gates import FeatureGates
 from cathedra.kinds.apps.definitions import apps_definitions
 from cathedra.kinds.batch.definitions import batch_definitions
 from cathedra.kinds.core.definitions import core_definitions
-from cathedra.kinds.definition import ResourceDefinition
+from cathedra.kinds.definition import AnyDefinition
 from cathedra.kinds.machinery.definitions import machinery_definitions
 from cathedra.kinds.resource.definitions import device_definitions
 from cathedra.kinds.scheduling.definitions import scheduling_definitions
@@ -16,14 +14,17 @@ from cathedra.kinds.scheduling.definitions import scheduling_definitions
 __all__ = ["all_definitions"]
 
 
-def all_definitions(gates: FeatureGates) -> tuple[ResourceDefinition[Any], ...]:
-    """Every kind that the release serves, gated kinds only if their gate is open."""
+def all_definitions(gates: FeatureGates, devices: tuple[AnyDefinition, ...] | None = None) -> tuple[AnyDefinition, ...]:
+    """Every kind that the release serves, gated kinds only if their gate is open.
+
+    ``devices`` are the kinds of resource.k8s.io, where they are not those that the group has had since 1.32.
+    """
     kinds = (
         *core_definitions(),
         *apps_definitions(),
         *batch_definitions(),
-        *machinery_definitions(),
+        *machinery_definitions(gates),
         *scheduling_definitions(gates),
-        *device_definitions(gates),
+        *(device_definitions(gates) if devices is None else devices),
     )
     return tuple(kind for kind in kinds if not kind.gate or gates[kind.gate])

@@ -28,7 +28,7 @@ from cathedra.node.config import NodeConfig
 from cathedra.node.faultpoints import FaultPoints
 from cathedra.node.metrics import NodeMetrics
 from cathedra.node.nodestatus import NodeReporter, RuntimeInfo, node_capacity
-from cathedra.node.plugins.client import PluginClient
+from cathedra.node.plugins.client import MakeDial, PluginClient
 from cathedra.node.plugins.health import HealthCache, HealthFollower
 from cathedra.node.plugins.registry import PluginInstance, PluginRegistry, RegistryListener
 from cathedra.node.plugins.wiping import SliceWiper
@@ -62,6 +62,7 @@ class NodeAgent:
         recorder: writes events; None: one of its own.
         checkpoint: where claim infos survive; None: the file of the node's directory.
         faults: where the process dies, in tests of recovery; None: nowhere.
+        make_dial: how drivers that register are spoken to; None: in today's versions of the protocol.
     """
 
     def __init__(
@@ -78,6 +79,7 @@ class NodeAgent:
         recorder: EventRecorder | None = None,
         checkpoint: CheckpointStore | None = None,
         faults: FaultPoints | None = None,
+        make_dial: MakeDial | None = None,
     ) -> None:
         self.config = config
         self.registry = PluginRegistry()
@@ -95,8 +97,10 @@ class NodeAgent:
         self._plugins = dict(plugins or {})
         self._recorder = recorder
         self._faults = faults or FaultPoints()
+        self._make_dial = make_dial
         self._manager: PodManager | None = None
         self._ready = asyncio.Event()
+        self._listener: Listener | None = None
         root = config.root
         if root is not None:
             root.mkdir(mode=0o750, parents=True, exist_ok=True)
@@ -105,6 +109,20 @@ class NodeAgent:
             client, self.registry, checkpoint or file, clock=clock, gates=gates, metrics=self.metrics
         )
         self.health = HealthCache(clock, gates, root / "dra_health_state" if root is not None else None)
+
+    def show_certificate(self, pair: Path) -> None:
+        """Let the node's server show another certificate from the next connection on; ``pair`` has it with its key.
+
+        Raises:
+            ssl.SSLError: it holds no certificate with its key.
+        """
+        if self._listener is not None:
+            self._listener.show_certificate(pair)
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether `wait_ready` would return at once."""
+        return self._ready.is_set()
 
     async def wait_ready(self) -> None:
         """Wait until the Node object exists with a Ready status, pods are run, and drivers may publish.
@@ -250,10 +268,16 @@ class NodeAgent:
         if root is None:
             return
         # start-up time: gRPC, with sockets alone
-        from cathedra.node.plugins.registration import PluginRegistrar
+        from cathedra.node.plugins.registration import PluginRegistrar, dial_current, services_of
 
         (root / "plugins").mkdir(mode=0o750, exist_ok=True)
-        registrar = PluginRegistrar(root / "plugins_registry", self.registry, clock=self._clock, metrics=self.metrics)
+        if self._make_dial is not None:
+            dial = self._make_dial(self._clock, self.metrics)
+        else:
+            dial = dial_current(self._clock, self.metrics, services_of(self._gates))
+        registrar = PluginRegistrar(
+            root / "plugins_registry", self.registry, clock=self._clock, metrics=self.metrics, dial=dial
+        )
         group.create_task(registrar.run())
 
     def _serve(
@@ -266,7 +290,7 @@ class NodeAgent:
         from cathedra.node.server.authorization import RequestAuthorizer
         from cathedra.node.server.podresources import PodResourcesServer
 
-        listening = bind(self.config.address, self.config.port)
+        listening = bind(self.config.listen_address or self.config.address, self.config.port)
         self.port = listening.getsockname()[1]
         app = NodeApp(
             manager,
@@ -277,7 +301,8 @@ class NodeAgent:
             authorizer=RequestAuthorizer(self._client, self.config.name, self._clock),
             clock=self._clock,
         )
-        group.create_task(_serve_until_cancelled(app, Listener(app, listening, tls)))
+        self._listener = Listener(app, listening, tls)
+        group.create_task(_serve_until_cancelled(app, self._listener))
         resources = PodResourcesServer(
             root / "pod-resources", manager, self.claims, clock=self._clock, gates=self._gates, metrics=self.metrics
         )

@@ -20,7 +20,9 @@ class NodeConfig:
     root: Path | None
     """What /var/lib/kubelet is to a kubelet. None: nothing on disk, no sockets (a simulated node)."""
     address: str = "127.0.0.1"
-    """The node's InternalIP, and what its server listens on."""
+    """The node's InternalIP; without ``listen_address`` also what its server listens on."""
+    listen_address: str = ""
+    """What the server listens on, where that is not ``address``."""
     port: int = 0
     """Where logs and exec are served; 0: any free port. The Node's status tells which."""
     certificate: Path | None = None

@@ -13,10 +13,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-__all__ = ["AGENT_POINTS", "MARK_VARIABLE", "POINT_VARIABLE", "SHIM_POINTS", "FaultPoints"]
+__all__ = ["AGENT_POINTS", "MARKED", "MARK_VARIABLE", "POINT_VARIABLE", "SHIM_POINTS", "FaultPoints"]
 
 POINT_VARIABLE: Final = "CATHEDRA_FAULT_POINT"
-"""Names the point at which to die."""
+"""Names the point at which to die, or is `MARKED`."""
 MARK_VARIABLE: Final = "CATHEDRA_FAULT_MARK"
 """A file that arms the point, and is removed on the way out: each time it is made, one process dies once."""
 
@@ -43,7 +43,9 @@ SHIM_POINTS: Final = (
     "shim:container-deleted",
 )
 """Points of the container shim, in the order in which a container reaches them."""
-_KNOWN: Final = frozenset((*AGENT_POINTS, *SHIM_POINTS))
+MARKED: Final = "marked"
+"""In place of a point: the one that the mark's text names, so that processes which live on die at several in turn."""
+_KNOWN: Final = frozenset((*AGENT_POINTS, *SHIM_POINTS, MARKED))
 
 
 class FaultPoints:
@@ -71,9 +73,11 @@ class FaultPoints:
 
     def reach(self, point: str) -> None:
         """The step that ``point`` is named after has been done."""
-        if point != self._point or self._mark is None:
+        if self._mark is None or self._point not in (point, MARKED):
             return
         try:
+            if self._point == MARKED and self._mark.read_text() != point:
+                return
             self._mark.unlink()
         except FileNotFoundError:
             return

@@ -17,10 +17,10 @@ from cathedra.scheduler.background import Background
 from cathedra.scheduler.failure import Failures
 from cathedra.scheduler.framework.defects import DEFECTS, defect_status
 from cathedra.scheduler.framework.diagnosis import Diagnosis
-from cathedra.scheduler.framework.events import Action, Change, Resource
+from cathedra.scheduler.framework.events import Action, ClusterEvent, Resource
+from cathedra.scheduler.framework.outcome import Refused
 from cathedra.scheduler.framework.plugin import CycleState
-from cathedra.scheduler.framework.status import Status, error
-from cathedra.scheduler.podgroups import PodGroupConditions
+from cathedra.scheduler.framework.status import Code, Status, error
 from cathedra.scheduler.profile import Profile
 from cathedra.scheduler.queue.queue import SchedulingQueue
 from cathedra.scheduler.queue.queuedpod import QueuedPodInfo
@@ -28,7 +28,7 @@ from cathedra.scheduler.state.cache import Cache
 from cathedra.scheduler.state.nominations import Nominations
 from cathedra.scheduler.state.pod_info import PodInfo
 
-__all__ = ["BindingCycle"]
+__all__ = ["BindingCycle", "HeldPod"]
 
 STOP_SECONDS: Final = 1.0
 """So long plugins may write to take things back while the scheduler stops."""
@@ -38,7 +38,7 @@ _LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class _Attempt:
+class HeldPod:
     """A pod on the node that was chosen for it."""
 
     entry: QueuedPodInfo
@@ -59,7 +59,6 @@ class BindingCycle:
         failures: Failures,
         recorder: EventRecorder,
         background: Background,
-        groups: PodGroupConditions | None = None,
     ) -> None:
         self._profile = profile
         self._cache = cache
@@ -68,52 +67,60 @@ class BindingCycle:
         self._failures = failures
         self._recorder = recorder
         self._background = background
-        self._groups = groups
         self.bound = 0
         """How many pods have been bound."""
 
     async def start(self, entry: QueuedPodInfo, state: CycleState, node: str) -> None:
         """Hold ``node`` for the pod, and have the binding written in the background."""
-        attempt = _Attempt(entry, entry.info.on(node, state.taken.get(node, ())), state, node)
-        self._cache.assume(attempt.pod)
-        self._nominations.remove(attempt.pod.uid)
+        held = await self.hold(entry, state, node)
+        if isinstance(held, HeldPod):
+            self.write(held)
+        elif isinstance(held, Diagnosis):
+            self._failures.refused(entry, Refused(held))
+        else:
+            self._failures.broke(entry, held)
+
+    async def hold(self, entry: QueuedPodInfo, state: CycleState, node: str) -> HeldPod | Diagnosis | Status:
+        """Assume the pod on ``node`` and reserve what it needs there; why not, or what broke: then nothing is held."""
+        held = HeldPod(entry, entry.info.on(node, state.taken.get(node, ())), state, node)
+        self._cache.assume(held.pod)
+        self._nominations.remove(held.pod.uid)
         try:
-            status = self._profile.reserve(state, attempt.pod, node)
+            status = self._profile.reserve(state, held.pod, node)
         except DEFECTS as defect:
-            _LOG.exception("%s: Reserve broke", attempt.pod.key)
+            _LOG.exception("%s: Reserve broke", held.pod.key)
             status = defect_status(defect)
         if status is None:
-            self._background.start(self._bind(attempt))
-            return
-        await self._let_go(attempt)
+            return held
+        await self.let_go(held)
         if not status.rejected:
-            self._failures.broke(entry, status)
-            return
-        diagnosis = Diagnosis(1)
-        diagnosis.refuse(node, status)
-        self._failures.refused(entry, diagnosis)
+            return status
+        return _refused_by(node, status)
 
-    async def _bind(self, attempt: _Attempt) -> None:
+    def write(self, held: HeldPod) -> None:
+        """Have the binding of a pod that is held written in the background."""
+        self._background.start(self._bind(held))
+
+    async def _bind(self, held: HeldPod) -> None:
         """Everything that has to be written, in order."""
         status: Status | None = _CANCELLED
         try:
-            status = await self._write(attempt)
+            status = await self._write(held)
         except DEFECTS as defect:
-            _LOG.exception("%s: the binding cycle broke", attempt.pod.key)
+            _LOG.exception("%s: the binding cycle broke", held.pod.key)
             status = defect_status(defect)
         finally:
             if status is not None:
-                await self._take_back(attempt, status)
+                await self._take_back(held, status)
         if status is None:
             self.bound += 1
-            pod = attempt.pod
-            message = f"Successfully assigned {pod.key} to {attempt.node}"
+            pod = held.pod
+            message = f"Successfully assigned {pod.key} to {held.node}"
             self._recorder.record(pod.pod, "Normal", "Scheduled", message, action="Binding")
-            if self._groups is not None:
-                await self._groups.scheduled(pod.pod)
+            await self._profile.post_bind(held.state, pod, held.node)
 
-    async def _write(self, attempt: _Attempt) -> Status | None:
-        pod, state, node = attempt.pod, attempt.state, attempt.node
+    async def _write(self, held: HeldPod) -> Status | None:
+        pod, state, node = held.pod, held.state, held.node
         # From here on the pod cannot become unschedulable, so no event can concern it.
         self._queue.done(pod.uid)
         async with self._background.writing:
@@ -125,22 +132,31 @@ class BindingCycle:
                 status = await self._profile.bind(state, pod, node)
         return status
 
-    async def _take_back(self, attempt: _Attempt, status: Status) -> None:
+    async def _take_back(self, held: HeldPod, status: Status) -> None:
         try:
-            await self._let_go(attempt)
+            await self.let_go(held)
         finally:
             # To others this looks as if a pod had been deleted: what it held is free.
-            self._queue.move(Change(Resource.ASSIGNED_POD, Action.DELETE, attempt.pod.pod, None))
-            self._failures.broke(attempt.entry, status)
+            self._queue.move(ClusterEvent(Resource.ASSIGNED_POD, Action.DELETE, held.pod.pod, None))
+            if status.code is Code.PENDING:
+                self._failures.held_back(held.entry, _refused_by(held.node, status).message())
+            else:
+                self._failures.broke(held.entry, status)
 
-    async def _let_go(self, attempt: _Attempt) -> None:
+    async def let_go(self, held: HeldPod) -> None:
         """Have every plugin unreserve, and forget the assumption, whatever breaks on the way."""
         task = asyncio.current_task()
         stopping = task is not None and task.cancelling() > 0
         try:
             async with asyncio.timeout(STOP_SECONDS if stopping else None):
-                await self._profile.unreserve(attempt.state, attempt.pod, attempt.node)
+                await self._profile.unreserve(held.state, held.pod, held.node)
         except TimeoutError:
-            _LOG.warning("%s: not everything could be taken back before the end", attempt.pod.key)
+            _LOG.warning("%s: not everything could be taken back before the end", held.pod.key)
         finally:
-            self._cache.forget(attempt.pod.uid)
+            self._cache.forget(held.pod.uid)
+
+
+def _refused_by(node: str, status: Status) -> Diagnosis:
+    diagnosis = Diagnosis(1)
+    diagnosis.refuse(node, status)
+    return diagnosis

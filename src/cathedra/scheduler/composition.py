@@ -6,6 +6,7 @@ A node that an earlier plugin refuses never reaches DynamicResources, so the ord
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from random import Random
 
 from cathedra.api.gates import FeatureGates
@@ -17,6 +18,8 @@ from cathedra.clock import Clock
 from cathedra.scheduler.configuration.reading import ProfileConfiguration
 from cathedra.scheduler.dynamicresources.plugin import DynamicResources
 from cathedra.scheduler.dynamicresources.timeouts import Timeouts
+from cathedra.scheduler.framework.informed import ClaimPlugin
+from cathedra.scheduler.framework.observer import PluginObserver
 from cathedra.scheduler.framework.plugin import CycleState, Plugin
 from cathedra.scheduler.framework.status import Status
 from cathedra.scheduler.nodesearch import try_out_with_nominated
@@ -60,11 +63,13 @@ def compose(
     *,
     clock: Clock,
     configuration: ProfileConfiguration,
-    devices: DynamicResources,
+    devices: ClaimPlugin,
     nominations: Nominations,
     gates: FeatureGates,
+    has_place: Callable[[str], bool],
+    observer: PluginObserver | None = None,
 ) -> Profile:
-    """The profile that ``configuration`` describes."""
+    """The profile that ``configuration`` describes; ``has_place`` knows which pods have, or will have, a node."""
 
     def fits(pod: PodInfo, state: CycleState, node: NodeInfo) -> Status | None:
         return try_out_with_nominated(profile, nominations, pod, state, node)
@@ -89,8 +94,8 @@ def compose(
     ]
     chosen = [plugin for plugin in plugins if plugin.name in there]
     if gates["GenericWorkload"] and gates["GangScheduling"]:
-        chosen.append(GangScheduling(informers.of(PODGROUPS).store, informers.of(PODS).store))
-    profile = Profile(chosen, configuration.name, configuration.plugins)
+        chosen.append(GangScheduling(informers.of(PODGROUPS).store, informers.of(PODS).store, has_place))
+    profile = Profile(chosen, configuration.name, configuration.plugins, observer)
     return profile
 
 

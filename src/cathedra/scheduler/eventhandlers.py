@@ -13,7 +13,7 @@ from cathedra.api.core.core_v1 import Node, Pod
 from cathedra.api.core.scheduling_v1beta1 import PodGroup
 from cathedra.client.informer import SharedInformers
 from cathedra.client.resources import NODES, PODGROUPS, PODS
-from cathedra.scheduler.framework.events import Action, Change, Resource
+from cathedra.scheduler.framework.events import Action, ClusterEvent, Resource
 from cathedra.scheduler.queue.queue import SchedulingQueue, pod_actions
 from cathedra.scheduler.state.cache import Cache
 from cathedra.scheduler.state.nominations import Nominations
@@ -48,30 +48,30 @@ class EventHandlers:
 
     def group_added(self, group: PodGroup) -> None:
         """A group has appeared."""
-        self._queue.move(Change(Resource.POD_GROUP, Action.ADD, None, group))
+        self._queue.move(ClusterEvent(Resource.POD_GROUP, Action.ADD, None, group))
 
     def group_updated(self, old: PodGroup, new: PodGroup) -> None:
         """A group has changed, perhaps because its claims have been made."""
-        self._queue.move(Change(Resource.POD_GROUP, Action.UPDATE, old, new))
+        self._queue.move(ClusterEvent(Resource.POD_GROUP, Action.UPDATE, old, new))
 
     # --- nodes
 
     def node_added(self, node: Node) -> None:
         """A node has appeared."""
         self._cache.set_node(node)
-        self._queue.move(Change(Resource.NODE, Action.ADD, None, node))
+        self._queue.move(ClusterEvent(Resource.NODE, Action.ADD, None, node))
 
     def node_updated(self, old: Node, new: Node) -> None:
         """A node has changed; a heartbeat wakes no pod."""
         actions = node_actions(old, new)
         self._cache.set_node(new)
         if actions:
-            self._queue.move(Change(Resource.NODE, actions, old, new))
+            self._queue.move(ClusterEvent(Resource.NODE, actions, old, new))
 
     def node_deleted(self, node: Node) -> None:
         """A node has gone."""
         self._cache.remove_node(node.metadata.name)
-        self._queue.move(Change(Resource.NODE, Action.DELETE, node, None))
+        self._queue.move(ClusterEvent(Resource.NODE, Action.DELETE, node, None))
 
     # --- pods
 
@@ -84,7 +84,7 @@ class EventHandlers:
         elif self._is_ours(pod):
             self._nominate(pod)
             self._queue.add(pod)
-            self._queue.move(Change(Resource.UNSCHEDULED_POD, Action.ADD, None, pod))
+            self._queue.move(ClusterEvent(Resource.UNSCHEDULED_POD, Action.ADD, None, pod))
 
     def pod_updated(self, old: Pod, new: Pod) -> None:
         """A pod has changed, been bound or finished."""
@@ -111,14 +111,14 @@ class EventHandlers:
             self._nominations.remove(uid)
             if pod.status.nominated_node_name:
                 # Others treated it as if it had been there.
-                self._queue.move(Change(Resource.ASSIGNED_POD, Action.DELETE, pod, None))
+                self._queue.move(ClusterEvent(Resource.ASSIGNED_POD, Action.DELETE, pod, None))
             return
         self._cache.remove_pod(uid)
-        self._queue.move(Change(Resource.ASSIGNED_POD, Action.DELETE, pod, None))
+        self._queue.move(ClusterEvent(Resource.ASSIGNED_POD, Action.DELETE, pod, None))
 
     def _occupies(self, pod: Pod, actions: Action, old: Pod | None) -> None:
         self._cache.add_pod(pod)
-        self._queue.move(Change(Resource.ASSIGNED_POD, actions, old, pod))
+        self._queue.move(ClusterEvent(Resource.ASSIGNED_POD, actions, old, pod))
 
     def _waiting_pod_updated(self, old: Pod, new: Pod) -> None:
         if not self._is_ours(new):

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
-from typing import Any
 
 from cathedra.api.core.core_v1 import Pod, PodCondition
+from cathedra.api.jsonvalue import JSONObject
 from cathedra.api.status import StatusError
 from cathedra.api.struct import Time
 from cathedra.client.client import Client
@@ -19,7 +19,7 @@ from cathedra.client.store import Store
 from cathedra.client.transport import PatchType
 from cathedra.clock import Clock
 from cathedra.scheduler.background import Background
-from cathedra.scheduler.framework.diagnosis import Diagnosis
+from cathedra.scheduler.framework.outcome import Refused
 from cathedra.scheduler.framework.status import Status
 from cathedra.scheduler.queue.queue import SchedulingQueue
 from cathedra.scheduler.queue.queuedpod import QueuedPodInfo
@@ -55,13 +55,17 @@ class Failures:
         self._background = background
         self._nominations = nominations
 
-    def refused(
-        self, entry: QueuedPodInfo, diagnosis: Diagnosis, message: str = "", nominated: str | None = None
-    ) -> None:
+    def refused(self, entry: QueuedPodInfo, refused: Refused) -> None:
         """No node will do; the plugins of the diagnosis decide what wakes the pod."""
-        text = message or diagnosis.message()
-        if self._put_back(entry, diagnosis.unschedulable_plugins, diagnosis.pending_plugins, nominated):
-            self._tell(entry, FailureReport("Unschedulable", text, nominated))
+        diagnosis = refused.diagnosis
+        if self._put_back(entry, diagnosis.unschedulable_plugins, diagnosis.pending_plugins, refused.nominated):
+            self._tell(entry, FailureReport("Unschedulable", refused.message, refused.nominated))
+
+    def held_back(self, entry: QueuedPodInfo, message: str, nominated: str | None = None) -> None:
+        """The pod could have a node, but others (its PodGroup, a driver) are not ready; it is tried again after its
+        back-off."""
+        if self._put_back(entry, (), (), nominated):
+            self._tell(entry, FailureReport("Unschedulable", message, nominated))
 
     def broke(self, entry: QueuedPodInfo, status: Status) -> None:
         """Something broke; the pod is tried again after its back-off."""
@@ -92,7 +96,7 @@ class Failures:
         if patch is not None:
             self._background.start(self._patch_status(pod, patch))
 
-    async def _patch_status(self, pod: Pod, patch: dict[str, Any]) -> None:
+    async def _patch_status(self, pod: Pod, patch: JSONObject) -> None:
         async with self._background.writing:
             try:
                 pods = self._client.resource(PODS, pod.metadata.namespace)
@@ -113,10 +117,10 @@ class FailureReport:
         self.nominated = nominated
         """The node being cleared for the pod; "" takes an older nomination back; None leaves it."""
 
-    def patch(self, pod: Pod, now: float) -> dict[str, Any] | None:
+    def patch(self, pod: Pod, now: float) -> JSONObject | None:
         """The change of the pod's status, or None if it says so already."""
         old = find_condition(pod.status.conditions, "PodScheduled")
-        status: dict[str, Any] = {}
+        status: JSONObject = {}
         if not self._said_by(old):
             since = old.last_transition_time if old is not None and old.status == "False" else Time(now)
             status["conditions"] = [

@@ -13,9 +13,15 @@ from prometheus_client import CollectorRegistry, Counter, Histogram
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from cathedra.clock import Clock, SystemClock
+
 __all__ = ["SchedulerMetrics"]
 
 _BUCKETS: Final = tuple(0.001 * 2**step for step in range(15))
+_PLUGIN_BUCKETS: Final = tuple(0.00001 * 1.5**step for step in range(20))
+_WAIT_BUCKETS: Final = tuple(0.1 * 2.0**step for step in range(14))
+_SAMPLED: Final = 10
+"""The filters of every cycle of so many are measured one by one; the others would cost more than they tell."""
 _QUEUES: Final = {"active": "active", "backoff": "backoff", "unschedulable": "unschedulable", "gated": "gated"}
 """Kubernetes' name of a queue → ours in `Scheduler.statistics`."""
 _CACHED: Final = {"nodes": "nodes", "pods": "counted", "assumed_pods": "assumed"}
@@ -24,7 +30,9 @@ _CACHED: Final = {"nodes": "nodes", "pods": "counted", "assumed_pods": "assumed"
 class SchedulerMetrics:
     """Counters, gauges and histograms of one scheduler."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock | None = None) -> None:
+        self._clock = clock or SystemClock()
+        self._cycles = 0
         self.registry = CollectorRegistry()
         self._attempts = Counter(
             "scheduler_schedule_attempts",
@@ -39,6 +47,55 @@ class SchedulerMetrics:
             buckets=_BUCKETS,
             registry=self.registry,
         )
+
+        self._evaluations = Counter(
+            "scheduler_plugin_evaluation",
+            "How often a plugin judged a pod or a node for it.",
+            ["plugin", "extension_point", "profile"],
+            registry=self.registry,
+        )
+        self._plugins = Histogram(
+            "scheduler_plugin_execution_duration_seconds",
+            "Seconds that a plugin took at an extension point; filters: in some cycles, many nodes at once.",
+            ["plugin", "extension_point", "status"],
+            buckets=_PLUGIN_BUCKETS,
+            registry=self.registry,
+        )
+        self._allocations = Counter(
+            "scheduler_dra_bindingconditions_allocations",
+            "Waits for binding conditions of devices, by how they ended.",
+            ["profile", "driver", "status"],
+            registry=self.registry,
+        )
+        self._waits = Histogram(
+            "scheduler_dra_bindingconditions_wait_duration_seconds",
+            "Seconds that pods waited for binding conditions of devices.",
+            ["profile", "driver", "status"],
+            buckets=_WAIT_BUCKETS,
+            registry=self.registry,
+        )
+
+    def monotonic(self) -> float:
+        """The clock's seconds."""
+        return self._clock.monotonic()
+
+    def sampled(self) -> bool:
+        """Every tenth cycle."""
+        self._cycles += 1
+        return self._cycles % _SAMPLED == 1
+
+    def evaluated(self, plugin: str, point: str, profile: str, times: int = 1) -> None:
+        """A plugin has judged a pod, or so many nodes for it."""
+        self._evaluations.labels(plugin, point, profile).inc(times)
+
+    def ran(self, plugin: str, point: str, status: str, seconds: float) -> None:
+        """A plugin has run."""
+        self._plugins.labels(plugin, point, status).observe(seconds)
+
+    def waited_for_devices(self, profile: str, driver: str, status: str, seconds: float) -> None:
+        """A wait for binding conditions has ended: ``success``, ``failed``, ``timeout`` or ``error``."""
+        self._allocations.labels(profile, driver, status).inc()
+        self._waits.labels(profile, driver, status).observe(seconds)
 
     def attempted(self, result: str, profile: str, seconds: float) -> None:
         """An attempt has ended: ``scheduled``, ``unschedulable`` or ``error``."""

@@ -1,11 +1,12 @@
-"""What the scheduler says of a PodGroup: it is scheduled, once one of its pods is (docs/spec/scheduling.md §14)."""
+"""What the scheduler says of a PodGroup after its pods were tried (docs/spec/scheduling.md §14)."""
 
 from __future__ import annotations
 
 import logging
-from typing import Any
+from dataclasses import dataclass
+from typing import Final
 
-from cathedra.api.core.core_v1 import Pod
+from cathedra.api.core.meta_v1 import Condition
 from cathedra.api.core.scheduling_v1beta1 import PodGroup
 from cathedra.api.status import StatusError
 from cathedra.api.struct import Time, to_dict
@@ -14,12 +15,26 @@ from cathedra.client.resources import PODGROUPS
 from cathedra.client.store import Store
 from cathedra.client.transport import PatchType
 from cathedra.clock import Clock
-from cathedra.semantics.podclaims import pod_group_name
+from cathedra.semantics.conditions import find_condition
 
-__all__ = ["PodGroupConditions"]
+__all__ = ["PodGroupConditions", "PodGroupOutcome"]
 
-_SCHEDULED = "PodGroupScheduled"
+_SCHEDULED: Final = "PodGroupScheduled"
 _LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class PodGroupOutcome:
+    """What came of trying the pods of a group."""
+
+    reason: str
+    """``Scheduled``, ``Unschedulable`` or ``SchedulerError``."""
+    message: str = ""
+
+    @property
+    def status(self) -> str:
+        """The condition's status."""
+        return "True" if self.reason == "Scheduled" else "False"
 
 
 class PodGroupConditions:
@@ -29,25 +44,41 @@ class PodGroupConditions:
         self._client = client
         self._clock = clock
         self._groups = groups
+        self._scheduled: set[str] = set()
+        """UIDs of groups that have been told so, until the informer shows it."""
 
-    async def scheduled(self, pod: Pod) -> None:
-        """A pod has got its node; its group says so, if it does not yet."""
-        namespace, name = pod.metadata.namespace, pod_group_name(pod)
-        group = self._groups.get(namespace, name) if name else None
-        if group is None or any(one.type == _SCHEDULED and one.status == "True" for one in group.status.conditions):
+    async def tell(self, namespace: str, name: str, outcome: PodGroupOutcome) -> None:
+        """Write ``outcome`` into the group's status. A group that was scheduled once stays so."""
+        group = self._groups.get(namespace, name)
+        if group is None:
             return
-        condition: dict[str, Any] = {
-            "type": _SCHEDULED,
-            "status": "True",
-            "reason": "Scheduled",
-            "message": "",
-            "observedGeneration": group.metadata.generation,
-            "lastTransitionTime": str(Time(self._clock.now())),
-        }
-        others = [to_dict(one) for one in group.status.conditions if one.type != _SCHEDULED]
-        patch = {"metadata": {"uid": group.metadata.uid}, "status": {"conditions": [*others, condition]}}
+        old = find_condition(group.status.conditions, _SCHEDULED)
+        uid = group.metadata.uid
+        if old is not None and old.status == "True":
+            self._scheduled.discard(uid)
+            if outcome.status != "True":
+                return
+        elif outcome.status == "True":
+            self._scheduled.add(uid)
+        elif uid in self._scheduled:
+            return
+        unchanged = old is not None and old.status == outcome.status
+        made = Condition(
+            type=_SCHEDULED,
+            status=outcome.status,
+            reason=outcome.reason,
+            message=outcome.message,
+            observed_generation=group.metadata.generation,
+            last_transition_time=old.last_transition_time if old is not None and unchanged else Time(self._clock.now()),
+        )
+        if made == old:
+            return
+        others = [one for one in group.status.conditions if one.type != _SCHEDULED]
+        conditions = [{"message": "", **to_dict(one)} for one in (*others, made)]
+        patch = {"metadata": {"uid": uid}, "status": {"conditions": conditions}}
         try:
             await self._client.resource(PODGROUPS, namespace).patch(name, PatchType.MERGE, patch, "status")
         except (StatusError, ConnectionError) as failure:
-            # The next pod of the group that is bound will say it again.
+            # The next attempt will say it again.
+            self._scheduled.discard(uid)
             _LOG.info("pod group %s/%s: condition not written: %s", namespace, name, failure)

@@ -7,21 +7,24 @@ around errors, and multiplies scores by weights (docs/spec/scheduling.md §1 and
 from __future__ import annotations
 
 import logging
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, ParamSpec, TypeVar
 
 from cathedra.scheduler.configuration.enablement import POINTS, Enablement
 from cathedra.scheduler.framework.defects import DEFECTS, defect_status
 from cathedra.scheduler.framework.diagnosis import Diagnosis
-from cathedra.scheduler.framework.events import Registration
+from cathedra.scheduler.framework.events import EventRegistration
+from cathedra.scheduler.framework.observer import PluginObserver
 from cathedra.scheduler.framework.plugin import (
     BindPlugin,
     CycleState,
     FilterPlugin,
     Narrowed,
     Nomination,
+    PermitPlugin,
     Plugin,
+    PostBindPlugin,
     PostFilterPlugin,
     PreBindPlugin,
     PreEnqueuePlugin,
@@ -37,6 +40,8 @@ from cathedra.scheduler.state.snapshot import Snapshot
 __all__ = ["FilterCall", "Profile", "Scope"]
 
 P = TypeVar("P", bound=Plugin)
+R = TypeVar("R")
+Args = ParamSpec("Args")
 
 _LOG = logging.getLogger(__name__)
 
@@ -61,22 +66,29 @@ class Profile:
     """An ordered set of plugins under one scheduler name."""
 
     def __init__(
-        self, plugins: Iterable[Plugin], name: str = "default-scheduler", enablement: Enablement | None = None
+        self,
+        plugins: Iterable[Plugin],
+        name: str = "default-scheduler",
+        enablement: Enablement | None = None,
+        observer: PluginObserver | None = None,
     ) -> None:
         """``enablement`` says which plugin takes part where, and what its score weighs; without it all take part
         wherever they can, in the order in which they are given."""
         self.name = name
+        self._observer = observer
         self.plugins = tuple(plugins)
         self._enablement = enablement
-        self.registrations: Mapping[str, Sequence[Registration]] = {p.name: p.events() for p in self.plugins}
+        self.registrations: Mapping[str, Sequence[EventRegistration]] = {p.name: p.events() for p in self.plugins}
         self._pre_enqueue = self._at("preEnqueue", (p for p in self.plugins if isinstance(p, PreEnqueuePlugin)))
         self._pre_filter = self._at("preFilter", (p for p in self.plugins if isinstance(p, PreFilterPlugin)))
         self._filter = self._at("filter", (p for p in self.plugins if isinstance(p, FilterPlugin)))
         self._post_filter = self._at("postFilter", (p for p in self.plugins if isinstance(p, PostFilterPlugin)))
         self._score = self._at("score", (p for p in self.plugins if isinstance(p, ScorePlugin)))
         self._reserve = self._at("reserve", (p for p in self.plugins if isinstance(p, ReservePlugin)))
+        self._permit = self._at("permit", (p for p in self.plugins if isinstance(p, PermitPlugin)))
         self._pre_bind = self._at("preBind", (p for p in self.plugins if isinstance(p, PreBindPlugin)))
         self._bind = self._at("bind", (p for p in self.plugins if isinstance(p, BindPlugin)))
+        self._post_bind = self._at("postBind", (p for p in self.plugins if isinstance(p, PostBindPlugin)))
 
     def _at(self, point: str, plugins: Iterable[P]) -> tuple[P, ...]:
         """Those of ``plugins`` that take part at an extension point, in its order."""
@@ -91,6 +103,38 @@ class Profile:
     def _weight(self, plugin: ScorePlugin) -> int:
         return plugin.weight if self._enablement is None else self._enablement.weights.get(plugin.name, plugin.weight)
 
+    def _run(
+        self, plugin: Plugin, point: str, call: Callable[Args, R], /, *args: Args.args, **options: Args.kwargs
+    ) -> R:
+        """What a plugin answers at an extension point; who observes is told how long it took."""
+        if self._observer is None:
+            return call(*args, **options)
+        began = self._observer.monotonic()
+        answer = call(*args, **options)
+        self._observer.ran(plugin.name, point, _outcome(answer), self._observer.monotonic() - began)
+        return answer
+
+    async def _await(
+        self,
+        plugin: Plugin,
+        point: str,
+        call: Callable[Args, Awaitable[R]],
+        /,
+        *args: Args.args,
+        **options: Args.kwargs,
+    ) -> R:
+        """The same for a plugin that talks to the API."""
+        if self._observer is None:
+            return await call(*args, **options)
+        began = self._observer.monotonic()
+        answer = await call(*args, **options)
+        self._observer.ran(plugin.name, point, _outcome(answer), self._observer.monotonic() - began)
+        return answer
+
+    def _counted(self, plugin: Plugin, point: str, times: int = 1) -> None:
+        if self._observer is not None:
+            self._observer.evaluated(plugin.name, point, self.name, times)
+
     def statistics(self) -> dict[str, int]:
         """What the plugins hold, in numbers."""
         return {name: number for plugin in self.plugins for name, number in plugin.statistics().items()}
@@ -99,7 +143,7 @@ class Profile:
         """The first refusal to let the pod into the active queue, or the first error."""
         for plugin in self._pre_enqueue:
             try:
-                status = plugin.pre_enqueue(pod)
+                status = self._run(plugin, "PreEnqueue", plugin.pre_enqueue, pod)
             except DEFECTS as defect:
                 _LOG.exception("%s: PreEnqueue plugin %s broke", pod.key, plugin.name)
                 status = defect_status(defect)
@@ -111,8 +155,11 @@ class Profile:
         """The nodes that can be meant at all, or the refusal that ends the cycle."""
         nodes: frozenset[str] | None = None
         narrowed_by: list[str] = []
+        if self._observer is not None:
+            state.measured = self._observer.sampled()
         for plugin in self._pre_filter:
-            answer = plugin.pre_filter(state, pod, snapshot)
+            answer = self._run(plugin, "PreFilter", plugin.pre_filter, state, pod, snapshot)
+            self._counted(plugin, "PreFilter")
             if answer is None:
                 continue
             if isinstance(answer, Narrowed):
@@ -137,18 +184,24 @@ class Profile:
         """The same for a look at all nodes, with what each can tell without being asked."""
         calls = []
         for plugin, *_ in self.filters(state):
-            batch = plugin.filter_batch(state, pod)
+            ask = plugin.filter_batch
+            batch = self._run(plugin, "Filter", ask, state, pod) if state.measured else ask(state, pod)
             refused = {node: status.of(plugin.name) for node, status in batch.refused.items()}
             calls.append(FilterCall(plugin, batch.passing, refused))
         return calls
 
     def filter(self, filters: Sequence[FilterCall], state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
         """The first refusal of ``node``; an error is worded for people."""
-        name = node.name
+        name, observed = node.name, self._observer
         for plugin, passing, refused in filters:
+            if observed is not None:
+                observed.evaluated(plugin.name, "Filter", self.name)
             if name in passing:
                 continue
-            status = refused.get(name) or plugin.filter(state, pod, node)
+            status = refused.get(name)
+            if status is None:
+                ask = plugin.filter
+                status = self._run(plugin, "Filter", ask, state, pod, node) if state.measured else ask(state, pod, node)
             if status is None:
                 continue
             if status.rejected:
@@ -161,7 +214,7 @@ class Profile:
         messages: list[str] = []
         withdrawn: Nomination | None = None
         for plugin in self._post_filter:
-            answer = await plugin.post_filter(state, pod, diagnosis)
+            answer = await self._await(plugin, "PostFilter", plugin.post_filter, state, pod, diagnosis)
             if isinstance(answer, Nomination):
                 if answer.node:
                     return "", answer
@@ -181,7 +234,8 @@ class Profile:
         for plugin in self._score:
             if plugin.name in state.skipped_scores:
                 continue
-            scores = plugin.score(state, pod, nodes)
+            scores = self._run(plugin, "Score", plugin.score, state, pod, nodes)
+            self._counted(plugin, "Score", len(nodes))
             if scores is not None:
                 weight = self._weight(plugin)
                 totals = [total + weight * score for total, score in zip(totals, scores, strict=True)]
@@ -190,7 +244,7 @@ class Profile:
     def reserve(self, state: CycleState, pod: PodInfo, node: str) -> Status | None:
         """Have everything that the pod needs on ``node`` held in memory."""
         for plugin in self._reserve:
-            status = plugin.reserve(state, pod, node)
+            status = self._run(plugin, "Reserve", plugin.reserve, state, pod, node)
             if status is None:
                 continue
             if status.rejected:
@@ -202,15 +256,29 @@ class Profile:
         """Let go of what was reserved, in reverse order; a plugin that breaks does not keep the others from it."""
         for plugin in reversed(self._reserve):
             try:
-                await plugin.unreserve(state, pod, node)
+                await self._await(plugin, "Unreserve", plugin.unreserve, state, pod, node)
             except DEFECTS as defect:
                 _LOG.exception("%s: Unreserve plugin %s broke", pod.key, plugin.name)
                 defect_status(defect)
 
+    def permit(self, pod: PodInfo) -> Status | None:
+        """Whether the group of ``pod``, which could have its node, may be bound already."""
+        waits: list[str] = []
+        for plugin in self._permit:
+            status = self._run(plugin, "Permit", plugin.permit, pod)
+            if status is None:
+                continue
+            if status.code is not Code.WAIT:
+                return error(f'running Permit plugin "{plugin.name}": {status.message}').of(plugin.name)
+            waits += status.reasons
+        if not waits:
+            return None
+        return Status(Code.WAIT, (*waits, "one or more plugins asked to wait and no plugin rejected pod"))
+
     async def pre_bind(self, state: CycleState, pod: PodInfo, node: str) -> Status | None:
         """Write what must stand in the API before the binding."""
         for plugin in self._pre_bind:
-            status = await plugin.pre_bind(state, pod, node)
+            status = await self._await(plugin, "PreBind", plugin.pre_bind, state, pod, node)
             if status is None:
                 continue
             if status.rejected:
@@ -229,12 +297,25 @@ class Profile:
     async def bind(self, state: CycleState, pod: PodInfo, node: str) -> Status | None:
         """Bind the pod; the first binder that does not skip decides."""
         for plugin in self._bind:
-            status = await plugin.bind(state, pod, node)
+            status = await self._await(plugin, "Bind", plugin.bind, state, pod, node)
             if status is None:
                 return None
             if status.code is not Code.SKIP:
                 return error(f'running Bind plugin "{plugin.name}": {status.message}').of(plugin.name)
         return error("no bind plugin took the pod")
+
+    async def post_bind(self, state: CycleState, pod: PodInfo, node: str) -> None:
+        """Tell plugins that the pod is bound; one that breaks changes nothing about that."""
+        for plugin in self._post_bind:
+            try:
+                await plugin.post_bind(state, pod, node)
+            except DEFECTS as defect:
+                _LOG.exception("%s: PostBind plugin %s broke", pod.key, plugin.name)
+                defect_status(defect)
+
+
+def _outcome(answer: object) -> str:
+    return answer.code.value if isinstance(answer, Status) else "Success"
 
 
 def _nothing_left(plugins: Sequence[str]) -> Status:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING
@@ -28,15 +29,21 @@ from cathedra.scheduler.eventhandlers import DEFAULT_SCHEDULER, EventHandlers
 from cathedra.scheduler.failure import Failures
 from cathedra.scheduler.framework.defects import DEFECTS, defect_status
 from cathedra.scheduler.framework.diagnosis import Diagnosis
+from cathedra.scheduler.framework.informed import MakeClaimPlugin
+from cathedra.scheduler.framework.outcome import Refused
 from cathedra.scheduler.framework.plugin import CycleState
+from cathedra.scheduler.framework.status import Status, error
+from cathedra.scheduler.groupcycle import GroupCycle, in_order
 from cathedra.scheduler.nodesearch import NodeSearch, SelectedNode
-from cathedra.scheduler.podgroups import PodGroupConditions
+from cathedra.scheduler.plugins.gangs import POD_GROUP_INDEX, group_key, groups_of
+from cathedra.scheduler.podgroups import PodGroupConditions, PodGroupOutcome
 from cathedra.scheduler.profile import Profile
 from cathedra.scheduler.queue.queue import SchedulingQueue
 from cathedra.scheduler.queue.queuedpod import Backoff, QueuedPodInfo
 from cathedra.scheduler.state.cache import Cache
 from cathedra.scheduler.state.nominations import Nominations
 from cathedra.scheduler.state.pod_info import PodInfo
+from cathedra.semantics.podclaims import pod_group_name
 
 if TYPE_CHECKING:
     from cathedra.scheduler.metrics import SchedulerMetrics
@@ -58,6 +65,7 @@ class _Framework:
     search: NodeSearch
     failures: Failures
     binding: BindingCycle
+    groups: GroupCycle
 
 
 class Scheduler:
@@ -73,8 +81,12 @@ class Scheduler:
         informers: SharedInformers | None = None,
         configuration: SchedulerConfiguration = DEFAULT_CONFIGURATION,
         metrics: SchedulerMetrics | None = None,
+        make_claim_plugin: MakeClaimPlugin = device_plugin,
     ) -> None:
-        """``informers`` are run by their maker; without any the scheduler makes and runs its own."""
+        """``informers`` are run by their maker; without any the scheduler makes and runs its own.
+
+        ``make_claim_plugin`` makes the plugin DynamicResources, which all profiles share.
+        """
         self._clock = clock
         self._own_informers = informers is None
         self._informers = informers or SharedInformers(client, clock)
@@ -86,10 +98,19 @@ class Scheduler:
         self._groups: PodGroupConditions | None = None
         if gates["GenericWorkload"]:
             self._groups = PodGroupConditions(client, clock, self._informers.of(PODGROUPS).store)
+            self._informers.of(PODS).store.add_index(POD_GROUP_INDEX, groups_of)
         first = configuration.profiles[0]
-        self._devices = device_plugin(
-            client, self._informers, self._recorders[first.name], first, clock=clock, random=random, gates=gates
+        self._devices = make_claim_plugin(
+            client,
+            self._informers,
+            self._recorders[first.name],
+            first,
+            clock=clock,
+            random=random,
+            gates=gates,
         )
+        if metrics is not None:
+            self._devices.observe(metrics)
         profiles = {
             one.name: compose(
                 client,
@@ -100,6 +121,8 @@ class Scheduler:
                 devices=self._devices,
                 nominations=self._nominations,
                 gates=gates,
+                has_place=lambda uid: self._cache.place_of(uid) is not None,
+                observer=metrics,
             )
             for one in configuration.profiles
         }
@@ -122,10 +145,15 @@ class Scheduler:
             client, self._clock, self._queue, self._pods.store, recorder, self._background, self._nominations
         )
         binding = BindingCycle(
-            profile, self._cache, self._queue, self._nominations, failures, recorder, self._background, self._groups
+            profile, self._cache, self._queue, self._nominations, failures, recorder, self._background
         )
         search = NodeSearch(profile, self._nominations, random, percentage=percentage)
-        return _Framework(profile, recorder, search, failures, binding)
+
+        async def find(entry: QueuedPodInfo, state: CycleState) -> SelectedNode | Refused | Status:
+            return await _find(profile, search, entry, state)
+
+        groups = GroupCycle(profile, binding, failures, find)
+        return _Framework(profile, recorder, search, failures, binding, groups)
 
     async def run(self) -> None:
         """Schedule until cancelled."""
@@ -159,6 +187,9 @@ class Scheduler:
 
     async def _attempt(self, entry: QueuedPodInfo) -> None:
         framework = self._frameworks[_scheduler_of(entry.info.pod)]
+        if self._groups is not None and pod_group_name(entry.info.pod):
+            await self._attempt_group(framework, entry, self._groups)
+            return
         began = self._clock.monotonic()
         try:
             result = await self._schedule_one(framework, entry)
@@ -177,15 +208,51 @@ class Scheduler:
             self._queue.done(pod.uid)
             return ""
         state = CycleState(self._cache.snapshot())
-        outcome = framework.search.find(state, pod, pod.pod.status.nominated_node_name)
+        outcome = await _find(framework.profile, framework.search, entry, state)
         if isinstance(outcome, SelectedNode):
             await framework.binding.start(entry, state, outcome.node)
             return "scheduled"
-        if isinstance(outcome, Diagnosis):
-            await self._refuse(framework, entry, state, outcome)
+        if isinstance(outcome, Refused):
+            framework.failures.refused(entry, outcome)
             return "unschedulable"
         framework.failures.broke(entry, outcome)
         return "error"
+
+    async def _attempt_group(
+        self, framework: _Framework, popped: QueuedPodInfo, conditions: PodGroupConditions
+    ) -> None:
+        """Try all pods of a group that wait, together with the one that was popped."""
+        namespace, name = popped.info.namespace, pod_group_name(popped.info.pod)
+        entries: list[QueuedPodInfo] = []
+        for entry in (popped, *self._siblings(popped)):
+            if self._is_pointless(framework, entry.info):
+                self._queue.done(entry.uid)
+            else:
+                entries.append(entry)
+        if not entries:
+            return
+        entries = in_order(entries)
+        try:
+            mixed = _different_schedulers(entries)
+            if mixed is not None:
+                outcome = PodGroupOutcome("SchedulerError", mixed.message)
+                for entry in entries:
+                    self._frameworks[_scheduler_of(entry.info.pod)].failures.broke(entry, mixed)
+            else:
+                outcome = await framework.groups.run(entries, self._cache.snapshot)
+        except DEFECTS as defect:
+            _LOG.exception("%s/%s: the scheduling cycle of the pod group broke", namespace, name)
+            status = defect_status(defect)
+            outcome = PodGroupOutcome("SchedulerError", status.message)
+            for entry in entries:
+                framework.failures.broke(entry, status)
+        self._background.start(conditions.tell(namespace, name, outcome))
+
+    def _siblings(self, popped: QueuedPodInfo) -> list[QueuedPodInfo]:
+        """The pods of the same group that wait too, out of the queue."""
+        members = self._pods.store.by_index(POD_GROUP_INDEX, group_key(popped.info.pod))
+        uids = (pod.metadata.uid for pod in members if pod.metadata.uid != popped.uid)
+        return [entry for uid in uids if (entry := self._queue.pop_beside(uid)) is not None]
 
     def _is_pointless(self, framework: _Framework, pod: PodInfo) -> bool:
         if pod.pod.metadata.deletion_timestamp is not None:
@@ -194,16 +261,31 @@ class Scheduler:
             return True
         return self._cache.is_assumed(pod.uid)
 
-    async def _refuse(
-        self, framework: _Framework, entry: QueuedPodInfo, state: CycleState, diagnosis: Diagnosis
-    ) -> None:
-        if not diagnosis.nodes:
-            framework.failures.refused(entry, diagnosis, "no nodes available to schedule pods")
-            return
-        message, nomination = await framework.profile.post_filter(state, entry.info, diagnosis)
-        diagnosis.postfilter_message = message
-        nominated = nomination.node if nomination is not None else None
-        framework.failures.refused(entry, diagnosis, nominated=nominated)
+
+async def _find(
+    profile: Profile, search: NodeSearch, entry: QueuedPodInfo, state: CycleState
+) -> SelectedNode | Refused | Status:
+    """The node of one pod; why there is none, after plugins have tried to make room; or what broke."""
+    pod = entry.info
+    outcome = search.find(state, pod, pod.pod.status.nominated_node_name)
+    if not isinstance(outcome, Diagnosis):
+        return outcome
+    if not outcome.nodes:
+        return Refused(outcome)
+    outcome.postfilter_message, nomination = await profile.post_filter(state, pod, outcome)
+    return Refused(outcome, nomination.node if nomination is not None else None)
+
+
+def _different_schedulers(entries: Sequence[QueuedPodInfo]) -> Status | None:
+    """What is wrong with a group whose pods name more than one scheduler."""
+    first, *others = [_scheduler_of(entry.info.pod) for entry in entries]
+    for other in others:
+        if other != first:
+            return error(
+                "all pods in a single pod group should have the same .spec.schedulerName set, "
+                f'got: "{first}" and "{other}"'
+            )
+    return None
 
 
 def _scheduler_of(pod: Pod) -> str:

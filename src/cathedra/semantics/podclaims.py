@@ -13,7 +13,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from cathedra.api.core.core_v1 import Pod, PodResourceClaim
+from cathedra.api.core.core_v1 import ClaimSource, Pod, PodResourceClaim
+from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.api.core.scheduling_v1beta1 import PodGroup
 from cathedra.api.resource import ResourceClaim, ResourceClaimConsumerReference
 from cathedra.semantics.owners import controller_of, is_controlled_by
@@ -29,6 +30,7 @@ __all__ = [
     "check_group_owner",
     "check_owner",
     "claim_names",
+    "claim_source",
     "entry_claim",
     "extended_claim_name",
     "group_consumer",
@@ -68,7 +70,7 @@ class ClaimNotCreated(PodClaimError):
 class NotOwner(PodClaimError):
     """A claim that was to be made from a template was made for something else."""
 
-    def __init__(self, claim: ResourceClaim, made_for: str, why: str) -> None:
+    def __init__(self, claim: KubeObject, made_for: str, why: str) -> None:
         where = f"{claim.metadata.namespace}/{claim.metadata.name}"
         super().__init__(f"ResourceClaim {where} was not created for {made_for} ({why})")
 
@@ -82,6 +84,13 @@ class EntryClaim:
     generated: bool
 
 
+def claim_source(entry: PodResourceClaim) -> ClaimSource:
+    """The claim or the template that an entry names; until 1.30 they stood in a field of their own, ``source``."""
+    if entry.source is not None:
+        return entry.source
+    return ClaimSource(entry.resource_claim_name, entry.resource_claim_template_name)
+
+
 def entry_claim(pod: Pod, entry: PodResourceClaim) -> EntryClaim | None:
     """The claim of an entry of the pod; None if the entry turned out to need none.
 
@@ -89,9 +98,10 @@ def entry_claim(pod: Pod, entry: PodResourceClaim) -> EntryClaim | None:
         EntryUnset: the entry says nothing.
         ClaimNotCreated: its claim is not generated yet.
     """
-    if entry.resource_claim_name is not None:
-        return EntryClaim(entry.name, entry.resource_claim_name, generated=False)
-    if entry.resource_claim_template_name is None:
+    source = claim_source(entry)
+    if source.resource_claim_name is not None:
+        return EntryClaim(entry.name, source.resource_claim_name, generated=False)
+    if source.resource_claim_template_name is None:
         raise EntryUnset(pod, entry)
     for status in pod.status.resource_claim_statuses:
         if status.name == entry.name:
@@ -151,9 +161,8 @@ def extended_claim_name(pod: Pod) -> str:
 
 def template_names(pod: Pod) -> Iterator[str]:
     """The templates that the pod uses."""
-    return (
-        entry.resource_claim_template_name for entry in pod.spec.resource_claims if entry.resource_claim_template_name
-    )
+    templates = (claim_source(entry).resource_claim_template_name for entry in pod.spec.resource_claims)
+    return (template for template in templates if template)
 
 
 def pod_group_name(pod: Pod) -> str:
@@ -170,7 +179,7 @@ def is_done_with_claims(pod: Pod) -> bool:
     return is_terminal(pod) or (pod.metadata.deletion_timestamp is not None and not pod.spec.node_name)
 
 
-def check_owner(claim: ResourceClaim, pod: Pod, group: str) -> None:
+def check_owner(claim: KubeObject, pod: Pod, group: str) -> None:
     """Make sure that a generated claim was made for this pod, or for the PodGroup of its that is named ``group``.
 
     ``group`` is "" while the gate DRAWorkloadResourceClaims is off, or if the pod has none. Source: IsForPod.
@@ -199,7 +208,7 @@ def check_group_owner(claim: ResourceClaim, group: PodGroup) -> None:
         raise NotOwner(claim, f"PodGroup {group.metadata.namespace}/{group.metadata.name}", "PodGroup is not owner")
 
 
-def is_made_for(claim: ResourceClaim, pod: Pod, group: str) -> bool:
+def is_made_for(claim: KubeObject, pod: Pod, group: str) -> bool:
     """Whether `check_owner` has nothing to say."""
     try:
         check_owner(claim, pod, group)

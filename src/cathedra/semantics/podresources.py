@@ -28,7 +28,9 @@ __all__ = [
     "is_pod_level_resource",
     "is_resize_infeasible",
     "nanos",
+    "pod_held_limit_quantities",
     "pod_held_nanos",
+    "pod_held_quantities",
     "pod_limit_quantities",
     "pod_request_nanos",
     "pod_request_quantities",
@@ -162,12 +164,48 @@ def pod_request_quantities(pod: Pod) -> dict[str, Quantity]:
 
 def pod_limit_quantities(pod: Pod) -> dict[str, Quantity]:
     """What ``pod`` may use at most, without its claims; overhead is added to limits that there are (PodLimits)."""
-    total = container_totals(pod, lambda container: container.resources.limits)
+    return _with_overhead_of_limits(pod, container_totals(pod, lambda container: container.resources.limits))
+
+
+def _with_overhead_of_limits(pod: Pod, total: dict[str, Quantity]) -> dict[str, Quantity]:
     if pod.spec.resources is not None:
         total |= _pod_level(pod.spec.resources.limits)
     limited = {name for name, quantity in total.items() if quantity}
     add_amounts(total, {name: quantity for name, quantity in pod.spec.overhead.items() if name in limited})
     return total
+
+
+def pod_held_quantities(pod: Pod) -> dict[str, Quantity]:
+    """What ``pod`` holds of its node while it is resized in place, without its claims (PodRequests with
+    UseStatusResources); amounts that it states keep the form in which they are written."""
+    stated = pod_request_quantities(pod)
+    if not any(reported_resources(pod)):
+        return stated
+    held = pod_held_nanos(pod, ()).items()
+    return {
+        name: stated[name] if name in stated and stated[name].nanos == amount else Quantity.of_nanos(amount)
+        for name, amount in held
+    }
+
+
+def pod_held_limit_quantities(pod: Pod) -> dict[str, Quantity]:
+    """What ``pod`` may use at most while it is resized in place (PodLimits with UseStatusResources): the larger of what
+    it states and what is in effect; of a resize that the node can never grant only what is in effect."""
+    if not any(reported_resources(pod)):
+        return pod_limit_quantities(pod)
+    feasible = not is_resize_infeasible(pod)
+    reports = {one.name: one for one in (*pod.status.init_container_statuses, *pod.status.container_statuses)}
+
+    def limits(container: Container) -> Mapping[str, Quantity]:
+        report = reports.get(container.name)
+        if report is None or report.resources is None:
+            return container.resources.limits
+        held = dict(report.resources.limits)
+        if feasible:
+            _raise_to(held, container.resources.limits)
+        return held
+
+    return _with_overhead_of_limits(pod, container_totals(pod, limits))
 
 
 def claims_share_of_pod(claims: ClaimStatuses) -> dict[str, int]:

@@ -73,7 +73,7 @@ def test_taints_capacity_and_counters_have_counts_of_their_own() -> None:
         0,
     )
     assert dict(reason.taints) == {"k:NoSchedule": 1}
-    assert reason.obstacle == "counters"
+    assert (reason.obstacle, dict(reason.counter_holders)) == ("counters", {"ns/holder": 1})
     assert refusal.fits_when_free
 
 

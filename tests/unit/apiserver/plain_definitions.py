@@ -1,6 +1,6 @@
 """Definitions without rules for objects, for tests of the server itself: each kind that the client knows, with status.
 
-How objects are named and deleted is as in the real definitions.
+How objects are named and deleted, and what is connected to them, is as in the real definitions.
 """
 
 from __future__ import annotations
@@ -58,6 +58,7 @@ def plain_definition(ref: ResourceRef[Any]) -> ResourceDefinition[Any]:
         name_rule=served.name_rule if served is not None else dns_subdomain,
         deletion=served.deletion if served is not None else DeletionRules(),
         scalable=served is not None and served.scalable,
+        connected=served.connected if served is not None else (),
     )
 
 

@@ -12,6 +12,7 @@ import aiohttp
 import pytest
 
 from cathedra.api.gates import FeatureGates
+from cathedra.apiserver.authentication.authenticator import PUBLIC_PATHS
 from cathedra.apiserver.authentication.user import UserInfo
 from cathedra.apiserver.config import ServeOptions, ServerConfig
 from cathedra.apiserver.server import APIServer
@@ -28,7 +29,7 @@ async def server(tmp_path: Path) -> AsyncIterator[APIServer]:
     config = ServerConfig(gates=FeatureGates.for_release(), definitions=plain_definitions())
     made = await APIServer.open(config, clock=SystemClock(), random=random.Random(1))
     tokens = {"sesame": UserInfo("alibaba", ("system:masters",))}
-    await made.serve(ServeOptions(pki=tmp_path / "pki", tokens=tokens, anonymous=False))
+    await made.serve(ServeOptions(pki=tmp_path / "pki", tokens=tokens, anonymous=PUBLIC_PATHS))
     yield made
     await made.close()
 
@@ -57,6 +58,23 @@ async def test_without_credentials_only_a_401_comes_back(client: aiohttp.ClientS
     answer = await client.get(MAPS, headers={"Authorization": "Bearer wrong"})
     assert answer.status == 401
     assert (await answer.json())["message"] == "Unauthorized"
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("/readyz", 200),
+        ("/livez?verbose", 200),
+        ("/healthz", 200),
+        ("/version", 200),
+        ("/readyz/ping", 401),
+        ("/api", 401),
+    ],
+)
+async def test_health_and_version_are_told_without_credentials(server: APIServer, path: str, status: int) -> None:
+    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=False)) as session:
+        answer = await session.get(f"{server.url}{path}")
+        assert answer.status == status
 
 
 async def test_private_keys_are_for_the_owner_only(server: APIServer, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 from cathedra.api.core.core_v1 import ConfigMap
 from cathedra.api.core.meta_v1 import ObjectMeta
 from cathedra.apiserver.config import ServeOptions, ServerConfig
-from cathedra.apiserver.http import streaming
+from cathedra.apiserver.http.answers import streaming
 from cathedra.apiserver.server import APIServer
 from cathedra.asgi import protocols
 from cathedra.client.resources import CONFIGMAPS

@@ -9,13 +9,13 @@ import pytest
 from cathedra.cdi.catalogue import load
 from cathedra.cdi.errors import UnresolvableDevices
 from cathedra.cdi.files import file_name, remove_spec, write_spec
-from cathedra.cdi.spec import ContainerEdits, Device, Spec
+from cathedra.cdi.spec import CDIDevice, ContainerEdits, Spec
 
 KIND = "example.com/gpu"
 
 
 def spec(*names: str, value: str = "1") -> Spec:
-    devices = tuple(Device(name=n, container_edits=ContainerEdits(env=(f"{n}={value}",))) for n in names)
+    devices = tuple(CDIDevice(name=n, container_edits=ContainerEdits(env=(f"{n}={value}",))) for n in names)
     common = ContainerEdits(env=(f"FILE={value}",))
     return Spec(cdi_version="0.6.0", kind=KIND, devices=devices, container_edits=common)
 

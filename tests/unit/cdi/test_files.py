@@ -8,9 +8,11 @@ import pytest
 
 from cathedra.cdi.errors import InvalidSpec
 from cathedra.cdi.files import file_name, read_spec, remove_spec, write_spec
-from cathedra.cdi.spec import ContainerEdits, Device, Spec
+from cathedra.cdi.spec import CDIDevice, ContainerEdits, Spec
 
-SPEC = Spec(cdi_version="0.6.0", kind="x.com/gpu", devices=(Device("a", container_edits=ContainerEdits(env=("A=1",))),))
+SPEC = Spec(
+    cdi_version="0.6.0", kind="x.com/gpu", devices=(CDIDevice("a", container_edits=ContainerEdits(env=("A=1",))),)
+)
 
 
 def test_a_document_survives_the_disk_and_can_be_removed_twice(tmp_path: Path) -> None:

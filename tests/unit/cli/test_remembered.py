@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from cathedra.cli.options import CLUSTER, CONFIG, REMEMBERED
-from cathedra.cli.remembered import Wanted, field_name, wanted_cluster
+from cathedra.cli.remembered import WantedCluster, field_name, wanted_cluster
 from cathedra.cluster.config import InvalidOption
-from cathedra.cluster.datadir import DataDir
-from cathedra.cluster.description import read_description, write_description
+from cathedra.cluster.data.datadir import DataDir
+from cathedra.cluster.data.description import read_description, write_description
 
 
 @pytest.fixture(autouse=True)
@@ -21,7 +21,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "state"
 
 
-def wanted(*words: str) -> Wanted:
+def wanted(*words: str) -> WantedCluster:
     """What a command line means."""
     parser = argparse.ArgumentParser()
     parser.add_argument("name", nargs="?")
@@ -30,7 +30,7 @@ def wanted(*words: str) -> Wanted:
     return wanted_cluster(parser.parse_args(words))
 
 
-def started(*words: str) -> Wanted:
+def started(*words: str) -> WantedCluster:
     """The same, and kept as a start does."""
     found = wanted(*words)
     data = DataDir(found.arguments.data_dir)
@@ -96,7 +96,7 @@ def test_every_kept_option_is_written_and_read_back(option: object, tmp_path: Pa
         ("apiVersion: cathedra.dev/v2\nkind: Cluster\n", "must begin with apiVersion"),
         (
             "apiVersion: cathedra.dev/v1\nkind: Cluster\nspec: {node: 1}\n",
-            "spec.node is unknown; known are nodes",
+            "spec.node is unknown; did you mean 'nodes'?",
         ),
         ("apiVersion: cathedra.dev/v1\nkind: Cluster\nspec: {nodes: two}\n", "spec.nodes must be a whole number"),
         ("apiVersion: cathedra.dev/v1\nkind: Cluster\nspec: {kubernetesVersion: 1.37}\n", "put it in quotes"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 
 import pytest
 
@@ -13,13 +13,13 @@ from cathedra.api.core.core_v1 import Namespace
 from cathedra.api.core.meta_v1 import ObjectMeta
 from cathedra.api.core.scheduling_v1alpha3 import PodGroup
 from cathedra.api.gates import FeatureGates
-from cathedra.api.resource import DeviceTaintRule
+from cathedra.api.resource import DeviceTaintRule, ResourceClaim, ResourceSlice
 from cathedra.api.struct import from_dict
 from cathedra.apiserver.config import ServerConfig
 from cathedra.apiserver.server import APIServer
 from cathedra.client.client import Client
 from cathedra.client.informer import Informer
-from cathedra.client.resources import DEVICETAINTRULES, NAMESPACES, PODGROUPS
+from cathedra.client.resources import DEVICETAINTRULES, NAMESPACES, PODGROUPS, RESOURCECLAIMS, RESOURCESLICES
 from cathedra.client.transport import EventType
 from cathedra.clock import LoopClock, run_virtual
 from cathedra.kinds.served import all_definitions
@@ -28,14 +28,19 @@ GATES = {"GenericWorkload": True, "DRAWorkloadResourceClaims": True, "DRADeviceT
 OLD = ("scheduling.k8s.io/v1alpha2", "resource.k8s.io/v1beta2")
 
 
-def on_old_server(body: Callable[[Client], Awaitable[None]], *versions: str) -> None:
-    """A server of release 1.36 that also serves ``versions``."""
+def on_old_server(
+    body: Callable[[Client], Awaitable[None]],
+    *versions: str,
+    release: str = "1.36",
+    overrides: Mapping[str, bool] = GATES,
+) -> None:
+    """A server of that release that also serves ``versions``."""
 
     async def main() -> None:
         clock = LoopClock(asyncio.get_running_loop())
-        gates = FeatureGates.for_release("1.36", GATES)
+        gates = FeatureGates.for_release(release, overrides)
         config = ServerConfig(
-            release="1.36",
+            release=release,
             gates=gates,
             definitions=all_definitions(gates),
             runtime_config=dict.fromkeys(versions, True),
@@ -110,3 +115,29 @@ def test_a_kind_that_is_not_served_is_said_so_once(caplog: pytest.LogCaptureFixt
     told = [record.getMessage() for record in caplog.records if "is not served" in record.getMessage()]
     assert len(told) == 1
     assert told[0].startswith("podgroups.scheduling.k8s.io is not served in any of v1beta1, v1alpha3, v1alpha2")
+
+
+@pytest.mark.parametrize(
+    ("release", "version"), [("1.32", "v1alpha3"), ("1.32", "v1beta1"), ("1.33", "v1beta2"), ("1.33", "v1beta1")]
+)
+def test_claims_and_slices_of_132_and_133_are_those_of_v1_here(release: str, version: str) -> None:
+    exactly = {"deviceClassName": "gpu.example.com", "allocationMode": "ExactCount", "count": 2}
+    claim = {"metadata": {"name": "c"}, "spec": {"devices": {"requests": [{"name": "r", "exactly": exactly}]}}}
+    pool = {"name": "p", "generation": 1, "resourceSliceCount": 1}
+    devices = [{"name": "d", "capacity": {"memory": {"value": "80Gi"}}, "attributes": {"model": {"string": "x"}}}]
+    piece = {"metadata": {"name": "s"}, "spec": {"driver": "d", "pool": pool, "nodeName": "n", "devices": devices}}
+
+    async def body(client: Client) -> None:
+        claims, slices = client.resource(RESOURCECLAIMS, "ns"), client.resource(RESOURCESLICES)
+        made = await claims.create(from_dict(ResourceClaim, claim))
+        assert made.spec == from_dict(ResourceClaim, claim).spec
+        assert [one.spec for one in (await claims.list()).items] == [made.spec]
+        await slices.create(from_dict(ResourceSlice, piece))
+        assert (await slices.get("s")).spec == from_dict(ResourceSlice, piece).spec
+
+    on_old_server(
+        body,
+        f"resource.k8s.io/{version}",
+        release=release,
+        overrides={"DynamicResourceAllocation": True},
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cathedra.client.resources import SERVICEACCOUNTS
-from cathedra.client.serviceaccounts import LIFE, USED, ServiceAccountTokens
+from cathedra.client.serviceaccounts import LIFE, USED, AccountTokens
 from tests.unit.apiserver.guarded import Guarded, guarded
 
 MANAGER = "system:kube-controller-manager"
@@ -11,7 +11,7 @@ MANAGER = "system:kube-controller-manager"
 
 def test_the_controller_managers_own_rights_are_enough() -> None:
     async def body(api: Guarded) -> None:
-        tokens = ServiceAccountTokens(api.of(MANAGER), "kube-system", "job-controller", api.clock)
+        tokens = AccountTokens(api.of(MANAGER), "kube-system", "job-controller", api.clock)
         token = await tokens.current()
         found = api.server.context.tokens.review(token, ("https://kubernetes.default.svc.cluster.local",))
         accounts = await api.admin.resource(SERVICEACCOUNTS, "kube-system").list()
@@ -24,7 +24,7 @@ def test_the_controller_managers_own_rights_are_enough() -> None:
 
 def test_a_token_is_kept_until_nine_tenths_of_its_life_are_over() -> None:
     async def body(api: Guarded) -> None:
-        tokens = ServiceAccountTokens(api.of(MANAGER), "kube-system", "job-controller", api.clock)
+        tokens = AccountTokens(api.of(MANAGER), "kube-system", "job-controller", api.clock)
         first = await tokens.current()
         await api.clock.sleep(LIFE * USED - 5)
         assert await tokens.current() == first
@@ -36,7 +36,7 @@ def test_a_token_is_kept_until_nine_tenths_of_its_life_are_over() -> None:
 
 def test_a_refused_token_is_replaced_once() -> None:
     async def body(api: Guarded) -> None:
-        tokens = ServiceAccountTokens(api.of(MANAGER), "kube-system", "job-controller", api.clock)
+        tokens = AccountTokens(api.of(MANAGER), "kube-system", "job-controller", api.clock)
         first = await tokens.current()
         await api.clock.sleep(1)
         assert await tokens.replaced(first)

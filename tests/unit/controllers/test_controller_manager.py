@@ -10,6 +10,7 @@ import pytest
 from cathedra.api.core.batch_v1 import Job, JobSpec
 from cathedra.api.core.core_v1 import Container, Namespace, PodResourceClaim, PodSpec, PodTemplateSpec
 from cathedra.api.core.meta_v1 import ObjectMeta
+from cathedra.api.gates import FeatureGates
 from cathedra.client.client import Client
 from cathedra.client.leaderelection import LeaderElector
 from cathedra.client.resources import (
@@ -23,9 +24,15 @@ from cathedra.client.resources import (
     SERVICEACCOUNTS,
 )
 from cathedra.clock import run_virtual
-from cathedra.controllers.controller_manager import CONTROLLERS, ControllerManager, UnknownController, selected
+from cathedra.controllers.controller_manager import (
+    CONTROLLERS,
+    ControllerManager,
+    UnknownController,
+    selected,
+    served_resources,
+)
 from tests.unit.controllers.resourceclaim.objects import template
-from tests.unit.controllers.world import GATES, World, open_server, settle
+from tests.unit.controllers.world import GATES, World, open_server
 
 
 def job_with_claims(completions: int) -> Job:
@@ -92,7 +99,7 @@ def test_a_namespace_comes_and_goes_with_everything_in_it() -> None:
         assert await world.names(SERVICEACCOUNTS, "team") == ["default"]
         assert await world.names(CONFIGMAPS, "team") == ["kube-root-ca.crt"]
         await world.of(NAMESPACES).delete("team")
-        await settle(6)
+        await world.clock.sleep(6)
         assert "team" not in await world.names(NAMESPACES)
         await stop(task)
         await server.close()
@@ -116,7 +123,7 @@ def test_of_two_managers_one_works_and_the_other_takes_over() -> None:
         lease = await world.of(LEASES, "kube-system").get("kube-controller-manager")
         assert lease.spec.holder_identity == "a"
         await stop(tasks[0])
-        await settle(5)
+        await world.clock.sleep(5)
         lease = await world.of(LEASES, "kube-system").get("kube-controller-manager")
         assert lease.spec.holder_identity == "b"
         await world.of(SERVICEACCOUNTS).delete("default")
@@ -169,3 +176,20 @@ def test_the_list_of_controllers_is_read_as_kubernetes_reads_it(text: str, there
 def test_an_unknown_controller_is_refused() -> None:
     with pytest.raises(UnknownController, match="'nodes' is not in the list of known controllers"):
         selected("*,-nodes")
+
+
+def test_kinds_behind_a_gate_that_is_on_are_looked_after() -> None:
+    """No server has them by default, and one that was told to has them in a version of its own."""
+    release = FeatureGates.for_release("1.36", {"GenericWorkload": True, "DRADeviceTaintRules": True})
+    kinds = {ref.kind for ref in served_resources(release)}
+    assert {"PodGroup", "Workload", "DeviceTaintRule"} <= kinds
+    assert not {"PodGroup", "Workload"} & {ref.kind for ref in served_resources(FeatureGates.for_release("1.36"))}
+
+
+def test_kinds_of_devices_are_collected_where_they_are_switched_on() -> None:
+    on = FeatureGates.for_release("1.32", {"DynamicResourceAllocation": True})
+    devices = {"DeviceClass", "ResourceClaim", "ResourceClaimTemplate", "ResourceSlice"}
+    assert devices <= {ref.kind for ref in served_resources(on)}
+    assert not devices & {ref.kind for ref in served_resources(FeatureGates.for_release("1.32"))}
+    current = [ref for ref in served_resources(FeatureGates.for_release()) if ref.kind in devices]
+    assert len(current) == len(devices)

@@ -17,7 +17,7 @@ from cathedra.controllers.controller import ControllerContext
 from cathedra.controllers.customkinds import CustomKinds
 from cathedra.controllers.garbagecollector.controller import GarbageCollector
 from cathedra.controllers.namespaces.deletion import NamespaceController
-from tests.unit.controllers.world import World, play, settle
+from tests.unit.controllers.world import World, play
 
 
 def collector(context: ControllerContext) -> GarbageCollector:
@@ -92,13 +92,13 @@ def test_a_namespace_is_emptied_of_custom_resources_and_their_kind_may_vanish() 
         await cart(world, "c", namespace="team")
         await world.quiet()
         await world.of(NAMESPACES, "").delete("team")
-        await settle(10)
+        await world.clock.sleep(10)
         assert "team" not in await world.names(NAMESPACES, "")
         await world.of(DEFINITIONS, "").delete("carts.shop.example.com")
         await world.of(NAMESPACES, "").create(Namespace(metadata=ObjectMeta(name="next")))
         await world.quiet()
         await world.of(NAMESPACES, "").delete("next")
-        await settle(10)
+        await world.clock.sleep(10)
         assert "next" not in await world.names(NAMESPACES, "")
 
     play(NamespaceController, story)

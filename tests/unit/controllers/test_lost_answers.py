@@ -20,7 +20,7 @@ from cathedra.client.transport import ResourceRef
 from cathedra.controllers.controller import Controller, ControllerContext
 from cathedra.controllers.job.controller import JobController
 from cathedra.controllers.workloads.replicaset import ReplicaSetController
-from tests.unit.controllers.world import World, play, settle
+from tests.unit.controllers.world import World, play
 
 
 class Deaf:
@@ -94,7 +94,7 @@ def test_a_pod_whose_creation_was_not_answered_is_not_created_twice(
 ) -> None:
     async def story(world: World) -> None:
         await world.of(ref).create(owner)
-        await settle(60)
+        await world.clock.sleep(60)
         assert len(await world.names(PODS)) == 1
         deleted = [message for _, reason, message in await world.events() if reason == "SuccessfulDelete"]
         assert deleted == []

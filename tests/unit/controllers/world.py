@@ -91,11 +91,6 @@ class World:
         return await self.list(EVENTS, "")
 
 
-async def settle(seconds: float = 2.0) -> None:
-    """Let everything that is due happen."""
-    await asyncio.sleep(seconds)
-
-
 def play(
     make: Callable[[ControllerContext], Controller] | tuple[Callable[[ControllerContext], Controller], ...],
     story: Callable[[World], Awaitable[R]],

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from cathedra.api.quantity import Quantity, QuantityError
+from cathedra.api.quantity import Quantity
 from cathedra.api.resource import DeviceAttribute, DeviceCapacity
 from cathedra.driver.device import Device, Pool, Version, attribute
+from cathedra.driver.errors import DeviceError
 
 
 @pytest.mark.parametrize(
@@ -40,7 +41,7 @@ def test_amounts_are_quantities_and_policies_stay() -> None:
     assert made.capacity["memory"].value == Quantity("80Gi")
     assert made.capacity["cores"].value == Quantity("4")
     assert made.capacity["shares"] is policy
-    with pytest.raises(QuantityError):
+    with pytest.raises(DeviceError, match='device "d": capacity "memory"'):
         Device("d", capacity={"memory": "lots"}).to_api()
 
 
@@ -56,3 +57,17 @@ def test_what_is_not_said_is_not_in_the_slice() -> None:
     made = Device("d").to_api()
     assert (made.allow_multiple_allocations, made.binds_to_node, made.all_nodes) == (None, None, None)
     assert Device("d", multiple_allocations=True).to_api().allow_multiple_allocations is True
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (3.5, "3.5 is of type float; an attribute is an int, a bool, a str, a Version, or a list of one of these"),
+        (None, "None is of type NoneType"),
+        ([1, "a"], "[1, 'a']: a list must hold values of one type"),
+    ],
+)
+def test_a_value_that_no_attribute_has_is_named_with_its_device(value: Any, text: str) -> None:
+    with pytest.raises(DeviceError) as refused:
+        Device("gpu-0", attributes={"memory": value}).to_api()
+    assert str(refused.value).startswith(f'device "gpu-0": attribute "memory": {text}')

@@ -163,3 +163,46 @@ def test_status_of_the_claim_tells_of_the_gpu_and_keeps_what_others_wrote() -> N
         assert set(entry.data.load()) == {"uuid", "model", "driverVersion"}
 
     in_virtual_time(test)
+
+
+def test_a_gpu_that_can_be_cut_is_offered_in_parts_and_whole_from_the_same_counters() -> None:
+    async def test(world: World) -> None:
+        async with running(world.runner(GpuDriver(GpuOptions(count=2, partitions=2)))):
+            slices = await world.slices()
+        counters = {one.name: one.counters for piece in slices for one in piece.spec.shared_counters}
+        devices = {one.name: one for piece in slices for one in piece.spec.devices}
+        assert list(devices) == [f"gpu-{i}-{form}" for i in (0, 1) for form in ("partition-0", "partition-1", "full")]
+        assert counters.keys() == {"gpu-0-counters", "gpu-1-counters"}
+        assert counters["gpu-1-counters"]["memory"].value == Quantity("80Gi")
+        part, full = devices["gpu-1-partition-1"], devices["gpu-1-full"]
+        assert part.consumes_counters[0].counter_set == full.consumes_counters[0].counter_set == "gpu-1-counters"
+        assert part.consumes_counters[0].counters["memory"].value == part.capacity["memory"].value == Quantity("40Gi")
+        assert str(part.capacity["memory"].value) == "40Gi"
+        assert full.consumes_counters[0].counters["compute"].value == Quantity("100")
+        assert (part.attributes["type"].string, part.attributes["partition"].int_) == ("partition", 1)
+        assert (full.attributes["type"].string, full.attributes["full"].bool_) == ("gpu", True)
+
+    in_virtual_time(test)
+
+
+def test_container_is_told_of_its_partition() -> None:
+    async def test(world: World) -> None:
+        files = MemoryFiles()
+        service = world.runner(GpuDriver(GpuOptions(partitions=4)), files=files).service
+        service.open()
+        ref = await world.allocate("c", gpu("gpu-3-partition-2"))
+        assert (await service.node_prepare_resources([ref]))[ref.uid].error == ""
+        variables = environment(files, ref.uid)["gpu-3-partition-2"]
+        assert variables["GPU_DEVICE_3_PARTITION_2"] == "gpu-3-partition-2"
+        assert variables["GPU_DEVICE_GPU_3_PARTITION_2_RESOURCE_CLAIM"] == ref.uid
+
+    in_virtual_time(test)
+
+
+def test_a_device_that_is_not_there_fails_the_claim() -> None:
+    async def test(world: World) -> None:
+        service = world.runner(GpuDriver()).service
+        ref = await world.allocate("c", gpu("lamp-0"))
+        assert "there is no device 'lamp-0'" in (await service.node_prepare_resources([ref]))[ref.uid].error
+
+    in_virtual_time(test)

@@ -37,7 +37,7 @@ from cathedra.client.resources import PODS, RESOURCECLAIMS
 from cathedra.client.transport import EventType
 from cathedra.node.agent import NodeAgent
 from cathedra.node.config import NodeConfig
-from cathedra.node.plugins.client import ClaimReference, PluginCallError, PreparedDevice, PrepareOutcome
+from cathedra.node.plugins.client import ClaimReference, PluginCallError, PluginDevice, PrepareOutcome
 from cathedra.node.runtime.simulated import SimulatedRuntime
 from tests.unit.client.fake_transport import FakeTransport
 
@@ -130,8 +130,8 @@ class FakeDriver:
         return {claim.uid: "" for claim in claims}
 
     @staticmethod
-    def device(claim: ClaimReference) -> PreparedDevice:
-        return PreparedDevice(
+    def device(claim: ClaimReference) -> PluginDevice:
+        return PluginDevice(
             pool=NODE, device="gpu-0", request_names=("gpu",), cdi_device_ids=(f"{DRIVER}/gpu={claim.uid}",)
         )
 

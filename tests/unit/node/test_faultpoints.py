@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import cathedra.node
-from cathedra.node.faultpoints import AGENT_POINTS, MARK_VARIABLE, POINT_VARIABLE, SHIM_POINTS, FaultPoints
+from cathedra.node.faultpoints import AGENT_POINTS, MARK_VARIABLE, MARKED, POINT_VARIABLE, SHIM_POINTS, FaultPoints
 
 
 def dies(points: FaultPoints, reached: str) -> bool:
@@ -31,6 +31,17 @@ def test_a_process_dies_once_at_the_point_that_is_named_and_armed(tmp_path: Path
     assert dies(points, "shim:exit-seen")
     assert not mark.exists()
     assert not dies(points, "shim:exit-seen")
+
+
+def test_a_mark_may_name_one_point_after_another(tmp_path: Path) -> None:
+    mark = tmp_path / "mark"
+    points = FaultPoints(MARKED, mark)
+    for point in ("shim:exit-seen", "agent:volumes-made"):
+        assert not dies(points, point), "it is not armed"
+        mark.write_text(point)
+        assert not dies(points, "shim:exit-recorded")
+        assert dies(points, point)
+        assert not mark.exists()
 
 
 def test_without_the_variables_nothing_dies() -> None:

@@ -41,6 +41,7 @@ def composed() -> Profile:
             devices=devices,
             nominations=Nominations(),
             gates=gates,
+            has_place=lambda _: False,
         )
         await server.close()
         return profile

@@ -5,6 +5,8 @@ from __future__ import annotations
 from prometheus_client import generate_latest
 
 from cathedra.scheduler.metrics import SchedulerMetrics
+from tests.unit.scheduler.objects import node, pod
+from tests.unit.scheduler.world import World, play
 
 
 def lines(metrics: SchedulerMetrics) -> list[str]:
@@ -39,3 +41,34 @@ def test_two_schedulers_do_not_mix() -> None:
     one, other = SchedulerMetrics(), SchedulerMetrics()
     one.attempted("scheduled", "p", 0.1)
     assert not any("p" in line and "scheduled" in line for line in lines(other) if not line.startswith("#"))
+
+
+def test_plugins_are_counted_and_measured_while_a_pod_is_placed() -> None:
+    metrics = SchedulerMetrics()
+
+    async def body(world: World) -> None:
+        await world.create(node("n1"), node("n2"), pod("p", requests={"cpu": "1"}))
+        await world.bound("p")
+
+    play(body, metrics=metrics)
+    shown = lines(metrics)
+    filtered = 'extension_point="Filter",plugin="NodeResourcesFit",profile="default-scheduler"'
+    assert f"scheduler_plugin_evaluation_total{{{filtered}}} 2.0" in shown
+    scored = 'extension_point="Score",plugin="NodeResourcesFit",profile="default-scheduler"'
+    assert f"scheduler_plugin_evaluation_total{{{scored}}} 2.0" in shown
+    for point, plugin in (
+        ("PreFilter", "DynamicResources"),
+        ("Filter", "NodeUnschedulable"),
+        ("Bind", "DefaultBinder"),
+    ):
+        labels = f'extension_point="{point}",plugin="{plugin}",status='
+        count = f"scheduler_plugin_execution_duration_seconds_count{{{labels}"
+        assert any(line.startswith(count) for line in shown), labels
+
+
+def test_waits_for_devices_are_counted_by_driver_and_outcome() -> None:
+    metrics = SchedulerMetrics()
+    metrics.waited_for_devices("default-scheduler", "gpu.example.com", "timeout", 600.0)
+    labels = 'driver="gpu.example.com",profile="default-scheduler",status="timeout"'
+    assert f"scheduler_dra_bindingconditions_allocations_total{{{labels}}} 1.0" in lines(metrics)
+    assert f"scheduler_dra_bindingconditions_wait_duration_seconds_sum{{{labels}}} 600.0" in lines(metrics)

@@ -71,9 +71,9 @@ def test_a_claim_that_is_not_the_groups_keeps_its_pods_out() -> None:
         await furnish(world)
         await make_group(world)
         await give_claim(world, owner_kind="Other")
-        await world.settle()
+        await world.quiet()
         await world.create(member("p"))
-        await world.settle(4)
+        await world.quiet()
         assert await world.node_of("p") == ""
         assert world.scheduler.statistics()["gated"] == 1
 

@@ -57,7 +57,7 @@ def test_up_to_136_the_plugin_for_claims_adds_a_word_even_without_claims() -> No
 def test_without_nodes_there_is_nothing_to_count() -> None:
     async def body(world: World) -> None:
         await world.create(pod("p"))
-        await world.settle()
+        await world.elapse(0.5)
         assert await world.condition("p") == ("Unschedulable", "no nodes available to schedule pods")
 
     play(body)
@@ -179,11 +179,11 @@ class Broken:
 def test_a_defect_that_one_pod_hits_stops_nobody() -> None:
     async def body(world: World) -> None:
         await world.create(node("n1"), pod("first"), pod("second"))
-        await world.settle(0.5)
+        await world.elapse(0.5)
         assert sorted([await world.node_of("first"), await world.node_of("second")]) == ["", "n1"]
         told = [await world.condition(name) for name in ("first", "second")]
         assert ("SchedulerError", "ZeroDivisionError: a defect") in told
-        await world.settle(3)
+        await world.quiet()
         assert await world.node_of("first") == await world.node_of("second") == "n1"
 
     play(body, transport=lambda inner: Broken(inner, "binding"))

@@ -43,8 +43,8 @@ class World:
         for obj in objects:
             await self.api(type(obj)).create(obj)
 
-    async def settle(self, seconds: float = 0.5) -> None:
-        """Let everything happen that happens by itself."""
+    async def elapse(self, seconds: float) -> None:
+        """Let time pass that the scheduler itself counts: a back-off, a timeout."""
         await asyncio.sleep(seconds)
 
     async def until(self, condition: Callable[[], Awaitable[object]], seconds: float = 600.0) -> None:

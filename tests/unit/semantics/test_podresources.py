@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cathedra.api.core.core_v1 import NodeAllocatableResourceClaimStatus, Pod, PodStatus
+from cathedra.api.core.core_v1 import NodeAllocatableResourceClaimStatus, Pod, PodStatus, ResourceRequirements
 from cathedra.api.quantity import Quantity
 from cathedra.api.struct import from_dict, replace
 from cathedra.semantics.podresources import (
@@ -17,7 +17,9 @@ from cathedra.semantics.podresources import (
     claims_share_of_pod,
     container_totals,
     nanos,
+    pod_held_limit_quantities,
     pod_held_nanos,
+    pod_held_quantities,
     pod_limit_quantities,
     pod_request_nanos,
     pod_request_quantities,
@@ -162,3 +164,28 @@ def test_no_moment_of_the_pods_life_needs_more_than_it_asks_for(
         del stays
     moments.append(of([*containers, *(part for part, stays in inits if stays)]))
     assert total.get("cpu", 0) == max(moments)
+
+
+@pytest.mark.parametrize(("pending", "limit"), [("", "4"), ("Deferred", "4"), ("Infeasible", "2")])
+def test_limits_of_a_pod_that_is_resized_are_the_larger_of_stated_and_in_effect(pending: str, limit: str) -> None:
+    made = resized("1", "1", "1", pending=pending)
+    report = replace(
+        made.status.container_statuses[0], resources=from_dict(ResourceRequirements, {"limits": {"cpu": "2"}})
+    )
+    container = replace(made.spec.containers[0], resources=from_dict(ResourceRequirements, {"limits": {"cpu": "4"}}))
+    made = replace(
+        made,
+        spec=replace(made.spec, containers=(container,)),
+        status=replace(made.status, container_statuses=(report,)),
+    )
+    assert {name: str(amount) for name, amount in pod_held_limit_quantities(made).items()} == {"cpu": limit}
+
+
+def test_held_quantities_keep_the_form_in_which_they_are_stated() -> None:
+    assert {name: str(amount) for name, amount in pod_held_quantities(resized("1500m", "1", "1")).items()} == {
+        "cpu": "1500m"
+    }
+    assert {name: str(amount) for name, amount in pod_held_quantities(resized("1", "2", "2")).items()} == {"cpu": "2"}
+    plain = resized("1", "", "")
+    assert pod_held_quantities(plain) == pod_request_quantities(plain)
+    assert pod_held_limit_quantities(plain) == pod_limit_quantities(plain)

@@ -15,6 +15,7 @@ from weakref import WeakValueDictionary
 
 from cathedra.allocation.supply.caches import Caches
 from cathedra.allocation.supply.nodes import NodeTarget
+from cathedra.api.jsonvalue import JSONObject
 from cathedra.api.resource import (
     CounterSet,
     Device,
@@ -68,7 +69,7 @@ class Signature:
         self.frame = frame
         """A number for everything but the attributes; -1 if the attributes can disturb selectors that do not look at
         them, so that every selector has to see them all."""
-        self._contents: dict[str, Any] | None = None
+        self._contents: JSONObject | None = None
         self._projection: Projection | None = None
         self._seen: Any = None
 

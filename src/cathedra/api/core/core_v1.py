@@ -23,6 +23,7 @@ __all__ = [
     "CephFSVolumeSource",
     "CinderPersistentVolumeSource",
     "CinderVolumeSource",
+    "ClaimSource",
     "ClientIPConfig",
     "ClusterTrustBundleProjection",
     "ComponentCondition",
@@ -462,6 +463,17 @@ class CinderVolumeSource(
     fs_type: str = ""
     read_only: bool = False
     secret_ref: LocalObjectReference | None = None
+
+
+class ClaimSource(
+    KubeStruct,
+    frozen=True,
+    rename={"resource_claim_name": "resourceClaimName", "resource_claim_template_name": "resourceClaimTemplateName"},
+):
+    """core/v1 ClaimSource."""
+
+    resource_claim_name: str | None = None
+    resource_claim_template_name: str | None = None
 
 
 class ClientIPConfig(KubeStruct, frozen=True, rename={"timeout_seconds": "timeoutSeconds"}):
@@ -2177,6 +2189,7 @@ class PodResourceClaim(
     """core/v1 PodResourceClaim."""
 
     name: str = always(str)
+    source: ClaimSource | None = None
     resource_claim_name: str | None = None
     resource_claim_template_name: str | None = None
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
 from cathedra.api.decoding.errors import DecodeError
 from cathedra.api.decoding.reader import Number, Pairs, parse, well_formed
+from cathedra.api.jsonvalue import JSONObject
 from cathedra.api.nesting import NestingError, check_nesting
 from cathedra.api.scheme import GroupVersionKind
 
@@ -107,7 +108,7 @@ def _problem(body: bytes) -> str:
     kinds: dict[type, str] = {list: "array", str: "string", bool: "bool", Number: "number", Pairs: "object"}
     if not isinstance(value, Pairs):
         return f"json: cannot unmarshal {kinds.get(type(value), 'null')} into Go value of type {_TYPE_META}"
-    fields: dict[str, Any] = dict(value)
+    fields: JSONObject = dict(value)
     for name in ("apiVersion", "kind"):
         found = fields.get(name)
         if found is not None and type(found) is not str:

@@ -16,6 +16,7 @@ from cathedra.api.decoding.errors import DecodeError
 from cathedra.api.decoding.gotypes import Form, GoType
 from cathedra.api.decoding.syntax import explain_syntax
 from cathedra.api.goquote import go_quote
+from cathedra.api.jsonvalue import JSONValue
 from cathedra.api.nesting import NestingError, check_nesting
 from cathedra.api.quantity import Quantity, QuantityError
 
@@ -93,7 +94,7 @@ class Reader:
         self.problems: list[str] = []
         self._first: DecodeError | None = None
 
-    def read(self, value: Any, shape: GoType) -> Any:
+    def read(self, value: JSONValue, shape: GoType) -> Any:
         """Plain values for msgspec.
 
         Raises:
@@ -104,7 +105,7 @@ class Reader:
             raise self._first
         return result if isinstance(result, dict) else {}
 
-    def _value(self, value: Any, shape: GoType, path: str, fields: tuple[str, ...], owner: GoType | None) -> Any:
+    def _value(self, value: JSONValue, shape: GoType, path: str, fields: tuple[str, ...], owner: GoType | None) -> Any:
         form = shape.form
         if value is None:
             return None
@@ -178,7 +179,7 @@ class Reader:
         return result
 
     def _one_of_several(
-        self, value: Any, shape: GoType, path: str, fields: tuple[str, ...], owner: GoType | None
+        self, value: JSONValue, shape: GoType, path: str, fields: tuple[str, ...], owner: GoType | None
     ) -> Any:
         """A schema, or what may stand in its place; anything else is passed over, as Kubernetes does."""
         schema = shape.element
@@ -193,7 +194,7 @@ class Reader:
         element = schema if shape.short == "JSONSchemaPropsOrArray" else GoType(Form.STRING, "string")
         return self._list(value, GoType(Form.LIST, f"[]{element.name}", element=element), path, fields, owner)
 
-    def _scalar(self, value: Any, shape: GoType, fields: tuple[str, ...], owner: GoType | None) -> Any:
+    def _scalar(self, value: JSONValue, shape: GoType, fields: tuple[str, ...], owner: GoType | None) -> Any:
         form = shape.form
         if form is Form.QUANTITY:
             return _quantity(value)
@@ -222,12 +223,12 @@ class Reader:
             return _bytes(value)
         return self._mismatch(value, shape, fields, owner)
 
-    def _mismatch(self, value: Any, shape: GoType, fields: tuple[str, ...], owner: GoType | None) -> None:
+    def _mismatch(self, value: JSONValue, shape: GoType, fields: tuple[str, ...], owner: GoType | None) -> None:
         if self._first is None:
             self._first = DecodeError(_text(value, shape.name, fields, owner, numeric=shape.form is Form.INTEGER))
 
 
-def _text(value: Any, go: str, fields: tuple[str, ...], owner: GoType | None, *, numeric: bool = False) -> str:
+def _text(value: JSONValue, go: str, fields: tuple[str, ...], owner: GoType | None, *, numeric: bool = False) -> str:
     kind = _KINDS[type(value)]
     if numeric or go == "int32":
         kind = f"{kind} {value}" if isinstance(value, Number) else kind
@@ -244,14 +245,14 @@ def _zero(shape: GoType) -> Any:
     return _EMPTY.get(shape.form)
 
 
-def _integer(value: Any, bits: int) -> int | None:
+def _integer(value: JSONValue, bits: int) -> int | None:
     if not isinstance(value, Number) or not re.fullmatch(r"-?[0-9]+", value):
         return None
     number = int(value) if len(value) < 25 else 2**80
     return number if -(2 ** (bits - 1)) <= number < 2 ** (bits - 1) else None
 
 
-def _quantity(value: Any) -> str:
+def _quantity(value: JSONValue) -> str:
     text = value if isinstance(value, str) else json.dumps(plain(value), separators=(",", ":"))
     try:
         Quantity.parse(text.strip())
@@ -269,7 +270,7 @@ def _bytes(text: str) -> str:
     return text
 
 
-def plain(value: Any) -> Any:
+def plain(value: JSONValue) -> Any:
     """Ordinary Python values of what `parse` answers."""
     if isinstance(value, Number):
         whole = len(value) < _LONGEST_INTEGER and re.fullmatch(r"-?[0-9]+", value)

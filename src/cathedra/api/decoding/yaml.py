@@ -22,6 +22,7 @@ import msgspec
 
 from cathedra.api.decoding.errors import DecodeError
 from cathedra.api.goquote import go_quote
+from cathedra.api.jsonvalue import JSONObject
 from cathedra.api.nesting import MAX_DEPTH
 
 __all__ = ["NODE_LIMIT", "YAMLDocument", "read_yaml", "read_yaml_documents", "write_yaml"]
@@ -55,8 +56,9 @@ def read_yaml(body: bytes | str) -> YAMLDocument:
     return next(read_yaml_documents(body), YAMLDocument(None))
 
 
-def read_yaml_documents(body: bytes | str) -> Iterator[YAMLDocument]:
-    """Every document of a YAML text.
+def read_yaml_documents(body: bytes | str, *, own: bool = False) -> Iterator[YAMLDocument]:
+    """Every document of a YAML text. One of the user's ``own`` files may be of any length; aliases are bounded all the
+    same.
 
     Raises:
         DecodeError: one is no YAML, has what JSON has not, or exceeds a limit; raised when it is reached.
@@ -70,7 +72,7 @@ def read_yaml_documents(body: bytes | str) -> Iterator[YAMLDocument]:
         for event in yaml.parse(body, Loader=loader):
             kind = type(event)
             if kind is yaml.DocumentStartEvent:
-                composer = _Composer()
+                composer = _Composer(own)
             elif kind is yaml.DocumentEndEvent and composer is not None:
                 yield composer.document()
                 composer = None
@@ -82,7 +84,7 @@ def read_yaml_documents(body: bytes | str) -> Iterator[YAMLDocument]:
         raise DecodeError("yaml: invalid Unicode character") from error
 
 
-def write_yaml(value: Any, *, sort_keys: bool = True) -> bytes:
+def write_yaml(value: object, *, sort_keys: bool = True) -> bytes:
     """Plain values as YAML; texts that Go's library would take for something else are quoted."""
     # start-up time: most answers are JSON
     import yaml
@@ -144,6 +146,7 @@ class _Container:
 class _Composer:
     """Puts one document together."""
 
+    _own: bool = False
     _root: _Node | None = None
     _stack: list[_Container] = field(default_factory=list)
     _anchors: dict[str, _Node] = field(default_factory=dict)
@@ -197,8 +200,10 @@ class _Composer:
 
     def _counted(self, node: _Node, nodes: int) -> None:
         self._nodes += nodes
+        if self._own and not self._aliased:
+            return
         self._letters += node.letters
-        if self._nodes > NODE_LIMIT:
+        if (self._aliased if self._own else self._nodes) > NODE_LIMIT:
             raise DecodeError(
                 _TOO_MANY_ALIASES if self._aliased else f"yaml: document has more than {NODE_LIMIT} nodes"
             )
@@ -248,7 +253,7 @@ class _Composer:
         for key, value in node.value.items():
             self._set(container.node.value, key, value, line)
 
-    def _set(self, values: dict[str, Any], key: Any, value: Any, line: int) -> None:
+    def _set(self, values: JSONObject, key: Any, value: Any, line: int) -> None:
         name = _key(key, value)
         if name in values and len(self._repeated) < _REPETITIONS:
             self._repeated.append(f"line {line + 1}: key {_go_syntax(key)} already set in map")
@@ -263,7 +268,7 @@ def _alias_share(nodes: int) -> float:
 
 # --- scalars
 
-_WORDS: Final[dict[str, Any]] = {
+_WORDS: Final[JSONObject] = {
     **dict.fromkeys(("y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"), True),
     **dict.fromkeys(("n", "N", "no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF"), False),
     **dict.fromkeys(("", "~", "null", "Null", "NULL"), None),

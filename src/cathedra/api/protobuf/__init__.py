@@ -6,13 +6,13 @@ splits a message into fields, `scalars` knows the forms of single values, `messa
 a custom resource's schema, which is kept as opaque JSON inside.
 """
 
-from cathedra.api.protobuf.envelope import MAGIC, Envelope, unwrap, watch_frame, wrap
+from cathedra.api.protobuf.envelope import MAGIC, ProtobufEnvelope, unwrap, watch_frame, wrap
 from cathedra.api.protobuf.messages import decode_message, encode_message, has_message
 from cathedra.api.protobuf.wire import ProtobufError
 
 __all__ = [
     "MAGIC",
-    "Envelope",
+    "ProtobufEnvelope",
     "ProtobufError",
     "decode_message",
     "encode_message",

@@ -12,7 +12,7 @@ from typing import Final
 from cathedra.api.protobuf.wire import LENGTH, ProtobufError, delimited, fields, tag
 from cathedra.api.scheme import GroupVersionKind
 
-__all__ = ["MAGIC", "Envelope", "unwrap", "watch_frame", "wrap"]
+__all__ = ["MAGIC", "ProtobufEnvelope", "unwrap", "watch_frame", "wrap"]
 
 MAGIC: Final = b"k8s\0"
 _FIRST: Final = tag(1, LENGTH)
@@ -22,7 +22,7 @@ _NO_ENCODING: Final = tag(3, LENGTH) + b"\0" + tag(4, LENGTH) + b"\0"
 
 
 @dataclass(frozen=True, slots=True)
-class Envelope:
+class ProtobufEnvelope:
     """What a body claims to be, and the bare message."""
 
     api_version: str
@@ -38,7 +38,7 @@ def wrap(gvk: GroupVersionKind, message: bytes) -> bytes:
     return b"".join((MAGIC, _FIRST, delimited(type_meta), _SECOND, delimited(message), _NO_ENCODING))
 
 
-def unwrap(body: bytes) -> Envelope:
+def unwrap(body: bytes) -> ProtobufEnvelope:
     """The message in a body, and what it claims to be.
 
     Raises:
@@ -49,7 +49,7 @@ def unwrap(body: bytes) -> Envelope:
         raise ProtobufError(f"provided data does not appear to be a protobuf message, expected prefix [{magic}]")
     parts = _texts(body[len(MAGIC) :], "Unknown")
     type_meta = _texts(parts.get(1, b""), "TypeMeta")
-    return Envelope(
+    return ProtobufEnvelope(
         api_version=type_meta.get(1, b"").decode("utf-8", "replace"),
         kind=type_meta.get(2, b"").decode("utf-8", "replace"),
         message=parts.get(2, b""),

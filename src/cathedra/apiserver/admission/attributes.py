@@ -9,7 +9,7 @@ import msgspec
 from cathedra.api.struct import KubeStruct
 from cathedra.apiserver.authentication.user import UserInfo
 from cathedra.apiserver.request import Call
-from cathedra.kinds.definition import ResourceDefinition, VersionDefinition
+from cathedra.kinds.definition import AnyDefinition, VersionDefinition
 
 __all__ = ["AdmissionAttributes"]
 
@@ -44,7 +44,7 @@ class AdmissionAttributes(msgspec.Struct, frozen=True):
         return self.call.user
 
     @property
-    def definition(self) -> ResourceDefinition[Any]:
+    def definition(self) -> AnyDefinition:
         """The resource."""
         return self.call.definition
 

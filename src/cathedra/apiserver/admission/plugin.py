@@ -28,15 +28,15 @@ class AdmissionPlugin:
 class AdmissionChain:
     """Plugins in order: all may change, then all may refuse. A plugin is called for its own kinds alone."""
 
-    def __init__(self, plugins: Sequence[AdmissionPlugin], *, external: AdmissionPlugin | None = None) -> None:
-        """``external`` is the plugin among them that lets webhooks change objects."""
+    def __init__(self, plugins: Sequence[AdmissionPlugin], *, external: Sequence[AdmissionPlugin] = ()) -> None:
+        """``external`` are the plugins among them that let others change objects: webhooks and policies."""
         self._plugins = tuple(plugins)
-        self._external = external
+        self._external = frozenset(external)
         self._admitting: dict[GroupResource, tuple[AdmissionPlugin, ...]] = {}
         self._validating: dict[GroupResource, tuple[AdmissionPlugin, ...]] = {}
 
     async def admit(self, request: AdmissionAttributes) -> Any:
-        """The object after every plugin changed it; if a webhook did, all are called once more."""
+        """The object after every plugin changed it; if a webhook or a policy did, all are called once more."""
         obj, again = await self._pass(request)
         if again:
             obj, _ = await self._pass(request.but(object=obj, again=True))
@@ -51,7 +51,7 @@ class AdmissionChain:
         for plugin in plugins:
             changed = await plugin.admit(request)
             if changed is not request.object:
-                again = again or (plugin is self._external and changed != request.object)
+                again = again or (plugin in self._external and changed != request.object)
                 request = request.but(object=changed)
         return request.object, again
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from cathedra.api.core.core_v1 import Pod, ResourceQuota
 from cathedra.api.gates import FeatureGates
@@ -23,16 +23,11 @@ from cathedra.apiserver.admission.plugin import AdmissionPlugin
 from cathedra.apiserver.registry.registry import Registry, WriteConflict
 from cathedra.apiserver.registry.selection import Selection
 from cathedra.apiserver.registry.storedobject import StoredObject
-from cathedra.kinds.core.pods.usage import missing_resources, pod_in_scopes, pod_usage, tracked_pod_resources
-from cathedra.kinds.core.quotas import object_usage
-from cathedra.kinds.resource.claims.extended import beyond_pod, paying_pod
-from cathedra.kinds.resource.claims.usage import claim_usage, tracked_claim_resources
+from cathedra.kinds.evaluators import CLAIMS, PODS, QuotaEvaluator, evaluator_of
 
 __all__ = ["ResourceQuotaCheck"]
 
 _QUOTAS: Final = GroupResource("", "resourcequotas")
-_PODS: Final = GroupResource("", "pods")
-_CLAIMS: Final = GroupResource("resource.k8s.io", "resourceclaims")
 _CLASSES: Final = GroupResource("resource.k8s.io", "deviceclasses")
 _ATTEMPTS: Final = 8
 """How often a charge is computed anew when others charge the same quota."""
@@ -53,6 +48,7 @@ class ResourceQuotaCheck(AdmissionPlugin):
 
     def __init__(self, registry: Registry, gates: FeatureGates) -> None:
         self._registry = registry
+        self._lookups = _StoredObjects(registry)
         self._extended = gates.get("DRAExtendedResource", False)
 
     async def validate(self, request: AdmissionAttributes) -> None:
@@ -61,32 +57,38 @@ class ResourceQuotaCheck(AdmissionPlugin):
         Raises:
             StatusError: 403, a quota would be exceeded, or does not know yet what is used.
         """
-        if not self._concerned(request):
+        if not request.namespace or not request.definition.namespaced or request.operation == "DELETE":
+            return
+        evaluator = evaluator_of(request.definition.group_resource, self._lookups, extended=self._extended)
+        if not evaluator.is_charged(request.operation, request.subresource, request.object, request.old_object):
             return
         for _ in range(_ATTEMPTS):
-            charges = self._charges(request)
+            charges = self._charges(request, evaluator)
             if request.dry_run or not charges:
                 return
             if await self._apply(charges):
                 return
         raise conflict(_QUOTAS, charges[0].entry.object.metadata.name, "too many others charge the quota")
 
-    def _concerned(self, request: AdmissionAttributes) -> bool:
-        if request.subresource or not request.namespace or not request.definition.namespaced:
-            return False
-        updates = request.definition.group_resource == _CLAIMS
-        return request.operation == "CREATE" or (updates and request.operation == "UPDATE")
-
-    def _charges(self, request: AdmissionAttributes) -> list[_Charge]:
-        quotas = [q for q in self._quotas(request.namespace) if self._matches(q.object, request)]
+    def _charges(self, request: AdmissionAttributes, evaluator: QuotaEvaluator) -> list[_Charge]:
+        new, old = request.object, request.old_object
+        quotas = [
+            entry
+            for entry in self._quotas(request.namespace)
+            if evaluator.tracked(entry.object.status.hard, new) and evaluator.is_in_scope(entry.object, new)
+        ]
         for entry in quotas:
-            self._check_known(entry.object, request)
+            self._check_known(entry.object, request, evaluator)
         if not quotas:
             return []
-        added = self._added(request)
-        if not added:
-            return []
-        return [charge for entry in quotas if (charge := self._charge(entry, added, request)) is not None]
+        usage = evaluator.usage(new)
+        before = evaluator.usage(old) if old is not None else {}
+        charges = []
+        for entry in quotas:
+            # What was outside of the quota's scopes has not been charged to it.
+            charged = before if old is not None and evaluator.is_in_scope(entry.object, old) else {}
+            charges.append(self._charge(entry, _beyond(usage, charged), request))
+        return [charge for charge in charges if charge is not None]
 
     def _charge(self, entry: StoredObject, added: Usage, request: AdmissionAttributes) -> _Charge | None:
         status = entry.object.status
@@ -126,62 +128,42 @@ class ResourceQuotaCheck(AdmissionPlugin):
             return []
         return list(table.select(Selection(namespace))) if len(table) else []
 
-    def _matches(self, quota: ResourceQuota, request: AdmissionAttributes) -> bool:
-        if not self._tracked(quota, request):
-            return False
-        if request.definition.group_resource == _PODS:
-            return pod_in_scopes(quota, request.object)
-        return not quota.spec.scopes and quota.spec.scope_selector is None
-
-    def _tracked(self, quota: ResourceQuota, request: AdmissionAttributes) -> set[str]:
-        """Which of the quota's resources this kind of object can be charged for."""
-        resource, limited = request.definition.group_resource, quota.status.hard
-        if resource == _PODS:
-            return tracked_pod_resources(limited, extended=self._extended)
-        if resource == _CLAIMS:
-            return tracked_claim_resources(limited, self._classes(), extended=self._extended)
-        return limited.keys() & object_usage(resource, request.object).keys()
-
-    def _check_known(self, quota: ResourceQuota, request: AdmissionAttributes) -> None:
-        tracked = self._tracked(quota, request)
+    def _check_known(self, quota: ResourceQuota, request: AdmissionAttributes, evaluator: QuotaEvaluator) -> None:
+        tracked = evaluator.tracked(quota.status.hard, request.object)
         name = quota.metadata.name
-        if request.definition.group_resource == _PODS:
-            missing = missing_resources(request.object, tracked)
-            if missing:
-                raise self._refused(request, f"failed quota: {name}: must specify {missing}")
+        if missing := evaluator.missing(request.object, tracked):
+            raise self._refused(request, f"failed quota: {name}: must specify {missing}")
         if any(resource not in quota.status.used for resource in tracked):
             raise self._refused(request, f"status unknown for quota: {name}, resources: {','.join(sorted(tracked))}")
-
-    def _added(self, request: AdmissionAttributes) -> dict[str, Quantity]:
-        """What the object is charged beyond what it was charged before."""
-        usage = self._usage(request, request.object)
-        before = self._usage(request, request.old_object) if request.old_object is not None else {}
-        added = {name: amount - before[name] if name in before else amount for name, amount in usage.items()}
-        return {name: amount for name, amount in added.items() if amount.sign() > 0}
-
-    def _usage(self, request: AdmissionAttributes, obj: Any) -> dict[str, Quantity]:
-        resource = request.definition.group_resource
-        if resource == _PODS:
-            return pod_usage(obj, extended=self._extended)
-        if resource == _CLAIMS:
-            usage = claim_usage(obj, self._classes(), extended=self._extended)
-            return beyond_pod(usage, self._paying_pod(obj)) if self._extended else usage
-        return object_usage(resource, obj)
-
-    def _paying_pod(self, claim: ResourceClaim) -> Pod | None:
-        namespace = claim.metadata.namespace
-        return paying_pod(
-            claim,
-            lambda name: self._registry.find(_PODS, f"{namespace}/{name}"),
-            lambda: (entry.object for entry in self._registry.table(_CLAIMS).select(Selection(namespace))),
-        )
-
-    def _classes(self) -> list[DeviceClass]:
-        return [entry.object for entry in self._registry.table(_CLASSES).entries()]
 
     @staticmethod
     def _refused(request: AdmissionAttributes, why: str) -> StatusError:
         return forbidden(request.definition.group_resource, request.object.metadata.name, why)
+
+
+class _StoredObjects:
+    """The objects in the registry that charges depend on."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+
+    def classes(self) -> list[DeviceClass]:
+        """All device classes."""
+        return [entry.object for entry in self._registry.table(_CLASSES).entries()]
+
+    def claims(self, namespace: str) -> list[ResourceClaim]:
+        """The claims of a namespace."""
+        return [entry.object for entry in self._registry.table(CLAIMS).select(Selection(namespace))]
+
+    def pod(self, namespace: str, name: str) -> Pod | None:
+        """A pod, if it is there."""
+        return self._registry.find(PODS, f"{namespace}/{name}")
+
+
+def _beyond(usage: Usage, charged: Usage) -> dict[str, Quantity]:
+    """What is used more than was charged."""
+    added = {name: amount - charged[name] if name in charged else amount for name, amount in usage.items()}
+    return {name: amount for name, amount in added.items() if amount.sign() > 0}
 
 
 def _shown(amounts: Usage, names: Iterable[str]) -> str:

@@ -19,7 +19,7 @@ from cathedra.apiserver.admission.attributes import AdmissionAttributes
 from cathedra.apiserver.authentication.authenticator import as_json
 from cathedra.kinds.definition import VersionDefinition
 
-__all__ = ["VersionedAttributes"]
+__all__ = ["VersionedAttributes", "own_kind"]
 
 _OWN_KINDS: Final[Mapping[type, GroupVersionKind]] = {
     Binding: GroupVersionKind("", "v1", "Binding"),
@@ -100,6 +100,11 @@ class VersionedAttributes:
         if request.field_manager:
             given["fieldManager"] = request.field_manager
         return {**shown, **given}
+
+
+def own_kind(kind: type) -> GroupVersionKind | None:
+    """The kind of a sub-resource's body that has one of its own; None for all others."""
+    return _OWN_KINDS.get(kind)
 
 
 def _kind(kind: GroupVersionKind) -> dict[str, str]:

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping
-from typing import Any, Protocol
+from typing import Final, Protocol
 
+from cathedra.api.jsonvalue import JSONObject
 from cathedra.api.status import unauthorized
 from cathedra.apiserver.authentication.signing import TOKEN_LIMIT
 from cathedra.apiserver.authentication.user import ANONYMOUS, AUTHENTICATED_GROUP, UserInfo
 
-__all__ = ["Authenticator", "StaticTokens", "TokenSource", "as_json", "authenticated"]
+__all__ = ["PUBLIC_PATHS", "Authenticator", "KnownTokens", "StaticTokens", "as_json", "authenticated"]
+
+_CLUSTER_INFO: Final = "/api/v1/namespaces/kube-public/configmaps/cluster-info"
+PUBLIC_PATHS: Final = frozenset({"/healthz", "/livez", "/readyz", "/version", "/version/", _CLUSTER_INFO})
+"""What may be open without credentials: what `system:public-info-viewer` lets everyone read, and what a node that joins
+reads first, if a role lets it."""
 
 
-class TokenSource(Protocol):
+class KnownTokens(Protocol):
     """Knows some bearer tokens."""
 
     def user_of(self, token: str) -> UserInfo | None:
@@ -43,16 +49,19 @@ class StaticTokens:
 class Authenticator:
     """Finds out the user of a request."""
 
-    def __init__(self, token_sources: tuple[TokenSource, ...] = (), *, anonymous: bool = True) -> None:
+    def __init__(self, token_sources: tuple[KnownTokens, ...] = (), *, anonymous: frozenset[str] | None = None) -> None:
+        """``anonymous`` are the paths that may be asked for without credentials; None: all."""
         self._token_sources = token_sources
         self._anonymous = anonymous
         self._certificates: dict[bytes, UserInfo] = {}
 
-    def authenticate(self, headers: Iterable[tuple[bytes, bytes]], certificate: bytes | None = None) -> UserInfo:
+    def authenticate(
+        self, headers: Iterable[tuple[bytes, bytes]], certificate: bytes | None = None, *, path: str = ""
+    ) -> UserInfo:
         """The user whom a request's headers, or its connection's client certificate (DER), name.
 
         Raises:
-            StatusError: 401, the credentials are no good, or there are none and anonymous access is off.
+            StatusError: 401, the credentials are no good, or there are none and the path is not open without.
         """
         for key, value in headers:
             if key == b"authorization":
@@ -63,7 +72,7 @@ class Authenticator:
                     return self._token_user(token.strip())
         if certificate is not None:
             return self._certificate_user(certificate)
-        if not self._anonymous:
+        if self._anonymous is not None and path not in self._anonymous:
             raise unauthorized()
         return ANONYMOUS
 
@@ -91,9 +100,9 @@ def authenticated(user: UserInfo) -> UserInfo:
     return dataclasses.replace(user, groups=(*user.groups, AUTHENTICATED_GROUP))
 
 
-def as_json(user: UserInfo) -> dict[str, Any]:
+def as_json(user: UserInfo) -> JSONObject:
     """A user in the form of reviews."""
-    shown: dict[str, Any] = {"username": user.name}
+    shown: JSONObject = {"username": user.name}
     if user.uid:
         shown["uid"] = user.uid
     if user.groups:

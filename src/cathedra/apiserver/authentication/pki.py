@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
+import hashlib
+import json
 import ssl
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
@@ -10,20 +13,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from cathedra.asgi.listener import TLSFiles
-from cathedra.certificates import KeyPair
+from cathedra.certificates import CertificateFacts, KeyPair
 from cathedra.files.atomic import write_durable
 from cathedra.files.private import private_directory, private_file
 
 if TYPE_CHECKING:
     from cathedra.certificates.authority import Authority
 
-__all__ = ["KUBELET_CLIENT", "PKI", "BadKeyPair", "KubeletTLS", "NodeIdentity"]
+__all__ = ["FRONT_PROXY_CLIENT", "KUBELET_CLIENT", "PKI", "BadKeyPair", "FrontProxyTLS", "KubeletTLS", "NodeIdentity"]
 
 CLUSTER_AUTHORITY: Final = "ca"
 """Signs servers, nodes and clients of the API."""
 KUBELET_CLIENT_AUTHORITY: Final = "kubelet-client-ca"
 """Signs what the API server shows to nodes, and nothing else."""
+FRONT_PROXY_AUTHORITY: Final = "front-proxy-ca"
+"""Signs what the API server shows to aggregated API servers, which believe it whose requests it passes on."""
+FRONT_PROXY_CLIENT: Final = "front-proxy-client"
 ADMIN: Final = ("kubernetes-admin", ("system:masters",))
+RENEW_SECONDS: Final = 30 * 86400.0
+"""How long before its end the server's certificate is made anew, at a start."""
 KUBELET_CLIENT: Final = "kube-apiserver-kubelet-client"
 """The user that the API server is at nodes. No certificate of that name is accepted at the API."""
 
@@ -45,6 +53,15 @@ class KubeletTLS:
     key: Path
     authority: Path
     identity: NodeIdentity = NodeIdentity.NAME
+
+
+@dataclass(frozen=True, slots=True)
+class FrontProxyTLS:
+    """What the API server shows to aggregated API servers (PEM files), and the authority that signed it (PEM)."""
+
+    certificate: Path
+    key: Path
+    authority: bytes
 
 
 class BadKeyPair(ValueError):
@@ -69,15 +86,50 @@ class PKI:
         self._now = now
         self._authorities: dict[str, Authority] = {}
 
-    def tls_files(self, hosts: tuple[str, ...]) -> TLSFiles:
-        """The server's files; they are made if one is missing.
+    def tls_files(self, hosts: tuple[str, ...], client_authority: Path | None = None) -> TLSFiles:
+        """The server's files; its certificate is made if there is none for all of ``hosts``, or only for a while yet.
+
+        A certificate that another authority signed stays as it is. Clients' certificates may also be signed by the
+        authorities in ``client_authority``, a PEM file.
 
         Raises:
             BadKeyPair: what is there cannot be used.
+            OSError: ``client_authority`` cannot be read.
         """
         self._ensure_authority(CLUSTER_AUTHORITY)
-        self._ensure("apiserver", lambda: self._authority(CLUSTER_AUTHORITY).server(hosts, self._now))
-        return TLSFiles(self._path("apiserver.crt"), self._path("apiserver.key"), self._path("ca.crt"))
+        self._renew_server(hosts)
+        authorities = self._path("ca.crt")
+        if client_authority is not None:
+            bundle = self._path("client-ca-bundle.crt")
+            write_durable(bundle, authorities.read_bytes() + b"\n" + client_authority.read_bytes(), mode=0o644)
+            authorities = bundle
+        return TLSFiles(self._path("apiserver.crt"), self._path("apiserver.key"), authorities)
+
+    def _renew_server(self, hosts: tuple[str, ...]) -> None:
+        """What the certificate is for stands in a file beside it: to read it there costs a start no library."""
+        certificate, key = self._path("apiserver.crt"), self._path("apiserver.key")
+        noted = self._path("apiserver.json")
+        if certificate.exists() and key.exists():
+            _check_pair(certificate, key)
+            facts = _noted_facts(noted, certificate.read_bytes()) or self._note_facts(certificate, noted)
+            if facts.foreign or facts.covers(hosts, until=self._now + RENEW_SECONDS):
+                return
+        pair = self._authority(CLUSTER_AUTHORITY).server(hosts, self._now)
+        private_directory(self._folder)
+        write_durable(key, pair.key)
+        write_durable(certificate, pair.certificate, mode=0o644)
+        self._note_facts(certificate, noted)
+
+    def _note_facts(self, certificate: Path, note: Path) -> CertificateFacts:
+        from cathedra.certificates.facts import certificate_facts  # as in `_authority`
+
+        authority = self._path("ca.crt").read_bytes()
+        try:
+            facts = certificate_facts(certificate.read_bytes(), authority)
+        except ValueError as error:
+            raise BadKeyPair(certificate, self._path("apiserver.key"), str(error)) from error
+        write_durable(note, json.dumps(dataclasses.asdict(facts)).encode(), mode=0o644)
+        return facts
 
     @property
     def authority_certificate(self) -> bytes:
@@ -111,6 +163,18 @@ class PKI:
         )
         return KubeletTLS(
             self._path("apiserver-kubelet-client.crt"), self._path("apiserver-kubelet-client.key"), self._path("ca.crt")
+        )
+
+    def front_proxy(self) -> FrontProxyTLS:
+        """How the API server reaches aggregated API servers; the files are made if one is missing."""
+        self._ensure_authority(FRONT_PROXY_AUTHORITY)
+        self._ensure(
+            FRONT_PROXY_CLIENT, lambda: self._authority(FRONT_PROXY_AUTHORITY).client(FRONT_PROXY_CLIENT, (), self._now)
+        )
+        return FrontProxyTLS(
+            self._path(f"{FRONT_PROXY_CLIENT}.crt"),
+            self._path(f"{FRONT_PROXY_CLIENT}.key"),
+            self._path(f"{FRONT_PROXY_AUTHORITY}.crt").read_bytes(),
         )
 
     @property
@@ -176,6 +240,18 @@ class PKI:
         private_directory(key.parent)
         write_durable(key, pair.key)
         write_durable(certificate, pair.certificate, mode=0o644)
+
+
+def _noted_facts(note: Path, certificate: bytes) -> CertificateFacts | None:
+    """What was noted about exactly this certificate; None: nothing, or something that cannot be read."""
+    try:
+        read = json.loads(note.read_bytes())
+        facts = CertificateFacts(
+            str(read["digest"]), tuple(map(str, read["hosts"])), float(read["expires"]), bool(read["foreign"])
+        )
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+    return facts if facts.digest == hashlib.sha256(certificate).hexdigest() else None
 
 
 def _check_pair(certificate: Path, key: Path) -> None:

@@ -12,7 +12,7 @@ from typing import Any, Final
 from cathedra.api.core.core_v1 import Container, EphemeralContainer, Pod, Volume
 from cathedra.api.scheme import GroupResource
 from cathedra.apiserver.registry.registry import Registry
-from cathedra.apiserver.registry.watching import Change
+from cathedra.apiserver.registry.watching import StoredChange
 from cathedra.semantics.podclaims import claim_names
 
 __all__ = ["MIRROR_POD", "NodeRelations", "references"]
@@ -59,7 +59,7 @@ class NodeRelations:
         found = self._registry.find(_ATTACHMENTS, name)
         return found is not None and found.spec.node_name == node
 
-    def _changed(self, change: Change) -> None:
+    def _changed(self, change: StoredChange) -> None:
         before = change.previous.object if change.previous is not None else None
         after = None if change.deleted else change.entry.object
         if before is not None and after is not None and _same(before, after):

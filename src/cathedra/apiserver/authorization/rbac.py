@@ -7,8 +7,10 @@ binding changes; what the rules say about a verb on a resource is kept beside it
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Final
+
+import msgspec
 
 from cathedra.api.core.rbac_v1 import PolicyRule, RoleRef, Subject
 from cathedra.api.scheme import GroupResource
@@ -141,7 +143,7 @@ class RBAC:
 def _concerns(rule: PolicyRule, attributes: Attributes) -> bool:
     """Whether the rule would allow it, if the name were right."""
     named = rule.resource_names
-    return allows(rule, replace(attributes, name=named[0]) if named else attributes)
+    return allows(rule, msgspec.structs.replace(attributes, name=named[0]) if named else attributes)
 
 
 def _by_subject(bindings: Iterable[Any]) -> dict[tuple[str, str], list[Any]]:

@@ -4,7 +4,7 @@ ones are made once more when they are missing."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 from cathedra.api.core.flowcontrol_v1 import (
     ExemptPriorityLevelConfiguration,
@@ -25,7 +25,7 @@ from cathedra.api.core.flowcontrol_v1 import (
     Subject,
     UserSubject,
 )
-from cathedra.api.core.meta_v1 import ObjectMeta
+from cathedra.api.core.meta_v1 import KubeObject, ObjectMeta
 from cathedra.api.scheme import GroupResource
 from cathedra.apiserver.authentication.user import AUTHENTICATED_GROUP, MASTERS_GROUP, UNAUTHENTICATED_GROUP
 from cathedra.apiserver.bootstrap.keeping import KeptObject
@@ -50,7 +50,7 @@ def _metadata(name: str) -> ObjectMeta:
     return ObjectMeta(name=name, annotations={_AUTOUPDATE: "true"})
 
 
-def _kept(plural: str, obj: Any, mandatory: bool) -> KeptObject:
+def _kept(plural: str, obj: KubeObject, mandatory: bool) -> KeptObject:
     return KeptObject(GroupResource(_GROUP, plural), obj, ("spec",) if mandatory else ())
 
 

@@ -9,8 +9,9 @@ import dataclasses
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
+from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.api.scheme import GroupResource
 from cathedra.api.status import StatusError
 from cathedra.api.struct import replace
@@ -34,7 +35,7 @@ class KeptObject:
     """An object that must exist."""
 
     resource: GroupResource
-    object: Any
+    object: KubeObject
     fields: tuple[str, ...]
     """Fields whose values are kept too; others may be changed by users."""
 

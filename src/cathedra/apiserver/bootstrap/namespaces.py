@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from cathedra.api.core.core_v1 import Namespace
-from cathedra.api.core.meta_v1 import ObjectMeta
+from cathedra.api.core.meta_v1 import KubeObject, ObjectMeta
 from cathedra.api.status import StatusError
 from cathedra.apiserver.authentication.user import LOOPBACK
 from cathedra.apiserver.request import Call
@@ -25,7 +25,7 @@ async def create_namespaces(server: ServerContext) -> None:
             await _create(server, Namespace(metadata=ObjectMeta(name=name)))
 
 
-async def _create(server: ServerContext, obj: Any) -> None:
+async def _create(server: ServerContext, obj: KubeObject) -> None:
     definition = server.registry.table(NAMESPACES).definition
     call = Call(user=LOOPBACK, verb="create", definition=definition, version=definition.versions[0])
     try:

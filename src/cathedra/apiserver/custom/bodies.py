@@ -9,6 +9,7 @@ import msgspec
 
 from cathedra.api.decoding import DecodeError
 from cathedra.api.decoding.syntax import explain_syntax
+from cathedra.api.jsonvalue import JSONObject, JSONValue
 from cathedra.api.nesting import load_json
 from cathedra.api.status import StatusError, bad_request
 from cathedra.apiserver.custom.objects import CustomObject, decode_custom
@@ -25,7 +26,7 @@ def decode_instance(call: Call, raw: bytes, repeated: tuple[str, ...] = ()) -> C
         StatusError: 400, it cannot be understood.
     """
     try:
-        values: Any = load_json(raw)
+        values: JSONValue = load_json(raw)
     except (msgspec.DecodeError, ValueError) as error:
         why = explain_syntax(raw.decode(errors="replace")) or error
         raise _unrecognized(call, f"couldn't get version/kind; json parse error: {why}") from None
@@ -55,7 +56,7 @@ def decode_instance(call: Call, raw: bytes, repeated: tuple[str, ...] = ()) -> C
     return obj
 
 
-def instance_of(call: Call, values: dict[str, Any]) -> tuple[CustomObject, tuple[str, ...]]:
+def instance_of(call: Call, values: JSONObject) -> tuple[CustomObject, tuple[str, ...]]:
     """The instance that plain values describe, and what was unknown in them.
 
     Raises:

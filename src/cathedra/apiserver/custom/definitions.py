@@ -18,10 +18,12 @@ from cathedra.api.formats import dns_label, dns_subdomain
 from cathedra.api.scheme import GroupResource
 from cathedra.api.struct import replace
 from cathedra.apiserver.custom.columns import parse_path
+from cathedra.apiserver.custom.conversionconfig import check_conversion, with_port
+from cathedra.apiserver.custom.formatwarnings import unrecognized_formats
 from cathedra.apiserver.custom.patterns import pattern_problem
 from cathedra.apiserver.custom.rules import compile_rules
 from cathedra.apiserver.custom.schema import MAX_DEPTH, deeper_than, read_schema
-from cathedra.kinds.definition import RequestContext, ResourceDefinition, Strategy
+from cathedra.kinds.definition import AnyDefinition, RequestContext, Strategy
 from cathedra.semantics.conditions import is_true
 
 __all__ = ["CRDS", "DefinitionStatusStrategy", "DefinitionStrategy", "with_custom_rules"]
@@ -46,7 +48,7 @@ _TOO_DEEP: Final = f"schemas may not be nested more deeply than {MAX_DEPTH} leve
 _LABEL_1035: Final = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 
 
-def with_custom_rules(definition: ResourceDefinition[Any]) -> ResourceDefinition[Any]:
+def with_custom_rules(definition: AnyDefinition) -> AnyDefinition:
     """The definition of definitions with the rules of this module; every other as it is."""
     if definition.group_resource != CRDS:
         return definition
@@ -66,7 +68,7 @@ class DefinitionStrategy(Strategy[CustomResourceDefinition]):
             singular=names.singular or names.kind.lower(),
             list_kind=names.list_kind or (f"{names.kind}List" if names.kind else ""),
         )
-        conversion = obj.spec.conversion or CustomResourceConversion(strategy="None")
+        conversion = with_port(obj.spec.conversion or CustomResourceConversion(strategy="None"))
         return replace(obj, spec=replace(obj.spec, names=names, conversion=conversion))
 
     def prepare_create(self, obj: CustomResourceDefinition, context: RequestContext) -> CustomResourceDefinition:
@@ -117,6 +119,15 @@ class DefinitionStrategy(Strategy[CustomResourceDefinition]):
                 )
         return errors
 
+    def warnings(
+        self, new: CustomResourceDefinition, old: CustomResourceDefinition | None, context: RequestContext
+    ) -> list[str]:
+        """Formats that will not be checked, unless they were there before."""
+        if not context.gates.at_least("1.34"):
+            return []
+        known = set(unrecognized_formats(old)) if old is not None else set()
+        return [f'unrecognized format "{name}"' for name in unrecognized_formats(new) if name not in known]
+
 
 class DefinitionStatusStrategy(Strategy[CustomResourceDefinition]):
     """The strategy of their sub-resource ``status``."""
@@ -151,9 +162,8 @@ def _errors(obj: CustomResourceDefinition) -> ErrorList:
             errors.invalid("spec.versions", None, "must contain unique version names")
         seen.add(version.name)
         _version(errors, version, path)
-    if spec.conversion is not None and spec.conversion.strategy != "None":
-        # Taking a webhook and not calling it would show objects in a form that was never made.
-        errors.not_supported("spec.conversion.strategy", spec.conversion.strategy, ["None"])
+    if spec.conversion is not None:
+        check_conversion(errors, spec.conversion)
     if spec.preserve_unknown_fields:
         errors.invalid(
             "spec.preserveUnknownFields",

@@ -3,18 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+import msgspec
+
 from cathedra.api.core.apiextensions_v1 import CustomResourceDefinition, CustomResourceDefinitionVersion
+from cathedra.api.core.apiextensions_v1 import WebhookConversion as ConversionConfig
+from cathedra.api.jsonvalue import JSONObject
 from cathedra.api.struct import to_dict
 from cathedra.apiserver.custom.columns import NAME, Path, cell, column_of, parse_path
-from cathedra.apiserver.custom.objects import CustomObject, ScalePaths, content, make_type, normalized, with_content
+from cathedra.apiserver.custom.conversion import Caller, WebhookConversion
+from cathedra.apiserver.custom.objects import (
+    CustomObject,
+    ScalePaths,
+    content,
+    make_stored_type,
+    make_type,
+    normalized,
+    with_content,
+)
 from cathedra.apiserver.custom.rules import ValidationRules, compile_rules
 from cathedra.apiserver.custom.schema import read_schema
 from cathedra.apiserver.custom.strategy import InstanceStatusStrategy, InstanceStrategy
 from cathedra.apiserver.versionorder import version_order
-from cathedra.kinds.definition import Column, ResourceDefinition, Strategy, VersionDefinition
+from cathedra.kinds.definition import AnyDefinition, Column, ResourceDefinition, Strategy, VersionDefinition
 
 __all__ = ["kind_of_definition"]
 
@@ -34,8 +47,8 @@ class _Version:
         return self.source.subresources is not None and self.source.subresources.status is not None
 
 
-def kind_of_definition(obj: CustomResourceDefinition) -> ResourceDefinition[Any]:
-    """The kind that an accepted definition adds."""
+def kind_of_definition(obj: CustomResourceDefinition, caller: Caller | None = None) -> AnyDefinition:
+    """The kind that an accepted definition adds; ``caller`` reaches its conversion webhook, if it has one."""
     spec = obj.spec
     versions = [_read(version, spec.names.kind) for version in spec.versions]
     hub = next(version.type for version in versions if version.source.storage)
@@ -49,7 +62,7 @@ def kind_of_definition(obj: CustomResourceDefinition) -> ResourceDefinition[Any]
     if with_status:
         subresources["status"] = InstanceStatusStrategy(types, rules, with_status)
     columns, cells = _table(served[0].source if served else versions[0].source)
-    return ResourceDefinition(
+    definition: AnyDefinition = ResourceDefinition(
         group=spec.group,
         kind=spec.names.kind,
         plural=spec.names.plural,
@@ -65,10 +78,57 @@ def kind_of_definition(obj: CustomResourceDefinition) -> ResourceDefinition[Any]
         cells=cells,
         field_selectors=_selectors(served),
     )
+    conversion = spec.conversion
+    if caller is None or conversion is None or conversion.strategy != "Webhook" or conversion.webhook is None:
+        return definition
+    return _converted_outside(definition, obj, by_api_version, conversion.webhook, caller)
+
+
+def _converted_outside(
+    definition: AnyDefinition,
+    obj: CustomResourceDefinition,
+    versions: dict[str, _Version],
+    config: ConversionConfig,
+    caller: Caller,
+) -> AnyDefinition:
+    """The kind with a definition of its own for each version: what verbs see is of the version of the request."""
+    group = obj.spec.group
+    storage = next(name for name, version in versions.items() if version.source.storage)
+    seen = {name: version.type for name, version in versions.items()}
+    stored = {name: make_stored_type(kind, name) for name, kind in seen.items()}
+    conversion = WebhookConversion(config, seen, stored, storage, caller)
+    single: dict[str, AnyDefinition] = {}
+    own_versions = []
+    for served in definition.versions:
+        version = versions[f"{group}/{served.name}"]
+        own = msgspec.structs.replace(served, to_hub=_itself, from_hub=_itself)
+        own_versions.append(own)
+        columns, cells = _table(version.source)
+        single[served.name] = replace(
+            definition,
+            type=version.type,
+            versions=(own,),
+            columns=columns,
+            cells=cells,
+            subresources=definition.subresources if version.has_status else {},
+            conversion=conversion,
+        )
+    oldest = next((f"{group}/{name}" for name in obj.status.stored_versions), storage)
+    return replace(
+        definition,
+        type=stored[storage],
+        versions=tuple(own_versions),
+        stored_types={**stored, "": stored.get(oldest, stored[storage])},
+        by_version=single,
+    )
+
+
+def _itself(obj: Any) -> Any:
+    return obj
 
 
 def _read(version: CustomResourceDefinitionVersion, kind: str) -> _Version:
-    source: dict[str, Any] = {"type": "object"}
+    source: JSONObject = {"type": "object"}
     if version.schema is not None and version.schema.open_apiv3_schema is not None:
         source = version.schema.open_apiv3_schema.load()
     schema = read_schema(source)

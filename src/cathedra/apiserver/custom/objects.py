@@ -13,6 +13,7 @@ import msgspec
 
 from cathedra.api.core.meta_v1 import KubeObject, ObjectMeta, PartialObjectMetadata
 from cathedra.api.decoding import DecodeError, decode_values
+from cathedra.api.jsonvalue import JSONObject
 from cathedra.api.scheme import GroupVersionKind
 from cathedra.api.struct import KubeStruct
 from cathedra.apiserver.custom.schema import Schema
@@ -24,8 +25,10 @@ __all__ = [
     "content",
     "decode_custom",
     "is_custom",
+    "make_stored_type",
     "make_type",
     "normalized",
+    "stored_version",
     "with_content",
 ]
 
@@ -83,14 +86,36 @@ def make_type(kind: str, schema: Schema, scale: ScalePaths | None = None) -> typ
     return found
 
 
-def content(obj: CustomObject) -> dict[str, Any]:
+def make_stored_type(kind: type[CustomObject], api_version: str) -> type[CustomObject]:
+    """The same type for the store, where several versions lie side by side: its JSON says which one it is."""
+    made: Any = msgspec.defstruct(
+        kind.__name__,
+        [],
+        bases=(kind,),
+        frozen=True,
+        kw_only=True,
+        omit_defaults=True,
+        tag_field="apiVersion",
+        tag=api_version,
+    )
+    found: type[CustomObject] = made
+    return found
+
+
+def stored_version(kind: type[CustomObject]) -> str:
+    """The apiVersion of a type for the store; "" of every other."""
+    tag = kind.__struct_config__.tag
+    return tag if isinstance(tag, str) else ""
+
+
+def content(obj: CustomObject) -> JSONObject:
     """The fields besides metadata, by their JSON names."""
     pairs = zip(obj.__struct_encode_fields__, obj.__struct_fields__, strict=True)
     values = {name: getattr(obj, attribute) for name, attribute in pairs if name != "metadata"}
     return {name: value for name, value in values.items() if value is not None}
 
 
-def with_content(kind: type[CustomObject], metadata: ObjectMeta, values: dict[str, Any]) -> CustomObject:
+def with_content(kind: type[CustomObject], metadata: ObjectMeta, values: JSONObject) -> CustomObject:
     """An object of a type from its metadata and its other fields; fields that the type does not have are dropped."""
     names = dict(zip(kind.__struct_encode_fields__, kind.__struct_fields__, strict=True))
     known = {names[name]: value for name, value in values.items() if name in names and name != "metadata"}
@@ -104,9 +129,7 @@ def normalized(obj: CustomObject, problems: list[str] | None = None) -> CustomOb
     return with_content(type(obj), obj.metadata, values)
 
 
-def decode_custom(
-    kind: type[CustomObject], values: dict[str, Any], release: str
-) -> tuple[CustomObject, tuple[str, ...]]:
+def decode_custom(kind: type[CustomObject], values: JSONObject, release: str) -> tuple[CustomObject, tuple[str, ...]]:
     """The object of plain values, kind and apiVersion left out, and what was unknown in it.
 
     Raises:

@@ -3,8 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from cathedra.api.jsonvalue import JSONObject, JSONValue
 from cathedra.apiserver.custom.columns import parse_path
 from cathedra.apiserver.custom.objects import CustomObject, content, with_content
 
@@ -30,12 +29,12 @@ def with_replicas(obj: CustomObject, replicas: int) -> CustomObject:
     return with_content(type(obj), obj.metadata, _set(content(obj), steps, replicas))
 
 
-def _set(values: dict[str, Any], steps: list[str], replicas: int) -> dict[str, Any]:
+def _set(values: JSONObject, steps: list[str], replicas: int) -> JSONObject:
     first, *rest = steps
     inner = values.get(first)
     changed = _set(inner if isinstance(inner, dict) else {}, rest, replicas) if rest else replicas
     return {**values, first: changed}
 
 
-def _number(value: Any) -> int:
+def _number(value: JSONValue) -> int:
     return value if isinstance(value, int) else 0

@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from cathedra.api.field import ErrorList, ErrorType, FieldError
+from cathedra.api.jsonvalue import JSONObject
 from cathedra.api.struct import replace, to_dict
 from cathedra.apiserver.custom.objects import CustomObject, content, normalized, with_content
 from cathedra.apiserver.custom.rules import ValidationRules
@@ -91,7 +92,7 @@ class InstanceStatusStrategy(InstanceStrategy):
         return replace(kept, metadata=metadata)
 
 
-def _plain(kind: type[CustomObject], obj: CustomObject, context: RequestContext) -> dict[str, Any]:
+def _plain(kind: type[CustomObject], obj: CustomObject, context: RequestContext) -> JSONObject:
     values = content(with_content(kind, obj.metadata, content(obj)))
     metadata = to_dict(obj.metadata)
     shown = {name: metadata[name] for name in ("name", "generateName") if name in metadata}

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from cathedra.api.field import ErrorList
+from cathedra.api.jsonvalue import JSONObject
 from cathedra.apiserver.custom.formats import FORMATS
 from cathedra.apiserver.custom.patterns import compiled_pattern
 from cathedra.apiserver.custom.schema import Schema, identity, read_schema
@@ -159,7 +160,7 @@ def _list(schema: Schema, value: list[Any], path: str, errors: ErrorList) -> Non
             _value(schema.items, item, where, errors)
 
 
-def _map(schema: Schema, value: dict[str, Any], path: str, errors: ErrorList) -> None:
+def _map(schema: Schema, value: JSONObject, path: str, errors: ErrorList) -> None:
     source = schema.source
     if "maxProperties" in source and len(value) > source["maxProperties"]:
         errors.too_many(path, len(value), source["maxProperties"])

@@ -1,7 +1,6 @@
 """The HTTP front: a plain ASGI application, routed by the resource definitions.
 
-In the order of a request: `app` finds out what is asked (`request`), `resources` does it through the verbs,
-`negotiation`, `render` and `tables` give the answer its form; `streaming` is for watches, `proxy` for logs and exec;
-`discovery`, `openapi` and `health` tell clients about the server itself; `compression` makes large answers small;
-`listener` opens the socket.
+In the order of a request: `app` finds out what is asked (`request`, `bodies`, `options`), `resources` does it through
+the verbs, and `answers` give the outcome its form; `proxying` passes logs, exec and other servers' resources on, and
+`about` tells clients about the server itself.
 """

@@ -17,15 +17,16 @@ from cathedra.apiserver.authentication.authenticator import Authenticator
 from cathedra.apiserver.authorization.authorizer import REASON, Attributes, refusal
 from cathedra.apiserver.authorization.impersonation import asks_to_impersonate, impersonated
 from cathedra.apiserver.catalog import Catalog
-from cathedra.apiserver.http.compression import compressed, worth_compressing
-from cathedra.apiserver.http.discovery import Discovery
-from cathedra.apiserver.http.health import HealthAndVersion
-from cathedra.apiserver.http.issuer import issuer_document
-from cathedra.apiserver.http.proxy import Proxy
-from cathedra.apiserver.http.render import in_form_of
-from cathedra.apiserver.http.request import ClientGone, Message, Receive, Request, Scope, Send
+from cathedra.apiserver.http.about.discovery import Discovery
+from cathedra.apiserver.http.about.health import HealthAndVersion
+from cathedra.apiserver.http.about.issuer import issuer_document
+from cathedra.apiserver.http.answers.compression import compressed, worth_compressing
+from cathedra.apiserver.http.answers.render import in_form_of
+from cathedra.apiserver.http.answers.response import JSON, Response, send_response, status_response, text_response
+from cathedra.apiserver.http.proxying.aggregation import AggregatedServers
+from cathedra.apiserver.http.proxying.proxy import Proxy
+from cathedra.apiserver.http.request import ClientGone, Request
 from cathedra.apiserver.http.resources import ResourceHandler, not_served, wrong_method
-from cathedra.apiserver.http.response import JSON, Response, send_response, status_response, text_response
 from cathedra.apiserver.names import generate_uid
 from cathedra.apiserver.storage.protocol import StorageError
 from cathedra.apiserver.traffic.audit import AuditLog
@@ -33,6 +34,7 @@ from cathedra.apiserver.traffic.deadlines import deadline_of, timed_out
 from cathedra.apiserver.traffic.flow import Flow
 from cathedra.apiserver.traffic.metrics import CONTENT_TYPE, Metrics
 from cathedra.apiserver.verbs.context import ServerContext
+from cathedra.asgi.application import Message, Receive, Scope, Send
 from cathedra.asgi.protocols import PEER_CERTIFICATE, PeerCertificate
 
 __all__ = ["Application"]
@@ -59,6 +61,7 @@ class Application:
         health: HealthAndVersion,
         proxy: Proxy,
         *,
+        aggregated: AggregatedServers,
         flow: Flow,
         audit: AuditLog | None = None,
     ) -> None:
@@ -66,6 +69,7 @@ class Application:
         self._authenticator = authenticator
         self._discovery = discovery
         self._health = health
+        self._aggregated = aggregated
         self._flow = flow
         self._audit = audit
         self._metrics = Metrics(server.registry, flow)
@@ -97,6 +101,8 @@ class Application:
                 record.status = message.get("status", SWITCHED)
                 if request.info.long_running and record.status < 400:
                     self._log_stage(request, "ResponseStarted")
+                if request.flow_headers and "headers" in message:
+                    message["headers"] = [*message["headers"], *request.flow_headers]
             await send(message)
 
         try:
@@ -162,24 +168,29 @@ class Application:
 
     async def _answer(self, request: Request, send: Send) -> Response | None:
         self._authenticate(request)
+        place = self._flow.place(request.user, request.info)
+        request.flow_headers = place.headers
         if request.info.long_running:
             return await self._handled(request, send)
         seconds = deadline_of(request.parameter("timeout"))
-        if self._flow.exempt(request.user):
+        level = place.level
+        if level is None:
             return await self._in_time(request, send, seconds)
-        if not self._flow.acquire():
-            await self._flow.queue_up(request.user)
+        if not level.acquire():
+            await level.queue_up(place.flow)
         try:
             return await self._in_time(request, send, seconds)
         finally:
-            self._flow.release()
+            level.release()
 
     def _authenticate(self, request: Request) -> None:
         """Find out whose request it is, and whom it is to be answered for."""
         scope, record = request.scope, request.record
         shown: PeerCertificate | None = scope.get("extensions", {}).get(PEER_CERTIFICATE)
         certificate = shown.der if shown is not None else None
-        request.user = record.user = self._authenticator.authenticate(scope["headers"], certificate)
+        request.user = record.user = self._authenticator.authenticate(
+            scope["headers"], certificate, path=request.info.path
+        )
         if asks_to_impersonate(scope["headers"]):
             user = impersonated(request.user, scope["headers"], self._server.authorizer)
             request.user = record.impersonated = user
@@ -197,6 +208,8 @@ class Application:
     async def _handled(self, request: Request, send: Send) -> Response | None:
         self._authorize(request)
         info = request.info
+        if (service := self._aggregated.behind(info)) is not None:
+            return await self._aggregated.forward(request, service, send)
         if info.is_resource:
             return await self._resources.handle(request, send)
         if not info.reads and _read_only(info.path):
@@ -220,9 +233,6 @@ class Application:
             StatusError: 403, its user may not do that.
         """
         info, record = request.info, request.record
-        if self._health.is_public(info.path):
-            record.allowed = True
-            return
         selected = info.verb in _SELECTED
         attributes = Attributes.of(
             info,

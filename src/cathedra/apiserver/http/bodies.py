@@ -21,7 +21,7 @@ from cathedra.api.status import StatusError, bad_request, failure
 from cathedra.api.struct import encode, from_dict
 from cathedra.apiserver.custom.bodies import decode_instance
 from cathedra.apiserver.custom.objects import is_custom
-from cathedra.apiserver.http.protobuf import from_protobuf
+from cathedra.apiserver.http.answers.protobuf import from_protobuf
 from cathedra.apiserver.http.request import Request
 from cathedra.apiserver.patches.duplicates import repeated_fields, repeated_keys
 from cathedra.apiserver.request import Call, note_problems

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any, Final
+from typing import Final
 from urllib.parse import parse_qs
 
 from cathedra.api.status import bad_request, failure
@@ -11,13 +10,10 @@ from cathedra.apiserver.authentication.user import ANONYMOUS, UserInfo
 from cathedra.apiserver.queryvalues import NumberError, parse_int64, says_true
 from cathedra.apiserver.requestinfo import request_info
 from cathedra.apiserver.traffic.record import RequestRecord
+from cathedra.asgi.application import Receive, Scope
 
-__all__ = ["BODY_LIMIT", "ClientGone", "Message", "Receive", "Request", "Scope", "Send"]
+__all__ = ["BODY_LIMIT", "ClientGone", "Request"]
 
-Message = MutableMapping[str, Any]
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 BODY_LIMIT: Final = 3 * 1024 * 1024
 QUERY_FIELDS: Final = 1000
@@ -32,7 +28,7 @@ class ClientGone(ConnectionError):
 class Request:
     """One HTTP request: its `RequestInfo`, the parts that are read on demand (query, headers, body), and its record."""
 
-    __slots__ = ("_body", "_headers", "info", "query", "receive", "record", "scope", "user")
+    __slots__ = ("_body", "_headers", "flow_headers", "info", "query", "receive", "record", "scope", "user")
 
     def __init__(self, scope: Scope, receive: Receive, audit_id: str = "", began: float = 0.0) -> None:
         self.scope = scope
@@ -47,6 +43,8 @@ class Request:
         self.record = RequestRecord(self.info, raw, audit_id, began)
         self.user: UserInfo = ANONYMOUS
         """The user on whose behalf it is answered: the authenticated one, or the one that is impersonated."""
+        self.flow_headers: tuple[tuple[bytes, bytes], ...] = ()
+        """Which flow schema and priority level it belongs to, for the answer."""
         self._headers: dict[bytes, bytes] | None = None
         self._body: bytes | None = None
         if self.info.verb == "patch":

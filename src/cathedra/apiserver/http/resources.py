@@ -3,28 +3,37 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from typing import Any, Final
 
 from cathedra.api.core.meta_v1 import DeleteOptions, StatusDetails
 from cathedra.api.decoding import DecodeError
 from cathedra.api.field import ErrorList, ErrorType, FieldError
+from cathedra.api.jsonvalue import JSONObject
 from cathedra.api.protobuf import has_message
 from cathedra.api.scheme import GroupResource, GroupVersionKind
 from cathedra.api.status import StatusError, bad_request, failure, invalid, not_found
 from cathedra.api.struct import to_dict
 from cathedra.apiserver.catalog import Catalog
 from cathedra.apiserver.custom.objects import is_custom
-from cathedra.apiserver.http import render
+from cathedra.apiserver.http.answers import render
+from cathedra.apiserver.http.answers.listcache import ListCache
+from cathedra.apiserver.http.answers.negotiation import (
+    JSON_FORM,
+    PROTOBUF_TYPE,
+    AnswerForm,
+    fit_for_list,
+    fit_for_object,
+    negotiate,
+)
+from cathedra.apiserver.http.answers.protobuf import not_marshalable
+from cathedra.apiserver.http.answers.response import Response, json_response, status_response, text_response
+from cathedra.apiserver.http.answers.streaming import WatchStream, send_error_stream
+from cathedra.apiserver.http.answers.tables import check_include
 from cathedra.apiserver.http.bodies import decode_delete_options, decode_object, load_applied, load_values
-from cathedra.apiserver.http.listcache import ListCache
-from cathedra.apiserver.http.negotiation import JSON_FORM, PROTOBUF_TYPE, Form, fit_for_list, fit_for_object, negotiate
 from cathedra.apiserver.http.options import check_dry_run, list_options, write_query
-from cathedra.apiserver.http.protobuf import not_marshalable
-from cathedra.apiserver.http.proxy import Proxy
-from cathedra.apiserver.http.request import Request, Send
-from cathedra.apiserver.http.response import Response, json_response, status_response, text_response
-from cathedra.apiserver.http.streaming import WatchStream, send_error_stream
-from cathedra.apiserver.http.tables import check_include
+from cathedra.apiserver.http.proxying.proxy import Proxy
+from cathedra.apiserver.http.request import Request
 from cathedra.apiserver.patches.duplicates import repeated_fields, repeated_keys, warnings_of
 from cathedra.apiserver.queryvalues import NumberError, parse_uint64
 from cathedra.apiserver.registry.selection import Selection
@@ -37,8 +46,9 @@ from cathedra.apiserver.subresources.reviews import REVIEWS, Review
 from cathedra.apiserver.subresources.scale import SCALE, scale_of, set_scale
 from cathedra.apiserver.verbs import create, delete, patch, read, update
 from cathedra.apiserver.verbs.context import ServerContext
+from cathedra.asgi.application import Send
 from cathedra.client.transport import PatchType
-from cathedra.kinds.definition import ResourceDefinition, VersionDefinition
+from cathedra.kinds.definition import AnyDefinition, VersionDefinition
 
 __all__ = ["ResourceHandler", "not_served", "wrong_method"]
 
@@ -125,9 +135,7 @@ class ResourceHandler:
         await self._proxy.websocket(request, call, send)
         return None
 
-    def _call(
-        self, request: Request, definition: ResourceDefinition[Any], version: VersionDefinition, **options: Any
-    ) -> Call:
+    def _call(self, request: Request, definition: AnyDefinition, version: VersionDefinition, **options: Any) -> Call:
         """The request as verbs see it."""
         info = request.info
         return Call(
@@ -157,7 +165,8 @@ class ResourceHandler:
             raise wrong_method()
         if route.resource == "bindings":
             return await self._bind(request)
-        return await self._review(request, REVIEWS[GroupResource(route.group, route.resource)])
+        review = REVIEWS[GroupResource(route.group, route.resource)]
+        return await self._review(request, review, review.definition.version(route.version))
 
     async def _bind(self, request: Request) -> Response:
         """A binding posted to the collection: as if posted to the pod that it names."""
@@ -179,10 +188,10 @@ class ResourceHandler:
         shown = {"kind": _STATUS.kind, "apiVersion": _STATUS.api_version} | status
         return render.render_plain(shown, dataclasses.replace(form, transform=""), status=201, warnings=call.warnings)
 
-    async def _review(self, request: Request, review: Review) -> Response:
+    async def _review(self, request: Request, review: Review, version: VersionDefinition) -> Response:
         definition = review.definition
         query = write_query(request, "CreateOptions")
-        call = self._call(request, definition, definition.versions[0], field_validation=query.field_validation)
+        call = self._call(request, definition, version, field_validation=query.field_validation)
         form = self._form(request, call)
         answer = review.answer(self._server, call, await decode_object(request, call))
         shown = {"kind": definition.kind, "apiVersion": call.api_version} | _plain(answer)
@@ -196,9 +205,9 @@ class ResourceHandler:
         if call.subresource == "scale":
             return await self._scale(request, call)
         if verb == "get":
-            return self._get(request, call)
+            return await self._get(request, call)
         if verb == "list":
-            return self._list(request, call)
+            return await self._list(request, call)
         if verb == "create":
             return await self._create(request, call)
         if verb == "update":
@@ -209,12 +218,13 @@ class ResourceHandler:
             return await self._delete(request, call)
         return await self._delete_collection(request, call)
 
-    def _get(self, request: Request, call: Call) -> Response:
+    async def _get(self, request: Request, call: Call) -> Response:
         form = self._form(request, call)
         read.watch_revision(request.parameter("resourceVersion"))
-        return self._object(request, call, read.get(self._server, call), form)
+        entry = await self._server.seen_one(call, read.get(self._server, call))
+        return self._object(request, call, entry, form)
 
-    def _list(self, request: Request, call: Call) -> Response:
+    async def _list(self, request: Request, call: Call) -> Response:
         form = fit_for_list(self._form(request, call), _go_type(call))
         options = list_options(request)
         if "sendInitialEvents" in request.query:
@@ -227,7 +237,7 @@ class ResourceHandler:
         table = self._server.table(call)
         if plain and (items := self._lists.get(table, call, options)) is not None:
             return render.render_list(call, read.Listing([], self._server.registry.revision), form, items=items)
-        listing = read.list_objects(self._server, call, options)
+        listing = await self._seen(call, read.list_objects(self._server, call, options))
         if plain and not listing.continue_:
             items = render.items_of(call, listing)
             self._lists.keep(table, call, options, items)
@@ -235,6 +245,12 @@ class ResourceHandler:
         return render.render_list(
             call, listing, form, include=request.parameter("includeObject"), now=self._server.clock.now()
         )
+
+    async def _seen(self, call: Call, listing: read.Listing) -> read.Listing:
+        """A page in the version of the request, where a webhook converts."""
+        if call.definition.conversion is None:
+            return listing
+        return dataclasses.replace(listing, entries=await self._server.seen(call, listing.entries))
 
     async def _watch(self, request: Request, call: Call, send: Send) -> None:
         form = negotiate(request.header(b"accept"), streaming=True, protobuf=has_message(call.version.type))
@@ -263,6 +279,7 @@ class ResourceHandler:
             timeout=timeout,
             revision=lambda: self._server.registry.revision,
             now=self._server.clock.now,
+            seen=functools.partial(self._server.seen, call) if call.definition.conversion is not None else None,
         )
         await stream.run(send, request.receive, request.audit_id)
 
@@ -295,8 +312,8 @@ class ResourceHandler:
             field_validation=query.field_validation,
         )
         obj = call.version.to_hub(await decode_object(request, call))
-        entry = await update.update(self._server, call, obj)
-        return self._object(request, call, entry, form)
+        outcome = await update.update(self._server, call, obj)
+        return self._object(request, call, outcome.entry, form, status=201 if outcome.created else 200)
 
     async def _patch(self, request: Request, call: Call) -> Response:
         form = self._form(request, call)
@@ -315,7 +332,7 @@ class ResourceHandler:
     async def _scale(self, request: Request, call: Call) -> Response:
         form = dataclasses.replace(self._form(request, call), transform="")
         if call.verb == "get":
-            scale = scale_of(read.get(self._server, call).object)
+            scale = scale_of((await self._server.seen_one(call, read.get(self._server, call))).object)
         elif call.verb == "update":
             query = write_query(request, "UpdateOptions")
             call = call.but(dry_run=query.dry_run, field_manager=query.field_manager)
@@ -337,7 +354,7 @@ class ResourceHandler:
         call = call.but(dry_run=bool(options.dry_run))
         deletion = await delete.delete(self._server, call, options)
         if deletion.gone and not call.definition.strategy.returns_deleted_object:
-            details: dict[str, Any] = {"name": call.name}
+            details: JSONObject = {"name": call.name}
             if call.definition.group:
                 details["group"] = call.definition.group
             details |= {"kind": call.definition.plural, "uid": deletion.entry.object.metadata.uid}
@@ -355,7 +372,9 @@ class ResourceHandler:
         listing = read.Listing([deletion.entry for deletion in deletions], self._server.registry.revision)
         return render.render_list(call, listing, form, now=self._server.clock.now())
 
-    def _object(self, request: Request, call: Call, entry: StoredObject, form: Form, *, status: int = 200) -> Response:
+    def _object(
+        self, request: Request, call: Call, entry: StoredObject, form: AnswerForm, *, status: int = 200
+    ) -> Response:
         if form.transform:
             form = fit_for_object(form, _go_type(call))
         return render.render_object(
@@ -363,7 +382,7 @@ class ResourceHandler:
         )
 
     @staticmethod
-    def _form(request: Request, call: Call) -> Form:
+    def _form(request: Request, call: Call) -> AnswerForm:
         return negotiate(
             request.header(b"accept"),
             listing=call.verb in {"list", "watch"},
@@ -416,8 +435,8 @@ def _needs_latest(request: Request, seen: int) -> bool:
         return False  # the verb itself says what is wrong with it
 
 
-def _plain(value: Any) -> dict[str, Any]:
-    plain: dict[str, Any] = to_dict(value)
+def _plain(value: Any) -> JSONObject:
+    plain: JSONObject = to_dict(value)
     return plain
 
 

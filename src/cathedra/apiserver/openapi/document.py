@@ -7,14 +7,14 @@ Made when first asked for, from the definitions that are served and the schemas 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from cathedra.apiserver.catalog import Catalog
 from cathedra.apiserver.openapi.descriptions import Descriptions
+from cathedra.apiserver.openapi.fragments import OpenAPIObject
 from cathedra.apiserver.openapi.operations import JSON_TYPES, Operations, group_words
 from cathedra.apiserver.openapi.schemas import META, Schemas
-from cathedra.apiserver.routes import CONNECTED, VIRTUAL, VirtualResource
-from cathedra.kinds.definition import ResourceDefinition, VersionDefinition
+from cathedra.apiserver.routes import VirtualResource
+from cathedra.kinds.definition import AnyDefinition, VersionDefinition
 
 __all__ = ["Documents"]
 
@@ -33,27 +33,27 @@ class Documents:
     def group_versions(self) -> list[tuple[str, str]]:
         """Every group and version that is served."""
         found = {(definition.group, version.name) for definition in self._catalog for version in definition.versions}
-        return sorted(found | {(virtual.group, virtual.version) for virtual in VIRTUAL})
+        return sorted(found | {(virtual.group, virtual.version) for virtual in self._catalog.virtual})
 
-    def group_version(self, group: str, version: str) -> dict[str, Any]:
+    def group_version(self, group: str, version: str) -> OpenAPIObject:
         """The document of one group version."""
         schemas = Schemas(self._release, self._descriptions)
         prefix = f"/apis/{group}/{version}" if group else f"/api/{version}"
-        paths: dict[str, Any] = {f"{prefix}/": self._resources(group, version, schemas)}
+        paths: OpenAPIObject = {f"{prefix}/": self._resources(group, version, schemas)}
         for definition in sorted(self._catalog, key=lambda one: one.plural):
             served = next((one for one in definition.versions if one.name == version), None)
             if definition.group == group and served is not None:
                 paths |= self._resource(definition, served, schemas)
-        for virtual in VIRTUAL:
+        for virtual in self._catalog.virtual:
             if (virtual.group, virtual.version) == (group, version):
                 paths |= self._virtual(virtual, schemas)
         return self._finished(paths, schemas)
 
-    def around(self, path: str) -> dict[str, Any]:
+    def around(self, path: str) -> OpenAPIObject:
         """The document of ``api``, ``apis``, ``apis/<group>`` or ``version``."""
         schemas = Schemas(self._release, self._descriptions)
         if path == "version":
-            answer: dict[str, Any] = {"type": "object", "additionalProperties": {"type": "string"}}
+            answer: OpenAPIObject = {"type": "object", "additionalProperties": {"type": "string"}}
             name, words, where = "get the version of the server", "getCodeVersion", "/version/"
         else:
             kind = {"api": "APIVersions", "apis": "APIGroupList"}.get(path, "APIGroup")
@@ -72,7 +72,7 @@ class Documents:
         }
         return self._finished({where: {"get": operation}}, schemas)
 
-    def _finished(self, paths: dict[str, Any], schemas: Schemas) -> dict[str, Any]:
+    def _finished(self, paths: OpenAPIObject, schemas: Schemas) -> OpenAPIObject:
         return {
             "openapi": "3.0.0",
             "info": {"title": "Kubernetes", "version": f"v{self._release}.0"},
@@ -90,7 +90,7 @@ class Documents:
             },
         }
 
-    def _resources(self, group: str, version: str, schemas: Schemas) -> dict[str, Any]:
+    def _resources(self, group: str, version: str, schemas: Schemas) -> OpenAPIObject:
         gvk = {"group": "", "kind": "APIResourceList", "version": "v1"}
         answer = schemas.named(META, "APIResourceList", gvks=[gvk])
         words = group_words(group, version)
@@ -105,9 +105,7 @@ class Documents:
             }
         }
 
-    def _resource(
-        self, definition: ResourceDefinition[Any], version: VersionDefinition, schemas: Schemas
-    ) -> dict[str, Any]:
+    def _resource(self, definition: AnyDefinition, version: VersionDefinition, schemas: Schemas) -> OpenAPIObject:
         gvk = {"group": definition.group, "kind": definition.kind, "version": version.name}
         custom = getattr(version.type, "openapi", None)
         if custom is None:
@@ -132,16 +130,17 @@ class Documents:
             scale = {"group": "autoscaling", "version": "v1", "kind": "Scale"}
             shown = schemas.kind("autoscaling/v1", "Scale", gvks=[scale])
             paths |= operations.subresource("scale", scale, shown, STATUS_VERBS)
-        for name, (group, kind_version, kind), verbs in CONNECTED.get((definition.group, definition.plural), ()):
-            foreign = {"group": group, "version": kind_version or version.name, "kind": kind}
-            if name in _STREAMS:
-                paths |= operations.connection(name, foreign, verbs)
+        for connected in definition.connected:
+            foreign = {"group": connected.group, "version": connected.version or version.name, "kind": connected.kind}
+            if connected.name in _STREAMS:
+                paths |= operations.connection(connected.name, foreign, connected.verbs)
                 continue
-            api_version = f"{group}/{foreign['version']}" if group else foreign["version"]
-            paths |= operations.subresource(name, foreign, schemas.kind(api_version, kind, gvks=[foreign]), verbs)
+            api_version = f"{connected.group}/{foreign['version']}" if connected.group else foreign["version"]
+            shown = schemas.kind(api_version, connected.kind, gvks=[foreign])
+            paths |= operations.subresource(connected.name, foreign, shown, connected.verbs)
         return paths
 
-    def _virtual(self, virtual: VirtualResource, schemas: Schemas) -> dict[str, Any]:
+    def _virtual(self, virtual: VirtualResource, schemas: Schemas) -> OpenAPIObject:
         gvk = {"group": virtual.group, "kind": virtual.kind, "version": virtual.version}
         api_version = f"{virtual.group}/{virtual.version}" if virtual.group else virtual.version
         item = schemas.kind(api_version, virtual.kind, gvks=[gvk])
@@ -154,7 +153,7 @@ class Documents:
         self,
         gvk: dict[str, str],
         plural: str,
-        item: dict[str, Any],
+        item: OpenAPIObject,
         schemas: Schemas,
         *,
         namespaced: bool,

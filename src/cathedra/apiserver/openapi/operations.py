@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
+
+from cathedra.apiserver.openapi.fragments import OpenAPIObject
 
 __all__ = ["Operations", "group_words", "parameter", "watch_parameters"]
 
@@ -75,13 +77,13 @@ _DELETE: Final = (
 _DELETE_COLLECTION: Final = (*_DELETE, *(name for name in _LIST if name not in {"allowWatchBookmarks", "watch"}))
 
 
-def parameter(name: str) -> dict[str, Any]:
+def parameter(name: str) -> OpenAPIObject:
     """A query parameter."""
     kind, text = _TEXTS[name]
     return {"name": name, "in": "query", "description": text, "schema": {"type": kind, "uniqueItems": True}}
 
 
-def watch_parameters() -> list[dict[str, Any]]:
+def watch_parameters() -> list[OpenAPIObject]:
     """The parameters of a path that only lists or watches."""
     return [parameter(name) for name in sorted((*_LIST, "pretty"))]
 
@@ -99,12 +101,12 @@ class Operations:
     gvk: dict[str, str]
     plural: str
     namespaced: bool
-    object: dict[str, Any]
-    listing: dict[str, Any]
-    status: dict[str, Any]
-    delete_options: dict[str, Any]
-    patch: dict[str, Any]
-    watch_event: dict[str, Any]
+    object: OpenAPIObject
+    listing: OpenAPIObject
+    status: OpenAPIObject
+    delete_options: OpenAPIObject
+    patch: OpenAPIObject
+    watch_event: OpenAPIObject
     returns_deleted: bool
     strategic: bool = True
 
@@ -119,9 +121,9 @@ class Operations:
         scope = "/namespaces/{namespace}" if self.namespaced else ""
         return f"{self.prefix}{scope}/{self.plural}"
 
-    def paths(self, verbs: tuple[str, ...]) -> dict[str, Any]:
+    def paths(self, verbs: tuple[str, ...]) -> OpenAPIObject:
         """The paths of the collection and of one object, and the old way to watch."""
-        collection: dict[str, Any] = {}
+        collection: OpenAPIObject = {}
         if "list" in verbs:
             collection["get"] = self._operation("list", "list", self.listing, _LIST, streaming=True)
         if "create" in verbs:
@@ -130,7 +132,7 @@ class Operations:
             collection["delete"] = self._operation(
                 "delete", "deletecollection", self.status, _DELETE_COLLECTION, middle="Collection"
             )
-        single: dict[str, Any] = {}
+        single: OpenAPIObject = {}
         if "get" in verbs:
             single["get"] = self._operation("read", "get", self.object, ())
         if "update" in verbs:
@@ -153,11 +155,11 @@ class Operations:
         return paths
 
     def subresource(
-        self, name: str, kind: dict[str, str], reference: dict[str, Any], verbs: tuple[str, ...]
-    ) -> dict[str, Any]:
+        self, name: str, kind: dict[str, str], reference: OpenAPIObject, verbs: tuple[str, ...]
+    ) -> OpenAPIObject:
         """The path of a sub-resource that shows ``reference``, an object of ``kind``."""
         suffix = name[:1].upper() + name[1:]
-        methods: dict[str, Any] = {}
+        methods: OpenAPIObject = {}
         for verb, method, word, action in (
             ("get", "get", "read", "get"),
             ("update", "put", "replace", "put"),
@@ -173,10 +175,10 @@ class Operations:
             methods[method] = made
         return {f"{self._where}/{{name}}/{name}": {**methods, "parameters": self._scope("name", "pretty")}}
 
-    def connection(self, name: str, kind: dict[str, str], verbs: tuple[str, ...]) -> dict[str, Any]:
+    def connection(self, name: str, kind: dict[str, str], verbs: tuple[str, ...]) -> OpenAPIObject:
         """The path of a sub-resource that connects: logs, exec, proxy."""
         suffix = name[:1].upper() + name[1:]
-        methods: dict[str, Any] = {}
+        methods: OpenAPIObject = {}
         for verb, method in (("get", "get"), ("create", "post")):
             if verb in verbs:
                 words = f"connect{group_words(self.gvk['group'], self.gvk['version'])}{method.title()}"
@@ -190,7 +192,7 @@ class Operations:
                 }
         return {f"{self._where}/{{name}}/{name}": {**methods, "parameters": self._scope("name")}}
 
-    def _watch_paths(self) -> dict[str, Any]:
+    def _watch_paths(self) -> OpenAPIObject:
         scope = "/namespaces/{namespace}" if self.namespaced else ""
         base = f"{self.prefix}/watch{scope}/{self.plural}"
         paths = {
@@ -203,7 +205,7 @@ class Operations:
 
     def _watched(
         self, action: str, *, suffix: str = "", named: bool = False, everywhere: bool = False
-    ) -> dict[str, Any]:
+    ) -> OpenAPIObject:
         made = self._operation("watch", action, self.watch_event, (), suffix=suffix, everywhere=everywhere)
         made["description"] = f"watch {self.gvk['kind']} objects. Deprecated: list with watch=true instead."
         made["deprecated"] = True
@@ -217,8 +219,8 @@ class Operations:
         words = group_words(self.gvk["group"], "")
         return f"{words[:1].lower()}{words[1:]}_{self.gvk['version']}"
 
-    def _scope(self, *names: str) -> list[dict[str, Any]]:
-        made: list[dict[str, Any]] = []
+    def _scope(self, *names: str) -> list[OpenAPIObject]:
+        made: list[OpenAPIObject] = []
         if "name" in names:
             made.append(_path_parameter("name", f"The name of the {self.gvk['kind']}."))
         if self.namespaced:
@@ -231,20 +233,20 @@ class Operations:
         self,
         word: str,
         action: str,
-        answer: dict[str, Any],
+        answer: OpenAPIObject,
         parameters: tuple[str, ...],
         *,
-        body: dict[str, Any] | None = None,
+        body: OpenAPIObject | None = None,
         middle: str = "",
         suffix: str = "",
         everywhere: bool = False,
         streaming: bool = False,
-    ) -> dict[str, Any]:
+    ) -> OpenAPIObject:
         namespaced = "Namespaced" if self.namespaced and not everywhere else ""
         ending = f"{suffix}ForAllNamespaces" if everywhere else suffix
         words = group_words(self.gvk["group"], self.gvk["version"])
         kind = self.gvk["kind"]
-        made: dict[str, Any] = {
+        made: OpenAPIObject = {
             "description": f"{word} {'the ' if not middle and word != 'list' else ''}{kind}"
             f"{' objects' if middle or word == 'list' else ''}{f' ({suffix.lower()})' if suffix else ''}",
             "operationId": f"{word}{words}{middle}{namespaced}{kind}{ending}",
@@ -277,14 +279,14 @@ def _codes(action: str) -> tuple[int, ...]:
 _WORDS: Final = {200: "OK", 201: "Created", 202: "Accepted"}
 
 
-def _responses(answer: dict[str, Any], media: tuple[str, ...], codes: tuple[int, ...]) -> dict[str, Any]:
+def _responses(answer: OpenAPIObject, media: tuple[str, ...], codes: tuple[int, ...]) -> OpenAPIObject:
     content = {kind: {"schema": answer} for kind in media}
-    made: dict[str, Any] = {str(code): {"description": _WORDS[code], "content": content} for code in codes}
+    made: OpenAPIObject = {str(code): {"description": _WORDS[code], "content": content} for code in codes}
     made["401"] = {"description": "Unauthorized"}
     return made
 
 
-def _path_parameter(name: str, text: str) -> dict[str, Any]:
+def _path_parameter(name: str, text: str) -> OpenAPIObject:
     return {
         "name": name,
         "in": "path",

@@ -10,19 +10,20 @@ import json
 import re
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from cathedra.api import facts
 from cathedra.api.typeinfo import FieldInfo, locate, package_of, type_info
 from cathedra.apiserver.openapi.descriptions import Descriptions
 from cathedra.apiserver.openapi.enums import values_of
+from cathedra.apiserver.openapi.fragments import OpenAPIObject
 from cathedra.apiserver.patches.schema import ATOMIC_TYPES
 
 __all__ = ["Schemas", "schema_name"]
 
 META: Final = "meta/v1"
 _META_NAME: Final = "io.k8s.apimachinery.pkg.apis.meta.v1"
-_SCALARS: Final[dict[str, dict[str, Any]]] = {
+_SCALARS: Final[dict[str, OpenAPIObject]] = {
     "string": {"type": "string"},
     "types.UID": {"type": "string"},
     "types.NodeName": {"type": "string"},
@@ -35,8 +36,8 @@ _SCALARS: Final[dict[str, dict[str, Any]]] = {
     "[]byte": {"type": "string", "format": "byte"},
     "[]uint8": {"type": "string", "format": "byte"},
 }
-_EMPTY: Final[dict[str, Any]] = {"string": "", "boolean": False, "integer": 0, "number": 0}
-_VALUES: Final[dict[str, tuple[str, dict[str, Any]]]] = {
+_EMPTY: Final[OpenAPIObject] = {"string": "", "boolean": False, "integer": 0, "number": 0}
+_VALUES: Final[dict[str, tuple[str, OpenAPIObject]]] = {
     "Quantity": ("io.k8s.apimachinery.pkg.api.resource.Quantity", {"oneOf": [{"type": "string"}, {"type": "number"}]}),
     "IntOrString": (
         "io.k8s.apimachinery.pkg.util.intstr.IntOrString",
@@ -85,17 +86,17 @@ class Schemas:
     def __init__(self, release: str, descriptions: Descriptions) -> None:
         self._release = release
         self._descriptions = descriptions
-        self._made: dict[str, dict[str, Any]] = {}
+        self._made: dict[str, OpenAPIObject] = {}
 
-    def components(self) -> dict[str, Any]:
+    def components(self) -> OpenAPIObject:
         """All schemas referred to, by name."""
         return dict(sorted(self._made.items()))
 
-    def kind(self, api_version: str, kind: str, *, gvks: Iterable[dict[str, str]] = ()) -> dict[str, Any]:
+    def kind(self, api_version: str, kind: str, *, gvks: Iterable[dict[str, str]] = ()) -> OpenAPIObject:
         """A reference to the schema of a built-in kind, which is marked with ``gvks``."""
         return self.named(package_of(api_version), kind, gvks=gvks)
 
-    def list_of(self, item: dict[str, Any], gvk: dict[str, str]) -> dict[str, Any]:
+    def list_of(self, item: OpenAPIObject, gvk: dict[str, str]) -> OpenAPIObject:
         """A reference to the schema of a list of objects that ``item`` refers to."""
         name = f"{item['$ref'].rpartition('/')[2]}List"
         self._made[name] = {
@@ -119,7 +120,7 @@ class Schemas:
         }
         return _reference(name)
 
-    def document(self, name: str, schema: dict[str, Any], gvk: dict[str, str]) -> dict[str, Any]:
+    def document(self, name: str, schema: OpenAPIObject, gvk: dict[str, str]) -> OpenAPIObject:
         """A reference to a schema that comes from elsewhere, as a custom resource's."""
         properties = {**schema.get("properties", {}), **self._type_meta()}
         metadata = {**schema.get("properties", {}).get("metadata", {})}
@@ -135,7 +136,7 @@ class Schemas:
         }
         return _reference(name)
 
-    def named(self, package: str, name: str, *, gvks: Iterable[dict[str, str]] = ()) -> dict[str, Any]:
+    def named(self, package: str, name: str, *, gvks: Iterable[dict[str, str]] = ()) -> OpenAPIObject:
         """A reference to the schema of a type of the facts, which is made on the way."""
         full = schema_name(package, name)
         if full not in self._made:
@@ -147,19 +148,19 @@ class Schemas:
                 marks.append(gvk)
         return _reference(full)
 
-    def patch(self) -> dict[str, Any]:
+    def patch(self) -> OpenAPIObject:
         """A reference to the schema of any patch."""
         name = f"{_META_NAME}.Patch"
         self._made[name] = {"type": "object", "description": "Patch stands for a patch in any of its four forms."}
         return _reference(name)
 
-    def _type_meta(self) -> dict[str, Any]:
+    def _type_meta(self) -> OpenAPIObject:
         return {
             name: {"type": "string", "description": self._descriptions.field("", name)}
             for name in ("apiVersion", "kind")
         }
 
-    def _struct(self, package: str, name: str) -> dict[str, Any]:
+    def _struct(self, package: str, name: str) -> OpenAPIObject:
         if name == "WatchEvent":
             return self._watch_event()
         fields = {
@@ -169,7 +170,7 @@ class Schemas:
         }
         required = [field for field, info in fields.items() if _is_required(info)]
         required.sort(key=lambda field: fields[field].number)
-        schema: dict[str, Any] = {
+        schema: OpenAPIObject = {
             "description": self._descriptions.type(name, package),
             "type": "object",
             "properties": {field: self._property(package, name, info) for field, info in sorted(fields.items())},
@@ -186,7 +187,7 @@ class Schemas:
             return info
         return replace(info, required=True)
 
-    def _watch_event(self) -> dict[str, Any]:
+    def _watch_event(self) -> OpenAPIObject:
         """Not among the facts: it exists in streams only."""
         return {
             "description": self._descriptions.type("WatchEvent"),
@@ -205,7 +206,7 @@ class Schemas:
             },
         }
 
-    def _property(self, package: str, owner: str, info: FieldInfo) -> dict[str, Any]:
+    def _property(self, package: str, owner: str, info: FieldInfo) -> OpenAPIObject:
         schema = self._of(package, info.go)
         if "$ref" in schema:
             by_value = not info.is_pointer and not self._is_value(info.go)
@@ -227,7 +228,7 @@ class Schemas:
         }
         return schema | {f"x-kubernetes-{name}": value for name, value in extensions.items() if value}
 
-    def _of(self, package: str, go: str) -> dict[str, Any]:
+    def _of(self, package: str, go: str) -> OpenAPIObject:
         go = go.lstrip("*")
         if go in _SCALARS:
             return dict(_SCALARS[go])
@@ -238,7 +239,7 @@ class Schemas:
             return {"type": "object", "additionalProperties": self._item(package, keyed[1])}
         return self._named(package, go)
 
-    def _item(self, package: str, go: str) -> dict[str, Any]:
+    def _item(self, package: str, go: str) -> OpenAPIObject:
         schema = self._of(package, go)
         if "$ref" in schema:
             return schema if self._is_value(go) or go.startswith("*") else {"allOf": [schema], "default": {}}
@@ -250,7 +251,7 @@ class Schemas:
     def _is_value(go: str) -> bool:
         return go.lstrip("*").rpartition(".")[2] in _VALUES
 
-    def _named(self, package: str, go: str) -> dict[str, Any]:
+    def _named(self, package: str, go: str) -> OpenAPIObject:
         name = go.rpartition(".")[2]
         info = locate(package, go)
         if info is not None:
@@ -269,7 +270,7 @@ class Schemas:
         return {"type": "object"}
 
 
-def _reference(name: str) -> dict[str, Any]:
+def _reference(name: str) -> OpenAPIObject:
     return {"$ref": f"#/components/schemas/{name}"}
 
 

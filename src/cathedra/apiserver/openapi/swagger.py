@@ -8,19 +8,21 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from cathedra.apiserver.openapi.fragments import OpenAPIObject
+
 __all__ = ["swagger"]
 
-_PLAIN: dict[str, dict[str, Any]] = {
+_PLAIN: dict[str, OpenAPIObject] = {
     "io.k8s.apimachinery.pkg.api.resource.Quantity": {"type": "string"},
     "io.k8s.apimachinery.pkg.util.intstr.IntOrString": {"type": "string", "format": "int-or-string"},
 }
 """Schemas that v3 says more exactly than v2 can."""
 
 
-def swagger(documents: Iterable[dict[str, Any]], release: str) -> dict[str, Any]:
+def swagger(documents: Iterable[OpenAPIObject], release: str) -> OpenAPIObject:
     """One document of version 2 from those of version 3."""
-    paths: dict[str, Any] = {}
-    definitions: dict[str, Any] = {}
+    paths: OpenAPIObject = {}
+    definitions: OpenAPIObject = {}
     for document in documents:
         for path, item in document["paths"].items():
             paths[path] = _path(item)
@@ -44,8 +46,8 @@ def swagger(documents: Iterable[dict[str, Any]], release: str) -> dict[str, Any]
     }
 
 
-def _path(item: dict[str, Any]) -> dict[str, Any]:
-    made: dict[str, Any] = {}
+def _path(item: OpenAPIObject) -> OpenAPIObject:
+    made: OpenAPIObject = {}
     for method, operation in item.items():
         if method == "parameters":
             made[method] = [_parameter(parameter) for parameter in operation]
@@ -54,7 +56,7 @@ def _path(item: dict[str, Any]) -> dict[str, Any]:
     return made
 
 
-def _operation(operation: dict[str, Any]) -> dict[str, Any]:
+def _operation(operation: OpenAPIObject) -> OpenAPIObject:
     made = {key: value for key, value in operation.items() if key not in {"requestBody", "responses", "parameters"}}
     parameters = [_parameter(parameter) for parameter in operation.get("parameters", ())]
     body = operation.get("requestBody")
@@ -74,7 +76,7 @@ def _operation(operation: dict[str, Any]) -> dict[str, Any]:
     return made
 
 
-def _response(answer: dict[str, Any]) -> dict[str, Any]:
+def _response(answer: OpenAPIObject) -> OpenAPIObject:
     made = {"description": answer["description"]}
     for content in answer.get("content", {}).values():
         made["schema"] = _schema(content["schema"])
@@ -82,7 +84,7 @@ def _response(answer: dict[str, Any]) -> dict[str, Any]:
     return made
 
 
-def _parameter(parameter: dict[str, Any]) -> dict[str, Any]:
+def _parameter(parameter: OpenAPIObject) -> OpenAPIObject:
     made = {key: value for key, value in parameter.items() if key != "schema"}
     return {**made, **parameter["schema"]}
 
@@ -94,7 +96,7 @@ def _schema(schema: Any, *, top: bool = False) -> Any:
         return schema
     if "$ref" in schema:
         return {"$ref": schema["$ref"].replace("#/components/schemas/", "#/definitions/")}
-    made: dict[str, Any] = {}
+    made: OpenAPIObject = {}
     for key, value in schema.items():
         if key == "allOf" and len(value) == 1 and "$ref" in value[0]:
             made |= _schema(value[0])

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from cathedra.api.jsonvalue import JSONValue
 from cathedra.apiserver.ownership.fieldset import FieldSet
 from cathedra.apiserver.ownership.typed import MISSING, elements, field_shape, is_leaf
 from cathedra.apiserver.patches.schema import ListShape, Shape, StructShape
@@ -101,7 +102,7 @@ def outline(old: Any, new: Any, shape: Shape) -> Outline | None:
     return (_CHANGED, below) if below else None
 
 
-def _spelled(value: Any, shape: Shape) -> tuple[Any, ...]:
+def _spelled(value: JSONValue, shape: Shape) -> tuple[Any, ...]:
     """What lies below a value that was not there before. Most of what a new object costs is this."""
     if is_leaf(shape):
         return ()

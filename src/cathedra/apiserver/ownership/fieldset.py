@@ -163,7 +163,5 @@ class FieldSet:
 
 @lru_cache(maxsize=2048)
 def _remembered(data: bytes) -> FieldSet:
-    raw = RawJSON(data)
-    made = FieldSet.from_json(raw.load())
-    made._spelled = raw
-    return made
+    # Spelled anew when it is written: another client may have put blanks in, which are no change.
+    return FieldSet.from_json(RawJSON(data).load())

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
+from cathedra.api.jsonvalue import JSONObject, JSONValue
 from cathedra.api.nesting import load_json
 from cathedra.apiserver.ownership.fieldset import FieldSet
 from cathedra.apiserver.patches.schema import (
@@ -37,7 +38,7 @@ class TypedError(ValueError):
 # --- field sets ---------------------------------------------------------------------------------------------------
 
 
-def field_set(value: Any, shape: Shape) -> FieldSet:
+def field_set(value: JSONValue, shape: Shape) -> FieldSet:
     """Every field that a value spells."""
     root = FieldSet()
     _collect(value, shape, root)
@@ -45,7 +46,7 @@ def field_set(value: Any, shape: Shape) -> FieldSet:
     return root
 
 
-def _collect(value: Any, shape: Shape, node: FieldSet) -> None:
+def _collect(value: JSONValue, shape: Shape, node: FieldSet) -> None:
     if is_leaf(shape):
         node.member = True
     elif isinstance(shape, ListShape):
@@ -129,7 +130,7 @@ def _merge_lists(live: list[Any], applied: list[Any], shape: ListShape) -> list[
 # --- removal ------------------------------------------------------------------------------------------------------
 
 
-def remove(value: Any, fields: FieldSet, shape: Shape) -> Any:
+def remove(value: JSONValue, fields: FieldSet, shape: Shape) -> Any:
     """``value`` without the fields of a set."""
     if is_leaf(shape) or not fields.children:
         return value
@@ -157,7 +158,7 @@ def remove(value: Any, fields: FieldSet, shape: Shape) -> Any:
 # --- checking -----------------------------------------------------------------------------------------------------
 
 
-def check(value: Any, shape: Shape, path: str = "") -> list[str]:
+def check(value: JSONValue, shape: Shape, path: str = "") -> list[str]:
     """What does not fit, as ``path: text`` lines; nothing if all fits."""
     if isinstance(shape, Leaf):
         wrong = _misfit(value, shape)
@@ -177,7 +178,7 @@ def check(value: Any, shape: Shape, path: str = "") -> list[str]:
     return problems
 
 
-def _misfit(value: Any, leaf: Leaf) -> str:
+def _misfit(value: JSONValue, leaf: Leaf) -> str:
     """What is wrong with a value in the place of a scalar; nothing if it fits."""
     if value is None or not leaf.typed:
         return ""
@@ -192,7 +193,7 @@ def _misfit(value: Any, leaf: Leaf) -> str:
     return f"expected any scalar, got &{{{_plain(value)}}}" if isinstance(value, (dict, list)) else ""
 
 
-def _check_list(value: Any, shape: ListShape, path: str) -> list[str]:
+def _check_list(value: JSONValue, shape: ListShape, path: str) -> list[str]:
     if not isinstance(value, list):
         return [f"{path}: expected list, got &{{{_plain(value)}}}"]
     problems: list[str] = []
@@ -244,13 +245,13 @@ def elements(items: list[Any], shape: ListShape) -> Iterator[tuple[str, Any]]:
         yield _element(item, shape), item
 
 
-def _element(item: Any, shape: ListShape) -> str:
+def _element(item: JSONValue, shape: ListShape) -> str:
     if shape.list_type == "set":
         return "v:" + _compact(item)
     if not isinstance(item, dict):
         raise TypedError("associative list with keys may not have non-map elements")
     defaults = dict(shape.defaults)
-    keys: dict[str, Any] = {}
+    keys: JSONObject = {}
     for key in sorted(shape.keys):
         if key in item:
             keys[key] = item[key]
@@ -284,7 +285,7 @@ _compact: Callable[[Any], str] = json.JSONEncoder(separators=(",", ":"), ensure_
 """JSON without blanks; `json.dumps` would make an encoder for each of a list's items."""
 
 
-def _go_type(value: Any) -> str:
+def _go_type(value: JSONValue) -> str:
     if isinstance(value, dict):
         return "map[string]interface {}"
     if isinstance(value, list):
@@ -292,7 +293,7 @@ def _go_type(value: Any) -> str:
     return "bool" if isinstance(value, bool) else "string"
 
 
-def _go_syntax(value: Any) -> str:
+def _go_syntax(value: JSONValue) -> str:
     """A value as Go source would spell it."""
     if isinstance(value, dict):
         entries = ", ".join(f"{_compact(key)}:{_go_syntax(value[key])}" for key in sorted(value))
@@ -302,7 +303,7 @@ def _go_syntax(value: Any) -> str:
     return "interface {}(nil)" if value is None else _compact(value)
 
 
-def _plain(value: Any) -> str:
+def _plain(value: JSONValue) -> str:
     if isinstance(value, dict):
         return "map[" + " ".join(f"{key}:{_plain(value[key])}" for key in sorted(value)) + "]"
     if isinstance(value, list):

@@ -13,9 +13,10 @@ from typing import Any, Final
 
 import msgspec
 
+from cathedra.api.jsonvalue import JSONObject
 from cathedra.api.nesting import NestingError, check_value_nesting
 
-__all__ = ["COPY_LIMIT", "JSONPatchError", "json_patch", "malformed_operation"]
+__all__ = ["COPY_LIMIT", "JSONPatchError", "PatchTestFailed", "json_patch", "malformed_operation"]
 
 COPY_LIMIT: Final = 3 * 1024 * 1024
 """Bytes of JSON that all copies of a patch may add."""
@@ -26,6 +27,10 @@ _INDEX: Final = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)
 
 class JSONPatchError(ValueError):
     """An operation cannot be carried out."""
+
+
+class PatchTestFailed(JSONPatchError):
+    """An operation ``test`` found another value."""
 
 
 def malformed_operation(operations: Sequence[Any]) -> str:
@@ -82,7 +87,7 @@ class _Patching:
         self._copied = 0
         self._shifted = 0
 
-    def apply(self, operation: dict[str, Any]) -> None:
+    def apply(self, operation: JSONObject) -> None:
         """Carry out one operation on the document.
 
         Raises:
@@ -158,7 +163,7 @@ class _Patching:
         else:
             holder[_position(key, len(holder))] = value
 
-    def _test(self, path: str, operation: dict[str, Any]) -> None:
+    def _test(self, path: str, operation: JSONObject) -> None:
         wanted = operation.get("value")
         if not path:
             found = self.document
@@ -166,7 +171,7 @@ class _Patching:
             holder, key = self._holder(path)
             found = _get(holder, key)
         if not _equal(found, wanted):
-            raise JSONPatchError(f"testing value {path} failed: test failed")
+            raise PatchTestFailed(f"testing value {path} failed: test failed")
 
     def _move(self, origin: str, path: str) -> None:
         holder, key = self._holder(origin)

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from cathedra.api.jsonvalue import JSONValue
+
 __all__ = ["merge_patch"]
 
 
-def merge_patch(target: Any, patch: Any) -> Any:
+def merge_patch(target: JSONValue, patch: JSONValue) -> Any:
     """``target`` with ``patch`` merged in; neither is changed."""
     if not isinstance(target, dict):
         return _without_nulls(patch)
@@ -26,7 +28,7 @@ def merge_patch(target: Any, patch: Any) -> Any:
     return merged
 
 
-def _without_nulls(value: Any) -> Any:
+def _without_nulls(value: JSONValue) -> Any:
     """Without null fields; null items of lists stay."""
     if isinstance(value, dict):
         return {key: _without_nulls(item) for key, item in value.items() if item is not None}

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from cathedra.api.decoding.gotypes import Form, GoType
+from cathedra.api.jsonvalue import JSONValue
 
 __all__ = ["unrestorable"]
 
@@ -23,7 +24,7 @@ _OWN_DECODERS: Final = frozenset(
 )
 
 
-def unrestorable(value: Any, shape: GoType) -> str:
+def unrestorable(value: JSONValue, shape: GoType) -> str:
     """The first misfit, or "" where JSON decoding has to say what is wrong."""
     if value is None or shape.form in _OWN_DECODERS:
         return ""
@@ -49,7 +50,7 @@ def _first(problems: Any) -> str:
     return next((problem for problem in problems if problem), "")
 
 
-def _scalar(value: Any, kind: str, shape: GoType) -> str:
+def _scalar(value: JSONValue, kind: str, shape: GoType) -> str:
     if shape.form is Form.BYTES:
         return "" if isinstance(value, str) else f"cannot restore slice from {kind}"
     wanted = _GO_KINDS.get(shape.form, f"int{shape.bits}")

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from functools import cache, cached_property
 from typing import Any, Final
 
+from cathedra.api.jsonvalue import JSONObject, JSONValue
 from cathedra.api.struct import KubeStruct, RawJSON, json_names
 from cathedra.api.typeinfo import FieldInfo, info_of
 
@@ -124,7 +125,7 @@ ATOMIC_TYPES: Final = frozenset(
     }
 )
 """Structs that are declared to be one piece."""
-_EMPTY: Final[dict[str, Any]] = {"string": "", "types.UID": "", "int32": 0, "int64": 0}
+_EMPTY: Final[JSONObject] = {"string": "", "types.UID": "", "int32": 0, "int64": 0}
 
 
 def struct_shape(kind: type[KubeStruct]) -> Shape:
@@ -192,7 +193,7 @@ def _key_defaults(element: Any, keys: tuple[str, ...]) -> tuple[tuple[str, Any],
     return tuple(defaults)
 
 
-def without_nulls(value: Any, shape: Shape) -> Any:
+def without_nulls(value: JSONValue, shape: Shape) -> Any:
     """Values without explicit nulls, which mean absence; opaque parts are left as they are."""
     if isinstance(shape, Leaf):
         return value

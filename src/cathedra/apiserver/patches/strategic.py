@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
+from cathedra.api.jsonvalue import JSONValue
 from cathedra.apiserver.patches.schema import LEAF, DocumentShape, ListShape, MapShape, Shape, StructShape
 
 __all__ = ["ListOfListsError", "PatchFormatError", "StrategicPatchError", "go_map", "strategic_patch"]
@@ -73,7 +74,7 @@ def _merge_map(original: dict[str, Any], patch: dict[str, Any], shape: Shape) ->
     return merged
 
 
-def _merged_value(original: Any, value: Any, shape: Shape) -> Any:
+def _merged_value(original: Any, value: JSONValue, shape: Shape) -> Any:
     if isinstance(original, dict) and isinstance(value, dict):
         return _merge_map(original, value, shape)
     if isinstance(original, list) and isinstance(value, list) and isinstance(shape, ListShape) and shape.merges:
@@ -81,7 +82,7 @@ def _merged_value(original: Any, value: Any, shape: Shape) -> Any:
     return value
 
 
-def _clean(value: Any) -> Any:
+def _clean(value: JSONValue) -> Any:
     """A value that nothing is merged with: without nulls and directives."""
     if isinstance(value, dict):
         if value.get(PATCH) == "delete":
@@ -218,11 +219,11 @@ def _list_directives(
     return (plain, None) if replaced else (original, plain)
 
 
-def _identity(item: Any, shape: ListShape) -> Any:
+def _identity(item: JSONValue, shape: ListShape) -> Any:
     return _hashable(item.get(shape.merge_key) if isinstance(item, dict) else item)
 
 
-def _hashable(value: Any) -> Any:
+def _hashable(value: JSONValue) -> Any:
     """A value by which equal ones are found: a truth is no number, and lists and maps go by their JSON."""
     if isinstance(value, (dict, list)):
         return msgspec.json.encode(value, order="sorted")
@@ -239,7 +240,7 @@ def _interleave(others: list[Any], patched: list[Any], order: list[Any], shape: 
     """Both lists in one: where the original order knows two elements it decides, else the patch's come first."""
     places = _places(order, shape)
 
-    def place(item: Any) -> int:
+    def place(item: JSONValue) -> int:
         return places.get(_identity(item, shape), -1)
 
     result: list[Any] = []
@@ -256,7 +257,7 @@ def go_map(value: dict[str, Any]) -> str:
     return f"map[{' '.join(f'{key}:{_go_value(value[key])}' for key in sorted(value))}]"
 
 
-def _go_value(value: Any) -> str:
+def _go_value(value: JSONValue) -> str:
     if isinstance(value, dict):
         return go_map(value)
     if isinstance(value, list):

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.api.status import internal_error
 from cathedra.api.struct import encode, replace
 from cathedra.apiserver.registry.storedobject import StoredObject
 from cathedra.apiserver.registry.table import Table
 from cathedra.apiserver.registry.tables import Tables
-from cathedra.apiserver.registry.watching import Change
+from cathedra.apiserver.registry.watching import StoredChange
 from cathedra.apiserver.storage.protocol import Storage, StorageError, Write
 
 __all__ = ["CommitLog", "WriteConflict"]
@@ -52,7 +53,9 @@ class CommitLog:
     async def catch_up(self) -> None:
         """There is no other writer: what was acknowledged is here."""
 
-    def put(self, table: Table, key: str, previous: StoredObject | None, obj: Any) -> asyncio.Future[StoredObject]:
+    def put(
+        self, table: Table, key: str, previous: StoredObject | None, obj: KubeObject
+    ) -> asyncio.Future[StoredObject]:
         """Settle a new state."""
         self._assigned += 1
         revision = self._assigned
@@ -60,7 +63,7 @@ class CommitLog:
         entry = StoredObject(key, obj, revision)
         body = encode(obj)
         entry.keep_body(table.definition.type, body)
-        return self._commit(table, Change(revision, entry, previous), body)
+        return self._commit(table, StoredChange(revision, entry, previous), body)
 
     def remove(self, table: Table, previous: StoredObject, last: Any) -> asyncio.Future[StoredObject]:
         """Settle a removal."""
@@ -68,14 +71,14 @@ class CommitLog:
         revision = self._assigned
         last = replace(last, metadata=replace(last.metadata, resource_version=str(revision)))
         return self._commit(
-            table, Change(revision, StoredObject(previous.key, last, revision), previous, deleted=True), None
+            table, StoredChange(revision, StoredObject(previous.key, last, revision), previous, deleted=True), None
         )
 
     async def close(self) -> None:
         """Settle what is under way and let go of the store."""
         await self._storage.close()
 
-    def _commit(self, table: Table, change: Change, body: bytes | None) -> asyncio.Future[StoredObject]:
+    def _commit(self, table: Table, change: StoredChange, body: bytes | None) -> asyncio.Future[StoredObject]:
         done: asyncio.Future[StoredObject] = asyncio.get_running_loop().create_future()
 
         def settled(error: StorageError | None) -> None:

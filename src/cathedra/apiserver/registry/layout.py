@@ -12,12 +12,13 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
+from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.api.nesting import WRAPPED_DEPTH, check_nesting
 from cathedra.api.protobuf import MAGIC, ProtobufError, decode_message, has_message, unwrap
 from cathedra.api.scheme import GroupResource, UnknownKind, kind_of
 from cathedra.api.struct import KubeStruct, decode, encode, replace
 from cathedra.apiserver.storage.protocol import Record, StorageError
-from cathedra.kinds.definition import ResourceDefinition, VersionDefinition
+from cathedra.kinds.definition import AnyDefinition, VersionDefinition
 
 __all__ = ["Layout", "LogLayout", "SharedLayout"]
 
@@ -34,11 +35,11 @@ _BY_GROUP: Final = "apiextensions.k8s.io"
 class Layout(Protocol):
     """Keys and values of one kind of store."""
 
-    def prefix(self, definition: ResourceDefinition[Any]) -> str:
+    def prefix(self, definition: AnyDefinition) -> str:
         """What stands before an object's key, without the slash between."""
         ...
 
-    def read(self, definition: ResourceDefinition[Any], record: Record) -> Any:
+    def read(self, definition: AnyDefinition, record: Record) -> Any:
         """The object of a record, in the hub version and with its resource version.
 
         Raises:
@@ -50,18 +51,18 @@ class Layout(Protocol):
 class LogLayout:
     """The layout of a store that one process writes."""
 
-    def prefix(self, definition: ResourceDefinition[Any]) -> str:
+    def prefix(self, definition: AnyDefinition) -> str:
         """``/group/plural``."""
         return f"/{definition.group}/{definition.plural}"
 
-    def read(self, definition: ResourceDefinition[Any], record: Record) -> Any:
+    def read(self, definition: AnyDefinition, record: Record) -> Any:
         """The object; its JSON was written by `encode`.
 
         Raises:
             StorageError: it is no object of this resource.
         """
         try:
-            obj: Any = decode(definition.type, record.value)
+            obj: KubeObject = _as_stored(definition, record.value)
         except msgspec.DecodeError as error:
             raise StorageError(f"the object stored at {record.key} cannot be read: {error}") from error
         return replace(obj, metadata=replace(obj.metadata, resource_version=str(record.revision)))
@@ -73,18 +74,18 @@ class SharedLayout:
     def __init__(self) -> None:
         self._forms: dict[GroupResource, _ValueForm] = {}
 
-    def prefix(self, definition: ResourceDefinition[Any]) -> str:
+    def prefix(self, definition: AnyDefinition) -> str:
         """The plural, or one of a few old names; the group in front for custom resources and their definitions."""
         group, plural = definition.group, definition.plural
         if group == _BY_GROUP or not has_message(definition.type):
             return f"{group}/{plural}"
         return _PREFIXES.get((group, plural), plural)
 
-    def write(self, definition: ResourceDefinition[Any], obj: Any) -> bytes:
+    def write(self, definition: AnyDefinition, obj: KubeObject) -> bytes:
         """The value that stands for an object."""
         return self._form(definition).write(obj)
 
-    def read(self, definition: ResourceDefinition[Any], record: Record) -> Any:
+    def read(self, definition: AnyDefinition, record: Record) -> Any:
         """The object as any server may have written it: JSON or protobuf, in any version that is known.
 
         Raises:
@@ -92,7 +93,7 @@ class SharedLayout:
         """
         return self._form(definition).read(record)
 
-    def _form(self, definition: ResourceDefinition[Any]) -> _ValueForm:
+    def _form(self, definition: AnyDefinition) -> _ValueForm:
         found = self._forms.get(definition.group_resource)
         if found is None or found.definition is not definition:
             found = self._forms[definition.group_resource] = _ValueForm(definition)
@@ -103,17 +104,26 @@ class _Head(msgspec.Struct, rename={"api_version": "apiVersion"}):
     api_version: str = ""
 
 
+def _as_stored(definition: AnyDefinition, value: bytes) -> Any:
+    """The object of a value that is JSON; of the version that it says, where several may be stored."""
+    kind: type[KubeStruct] = definition.type
+    if definition.stored_types:
+        said = msgspec.json.decode(value, type=_Head).api_version
+        kind = definition.stored_types.get(said, kind)
+    return decode(kind, value)
+
+
 class _ValueForm:
     """The shared form of one resource's objects."""
 
-    def __init__(self, definition: ResourceDefinition[Any]) -> None:
+    def __init__(self, definition: AnyDefinition) -> None:
         self.definition = definition
         self._head = b""
         if has_message(definition.type):
             gvk = definition.gvk(_storage_version(definition))
             self._head = f'{{"kind":"{gvk.kind}","apiVersion":"{gvk.api_version}",'.encode()
 
-    def write(self, obj: Any) -> bytes:
+    def write(self, obj: KubeObject) -> bytes:
         body = encode(replace(obj, metadata=replace(obj.metadata, resource_version="")))
         return self._head + body[1:] if self._head else body
 
@@ -133,10 +143,10 @@ class _ValueForm:
             version = self._version(found.api_version)
             return version.to_hub(decode_message(version.type, found.message))
         if not self._head:
-            return decode(definition.type, value)
+            return _as_stored(definition, value)
         check_nesting(value, WRAPPED_DEPTH)
         version = self._version(msgspec.json.decode(value, type=_Head).api_version)
-        obj: Any = decode(version.type, value)
+        obj: KubeObject = decode(version.type, value)
         return version.to_hub(replace(obj, kind="", api_version=""))
 
     def _version(self, api_version: str) -> VersionDefinition:
@@ -146,7 +156,7 @@ class _ValueForm:
         raise ValueError(f"version {api_version!r} is not known")
 
 
-def _storage_version(definition: ResourceDefinition[Any]) -> str:
+def _storage_version(definition: AnyDefinition) -> str:
     """The hub's version, or the last one of that shape where the hub's own is not served."""
     names = [version.name for version in definition.versions if version.type is definition.type]
     hub: type[KubeStruct] = definition.type

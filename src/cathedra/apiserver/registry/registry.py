@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.api.scheme import GroupResource
 from cathedra.apiserver.registry.commitlog import CommitLog, WriteConflict
 from cathedra.apiserver.registry.layout import LogLayout, SharedLayout
@@ -17,20 +18,20 @@ from cathedra.apiserver.registry.sharedcommitlog import SharedCommitLog
 from cathedra.apiserver.registry.storedobject import StoredObject
 from cathedra.apiserver.registry.table import Table
 from cathedra.apiserver.registry.tables import Tables
-from cathedra.apiserver.registry.watching import Change
+from cathedra.apiserver.registry.watching import StoredChange
 from cathedra.apiserver.storage.protocol import SharedStorage, Storage
-from cathedra.kinds.definition import ResourceDefinition
+from cathedra.kinds.definition import AnyDefinition
 
 __all__ = ["Registry", "WriteConflict"]
 
-Adapt = Callable[[ResourceDefinition[Any], Any], Any]
+Adapt = Callable[[AnyDefinition, Any], Any]
 """Makes an object of an earlier definition fit a new one."""
 
 
 class Registry:
     """The objects, and the one way to change them."""
 
-    def __init__(self, storage: Storage | SharedStorage, definitions: Iterable[ResourceDefinition[Any]]) -> None:
+    def __init__(self, storage: Storage | SharedStorage, definitions: Iterable[AnyDefinition]) -> None:
         self._log: CommitLog | SharedCommitLog
         if isinstance(storage, SharedStorage):
             layout = SharedLayout()
@@ -84,7 +85,7 @@ class Registry:
         entry = table.get(key) if table else None
         return entry.object if entry else None
 
-    def observe(self, resource: GroupResource, observer: Callable[[Change], None]) -> None:
+    def observe(self, resource: GroupResource, observer: Callable[[StoredChange], None]) -> None:
         """Call ``observer`` with every later write of a resource; nothing happens if it is not served."""
         table = self._tables.get(resource)
         if table is not None:
@@ -94,7 +95,7 @@ class Registry:
         """All tables."""
         return iter(self._tables)
 
-    def add_table(self, definition: ResourceDefinition[Any], adapt: Adapt | None = None) -> Table:
+    def add_table(self, definition: AnyDefinition, adapt: Adapt | None = None) -> Table:
         """Serve one more resource, with what the store holds of it already, as ``adapt`` makes it fit the definition;
         its history begins now.
 
@@ -106,7 +107,7 @@ class Registry:
             table.load(_adapted(table, definition, adapt))
         return table
 
-    def redefine_table(self, definition: ResourceDefinition[Any], adapt: Adapt) -> None:
+    def redefine_table(self, definition: AnyDefinition, adapt: Adapt) -> None:
         """Go on with another definition of a resource: its objects are adapted, its history begins anew, its watches
         end. No write on it may be under way."""
         table = self.table(definition.group_resource)
@@ -130,7 +131,7 @@ class Registry:
             await asyncio.wait([pending])
         return table.get(key)
 
-    async def put(self, table: Table, key: str, previous: StoredObject | None, obj: Any) -> StoredObject:
+    async def put(self, table: Table, key: str, previous: StoredObject | None, obj: KubeObject) -> StoredObject:
         """Write an object that was made from ``previous`` (None: it is new) and return it with its revision.
 
         Raises:
@@ -190,7 +191,7 @@ class Registry:
         return await answer
 
 
-def _adapted(table: Table, definition: ResourceDefinition[Any], adapt: Adapt) -> dict[str, StoredObject]:
+def _adapted(table: Table, definition: AnyDefinition, adapt: Adapt) -> dict[str, StoredObject]:
     return {
         entry.key: StoredObject(entry.key, adapt(definition, entry.object), entry.revision) for entry in table.entries()
     }

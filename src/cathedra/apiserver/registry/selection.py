@@ -9,9 +9,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.api.selectors import FieldTerm, SelectorError, parse_field_selector, parse_label_selector
 from cathedra.api.status import StatusError, bad_request
-from cathedra.kinds.definition import ResourceDefinition
+from cathedra.kinds.definition import AnyDefinition
 
 __all__ = ["Selection", "parse_field_terms", "single_name"]
 
@@ -29,7 +30,7 @@ class Selection:
 
     @staticmethod
     def parse(
-        definition: ResourceDefinition[Any], namespace: str, label_selector: str, field_selector: str, name: str = ""
+        definition: AnyDefinition, namespace: str, label_selector: str, field_selector: str, name: str = ""
     ) -> Selection:
         """From the texts of a request; ``name`` narrows to one object.
 
@@ -81,7 +82,7 @@ def single_name(field_selector: str) -> str:
 
 
 def _predicate(
-    definition: ResourceDefinition[Any], label_selector: str, terms: tuple[FieldTerm, ...]
+    definition: AnyDefinition, label_selector: str, terms: tuple[FieldTerm, ...]
 ) -> Callable[[Any], bool] | None:
     checks: list[Callable[[Any], bool]] = []
     for term in terms:
@@ -105,17 +106,17 @@ def _field_check(get: Callable[[Any], str], term: FieldTerm) -> Callable[[Any], 
     return lambda obj: get(obj) == term.value
 
 
-def _name(obj: Any) -> str:
+def _name(obj: KubeObject) -> str:
     name: str = obj.metadata.name
     return name
 
 
-def _namespace(obj: Any) -> str:
+def _namespace(obj: KubeObject) -> str:
     namespace: str = obj.metadata.namespace
     return namespace
 
 
-def getter(definition: ResourceDefinition[Any], field: str) -> Callable[[Any], str]:
+def getter(definition: AnyDefinition, field: str) -> Callable[[Any], str]:
     """How to read a selectable field.
 
     Raises:

@@ -12,7 +12,7 @@ import contextlib
 import logging
 from typing import Any, Final
 
-from cathedra.api.core.meta_v1 import StatusDetails
+from cathedra.api.core.meta_v1 import KubeObject, StatusDetails
 from cathedra.api.status import StatusError, failure, internal_error, timeout
 from cathedra.api.struct import replace
 from cathedra.apiserver.registry.commitlog import WriteConflict
@@ -20,7 +20,7 @@ from cathedra.apiserver.registry.layout import SharedLayout
 from cathedra.apiserver.registry.storedobject import StoredObject
 from cathedra.apiserver.registry.table import Table
 from cathedra.apiserver.registry.tables import Tables
-from cathedra.apiserver.registry.watching import Change
+from cathedra.apiserver.registry.watching import StoredChange
 from cathedra.apiserver.storage.protocol import (
     HistoryLost,
     Record,
@@ -100,7 +100,9 @@ class SharedCommitLog:
             raise _refusal(error) from error
         await self._reached(revision)
 
-    def put(self, table: Table, key: str, previous: StoredObject | None, obj: Any) -> asyncio.Future[StoredObject]:
+    def put(
+        self, table: Table, key: str, previous: StoredObject | None, obj: KubeObject
+    ) -> asyncio.Future[StoredObject]:
         """Write a new state. Ends with WriteConflict if another server was faster."""
         value = self._layout.write(table.definition, obj)
         return self._spawn(self._write(table, key, previous, obj, value))
@@ -124,7 +126,7 @@ class SharedCommitLog:
             await self._storage.close()
 
     async def _write(
-        self, table: Table, key: str, previous: StoredObject | None, obj: Any, value: bytes | None
+        self, table: Table, key: str, previous: StoredObject | None, obj: KubeObject, value: bytes | None
     ) -> StoredObject:
         storage_key = self._tables.storage_key(table, key)
         self._own[storage_key] = (value, obj)
@@ -220,7 +222,9 @@ class SharedCommitLog:
         if write.value is None:
             if previous is not None:
                 last = _stamped(own[1] if own is not None and mine else previous.object, write.revision)
-                table.apply(Change(write.revision, StoredObject(key, last, write.revision), previous, deleted=True))
+                table.apply(
+                    StoredChange(write.revision, StoredObject(key, last, write.revision), previous, deleted=True)
+                )
             return
         if own is not None and mine:
             entry = StoredObject(key, _stamped(own[1], write.revision), write.revision)
@@ -230,7 +234,7 @@ class SharedCommitLog:
             except StorageError as error:
                 LOG.error("passed over: %s", error)
                 return
-        table.apply(Change(write.revision, entry, previous))
+        table.apply(StoredChange(write.revision, entry, previous))
 
     def _advance(self, revision: int) -> None:
         self._settled = max(self._settled, revision)
@@ -256,7 +260,7 @@ class SharedCommitLog:
             task.exception()  # a caller that was cancelled meanwhile asks no more
 
 
-def _stamped(obj: Any, revision: int) -> Any:
+def _stamped(obj: KubeObject, revision: int) -> Any:
     return replace(obj, metadata=replace(obj.metadata, resource_version=str(revision)))
 
 

@@ -23,7 +23,7 @@ def split_key(key: str) -> tuple[str, str]:
 class StoredObject:
     """One object as it was after one write. ``key`` is ``namespace/name``, or the name in cluster scope."""
 
-    __slots__ = ("_bodies", "_messages", "_views", "key", "object", "revision")
+    __slots__ = ("_bodies", "_messages", "_seen", "_views", "key", "object", "revision")
 
     def __init__(self, key: str, obj: Any, revision: int) -> None:
         self.key = key
@@ -32,6 +32,7 @@ class StoredObject:
         self._views: dict[type, Any] | None = None
         self._bodies: dict[type, bytes] = {}
         self._messages: dict[type, bytes] | None = None
+        self._seen: dict[type, StoredObject] | None = None
 
     def __repr__(self) -> str:
         return f"StoredObject({self.key!r}, revision={self.revision})"
@@ -62,6 +63,16 @@ class StoredObject:
         if found is None:
             found = self._messages[version.type] = encode_message(self.view(version))
         return found
+
+    def seen(self, kind: type) -> StoredObject | None:
+        """The same state in another version, if it was kept: conversions by webhooks are made once."""
+        return self._seen.get(kind) if self._seen is not None else None
+
+    def keep_seen(self, kind: type, entry: StoredObject) -> None:
+        """Remember the state in another version."""
+        if self._seen is None:
+            self._seen = {}
+        self._seen[kind] = entry
 
     def keep_body(self, kind: type, body: bytes) -> None:
         """Remember a form that was made elsewhere."""

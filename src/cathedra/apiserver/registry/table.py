@@ -9,12 +9,12 @@ from __future__ import annotations
 import bisect
 from collections import deque
 from collections.abc import Callable, Iterator
-from typing import Any, Final
+from typing import Final
 
 from cathedra.apiserver.registry.selection import Selection, getter
 from cathedra.apiserver.registry.storedobject import StoredObject
-from cathedra.apiserver.registry.watching import Change, Watcher
-from cathedra.kinds.definition import ResourceDefinition
+from cathedra.apiserver.registry.watching import StoredChange, Watcher
+from cathedra.kinds.definition import AnyDefinition
 
 __all__ = ["Table", "TooOld"]
 
@@ -29,18 +29,16 @@ class TooOld(LookupError):
 class Table:
     """The objects of one resource."""
 
-    def __init__(
-        self, definition: ResourceDefinition[Any], floor: int = 0, *, history_limit: int = HISTORY_LIMIT
-    ) -> None:
+    def __init__(self, definition: AnyDefinition, floor: int = 0, *, history_limit: int = HISTORY_LIMIT) -> None:
         self.definition = definition
         self._entries: dict[str, StoredObject] = {}
         self._keys: list[str] = []
-        self._history: deque[Change] = deque()
+        self._history: deque[StoredChange] = deque()
         self._history_limit = history_limit
         self._floor = floor
         self._watchers: dict[Watcher, None] = {}
         self._by_field: dict[str, dict[str, dict[Watcher, None]]] = {}
-        self._observers: list[Callable[[Change], None]] = []
+        self._observers: list[Callable[[StoredChange], None]] = []
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -90,7 +88,7 @@ class Table:
                 entries[key] = previous
         return self._walk(entries, sorted(entries), selection, start)
 
-    def apply(self, change: Change) -> None:
+    def apply(self, change: StoredChange) -> None:
         """Enter a settled write and tell the watchers."""
         key = change.entry.key
         if change.deleted:
@@ -106,7 +104,7 @@ class Table:
         self._observed(change)
         self._broadcast(change)
 
-    def observe(self, observer: Callable[[Change], None]) -> None:
+    def observe(self, observer: Callable[[StoredChange], None]) -> None:
         """Call ``observer`` with every settled write, before any watcher sees it; for the server's own indexes."""
         self._observers.append(observer)
 
@@ -114,11 +112,11 @@ class Table:
         """Take over a whole new state, whatever led to it: observers hear of every difference, watches end."""
         for key, entry in self._entries.items():
             if key not in entries:
-                self._observed(Change(revision, entry.at(revision), entry, deleted=True))
+                self._observed(StoredChange(revision, entry.at(revision), entry, deleted=True))
         for key, entry in entries.items():
             previous = self._entries.get(key)
             if previous is None or previous.revision != entry.revision:
-                self._observed(Change(entry.revision, entry, previous))
+                self._observed(StoredChange(entry.revision, entry, previous))
         self._history.clear()
         self._floor = revision
         self.load(entries)
@@ -135,7 +133,7 @@ class Table:
         self._entries = entries
         self._keys = sorted(entries)
 
-    def redefine(self, definition: ResourceDefinition[Any], entries: dict[str, StoredObject], floor: int) -> None:
+    def redefine(self, definition: AnyDefinition, entries: dict[str, StoredObject], floor: int) -> None:
         """Go on with another definition and its objects; the history begins at ``floor``, watches end."""
         self.definition = definition
         self.load(entries)
@@ -177,7 +175,7 @@ class Table:
             for watcher in tuple(bucket):
                 watcher.close()
 
-    def _observed(self, change: Change) -> None:
+    def _observed(self, change: StoredChange) -> None:
         for observer in self._observers:
             observer(change)
 
@@ -187,7 +185,7 @@ class Table:
             return self._watchers
         return self._by_field.setdefault(indexed[0], {}).setdefault(indexed[1], {})
 
-    def _broadcast(self, change: Change) -> None:
+    def _broadcast(self, change: StoredChange) -> None:
         change.broadcast(self._watchers)
         for field, values in self._by_field.items():
             get = getter(self.definition, field)

@@ -7,14 +7,13 @@ so its resource begins to be served after the store has been read.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 from cathedra.api.scheme import GroupResource
 from cathedra.apiserver.registry.layout import Layout
 from cathedra.apiserver.registry.storedobject import StoredObject
 from cathedra.apiserver.registry.table import Table
 from cathedra.apiserver.storage.protocol import Record, StoreContent
-from cathedra.kinds.definition import ResourceDefinition
+from cathedra.kinds.definition import AnyDefinition
 
 __all__ = ["Tables"]
 
@@ -22,7 +21,7 @@ __all__ = ["Tables"]
 class Tables:
     """Every table, and what belongs to none."""
 
-    def __init__(self, definitions: Iterable[ResourceDefinition[Any]], layout: Layout) -> None:
+    def __init__(self, definitions: Iterable[AnyDefinition], layout: Layout) -> None:
         self._layout = layout
         self._tables: dict[GroupResource, Table] = {}
         self._by_prefix: dict[str, Table] = {}
@@ -38,7 +37,7 @@ class Tables:
         """The table of a resource, if it is served."""
         return self._tables.get(resource)
 
-    def add(self, definition: ResourceDefinition[Any], floor: int) -> Table:
+    def add(self, definition: AnyDefinition, floor: int) -> Table:
         """Serve one more resource, with what the store already holds of it; its history begins at ``floor``.
 
         Raises:

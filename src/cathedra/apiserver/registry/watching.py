@@ -14,13 +14,13 @@ from cathedra.apiserver.registry.selection import Selection
 from cathedra.apiserver.registry.storedobject import StoredObject
 from cathedra.client.transport import EventType
 
-__all__ = ["Change", "Seen", "Watcher"]
+__all__ = ["Seen", "StoredChange", "Watcher"]
 
 QUEUE_LIMIT: Final = 65_536
 """Events that may wait for one watcher before it is cut."""
 
 
-class Change:
+class StoredChange:
     """One write: the state before (None if new) and after. For a removal ``entry`` is the last state, marked with the
     revision of the removal."""
 
@@ -111,7 +111,7 @@ class Watcher:
         self._queue: deque[Seen] = deque()
         self._waiter: asyncio.Future[None] | None = None
 
-    def offer(self, change: Change) -> None:
+    def offer(self, change: StoredChange) -> None:
         """Queue what this watcher sees of the change; cut it when too much waits already."""
         if change.revision <= self._after:
             return  # seen on another server, which was further

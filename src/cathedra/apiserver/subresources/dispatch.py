@@ -7,10 +7,16 @@ own and asks no plugin again.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
+from cathedra.api.core.authentication_v1 import TokenRequest
+from cathedra.api.core.core_v1 import Binding
+from cathedra.api.core.meta_v1 import Status
+from cathedra.api.core.policy_v1 import Eviction
 from cathedra.api.scheme import GroupResource
 from cathedra.api.status import failure
+from cathedra.api.struct import KubeStruct
 from cathedra.apiserver.admission.attributes import AdmissionAttributes
 from cathedra.apiserver.admission.plugin import AdmissionChain
 from cathedra.apiserver.request import Call
@@ -31,16 +37,29 @@ async def connect_create(server: ServerContext, call: Call, obj: Any) -> Any:
     Raises:
         StatusError: 404, there is no such sub-resource; or it was refused.
     """
-    where = (call.resource, call.subresource)
-    if where == (PODS, "binding"):
-        obj = await _admitted(server, call, obj)
-        return await bind(_trusted(server), call, obj)
-    if where == (PODS, "eviction"):
-        obj = await _admitted(server, call, obj)
-        return await evict(_trusted(server), call, obj)
-    if where == (_SERVICE_ACCOUNTS, "token"):
-        return issue_token(server, call, await _admitted(server, call, with_defaults(obj)))
-    raise failure(404, "NotFound", "the server could not find the requested resource")
+    handler = _HANDLERS.get((call.resource, call.subresource))
+    if handler is None:
+        raise failure(404, "NotFound", "the server could not find the requested resource")
+    return await handler(server, call, obj)
+
+
+async def _bind(server: ServerContext, call: Call, obj: Binding) -> Status:
+    return await bind(_trusted(server), call, await _admitted(server, call, obj))
+
+
+async def _evict(server: ServerContext, call: Call, obj: Eviction) -> Status:
+    return await evict(_trusted(server), call, await _admitted(server, call, obj))
+
+
+async def _issue_token(server: ServerContext, call: Call, obj: TokenRequest) -> TokenRequest:
+    return issue_token(server, call, await _admitted(server, call, with_defaults(obj)))
+
+
+_HANDLERS: Final[Mapping[tuple[GroupResource, str], Callable[[ServerContext, Call, Any], Awaitable[KubeStruct]]]] = {
+    (PODS, "binding"): _bind,
+    (PODS, "eviction"): _evict,
+    (_SERVICE_ACCOUNTS, "token"): _issue_token,
+}
 
 
 async def _admitted(server: ServerContext, call: Call, obj: Any) -> Any:

@@ -7,19 +7,19 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from cathedra.api.core import authentication_v1, authorization_v1
+from cathedra.api.core import authentication_v1, authentication_v1alpha1, authentication_v1beta1, authorization_v1
 from cathedra.api.core.meta_v1 import KubeObject, ObjectMeta
 from cathedra.api.field import ErrorList
-from cathedra.api.scheme import GroupResource
+from cathedra.api.scheme import GroupResource, kind_of
 from cathedra.api.status import bad_request, invalid
-from cathedra.api.struct import Time, replace
+from cathedra.api.struct import Time, replace, reshape
 from cathedra.apiserver.authentication.authenticator import authenticated
 from cathedra.apiserver.authentication.serviceaccounts import ISSUER
 from cathedra.apiserver.authentication.user import UserInfo
 from cathedra.apiserver.authorization.authorizer import Attributes, Decision, Verdict
 from cathedra.apiserver.request import Call
 from cathedra.apiserver.verbs.context import ServerContext
-from cathedra.kinds.definition import ResourceDefinition, Strategy, VersionDefinition
+from cathedra.kinds.definition import AnyDefinition, ResourceDefinition, Strategy, VersionDefinition
 
 __all__ = ["REVIEWS", "Review"]
 
@@ -31,14 +31,14 @@ _AUTHZ: Final = "authorization.k8s.io"
 class Review:
     """A kind of review, and the function that answers it."""
 
-    definition: ResourceDefinition[Any]
+    definition: AnyDefinition
     answer: Callable[[ServerContext, Call, Any], Any]
 
 
 def _definition(
-    kind: type[KubeObject], group: str, plural: str, *, namespaced: bool = False
-) -> ResourceDefinition[Any]:
-    """The definition of a kind that is never stored."""
+    kind: type[KubeObject], group: str, plural: str, *older: type[KubeObject], namespaced: bool = False
+) -> AnyDefinition:
+    """The definition of a kind that is never stored; ``older`` versions have the same shape."""
     return ResourceDefinition(
         group=group,
         kind=kind.__name__,
@@ -46,15 +46,15 @@ def _definition(
         singular=kind.__name__.lower(),
         namespaced=namespaced,
         type=kind,
-        versions=(VersionDefinition("v1", kind),),
+        versions=tuple(VersionDefinition(kind_of(one).version, one) for one in (kind, *older)),
         strategy=Strategy(),
         verbs=("create",),
     )
 
 
-def _self_review(server: ServerContext, call: Call, review: authentication_v1.SelfSubjectReview) -> Any:
-    """The user of the request."""
-    status = authentication_v1.SelfSubjectReviewStatus(user_info=_shown(call.user))
+def _self_review(server: ServerContext, call: Call, review: Any) -> Any:
+    """The user of the request; the review is of any version."""
+    status = reshape(authentication_v1.SelfSubjectReviewStatus(user_info=_shown(call.user)), type(review.status))
     return replace(
         review, metadata=replace(review.metadata, creation_timestamp=Time(server.clock.now())), status=status
     )
@@ -216,7 +216,10 @@ def _shown(user: UserInfo) -> authentication_v1.UserInfo:
 
 
 def _reviews() -> Iterator[Review]:
-    yield Review(_definition(authentication_v1.SelfSubjectReview, _AUTHN, "selfsubjectreviews"), _self_review)
+    self_reviews = (authentication_v1beta1.SelfSubjectReview, authentication_v1alpha1.SelfSubjectReview)
+    yield Review(
+        _definition(authentication_v1.SelfSubjectReview, _AUTHN, "selfsubjectreviews", *self_reviews), _self_review
+    )
     yield Review(_definition(authentication_v1.TokenReview, _AUTHN, "tokenreviews"), _token_review)
     yield Review(
         _definition(authorization_v1.SelfSubjectAccessReview, _AUTHZ, "selfsubjectaccessreviews"), _self_access

@@ -1,5 +1,6 @@
 """What keeps requests in bounds, and what is recorded of them.
 
-`flow` admits a number of them at a time and serves users in turn, `deadlines` ends those that take too long, `record`
-says what one request was and what became of it, `metrics` counts records, `audit` logs them.
+`flow` finds the priority level of each, `levels` admit a number of them at a time and serve flows in turn, `deadlines`
+ends those that take too long, `record` says what one request was and what became of it, `metrics` counts records,
+`audit` logs them.
 """

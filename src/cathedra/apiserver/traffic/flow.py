@@ -1,109 +1,237 @@
-"""How many requests are worked on at the same time, and whose turn it is.
+"""Which requests are worked on, and which wait: FlowSchemas put requests into flows of PriorityLevelConfigurations.
 
-There is a number of seats. When all are taken requests wait in a queue per user, and seats that become free go round
-the users, so that one with a thousand requests does not keep the others waiting. A request that finds its queue full,
-or waits too long, is refused (429 with ``Retry-After``). Administrators are never kept waiting: they have to be able to
-see what goes on.
+The schema with the lowest precedence that matches decides. Its level has a share of the server's seats, or is exempt;
+its flows are told apart by user or by namespace. A server without such objects has one level in which users take turns,
+and never keeps administrators waiting: they have to be able to see what goes on.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections import deque
-from typing import Final
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
 
-from cathedra.api.core.meta_v1 import StatusDetails
-from cathedra.api.status import StatusError, failure
+from cathedra.api.core.flowcontrol_v1 import (
+    FlowSchema,
+    NonResourcePolicyRule,
+    PriorityLevelConfiguration,
+    ResourcePolicyRule,
+    Subject,
+)
+from cathedra.api.scheme import GroupResource
 from cathedra.apiserver.authentication.user import UserInfo
+from cathedra.apiserver.registry.registry import Registry
+from cathedra.apiserver.registry.selection import Selection
+from cathedra.apiserver.requestinfo import RequestInfo
+from cathedra.apiserver.traffic.levels import WAIT_SECONDS, Level, LevelShape, SharedSeats
 
-__all__ = ["Flow"]
+__all__ = ["SEATS", "Flow", "Place"]
 
 SEATS: Final = 600
-QUEUE: Final = 200
-"""Requests of one user that may wait."""
-WAIT_SECONDS: Final = 15.0
+_GROUP: Final = "flowcontrol.apiserver.k8s.io"
+_SCHEMAS: Final = GroupResource(_GROUP, "flowschemas")
+_LEVELS: Final = GroupResource(_GROUP, "prioritylevelconfigurations")
+_ALL: Final = "*"
+_MOST_PLACES: Final = 4096
+_ACCOUNT: Final = "system:serviceaccount:"
+_DEFAULT_SHARES: Final = 30
+_DEFAULT_QUEUES: Final = (64, 8, 50)
+_ONE_LEVEL_QUEUES: Final = 4096
 
 
-def refused() -> StatusError:
-    """429: come again."""
-    text = "Too many requests, please try again later."
-    return failure(429, "TooManyRequests", text, StatusDetails(retry_after_seconds=1))
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a request belongs."""
+
+    level: Level | None
+    """None: it waits for no seat."""
+    flow: str = ""
+    """Requests of one flow share their queues."""
+    headers: tuple[tuple[bytes, bytes], ...] = ()
+    """Which schema and level that is, as answers show it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    """A schema whose level exists."""
+
+    schema: FlowSchema
+    level: Level | None
+    headers: tuple[tuple[bytes, bytes], ...]
+
+    def matches(self, user: UserInfo, info: RequestInfo) -> bool:
+        return any(
+            any(_is_subject(subject, user) for subject in rule.subjects)
+            and (
+                any(_of_resource(one, info) for one in rule.resource_rules)
+                if info.is_resource
+                else any(_of_path(one, info) for one in rule.non_resource_rules)
+            )
+            for rule in self.schema.spec.rules
+        )
+
+    def flow(self, user: UserInfo, info: RequestInfo) -> str:
+        method = self.schema.spec.distinguisher_method
+        kind = method.type if method is not None else ""
+        told_apart = {"ByUser": user.name, "ByNamespace": info.namespace}.get(kind, "")
+        return f"{self.schema.metadata.name}/{told_apart}"
 
 
 class Flow:
-    """The seats and the queues of one server."""
+    """The levels of one server, as its objects say."""
 
-    def __init__(self, *, seats: int = SEATS, queue: int = QUEUE, wait: float = WAIT_SECONDS) -> None:
-        self._free = seats
-        self._limit = queue
-        self._wait = wait
-        self._queues: dict[str, deque[asyncio.Future[None]]] = {}
+    def __init__(self, registry: Registry | None = None, *, seats: int = SEATS, wait: float = WAIT_SECONDS) -> None:
         self.seats = seats
-        self.rejected = 0
+        self._registry = registry
+        self._wait = wait
+        self._alone = Level(LevelShape(own=seats, queues=_ONE_LEVEL_QUEUES), wait=wait)
+        self._levels: dict[str, Level | None] = {}
+        self._rules: tuple[_Rule, ...] | None = None
+        self._places: dict[tuple[Any, ...], Place] = {}
+        if registry is not None:
+            for resource in (_SCHEMAS, _LEVELS):
+                registry.observe(resource, lambda _: self._forget())
 
     @property
     def taken(self) -> int:
         """How many seats are taken."""
-        return self.seats - self._free
+        return sum(level.taken for level in self._all())
 
     @property
     def waiting(self) -> int:
         """How many requests wait for a seat."""
-        return sum(map(len, self._queues.values()))
+        return sum(level.waiting for level in self._all())
 
-    @staticmethod
-    def exempt(user: UserInfo) -> bool:
-        """Whether the user never waits."""
-        return user.is_master
+    @property
+    def rejected(self) -> int:
+        """How many requests were told to come again."""
+        return sum(level.rejected for level in self._all())
 
-    def acquire(self) -> bool:
-        """Take a seat if one is free and no request waits."""
-        if self._free <= 0 or self._queues:
-            return False
-        self._free -= 1
-        return True
+    def place(self, user: UserInfo, info: RequestInfo) -> Place:
+        """Where a request belongs; the same ones belong to the same place until the objects change."""
+        where = info.path if not info.is_resource else (info.group, info.resource, info.subresource, info.namespace)
+        key = (user.name, user.groups, info.verb, where)
+        found = self._places.get(key)
+        if found is None:
+            if len(self._places) >= _MOST_PLACES:
+                self._places.clear()
+            found = self._places[key] = self._placed(user, info)
+        return found
 
-    async def queue_up(self, user: UserInfo) -> None:
-        """Wait for a seat and take it.
+    def _placed(self, user: UserInfo, info: RequestInfo) -> Place:
+        if self._rules is None:
+            self._rules = tuple(self._load())
+        for rule in self._rules:
+            if rule.matches(user, info):
+                return Place(rule.level, rule.flow(user, info), rule.headers)
+        return Place(None if user.is_master else self._alone, user.name)
 
-        Raises:
-            StatusError: 429, too many of the user's requests wait already, or none became free in time.
-        """
-        queue = self._queues.setdefault(user.name, deque())
-        if len(queue) >= self._limit:
-            self.rejected += 1
-            raise refused()
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        queue.append(turn)
-        try:
-            async with asyncio.timeout(self._wait):
-                await turn
-        except BaseException as error:
-            if turn.done() and not turn.cancelled():
-                self.release()  # the seat came at the last moment
+    def _all(self) -> Iterator[Level]:
+        yield self._alone
+        yield from (level for level in self._levels.values() if level is not None)
+
+    def _forget(self) -> None:
+        self._rules = None
+        self._places.clear()
+
+    def _load(self) -> Iterator[_Rule]:
+        configured = {one.metadata.name: one for one in self._objects(_LEVELS)}
+        self._reshape(configured)
+        schemas = sorted(self._objects(_SCHEMAS), key=lambda one: (one.spec.matching_precedence, one.metadata.name))
+        for schema in schemas:
+            level = configured.get(schema.spec.priority_level_configuration.name)
+            if level is not None:
+                headers = (
+                    (b"x-kubernetes-pf-flowschema-uid", schema.metadata.uid.encode()),
+                    (b"x-kubernetes-pf-prioritylevel-uid", level.metadata.uid.encode()),
+                )
+                yield _Rule(schema, self._levels[level.metadata.name], headers)
+
+    def _reshape(self, configured: dict[str, PriorityLevelConfiguration]) -> None:
+        """Give every level its seats. A level keeps those who are in it; a removed one serves them to the end."""
+        total = sum(_shares(one) for one in configured.values())
+        for name, one in configured.items():
+            shape = _shape(one, self.seats, total)
+            known = self._levels.get(name)
+            if shape is None:
+                self._levels[name] = None
+            elif known is None:
+                self._levels[name] = Level(shape, wait=self._wait)
             else:
-                self._forget(user.name, turn)
-            if isinstance(error, TimeoutError):
-                self.rejected += 1
-                raise refused() from None
-            raise
+                known.shape = shape
+        for gone in self._levels.keys() - configured.keys():
+            level = self._levels[gone]
+            if level is None or not (level.taken or level.waiting):
+                del self._levels[gone]
+        shared = SharedSeats(level for level in self._levels.values() if level is not None)
+        for level in shared.levels:
+            level.join(shared)
 
-    def release(self) -> None:
-        """Give the seat to the next request in turn, or free it."""
-        while self._queues:
-            name = next(iter(self._queues))
-            queue = self._queues.pop(name)
-            turn = queue.popleft()
-            if queue:
-                self._queues[name] = queue  # behind all others
-            if not turn.done():
-                turn.set_result(None)
-                return
-        self._free += 1
+    def _objects(self, resource: GroupResource) -> list[Any]:
+        if self._registry is None:
+            return []
+        try:
+            table = self._registry.table(resource)
+        except KeyError:
+            return []
+        return [entry.object for entry in table.select(Selection(""))]
 
-    def _forget(self, name: str, turn: asyncio.Future[None]) -> None:
-        queue = self._queues.get(name)
-        if queue is not None and turn in queue:
-            queue.remove(turn)
-            if not queue:
-                del self._queues[name]
+
+def _shares(level: PriorityLevelConfiguration) -> int:
+    limited, exempt = level.spec.limited, level.spec.exempt
+    if level.spec.type == "Exempt":
+        return (exempt.nominal_concurrency_shares or 0) if exempt is not None else 0
+    given = limited.nominal_concurrency_shares if limited is not None else None
+    return _DEFAULT_SHARES if given is None else given
+
+
+def _shape(level: PriorityLevelConfiguration, seats: int, total: int) -> LevelShape | None:
+    """What a level may do; None if it is exempt."""
+    limited = level.spec.limited
+    if level.spec.type == "Exempt" or limited is None:
+        return None
+    nominal = math.ceil(seats * _shares(level) / total) if total else 0
+    lent = round(nominal * (limited.lendable_percent or 0) / 100)
+    borrowing = limited.borrowing_limit_percent
+    most = None if borrowing is None else nominal + round(nominal * borrowing / 100)
+    queuing = limited.limit_response.queuing
+    if limited.limit_response.type != "Queue":
+        return LevelShape(nominal - lent, lent, most)
+    queues, hand, length = _DEFAULT_QUEUES
+    if queuing is not None:
+        queues, hand, length = queuing.queues, queuing.hand_size, queuing.queue_length_limit
+    return LevelShape(nominal - lent, lent, most, queues, hand, length)
+
+
+def _is_subject(subject: Subject, user: UserInfo) -> bool:
+    if subject.kind == "User":
+        return subject.user is not None and subject.user.name in {_ALL, user.name}
+    if subject.kind == "Group":
+        return subject.group is not None and (subject.group.name == _ALL or subject.group.name in user.groups)
+    account = subject.service_account
+    if account is None:
+        return False
+    if account.name == _ALL:
+        return user.name.startswith(f"{_ACCOUNT}{account.namespace}:")
+    return user.name == f"{_ACCOUNT}{account.namespace}:{account.name}"
+
+
+def _of_resource(rule: ResourcePolicyRule, info: RequestInfo) -> bool:
+    resource = f"{info.resource}/{info.subresource}" if info.subresource else info.resource
+    return (
+        _has(rule.verbs, info.verb)
+        and _has(rule.api_groups, info.group)
+        and _has(rule.resources, resource)
+        and (_has(rule.namespaces, info.namespace) if info.namespace else rule.cluster_scope)
+    )
+
+
+def _of_path(rule: NonResourcePolicyRule, info: RequestInfo) -> bool:
+    return _has(rule.verbs, info.verb) and any(
+        one == info.path or (one.endswith(_ALL) and info.path.startswith(one[:-1])) for one in rule.non_resource_urls
+    )
+
+
+def _has(values: tuple[str, ...], wanted: str) -> bool:
+    return _ALL in values or wanted in values

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
+from cathedra.api.jsonvalue import JSONObject
 from cathedra.apiserver.authentication.user import UserInfo
 from cathedra.apiserver.requestinfo import RequestInfo
 
@@ -53,7 +54,7 @@ class RequestRecord:
             shown = info.verb.upper()
         return shown, info.group, info.version, info.resource, info.subresource, info.scope
 
-    def object_ref(self) -> dict[str, Any]:
+    def object_ref(self) -> JSONObject:
         """The object it is about, as audit events have it."""
         info = self.info
         if not info.is_resource:

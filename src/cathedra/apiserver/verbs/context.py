@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.api.gates import FeatureGates
 from cathedra.api.status import forbidden
 from cathedra.apiserver.admission.plugin import AdmissionChain
@@ -14,6 +16,7 @@ from cathedra.apiserver.authentication.serviceaccounts import ServiceAccountToke
 from cathedra.apiserver.authentication.user import UserInfo
 from cathedra.apiserver.authorization.authorizer import Authorizer, HeldRules, refusal
 from cathedra.apiserver.registry.registry import Registry
+from cathedra.apiserver.registry.storedobject import StoredObject
 from cathedra.apiserver.registry.table import Table
 from cathedra.apiserver.request import Call
 from cathedra.apiserver.resources import NAMESPACES
@@ -44,6 +47,34 @@ class ServerContext:
     def table(self, call: Call) -> Table:
         """The objects that the call is about."""
         return self.registry.table(call.definition.stored_as or call.resource)
+
+    async def seen(self, call: Call, entries: Sequence[StoredObject]) -> list[StoredObject]:
+        """Stored states as the call sees them: in its version, where a webhook converts.
+
+        Raises:
+            StatusError: 500, the webhook failed.
+        """
+        conversion = call.definition.conversion
+        return list(entries) if conversion is None else await conversion.seen(entries, call.api_version)
+
+    async def seen_one(self, call: Call, entry: StoredObject) -> StoredObject:
+        """One stored state as the call sees it.
+
+        Raises:
+            StatusError: 500, the webhook failed.
+        """
+        if call.definition.conversion is None:
+            return entry
+        return (await self.seen(call, [entry]))[0]
+
+    async def stored(self, call: Call, obj: KubeObject) -> Any:
+        """The object of a call as it is to be stored.
+
+        Raises:
+            StatusError: 500, the webhook failed.
+        """
+        conversion = call.definition.conversion
+        return obj if conversion is None else await conversion.stored(obj, call.api_version)
 
     def strategy_context(self, call: Call) -> RequestContext:
         """What strategies may know."""

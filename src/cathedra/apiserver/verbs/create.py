@@ -95,4 +95,4 @@ async def _create_named(server: ServerContext, call: Call, obj: Any, context: Re
         raise WriteConflict(call.key)
     if call.dry_run:
         return StoredObject(call.key, obj, 0)
-    return await server.registry.put(table, call.key, None, obj)
+    return await server.seen_one(call, await server.registry.put(table, call.key, None, await server.stored(call, obj)))

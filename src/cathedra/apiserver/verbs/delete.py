@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
-from cathedra.api.core.meta_v1 import DeleteOptions, ObjectMeta
+from cathedra.api.core.meta_v1 import DeleteOptions, KubeObject, ObjectMeta
 from cathedra.api.scheme import GroupResource
 from cathedra.api.status import StatusError, conflict, failure, forbidden, not_found
 from cathedra.api.struct import Time, replace
@@ -45,13 +45,15 @@ async def delete(server: ServerContext, call: Call, options: DeleteOptions) -> D
         if entry is None:
             raise not_found(call.resource, call.name)
         _check_preconditions(call, options, entry.object.metadata)
-        request = AdmissionAttributes(call, "DELETE", None, entry.object, options)
+        seen = await server.seen_one(call, entry)
+        request = AdmissionAttributes(call, "DELETE", None, seen.object, options)
         await server.admission.admit(request)
         await server.admission.validate(request)
         if table.get(call.key) is not entry:
             continue
         try:
-            return await _delete_entry(server, call, entry, options)
+            deletion = await _delete_entry(server, call, entry, options)
+            return Deletion(await server.seen_one(call, deletion.entry), deletion.gone)
         except WriteConflict:
             continue
     raise conflict(call.resource, call.name, MODIFIED)
@@ -93,7 +95,7 @@ async def _delete_entry(server: ServerContext, call: Call, entry: StoredObject, 
     return Deletion(await server.registry.put(table, call.key, entry, new), False)
 
 
-def _ended(old: Any, now: float) -> Any:
+def _ended(old: KubeObject, now: float) -> Any:
     """The object as being deleted, with no time left."""
     metadata: ObjectMeta = old.metadata
     if metadata.deletion_timestamp is None:
@@ -101,7 +103,7 @@ def _ended(old: Any, now: float) -> Any:
     return replace(old, metadata=replace(metadata, deletion_grace_period_seconds=0))
 
 
-def _marked(call: Call, old: Any, options: DeleteOptions, now: float) -> Any | None:
+def _marked(call: Call, old: KubeObject, options: DeleteOptions, now: float) -> Any | None:
     """The object as being deleted, or None if nothing keeps it."""
     metadata: ObjectMeta = old.metadata
     finalizers = _finalizers(call, metadata, options)

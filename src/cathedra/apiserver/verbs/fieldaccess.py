@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from cathedra.api.formats import dns_subdomain
 from cathedra.apiserver.authorization.authorizer import Attributes, Authorizer, refusal
@@ -15,8 +16,7 @@ NODE_NAME: Final = "authentication.kubernetes.io/node-name"
 """Extra of a service account's user: the node whose pod shows the token."""
 
 
-@dataclass(frozen=True, slots=True)
-class CallAccess:
+class CallAccess(msgspec.Struct, frozen=True):
     """A `cathedra.kinds.definition.FieldAccess` bound to one call."""
 
     authorizer: Authorizer

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
@@ -13,6 +12,7 @@ from cathedra.api.core.meta_v1 import StatusDetails
 from cathedra.api.decoding import DecodeError, decode_values
 from cathedra.api.decoding.gotypes import go_type_of
 from cathedra.api.field import ErrorList
+from cathedra.api.jsonvalue import JSONObject
 from cathedra.api.scheme import GroupVersionKind
 from cathedra.api.status import StatusError, bad_request, conflict, failure, invalid, not_found
 from cathedra.api.struct import KubeStruct, replace, to_dict
@@ -34,26 +34,18 @@ from cathedra.apiserver.registry.storedobject import StoredObject
 from cathedra.apiserver.request import Call, note_problems
 from cathedra.apiserver.verbs.context import ServerContext
 from cathedra.apiserver.verbs.create import create_defaulted, in_namespace
-from cathedra.apiserver.verbs.update import as_addressed, change
+from cathedra.apiserver.verbs.update import Written, as_addressed, change
 from cathedra.client.transport import PatchType
 
-__all__ = ["Patched", "patch", "patched_part"]
+__all__ = ["patch", "patched_part"]
 
 
 JSON_PATCH_LIMIT: Final = 10_000
 
 
-@dataclass(frozen=True, slots=True)
-class Patched:
-    """The object after the patch, and whether the patch created it."""
-
-    entry: StoredObject
-    created: bool = False
-
-
 async def patch(
     server: ServerContext, call: Call, patch_type: PatchType, body: Any, *, repeated: tuple[str, ...] = ()
-) -> Patched:
+) -> Written:
     """Patch the object with plain JSON values; ``repeated`` are the problems with fields that the body said twice.
 
     Raises:
@@ -79,7 +71,7 @@ async def patch(
         )
         return tracked(call, entry.object, obj, server.clock.now(), entry.body(call.version))
 
-    return Patched(await change(server, call, patched))
+    return Written(await change(server, call, patched))
 
 
 def patched_part(call: Call, kind: GroupVersionKind, part: Any, patch_type: PatchType, body: Any) -> Any:
@@ -108,7 +100,7 @@ def patched_part(call: Call, kind: GroupVersionKind, part: Any, patch_type: Patc
         raise _undecodable(shown, str(error)) from None
 
 
-async def _server_side_apply(server: ServerContext, call: Call, body: Any) -> Patched:
+async def _server_side_apply(server: ServerContext, call: Call, body: Any) -> Written:
     """Apply; the one patch that creates what is not there."""
     _check_applied(call, body)
     metadata = body["metadata"]
@@ -125,13 +117,13 @@ async def _server_side_apply(server: ServerContext, call: Call, body: Any) -> Pa
         obj = replace(obj, metadata=replace(obj.metadata, resource_version=""))
         context = server.strategy_context(call)
         obj = call.strategy.default(obj, context)
-        return Patched(await create_defaulted(server, call, obj, context), created=True)
+        return Written(await create_defaulted(server, call, obj, context), created=True)
 
     def merged(entry: StoredObject) -> Any:
         obj = in_namespace(call, applied(call, entry.object, body, server.clock.now()))
         return call.strategy.default(obj, server.strategy_context(call))
 
-    return Patched(await change(server, call, merged, uid=metadata.get("uid") or ""))
+    return Written(await change(server, call, merged, uid=metadata.get("uid") or ""))
 
 
 def _check_applied(call: Call, body: Any) -> None:
@@ -224,7 +216,7 @@ def _decoded(call: Call, patch_type: PatchType, before: Any, after: Any, body: A
     return call.version.to_hub(obj)
 
 
-def _read(call: Call, values: dict[str, Any]) -> tuple[Any, tuple[str, ...]]:
+def _read(call: Call, values: JSONObject) -> tuple[Any, tuple[str, ...]]:
     """The object that patched values describe, and what was unknown in them.
 
     Raises:

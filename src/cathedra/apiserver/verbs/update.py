@@ -7,9 +7,10 @@ differ in how the new object is made from the stored one.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import Any, Final
 
-from cathedra.api.core.meta_v1 import ObjectMeta
+from cathedra.api.core.meta_v1 import KubeObject, ObjectMeta
 from cathedra.api.field import ErrorList
 from cathedra.api.status import StatusError, bad_request, conflict, failure, invalid, not_found
 from cathedra.api.struct import replace
@@ -26,7 +27,7 @@ from cathedra.apiserver.verbs.owners import without_duplicate_owners
 from cathedra.kinds.definition import RequestContext
 from cathedra.kinds.metadata import validate_changed_metadata, validate_metadata_again
 
-__all__ = ["MODIFIED", "as_addressed", "change", "precondition_failed", "update"]
+__all__ = ["MODIFIED", "Written", "as_addressed", "change", "precondition_failed", "update"]
 
 MODIFIED: Final = "the object has been modified; please apply your changes to the latest version and try again"
 ATTEMPTS: Final = 5
@@ -35,8 +36,16 @@ Transform = Callable[[StoredObject], Awaitable[Any] | Any]
 """The stored state in, the wanted object (hub version, defaulted) out."""
 
 
-async def update(server: ServerContext, call: Call, obj: Any) -> StoredObject:
-    """Replace the stored object by ``obj`` (hub version, as decoded).
+@dataclass(frozen=True, slots=True)
+class Written:
+    """The object after an update or a patch, and whether that created it."""
+
+    entry: StoredObject
+    created: bool = False
+
+
+async def update(server: ServerContext, call: Call, obj: KubeObject) -> Written:
+    """Replace the stored object by ``obj`` (hub version, as decoded); some kinds are created so, too.
 
     Raises:
         StatusError: it was refused; nothing changed.
@@ -45,16 +54,18 @@ async def update(server: ServerContext, call: Call, obj: Any) -> StoredObject:
     obj = call.strategy.default(obj, server.strategy_context(call))
     entry = server.table(call).get(call.key)
     if entry is None and call.strategy.allow_create_on_update and not call.subresource:
-        return await create(server, call, obj)
-    return await change(
-        server,
-        call,
-        lambda stored: tracked(call, stored.object, obj, server.clock.now(), stored.body(call.version)),
-        uid=obj.metadata.uid,
+        return Written(await create(server, call, obj), created=True)
+    return Written(
+        await change(
+            server,
+            call,
+            lambda stored: tracked(call, stored.object, obj, server.clock.now(), stored.body(call.version)),
+            uid=obj.metadata.uid,
+        )
     )
 
 
-def as_addressed(call: Call, obj: Any) -> Any:
+def as_addressed(call: Call, obj: KubeObject) -> Any:
     """The object, if it has the name and namespace of the URL.
 
     Raises:
@@ -85,20 +96,24 @@ async def change(server: ServerContext, call: Call, transform: Transform, *, uid
         if uid and entry.object.metadata.uid != uid:
             present = entry.object.metadata.uid
             raise precondition_failed(call, f"UID in precondition: {uid}, UID in object meta: {present}")
-        wanted = transform(entry)
+        seen = await server.seen_one(call, entry)
+        wanted = transform(seen)
         if isinstance(wanted, Awaitable):
             wanted = await wanted
         try:
-            return await _write(server, call, entry, wanted)
+            return await _write(server, call, entry, seen, wanted)
         except WriteConflict:
             if attempt == ATTEMPTS - 1:
                 raise conflict(call.resource, call.name, MODIFIED) from None
     raise AssertionError("the last attempt returns or raises")
 
 
-async def _write(server: ServerContext, call: Call, entry: StoredObject, wanted: Any) -> StoredObject:
+async def _write(
+    server: ServerContext, call: Call, entry: StoredObject, seen: StoredObject, wanted: KubeObject
+) -> StoredObject:
+    """Write what is wanted in the place of ``entry``, which the call sees as ``seen``."""
     context = server.strategy_context(call)
-    old = entry.object
+    old = seen.object
     wanted = await server.admission.admit(AdmissionAttributes(call, "UPDATE", wanted, old))
     _check_version(call, wanted.metadata, old.metadata)
     new = replace(wanted, metadata=without_duplicate_owners(call, kept(wanted.metadata, old.metadata)))
@@ -108,18 +123,20 @@ async def _write(server: ServerContext, call: Call, entry: StoredObject, wanted:
         raise invalid(call.definition.group, call.definition.kind, call.name, errors)
     call.warnings.extend(call.strategy.warnings(new, old, context))
     await server.admission.validate(AdmissionAttributes(call, "UPDATE", new, old))
+    unchanged = new == old
+    written = entry.object if unchanged else await server.stored(call, new)
     table = server.table(call)
     if table.get(call.key) is not entry:
         raise WriteConflict(call.key)
     if vanishes(call, new):
         if not call.dry_run:
-            await server.registry.remove(table, entry, old)
+            await server.registry.remove(table, entry, entry.object)
         return StoredObject(call.key, new, entry.revision)
-    if new == old:
-        return entry
+    if unchanged:
+        return seen
     if call.dry_run:
         return StoredObject(call.key, new, entry.revision)
-    return await server.registry.put(table, call.key, entry, new)
+    return await server.seen_one(call, await server.registry.put(table, call.key, entry, written))
 
 
 def _check_version(call: Call, wanted: ObjectMeta, old: ObjectMeta) -> None:
@@ -138,7 +155,7 @@ def _check_version(call: Call, wanted: ObjectMeta, old: ObjectMeta) -> None:
         raise conflict(call.resource, call.name, MODIFIED)
 
 
-def _errors(call: Call, new: Any, old: Any, context: RequestContext) -> ErrorList:
+def _errors(call: Call, new: KubeObject, old: KubeObject, context: RequestContext) -> ErrorList:
     # Kubernetes validates metadata once for all kinds and once more in each kind's own rules.
     common = validate_changed_metadata(new.metadata, old.metadata)
     again = [] if call.subresource else validate_metadata_again(new.metadata)
@@ -147,7 +164,7 @@ def _errors(call: Call, new: Any, old: Any, context: RequestContext) -> ErrorLis
     return errors
 
 
-def vanishes(call: Call, obj: Any) -> bool:
+def vanishes(call: Call, obj: KubeObject) -> bool:
     """Whether nothing keeps an object that is being deleted."""
     metadata = obj.metadata
     if metadata.deletion_timestamp is None or metadata.finalizers or metadata.deletion_grace_period_seconds:

@@ -6,7 +6,7 @@ What the checker learns (types, overloads, which names are types) is written ont
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Final
 
 from cathedra.cel import trampoline
@@ -116,7 +116,7 @@ class _Checker:
         if declared is None and name in wellknown.CONSTANTS:
             node.type, node.constant = wellknown.CONSTANTS[name]
         elif declared is None:
-            named = self.environment.type_names.get(name)
+            named = self.environment.type_named(name)
             if named is None:
                 return False
             node.type = types.type_of(named) if named is not types.TYPE else types.TYPE
@@ -161,7 +161,7 @@ class _Checker:
         return types.optional_of(found) if is_optional or optional else found
 
     def declared_field(self, offset: int, object_name: str, name: str) -> Type:
-        fields = self.fields_of(object_name)
+        fields = self.environment.fields_of(object_name)
         if fields is None:
             self.report(offset, f"unexpected failed resolution of '{object_name}'")
             return types.ERROR
@@ -172,9 +172,9 @@ class _Checker:
         return found
 
     def call(self, node: CallExpr) -> Descent[None]:
-        if node.function == "_?._":
-            yield self.optional_select(node)
-            return
+        return self.optional_select(node) if node.function == "_?._" else self.plain_call(node)
+
+    def plain_call(self, node: CallExpr) -> Descent[None]:
         for arg in node.args:
             if (deeper := self.check(arg)) is not None:
                 yield deeper
@@ -322,15 +322,16 @@ class _Checker:
         return types.ERROR
 
     def struct_literal(self, node: StructLit) -> Descent[None]:
-        named = self.environment.type_names
-        found = next((n for n in self.environment.candidates(node.name) if n in named), None)
-        if found is None:
+        environment = self.environment
+        named = ((name, environment.type_named(name)) for name in environment.candidates(node.name))
+        found, declared = next(((name, one) for name, one in named if one is not None), (node.name, None))
+        if declared is None:
             self.undeclared(node.offset, node.name)
             node.type = types.ERROR
             return
         node.name = found
-        node.type = named[found]
-        if self.fields_of(found) is None:
+        node.type = declared
+        if environment.fields_of(found) is None:
             self.report(node.offset, f"'{node.type.name}' is not a message type")
             node.type = types.ERROR
         for entry in node.entries:
@@ -343,10 +344,6 @@ class _Checker:
                     entry.offset,
                     f"expected type of field '{entry.name}' is '{wanted.text}' but provided type is '{given.text}'",
                 )
-
-    def fields_of(self, object_name: str) -> Mapping[str, Type] | None:
-        fields = self.environment.objects.get(object_name)
-        return fields if fields is not None else wellknown.fields_of(object_name)
 
     def comprehension(self, node: Comprehension) -> Descent[None]:
         if (deeper := self.check(node.range)) is not None:

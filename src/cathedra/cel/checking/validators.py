@@ -6,7 +6,7 @@ Such a literal fails at run time for certain; so it is reported as a mistake of 
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from cathedra.cel.checking import types
 from cathedra.cel.checking.types import Kind, Type
@@ -14,7 +14,7 @@ from cathedra.cel.errors import Issue
 from cathedra.cel.library import formatting, regex
 from cathedra.cel.library.conversions import to_duration, to_timestamp
 from cathedra.cel.syntax.tree import CallExpr, Const, Expr, Ident, ListLit, MapLit
-from cathedra.cel.values import Failure
+from cathedra.cel.values import CELValue, Failure
 
 __all__ = ["validate"]
 
@@ -36,7 +36,7 @@ def validate(root: Expr) -> list[Issue]:
             _validate_list(node, issues)
         elif isinstance(node, MapLit) and not formatted:
             _validate_map(node, issues)
-        for child in reversed(node.children()):
+        for child in node.children()[::-1]:
             pending.append((child, formatted))
     return issues
 
@@ -86,7 +86,7 @@ _ACCEPTED: Final = {
 }  # fmt: skip
 
 
-def _validate_format(node: CallExpr, pattern: Any, arguments: ListLit, issues: list[Issue]) -> None:
+def _validate_format(node: CallExpr, pattern: CELValue, arguments: ListLit, issues: list[Issue]) -> None:
     if not isinstance(pattern, str):
         return
     used = 0

@@ -6,15 +6,27 @@ as well (docs/spec/cel.md §3 and §7.2).
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final, TypeAlias
 
-from cathedra.cel.evaluation.run import ABSENT, Run, Scope, Step, Walk, go_type
+from cathedra.cel.evaluation.run import ABSENT, Run, Step, VariableScope, Walk, go_type
 from cathedra.cel.trampoline import Descent
-from cathedra.cel.values import NO_SUCH_OVERLOAD, NONE, Failure, MutableList, Optional, UInt, find, text, type_name
+from cathedra.cel.values import (
+    NO_SUCH_OVERLOAD,
+    NONE,
+    CELValue,
+    Failure,
+    MutableList,
+    Optional,
+    UInt,
+    find,
+    text,
+    type_name,
+)
 
 __all__ = [
     "KEY_TYPES",
     "Absolute",
+    "AnyQualifier",
     "AttributePath",
     "AttributeQualifier",
     "AttributeStep",
@@ -32,25 +44,25 @@ class AttributePath:
     def __init__(self, id_: int) -> None:
         self.own_id = id_
         self.computed = False
-        self.qualifiers: list[Any] = []
+        self.qualifiers: list[AnyQualifier] = []
 
     @property
     def id(self) -> int:
         return self.qualifiers[-1].id if self.qualifiers else self.own_id
 
-    def add(self, qualifier: Any) -> None:
+    def add(self, qualifier: AnyQualifier) -> None:
         self.qualifiers.append(qualifier)
         self.computed = self.computed or qualifier.computed
 
-    def resolve(self, run: Run, scope: Scope) -> Any:
+    def resolve(self, run: Run, scope: VariableScope) -> CELValue:
         """The value, a failure, or a walk that finds it."""
         raise NotImplementedError
 
-    def qualified(self, run: Run, scope: Scope, value: Any) -> Any:
+    def qualified(self, run: Run, scope: VariableScope, value: CELValue) -> CELValue:
         """What the qualifiers lead to from ``value``, or a walk that finds it."""
         return self.walk(run, scope, value) if self.computed else self.look_up(run, value)
 
-    def look_up(self, run: Run, value: Any) -> Any:
+    def look_up(self, run: Run, value: CELValue) -> CELValue:
         optional = value.__class__ is Optional
         if optional:
             if not value.present:
@@ -65,7 +77,7 @@ class AttributePath:
                 return value
         return Optional(value) if optional else value
 
-    def walk(self, run: Run, scope: Scope, value: Any) -> Descent[Any]:
+    def walk(self, run: Run, scope: VariableScope, value: CELValue) -> Descent[CELValue]:
         optional = value.__class__ is Optional
         if optional:
             if not value.present:
@@ -91,15 +103,15 @@ class Absolute(AttributePath):
         super().__init__(id_)
         self.name = name
 
-    def resolve(self, run: Run, scope: Scope) -> Any:
+    def resolve(self, run: Run, scope: VariableScope) -> CELValue:
         value = scope.find(run, self.name)
         return self.begun(run, scope, value) if value.__class__ is Walk else self.found(run, scope, value)
 
-    def begun(self, run: Run, scope: Scope, finding: Any) -> Descent[Any]:
+    def begun(self, run: Run, scope: VariableScope, finding: CELValue) -> Descent[CELValue]:
         value = self.found(run, scope, (yield finding))
         return (yield value) if value.__class__ is Walk else value
 
-    def found(self, run: Run, scope: Scope, value: Any) -> Any:
+    def found(self, run: Run, scope: VariableScope, value: CELValue) -> CELValue:
         if value is ABSENT:
             return Failure(f"no such attribute(s): {self.name}")
         if value.__class__ is Failure:
@@ -116,7 +128,7 @@ class Relative(AttributePath):
         super().__init__(id_)
         self.operand = operand
 
-    def resolve(self, run: Run, scope: Scope) -> Descent[Any]:
+    def resolve(self, run: Run, scope: VariableScope) -> Descent[CELValue]:
         value = self.operand.eval(run, scope)
         if value.__class__ is Walk:
             value = yield value
@@ -133,7 +145,7 @@ class Conditional(AttributePath):
         super().__init__(id_)
         self.condition, self.then, self.other = condition, then, other
 
-    def add(self, qualifier: Any) -> None:
+    def add(self, qualifier: AnyQualifier) -> None:
         """Qualify the value of either branch; branches may be conditionals in turn."""
         pending: list[AttributePath] = [self]
         while pending:
@@ -144,7 +156,7 @@ class Conditional(AttributePath):
             else:
                 one.add(qualifier)
 
-    def resolve(self, run: Run, scope: Scope) -> Descent[Any]:
+    def resolve(self, run: Run, scope: VariableScope) -> Descent[CELValue]:
         value = self.condition.eval(run, scope)
         if value.__class__ is Walk:
             value = yield value
@@ -154,7 +166,7 @@ class Conditional(AttributePath):
         return value if value.__class__ is Failure else NO_SUCH_OVERLOAD
 
 
-def _look_up(value: Any, key: Any, *, test: bool) -> Any:
+def _look_up(value: CELValue, key: CELValue, *, test: bool) -> CELValue:
     """``value[key]``; with ``test`` absence is no failure."""
     if isinstance(value, dict):
         found, present = find(value, key)
@@ -171,7 +183,7 @@ def _look_up(value: Any, key: Any, *, test: bool) -> Any:
     return ABSENT if test else Failure(f"no such key: {text(key)}")
 
 
-def _index(key: Any) -> Any:
+def _index(key: CELValue) -> CELValue:
     kind = key.__class__
     if kind is int or kind is UInt:
         return int(key)
@@ -190,13 +202,13 @@ class Qualifier:
     __slots__ = ("id", "key", "optional", "test")
     computed = False
 
-    def __init__(self, id_: int, key: Any, *, optional: bool = False, test: bool = False) -> None:
+    def __init__(self, id_: int, key: CELValue, *, optional: bool = False, test: bool = False) -> None:
         self.id, self.key, self.optional, self.test = id_, key, optional, test
 
-    def find_key(self, _: Run, __: Scope) -> Any:
+    def find_key(self, _: Run, __: VariableScope) -> CELValue:
         return self.key
 
-    def apply(self, run: Run, value: Any, key: Any, optional: bool) -> Any:
+    def apply(self, run: Run, value: CELValue, key: CELValue, optional: bool) -> CELValue:
         found = _look_up(value, key, test=optional or self.test)
         failed = found.__class__ is Failure
         if self.test:
@@ -216,14 +228,15 @@ class AttributeQualifier:
 
     __slots__ = ("attribute", "id", "optional")
     computed = True
+    key: CELValue = None  # not known before the evaluation: see `find_key`
 
     def __init__(self, id_: int, attribute: AttributePath, *, optional: bool) -> None:
         self.id, self.attribute, self.optional = id_, attribute, optional
 
-    def find_key(self, run: Run, scope: Scope) -> Any:
+    def find_key(self, run: Run, scope: VariableScope) -> CELValue:
         return self.attribute.resolve(run, scope)
 
-    def apply(self, run: Run, value: Any, key: Any, optional: bool) -> Any:
+    def apply(self, run: Run, value: CELValue, key: CELValue, optional: bool) -> CELValue:
         found = _by_computed_key(value, key, optional)
         if found is ABSENT or (optional and found.__class__ is Failure):
             return found
@@ -237,14 +250,15 @@ class ComputedQualifier:
 
     __slots__ = ("id", "operand", "optional")
     computed = True
+    key: CELValue = None  # not known before the evaluation: see `find_key`
 
     def __init__(self, id_: int, operand: Step, *, optional: bool) -> None:
         self.id, self.operand, self.optional = id_, operand, optional
 
-    def find_key(self, run: Run, scope: Scope) -> Any:
+    def find_key(self, run: Run, scope: VariableScope) -> CELValue:
         return self.operand.eval(run, scope)
 
-    def apply(self, run: Run, value: Any, key: Any, optional: bool) -> Any:
+    def apply(self, run: Run, value: CELValue, key: CELValue, optional: bool) -> CELValue:
         found = _by_computed_key(value, key, optional)
         if found is ABSENT or (optional and found.__class__ is Failure):
             return found
@@ -254,10 +268,12 @@ class ComputedQualifier:
         return found
 
 
+AnyQualifier: TypeAlias = Qualifier | AttributeQualifier | ComputedQualifier
+
 KEY_TYPES: Final = frozenset((str, int, UInt, bool, float))
 
 
-def _by_computed_key(value: Any, key: Any, optional: bool) -> Any:
+def _by_computed_key(value: CELValue, key: CELValue, optional: bool) -> CELValue:
     if key.__class__ is Failure:
         return key
     if key.__class__ not in KEY_TYPES:
@@ -277,24 +293,25 @@ class AttributeStep(Step):
     def id(self) -> int:
         return self.attribute.id
 
-    def eval(self, run: Run, scope: Scope) -> Any:
+    def eval(self, run: Run, scope: VariableScope) -> CELValue:
         value = self.attribute.resolve(run, scope)
         return self.walked(run, value) if value.__class__ is Walk else self.resolved(run, value)
 
-    def walked(self, run: Run, walk: Any) -> Descent[Any]:
+    def walked(self, run: Run, walk: CELValue) -> Descent[CELValue]:
         return self.resolved(run, (yield walk))
 
-    def resolved(self, run: Run, value: Any) -> Any:
+    def resolved(self, run: Run, value: CELValue) -> CELValue:
         attribute = self.attribute
+        id_ = attribute.id
         if attribute.__class__ is Conditional:
             assert isinstance(attribute, Conditional)
             run.drop(attribute.other.id, attribute.then.id, attribute.condition.id)
             if run.trace is not None:
                 run.trace[attribute.own_id] = value
         else:
-            run.drop(attribute.id)
+            run.drop(id_)
             run.cost += 1
-        run.note(attribute.id, value)
+        run.note(id_, value)
         return value
 
 
@@ -311,7 +328,7 @@ class PresenceTest(AttributeStep):
     def id(self) -> int:
         return self.test_id
 
-    def resolved(self, run: Run, value: Any) -> Any:
+    def resolved(self, run: Run, value: CELValue) -> CELValue:
         if value.__class__ is Optional:
             value = value.present
         run.drop(self.attribute.id)

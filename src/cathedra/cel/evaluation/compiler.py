@@ -35,6 +35,7 @@ from cathedra.cel.values import (
     MAX_INT,
     MIN_INT,
     NONE,
+    CELValue,
     Failure,
     Opaque,
     Optional,
@@ -100,45 +101,43 @@ def selector_code(program: Program) -> Code | None:
     writer = _Writer()
     try:
         body = writer.boolean(program.root)
-        source = f"def select(view):\n    return {body}\n"
+        source = f"lambda view: {body}"
         if len(source) > _MAX_CODE:
             return None
-        code = compile(source, "<selector>", "exec")
+        code = compile(source, "<selector>", "eval")
     except (Unsupported, SyntaxError, ValueError):
         return None
-    space: dict[str, Any] = {**_RUNTIME, **writer.constants}
-    exec(code, space)
-    made: Code = space["select"]
+    made: Code = eval(code, {**_RUNTIME, **writer.constants})
     return made
 
 
 # --- what compiled code calls
 
 
-def _bool(value: Any) -> bool:
+def _bool(value: CELValue) -> bool:
     if value.__class__ is not bool:
         raise Unusual
     return bool(value)
 
 
-def _usual(value: Any) -> Any:
+def _usual(value: CELValue) -> CELValue:
     if value.__class__ is Failure:
         raise Unusual
     return value
 
 
-def _equal(left: Any, right: Any) -> bool:
+def _equal(left: CELValue, right: CELValue) -> bool:
     return bool(_usual(equal(left, right)))
 
 
-def _compare(left: Any, right: Any) -> int:
+def _compare(left: CELValue, right: CELValue) -> int:
     order = compare(left, right)
     if order.__class__ is Failure:
         raise Unusual
     return int(order)  # type: ignore[arg-type]  # no Failure
 
 
-def _call(function: str, overload: Overload | None, *args: Any) -> Any:
+def _call(function: str, overload: Overload | None, *args: CELValue) -> CELValue:
     return _usual(registry.call(function, overload, args))
 
 
@@ -148,7 +147,7 @@ def _int(value: int) -> int:
     return value
 
 
-def _field(value: Any, key: Any) -> Any:
+def _field(value: CELValue, key: CELValue) -> CELValue:
     if isinstance(value, dict):
         found, present = find(value, key)
         if present:
@@ -156,13 +155,13 @@ def _field(value: Any, key: Any) -> Any:
     raise Unusual
 
 
-def _has(value: Any, key: str) -> bool:
+def _has(value: CELValue, key: str) -> bool:
     if not isinstance(value, dict):
         raise Unusual
     return find(value, key)[1]
 
 
-def _optional(value: Any, key: Any) -> Optional:
+def _optional(value: CELValue, key: CELValue) -> Optional:
     if value.__class__ is Optional:
         if not value.present:
             return NONE
@@ -173,7 +172,7 @@ def _optional(value: Any, key: Any) -> Optional:
     return Optional(found) if present else NONE
 
 
-def _item(value: Any, key: Any) -> Any:
+def _item(value: CELValue, key: CELValue) -> CELValue:
     if isinstance(value, list):
         if key.__class__ is not int or key < 0:
             raise Unusual
@@ -181,7 +180,7 @@ def _item(value: Any, key: Any) -> Any:
     return _field(value, key)
 
 
-def _range(value: Any) -> Any:
+def _range(value: CELValue) -> CELValue:
     if isinstance(value, list):
         return value
     if isinstance(value, dict):
@@ -189,7 +188,7 @@ def _range(value: Any) -> Any:
     raise Unusual
 
 
-def _pairs(value: Any) -> Any:
+def _pairs(value: CELValue) -> CELValue:
     if isinstance(value, list):
         return enumerate(value)
     if isinstance(value, dict):
@@ -197,17 +196,17 @@ def _pairs(value: Any) -> Any:
     raise Unusual
 
 
-def _count(items: Any) -> bool:
+def _count(items: CELValue) -> bool:
     return sum(map(_bool, items)) == 1
 
 
-def _member(value: Any, values: list[Any]) -> bool:
+def _member(value: CELValue, values: list[CELValue]) -> bool:
     if isinstance(value, (Opaque, bytes)):
         raise Unusual
     return contains(values, value)
 
 
-def _map_of(*pairs: Any) -> dict[Any, Any]:
+def _map_of(*pairs: CELValue) -> dict[CELValue, CELValue]:
     made = {}
     for key, value in pairs:
         if key.__class__ not in (str, int, bool, UInt):
@@ -216,19 +215,19 @@ def _map_of(*pairs: Any) -> dict[Any, Any]:
     return made
 
 
-def _value_of(optional: Any) -> Any:
+def _value_of(optional: CELValue) -> CELValue:
     if optional.__class__ is not Optional or not optional.present:
         raise Unusual
     return optional.value
 
 
-def _present(optional: Any) -> bool:
+def _present(optional: CELValue) -> bool:
     if optional.__class__ is not Optional:
         raise Unusual
     return bool(optional.present)
 
 
-_RUNTIME: Final[dict[str, Any]] = {
+_RUNTIME: Final[dict[str, CELValue]] = {
     "__builtins__": {"all": all, "any": any, "bool": bool, "int": int, "len": len, "str": str},
     "_bool": _bool,
     "_call": _call,
@@ -263,11 +262,11 @@ _MEMBER_TEXT: Final = {"startsWith": "startswith", "endsWith": "endswith"}
 
 class _Writer:
     def __init__(self) -> None:
-        self.constants: dict[str, Any] = {}
+        self.constants: dict[str, CELValue] = {}
         self.names: list[dict[str, str]] = []
         self.count = 0
 
-    def constant(self, value: Any) -> str:
+    def constant(self, value: CELValue) -> str:
         name = f"K{len(self.constants)}"
         self.constants[name] = value
         return name
@@ -290,25 +289,26 @@ class _Writer:
         return f"v{self.count}"
 
     def write(self, node: Expr) -> str:
-        match node:
-            case Const():
-                return self.literal(node.value)
-            case Ident():
-                return self.ident(node)
-            case Select():
-                return self.select(node)
-            case ListLit() if not node.optional:
-                return f"[{', '.join(self.write(e) for e in node.elements)}]"
-            case MapLit() if not any(entry.optional for entry in node.entries):
-                pairs = (f"({self.write(_some(e.key))}, {self.write(e.value)})" for e in node.entries)
-                return f"_map_of({', '.join(pairs)})"
-            case CallExpr():
-                return self.call(node)
-            case Comprehension():
-                return self.comprehension(node)
-        raise Unsupported
+        write = _WRITES.get(node.__class__)
+        if write is None:
+            raise Unsupported
+        return write(self, node)
 
-    def literal(self, value: Any) -> str:
+    def constant_of(self, node: Const) -> str:
+        return self.literal(node.value)
+
+    def list_literal(self, node: ListLit) -> str:
+        if node.optional:
+            raise Unsupported
+        return f"[{', '.join([self.write(element) for element in node.elements])}]"
+
+    def map_literal(self, node: MapLit) -> str:
+        if any(entry.optional for entry in node.entries):
+            raise Unsupported
+        pairs = (f"({self.write(_some(e.key))}, {self.write(e.value)})" for e in node.entries)
+        return f"_map_of({', '.join(pairs)})"
+
+    def literal(self, value: CELValue) -> str:
         if value is True or value is False or value is None or value.__class__ in (int, str):
             return f"({value!r})" if value.__class__ is int else repr(value)
         return self.constant(value)
@@ -521,6 +521,16 @@ class _Writer:
         return f"[{self.write(element.elements[0])} {loop}{only}]"
 
 
+_WRITES: Final[dict[type, Callable[[_Writer, Any], str]]] = {
+    Const: _Writer.constant_of,
+    Ident: _Writer.ident,
+    Select: _Writer.select,
+    ListLit: _Writer.list_literal,
+    MapLit: _Writer.map_literal,
+    CallExpr: _Writer.call,
+    Comprehension: _Writer.comprehension,
+}
+
 _DEVICE_FIELDS: Final = {
     "driver": "driver",
     "attributes": "attributes",
@@ -534,7 +544,7 @@ def _some(node: Expr | None) -> Expr:
     return node
 
 
-def _compares_plainly(literal: Any) -> bool:
+def _compares_plainly(literal: CELValue) -> bool:
     """Whether Python's ``==`` between it and anything says what CEL says: 1 is True only in Python, and doubles are
     exact only up to 2⁵³."""
     if literal.__class__ is int:

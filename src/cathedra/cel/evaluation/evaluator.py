@@ -19,6 +19,7 @@ from cathedra.cel.errors import CompileError
 from cathedra.cel.evaluation.attributes import (
     KEY_TYPES,
     Absolute,
+    AnyQualifier,
     AttributePath,
     AttributeQualifier,
     AttributeStep,
@@ -46,7 +47,7 @@ from cathedra.cel.library import regex, registry
 from cathedra.cel.library.overload import Overload
 from cathedra.cel.syntax.tree import CallExpr, Comprehension, Const, Expr, Ident, ListLit, MapLit, Select, StructLit
 from cathedra.cel.trampoline import Descent
-from cathedra.cel.values import NO_SUCH_OVERLOAD, Failure, UInt
+from cathedra.cel.values import NO_SUCH_OVERLOAD, CELValue, Failure, UInt
 
 __all__ = ["plan"]
 
@@ -145,7 +146,7 @@ def _branch(step: Step) -> AttributePath:
 def _plan_index(node: CallExpr, operand: Step, key: Step) -> Step:
     step = _attribute(operand)
     optional = node.function != "_[_]"
-    qualifier: Any
+    qualifier: AnyQualifier
     if isinstance(key, Constant):
         if key.value.__class__ not in KEY_TYPES:
             raise CompileError(
@@ -160,7 +161,7 @@ def _plan_index(node: CallExpr, operand: Step, key: Step) -> Step:
     return step
 
 
-def _plan_membership(id_: int, function: str, overload: Overload | None, args: list[Step], values: Any) -> Step:
+def _plan_membership(id_: int, function: str, overload: Overload | None, args: list[Step], values: CELValue) -> Step:
     if not values:
         return Constant(id_, False)
     if any(value.__class__ not in _PRIMITIVES for value in values):
@@ -168,7 +169,7 @@ def _plan_membership(id_: int, function: str, overload: Overload | None, args: l
     return Membership(id_, args[0], values)
 
 
-def _folded(id_: int, function: str, overload: Overload | None, value: Any) -> Step:
+def _folded(id_: int, function: str, overload: Overload | None, value: CELValue) -> Step:
     result = value if value.__class__ is Failure else registry.call(function, overload, [value])
     if result.__class__ is Failure:
         raise CompileError("InternalError", f"program instantiation failed: {result.text}")
@@ -182,7 +183,7 @@ def _prepare_pattern(call: CallStep, pattern: str) -> None:
     functions = {"matches": regex.matches, "find": regex.find, "findAll": regex.find_all}
     function = functions[call.function]
 
-    def of_text(args: list[Any]) -> Any:
+    def of_text(args: list[CELValue]) -> CELValue:
         if args[0].__class__ is not str or (len(args) == 3 and args[2].__class__ is not int):
             return NO_SUCH_OVERLOAD
         return function(*args)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from cathedra.cel.evaluation.run import Numbered, Run, Scope, Step, Walk, go_type
+from cathedra.cel.evaluation.run import Numbered, Run, Step, VariableScope, Walk, go_type
 from cathedra.cel.syntax.tree import Comprehension
 from cathedra.cel.trampoline import Descent
-from cathedra.cel.values import Failure, MutableList, MutableMap, decode_key
+from cathedra.cel.values import CELValue, Failure, MutableList, MutableMap, decode_key
 
 __all__ = ["Fold"]
 
@@ -20,13 +20,13 @@ class Fold(Numbered):
         self.id, self.accu, self.var, self.var2 = node.id, node.accu, node.var, node.var2
         self.range, self.init, self.condition, self.step, self.result = parts
 
-    def eval(self, run: Run, scope: Scope) -> Descent[Any]:
+    def eval(self, run: Run, scope: VariableScope) -> Descent[CELValue]:
         value = yield from self.fold(run, scope)
         run.drop(self.range.id)
         run.note(self.id, value)
         return value
 
-    def fold(self, run: Run, scope: Scope) -> Descent[Any]:
+    def fold(self, run: Run, scope: VariableScope) -> Descent[CELValue]:
         over = self.range.eval(run, scope)
         if over.__class__ is Walk:
             over = yield over
@@ -55,7 +55,7 @@ class Fold(Numbered):
             return list(value)
         return dict(value) if value.__class__ is MutableMap else value
 
-    def pairs(self, over: Any) -> Iterator[tuple[Any, Any]]:
+    def pairs(self, over: CELValue) -> Iterator[tuple[CELValue, CELValue]]:
         if isinstance(over, dict):
             return ((decode_key(key), value) for key, value in over.items())
         return enumerate(over) if self.var2 else ((value, None) for value in over)
@@ -64,14 +64,14 @@ class Fold(Numbered):
 class _FoldScope:
     __slots__ = ("finished", "first", "fold", "initialized", "outer", "second", "value")
 
-    def __init__(self, fold: Fold, outer: Scope) -> None:
+    def __init__(self, fold: Fold, outer: VariableScope) -> None:
         self.fold, self.outer = fold, outer
-        self.first: Any = None
-        self.second: Any = None
-        self.value: Any = None
+        self.first: CELValue = None
+        self.second: CELValue = None
+        self.value: CELValue = None
         self.initialized = self.finished = False
 
-    def find(self, run: Run, name: str) -> Any:
+    def find(self, run: Run, name: str) -> CELValue:
         """The value of a name, or a walk that finds it: the accumulator begins when it is first asked for."""
         scope: Any = self
         while scope.__class__ is _FoldScope:
@@ -86,16 +86,20 @@ class _FoldScope:
             scope = scope.outer
         return scope.find(run, name)
 
-    def begin(self, run: Run) -> Descent[Any]:
+    def begin(self, run: Run) -> CELValue:
         self.initialized = True
         value = self.fold.init.eval(run, self.outer)
-        if value.__class__ is Walk:
-            value = yield value
+        return self.begun(value) if value.__class__ is Walk else self.begin_with(value)
+
+    def begun(self, walk: CELValue) -> Descent[CELValue]:
+        return self.begin_with((yield walk))
+
+    def begin_with(self, value: CELValue) -> CELValue:
         self.value = _accumulator(value)
         return self.value
 
 
-def _accumulator(value: Any) -> Any:
+def _accumulator(value: CELValue) -> CELValue:
     if value.__class__ is list and not value:
         return MutableList()
     return MutableMap() if value.__class__ is dict and not value else value

@@ -9,14 +9,35 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import GeneratorType
-from typing import Any, Final
+from typing import Final, Protocol
 
 from cathedra.cel.errors import CostLimitExceeded, EvaluationAborted, Interrupted
 from cathedra.cel.library.formats import NamedFormat
 from cathedra.cel.library.semver import Semver
-from cathedra.cel.values import Duration, Failure, MutableList, Optional, Timestamp, TypeValue, UInt, type_name
+from cathedra.cel.values import (
+    CELValue,
+    Duration,
+    Failure,
+    MutableList,
+    Optional,
+    Timestamp,
+    TypeValue,
+    UInt,
+    type_name,
+)
 
-__all__ = ["ABSENT", "Constant", "Numbered", "Run", "Scope", "Step", "Variables", "Walk", "go_type", "require_hashable"]
+__all__ = [
+    "ABSENT",
+    "Constant",
+    "Numbered",
+    "Run",
+    "Step",
+    "VariableScope",
+    "Variables",
+    "Walk",
+    "go_type",
+    "require_hashable",
+]
 
 ABSENT: Final = object()
 """What a look-up gives that finds nothing."""
@@ -30,27 +51,26 @@ class Run:
     def __init__(
         self,
         limit: int | None = None,
-        trace: dict[int, Any] | None = None,
+        trace: dict[int, CELValue] | None = None,
         interrupted: Callable[[], bool] | None = None,
     ) -> None:
         self.cost, self.limit, self.trace, self.interrupted = 0, limit, trace, interrupted
-        self.stack: list[tuple[int, Any]] = []
-        self.places: dict[int, list[int]] = {}
+        self.stack: list[tuple[int, CELValue, int]] = []
+        """Ids and values, each with the place below where the same id stands as well (-1: nowhere)."""
+        self.places: dict[int, int] = {}
+        """The highest place of an id; -1: it is not there any more."""
 
-    def note(self, id_: int, value: Any) -> None:
+    def note(self, id_: int, value: CELValue) -> None:
         """A step ended with ``value``.
 
         Raises:
             CostLimitExceeded: the evaluation has cost too much.
             Interrupted: it has taken too long.
         """
-        place = len(self.stack)
-        self.stack.append((id_, value))
-        places = self.places.get(id_)
-        if places is None:
-            self.places[id_] = [place]
-        else:
-            places.append(place)
+        stack, places = self.stack, self.places
+        below = places.get(id_, -1)
+        places[id_] = len(stack)
+        stack.append((id_, value, below))
         if self.trace is not None:
             self.trace[id_] = list(value) if value.__class__ is MutableList else value
         if self.limit is not None and self.cost > self.limit:
@@ -62,24 +82,24 @@ class Run:
         """Forget everything from ``place`` upwards."""
         stack, places = self.stack, self.places
         while len(stack) > place:
-            places[stack.pop()[0]].pop()
+            id_, _, places[id_] = stack.pop()
 
     def drop(self, *ids: int) -> None:
         """Forget the values of finished steps, and whatever lies above them."""
         for id_ in ids:
-            places = self.places.get(id_)
-            if places:
-                self.cut(places[-1])
+            place = self.places.get(id_, -1)
+            if place >= 0:
+                self.cut(place)
 
-    def take(self, ids: tuple[int, ...]) -> list[Any] | None:
+    def take(self, ids: tuple[int, ...]) -> list[CELValue] | None:
         """The values of a call's arguments; None if one of them was never reached."""
         values = []
         for id_ in reversed(ids):
-            places = self.places.get(id_)
-            if not places:
+            place = self.places.get(id_, -1)
+            if place < 0:
                 return None
-            values.append(self.stack[places[-1]][1])
-            self.cut(places[-1])
+            values.append(self.stack[place][1])
+            self.cut(place)
         values.reverse()
         return values
 
@@ -89,10 +109,10 @@ class Variables:
 
     __slots__ = ("values",)
 
-    def __init__(self, values: Mapping[str, Any]) -> None:
+    def __init__(self, values: Mapping[str, CELValue]) -> None:
         self.values = values
 
-    def find(self, _: Run, name: str) -> Any:
+    def find(self, _: Run, name: str) -> CELValue:
         """The value of ``name``, or a marker if there is none."""
         value = self.values.get(name.lstrip("."), ABSENT)
         return value() if callable(value) else value
@@ -101,8 +121,12 @@ class Variables:
 Walk: Final = GeneratorType
 """The class of what a step returns that has to evaluate other steps first."""
 
-Scope = Any
-"""`Variables` or the scope of a comprehension around it."""
+
+class VariableScope(Protocol):
+    """`Variables`, or the scope of a comprehension around them."""
+
+    def find(self, run: Run, name: str, /) -> CELValue:
+        """The value of a name, a marker if there is none, or a walk that finds it."""
 
 
 class Step:
@@ -115,7 +139,7 @@ class Step:
         """The id of the node that the step's value belongs to."""
         raise NotImplementedError
 
-    def eval(self, run: Run, scope: Scope) -> Any:
+    def eval(self, run: Run, scope: VariableScope) -> CELValue:
         """The value, a `Failure`, or a `Walk` that finds one of them: steps with parts must not call each other, since
         expressions nest more deeply than functions may (`cathedra.cel.trampoline`)."""
         raise NotImplementedError
@@ -133,15 +157,15 @@ class Constant(Numbered):
 
     __slots__ = ("value",)
 
-    def __init__(self, id_: int, value: Any) -> None:
+    def __init__(self, id_: int, value: CELValue) -> None:
         self.id, self.value = id_, value
 
-    def eval(self, run: Run, scope: Scope) -> Any:
+    def eval(self, run: Run, scope: VariableScope) -> CELValue:
         run.note(self.id, self.value)
         return self.value
 
 
-def require_hashable(value: Any) -> None:
+def require_hashable(value: CELValue) -> None:
     """Kubernetes cannot look up some values in its hash tables, and gives up."""
     if value.__class__ in (Semver, NamedFormat, bytes):
         raise EvaluationAborted(f"internal error: runtime error: hash of unhashable type {go_type(value)}")
@@ -165,7 +189,7 @@ _GO_TYPES: Final = {
 }
 
 
-def go_type(value: Any) -> str:
+def go_type(value: CELValue) -> str:
     """The name of a value's class in Kubernetes' errors."""
     known = _GO_TYPES.get(value.__class__)
     return known if known is not None else f"cel.{type_name(value).rpartition('.')[2]}"

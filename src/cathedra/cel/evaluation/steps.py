@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 from cathedra.cel.errors import CostLimitExceeded, EvaluationAborted
-from cathedra.cel.evaluation.run import Numbered, Run, Scope, Step, Walk, go_type, require_hashable
-from cathedra.cel.library import messages, registry
+from cathedra.cel.evaluation.run import Numbered, Run, Step, VariableScope, Walk, go_type, require_hashable
+from cathedra.cel.library import messages, patches, registry
 from cathedra.cel.library.costs import COMPARED, EQUAL
 from cathedra.cel.library.overload import Overload
 from cathedra.cel.trampoline import Descent
-from cathedra.cel.values import NO_SUCH_OVERLOAD, Duration, Failure, Optional, Timestamp, UInt, encode_key, equal, text
+from cathedra.cel.values import (
+    NO_SUCH_OVERLOAD,
+    CELValue,
+    Duration,
+    Failure,
+    Optional,
+    Timestamp,
+    UInt,
+    encode_key,
+    equal,
+    text,
+)
 
 __all__ = [
     "And",
@@ -35,21 +46,20 @@ class Or(Numbered):
 
     decides = True
 
-    def eval(self, run: Run, scope: Scope) -> Descent[Any]:
-        value = yield from self.combine(run, scope)
+    def eval(self, run: Run, scope: VariableScope) -> Descent[CELValue]:
+        value = self.left.eval(run, scope)
+        if value.__class__ is Walk:
+            value = yield value
+        if value is not self.decides:
+            second = self.right.eval(run, scope)
+            if second.__class__ is Walk:
+                second = yield second
+            value = self.combined(value, second)
         run.drop(self.left.id, self.right.id)
         run.note(self.id, value)
         return value
 
-    def combine(self, run: Run, scope: Scope) -> Descent[Any]:
-        first = self.left.eval(run, scope)
-        if first.__class__ is Walk:
-            first = yield first
-        if first is self.decides:
-            return first
-        second = self.right.eval(run, scope)
-        if second.__class__ is Walk:
-            second = yield second
+    def combined(self, first: CELValue, second: CELValue) -> CELValue:
         if second is self.decides:
             return second
         for value in (first, second):
@@ -73,14 +83,14 @@ class Equality(Numbered):
     def __init__(self, id_: int, left: Step, right: Step, *, negated: bool) -> None:
         self.id, self.left, self.right, self.negated = id_, left, right, negated
 
-    def eval(self, run: Run, scope: Scope) -> Descent[Any]:
+    def eval(self, run: Run, scope: VariableScope) -> Descent[CELValue]:
         left = self.left.eval(run, scope)
         if left.__class__ is Walk:
             left = yield left
         right = self.right.eval(run, scope)
         if right.__class__ is Walk:
             right = yield right
-        value: Any
+        value: CELValue
         if left.__class__ is Failure:
             value = left
         elif right.__class__ is Failure:
@@ -99,35 +109,17 @@ class Equality(Numbered):
 class CallStep(Numbered):
     """A function. ``early``: the first argument that fails ends it, as with functions of many arguments."""
 
-    __slots__ = ("args", "early", "fn", "function", "overload")
+    __slots__ = ("args", "early", "fn", "function", "ids", "overload")
 
     def __init__(self, id_: int, function: str, overload: Overload | None, args: list[Step], *, early: bool) -> None:
         self.id, self.function, self.overload, self.args, self.early = id_, function, overload, args, early
-        self.fn: Callable[[list[Any]], Any] | None = None
+        self.fn: Callable[[list[CELValue]], CELValue] | None = None
+        self.ids: tuple[int, ...] | None = None
+        """Of the arguments' steps; attributes may still grow while the plan is made."""
 
-    def eval(self, run: Run, scope: Scope) -> Descent[Any]:
-        value = yield from self.compute(run, scope)
-        args = run.take(tuple(arg.id for arg in self.args))
-        if args is not None:
-            run.cost += self.count(args, value)
-        run.note(self.id, value)
-        return value
-
-    def count(self, args: list[Any], result: Any) -> int:
-        """What the call costs."""
-        if self.overload is not None and self.overload.cost.walked is not None:
-            _require_list(args[self.overload.cost.walked])
-        return registry.count(self.function, self.overload, args, result)
-
-    def refuse_if_dear(self, run: Run, args: list[Any]) -> None:
-        """Charge a call before it is made, if it goes beyond the limit."""
-        cost = self.count(args, None)
-        if run.cost + cost > (run.limit if run.limit is not None else _NO_LIMIT):
-            run.cost += cost
-            raise CostLimitExceeded
-
-    def compute(self, run: Run, scope: Scope) -> Descent[Any]:
-        args, failed = [], None
+    def eval(self, run: Run, scope: VariableScope) -> Descent[CELValue]:
+        args: list[CELValue] = []
+        failed: Failure | None = None
         for arg in self.args:
             value = arg.eval(run, scope)
             if value.__class__ is Walk:
@@ -136,9 +128,34 @@ class CallStep(Numbered):
             if value.__class__ is Failure and failed is None:
                 failed = value
                 if self.early:
-                    return failed
-        if failed is not None:
-            return failed
+                    break
+        return self.charged(run, self.compute(run, args) if failed is None else failed)
+
+    def charged(self, run: Run, value: CELValue) -> CELValue:
+        """The call's value, after its cost was counted and it was noted."""
+        if self.ids is None:
+            self.ids = tuple(arg.id for arg in self.args)
+        args = run.take(self.ids)
+        if args is not None:
+            run.cost += self.count(args, value)
+        run.note(self.id, value)
+        return value
+
+    def count(self, args: list[CELValue], result: CELValue) -> int:
+        """What the call costs."""
+        if self.overload is not None and self.overload.cost.walked is not None:
+            _require_list(args[self.overload.cost.walked])
+        return registry.count(self.function, self.overload, args, result)
+
+    def refuse_if_dear(self, run: Run, args: list[CELValue]) -> None:
+        """Charge a call before it is made, if it goes beyond the limit."""
+        cost = self.count(args, None)
+        if run.cost + cost > (run.limit if run.limit is not None else _NO_LIMIT):
+            run.cost += cost
+            raise CostLimitExceeded
+
+    def compute(self, run: Run, args: list[CELValue]) -> CELValue:
+        """The result for arguments of which none has failed."""
         if self.overload is not None and self.overload.dear:
             self.refuse_if_dear(run, args)
         if self.fn is not None:
@@ -149,7 +166,7 @@ class CallStep(Numbered):
 _NO_LIMIT: Final = 20_000_000
 
 
-def _require_list(value: Any) -> None:
+def _require_list(value: CELValue) -> None:
     """The cost of these calls is counted over a list; anything else makes Kubernetes give up."""
     if not isinstance(value, list):
         missing = "Contains" if value.__class__ in (str, bytes) else "Add"
@@ -163,11 +180,11 @@ def _require_list(value: Any) -> None:
 class NotStrictlyFalse(CallStep):
     __slots__ = ()
 
-    def compute(self, run: Run, scope: Scope) -> Descent[Any]:
+    def eval(self, run: Run, scope: VariableScope) -> Descent[CELValue]:
         value = self.args[0].eval(run, scope)
         if value.__class__ is Walk:
             value = yield value
-        return value if value.__class__ is bool else True
+        return self.charged(run, value if value.__class__ is bool else True)
 
 
 class Membership(Numbered):
@@ -175,10 +192,10 @@ class Membership(Numbered):
 
     __slots__ = ("left", "values")
 
-    def __init__(self, id_: int, left: Step, values: list[Any]) -> None:
+    def __init__(self, id_: int, left: Step, values: list[CELValue]) -> None:
         self.id, self.left, self.values = id_, left, values
 
-    def eval(self, run: Run, scope: Scope) -> Descent[Any]:
+    def eval(self, run: Run, scope: VariableScope) -> Descent[CELValue]:
         value = self.left.eval(run, scope)
         if value.__class__ is Walk:
             value = yield value
@@ -197,7 +214,7 @@ class OptionalOr(Numbered):
     def __init__(self, id_: int, left: Step, right: Step, *, unwrap: bool) -> None:
         self.id, self.left, self.right, self.unwrap = id_, left, right, unwrap
 
-    def eval(self, run: Run, scope: Scope) -> Descent[Any]:
+    def eval(self, run: Run, scope: VariableScope) -> Descent[CELValue]:
         value = self.left.eval(run, scope)
         if value.__class__ is Walk:
             value = yield value
@@ -220,14 +237,14 @@ class ListStep(Numbered):
     def __init__(self, id_: int, elements: list[Step], optional: frozenset[int]) -> None:
         self.id, self.elements, self.optional = id_, elements, optional
 
-    def eval(self, run: Run, scope: Scope) -> Descent[Any]:
+    def eval(self, run: Run, scope: VariableScope) -> Descent[CELValue]:
         value = yield from self.build(run, scope)
         run.take(tuple(element.id for element in self.elements))
         run.cost += 10
         run.note(self.id, value)
         return value
 
-    def build(self, run: Run, scope: Scope) -> Descent[Any]:
+    def build(self, run: Run, scope: VariableScope) -> Descent[CELValue]:
         values = []
         for position, element in enumerate(self.elements):
             value = element.eval(run, scope)
@@ -251,15 +268,15 @@ class MapStep(Numbered):
     def __init__(self, id_: int, entries: list[tuple[Step, Step, bool]]) -> None:
         self.id, self.entries = id_, entries
 
-    def eval(self, run: Run, scope: Scope) -> Descent[Any]:
+    def eval(self, run: Run, scope: VariableScope) -> Descent[CELValue]:
         value = yield from self.build(run, scope)
         run.take(tuple(step.id for key, item, _ in self.entries for step in (key, item)))
         run.cost += 30
         run.note(self.id, value)
         return value
 
-    def build(self, run: Run, scope: Scope) -> Descent[Any]:
-        made: dict[Any, Any] = {}
+    def build(self, run: Run, scope: VariableScope) -> Descent[CELValue]:
+        made: dict[CELValue, CELValue] = {}
         for key_step, value_step, optional in self.entries:
             key = key_step.eval(run, scope)
             if key.__class__ is Walk:
@@ -293,15 +310,15 @@ class StructStep(Numbered):
     def __init__(self, id_: int, name: str, fields: list[tuple[str, Step, bool]]) -> None:
         self.id, self.name, self.fields = id_, name, fields
 
-    def eval(self, run: Run, scope: Scope) -> Descent[Any]:
+    def eval(self, run: Run, scope: VariableScope) -> Descent[CELValue]:
         value = yield from self.build(run, scope)
         run.take(tuple(step.id for _, step, _ in self.fields))
         run.cost += 40
         run.note(self.id, value)
         return value
 
-    def build(self, run: Run, scope: Scope) -> Descent[Any]:
-        given: dict[str, Any] = {}
+    def build(self, run: Run, scope: VariableScope) -> Descent[CELValue]:
+        given: dict[str, CELValue] = {}
         for name, step, optional in self.fields:
             value = step.eval(run, scope)
             if value.__class__ is Walk:
@@ -316,4 +333,5 @@ class StructStep(Numbered):
                     continue
                 value = value.value
             given[name] = value
-        return messages.build(self.name, given)
+        patch = patches.build(self.name, given)
+        return patch if patch is not None else messages.build(self.name, given)

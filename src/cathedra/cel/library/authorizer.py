@@ -8,14 +8,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 from cathedra.cel.checking.ranges import LIST_BASE, Range
 from cathedra.cel.library.costs import Cost, scan, size
 from cathedra.cel.library.estimates import Estimate, EstimatedCall
 from cathedra.cel.library.formats import dns_label_errors, dns_subdomain_errors
 from cathedra.cel.library.overload import Functions, declare
-from cathedra.cel.values import Failure, Opaque
+from cathedra.cel.values import CELValue, Failure, Opaque
 
 __all__ = ["OVERLOADS", "AccessAnswer", "AccessQuestion", "AuthorizerValue", "Decide", "ResourceCheck", "User"]
 
@@ -64,7 +64,7 @@ class _Check(Opaque):
     def __init__(self, decide: Decide, question: AccessQuestion) -> None:
         self.decide, self.question = decide, question
 
-    def same(self, other: Any) -> bool:
+    def same(self, other: CELValue) -> bool:
         """The same question."""
         return bool(self.question == other.question)
 
@@ -110,24 +110,24 @@ class AccessDecision(Opaque):
     def __init__(self, answer: AccessAnswer) -> None:
         self.answer = answer
 
-    def same(self, other: Any) -> bool:
+    def same(self, other: CELValue) -> bool:
         """The same answer."""
         return bool(self.answer == other.answer)
 
 
-def _path(authorizer: Any, path: Any) -> Any:
+def _path(authorizer: CELValue, path: CELValue) -> CELValue:
     if not path.strip():
         return Failure("path must not be empty")
     return PathCheck(authorizer.decide, replace(authorizer.question, path=path))
 
 
-def _resource(group: Any, resource: Any) -> Any:
+def _resource(group: CELValue, resource: CELValue) -> CELValue:
     if not resource.strip():
         return Failure("resource must not be empty")
     return ResourceCheck(group.decide, replace(group.question, resource=resource))
 
 
-def _service_account(authorizer: Any, namespace: Any, name: Any) -> Any:
+def _service_account(authorizer: CELValue, namespace: CELValue, name: CELValue) -> CELValue:
     if dns_subdomain_errors(name):
         return Failure("Invalid service account name")
     if dns_label_errors(namespace):
@@ -137,11 +137,11 @@ def _service_account(authorizer: Any, namespace: Any, name: Any) -> Any:
     return AuthorizerValue(authorizer.decide, AccessQuestion(user))
 
 
-def _with(field: str) -> Callable[[Any, Any], ResourceCheck]:
+def _with(field: str) -> Callable[[CELValue, CELValue], ResourceCheck]:
     return lambda check, value: ResourceCheck(check.decide, replace(check.question, **{field: value}))
 
 
-def _requirements(args: Sequence[Any], _: Any) -> int:
+def _requirements(args: Sequence[CELValue], _: CELValue) -> int:
     length = size(args[1])
     return 10 + scan(length) + math.ceil(math.ceil(length * 0.5) * 50.0)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Final
+from typing import Final
 
 from cathedra.cel.library import times
 from cathedra.cel.library.operators import INT_OVERFLOW, UINT_OVERFLOW, timestamp_of
@@ -11,6 +11,7 @@ from cathedra.cel.values import (
     MAX_INT,
     MAX_UINT,
     MIN_INT,
+    CELValue,
     Duration,
     Failure,
     Timestamp,
@@ -44,11 +45,11 @@ _HEX_DOUBLE: Final = re.compile(r"[+-]?0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-
 _UNDERSCORE: Final = re.compile(r"(?<=[0-9])_(?=[0-9])", re.ASCII)
 
 
-def _failed(value: Any, target: str) -> Failure:
+def _failed(value: CELValue, target: str) -> Failure:
     return Failure(f"type conversion error from '{type_name(value)}' to '{target}'")
 
 
-def to_bool(value: Any) -> Any:
+def to_bool(value: CELValue) -> CELValue:
     """bool(…)."""
     if value.__class__ is bool:
         return value
@@ -57,7 +58,7 @@ def to_bool(value: Any) -> Any:
     return False if value in _FALSE else _failed(value, "bool")
 
 
-def to_int(value: Any) -> Any:
+def to_int(value: CELValue) -> CELValue:
     """int(…)."""
     kind = value.__class__
     if kind is int:
@@ -79,7 +80,7 @@ def to_int(value: Any) -> Any:
     return _failed(value, "int")
 
 
-def to_uint(value: Any) -> Any:
+def to_uint(value: CELValue) -> CELValue:
     """uint(…)."""
     kind = value.__class__
     if kind is UInt:
@@ -94,7 +95,7 @@ def to_uint(value: Any) -> Any:
     return _failed(value, "uint")
 
 
-def to_double(value: Any) -> Any:
+def to_double(value: CELValue) -> CELValue:
     """double(…)."""
     kind = value.__class__
     if kind is float:
@@ -119,7 +120,7 @@ def parse_double(text: str) -> float | None:
     return None if number in (float("inf"), float("-inf")) and not spelled else number
 
 
-def to_string(value: Any) -> Any:
+def to_string(value: CELValue) -> CELValue:
     """string(…)."""
     kind = value.__class__
     if kind is str:
@@ -149,12 +150,12 @@ def double_text(value: float) -> str:
     return go_float(value) if 1e-4 <= abs(value) < 1e6 else scientific(value)
 
 
-def to_bytes(value: Any) -> Any:
+def to_bytes(value: CELValue) -> CELValue:
     """bytes(…)."""
     return value if value.__class__ is bytes else value.encode("utf-8", "surrogatepass")
 
 
-def to_duration(value: Any) -> Any:
+def to_duration(value: CELValue) -> CELValue:
     """duration(…)."""
     if value.__class__ is Duration:
         return value
@@ -162,7 +163,7 @@ def to_duration(value: Any) -> Any:
     return parsed if parsed is not None else _failed(value, "google.protobuf.Duration")
 
 
-def to_timestamp(value: Any) -> Any:
+def to_timestamp(value: CELValue) -> CELValue:
     """timestamp(…)."""
     kind = value.__class__
     if kind is Timestamp:
@@ -173,6 +174,6 @@ def to_timestamp(value: Any) -> Any:
     return parsed if parsed is not None else _failed(value, "google.protobuf.Timestamp")
 
 
-def to_type(value: Any) -> TypeValue:
+def to_type(value: CELValue) -> TypeValue:
     """type(…)."""
     return TypeValue(type_name(value))

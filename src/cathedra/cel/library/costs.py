@@ -10,15 +10,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from cathedra.cel.library import estimates
 from cathedra.cel.library.estimates import Formula
-from cathedra.cel.values import Failure, Opaque, Optional, decode_key, walkable
+from cathedra.cel.values import CELValue, Failure, Opaque, Optional, decode_key, walkable
 
 __all__ = ["ONE", "Cost", "Count", "scan", "search", "size", "traversal"]
 
-Count = Callable[[Sequence[Any], Any], int]
+Count = Callable[[Sequence[CELValue], CELValue], int]
 """Arguments and result → the cost of the call, without that of computing the arguments."""
 
 STRING: Final = 0.1
@@ -47,14 +47,14 @@ class Cost:
 # --- measures
 
 
-def size(value: Any) -> int:
+def size(value: CELValue) -> int:
     """The size costs are counted with."""
     if isinstance(value, (str, bytes, list, dict)):
         return len(value)
     return value.size() if isinstance(value, Opaque) else 1
 
 
-def deep_size(value: Any) -> int:
+def deep_size(value: CELValue) -> int:
     """The size of what an optional holds."""
     while value.__class__ is Optional and value.present:
         value = value.value
@@ -71,7 +71,7 @@ def search(text: int, expression: int) -> int:
     return math.ceil((1.0 + text) * STRING) * math.ceil(expression * PATTERN)
 
 
-def traversal(value: Any) -> int:
+def traversal(value: CELValue) -> int:
     """One walk over a value."""
     total, pending = 0, [walkable(value)]
     while pending:
@@ -90,39 +90,39 @@ def traversal(value: Any) -> int:
     return total
 
 
-def _compared(args: Sequence[Any], _: Any) -> int:
+def _compared(args: Sequence[CELValue], _: CELValue) -> int:
     return scan(min(deep_size(args[0]), deep_size(args[1])))
 
 
-def _equal(args: Sequence[Any], result: Any) -> int:
+def _equal(args: Sequence[CELValue], result: CELValue) -> int:
     left = args[0]
     return 1 if isinstance(left, Opaque) and left.equality_is_unit else _compared(args, result)
 
 
-def _flattened(args: Sequence[Any], _: Any) -> int:
+def _flattened(args: Sequence[CELValue], _: CELValue) -> int:
     depth = float(args[1]) if len(args) == 2 and args[1].__class__ is int else 1.0
     return int(size(args[0]) * depth) + 1 + _LIST_BASE
 
 
-def _self_compared(values: Any) -> int:
+def _self_compared(values: CELValue) -> int:
     amount = len(values)
     factor = 2.1 if amount and isinstance(values[0], (str, bytes)) else 2.0
     return int(amount * amount * factor) + 1 + _LIST_BASE
 
 
-def _made(_: Sequence[Any], result: Any) -> int:
+def _made(_: Sequence[CELValue], result: CELValue) -> int:
     return size(result) + 1 + _LIST_BASE
 
 
-def _first(args: Sequence[Any], _: Any) -> int:
+def _first(args: Sequence[CELValue], _: CELValue) -> int:
     return scan(size(args[0]))
 
 
-def _first_deep(args: Sequence[Any], _: Any) -> int:
+def _first_deep(args: Sequence[CELValue], _: CELValue) -> int:
     return scan(deep_size(args[0]))
 
 
-def _first_twice(args: Sequence[Any], _: Any) -> int:
+def _first_twice(args: Sequence[CELValue], _: CELValue) -> int:
     return scan(size(args[0]), 2 * STRING)
 
 

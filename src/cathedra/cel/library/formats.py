@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Final
 
 from cathedra.cel.library.costs import Cost, search, size
 from cathedra.cel.library.estimates import Estimate, EstimatedCall
 from cathedra.cel.library.overload import Functions, declare
 from cathedra.cel.library.times import parse_timestamp
 from cathedra.cel.library.urls import request_uri_error
-from cathedra.cel.values import NONE, Failure, Opaque, Optional
+from cathedra.cel.values import NONE, CELValue, Failure, Opaque, Optional
 
 __all__ = ["FORMATS", "OVERLOADS", "NamedFormat", "dns_label_errors", "dns_subdomain_errors"]
 
@@ -154,7 +154,7 @@ class NamedFormat(Opaque):
     def __init__(self, name: str, validate: Callable[[str], list[str]], regex_size: int) -> None:
         self.name, self.validate, self.regex_size = name, validate, regex_size
 
-    def same(self, other: Any) -> bool:
+    def same(self, other: CELValue) -> bool:
         """The same name."""
         return bool(self.name == other.name)
 
@@ -179,12 +179,12 @@ FORMATS: Final[dict[str, NamedFormat]] = {
 }
 
 
-def _named(name: Any) -> Optional:
+def _named(name: CELValue) -> Optional:
     found = FORMATS.get(name)
     return Optional(found) if found is not None else NONE
 
 
-def _validate(form: Any, text: Any) -> Optional | Failure:
+def _validate(form: CELValue, text: CELValue) -> Optional | Failure:
     errors = form.validate(text)
     return Optional(errors) if errors else NONE
 
@@ -193,7 +193,7 @@ def _constant(form: NamedFormat) -> Callable[[], NamedFormat]:
     return lambda: form
 
 
-def _validation(args: Sequence[Any], _: Any) -> int:
+def _validation(args: Sequence[CELValue], _: CELValue) -> int:
     return search(size(args[1]), args[0].regex_size) if isinstance(args[0], NamedFormat) else 1
 
 

@@ -7,14 +7,14 @@ caller hands in what turns one argument into text.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 from cathedra.api.goquote import go_quote
 from cathedra.cel import trampoline
 from cathedra.cel.library import times
 from cathedra.cel.library.conversions import to_string
 from cathedra.cel.trampoline import Descent
-from cathedra.cel.values import Duration, Failure, Timestamp, TypeValue, UInt, decode_key, type_name, walkable
+from cathedra.cel.values import CELValue, Duration, Failure, Timestamp, TypeValue, UInt, decode_key, type_name, walkable
 
 __all__ = ["FormatError", "format_text", "render", "wrong_type"]
 
@@ -117,7 +117,7 @@ def _read_precision(pattern: str, start: int, end: int) -> int:
     return int(digits)
 
 
-def format_text(pattern: Any, arguments: Any) -> Any:
+def format_text(pattern: CELValue, arguments: CELValue) -> CELValue:
     """``pattern.format(arguments)``."""
     seen = len(arguments)
     try:
@@ -126,7 +126,7 @@ def format_text(pattern: Any, arguments: Any) -> Any:
         return Failure(error.text)
 
 
-def _show(letter: str, precision: int | None, value: Any) -> str:
+def _show(letter: str, precision: int | None, value: CELValue) -> str:
     kind = value.__class__
     match letter:
         case "s":
@@ -146,7 +146,7 @@ def _show(letter: str, precision: int | None, value: Any) -> str:
     raise FormatError(wrong_type(letter, type_name(value)))
 
 
-def _is_double(value: Any) -> bool:
+def _is_double(value: CELValue) -> bool:
     return value.__class__ is float or value in ("NaN", "Infinity", "-Infinity")
 
 
@@ -175,14 +175,14 @@ def _scientific(value: float, width: int) -> str:
     return shown.rjust(min(width, 10_000))
 
 
-def _hexadecimal(value: Any, letter: str) -> str:
+def _hexadecimal(value: CELValue, letter: str) -> str:
     if isinstance(value, int):
         return format(int(value), letter)
     raw = value if isinstance(value, bytes) else value.encode("utf-8", "surrogatepass")
     return str(raw.hex().upper() if letter == "X" else raw.hex())
 
 
-def _string(value: Any) -> Descent[str]:
+def _string(value: CELValue) -> Descent[str]:
     if value is None:
         return "null"
     if isinstance(value, list):
@@ -199,14 +199,14 @@ def _string(value: Any) -> Descent[str]:
     raise FormatError(wrong_type("s", type_name(value)))
 
 
-def _list(values: list[Any]) -> Descent[str]:
+def _list(values: list[CELValue]) -> Descent[str]:
     shown = []
     for value in values:
         shown.append((yield _member(value)))
     return "[" + ", ".join(shown) + "]"
 
 
-def _map(mapping: dict[Any, Any]) -> Descent[str]:
+def _map(mapping: dict[CELValue, CELValue]) -> Descent[str]:
     pairs: list[tuple[str, str]] = []
     for raw, value in mapping.items():
         key = decode_key(raw)
@@ -216,7 +216,7 @@ def _map(mapping: dict[Any, Any]) -> Descent[str]:
     return "{" + ", ".join(f"{key}:{value}" for key, value in sorted(pairs, key=lambda pair: pair[0])) + "}"
 
 
-def _member(value: Any) -> Descent[str]:
+def _member(value: CELValue) -> Descent[str]:
     kind = value.__class__
     if kind is float:
         shown = "NaN" if value != value else f"{value:.6f}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cmp_to_key
-from typing import Any, Final
+from typing import Final
 
 from cathedra.cel.library.costs import (
     CROSSED,
@@ -25,6 +25,7 @@ from cathedra.cel.library.operators import add
 from cathedra.cel.library.overload import COMPARABLE, Functions, Overload, declare
 from cathedra.cel.values import (
     NO_SUCH_OVERLOAD,
+    CELValue,
     Duration,
     Failure,
     MutableMap,
@@ -54,9 +55,9 @@ _ADDABLE: Final = frozenset(
 )
 
 
-def is_sorted(values: Any) -> Any:
+def is_sorted(values: CELValue) -> CELValue:
     """isSorted."""
-    previous: Any = None
+    previous: CELValue = None
     for position, value in enumerate(values):
         if type_name(value) not in _SORTABLE:
             return NO_SUCH_OVERLOAD
@@ -66,8 +67,8 @@ def is_sorted(values: Any) -> Any:
     return True
 
 
-def _sum(zero: Any) -> Any:
-    def total(values: Any) -> Any:
+def _sum(zero: CELValue) -> CELValue:
+    def total(values: CELValue) -> CELValue:
         result = zero
         for value in values:
             if type_name(value) not in _ADDABLE:
@@ -80,8 +81,8 @@ def _sum(zero: Any) -> Any:
     return total
 
 
-def _extreme(name: str, wanted: int) -> Any:
-    def pick(values: Any) -> Any:
+def _extreme(name: str, wanted: int) -> CELValue:
+    def pick(values: CELValue) -> CELValue:
         if not values:
             return Failure(f"{name} called on empty list")
         best = values[0]
@@ -95,19 +96,19 @@ def _extreme(name: str, wanted: int) -> Any:
     return pick
 
 
-def index_of(values: Any, wanted: Any) -> int:
+def index_of(values: CELValue, wanted: CELValue) -> int:
     """indexOf in a list."""
     comparable(wanted, len(values))
     return next((i for i, value in enumerate(values) if equal_values(value, wanted) is True), -1)
 
 
-def last_index_of(values: Any, wanted: Any) -> int:
+def last_index_of(values: CELValue, wanted: CELValue) -> int:
     """lastIndexOf in a list."""
     comparable(wanted, len(values))
     return next((i for i in range(len(values) - 1, -1, -1) if equal_values(values[i], wanted) is True), -1)
 
 
-def includes(value: Any, wanted: Any) -> Any:
+def includes(value: CELValue, wanted: CELValue) -> CELValue:
     """includes: of a list by membership, of a scalar by equality."""
     if not isinstance(value, list):
         return equal_values(value, wanted) is True
@@ -119,7 +120,7 @@ def includes(value: Any, wanted: Any) -> Any:
     return False
 
 
-def cut(values: Any, start: Any, end: Any) -> Any:
+def cut(values: CELValue, start: CELValue, end: CELValue) -> CELValue:
     """slice."""
     if start < 0 or end < 0:
         return Failure(f"cannot slice({start}, {end}), negative indexes not supported")
@@ -130,7 +131,7 @@ def cut(values: Any, start: Any, end: Any) -> Any:
     return values[start:end]
 
 
-def flatten(values: Any, depth: Any = 1) -> Any:
+def flatten(values: CELValue, depth: CELValue = 1) -> CELValue:
     """flatten."""
     if not isinstance(values, list):
         return Failure(f"no such overload: {type_name(values)}.flatten()")
@@ -139,7 +140,7 @@ def flatten(values: Any, depth: Any = 1) -> Any:
     if depth < 0:
         return Failure("level must be non-negative")
     walkable(values)
-    flat: list[Any] = []
+    flat: list[CELValue] = []
     waiting = [iter(values)]
     while waiting:
         for value in waiting[-1]:
@@ -152,7 +153,7 @@ def flatten(values: Any, depth: Any = 1) -> Any:
     return flat
 
 
-def sort_by_keys(values: Any, keys: Any) -> Any:
+def sort_by_keys(values: CELValue, keys: CELValue) -> CELValue:
     """The elements in the order of their keys."""
     if len(values) != len(keys):
         return Failure(
@@ -170,21 +171,21 @@ def sort_by_keys(values: Any, keys: Any) -> Any:
     return [values[i] for i in order]
 
 
-def _order(left: Any, right: Any) -> int:
+def _order(left: CELValue, right: CELValue) -> int:
     order = compare(left, right)
     return 0 if isinstance(order, Failure) else order
 
 
-def range_(count: Any) -> Any:
+def range_(count: CELValue) -> CELValue:
     """lists.range; a range beyond any budget is refused before it is built."""
     if count > _MAX_RANGE:
         return Failure("operation cancelled: actual cost limit exceeded")
     return list(range(count))
 
 
-def distinct(values: Any) -> list[Any]:
+def distinct(values: CELValue) -> list[CELValue]:
     """distinct, by ``==``."""
-    unique: list[Any] = []
+    unique: list[CELValue] = []
     for value in values:
         comparable(value, len(unique))
         if not any(equal_values(value, other) is True for other in unique):
@@ -192,22 +193,22 @@ def distinct(values: Any) -> list[Any]:
     return unique
 
 
-def intersects(left: Any, right: Any) -> bool:
+def intersects(left: CELValue, right: CELValue) -> bool:
     """sets.intersects."""
     return any(contains(right, value) for value in left)
 
 
-def contains_all(left: Any, right: Any) -> bool:
+def contains_all(left: CELValue, right: CELValue) -> bool:
     """sets.contains."""
     return all(contains(left, value) for value in right)
 
 
-def equivalent(left: Any, right: Any) -> bool:
+def equivalent(left: CELValue, right: CELValue) -> bool:
     """sets.equivalent."""
     return contains_all(left, right) and contains_all(right, left)
 
 
-def insert(mapping: Any, key: Any, value: Any) -> Any:
+def insert(mapping: CELValue, key: CELValue, value: CELValue) -> CELValue:
     """One more entry; a key that is there already is an error."""
     if find(mapping, key)[1]:
         return Failure(f"insert failed: key {text(key)} already exists")
@@ -216,7 +217,7 @@ def insert(mapping: Any, key: Any, value: Any) -> Any:
     return target
 
 
-def insert_all(mapping: Any, more: Any) -> Any:
+def insert_all(mapping: CELValue, more: CELValue) -> CELValue:
     """The entries of another map."""
     for key, value in more.items():
         mapping = insert(mapping, decode_key(key), value)
@@ -229,15 +230,15 @@ _ZEROS: Final = {"int": 0, "uint": UInt(0), "double": 0.0, "duration": Duration(
 _TEXTS: Final = ("string", "bytes")
 
 
-def _sort(values: Any) -> Any:
+def _sort(values: CELValue) -> CELValue:
     return sort_by_keys(values, values)
 
 
-def _sort_by(values: Any, keys: Any) -> Any:
+def _sort_by(values: CELValue, keys: CELValue) -> CELValue:
     return sort_by_keys(values, keys) if isinstance(keys, list) else NO_SUCH_OVERLOAD
 
 
-def _of_each(signature: str, implementation: Any, cost: Cost, texts: Cost | None = None) -> tuple[Overload, ...]:
+def _of_each(signature: str, implementation: CELValue, cost: Cost, texts: Cost | None = None) -> tuple[Overload, ...]:
     """One overload for each type that has an order, with its name for ``%``; ``texts`` is what those of texts cost."""
     return tuple(
         declare(signature.replace("%", t), implementation, texts if texts is not None and t in _TEXTS else cost)

@@ -5,17 +5,17 @@ from __future__ import annotations
 import base64
 import struct
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Final
 
 from cathedra.cel import trampoline
 from cathedra.cel.library.operators import timestamp_of
 from cathedra.cel.library.times import duration_text, timestamp_text
 from cathedra.cel.trampoline import Descent
-from cathedra.cel.values import MAX_INT, MIN_INT, Duration, Failure, Opaque, Timestamp, UInt, type_name
+from cathedra.cel.values import MAX_INT, MIN_INT, CELValue, Duration, Failure, Opaque, Timestamp, UInt, type_name
 
-__all__ = ["Empty", "build"]
+__all__ = ["Empty", "build", "json_value"]
 
-Fields = Mapping[str, Any]
+Fields = Mapping[str, CELValue]
 
 
 class Empty(Opaque):
@@ -25,12 +25,12 @@ class Empty(Opaque):
     type_name = "google.protobuf.Empty"
     equality_is_unit = False
 
-    def same(self, other: Any) -> bool:
+    def same(self, other: CELValue) -> bool:
         """All are the same."""
         return True
 
 
-def build(message: str, fields: Fields) -> Any:
+def build(message: str, fields: Fields) -> CELValue:
     """The value of ``message{…fields}``."""
     maker = _MAKERS.get(message)
     if maker is None:
@@ -80,7 +80,7 @@ _CLASSES: Final[Mapping[str, tuple[type, str]]] = {
 }
 
 
-def _unfit(message: str, name: str, value: Any) -> str:
+def _unfit(message: str, name: str, value: CELValue) -> str:
     place = f"{message}.{name}"
     wanted = _CLASSES.get(place)
     if wanted is None:
@@ -93,11 +93,11 @@ def _unfit(message: str, name: str, value: Any) -> str:
     return ""
 
 
-def _wrapped(default: Any) -> Callable[[Fields], Any]:
+def _wrapped(default: CELValue) -> Callable[[Fields], CELValue]:
     return lambda fields: fields.get("value", default)
 
 
-def _float(fields: Fields) -> Any:
+def _float(fields: Fields) -> CELValue:
     value = fields.get("value", 0.0)
     try:
         return struct.unpack("f", struct.pack("f", value))[0]
@@ -105,32 +105,32 @@ def _float(fields: Fields) -> Any:
         return float("inf") if value > 0 else float("-inf")
 
 
-def _duration(fields: Fields) -> Any:
+def _duration(fields: Fields) -> CELValue:
     nanos = fields.get("seconds", 0) * 10**9 + fields.get("nanos", 0)
     return Duration(min(max(nanos, MIN_INT), MAX_INT))
 
 
-def _timestamp(fields: Fields) -> Any:
+def _timestamp(fields: Fields) -> CELValue:
     return timestamp_of(fields.get("seconds", 0) * 10**9 + fields.get("nanos", 0))
 
 
-def _any(_: Fields) -> Any:
+def _any(_: Fields) -> CELValue:
     return Failure("unsupported conversion to ref.Val: (*dynamicpb.Message)")
 
 
-def _json_value(fields: Fields) -> Any:
+def _json_value(fields: Fields) -> CELValue:
     value = None
     for name, given in fields.items():
-        value = None if name == "null_value" else _json(given)
+        value = None if name == "null_value" else json_value(given)
     return value
 
 
-def _json(value: Any) -> Any:
+def json_value(value: CELValue) -> CELValue:
     """A value as JSON has it: integers become doubles, or texts where a double cannot hold them."""
     return trampoline.run(_as_json(value))
 
 
-def _as_json(value: Any) -> Descent[Any]:
+def _as_json(value: CELValue) -> Descent[CELValue]:
     kind = value.__class__
     if kind is int or kind is UInt:
         return float(value) if -(2**53) < value < 2**53 else str(int(value))
@@ -151,7 +151,7 @@ def _as_json(value: Any) -> Descent[Any]:
     return timestamp_text(value) if kind is Timestamp else value
 
 
-_MAKERS: Final[Mapping[str, Callable[[Fields], Any]]] = {
+_MAKERS: Final[Mapping[str, Callable[[Fields], CELValue]]] = {
     "google.protobuf.Any": _any,
     "google.protobuf.BoolValue": _wrapped(False),
     "google.protobuf.BytesValue": _wrapped(b""),
@@ -161,9 +161,9 @@ _MAKERS: Final[Mapping[str, Callable[[Fields], Any]]] = {
     "google.protobuf.FloatValue": _float,
     "google.protobuf.Int32Value": _wrapped(0),
     "google.protobuf.Int64Value": _wrapped(0),
-    "google.protobuf.ListValue": lambda fields: _json(fields.get("values", [])),
+    "google.protobuf.ListValue": lambda fields: json_value(fields.get("values", [])),
     "google.protobuf.StringValue": _wrapped(""),
-    "google.protobuf.Struct": lambda fields: _json(fields.get("fields", {})),
+    "google.protobuf.Struct": lambda fields: json_value(fields.get("fields", {})),
     "google.protobuf.Timestamp": _timestamp,
     "google.protobuf.UInt32Value": _wrapped(UInt(0)),
     "google.protobuf.UInt64Value": _wrapped(UInt(0)),

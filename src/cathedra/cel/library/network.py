@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from cathedra.api.goquote import go_quote
 from cathedra.cel.checking.ranges import ONE, Range
@@ -13,7 +13,7 @@ from cathedra.cel.library import addresses
 from cathedra.cel.library.costs import SCANNED, SCANNED_TWICE, Cost, scan, size
 from cathedra.cel.library.estimates import Estimate, EstimatedCall
 from cathedra.cel.library.overload import Functions, declare
-from cathedra.cel.values import NO_SUCH_OVERLOAD, Failure, Opaque
+from cathedra.cel.values import NO_SUCH_OVERLOAD, CELValue, Failure, Opaque
 
 if TYPE_CHECKING:
     import ipaddress
@@ -32,7 +32,7 @@ class IP(Opaque):
     def __init__(self, address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> None:
         self.address = address
 
-    def same(self, other: Any) -> bool:
+    def same(self, other: CELValue) -> bool:
         """The same address."""
         return bool(self.address == other.address)
 
@@ -53,7 +53,7 @@ class CIDR(Opaque):
     def __init__(self, address: ipaddress.IPv4Address | ipaddress.IPv6Address, bits: int) -> None:
         self.address, self.bits = address, bits
 
-    def same(self, other: Any) -> bool:
+    def same(self, other: CELValue) -> bool:
         """The same address and prefix length."""
         return bool(self.address == other.address and self.bits == other.bits)
 
@@ -114,17 +114,17 @@ def _bad_cidr(reason: str) -> Failure:
     return Failure(f"{twice}{twice}{reason}")
 
 
-def parse_ip(text: Any) -> Any:
+def parse_ip(text: CELValue) -> CELValue:
     """ip(…)."""
     return _parsed_ip(text)
 
 
-def parse_cidr(text: Any) -> Any:
+def parse_cidr(text: CELValue) -> CELValue:
     """cidr(…)."""
     return _parsed_cidr(text)
 
 
-def _canonical(text: Any) -> Any:
+def _canonical(text: CELValue) -> CELValue:
     parsed = _parsed_ip(text)
     return parsed if isinstance(parsed, Failure) else str(parsed) == text
 
@@ -143,7 +143,7 @@ def _global_unicast(ip: IP) -> bool:
     return not (address.is_unspecified or address.is_loopback or address.is_multicast or address.is_link_local)
 
 
-def contains_ip(cidr: Any, ip: Any) -> Any:
+def contains_ip(cidr: CELValue, ip: CELValue) -> CELValue:
     """containsIP, of an address or its text."""
     if ip.__class__ is str:
         ip = _parsed_ip(ip)
@@ -154,7 +154,7 @@ def contains_ip(cidr: Any, ip: Any) -> Any:
     return cidr.prefix(ip.address, cidr.bits) == cidr.prefix(cidr.address, cidr.bits)
 
 
-def contains_cidr(cidr: Any, other: Any) -> Any:
+def contains_cidr(cidr: CELValue, other: CELValue) -> CELValue:
     """containsCIDR, of a network or its text."""
     if other.__class__ is str:
         other = _parsed_cidr(other)
@@ -174,7 +174,7 @@ def _contains_cost(*, network: bool, text: bool) -> Cost:
     """What containsIP and containsCIDR cost: both sides as bytes, ``network`` for one more look at the prefix, ``text``
     for an argument that has to be read first."""
 
-    def count(args: Sequence[Any], _: Any) -> int:
+    def count(args: Sequence[CELValue], _: CELValue) -> int:
         own = size(args[0])
         cost = scan(2 * own) + (scan(own) + 1 if network else 0)
         return cost + (scan(size(args[1])) if text else 0)

@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Final
+from typing import Final
 
 from cathedra.cel.values import (
     MAX_INT,
     MAX_UINT,
     MIN_INT,
     NO_SUCH_OVERLOAD,
+    CELValue,
     Duration,
     Failure,
     MutableList,
@@ -54,7 +55,7 @@ def timestamp_of(nanos: int, offset: int = 0) -> Timestamp | Failure:
     return Timestamp(nanos, offset) if FIRST_MOMENT <= nanos <= LAST_MOMENT else TIMESTAMP_OVERFLOW
 
 
-def add(left: Any, right: Any) -> Any:
+def add(left: CELValue, right: CELValue) -> CELValue:
     """``left + right``."""
     kind = left.__class__
     if kind is MutableList and isinstance(right, list):
@@ -84,7 +85,7 @@ def add(left: Any, right: Any) -> Any:
     return left + right
 
 
-def subtract(left: Any, right: Any) -> Any:
+def subtract(left: CELValue, right: CELValue) -> CELValue:
     """``left - right``."""
     kind, other = left.__class__, right.__class__
     if kind is Timestamp and other is Duration:
@@ -100,7 +101,7 @@ def subtract(left: Any, right: Any) -> Any:
     return left - right
 
 
-def multiply(left: Any, right: Any) -> Any:
+def multiply(left: CELValue, right: CELValue) -> CELValue:
     """``left * right``."""
     kind = left.__class__
     if kind is not right.__class__:
@@ -112,7 +113,7 @@ def multiply(left: Any, right: Any) -> Any:
     return left * right
 
 
-def divide(left: Any, right: Any) -> Any:
+def divide(left: CELValue, right: CELValue) -> CELValue:
     """``left / right``; integers towards zero, doubles to infinity."""
     kind = left.__class__
     if kind is not right.__class__:
@@ -135,7 +136,7 @@ def _divide_double(left: float, right: float) -> float:
     return math.copysign(math.inf, left) * math.copysign(1.0, right)
 
 
-def modulo(left: Any, right: Any) -> Any:
+def modulo(left: CELValue, right: CELValue) -> CELValue:
     """``left % right``, with the sign of the dividend."""
     kind = left.__class__
     if kind is not right.__class__:
@@ -150,7 +151,7 @@ def modulo(left: Any, right: Any) -> Any:
     return -rest if left < 0 else rest
 
 
-def negate(value: Any) -> Any:
+def negate(value: CELValue) -> CELValue:
     """``-value``."""
     kind = value.__class__
     if kind is bool:
@@ -162,17 +163,17 @@ def negate(value: Any) -> Any:
     return -value
 
 
-def ordered(wanted: tuple[int, ...]) -> Any:
+def ordered(wanted: tuple[int, ...]) -> CELValue:
     """A comparison that is true when the order is one of ``wanted``."""
 
-    def relation(left: Any, right: Any) -> bool | Failure:
+    def relation(left: CELValue, right: CELValue) -> bool | Failure:
         order = compare(left, right)
         return order if isinstance(order, Failure) else order in wanted
 
     return relation
 
 
-def is_in(value: Any, container: Any) -> bool | Failure:
+def is_in(value: CELValue, container: CELValue) -> bool | Failure:
     """``value in container``."""
     if isinstance(container, dict):
         if getattr(container, "default", None) is not None:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from cathedra.cel.library.overload import Functions, declare
-from cathedra.cel.values import NONE, Duration, Failure, Optional, UInt, text
+from cathedra.cel.values import NONE, CELValue, Duration, Failure, Optional, UInt, text
 
 __all__ = ["OVERLOADS", "is_zero"]
 
 
-def is_zero(value: Any) -> bool:
+def is_zero(value: CELValue) -> bool:
     """Whether ``optional.ofNonZeroValue`` takes the value for nothing."""
     kind = value.__class__
     if value is None:
@@ -24,7 +24,7 @@ def is_zero(value: Any) -> bool:
     return False
 
 
-def unwrap(values: Any) -> Any:
+def unwrap(values: CELValue) -> CELValue:
     """optional.unwrap."""
     present = []
     for value in values:
@@ -35,7 +35,7 @@ def unwrap(values: Any) -> Any:
     return present
 
 
-def _value(optional: Any) -> Any:
+def _value(optional: CELValue) -> CELValue:
     return optional.value if optional.present else Failure("optional.none() dereference")
 
 

@@ -19,6 +19,7 @@ from typing import Any, Final
 from cathedra.cel.checking import types
 from cathedra.cel.checking.types import Type
 from cathedra.cel.library.costs import ONE, Cost
+from cathedra.cel.values import CELValue
 
 __all__ = ["Functions", "Overload", "declare"]
 
@@ -49,7 +50,7 @@ class Overload:
     args: tuple[Type, ...]
     result: Type
     params: tuple[str, ...]
-    implementation: Callable[..., Any] | None = None
+    implementation: Callable[..., CELValue] | None = None
     cost: Cost = ONE
     dear: bool = False
     folded: bool = False

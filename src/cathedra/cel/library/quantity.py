@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import Any, Final
+from typing import Final
 
 from cathedra.api.quantity import Format, Quantity, QuantityError
 from cathedra.cel.library.costs import SCANNED
 from cathedra.cel.library.overload import Functions, declare
-from cathedra.cel.values import MAX_INT, MIN_INT, NO_SUCH_OVERLOAD, Failure, Opaque
+from cathedra.cel.values import MAX_INT, MIN_INT, NO_SUCH_OVERLOAD, CELValue, Failure, Opaque
 
 __all__ = ["OVERLOADS", "QuantityValue"]
 
@@ -33,7 +33,7 @@ class QuantityValue(Opaque):
         """Wrap an API object's quantity."""
         return QuantityValue(quantity, integral=_is_integral(str(quantity)))
 
-    def same(self, other: Any) -> bool:
+    def same(self, other: CELValue) -> bool:
         """Numeric equality."""
         return bool(self.nanos == other.nanos)
 
@@ -66,36 +66,36 @@ def _parsed(text: str) -> QuantityValue | Failure:
         return Failure(str(error))
 
 
-def parse(text: Any) -> Any:
+def parse(text: CELValue) -> CELValue:
     """quantity(…)."""
     return _parsed(text)
 
 
-def is_quantity(text: Any) -> bool:
+def is_quantity(text: CELValue) -> bool:
     """isQuantity(…)."""
     return not isinstance(_parsed(text), Failure)
 
 
-def _both(left: Any, right: Any) -> bool:
+def _both(left: CELValue, right: CELValue) -> bool:
     return isinstance(left, QuantityValue) and isinstance(right, QuantityValue)
 
 
-def greater(left: Any, right: Any) -> Any:
+def greater(left: CELValue, right: CELValue) -> CELValue:
     """isGreaterThan."""
     return left.nanos > right.nanos if _both(left, right) else NO_SUCH_OVERLOAD
 
 
-def less(left: Any, right: Any) -> Any:
+def less(left: CELValue, right: CELValue) -> CELValue:
     """isLessThan."""
     return left.nanos < right.nanos if _both(left, right) else NO_SUCH_OVERLOAD
 
 
-def compare(left: Any, right: Any) -> Any:
+def compare(left: CELValue, right: CELValue) -> CELValue:
     """compareTo."""
     return (left.nanos > right.nanos) - (left.nanos < right.nanos) if _both(left, right) else NO_SUCH_OVERLOAD
 
 
-def sign(value: Any) -> int:
+def sign(value: CELValue) -> int:
     """sign."""
     return int(value.nanos > 0) - int(value.nanos < 0)
 
@@ -105,35 +105,35 @@ def _whole(value: QuantityValue) -> int | None:
     return int(units) if value.integral and rest == 0 and MIN_INT <= units <= MAX_INT else None
 
 
-def as_integer(value: Any) -> Any:
+def as_integer(value: CELValue) -> CELValue:
     """asInteger."""
     whole = _whole(value)
     return whole if whole is not None else Failure("cannot convert value to integer")
 
 
-def is_integer(value: Any) -> bool:
+def is_integer(value: CELValue) -> bool:
     """isInteger."""
     return _whole(value) is not None
 
 
-def as_float(value: Any) -> float:
+def as_float(value: CELValue) -> float:
     """asApproximateFloat."""
     return float(value.nanos / _NANO)
 
 
-def _other(value: Any) -> QuantityValue:
+def _other(value: CELValue) -> QuantityValue:
     if isinstance(value, QuantityValue):
         return value
     return QuantityValue(Quantity.of_value(value, Format.DECIMAL_EXPONENT))
 
 
-def add(left: Any, right: Any) -> QuantityValue:
+def add(left: CELValue, right: CELValue) -> QuantityValue:
     """add, of a quantity or an int."""
     other = _other(right)
     return QuantityValue(left.quantity + other.quantity, pointer=True, integral=left.integral and other.integral)
 
 
-def subtract(left: Any, right: Any) -> QuantityValue:
+def subtract(left: CELValue, right: CELValue) -> QuantityValue:
     """sub, of a quantity or an int."""
     other = _other(right)
     return QuantityValue(left.quantity - other.quantity, pointer=True, integral=left.integral and other.integral)

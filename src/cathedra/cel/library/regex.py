@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any, Final
+from typing import Final
 
 from cathedra.cel.errors import CostLimitExceeded
 from cathedra.cel.library.costs import SEARCHED
 from cathedra.cel.library.overload import Functions, declare
-from cathedra.cel.values import Failure
+from cathedra.cel.values import CELValue, Failure
 
 __all__ = ["OVERLOADS", "compile_pattern", "matches"]
 
@@ -33,17 +33,17 @@ _MOST_MATCHES: Final = 1 << 19
 """More matches take seconds to collect; Kubernetes counts nothing for them, and goes on."""
 
 
-def compile_pattern(pattern: str) -> Any:
+def compile_pattern(pattern: str) -> CELValue:
     """The compiled pattern, or a `Failure` worded as Go's regexp does."""
     return _remembered(pattern) if len(pattern) <= _LONGEST_REMEMBERED else _compile(pattern)
 
 
 @lru_cache(maxsize=1024)
-def _remembered(pattern: str) -> Any:
+def _remembered(pattern: str) -> CELValue:
     return _compile(pattern)
 
 
-def _compile(pattern: str) -> Any:
+def _compile(pattern: str) -> CELValue:
     # start-up time: few expressions have patterns
     import re2
 
@@ -70,7 +70,7 @@ def _worded(error: Exception, pattern: str) -> str:
     return f"error parsing regexp: {kind}: `{argument}`" if argument else f"error parsing regexp: {kind}"
 
 
-def matches(value: Any, pattern: Any) -> Any:
+def matches(value: CELValue, pattern: CELValue) -> CELValue:
     """matches: whether the pattern is found somewhere."""
     compiled = compile_pattern(pattern)
     return compiled if isinstance(compiled, Failure) else compiled.search(value) is not None
@@ -80,7 +80,7 @@ def _illegal(failure: Failure) -> Failure:
     return Failure(f"Illegal regex: {failure.text}")
 
 
-def find(value: Any, pattern: Any) -> Any:
+def find(value: CELValue, pattern: CELValue) -> CELValue:
     """find: the first match, or empty."""
     compiled = compile_pattern(pattern)
     if isinstance(compiled, Failure):
@@ -89,7 +89,7 @@ def find(value: Any, pattern: Any) -> Any:
     return match.group(0) if match is not None else ""
 
 
-def find_all(value: Any, pattern: Any, limit: Any = -1) -> Any:
+def find_all(value: CELValue, pattern: CELValue, limit: CELValue = -1) -> CELValue:
     """findAll: all matches, or the first ``limit``."""
     compiled = compile_pattern(pattern)
     if isinstance(compiled, Failure):

@@ -7,7 +7,7 @@ The checker has often found the one overload that is possible; else the values d
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final
+from typing import Final
 
 from cathedra.cel.checking.types import Kind, Type
 from cathedra.cel.library import (
@@ -16,6 +16,7 @@ from cathedra.cel.library import (
     lists,
     network,
     optionals,
+    patches,
     quantity,
     regex,
     semver,
@@ -25,7 +26,7 @@ from cathedra.cel.library import (
 )
 from cathedra.cel.library.costs import Count
 from cathedra.cel.library.overload import Functions, Overload
-from cathedra.cel.values import NO_SUCH_OVERLOAD, Duration, Failure, Timestamp, decode_key, type_name
+from cathedra.cel.values import NO_SUCH_OVERLOAD, CELValue, Duration, Failure, Timestamp, decode_key, type_name
 
 __all__ = ["FOLDED", "LIBRARIES", "OVERLOADS", "PATTERNS", "SINGLE_FUNCTIONS", "call", "count"]
 
@@ -46,6 +47,7 @@ LIBRARIES: Final[dict[str, Functions]] = {
     "semver": semver.OVERLOADS,
     "format": formats.OVERLOADS,
     "authorizer": authorizer.OVERLOADS,
+    "json patch": patches.OVERLOADS,
 }
 """The functions of each library, as an `Environment` names it."""
 
@@ -106,7 +108,7 @@ _UNGUARDED: Final = frozenset(("contains", "startsWith", "endsWith", "flatten"))
 _RECEIVERS: Final = (str, Timestamp, Duration)
 
 
-def call(function: str, overload: Overload | None, args: Sequence[Any]) -> Any:
+def call(function: str, overload: Overload | None, args: Sequence[CELValue]) -> CELValue:
     """The result of a call, or a failure; without ``overload`` the values decide."""
     candidates = OVERLOADS.get(function, ())
     if function in _SINGLE:
@@ -124,12 +126,12 @@ def call(function: str, overload: Overload | None, args: Sequence[Any]) -> Any:
     return Failure(f"no such overload: {function}({', '.join(map(type_name, args))})")
 
 
-def _implementation(overload: Overload) -> Callable[..., Any]:
+def _implementation(overload: Overload) -> Callable[..., CELValue]:
     assert overload.implementation is not None, f"{overload.id} is a matter of the evaluator"
     return overload.implementation
 
 
-def count(function: str, overload: Overload | None, args: Sequence[Any], result: Any) -> int:
+def count(function: str, overload: Overload | None, args: Sequence[CELValue], result: CELValue) -> int:
     """What a call has cost, without that of computing the arguments (docs/spec/cel.md §7.2)."""
     if overload is not None:
         return overload.cost.count(args, result)
@@ -137,7 +139,7 @@ def count(function: str, overload: Overload | None, args: Sequence[Any], result:
     return 1 if counted is None else counted(args, result)
 
 
-def accepts(wanted: Type, value: Any) -> bool:
+def accepts(wanted: Type, value: CELValue) -> bool:
     """Whether a value may be given where ``wanted`` is declared; of lists and maps the first element is looked at."""
     kind = wanted.kind
     if kind in (Kind.DYN, Kind.ANY, Kind.PARAM):

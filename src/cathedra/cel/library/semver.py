@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import Any, Final
+from typing import Final
 
 from cathedra.api.goquote import go_quote
 from cathedra.cel.library.costs import SCANNED
 from cathedra.cel.library.overload import Functions, declare
-from cathedra.cel.values import MAX_UINT, Failure, Opaque
+from cathedra.cel.values import MAX_UINT, CELValue, Failure, Opaque
 
 __all__ = ["OVERLOADS", "Semver", "SemverError"]
 
@@ -30,7 +30,7 @@ class Semver(Opaque):
 
     def __init__(self, core: tuple[int, int, int], pre: tuple[str, ...], build: tuple[str, ...]) -> None:
         self.core, self.pre, self.build = core, pre, build
-        self.order: Any = (*core, not pre, tuple(_rank(part) for part in pre))
+        self.order: CELValue = (*core, not pre, tuple(_rank(part) for part in pre))
 
     @staticmethod
     def parse(text: str) -> Semver:
@@ -41,7 +41,7 @@ class Semver(Opaque):
         """
         return _strict(text)
 
-    def same(self, other: Any) -> bool:
+    def same(self, other: CELValue) -> bool:
         """Equality of precedence."""
         return bool(self.order == other.order)
 
@@ -122,7 +122,7 @@ def _normalized(text: str) -> Semver:
     return _strict(".".join(parts))
 
 
-def parse(text: Any, normalize: Any = False) -> Any:
+def parse(text: CELValue, normalize: CELValue = False) -> CELValue:
     """semver(…)."""
     try:
         return _normalized(text) if normalize else _strict(text)
@@ -130,7 +130,7 @@ def parse(text: Any, normalize: Any = False) -> Any:
         return Failure(str(error))
 
 
-def is_semver(text: Any, normalize: Any = False) -> bool:
+def is_semver(text: CELValue, normalize: CELValue = False) -> bool:
     """isSemver(…)."""
     return not isinstance(parse(text, normalize), Failure)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 from cathedra.cel.library import conversions, operators, regex, times
 from cathedra.cel.library.costs import (
@@ -20,29 +20,29 @@ from cathedra.cel.library.costs import (
     PREFIXED,
 )
 from cathedra.cel.library.overload import Functions, Overload, declare
-from cathedra.cel.values import NO_SUCH_OVERLOAD, Opaque
+from cathedra.cel.values import NO_SUCH_OVERLOAD, CELValue, Opaque
 
 __all__ = ["OVERLOADS"]
 
 
-def _not(value: Any) -> Any:
+def _not(value: CELValue) -> CELValue:
     return (not value) if value.__class__ is bool else NO_SUCH_OVERLOAD
 
 
-def _same(value: Any) -> Any:
+def _same(value: CELValue) -> CELValue:
     return value
 
 
-def _size(value: Any) -> int:
+def _size(value: CELValue) -> int:
     return value.size() if isinstance(value, Opaque) else len(value)
 
 
-def _matches(text: Any, pattern: Any) -> Any:
+def _matches(text: CELValue, pattern: CELValue) -> CELValue:
     return regex.matches(text, pattern) if pattern.__class__ is str else NO_SUCH_OVERLOAD
 
 
-def _of_texts(function: Callable[[str, str], bool]) -> Callable[[Any, Any], Any]:
-    def checked(left: Any, right: Any) -> Any:
+def _of_texts(function: Callable[[str, str], bool]) -> Callable[[CELValue, CELValue], CELValue]:
+    def checked(left: CELValue, right: CELValue) -> CELValue:
         return function(left, right) if left.__class__ is str and right.__class__ is str else NO_SUCH_OVERLOAD
 
     return checked

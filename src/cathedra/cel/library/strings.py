@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from cathedra.cel.library.costs import FORMATTED, JOINED, QUOTED, REPLACED, REWRITTEN, SPLIT, TRAVERSED
 from cathedra.cel.library.formatting import format_text
 from cathedra.cel.library.overload import Functions, declare
-from cathedra.cel.values import Failure, holdable, text
+from cathedra.cel.values import CELValue, Failure, holdable, text
 
 __all__ = ["OVERLOADS"]
 
@@ -34,12 +34,12 @@ def _out_of_range(index: int) -> Failure:
     return Failure(f"index out of range: {index}")
 
 
-def char_at(value: Any, index: Any) -> Any:
+def char_at(value: CELValue, index: CELValue) -> CELValue:
     """charAt; the position after the last is empty."""
     return value[index : index + 1] if 0 <= index <= len(value) else _out_of_range(index)
 
 
-def index_of(value: Any, wanted: Any, start: Any = 0) -> Any:
+def index_of(value: CELValue, wanted: CELValue, start: CELValue = 0) -> CELValue:
     """indexOf."""
     if start < 0:
         return _out_of_range(start)
@@ -48,7 +48,7 @@ def index_of(value: Any, wanted: Any, start: Any = 0) -> Any:
     return value.find(wanted, start) if start < len(value) else -1
 
 
-def last_index_of(value: Any, wanted: Any) -> Any:
+def last_index_of(value: CELValue, wanted: CELValue) -> CELValue:
     """lastIndexOf without a start."""
     if not wanted:
         return len(value)
@@ -57,7 +57,7 @@ def last_index_of(value: Any, wanted: Any) -> Any:
     return last_index_of_from(value, wanted, len(value) - 1)
 
 
-def last_index_of_from(value: Any, wanted: Any, start: Any) -> Any:
+def last_index_of_from(value: CELValue, wanted: CELValue, start: CELValue) -> CELValue:
     """lastIndexOf with a start."""
     if start < 0:
         return _out_of_range(start)
@@ -71,14 +71,14 @@ def last_index_of_from(value: Any, wanted: Any, start: Any) -> Any:
     return -1 if found < 0 else end - found - len(wanted)
 
 
-def replace(value: Any, old: Any, new: Any, limit: Any = -1) -> str:
+def replace(value: CELValue, old: CELValue, new: CELValue, limit: CELValue = -1) -> str:
     """replace; an empty text to be replaced stands between all code points."""
     count = value.count(old)
     holdable(len(value) + (count if limit < 0 else min(count, limit)) * len(new), str)
     return str(value.replace(old, new, limit if limit >= 0 else -1))
 
 
-def split(value: Any, separator: Any, limit: Any = -1) -> list[str]:
+def split(value: CELValue, separator: CELValue, limit: CELValue = -1) -> list[str]:
     """split; by nothing means into code points."""
     if limit == 0:
         return []
@@ -88,12 +88,12 @@ def split(value: Any, separator: Any, limit: Any = -1) -> list[str]:
     return list(value.split(separator, limit - 1 if limit > 0 else -1))
 
 
-def substring(value: Any, start: Any) -> Any:
+def substring(value: CELValue, start: CELValue) -> CELValue:
     """substring to the end."""
     return value[start:] if 0 <= start <= len(value) else _out_of_range(start)
 
 
-def substring_range(value: Any, start: Any, end: Any) -> Any:
+def substring_range(value: CELValue, start: CELValue, end: CELValue) -> CELValue:
     """substring from start up to end."""
     if start > end:
         return Failure(f"invalid substring range. start: {start}, end: {end}")
@@ -103,7 +103,7 @@ def substring_range(value: Any, start: Any, end: Any) -> Any:
     return value[start:end]
 
 
-def join(values: Any, separator: Any = "") -> Any:
+def join(values: CELValue, separator: CELValue = "") -> CELValue:
     """join."""
     for value in values:
         if value.__class__ is not str:
@@ -112,7 +112,7 @@ def join(values: Any, separator: Any = "") -> Any:
     return separator.join(values)
 
 
-def quote(value: Any) -> str:
+def quote(value: CELValue) -> str:
     """strings.quote."""
     return '"' + "".join(_QUOTES.get(c, c) for c in value) + '"'
 

@@ -7,10 +7,10 @@ import datetime
 import re
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from cathedra.cel.library.operators import timestamp_of
-from cathedra.cel.values import MAX_INT, MIN_INT, Duration, Failure, Timestamp
+from cathedra.cel.values import MAX_INT, MIN_INT, CELValue, Duration, Failure, Timestamp
 
 __all__ = ["GETTERS", "Getter", "duration_text", "parse_duration", "parse_timestamp", "timestamp_text"]
 
@@ -139,7 +139,7 @@ def _zone(zone: str) -> datetime.tzinfo | int | Failure:
         return Failure(f"unknown time zone {zone}")
 
 
-def _field(pick: Callable[[datetime.datetime, int], int]) -> Callable[..., Any]:
+def _field(pick: Callable[[datetime.datetime, int], int]) -> Callable[..., CELValue]:
     def of_timestamp(timestamp: Timestamp, zone: str = "UTC") -> int | Failure:
         moment = _local(timestamp, zone)
         return moment if isinstance(moment, Failure) else pick(moment, timestamp.nanos % 10**9)
@@ -156,7 +156,7 @@ class Getter(NamedTuple):
     is given) and, if there is one, in a duration."""
 
     unit: str
-    of_timestamp: Callable[..., Any]
+    of_timestamp: Callable[..., CELValue]
     of_duration: Callable[[Duration], int] | None = None
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import Any, Final
+from typing import Final
 
 from cathedra.api.goquote import go_quote
 from cathedra.cel.library.costs import REWRITTEN
 from cathedra.cel.library.overload import Functions, declare
-from cathedra.cel.values import Failure, Opaque
+from cathedra.cel.values import CELValue, Failure, Opaque
 
 __all__ = ["OVERLOADS", "URL", "request_uri_error"]
 
@@ -33,7 +33,7 @@ class URL(Opaque):
         self.text, self.scheme, self.opaque, self.host = text, scheme, opaque, host
         self.escaped_path, self.query = escaped_path, query
 
-    def same(self, other: Any) -> bool:
+    def same(self, other: CELValue) -> bool:
         """The same text once written out."""
         return str(self) == str(other)
 

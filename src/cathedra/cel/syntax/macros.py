@@ -7,7 +7,7 @@ shape (docs/spec/cel.md §5, §6.9 to §6.11 and §7).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final
+from typing import Final
 
 from cathedra.cel import trampoline
 from cathedra.cel.syntax.tree import (
@@ -23,6 +23,7 @@ from cathedra.cel.syntax.tree import (
     StructLit,
 )
 from cathedra.cel.trampoline import Descent
+from cathedra.cel.values import CELValue
 
 __all__ = [
     "ACCUMULATOR",
@@ -62,7 +63,7 @@ class Builder:
         self.last_id += 1
         return self.last_id
 
-    def const(self, value: Any) -> Const:
+    def const(self, value: CELValue) -> Const:
         """A literal."""
         return Const(self.next_id(), self.offset, value)
 

@@ -7,12 +7,13 @@ Only correct expressions come out of here. Whatever is wrong, the answer is the 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 from cathedra.cel.syntax import literals
 from cathedra.cel.syntax.macros import Builder, MacroError, MacroTable
 from cathedra.cel.syntax.tokens import EOF, Token, scan
 from cathedra.cel.syntax.tree import CallExpr, Const, Expr, Ident, ListLit, LiteralEntry, MapLit, Select, StructLit
+from cathedra.cel.values import CELValue
 
 __all__ = ["MAX_DEPTH", "RESERVED", "Invalid", "balance", "parse"]
 
@@ -521,7 +522,7 @@ _CLOSING: Final[dict[str, Callable[[_Parser, _Level, Expr], Expr | None]]] = {
 }
 
 
-def literal_value(token: Token, sign: str) -> Any:
+def literal_value(token: Token, sign: str) -> CELValue:
     """The value of a literal's token.
 
     Raises:

@@ -8,14 +8,14 @@ stretch of source that a node came from.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from typing import Final
 
 from cathedra.cel import trampoline
 from cathedra.cel.syntax.macros import Builder
 from cathedra.cel.syntax.parser import balance
 from cathedra.cel.syntax.tree import CallExpr, Const, Expr, Ident, ListLit, LiteralEntry, MapLit, Select, StructLit
 from cathedra.cel.trampoline import Descent
-from cathedra.cel.values import UInt
+from cathedra.cel.values import CELValue, UInt
 
 __all__ = ["show", "show_literal"]
 
@@ -41,7 +41,7 @@ def show(node: Expr) -> str:
     return text
 
 
-def show_literal(value: Any) -> str:
+def show_literal(value: CELValue) -> str:
     """A literal of this value."""
     kind = value.__class__
     if value is None:

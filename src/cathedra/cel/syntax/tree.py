@@ -8,7 +8,9 @@ show. The checker writes what it finds onto the nodes: a tree belongs to one com
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from cathedra.cel.values import CELValue
 
 if TYPE_CHECKING:
     from cathedra.cel.checking.types import Type
@@ -52,7 +54,7 @@ class Const(Expr):
 
     __slots__ = ("value",)
 
-    def __init__(self, id_: int, offset: int, value: Any) -> None:
+    def __init__(self, id_: int, offset: int, value: CELValue) -> None:
         super().__init__(id_, offset)
         self.value = value
 
@@ -65,7 +67,7 @@ class Ident(Expr):
     def __init__(self, id_: int, offset: int, name: str) -> None:
         super().__init__(id_, offset)
         self.name = name
-        self.constant: Any = None
+        self.constant: CELValue = None
 
 
 class Select(Expr):
@@ -78,7 +80,7 @@ class Select(Expr):
         super().__init__(id_, offset)
         self.operand, self.field, self.test_only = operand, field, test_only
         self.qualified: str | None = None
-        self.constant: Any = None
+        self.constant: CELValue = None
 
     def children(self) -> tuple[Expr, ...]:
         return () if self.qualified is not None else (self.operand,)
@@ -178,7 +180,8 @@ def walk(root: Expr) -> Iterator[Expr]:
     while pending:
         node = pending.pop()
         yield node
-        pending.extend(reversed(node.children()))
+        if below := node.children():
+            pending += below[::-1]
 
 
 def higher_than(limit: int, root: Expr) -> bool:

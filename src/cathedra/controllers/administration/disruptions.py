@@ -28,6 +28,7 @@ from cathedra.client.resources import (
     STATEFULSETS,
 )
 from cathedra.client.workqueue import WorkQueue, run_workers
+from cathedra.controllers.administration.staledisruptions import StaleDisruptions
 from cathedra.controllers.controller import ControllerContext
 from cathedra.controllers.workloads.rollout import resolve
 from cathedra.semantics.conditions import with_condition
@@ -62,6 +63,7 @@ class DisruptionController:
         self._clock = context.clock
         self._recorder = context.recorder("controllermanager")
         self._queue: WorkQueue[ObjectKey] = context.queue()
+        self._stale = StaleDisruptions(context)
         self._budgets = context.informers.of(PODDISRUPTIONBUDGETS)
         self._pods = context.informers.of(PODS)
         self._deployments = context.informers.of(DEPLOYMENTS)
@@ -81,6 +83,7 @@ class DisruptionController:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._recorder.run())
             group.create_task(run_workers(self._queue, self._reconcile))
+            group.create_task(self._stale.run())
 
     def _enqueue(self, budget: PodDisruptionBudget) -> None:
         self._queue.add(key_of(budget))

@@ -7,25 +7,27 @@ Admission charges new objects at once; only this controller takes charges back.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
 
 from cathedra.api.core.core_v1 import Pod, ResourceQuota
-from cathedra.api.core.meta_v1 import ObjectMeta
+from cathedra.api.core.meta_v1 import KubeObject, ObjectMeta
 from cathedra.api.quantity import Quantity
-from cathedra.api.resource import ResourceClaim
+from cathedra.api.resource import DeviceClass, ResourceClaim
 from cathedra.api.scheme import GroupResource
 from cathedra.api.status import StatusError
 from cathedra.api.struct import replace
+from cathedra.client.informer import Informer
 from cathedra.client.resources import DEVICECLASSES, PODS, RESOURCECLAIMS, RESOURCEQUOTAS
 from cathedra.client.transport import ResourceRef
 from cathedra.client.workqueue import WorkQueue, run_workers
 from cathedra.controllers.controller import ControllerContext
 from cathedra.controllers.customkinds import CustomKinds
-from cathedra.kinds.core.pods.usage import pod_in_scopes, pod_usage, tracked_pod_resources
-from cathedra.kinds.core.quotas import count_name, object_usage
-from cathedra.kinds.resource.claims.extended import beyond_pod, paying_pod
-from cathedra.kinds.resource.claims.usage import claim_usage, tracked_claim_resources
+from cathedra.kinds import evaluators
+from cathedra.kinds.core.pods.usage import is_charged_anew
+from cathedra.kinds.core.quotas import count_name
+from cathedra.kinds.evaluators import evaluator_of
 from cathedra.semantics.pods import is_terminal
 
 __all__ = ["ResourceQuotaController"]
@@ -42,6 +44,27 @@ Key = tuple[str, str]
 """Namespace and name of a quota."""
 
 
+@dataclass(frozen=True, slots=True)
+class _CachedObjects:
+    """The objects in the informers' stores that charges depend on."""
+
+    all_pods: Informer[Pod]
+    all_claims: Informer[ResourceClaim]
+    all_classes: Informer[DeviceClass]
+
+    def classes(self) -> Iterable[DeviceClass]:
+        """All device classes."""
+        return self.all_classes.store.list()
+
+    def claims(self, namespace: str) -> Iterable[ResourceClaim]:
+        """The claims of a namespace."""
+        return [claim for claim in self.all_claims.store.list() if claim.metadata.namespace == namespace]
+
+    def pod(self, namespace: str, name: str) -> Pod | None:
+        """A pod, if it is there."""
+        return self.all_pods.store.get(namespace, name)
+
+
 class ResourceQuotaController:
     """Keeps ``status.hard`` and ``status.used`` of every quota."""
 
@@ -56,8 +79,9 @@ class ResourceQuotaController:
         self._pods = context.informers.of(PODS)
         self._claims = context.informers.of(RESOURCECLAIMS)
         self._classes = context.informers.of(DEVICECLASSES)
+        self._lookups = _CachedObjects(self._pods, self._claims, self._classes)
         self._informers = context.informers
-        self._counted: dict[str, ResourceRef[Any]] = {}
+        self._counted: dict[str, ResourceRef[KubeObject]] = {}
         self._quotas.add_handler(on_add=self._enqueue, on_update=self._quota_changed)
         self._pods.add_handler(on_update=self._pod_changed, on_delete=self._given_back)
         self._claims.add_handler(on_delete=self._given_back)
@@ -74,14 +98,14 @@ class ResourceQuotaController:
             group.create_task(run_workers(self._queue, self._reconcile))
             group.create_task(self._resync())
 
-    def _count(self, ref: ResourceRef[Any]) -> None:
+    def _count(self, ref: ResourceRef[KubeObject]) -> None:
         if not ref.namespaced:
             return
         self._counted[count_name(GroupResource(ref.group, ref.resource))] = ref
         if ref not in (PODS, RESOURCECLAIMS, RESOURCEQUOTAS):
             self._informers.of(ref).add_handler(on_delete=self._given_back)
 
-    def _appeared(self, ref: ResourceRef[Any]) -> None:
+    def _appeared(self, ref: ResourceRef[KubeObject]) -> None:
         """A custom kind is served: quotas may have waited for it."""
         self._count(ref)
         for quota in self._quotas.store.list():
@@ -101,10 +125,10 @@ class ResourceQuotaController:
             self._enqueue(new)
 
     def _pod_changed(self, old: Pod, new: Pod) -> None:
-        if is_terminal(new) and not is_terminal(old):
+        if (is_terminal(new) and not is_terminal(old)) or is_charged_anew(old, new):
             self._given_back(new)
 
-    def _given_back(self, obj: Any) -> None:
+    def _given_back(self, obj: KubeObject) -> None:
         metadata: ObjectMeta = obj.metadata
         for quota in self._quotas.store.list():
             if quota.metadata.namespace == metadata.namespace:
@@ -127,14 +151,19 @@ class ResourceQuotaController:
     async def _used(self, quota: ResourceQuota) -> dict[str, Quantity]:
         """What the quota's namespace uses of what it limits; resources that nothing is known to use are left out."""
         hard, namespace = quota.spec.hard, quota.metadata.namespace
-        known = tracked_pod_resources(hard, extended=self._extended)
-        known |= tracked_claim_resources(hard, self._classes.store.list(), extended=self._extended)
-        charges: list[Mapping[str, Quantity]] = [*self._pod_charges(quota), *self._claim_charges(quota)]
+        known: set[str] = set()
+        charges: list[Mapping[str, Quantity]] = []
+        for resource, informer in ((evaluators.PODS, self._pods), (evaluators.CLAIMS, self._claims)):
+            evaluator = evaluator_of(resource, self._lookups, extended=self._extended)
+            found = (one for one in informer.store.list() if one.metadata.namespace == namespace)
+            charges += [evaluator.usage(one) for one in found if evaluator.is_in_scope(quota, one)]
+            known |= evaluator.tracked(hard, None)
         for ref, names in self._others(hard).items():
             known |= names
+            evaluator = evaluator_of(GroupResource(ref.group, ref.resource), self._lookups, extended=self._extended)
             if not quota.spec.scopes and quota.spec.scope_selector is None:
                 page = await self._client.resource(ref, namespace).list()
-                charges += [object_usage(GroupResource(ref.group, ref.resource), one) for one in page.items]
+                charges += [evaluator.usage(one) for one in page.items]
         used = dict.fromkeys(sorted(known & hard.keys()), Quantity.of_value(0))
         for charge in charges:
             for name, amount in charge.items():
@@ -142,28 +171,9 @@ class ResourceQuotaController:
                     used[name] += amount
         return used
 
-    def _pod_charges(self, quota: ResourceQuota) -> Iterator[Mapping[str, Quantity]]:
-        for pod in self._pods.store.list():
-            if pod.metadata.namespace == quota.metadata.namespace and pod_in_scopes(quota, pod):
-                yield pod_usage(pod, extended=self._extended)
-
-    def _claim_charges(self, quota: ResourceQuota) -> Iterator[Mapping[str, Quantity]]:
-        if quota.spec.scopes or quota.spec.scope_selector is not None:
-            return
-        classes = list(self._classes.store.list())
-        namespace = quota.metadata.namespace
-        found = [claim for claim in self._claims.store.list() if claim.metadata.namespace == namespace]
-        for claim in found:
-            usage = claim_usage(claim, classes, extended=self._extended)
-            yield beyond_pod(usage, self._paying_pod(claim, found)) if self._extended else usage
-
-    def _paying_pod(self, claim: ResourceClaim, all_claims: list[ResourceClaim]) -> Pod | None:
-        namespace = claim.metadata.namespace
-        return paying_pod(claim, lambda name: self._pods.store.get(namespace, name), lambda: all_claims)
-
-    def _others(self, hard: Iterable[str]) -> dict[ResourceRef[Any], set[str]]:
+    def _others(self, hard: Iterable[str]) -> dict[ResourceRef[KubeObject], set[str]]:
         """The other resources whose objects must be counted, each with the names that it is counted for."""
-        found: dict[ResourceRef[Any], set[str]] = {}
+        found: dict[ResourceRef[KubeObject], set[str]] = {}
         for name in hard:
             plain = _CORE_NAMES.get(name, name)
             if ".storageclass.storage.k8s.io/" in name:

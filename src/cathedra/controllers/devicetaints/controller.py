@@ -41,7 +41,7 @@ STATUS_PERIOD: Final = 10.0
 _REMEMBERED: Final = 500
 
 
-class Key(NamedTuple):
+class TaintKey(NamedTuple):
     """A pod, or a rule."""
 
     kind: Literal["pod", "rule"]
@@ -58,8 +58,9 @@ class DeviceTaintEvictionController:
         self._client = context.client.as_manager(NAME)
         self._clock = context.clock
         self._workloads = context.enabled("GenericWorkload") and context.enabled("DRAWorkloadResourceClaims")
+        self._every_effect = context.gates.at_least("1.37")
         self._recorder = context.recorder(NAME)
-        self._queue: WorkQueue[Key] = context.queue()
+        self._queue: WorkQueue[TaintKey] = context.queue()
         informers = context.informers
         self._pods = informers.of(PODS)
         self._claims = informers.of(RESOURCECLAIMS)
@@ -68,7 +69,7 @@ class DeviceTaintEvictionController:
         if context.enabled("DRADeviceTaintRules"):
             self._rules = informers.of(DEVICETAINTRULES)
         self._taints = DeviceTaints(self._slices, self._rules)
-        self._scheduled: dict[Key, EvictionTime] = {}
+        self._scheduled: dict[TaintKey, EvictionTime] = {}
         """Pods with an eviction ahead."""
         self._evicted: OrderedDict[str, None] = OrderedDict()
         self._evictions_by_rule: dict[str, int] = {}
@@ -157,7 +158,7 @@ class DeviceTaintEvictionController:
 
     def _rule_changed(self, rule: DeviceTaintRule) -> None:
         # The pods follow when the status is written: it is to show them as pending first.
-        self._queue.add(Key("rule", "", rule.metadata.name))
+        self._queue.add(TaintKey("rule", "", rule.metadata.name))
 
     def _rule_updated(self, old: DeviceTaintRule, rule: DeviceTaintRule) -> None:
         if old.spec != rule.spec:
@@ -181,7 +182,7 @@ class DeviceTaintEvictionController:
 
     # What is done.
 
-    async def _reconcile(self, key: Key) -> float | None:
+    async def _reconcile(self, key: TaintKey) -> float | None:
         if key.kind == "rule":
             return await self._sync_rule(key)
         pod = self._pods.store.get(key.namespace, key.name)
@@ -202,7 +203,7 @@ class DeviceTaintEvictionController:
         await self._evict(pod, key, eviction)
         return None
 
-    def _unschedule(self, key: Key) -> bool:
+    def _unschedule(self, key: TaintKey) -> bool:
         eviction = self._scheduled.pop(key, None)
         if eviction is None:
             return False
@@ -216,7 +217,7 @@ class DeviceTaintEvictionController:
 
     def _claim_verdicts(self, pod: Pod) -> Iterator[EvictionTime]:
         for claim in self._held_claims(pod):
-            eviction = claim_eviction_time(claim, self._taints)
+            eviction = claim_eviction_time(claim, self._taints, every_effect=self._every_effect)
             if eviction is not None:
                 yield eviction
 
@@ -232,7 +233,7 @@ class DeviceTaintEvictionController:
                 continue
             yield claim
 
-    async def _evict(self, pod: Pod, key: Key, eviction: EvictionTime) -> None:
+    async def _evict(self, pod: Pod, key: TaintKey, eviction: EvictionTime) -> None:
         self._recorder.record(pod, "Normal", "DeviceTaintManagerEviction", "Marking for deletion")
         message = "Device Taint manager: deleting due to NoExecute taint"
         if await evict(self._client, self._clock, pod, "DeletionByDeviceTaintManager", message):
@@ -251,9 +252,9 @@ class DeviceTaintEvictionController:
             if reason.rule:
                 _, told = self._told.get(reason.rule_uid, (0, 0.0))
                 wait = told + STATUS_PERIOD - self._clock.monotonic()
-                self._queue.add_after(Key("rule", "", reason.rule), max(wait, 0.0))
+                self._queue.add_after(TaintKey("rule", "", reason.rule), max(wait, 0.0))
 
-    async def _sync_rule(self, key: Key) -> float | None:
+    async def _sync_rule(self, key: TaintKey) -> float | None:
         rule = self._rules.store.get("", key.name) if self._rules is not None else None
         if rule is None:
             return None
@@ -341,5 +342,5 @@ class DeviceTaintEvictionController:
                 raise
 
 
-def _pod_key(pod: Pod) -> Key:
-    return Key("pod", pod.metadata.namespace, pod.metadata.name)
+def _pod_key(pod: Pod) -> TaintKey:
+    return TaintKey("pod", pod.metadata.namespace, pod.metadata.name)

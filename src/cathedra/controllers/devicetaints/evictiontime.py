@@ -20,10 +20,15 @@ class EvictionTime:
     reasons: tuple[Tainted, ...]
 
 
-def due_time(taint: DeviceTaint, tolerations: Iterable[DeviceToleration]) -> float | None:
-    """When users of a device with that taint have to go (epoch seconds); None if they may stay."""
+def due_time(taint: DeviceTaint, tolerations: Iterable[DeviceToleration], *, every_effect: bool = True) -> float | None:
+    """When users of a device with that taint have to go (epoch seconds); None if they may stay.
+
+    ``every_effect``: a toleration that names no effect counts too, as the API says; up to 1.36 it lets a pod come, but
+    not stay.
+    """
     added = taint.time_added.timestamp if taint.time_added is not None else 0.0
-    matching = [toleration for toleration in tolerations if tolerates_device_taint(toleration, taint)]
+    counting = [toleration for toleration in tolerations if every_effect or toleration.effect]
+    matching = [toleration for toleration in counting if tolerates_device_taint(toleration, taint)]
     if not matching:
         return added
     limits = [toleration.toleration_seconds for toleration in matching]
@@ -32,7 +37,9 @@ def due_time(taint: DeviceTaint, tolerations: Iterable[DeviceToleration]) -> flo
     return added + min(max(limit, 0) for limit in limits if limit is not None)
 
 
-def claim_eviction_time(claim: ResourceClaim, taints: DeviceTaints) -> EvictionTime | None:
+def claim_eviction_time(
+    claim: ResourceClaim, taints: DeviceTaints, *, every_effect: bool = True
+) -> EvictionTime | None:
     """Whether and when the users of a claim have to go.
 
     The tolerations that count are those recorded in the allocation, not those of the claim's spec.
@@ -41,7 +48,7 @@ def claim_eviction_time(claim: ResourceClaim, taints: DeviceTaints) -> EvictionT
     reasons: dict[Tainted, None] = {}
     for result in results_of(claim):
         for tainted in taints.of(result.driver, result.pool, result.device):
-            time = due_time(tainted.taint, result.tolerations)
+            time = due_time(tainted.taint, result.tolerations, every_effect=every_effect)
             if time is None:
                 continue
             reasons[tainted] = None

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Final
+from typing import Final
 
 from cathedra.api.core.core_v1 import ObjectReference
 from cathedra.api.core.meta_v1 import KubeObject, OwnerReference
+from cathedra.api.jsonvalue import JSONObject
 from cathedra.api.status import StatusError
 from cathedra.api.struct import replace, to_dict
 from cathedra.client.transport import PatchType, ResourceRef
@@ -55,11 +56,11 @@ class GarbageCollector:
 
     # What is enqueued.
 
-    def _look_after(self, ref: ResourceRef[Any]) -> None:
+    def _look_after(self, ref: ResourceRef[KubeObject]) -> None:
         self._graph.add(ref)
         self._listen(ref)
 
-    def _listen(self, ref: ResourceRef[Any]) -> None:
+    def _listen(self, ref: ResourceRef[KubeObject]) -> None:
         self._graph.informers[ref.group, ref.resource].add_handler(
             on_add=lambda obj: self._changed(Owned(ref, obj)),
             on_update=lambda old, new: self._updated(Owned(ref, old), Owned(ref, new)),
@@ -212,7 +213,7 @@ class GarbageCollector:
         """Change the owner references; refused if another client changed them meanwhile."""
         metadata = owned.obj.metadata
         path = "/metadata/ownerReferences"
-        body: list[dict[str, Any]] = [
+        body: list[JSONObject] = [
             {"op": "test", "path": "/metadata/uid", "value": metadata.uid},
             {"op": "test", "path": path, "value": [to_dict(owner) for owner in metadata.owner_references]},
         ]

@@ -55,7 +55,7 @@ class OwnerState(Enum):
 class Owned:
     """An object, and where it lives."""
 
-    ref: ResourceRef[Any]
+    ref: ResourceRef[KubeObject]
     obj: KubeObject
 
     @property
@@ -74,15 +74,15 @@ def is_waiting(obj: KubeObject) -> bool:
 class Ownership:
     """The owner graph of all served resources."""
 
-    def __init__(self, informers: SharedInformers, refs: Iterable[ResourceRef[Any]]) -> None:
+    def __init__(self, informers: SharedInformers, refs: Iterable[ResourceRef[KubeObject]]) -> None:
         self._shared = informers
         self.informers: dict[tuple[str, str], Informer[Any]] = {}
-        self._by_kind: dict[tuple[str, str], ResourceRef[Any]] = {}
+        self._by_kind: dict[tuple[str, str], ResourceRef[KubeObject]] = {}
         self._gone: OrderedDict[str, None] = OrderedDict()
         for ref in refs:
             self.add(ref)
 
-    def add(self, ref: ResourceRef[Any]) -> None:
+    def add(self, ref: ResourceRef[KubeObject]) -> None:
         """Look after one more resource."""
         informer = self._shared.of(ref)
         informer.store.add_index(_BY_OWNER, owner_uids)
@@ -101,7 +101,7 @@ class Ownership:
             for obj in informer.store.by_index(_BY_OWNER, uid):
                 yield Owned(informer.ref, obj)
 
-    def resource_of(self, owner: OwnerReference) -> ResourceRef[Any]:
+    def resource_of(self, owner: OwnerReference) -> ResourceRef[KubeObject]:
         """The resource of an owner.
 
         Raises:

@@ -13,27 +13,27 @@ from typing import Final
 from cathedra.api.core.core_v1 import Pod
 from cathedra.controllers.job.pods import finish_time
 
-__all__ = ["FIRST_FAILURE_DELAY", "LONGEST_FAILURE_DELAY", "Failures", "pause_after"]
+__all__ = ["FIRST_FAILURE_DELAY", "LONGEST_FAILURE_DELAY", "PodFailures", "pause_after"]
 
 FIRST_FAILURE_DELAY: Final = 10.0
 LONGEST_FAILURE_DELAY: Final = 600.0
 
 
 @dataclass(frozen=True, slots=True)
-class Failures:
+class PodFailures:
     """Failures in a row, and when the last one ended (epoch seconds)."""
 
     count: int = 0
     last: float = 0.0
 
-    def after(self, succeeded: Iterable[Pod], failed: Iterable[Pod], now: float) -> Failures:
+    def after(self, succeeded: Iterable[Pod], failed: Iterable[Pod], now: float) -> PodFailures:
         """With the pods that have ended since; a success forgives what failed before it."""
         successes = sorted(finish_time(pod, now) for pod in succeeded)
         failures = sorted(finish_time(pod, now) for pod in failed)
         if not successes:
-            return Failures(self.count + len(failures), failures[-1]) if failures else self
+            return PodFailures(self.count + len(failures), failures[-1]) if failures else self
         failures = [end for end in failures if end > successes[-1]]
-        return Failures(len(failures), failures[-1]) if failures else Failures()
+        return PodFailures(len(failures), failures[-1]) if failures else PodFailures()
 
     def pause(self, now: float) -> float:
         """Seconds until a pod may be created again."""

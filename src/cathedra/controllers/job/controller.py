@@ -20,7 +20,7 @@ from cathedra.controllers.controller import ControllerContext
 from cathedra.controllers.expectations import Expectations
 from cathedra.controllers.finalizers import remove_finalizer
 from cathedra.controllers.job import outcome as outcomes
-from cathedra.controllers.job.backoff import Failures, pause_after
+from cathedra.controllers.job.backoff import PodFailures, pause_after
 from cathedra.controllers.job.outcome import Outcome, with_condition
 from cathedra.controllers.job.pods import (
     TRACKING,
@@ -49,7 +49,7 @@ MOST_PODS_PER_SYNC: Final = 500
 _OWN_MANAGER: Final = "kubernetes.io/job-controller"
 
 
-class Key(NamedTuple):
+class JobKey(NamedTuple):
     """A job, or a pod that may have lost its job."""
 
     kind: Literal["job", "orphan"]
@@ -66,13 +66,13 @@ class JobController:
         self._client = context.client
         self._clock = context.clock
         self._recorder = context.recorder("job-controller")
-        self._queue: WorkQueue[Key] = context.queue()
+        self._queue: WorkQueue[JobKey] = context.queue()
         self._jobs = context.informers.of(JOBS)
         self._pods = context.informers.of(PODS)
         self._expected_pods: Expectations[str] = Expectations(self._pods, context.clock)
         self._expected_jobs: Expectations[str] = Expectations(self._jobs, context.clock)
         self._control = PodControl(context.client, self._recorder, self._expected_pods)
-        self._failures: dict[str, Failures] = {}
+        self._failures: dict[str, PodFailures] = {}
         """Failures in a row by the job's uid."""
         self._pods.store.add_index(BY_CONTROLLER, controller_uid)
         self._pods.store.add_index(ORPHANS, orphan_namespace)
@@ -90,14 +90,14 @@ class JobController:
             group.create_task(run_workers(self._queue, self._reconcile, workers=WORKERS))
 
     def _enqueue(self, job: Job) -> None:
-        self._queue.add(Key("job", job.metadata.namespace, job.metadata.name))
+        self._queue.add(JobKey("job", job.metadata.namespace, job.metadata.name))
 
     def _job_deleted(self, job: Job) -> None:
         self._expected_pods.forget(job.metadata.uid)
         self._expected_jobs.forget(job.metadata.uid)
         self._failures.pop(job.metadata.uid, None)
         for pod in self._pods.store.by_index(BY_CONTROLLER, job.metadata.uid):
-            self._queue.add(Key("orphan", pod.metadata.namespace, pod.metadata.name))
+            self._queue.add(JobKey("orphan", pod.metadata.namespace, pod.metadata.name))
 
     def _pod_updated(self, old: Pod, pod: Pod) -> None:
         if old.metadata.owner_references != pod.metadata.owner_references:
@@ -108,13 +108,13 @@ class JobController:
         owner = controller_of(pod)
         if owner is not None and owner.kind == "Job":
             # Pods that end together are counted together.
-            self._queue.add_after(Key("job", pod.metadata.namespace, owner.name), BATCH_SECONDS)
+            self._queue.add_after(JobKey("job", pod.metadata.namespace, owner.name), BATCH_SECONDS)
         if owner is None:
             for job in self._jobs.store:
                 if job.metadata.namespace == pod.metadata.namespace and selects(job.spec.selector, pod.metadata.labels):
                     self._enqueue(job)
         if is_tracked(pod) and self._job_of(pod) is None:
-            self._queue.add(Key("orphan", pod.metadata.namespace, pod.metadata.name))
+            self._queue.add(JobKey("orphan", pod.metadata.namespace, pod.metadata.name))
 
     def _job_of(self, pod: Pod) -> Job | None:
         owner = controller_of(pod)
@@ -131,7 +131,7 @@ class JobController:
             if job.metadata.deletion_timestamp is None
         )
 
-    async def _reconcile(self, key: Key) -> float | None:
+    async def _reconcile(self, key: JobKey) -> float | None:
         if key.kind == "orphan":
             pod = self._pods.store.get(key.namespace, key.name)
             if pod is not None and self._job_of(pod) is None and not self._is_adoptable(pod):
@@ -162,7 +162,7 @@ class _Sync:
         self._job = job
         self._pods = controller._pods.store.by_index(BY_CONTROLLER, job.metadata.uid)
         self._tally = tally(job, self._pods, self._now)
-        known = controller._failures.get(job.metadata.uid, Failures())
+        known = controller._failures.get(job.metadata.uid, PodFailures())
         self._failures = known.after(self._tally.newly_succeeded, self._tally.newly_failed, self._now)
         self._short_of_pods = False
 

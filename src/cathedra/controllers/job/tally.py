@@ -25,7 +25,7 @@ from cathedra.controllers.job.pods import (
 )
 from cathedra.semantics.pods import is_active, is_ready, is_terminal
 
-__all__ = ["Entry", "Tally", "entered", "settled", "tally", "uncounted"]
+__all__ = ["CountingRound", "Tally", "entered", "settled", "tally", "uncounted"]
 
 MOST_PER_SYNC = 500
 """So many finished pods are counted in one go, which bounds the size of the status."""
@@ -137,7 +137,7 @@ def _failed_later(pod: Pod, other: Pod, now: float) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class CountingRound:
     """A round of counting: the status in which pods are written down, and those that lose their finalizer then."""
 
     status: JobStatus
@@ -146,7 +146,7 @@ class Entry:
     """Whether no finished pod is left for the next round."""
 
 
-def entered(job: Job, pods: Sequence[Pod], counted: Tally, *, is_over: bool, rest_fails: bool) -> Entry:
+def entered(job: Job, pods: Sequence[Pod], counted: Tally, *, is_over: bool, rest_fails: bool) -> CountingRound:
     """Write down the pods that need not be tracked any longer.
 
     ``is_over``: the outcome is decided, so no pod need be tracked. ``rest_fails``: pods that have not ended count as
@@ -179,7 +179,7 @@ def entered(job: Job, pods: Sequence[Pod], counted: Tally, *, is_over: bool, res
         uncounted_terminated_pods=UncountedTerminatedPods(succeeded=tuple(succeeded), failed=tuple(failed)),
     )
     is_last = fresh_indexes + len(succeeded) + len(failed) < MOST_PER_SYNC
-    return Entry(_with_indexes(job, status, counted), tuple(released), is_last)
+    return CountingRound(_with_indexes(job, status, counted), tuple(released), is_last)
 
 
 def _is_replaceable(job: Job, pod: Pod, counted: Tally) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from cathedra.api.core.core_v1 import Namespace, NamespaceCondition, Pod
 from cathedra.api.core.meta_v1 import KubeObject
@@ -45,7 +45,7 @@ class _Remains:
     expected: float = 0.0
     """Seconds after which the rest should be gone."""
 
-    def add(self, ref: ResourceRef[Any], objects: tuple[KubeObject, ...]) -> None:
+    def add(self, ref: ResourceRef[KubeObject], objects: tuple[KubeObject, ...]) -> None:
         """Count what is left of a resource."""
         self.instances[f"{ref.resource}.{ref.group}"] = len(objects)
         for obj in objects:
@@ -79,7 +79,7 @@ class NamespaceController:
         await self._pods.wait_synced()
         await run_workers(self._queue, self._reconcile, workers=WORKERS)
 
-    def _look_after(self, ref: ResourceRef[Any]) -> None:
+    def _look_after(self, ref: ResourceRef[KubeObject]) -> None:
         if ref.namespaced:
             self._refs.append(ref)
 
@@ -129,12 +129,16 @@ class NamespaceController:
                 remains.errors.append(str(error))
         return remains
 
-    async def _empty_resource(self, ref: ResourceRef[Any], namespace: str, age: float, remains: _Remains) -> None:
+    async def _empty_resource(
+        self, ref: ResourceRef[KubeObject], namespace: str, age: float, remains: _Remains
+    ) -> None:
         resource = self._client.resource(ref, namespace)
         found = (await resource.list(limit=1)).items
         if not found:
             return
-        grace = _longest_grace((await resource.list()).items) if ref.resource == "pods" else 0
+        grace = (
+            _longest_grace((await self._client.resource(PODS, namespace).list()).items) if ref.resource == "pods" else 0
+        )
         await resource.delete_collection(propagation_policy="Background")
         left = (await resource.list()).items
         if not left:

@@ -27,7 +27,7 @@ FIELD_MANAGER: Final = "ResourceClaimController"
 WORKERS: Final = 50
 
 
-class Key(NamedTuple):
+class ClaimKey(NamedTuple):
     """What to look at."""
 
     kind: Literal["pod", "claim", "podgroup"]
@@ -47,7 +47,7 @@ class ResourceClaimController:
         self._client = context.client.as_manager(FIELD_MANAGER)
         self._workloads = context.enabled("GenericWorkload") and context.enabled("DRAWorkloadResourceClaims")
         self._recorder = context.recorder("resource_claim")
-        self._queue: WorkQueue[Key] = context.queue()
+        self._queue: WorkQueue[ClaimKey] = context.queue()
         self._deleted = DeletedPods()
         informers = context.informers
         self._pods = informers.of(PODS)
@@ -98,18 +98,18 @@ class ResourceClaimController:
             self._enqueue_claims(pod)
 
     def _enqueue_pod(self, pod: Pod) -> None:
-        self._queue.add(Key("pod", pod.metadata.namespace, pod.metadata.name))
+        self._queue.add(ClaimKey("pod", pod.metadata.namespace, pod.metadata.name))
 
     def _enqueue_claims(self, pod: Pod) -> None:
         for name in podclaims.claim_names(pod):
-            self._queue.add(Key("claim", pod.metadata.namespace, name))
+            self._queue.add(ClaimKey("claim", pod.metadata.namespace, name))
 
     def _claim_added(self, claim: ResourceClaim) -> None:
-        self._queue.add(Key("claim", claim.metadata.namespace, claim.metadata.name))
+        self._queue.add(ClaimKey("claim", claim.metadata.namespace, claim.metadata.name))
         self._reconsider_users(claim)
 
     def _claim_updated(self, old: ResourceClaim, claim: ResourceClaim) -> None:
-        self._queue.add(Key("claim", claim.metadata.namespace, claim.metadata.name))
+        self._queue.add(ClaimKey("claim", claim.metadata.namespace, claim.metadata.name))
         # A claim that hundreds of pods share changes with each reservation; only these changes make work for pods.
         allocated = old.status.allocation is None and claim.status.allocation is not None
         released = len(claim.status.reserved_for) < len(old.status.reserved_for)
@@ -139,10 +139,10 @@ class ResourceClaimController:
                     self._group_changed(group)
 
     def _group_changed(self, group: PodGroup) -> None:
-        self._queue.add(Key("podgroup", group.metadata.namespace, group.metadata.name))
+        self._queue.add(ClaimKey("podgroup", group.metadata.namespace, group.metadata.name))
         for status in group.status.resource_claim_statuses:
             if status.resource_claim_name:
-                self._queue.add(Key("claim", group.metadata.namespace, status.resource_claim_name))
+                self._queue.add(ClaimKey("claim", group.metadata.namespace, status.resource_claim_name))
         value = f"{group.metadata.namespace}/{group.metadata.name}"
         for pod in self._pods.store.by_index(podindexes.BY_GROUP, value):
             self._pod_changed(pod)
@@ -189,7 +189,7 @@ class ResourceClaimController:
 
     # What is done.
 
-    async def _reconcile(self, key: Key) -> None:
+    async def _reconcile(self, key: ClaimKey) -> None:
         if key.kind == "claim":
             claim = self._maker.get(key.namespace, key.name)
             if claim is not None:

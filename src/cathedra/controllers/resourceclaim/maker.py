@@ -114,12 +114,17 @@ class ClaimMaker:
             raise
         except StatusError as error:
             raise ClaimRefused(str(error)) from error
-        now = self._clock.monotonic()
-        self._made_at = {key: at for key, at in self._made_at.items() if now - at < _REMEMBERED_SECONDS}
-        self._made_at[key_of(created)] = now
+        self._note_time(created)
         if self._claims.store.get(namespace, created.metadata.name) is None:
             self._remember(created)
         return created
+
+    def _note_time(self, claim: ResourceClaim) -> None:
+        """Note when a claim was made, and forget the oldest: they stand first."""
+        now = self._clock.monotonic()
+        self._made_at[key_of(claim)] = now
+        while now - self._made_at[oldest := next(iter(self._made_at))] >= _REMEMBERED_SECONDS:
+            del self._made_at[oldest]
 
     def _remember(self, claim: ResourceClaim) -> None:
         self._fresh[key_of(claim)] = _Made(self._clock.monotonic(), claim)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from cathedra.api.core.apps_v1 import ControllerRevision
 from cathedra.api.core.core_v1 import PodTemplateSpec
 from cathedra.api.core.meta_v1 import KubeObject, ObjectMeta
+from cathedra.api.jsonvalue import JSONObject
 from cathedra.api.status import StatusError
 from cathedra.api.struct import RawJSON, from_dict, replace, to_dict
 from cathedra.client.client import Client
@@ -70,6 +71,6 @@ class Revisions:
         revision = self.informer.store.get(metadata.namespace, f"{metadata.name}-{digest}")
         if revision is None or revision.data is None:
             return None
-        template: dict[str, Any] = revision.data.load()["spec"]["template"]
+        template: JSONObject = revision.data.load()["spec"]["template"]
         template.pop("$patch", None)
         return from_dict(PodTemplateSpec, template)

@@ -18,6 +18,7 @@ from cathedra.client.resources import PERSISTENTVOLUMECLAIMS, STATEFULSETS
 from cathedra.controllers.controller import ControllerContext
 from cathedra.controllers.podcontrol import PodEventTexts, pod_from_template
 from cathedra.controllers.workloads.revisions import Revisions
+from cathedra.controllers.workloads.rollout import resolve
 from cathedra.controllers.workloads.templates import REVISION_HASH
 from cathedra.controllers.workloads.workload import WorkloadController
 from cathedra.semantics.owners import controller_of
@@ -43,6 +44,7 @@ class StatefulSetController(WorkloadController[StatefulSet]):
 
     def __init__(self, context: ControllerContext) -> None:
         super().__init__(context, STATEFULSETS)
+        self._several_at_once = context.enabled("MaxUnavailableStatefulSet")
         self._revisions = Revisions(context.client, context.informers)
         self._revisions.informer.add_handler(on_delete=self._revision_deleted)
 
@@ -110,11 +112,13 @@ class StatefulSetController(WorkloadController[StatefulSet]):
         return pod is not None and pod.metadata.deletion_timestamp is None and self._is_fine(obj)(pod)
 
     async def _update(self, obj: StatefulSet, pods: dict[int, Pod], update: str) -> int:
-        """Replace pods of another revision, from the last to the partition, one at a time; how many were deleted."""
+        """Replace pods of another revision, from the last to the partition; how many were deleted."""
         strategy = obj.spec.update_strategy
         if strategy.type == "OnDelete":
             return 0
         partition = (strategy.rolling_update.partition or 0) if strategy.rolling_update else 0
+        if self._several_at_once:
+            return await self._update_several(obj, pods, update, partition)
         wanted = _ordinals(obj)
         for ordinal in reversed(wanted[partition:]):
             pod = pods.get(ordinal)
@@ -127,6 +131,24 @@ class StatefulSetController(WorkloadController[StatefulSet]):
             if not self._is_done(obj, pod):
                 return 0
         return 0
+
+    async def _update_several(self, obj: StatefulSet, pods: dict[int, Pod], update: str, partition: int) -> int:
+        """As many at once as may be unavailable; none while that many are."""
+        rolling, wanted = obj.spec.update_strategy.rolling_update, _ordinals(obj)
+        most = rolling.max_unavailable if rolling is not None else None
+        room = max(1, resolve(most, len(wanted), round_up=False, default=1))
+        room -= sum(not self._is_done(obj, pods.get(ordinal)) for ordinal in wanted)
+        deleted = 0
+        for ordinal in reversed(wanted[partition:]):
+            pod = pods.get(ordinal)
+            if deleted >= room:
+                break
+            if pod is None or pod.metadata.deletion_timestamp is not None:
+                continue
+            if pod.metadata.labels.get(REVISION_HASH) != f"{obj.metadata.name}-{update}":
+                await self.control.delete(obj, pod)
+                deleted += 1
+        return deleted
 
     async def _create(self, obj: StatefulSet, ordinal: int, current: str, update: str) -> None:
         strategy = obj.spec.update_strategy.rolling_update

@@ -12,6 +12,6 @@ must do, as checks that each begin with a fresh kit; ``python -m cathedra.driver
 from __future__ import annotations
 
 from cathedra.driver.kit.bench import Kit, KitError
-from cathedra.driver.kit.conformance import CHECKS, Check, CheckFailed, NotApplicable, Verdict, check_driver
+from cathedra.driver.kit.conformance import CHECKS, Check, CheckFailed, CheckResult, CheckSkipped, check_driver
 
-__all__ = ["CHECKS", "Check", "CheckFailed", "Kit", "KitError", "NotApplicable", "Verdict", "check_driver"]
+__all__ = ["CHECKS", "Check", "CheckFailed", "CheckResult", "CheckSkipped", "Kit", "KitError", "check_driver"]

@@ -3,33 +3,30 @@
 from __future__ import annotations
 
 import asyncio
-import importlib
 import logging
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Any
 
+from cathedra.driver.errors import OptionError
 from cathedra.driver.kit.conformance import check_driver
+from cathedra.driver.loading import load_maker
 
 _SIGNS = {"passed": "ok  ", "failed": "FAIL", "skipped": "skip"}
 
 
 def main(arguments: list[str]) -> int:
     """Run all checks; one line for each."""
-    if len(arguments) != 1 or ":" not in arguments[0]:
+    if len(arguments) != 1:
         print(
             "usage: python -m cathedra.driver.kit MODULE:DRIVER (a class, or a function that makes one)",
             file=sys.stderr,
         )
         return 2
-    module, _, name = arguments[0].partition(":")
-    sys.path.insert(0, str(Path.cwd()))
     try:
-        make_driver: Any = getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError) as error:
-        print(f"{arguments[0]}: {error}", file=sys.stderr)
+        make_driver = load_maker(arguments[0])
+    except OptionError as error:
+        print(error, file=sys.stderr)
         return 2
     # The checks provoke errors; what matters of them stands in the verdicts.
     with _silenced(logging.getLogger("cathedra")):

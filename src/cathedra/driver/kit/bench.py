@@ -1,4 +1,7 @@
-"""A driver at work on a node that does not exist: claims are allocated by hand, and its answers can be looked at."""
+"""A driver at work on a node that does not exist.
+
+Claims are allocated by hand or by the allocator, and the driver's answers can be looked at.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from random import Random
 from types import TracebackType
 from typing import Any, Final, Self
 
+from cathedra.allocation import AllocationError
 from cathedra.api import resource
 from cathedra.api.core.core_v1 import Node
 from cathedra.api.core.meta_v1 import ObjectMeta
@@ -23,6 +27,7 @@ from cathedra.client.resources import NODES, RESOURCECLAIMS, RESOURCESLICES
 from cathedra.clock import Clock, SystemClock
 from cathedra.driver.claim import Ref
 from cathedra.driver.driver import Driver
+from cathedra.driver.kit.allocating import asked, results_for
 from cathedra.driver.kit.memoryapi import MemoryAPI
 from cathedra.driver.preparing.checkpoint import DeviceAnswer
 from cathedra.driver.preparing.service import PrepareResult
@@ -160,6 +165,34 @@ class Kit:
         )
         await claims.update_status(replace(made, status=resource.ResourceClaimStatus(allocation=allocation)))
         return Ref(NAMESPACE, name, made.metadata.uid)
+
+    async def allocate(
+        self, selector: str = "", *, count: int = 1, name: str = "", config: Mapping[str, Any] | None = None
+    ) -> Ref:
+        """A claim that the allocator gives devices of the driver, from what is published and not taken.
+
+        Args:
+            selector: a CEL expression over ``device``, as in a claim; "" for any device.
+            config: opaque parameters of the claim.
+
+        Raises:
+            KitError: it gives none; the text is the allocator's refusal.
+        """
+        self._claims += 1
+        claims = self.client.resource(RESOURCECLAIMS, NAMESPACE)
+        claim = asked(self.driver.name, name or f"claim-{self._claims}", NAMESPACE, selector, count)
+        try:
+            outcome = await results_for(self.client, self.driver.name, NODE, claim)
+        except AllocationError as error:
+            raise KitError(str(error)) from error
+        if isinstance(outcome, str):
+            raise KitError(outcome)
+        (allocation,) = outcome.results
+        made = await claims.create(claim)
+        devices = replace(allocation.devices, config=self._config(config))
+        status = resource.ResourceClaimStatus(allocation=replace(allocation, devices=devices))
+        await claims.update_status(replace(made, status=status))
+        return Ref(NAMESPACE, made.metadata.name, made.metadata.uid)
 
     async def _result(self, device: str, request: str) -> resource.DeviceRequestAllocationResult:
         for pool, name in await self.devices():

@@ -21,7 +21,7 @@ from cathedra.driver.kit.bench import Kit, KitError
 from cathedra.driver.preparing.checkpoint import DeviceAnswer
 from cathedra.driver.publishing.layout import MAX_DEVICES
 
-__all__ = ["CHECKS", "Check", "CheckFailed", "NotApplicable", "Verdict", "check_driver"]
+__all__ = ["CHECKS", "Check", "CheckFailed", "CheckResult", "CheckSkipped", "check_driver"]
 
 
 class CheckFailed(Exception):
@@ -32,7 +32,7 @@ class _Death(BaseException):
     """Stands for the end of the process: no handler catches it."""
 
 
-class NotApplicable(Exception):
+class CheckSkipped(Exception):
     """The check needs something that this driver does not have; the text says what."""
 
 
@@ -46,7 +46,7 @@ class Check:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class CheckResult:
     """How a check went: ``passed``, ``failed`` or ``skipped``, and why."""
 
     check: Check
@@ -54,26 +54,26 @@ class Verdict:
     reason: str = ""
 
 
-async def check_driver(make_driver: Callable[[], Driver]) -> list[Verdict]:
+async def check_driver(make_driver: Callable[[], Driver]) -> list[CheckResult]:
     """Run all checks, each on a kit of its own."""
     return [await _run(check, make_driver) for check in CHECKS]
 
 
-async def _run(check: Check, make_driver: Callable[[], Driver]) -> Verdict:
+async def _run(check: Check, make_driver: Callable[[], Driver]) -> CheckResult:
     try:
         async with Kit(make_driver) as kit:
             await check.run(kit)
-    except NotApplicable as reason:
-        return Verdict(check, "skipped", str(reason))
+    except CheckSkipped as reason:
+        return CheckResult(check, "skipped", str(reason))
     except (CheckFailed, KitError, CallFailed, CDIError) as error:
-        return Verdict(check, "failed", str(error))
-    return Verdict(check, "passed")
+        return CheckResult(check, "failed", str(error))
+    return CheckResult(check, "passed")
 
 
 async def _device(kit: Kit) -> str:
     devices = await kit.devices()
     if not devices:
-        raise NotApplicable("the driver has published no device")
+        raise CheckSkipped("the driver has published no device")
     return devices[0][1]
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
+from operator import attrgetter
+from typing import Any, Final, TypeVar, cast
 
-from cathedra.api.core.meta_v1 import KubeObject
+from cathedra.api.core.meta_v1 import DeleteOptions, KubeObject
 from cathedra.api.scheme import GroupResource
 from cathedra.api.status import already_exists, bad_request, conflict, not_found
 from cathedra.api.struct import replace
@@ -24,23 +25,26 @@ from cathedra.client.transport import (
 
 __all__ = ["MemoryAPI"]
 
+T = TypeVar("T", bound=KubeObject)
+_status: Final = attrgetter("status")
+
 
 class MemoryAPI:
     """A `Transport` whose server is itself. Selectors of lists are ignored: everything here belongs to one driver."""
 
     def __init__(self) -> None:
         self._objects: dict[tuple[str, str, str], KubeObject] = {}
-        self._history: list[tuple[int, str, WatchEvent[Any]]] = []
+        self._history: list[tuple[int, str, WatchEvent[KubeObject]]] = []
         self._revision = 0
         self._changed = asyncio.Event()
 
-    def _find(self, ref: ResourceRef[Any], namespace: str, name: str) -> Any:
+    def _find(self, ref: ResourceRef[T], namespace: str, name: str) -> T:
         found = self._objects.get((ref.resource, namespace, name))
         if found is None:
             raise not_found(GroupResource(ref.group, ref.resource), name)
-        return found
+        return cast("T", found)
 
-    def _record(self, ref: ResourceRef[Any], kind: EventType, obj: Any) -> Any:
+    def _record(self, ref: ResourceRef[KubeObject], kind: EventType, obj: T) -> T:
         self._revision += 1
         stored = with_metadata(obj, resource_version=str(self._revision))
         metadata = stored.metadata
@@ -54,42 +58,42 @@ class MemoryAPI:
         changed.set()
         return stored
 
-    async def get(self, ref: ResourceRef[Any], namespace: str, name: str, *, subresource: str = "") -> Any:
+    async def get(self, ref: ResourceRef[T], namespace: str, name: str, *, subresource: str = "") -> T:
         """An object."""
         return self._find(ref, namespace, name)
 
-    async def list(self, ref: ResourceRef[Any], namespace: str, options: ListOptions) -> Page[Any]:
+    async def list(self, ref: ResourceRef[T], namespace: str, options: ListOptions) -> Page[T]:
         """All objects of a resource."""
         keys = sorted(key for key in self._objects if key[0] == ref.resource and namespace in ("", key[1]))
-        return Page(tuple(self._objects[key] for key in keys), str(self._revision))
+        return Page(tuple(cast("T", self._objects[key]) for key in keys), str(self._revision))
 
     @asynccontextmanager
     async def watch(
-        self, ref: ResourceRef[Any], namespace: str, options: ListOptions, *, bookmarks: bool = True
-    ) -> AsyncIterator[AsyncIterator[WatchEvent[Any]]]:
+        self, ref: ResourceRef[T], namespace: str, options: ListOptions, *, bookmarks: bool = True
+    ) -> AsyncIterator[AsyncIterator[WatchEvent[T]]]:
         """What changes after a version."""
         yield self._events(ref.resource, namespace, int(options.resource_version or 0))
 
-    async def _events(self, resource: str, namespace: str, position: int) -> AsyncIterator[WatchEvent[Any]]:
+    async def _events(self, resource: str, namespace: str, position: int) -> AsyncIterator[WatchEvent[T]]:
         while True:
             changed = self._changed
             for revision, of, event in self._history[:]:
                 if revision > position and of == resource and namespace in ("", event.object.metadata.namespace):
-                    yield event
+                    yield cast("WatchEvent[T]", event)
             position = self._history[-1][0] if self._history else position
             if changed is self._changed:
                 await changed.wait()
 
     async def create(
         self,
-        ref: ResourceRef[Any],
+        ref: ResourceRef[T],
         namespace: str,
         obj: KubeObject,
         options: WriteOptions,
         *,
         name: str = "",
         subresource: str = "",
-    ) -> Any:
+    ) -> KubeObject:
         """A new object, with a UID."""
         if subresource:
             raise bad_request(f"{ref.resource}/{subresource} is not served here")
@@ -101,22 +105,22 @@ class MemoryAPI:
         return self._record(ref, EventType.ADDED, with_metadata(obj, name=name, namespace=namespace, uid=uid))
 
     async def update(
-        self, ref: ResourceRef[Any], namespace: str, obj: Any, options: WriteOptions, *, subresource: str = ""
-    ) -> Any:
+        self, ref: ResourceRef[T], namespace: str, obj: T, options: WriteOptions, *, subresource: str = ""
+    ) -> T:
         """A changed object; without sub-resource the status stays, with ``status`` everything else."""
         name = obj.metadata.name
         old = self._find(ref, namespace, name)
         if obj.metadata.resource_version not in ("", old.metadata.resource_version):
             raise conflict(GroupResource(ref.group, ref.resource), name, "the object has been modified")
         if subresource == "status":
-            obj = replace(old, status=obj.status)
+            obj = replace(old, status=_status(obj))
         elif hasattr(old, "status"):
-            obj = replace(obj, status=old.status)
+            obj = replace(obj, status=_status(old))
         return self._record(ref, EventType.MODIFIED, obj)
 
     async def patch(
         self,
-        ref: ResourceRef[Any],
+        ref: ResourceRef[T],
         namespace: str,
         name: str,
         patch_type: PatchType,
@@ -124,16 +128,16 @@ class MemoryAPI:
         options: WriteOptions,
         *,
         subresource: str = "",
-    ) -> Any:
+    ) -> T:
         """Not served: a driver that patches needs a real API server to be tried with."""
         raise bad_request("this API server in memory knows no patches")
 
-    async def delete(self, ref: ResourceRef[Any], namespace: str, name: str, options: Any) -> Any:
+    async def delete(self, ref: ResourceRef[T], namespace: str, name: str, options: DeleteOptions) -> T:
         """Remove an object at once."""
         return self._record(ref, EventType.DELETED, self._find(ref, namespace, name))
 
     async def delete_collection(
-        self, ref: ResourceRef[Any], namespace: str, list_options: ListOptions, options: Any
+        self, ref: ResourceRef[T], namespace: str, list_options: ListOptions, options: DeleteOptions
     ) -> None:
         """Remove all objects of a resource."""
         for found in (await self.list(ref, namespace, list_options)).items:

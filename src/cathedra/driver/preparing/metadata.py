@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from cathedra.api.jsonvalue import JSONObject
 from cathedra.api.resource import DeviceAttribute
 from cathedra.api.struct import to_dict
 from cathedra.devicemetadata.locations import claim_request_directory, metadata_file_name, template_request_directory
@@ -29,13 +30,13 @@ DIRECTORY = "dra-device-metadata"
 """Below the driver's data directory."""
 
 
-def device_document(driver: str, prepared: Prepared) -> dict[str, Any]:
+def device_document(driver: str, prepared: Prepared) -> JSONObject:
     """A device as its metadata file has it, as JSON values."""
     attributes: dict[str, DeviceAttribute] = {
         name if "/" in name else f"{driver}/{name}": attribute(value)
         for name, value in (prepared.metadata or {}).items()
     }
-    document: dict[str, Any] = {"driver": driver, "pool": prepared.pool, "name": prepared.device}
+    document: JSONObject = {"driver": driver, "pool": prepared.pool, "name": prepared.device}
     if attributes:
         document["attributes"] = {name: to_dict(value) for name, value in attributes.items()}
     if prepared.network_data is not None:
@@ -135,7 +136,7 @@ class MetadataFiles:
         return f"{kind}={device}"
 
     def _stream(self, ref: Ref, pod_claim: str | None, request: str, devices: Sequence[Any], generation: int) -> bytes:
-        body: dict[str, Any] = {
+        body: JSONObject = {
             "metadata": {"name": ref.name, "namespace": ref.namespace, "uid": ref.uid, "generation": generation}
         }
         if pod_claim is not None:

@@ -30,7 +30,7 @@ from cathedra.driver.preparing.metadata import MetadataFiles, device_document
 from cathedra.driver.preparing.specs import ClaimSpecs
 from cathedra.driver.preparing.status import device_entries, write_device_status
 
-__all__ = ["CALL_TIMEOUT", "ClaimIdentity", "ClaimService", "PrepareResult"]
+__all__ = ["CALL_TIMEOUT", "ClaimService", "NamedClaim", "PrepareResult"]
 
 CALL_TIMEOUT = 45.0
 """Seconds that a node agent waits for an answer."""
@@ -42,7 +42,7 @@ _LONGEST_PAUSE = 5.0
 _LOG = logging.getLogger(__name__)
 
 
-class ClaimIdentity(Protocol):
+class NamedClaim(Protocol):
     """A claim as a node agent names it; any object with these attributes will do."""
 
     @property
@@ -108,7 +108,7 @@ class ClaimService:
         return tuple(entry.ref for entry in self._checkpoint)
 
     async def node_prepare_resources(
-        self, claims: Sequence[ClaimIdentity], *, timeout: float = CALL_TIMEOUT
+        self, claims: Sequence[NamedClaim], *, timeout: float = CALL_TIMEOUT
     ) -> dict[str, PrepareResult]:
         """Make claims ready; the answer has an entry for each, by UID. ``timeout`` in seconds.
 
@@ -123,7 +123,7 @@ class ClaimService:
             return {raw.metadata.uid: await self._prepare(raw, deadline) for raw in raws}
 
     async def node_unprepare_resources(
-        self, claims: Sequence[ClaimIdentity], *, timeout: float = CALL_TIMEOUT
+        self, claims: Sequence[NamedClaim], *, timeout: float = CALL_TIMEOUT
     ) -> dict[str, str]:
         """Undo; the answer has an entry for each claim, by UID: why it failed, or "". ``timeout`` in seconds."""
         deadline = self._clock.monotonic() + timeout - _RESERVE
@@ -146,7 +146,7 @@ class ClaimService:
         async with self._lock.held():
             self._metadata.update(ref, request, [device_document(self._driver.name, device) for device in devices])
 
-    async def _claim(self, identity: ClaimIdentity) -> ResourceClaim:
+    async def _claim(self, identity: NamedClaim) -> ResourceClaim:
         where = f"{identity.namespace}/{identity.name}"
         try:
             claim = await self._client.resource(RESOURCECLAIMS, identity.namespace).get(identity.name)
@@ -317,7 +317,7 @@ class ClaimService:
         if self._shared_checkpoint:
             self._checkpoint.load()
 
-    def _log(self, method: str, claims: Sequence[ClaimIdentity]) -> None:
+    def _log(self, method: str, claims: Sequence[NamedClaim]) -> None:
         self._calls += 1
         names = ", ".join(f"{claim.namespace}/{claim.name}" for claim in claims)
         _LOG.debug("%s: call %d: %s: %s", self._driver.name, self._calls, method, names or "no claims")

@@ -15,7 +15,7 @@ import msgspec
 from cathedra.cdi.errors import InvalidName
 from cathedra.cdi.files import file_name
 from cathedra.cdi.names import validate_kind
-from cathedra.cdi.spec import Device, Spec, minimum_version, validate
+from cathedra.cdi.spec import CDIDevice, Spec, minimum_version, validate
 from cathedra.driver.edits import Edits
 from cathedra.driver.errors import OptionError
 from cathedra.driver.files import Files
@@ -37,7 +37,7 @@ def cdi_document(kind: str, devices: Mapping[str, Edits]) -> Spec:
     Raises:
         InvalidSpec: an edit breaks a rule of the format, for example an environment variable without a name.
     """
-    entries = tuple(Device(name=name, container_edits=edits.to_cdi()) for name, edits in devices.items())
+    entries = tuple(CDIDevice(name=name, container_edits=edits.to_cdi()) for name, edits in devices.items())
     document = Spec(cdi_version="", kind=kind, devices=entries)
     document = msgspec.structs.replace(document, cdi_version=minimum_version(document))
     validate(document)

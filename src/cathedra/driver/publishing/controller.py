@@ -76,6 +76,7 @@ class ResourceSliceController:
         self._queue: WorkQueue[str] = WorkQueue(clock)
         self._synced_pools: set[str] = set()
         self._progress = asyncio.Event()
+        self._changed = asyncio.Event()
         self._informer = self._make_informer()
 
     def update(self, pools: Mapping[str, DesiredPool]) -> None:
@@ -91,6 +92,8 @@ class ResourceSliceController:
         affected = tuple(dict.fromkeys((*self._desired, *pools)))
         self._desired = dict(pools)
         self._started = True
+        changed, self._changed = self._changed, asyncio.Event()
+        changed.set()
         self._synced_pools.difference_update(affected)
         for name in affected:
             self._queue.add(name)
@@ -102,9 +105,31 @@ class ResourceSliceController:
             await self._informer.wait_synced()
             group.create_task(run_workers(self._queue, self._sync))
 
+    def changed(self) -> asyncio.Event:
+        """An event that is set when other devices are desired."""
+        return self._changed
+
+    def published(self) -> tuple[int, int]:
+        """How many devices, and how many slices, the desired pools have."""
+        slices = [each for pool in self._desired.values() for each in pool.slices]
+        return sum(len(each.devices) for each in slices), len(slices)
+
+    def pools_of(self, device: str) -> tuple[str, ...]:
+        """The desired pools that have a device of that name."""
+        return tuple(
+            name
+            for name, pool in self._desired.items()
+            if any(each.name == device for part in pool.slices for each in part.devices)
+        )
+
+    @property
+    def in_sync(self) -> bool:
+        """Whether every desired pool has been written (or found unchanged) once."""
+        return self._started and self._desired.keys() <= self._synced_pools
+
     async def wait_published(self) -> None:
         """Wait until every desired pool has been written (or found unchanged) once."""
-        while not (self._started and self._desired.keys() <= self._synced_pools):
+        while not self.in_sync:
             progress = self._progress
             await progress.wait()
 

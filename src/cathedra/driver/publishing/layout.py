@@ -58,7 +58,8 @@ def lay_out(pools: Iterable[Pool], node_name: str) -> dict[str, DesiredPool]:
 
     Raises:
         PoolError: two pools of one name.
-        TypeError, QuantityError: a device's attribute or amount has no form in the API.
+        DeviceError: a device's attribute or amount has no form in the API.
+        QuantityError: a counter of a pool is no quantity.
     """
     desired: dict[str, DesiredPool] = {}
     for pool in pools:

@@ -7,7 +7,7 @@ are the newer ones repacked (docs/spec/protocols.md §3 to §7).
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -34,7 +34,7 @@ from cathedra.driver.preparing.checkpoint import DeviceAnswer
 from cathedra.driver.preparing.service import CALL_TIMEOUT, ClaimService, PrepareResult
 from cathedra.driver.serving.registration import DRA_V1, DRA_V1BETA1, HEALTH_V1, HEALTH_V1ALPHA1, Registration
 
-__all__ = ["PluginServers"]
+__all__ = ["PluginServers", "RegistrationServicer", "listening"]
 
 _GRACE = 5.0
 """Seconds that calls in progress get to finish when a server stops."""
@@ -62,14 +62,14 @@ class PluginServers:
         registration_socket: Path,
         *,
         clock: Clock,
-        node_name: str,
+        pool_of: Callable[[str], str],
         health: HealthBoard | None,
     ) -> None:
         self._service = service
         self._registration = registration
         self._registration_socket = registration_socket
         self._clock = clock
-        self._node_name = node_name
+        self._pool_of = pool_of
         self._health = health
 
     @contextlib.asynccontextmanager
@@ -77,9 +77,9 @@ class PluginServers:
         """Listen on both sockets; they are gone when the context ends, and calls in progress have finished."""
         service_socket = Path(self._registration.info.endpoint)
         async with (
-            _listening(service_socket, self._add_service),
+            listening(service_socket, self._add_service),
             # Only now may the node agent come: what it will call is there.
-            _listening(self._registration_socket, self._add_registration),
+            listening(self._registration_socket, self._add_registration),
         ):
             try:
                 yield
@@ -106,14 +106,17 @@ class PluginServers:
             ),
         ):
             if name in served:
-                add(_Health(self._health, module, self._clock, self._node_name), server)
+                add(_Health(self._health, module, self._clock, self._pool_of), server)
 
     def _add_registration(self, server: grpc.aio.Server) -> None:
-        pluginregistration_v1_pb2_grpc.add_RegistrationServicer_to_server(_Registrar(self._registration), server)
+        pluginregistration_v1_pb2_grpc.add_RegistrationServicer_to_server(
+            RegistrationServicer(self._registration), server
+        )
 
 
 @contextlib.asynccontextmanager
-async def _listening(socket: Path, add: Any) -> AsyncIterator[None]:
+async def listening(socket: Path, add: Callable[[grpc.aio.Server], object]) -> AsyncIterator[None]:
+    """A server on a unix socket with what ``add`` puts into it; the socket is gone when the context ends."""
     _make_way(socket)
     server = grpc.aio.server(options=(("grpc.so_reuseport", 0),))
     add(server)
@@ -196,11 +199,11 @@ class _DRA:
 class _Health:
     """NodeWatchResources in one version."""
 
-    def __init__(self, board: HealthBoard, messages: Any, clock: Clock, node_name: str) -> None:
+    def __init__(self, board: HealthBoard, messages: Any, clock: Clock, pool_of: Callable[[str], str]) -> None:
         self._board = board
         self._messages = messages
         self._clock = clock
-        self._node_name = node_name
+        self._pool_of = pool_of
 
     async def NodeWatchResources(self, request: Any, context: _Context) -> AsyncIterator[Any]:  # noqa: N802
         async for reports in self._board.watch():
@@ -208,7 +211,9 @@ class _Health:
 
     def _report(self, report: DeviceHealth) -> Any:
         return self._messages.DeviceHealth(
-            device=self._messages.DeviceIdentifier(pool_name=report.pool or self._node_name, device_name=report.device),
+            device=self._messages.DeviceIdentifier(
+                pool_name=report.pool or self._pool_of(report.device), device_name=report.device
+            ),
             health=report.state.value,
             last_updated_time=int(self._clock.now() if report.updated_at is None else report.updated_at),
             health_check_timeout_seconds=report.timeout or 0,
@@ -216,8 +221,8 @@ class _Health:
         )
 
 
-class _Registrar:
-    """GetInfo and NotifyRegistrationStatus."""
+class RegistrationServicer:
+    """GetInfo and NotifyRegistrationStatus, as the node agent calls them."""
 
     def __init__(self, registration: Registration) -> None:
         self._registration = registration

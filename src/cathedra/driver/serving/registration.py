@@ -87,6 +87,10 @@ class Registration:
         if not registered:
             raise RegistrationFailed(f"failed registration process: {error}")
 
+    def changed(self) -> asyncio.Event:
+        """An event that is set when the node agent says something again."""
+        return self._changed
+
     async def wait_registered(self, timeout: float, where: str) -> None:
         """Wait until the node agent has taken the driver; ``timeout`` in seconds, ``where`` for the error's text.
 

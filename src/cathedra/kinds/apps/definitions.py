@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from cathedra.kinds.apps.controllerrevisions import controller_revision_definition
 from cathedra.kinds.apps.daemonsets import daemon_set_definition
 from cathedra.kinds.apps.deployments import deployment_definition
 from cathedra.kinds.apps.replicasets import replica_set_definition
 from cathedra.kinds.apps.statefulsets import stateful_set_definition
-from cathedra.kinds.definition import ResourceDefinition
+from cathedra.kinds.definition import AnyDefinition
 
 __all__ = ["apps_definitions"]
 
 
-def apps_definitions() -> tuple[ResourceDefinition[Any], ...]:
+def apps_definitions() -> tuple[AnyDefinition, ...]:
     """Deployments, replica sets, stateful sets, daemon sets and their revisions."""
     return (
         deployment_definition(),

@@ -7,14 +7,21 @@ from typing import Any, Final
 from cathedra.api.core import apps_v1
 from cathedra.api.field import ErrorList, FieldPath
 from cathedra.api.struct import replace
-from cathedra.kinds.apps.validation import validate_not_negative, validate_workload_selector, validate_workload_template
+from cathedra.kinds.apps.validation import (
+    NEGATIVE,
+    is_zero,
+    validate_int_or_percent,
+    validate_not_negative,
+    validate_workload_selector,
+    validate_workload_template,
+)
 from cathedra.kinds.builtin import builtin
 from cathedra.kinds.columns import AGE, NAME, age
 from cathedra.kinds.core.pods.defaults import default_pod_template
 from cathedra.kinds.core.pods.templates import CONTAINERS, IMAGES, container_cells, with_template_labels
 from cathedra.kinds.defaults import absent
-from cathedra.kinds.definition import Column, ResourceDefinition
-from cathedra.kinds.strategies import ObjectRules
+from cathedra.kinds.definition import Column, RequestContext, ResourceDefinition
+from cathedra.kinds.strategies import GenerationStrategy, ObjectRules
 
 __all__ = [
     "default_statefulset",
@@ -25,6 +32,7 @@ __all__ = [
 ]
 
 _SPEC: Final = FieldPath("spec")
+_RETENTIONS: Final = ("Retain", "Delete")
 STATEFULSET_COLUMNS: Final = (
     NAME,
     Column("Ready", description="Ready pods, of those wanted."),
@@ -76,10 +84,76 @@ def validate_statefulset(stateful: apps_v1.StatefulSet) -> ErrorList:
             spec.update_strategy.rolling_update,
             "only allowed for updateStrategy 'RollingUpdate'",
         )
+    elif spec.update_strategy.rolling_update is not None:
+        _validate_rolling_update(errors, strategy.child("rollingUpdate"), spec.update_strategy.rolling_update)
+    _validate_retention(errors, spec.persistent_volume_claim_retention_policy)
+    if spec.ordinals is not None and spec.ordinals.start < 0:
+        errors.invalid(_SPEC.child("ordinals", "start"), spec.ordinals.start, NEGATIVE)
     validate_not_negative(errors, replicas=spec.replicas, minReadySeconds=spec.min_ready_seconds)
     validate_workload_selector(errors, spec.selector, "empty selector is invalid for statefulset")
     validate_workload_template(errors, spec.template, spec.selector, "StatefulSet")
     return errors
+
+
+def _validate_rolling_update(
+    errors: ErrorList, path: FieldPath, rolling: apps_v1.RollingUpdateStatefulSetStrategy
+) -> None:
+    if rolling.partition is not None and rolling.partition < 0:
+        errors.invalid(path.child("partition"), rolling.partition, NEGATIVE)
+    where, most = path.child("maxUnavailable"), rolling.max_unavailable
+    validate_int_or_percent(errors, where, most)
+    if most is not None and is_zero(most):
+        errors.invalid(where, most, "cannot be 0")
+    if isinstance(most, str) and most[:-1].isdigit() and int(most[:-1]) > 100:
+        errors.invalid(where, most, "must not be greater than 100%")
+
+
+def _validate_retention(
+    errors: ErrorList, policy: apps_v1.StatefulSetPersistentVolumeClaimRetentionPolicy | None
+) -> None:
+    if policy is None:
+        return
+    path = _SPEC.child("persistentVolumeClaimRetentionPolicy")
+    for name, value in (("whenDeleted", policy.when_deleted), ("whenScaled", policy.when_scaled)):
+        if value not in _RETENTIONS:
+            errors.not_supported(path.child(name), value, _RETENTIONS)
+
+
+class StatefulSetStrategy(GenerationStrategy[apps_v1.StatefulSet]):
+    """Stateful sets may lose several pods at once in an update, where that is switched on."""
+
+    def default(self, obj: apps_v1.StatefulSet, context: RequestContext) -> apps_v1.StatefulSet:
+        """Also: one pod at a time."""
+        filled = super().default(obj, context)
+        rolling = filled.spec.update_strategy.rolling_update
+        if not context.gates["MaxUnavailableStatefulSet"] or rolling is None or rolling.max_unavailable is not None:
+            return filled
+        return _with_max_unavailable(filled, 1)
+
+    def prepare_create(self, obj: apps_v1.StatefulSet, context: RequestContext) -> apps_v1.StatefulSet:
+        """Also drop what is switched off."""
+        obj = super().prepare_create(obj, context)
+        return obj if context.gates["MaxUnavailableStatefulSet"] else _with_max_unavailable(obj, None)
+
+    def prepare_update(
+        self, new: apps_v1.StatefulSet, old: apps_v1.StatefulSet, context: RequestContext
+    ) -> apps_v1.StatefulSet:
+        """Also drop what is switched off, unless it is there already."""
+        kept = context.gates["MaxUnavailableStatefulSet"] or _max_unavailable(old) is not None
+        return super().prepare_update(new if kept else _with_max_unavailable(new, None), old, context)
+
+
+def _max_unavailable(stateful: apps_v1.StatefulSet) -> int | str | None:
+    rolling = stateful.spec.update_strategy.rolling_update
+    return rolling.max_unavailable if rolling is not None else None
+
+
+def _with_max_unavailable(stateful: apps_v1.StatefulSet, value: int | None) -> apps_v1.StatefulSet:
+    strategy = stateful.spec.update_strategy
+    if strategy.rolling_update is None or strategy.rolling_update.max_unavailable == value:
+        return stateful
+    strategy = replace(strategy, rolling_update=replace(strategy.rolling_update, max_unavailable=value))
+    return replace(stateful, spec=replace(stateful.spec, update_strategy=strategy))
 
 
 def validate_statefulset_update(new: apps_v1.StatefulSet, old: apps_v1.StatefulSet) -> ErrorList:
@@ -125,9 +199,10 @@ def stateful_set_definition() -> ResourceDefinition[apps_v1.StatefulSet]:
         apps_v1.StatefulSet,
         "statefulsets",
         namespaced=True,
+        strategy=StatefulSetStrategy(
+            default_statefulset, ObjectRules(validate_statefulset, validate_statefulset_update)
+        ),
         default=default_statefulset,
-        rules=ObjectRules(validate_statefulset, validate_statefulset_update),
-        counts_generation=True,
         scalable=True,
         table=(STATEFULSET_COLUMNS, statefulset_cells),
         short_names=("sts",),

@@ -10,6 +10,7 @@ from cathedra.api.selectors import SelectorError, from_label_selector
 from cathedra.kinds.core.pods.validation import validate_pod_template
 
 __all__ = [
+    "NEGATIVE",
     "is_zero",
     "validate_int_or_percent",
     "validate_not_negative",
@@ -18,7 +19,7 @@ __all__ = [
     "with_immutable_selector",
 ]
 
-_NEGATIVE: Final = "must be greater than or equal to 0"
+NEGATIVE: Final = "must be greater than or equal to 0"
 _SPEC: Final = FieldPath("spec")
 IMMUTABLE: Final = "field is immutable"
 
@@ -30,7 +31,7 @@ def validate_int_or_percent(errors: ErrorList, path: FieldPath, value: int | str
             text = "a valid percent string must be a numeric string followed by an ending '%'"
             errors.invalid(path, value, f"{text} (e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')")
     elif value is not None and value < 0:
-        errors.invalid(path, value, _NEGATIVE)
+        errors.invalid(path, value, NEGATIVE)
 
 
 def is_zero(value: int | str | None) -> bool:
@@ -40,7 +41,7 @@ def is_zero(value: int | str | None) -> bool:
 def validate_not_negative(errors: ErrorList, **values: int | None) -> None:
     for name, value in values.items():
         if value is not None and value < 0:
-            errors.invalid(_SPEC.child(name), value, _NEGATIVE)
+            errors.invalid(_SPEC.child(name), value, NEGATIVE)
 
 
 def validate_workload_selector(errors: ErrorList, selector: meta_v1.LabelSelector | None, when_empty: str) -> None:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from cathedra.kinds.batch.cronjobs import cron_job_definition
 from cathedra.kinds.batch.jobs.strategy import job_definition
-from cathedra.kinds.definition import ResourceDefinition
+from cathedra.kinds.definition import AnyDefinition
 
 __all__ = ["batch_definitions"]
 
 
-def batch_definitions() -> tuple[ResourceDefinition[Any], ...]:
+def batch_definitions() -> tuple[AnyDefinition, ...]:
     """Jobs and cron jobs."""
     return (job_definition(), cron_job_definition())

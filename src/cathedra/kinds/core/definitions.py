@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from cathedra.api.core import core_v1
 from cathedra.kinds.builtin import builtin
 from cathedra.kinds.columns import NAME_AND_AGE, name_and_age
@@ -19,12 +17,12 @@ from cathedra.kinds.core.quotas import quota_definition
 from cathedra.kinds.core.replicationcontrollers import replication_controller_definition
 from cathedra.kinds.core.services import service_definition
 from cathedra.kinds.core.volumes import volume_claim_definition, volume_definition
-from cathedra.kinds.definition import ResourceDefinition
+from cathedra.kinds.definition import AnyDefinition, ConnectedSubresource
 
 __all__ = ["core_definitions"]
 
 
-def core_definitions() -> tuple[ResourceDefinition[Any], ...]:
+def core_definitions() -> tuple[AnyDefinition, ...]:
     """The core group's kinds, with endpoint slices and the events of events.k8s.io beside them."""
     return (
         namespace_definition(),
@@ -37,6 +35,7 @@ def core_definitions() -> tuple[ResourceDefinition[Any], ...]:
             core_v1.ServiceAccount,
             "serviceaccounts",
             namespaced=True,
+            connected=(ConnectedSubresource("token", ("create",), "TokenRequest", "authentication.k8s.io", "v1"),),
             table=(NAME_AND_AGE, name_and_age),
             short_names=("sa",),
         ),

@@ -60,6 +60,7 @@ def endpoints_definition() -> ResourceDefinition[core_v1.Endpoints]:
         namespaced=True,
         table=(ENDPOINTS_COLUMNS, endpoints_cells),
         short_names=("ep",),
+        created_by_update=True,
     )
 
 

@@ -46,6 +46,8 @@ EVENT_COLUMNS: Final = (
 class EventStrategy(Strategy[core_v1.Event]):
     """Events have nothing that is kept apart."""
 
+    allow_create_on_update = True
+
     def validate_create(self, obj: core_v1.Event, context: RequestContext) -> ErrorList:
         """An event lies in the namespace of what it is about."""
         errors = ErrorList()

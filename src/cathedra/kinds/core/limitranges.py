@@ -127,4 +127,5 @@ def limit_range_definition() -> ResourceDefinition[core_v1.LimitRange]:
         default=default_limit_range,
         rules=ObjectRules(validate_limit_range, lambda new, old: validate_limit_range(new)),
         short_names=("limits",),
+        created_by_update=True,
     )

@@ -7,7 +7,7 @@ from typing import Any, Final
 from cathedra.api.core import core_v1
 from cathedra.kinds.builtin import builtin
 from cathedra.kinds.columns import AGE, NAME, age
-from cathedra.kinds.definition import Column, RequestContext, ResourceDefinition
+from cathedra.kinds.definition import PROXY_VERBS, Column, ConnectedSubresource, RequestContext, ResourceDefinition
 from cathedra.kinds.strategies import SpecStrategy
 from cathedra.semantics.conditions import find_condition
 
@@ -42,6 +42,7 @@ def node_definition() -> ResourceDefinition[core_v1.Node]:
         "nodes",
         namespaced=False,
         strategy=NodeStrategy(),
+        connected=(ConnectedSubresource("proxy", PROXY_VERBS, "NodeProxyOptions"),),
         table=(NODE_COLUMNS, node_cells),
         short_names=("no",),
         field_selectors={"spec.unschedulable": lambda node: "true" if node.spec.unschedulable else "false"},

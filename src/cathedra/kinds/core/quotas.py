@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from cathedra.api.core import core_v1
+from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.api.quantity import Quantity
 from cathedra.api.scheme import GroupResource
 from cathedra.kinds.builtin import builtin
@@ -51,7 +52,7 @@ def count_name(resource: GroupResource) -> str:
     return f"count/{resource.resource}.{resource.group}" if resource.group else f"count/{resource.resource}"
 
 
-def object_usage(resource: GroupResource, obj: Any) -> dict[str, Quantity]:
+def object_usage(resource: GroupResource, obj: KubeObject) -> dict[str, Quantity]:
     """What an object is charged."""
     usage = {count_name(resource): Quantity.of_value(1)}
     if resource.group or resource.resource not in _OWN_NAMES:

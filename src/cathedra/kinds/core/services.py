@@ -10,7 +10,7 @@ from cathedra.api.struct import replace
 from cathedra.kinds.builtin import builtin
 from cathedra.kinds.columns import AGE, NAME, age
 from cathedra.kinds.defaults import absent
-from cathedra.kinds.definition import Column, ResourceDefinition
+from cathedra.kinds.definition import PROXY_VERBS, Column, ConnectedSubresource, ResourceDefinition
 
 __all__ = ["default_service", "service_cells", "service_definition"]
 
@@ -54,8 +54,10 @@ def service_definition() -> ResourceDefinition[core_v1.Service]:
         "services",
         namespaced=True,
         default=default_service,
+        connected=(ConnectedSubresource("proxy", PROXY_VERBS, "ServiceProxyOptions"),),
         table=(SERVICE_COLUMNS, service_cells),
         short_names=("svc",),
+        created_by_update=True,
         name_rule=dns_1035_label,
         categories=("all",),
         field_selectors={

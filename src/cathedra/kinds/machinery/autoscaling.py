@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace as with_fields
 from typing import Any, Final
 
-from cathedra.api.core import autoscaling_v2
+from cathedra.api.core import autoscaling_v1, autoscaling_v2
 from cathedra.api.struct import replace
 from cathedra.kinds.builtin import builtin
 from cathedra.kinds.columns import AGE, NAME, age
 from cathedra.kinds.defaults import absent
-from cathedra.kinds.definition import Column, ResourceDefinition
+from cathedra.kinds.definition import Column, ResourceDefinition, VersionDefinition
+from cathedra.kinds.machinery.autoscalingv1 import autoscaler_from_hub, autoscaler_to_hub
 
 __all__ = ["autoscaler_cells", "autoscaler_definition", "default_autoscaler"]
 
@@ -93,7 +95,7 @@ def _resource(name: str, target: autoscaling_v2.MetricTarget, current: autoscali
 
 def autoscaler_definition() -> ResourceDefinition[autoscaling_v2.HorizontalPodAutoscaler]:
     """The definition of horizontalpodautoscalers."""
-    return builtin(
+    defined = builtin(
         autoscaling_v2.HorizontalPodAutoscaler,
         "horizontalpodautoscalers",
         namespaced=True,
@@ -102,3 +104,7 @@ def autoscaler_definition() -> ResourceDefinition[autoscaling_v2.HorizontalPodAu
         short_names=("hpa",),
         categories=("all",),
     )
+    older = VersionDefinition(
+        "v1", autoscaling_v1.HorizontalPodAutoscaler, to_hub=autoscaler_to_hub, from_hub=autoscaler_from_hub
+    )
+    return with_fields(defined, versions=(*defined.versions, older))

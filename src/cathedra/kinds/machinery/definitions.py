@@ -5,14 +5,17 @@ from __future__ import annotations
 from typing import Any, Final
 
 from cathedra.api.core import node_v1
+from cathedra.api.gates import FeatureGates
 from cathedra.kinds.builtin import builtin
 from cathedra.kinds.columns import AGE, NAME, age
-from cathedra.kinds.definition import Column, ResourceDefinition
+from cathedra.kinds.definition import AnyDefinition, Column
+from cathedra.kinds.machinery.apiservices import api_service_definition
 from cathedra.kinds.machinery.autoscaling import autoscaler_definition
 from cathedra.kinds.machinery.customresources import custom_resource_definition
 from cathedra.kinds.machinery.disruptionbudgets import disruption_budget_definition
 from cathedra.kinds.machinery.flowcontrol import flow_schema_definition, priority_level_definition
 from cathedra.kinds.machinery.leases import lease_definition
+from cathedra.kinds.machinery.mutatingpolicies import mutating_policy_binding_definition, mutating_policy_definition
 from cathedra.kinds.machinery.networking import networking_definitions
 from cathedra.kinds.machinery.policies import policy_binding_definition, policy_definition
 from cathedra.kinds.machinery.rbac import (
@@ -36,7 +39,7 @@ def runtime_class_cells(runtime: node_v1.RuntimeClass, now: float) -> list[Any]:
     return [runtime.metadata.name, runtime.handler, age(runtime.metadata.creation_timestamp, now)]
 
 
-def machinery_definitions() -> tuple[ResourceDefinition[Any], ...]:
+def machinery_definitions(gates: FeatureGates) -> tuple[AnyDefinition, ...]:
     """Roles and bindings, admission policies and webhooks, custom resources, priorities, budgets and the like."""
     return (
         role_definition(),
@@ -45,15 +48,19 @@ def machinery_definitions() -> tuple[ResourceDefinition[Any], ...]:
         cluster_role_binding_definition(),
         policy_definition(),
         policy_binding_definition(),
+        mutating_policy_definition(gates),
+        mutating_policy_binding_definition(gates),
         validating_webhook_definition(),
         mutating_webhook_definition(),
         custom_resource_definition(),
+        api_service_definition(),
         disruption_budget_definition(),
         builtin(
             node_v1.RuntimeClass,
             "runtimeclasses",
             namespaced=False,
             table=(RUNTIME_CLASS_COLUMNS, runtime_class_cells),
+            created_by_update=True,
         ),
         lease_definition(),
         signing_request_definition(),

@@ -42,4 +42,5 @@ def lease_definition() -> ResourceDefinition[coordination_v1.Lease]:
         namespaced=True,
         rules=ObjectRules(validate_lease, lambda new, old: validate_lease(new)),
         table=(LEASE_COLUMNS, lease_cells),
+        created_by_update=True,
     )

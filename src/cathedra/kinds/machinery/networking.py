@@ -8,7 +8,7 @@ from cathedra.api.core import networking_v1
 from cathedra.kinds.builtin import builtin
 from cathedra.kinds.columns import AGE, NAME, age
 from cathedra.kinds.core.pods.templates import selector_text
-from cathedra.kinds.definition import Column, ResourceDefinition
+from cathedra.kinds.definition import AnyDefinition, Column, ResourceDefinition
 
 __all__ = [
     "address_cells",
@@ -97,7 +97,7 @@ def address_cells(address: networking_v1.IPAddress, now: float) -> list[Any]:
     return [address.metadata.name, shown, age(address.metadata.creation_timestamp, now)]
 
 
-def networking_definitions() -> tuple[ResourceDefinition[Any], ...]:
+def networking_definitions() -> tuple[AnyDefinition, ...]:
     """The definitions of all kinds of the group."""
     return (
         network_policy_definition(),

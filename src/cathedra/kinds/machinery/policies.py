@@ -15,6 +15,8 @@ from cathedra.kinds.strategies import CountedStrategy
 __all__ = [
     "default_policy",
     "default_policy_binding",
+    "match_resources",
+    "param_ref_cell",
     "policy_binding_cells",
     "policy_binding_definition",
     "policy_cells",
@@ -44,7 +46,7 @@ def default_policy(
     spec = policy.spec
     changes: dict[str, Any] = absent(spec, failure_policy="Fail")
     if spec.match_constraints is not None:
-        changes["match_constraints"] = _match_resources(spec.match_constraints)
+        changes["match_constraints"] = match_resources(spec.match_constraints)
     return replace(policy, spec=replace(spec, **changes))
 
 
@@ -54,10 +56,11 @@ def default_policy_binding(
     """A binding that matches by equivalence."""
     if binding.spec.match_resources is None:
         return binding
-    return replace(binding, spec=replace(binding.spec, match_resources=_match_resources(binding.spec.match_resources)))
+    return replace(binding, spec=replace(binding.spec, match_resources=match_resources(binding.spec.match_resources)))
 
 
-def _match_resources(match: admissionregistration_v1.MatchResources) -> admissionregistration_v1.MatchResources:
+def match_resources(match: admissionregistration_v1.MatchResources) -> admissionregistration_v1.MatchResources:
+    """Matching by equivalence, in every scope, with selectors that select everything."""
     return replace(
         match,
         resource_rules=tuple(scoped(rule) for rule in match.resource_rules),
@@ -92,12 +95,15 @@ def policy_cells(policy: admissionregistration_v1.ValidatingAdmissionPolicy, now
 
 def policy_binding_cells(binding: admissionregistration_v1.ValidatingAdmissionPolicyBinding, now: float) -> list[Any]:
     """Cells of a ValidatingAdmissionPolicyBinding."""
-    reference = binding.spec.param_ref
-    shown = "<unset>"
-    if reference is not None:
-        shown = f"{reference.namespace}/{reference.name}" if reference.namespace else reference.name or "*"
     created = age(binding.metadata.creation_timestamp, now)
-    return [binding.metadata.name, binding.spec.policy_name, shown, created]
+    return [binding.metadata.name, binding.spec.policy_name, param_ref_cell(binding.spec.param_ref), created]
+
+
+def param_ref_cell(reference: admissionregistration_v1.ParamRef | None) -> str:
+    """Which parameters a binding gives, in one cell."""
+    if reference is None:
+        return "<unset>"
+    return f"{reference.namespace}/{reference.name}" if reference.namespace else reference.name or "*"
 
 
 def policy_definition() -> ResourceDefinition[admissionregistration_v1.ValidatingAdmissionPolicy]:

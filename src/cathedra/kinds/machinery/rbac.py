@@ -175,6 +175,7 @@ def role_definition() -> ResourceDefinition[rbac_v1.Role]:
         namespaced=True,
         rules=ObjectRules(validate_role, lambda new, old: validate_role(new)),
         name_rule=path_segment,
+        created_by_update=True,
     )
 
 
@@ -186,6 +187,7 @@ def cluster_role_definition() -> ResourceDefinition[rbac_v1.ClusterRole]:
         namespaced=False,
         rules=ObjectRules(validate_cluster_role, lambda new, old: validate_cluster_role(new)),
         name_rule=path_segment,
+        created_by_update=True,
     )
 
 
@@ -199,6 +201,7 @@ def role_binding_definition() -> ResourceDefinition[rbac_v1.RoleBinding]:
         rules=ObjectRules(validate_binding, validate_binding_update),
         table=(BINDING_COLUMNS, binding_cells),
         name_rule=path_segment,
+        created_by_update=True,
     )
 
 
@@ -212,4 +215,5 @@ def cluster_role_binding_definition() -> ResourceDefinition[rbac_v1.ClusterRoleB
         rules=ObjectRules(validate_binding, validate_binding_update),
         table=(BINDING_COLUMNS, binding_cells),
         name_rule=path_segment,
+        created_by_update=True,
     )

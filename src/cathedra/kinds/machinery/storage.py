@@ -7,7 +7,7 @@ from typing import Any, Final
 from cathedra.api.core import storage_v1
 from cathedra.kinds.builtin import builtin
 from cathedra.kinds.columns import AGE, NAME, age
-from cathedra.kinds.definition import Column, ResourceDefinition
+from cathedra.kinds.definition import AnyDefinition, Column
 
 __all__ = [
     "attachment_cells",
@@ -116,7 +116,7 @@ def attributes_class_cells(attributes: storage_v1.VolumeAttributesClass, now: fl
     return [attributes.metadata.name, attributes.driver_name, age(attributes.metadata.creation_timestamp, now)]
 
 
-def storage_definitions() -> tuple[ResourceDefinition[Any], ...]:
+def storage_definitions() -> tuple[AnyDefinition, ...]:
     """The definitions of all kinds of the group."""
     return (
         builtin(

@@ -6,7 +6,7 @@ from typing import Final
 
 from cathedra.api import resource
 from cathedra.api import resource as v1
-from cathedra.api.core import resource_v1beta1
+from cathedra.api.core import resource_v1alpha3, resource_v1beta1
 from cathedra.api.core import resource_v1beta1 as v1beta1
 from cathedra.api.field import ErrorList, FieldPath
 from cathedra.api.formats import dns_subdomain, extended_resource_name, in_bytes
@@ -16,7 +16,7 @@ from cathedra.kinds.columns import NAME_AND_AGE, name_and_age
 from cathedra.kinds.definition import RequestContext, ResourceDefinition, Strategy
 from cathedra.kinds.resource.claims.validation import validate_configuration
 from cathedra.kinds.resource.expressions import validate_selectors
-from cathedra.kinds.resource.versions import GROUP, served_versions
+from cathedra.kinds.resource.versions import GROUP, alpha_version, served_versions
 from cathedra.kinds.strategies import first_generation
 
 __all__ = [
@@ -113,6 +113,7 @@ def class_definition(gates: FeatureGates) -> ResourceDefinition[resource.DeviceC
             resource_v1beta1.DeviceClass,
             class_to_hub,
             class_from_hub,
+            alpha_version(resource_v1alpha3.DeviceClass, resource_v1beta1.DeviceClass, class_to_hub, class_from_hub),
         ),
         strategy=ClassStrategy(),
         columns=NAME_AND_AGE,

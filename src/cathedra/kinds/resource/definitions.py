@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from cathedra.api.gates import FeatureGates
-from cathedra.kinds.definition import ResourceDefinition
+from cathedra.kinds.definition import AnyDefinition
 from cathedra.kinds.resource.claims.strategy import claim_definition, template_definition
 from cathedra.kinds.resource.classes import class_definition
 from cathedra.kinds.resource.poolstatusrequests.strategy import pool_status_request_definition
@@ -15,9 +13,9 @@ from cathedra.kinds.resource.taintrules import taint_rule_definition
 __all__ = ["device_definitions"]
 
 
-def device_definitions(gates: FeatureGates) -> tuple[ResourceDefinition[Any], ...]:
+def device_definitions(gates: FeatureGates) -> tuple[AnyDefinition, ...]:
     """The kinds of the group that the release has."""
-    kinds: list[ResourceDefinition[Any]] = [
+    kinds: list[AnyDefinition] = [
         class_definition(gates),
         claim_definition(gates),
         template_definition(gates),

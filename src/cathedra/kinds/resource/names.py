@@ -63,7 +63,7 @@ def validate_qualified_name(errors: ErrorList, path: FieldPath, name: str, gates
     """An identifier, or a domain and an identifier joined by a slash."""
     parts = name.split("/")
     if len(parts) == 1:
-        _identifier(errors, path, name)
+        _identifier(errors, path, name, gates)
         return
     if len(parts) > 2:
         if gates.at_least("1.37"):
@@ -77,7 +77,7 @@ def validate_qualified_name(errors: ErrorList, path: FieldPath, name: str, gates
     if not identifier:
         _empty(errors, path, "the name must not be empty", gates)
     else:
-        _identifier(errors, path, identifier)
+        _identifier(errors, path, identifier, gates)
 
 
 def _empty(errors: ErrorList, path: FieldPath, text: str, gates: FeatureGates) -> None:
@@ -87,10 +87,14 @@ def _empty(errors: ErrorList, path: FieldPath, text: str, gates: FeatureGates) -
         errors.required(path, text)
 
 
-def _identifier(errors: ErrorList, path: FieldPath, name: str) -> None:
+def _identifier(errors: ErrorList, path: FieldPath, name: str, gates: FeatureGates) -> None:
     if longer_than(name, MAX_IDENTIFIER):
         errors.too_long(path, MAX_IDENTIFIER)
-    check(errors, path, name, formats.c_identifier)
+    if gates.at_least("1.34"):
+        check(errors, path, name, formats.c_identifier)
+        return
+    for problem in formats.c_identifier(name):
+        errors.type_invalid(path, name, problem)
 
 
 def validate_fully_qualified_name(errors: ErrorList, path: FieldPath, name: str, gates: FeatureGates) -> None:

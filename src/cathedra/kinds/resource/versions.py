@@ -10,7 +10,7 @@ from cathedra.api.gates import FeatureGates
 from cathedra.api.struct import EMPTY_LIST, KubeStruct, reshape
 from cathedra.kinds.definition import VersionDefinition
 
-__all__ = ["GROUP", "deprecation", "reshape_all", "served_versions"]
+__all__ = ["GROUP", "alpha_version", "deprecation", "reshape_all", "served_versions"]
 
 GROUP: Final = "resource.k8s.io"
 _LIFE: Final = {
@@ -27,11 +27,16 @@ def served_versions(
     flat: type[meta_v1.KubeObject],
     to_hub: Callable[[Any], Any],
     from_hub: Callable[[Any], Any],
+    alpha: VersionDefinition,
 ) -> tuple[VersionDefinition, ...]:
-    """Versions in order of preference; v1beta2 has the shape of v1, v1beta1 one of its own."""
+    """Versions in order of preference; v1beta2 has the shape of v1, v1beta1 one of its own.
+
+    ``alpha`` is v1alpha3, which 1.32 and 1.33 have. Until 1.33 no version is served unless it is switched on.
+    """
     kind = hub.__name__
     made = {
         "v1": VersionDefinition("v1", hub),
+        "v1alpha3": alpha,
         "v1beta2": VersionDefinition(
             "v1beta2", hub, served_by_default=False, deprecation_warning=_warning(gates, "v1beta2", kind)
         ),
@@ -44,8 +49,34 @@ def served_versions(
             deprecation_warning=_warning(gates, "v1beta1", kind),
         ),
     }
-    preferred = ("v1", "v1beta2", "v1beta1") if gates.at_least("1.35") else ("v1beta2", "v1", "v1beta1")
-    return tuple(made[name] for name in preferred)
+    return tuple(made[name] for name in _preferred(gates))
+
+
+def alpha_version(
+    kind: type[meta_v1.KubeObject],
+    flat: type[meta_v1.KubeObject],
+    to_hub: Callable[[Any], Any],
+    from_hub: Callable[[Any], Any],
+) -> VersionDefinition:
+    """A kind in v1alpha3 of 1.32 and 1.33, where it has the shape of v1beta1."""
+
+    def alpha_to_hub(obj: Any) -> Any:
+        return to_hub(reshape(obj, flat))
+
+    def alpha_from_hub(obj: Any) -> Any:
+        return reshape(from_hub(obj), kind)
+
+    return VersionDefinition("v1alpha3", kind, alpha_to_hub, alpha_from_hub, served_by_default=False)
+
+
+def _preferred(gates: FeatureGates) -> tuple[str, ...]:
+    if gates.at_least("1.35"):
+        return ("v1", "v1beta2", "v1beta1")
+    if gates.at_least("1.34"):
+        return ("v1beta2", "v1", "v1beta1")
+    if gates.at_least("1.33"):
+        return ("v1beta1", "v1beta2", "v1alpha3")
+    return ("v1beta1", "v1alpha3")
 
 
 def _warning(gates: FeatureGates, version: str, kind: str) -> str:

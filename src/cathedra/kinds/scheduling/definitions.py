@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from cathedra.api.core import scheduling_v1alpha2, scheduling_v1alpha3
 from cathedra.api.gates import FeatureGates
 from cathedra.kinds.columns import NAME_AND_AGE, name_and_age
-from cathedra.kinds.definition import ResourceDefinition, VersionDefinition
+from cathedra.kinds.definition import AnyDefinition, ResourceDefinition, VersionDefinition
 from cathedra.kinds.scheduling.conversion import group_from_hub, group_to_hub, workload_from_hub, workload_to_hub
 from cathedra.kinds.scheduling.podgroups import (
     POD_GROUP_COLUMNS,
@@ -55,7 +55,7 @@ def _of_136() -> tuple[Versions, Versions]:
     )
 
 
-def scheduling_definitions(gates: FeatureGates) -> tuple[ResourceDefinition[Any], ...]:
+def scheduling_definitions(gates: FeatureGates) -> tuple[AnyDefinition, ...]:
     """Priority classes, and from 1.36 on Workload and PodGroup."""
     if not gates.at_least("1.36"):
         return (priority_class_definition(),)

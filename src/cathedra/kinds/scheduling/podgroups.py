@@ -28,7 +28,7 @@ POD_GROUP_COLUMNS: Final = (
 
 
 class PodGroupStrategy(Strategy[scheduling_v1alpha3.PodGroup]):
-    """A pod group: its spec never changes, its status comes through its sub-resource."""
+    """A pod group: its claims never change, its status comes through its sub-resource."""
 
     def default(self, obj: scheduling_v1alpha3.PodGroup, context: RequestContext) -> scheduling_v1alpha3.PodGroup:
         """Pods of a group are disrupted one by one, unless its author says otherwise."""
@@ -62,7 +62,7 @@ class PodGroupStrategy(Strategy[scheduling_v1alpha3.PodGroup]):
     def validate_update(
         self, new: scheduling_v1alpha3.PodGroup, old: scheduling_v1alpha3.PodGroup, context: RequestContext
     ) -> ErrorList:
-        """The spec is immutable."""
+        """The claims are immutable."""
         return validate_pod_group_update(new, old)
 
 

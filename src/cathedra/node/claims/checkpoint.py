@@ -17,7 +17,7 @@ from cathedra.api.nesting import load_json
 from cathedra.files.durable import DurableFile
 from cathedra.node.claims.claiminfo import ClaimInfo, DriverState
 from cathedra.node.claims.errors import CorruptCheckpoint
-from cathedra.node.plugins.client import PreparedDevice
+from cathedra.node.plugins.client import PluginDevice
 
 __all__ = ["CheckpointStore", "FileCheckpoint", "MemoryCheckpoint", "decode_checkpoint", "encode_checkpoint"]
 
@@ -139,7 +139,7 @@ def _driver_state(state: DriverState) -> dict[str, Any]:
     return written
 
 
-def _device_state(device: PreparedDevice) -> dict[str, Any]:
+def _device_state(device: PluginDevice) -> dict[str, Any]:
     written: dict[str, Any] = {"PoolName": device.pool, "DeviceName": device.device}
     if device.share_id is not None:
         written["ShareID"] = device.share_id
@@ -164,8 +164,8 @@ def _info_of(state: dict[str, Any]) -> ClaimInfo:
     )
 
 
-def _device_of(device: dict[str, Any]) -> PreparedDevice:
-    return PreparedDevice(
+def _device_of(device: dict[str, Any]) -> PluginDevice:
+    return PluginDevice(
         pool=device["PoolName"],
         device=device["DeviceName"],
         request_names=tuple(device.get("RequestNames") or ()),

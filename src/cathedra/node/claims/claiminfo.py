@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from cathedra.node.plugins.client import ClaimReference, PreparedDevice
+from cathedra.node.plugins.client import ClaimReference, PluginDevice
 
 __all__ = ["SKIP_PREPARE", "SKIP_UNPREPARE", "ClaimInfo", "ClaimInfoCache", "DriverState"]
 
@@ -23,7 +23,7 @@ SKIP_UNPREPARE = frozenset({"NodeUnprepareResources", "*"})
 class DriverState:
     """What one driver prepared for one claim, and which operations it wants to be spared."""
 
-    devices: tuple[PreparedDevice, ...] = ()
+    devices: tuple[PluginDevice, ...] = ()
     skip: frozenset[str] = frozenset()
 
     @property

@@ -13,7 +13,7 @@ from cathedra.api.gates import FeatureGates
 from cathedra.node.claims.claiminfo import ClaimInfo, ClaimInfoCache
 from cathedra.node.claims.errors import ClaimError
 from cathedra.node.claims.resolve import pod_claims
-from cathedra.node.plugins.client import PreparedDevice
+from cathedra.node.plugins.client import PluginDevice
 from cathedra.semantics.podclaims import EntryClaim
 
 __all__ = ["cdi_devices", "claim_devices", "container_claims"]
@@ -34,7 +34,7 @@ def container_claims(pod: Pod, container: Container, gates: FeatureGates) -> Ite
                     yield claim, mapping.request_name
 
 
-def claim_devices(info: ClaimInfo, request: str) -> Iterator[tuple[str, PreparedDevice]]:
+def claim_devices(info: ClaimInfo, request: str) -> Iterator[tuple[str, PluginDevice]]:
     """Drivers and devices of a claim that serve ``request``; all of them if it is ""."""
     for driver, state in info.drivers.items():
         for device in state.devices:

@@ -7,18 +7,22 @@ partial line), text.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from cathedra.api.timestamp import Time, TimeError
+from cathedra.node.concurrency import first_of, readable
+from cathedra.node.inotify import Inotify
 
 __all__ = ["LogOptions", "read_log", "tail"]
 
 _CHUNK: Final = 256 * 1024
-_FOLLOW_SECONDS: Final = 0.25
+_LOOK_AGAIN: Final = 0.25
+"""Seconds between two looks at a directory that is not there yet, or that the kernel cannot watch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,23 +112,67 @@ def _line_starts(data: bytes, offset: int) -> Iterator[int]:
         start = end + 1
 
 
-async def read_log(path: Path, options: LogOptions, *, ended: Callable[[], bool]) -> AsyncIterator[bytes]:
+class _Writes:
+    """Tells when something is written in a directory; where the kernel cannot, after a short time."""
+
+    def __init__(self) -> None:
+        self._inotify: Inotify | None = None
+
+    def watch(self, directory: Path) -> None:
+        with contextlib.suppress(OSError):
+            inotify = Inotify()
+            try:
+                inotify.watch(directory, writes=True)
+            except OSError:
+                inotify.close()
+                raise
+            self._inotify = inotify
+
+    def forget(self) -> None:
+        """Take note of what was written until now: it is about to be read."""
+        if self._inotify is not None:
+            for _ in self._inotify.read():
+                pass
+
+    async def wait(self) -> None:
+        if self._inotify is None:
+            await asyncio.sleep(_LOOK_AGAIN)
+        else:
+            await readable(self._inotify.fd)
+
+    def close(self) -> None:
+        if self._inotify is not None:
+            self._inotify.close()
+
+
+async def read_log(
+    path: Path,
+    options: LogOptions,
+    *,
+    ended: Callable[[], bool],
+    changes: Callable[[], Iterable[asyncio.Event]] = tuple,
+) -> AsyncIterator[bytes]:
     """The log's content, in pieces; with ``follow`` until ``ended()`` says that no more can come.
 
-    The file may be rotated meanwhile. A log that does not exist yet is empty.
+    ``changes()`` gives the events one of which will be set when ``ended()`` changes. The file may be rotated meanwhile.
+    A log that does not exist yet is empty.
     """
-    lines = _Lines(options)
+    lines, writes = _Lines(options), _Writes()
     while not _exists(path):
+        events = tuple(changes())
         if not options.follow or ended():
             return
-        await asyncio.sleep(_FOLLOW_SECONDS)
+        await first_of(writes.wait(), *(event.wait() for event in events))
     file = path.open("rb")
     try:
+        if options.follow:
+            writes.watch(path.parent)
         if options.tail_lines is not None:
             file.seek(tail(path, options.tail_lines))
         rest = b""
         while not lines.full:
-            over = ended()
+            events, over = tuple(changes()), ended()
+            writes.forget()
             data = file.read(_CHUNK)
             if data:
                 *complete, rest = (rest + data).split(b"\n")
@@ -140,9 +188,10 @@ async def read_log(path: Path, options: LogOptions, *, ended: Callable[[], bool]
                 file.close()
                 file = path.open("rb")
                 continue
-            await asyncio.sleep(_FOLLOW_SECONDS)
+            await first_of(writes.wait(), *(event.wait() for event in events))
     finally:
         file.close()
+        writes.close()
 
 
 def _exists(path: Path) -> bool:

@@ -35,6 +35,11 @@ class ContainerTable:
         changed, self._changed = self._changed, asyncio.Event()
         changed.set()
 
+    @property
+    def next_change(self) -> asyncio.Event:
+        """Set when a record is replaced the next time."""
+        return self._changed
+
     async def until_ended(self, name: str) -> None:
         """Wait until a container does not run."""
         while self._records[name].running:

@@ -6,20 +6,26 @@ anything with these methods is a `PluginClient`, and thousands of nodes in one p
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple, Protocol
 
+from cathedra.clock import Clock
+from cathedra.node.metrics import NodeMetrics
+
 __all__ = [
     "ClaimReference",
-    "DeviceHealth",
-    "Health",
+    "ConnectedPlugin",
+    "DeviceCondition",
+    "DialPlugin",
     "HealthClient",
+    "MakeDial",
     "PluginCallError",
     "PluginClient",
+    "PluginDevice",
     "PrepareOutcome",
-    "PreparedDevice",
+    "ReportedHealth",
 ]
 
 
@@ -32,7 +38,7 @@ class ClaimReference(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class PreparedDevice:
+class PluginDevice:
     """A device that a driver made ready; no request names means that it serves every request of the claim."""
 
     pool: str
@@ -46,7 +52,7 @@ class PreparedDevice:
 class PrepareOutcome:
     """A driver's answer for one claim: devices, or an error text."""
 
-    devices: tuple[PreparedDevice, ...] = ()
+    devices: tuple[PluginDevice, ...] = ()
     error: str = ""
 
 
@@ -70,7 +76,7 @@ class PluginClient(Protocol):
         ...
 
 
-class Health(Enum):
+class DeviceCondition(Enum):
     """How a device does."""
 
     UNKNOWN = "Unknown"
@@ -79,12 +85,12 @@ class Health(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class DeviceHealth:
+class ReportedHealth:
     """One device in a driver's report; ``timeout`` in seconds, zero and below mean the default."""
 
     pool: str
     device: str
-    health: Health
+    health: DeviceCondition
     timeout: float = 0.0
     message: str = ""
 
@@ -92,6 +98,36 @@ class DeviceHealth:
 class HealthClient(Protocol):
     """A driver instance that reports the health of its devices."""
 
-    def watch_health(self) -> AsyncIterator[tuple[DeviceHealth, ...]]:
+    def watch_health(self) -> AsyncIterator[tuple[ReportedHealth, ...]]:
         """Reports until the stream ends; raises `PluginCallError` when it breaks (Unimplemented: there is none)."""
         ...
+
+
+class ConnectedPlugin(PluginClient, Protocol):
+    """A driver instance behind a connection."""
+
+    async def follow_connection(self, on_connection: Callable[[bool], None]) -> None:
+        """Keep connecting, and report each beginning and end, until cancelled."""
+        ...
+
+    async def close(self) -> None:
+        """Let go of the connection; calls under way are cancelled."""
+        ...
+
+
+class DialPlugin(Protocol):
+    """Connects to a driver that registers."""
+
+    def __call__(
+        self, driver: str, endpoint: str, offered: tuple[str, ...]
+    ) -> tuple[ConnectedPlugin, HealthClient | None]:
+        """The driver behind ``endpoint``, and what reports its devices' health, if anything does.
+
+        Raises:
+            RegistrationError: nothing among the ``offered`` versions is known here.
+        """
+        ...
+
+
+MakeDial = Callable[[Clock, NodeMetrics], DialPlugin]
+"""Makes what connects to drivers, for an agent with that clock and these metrics."""

@@ -18,14 +18,22 @@ from cathedra.clock import Clock
 from cathedra.node.metrics import NodeMetrics
 from cathedra.node.plugins.client import (
     ClaimReference,
-    DeviceHealth,
-    Health,
+    DeviceCondition,
     PluginCallError,
-    PreparedDevice,
+    PluginDevice,
     PrepareOutcome,
+    ReportedHealth,
 )
 
-__all__ = ["CALL_TIMEOUT", "DRA_SERVICES", "HEALTH_SERVICES", "GRPCPluginClient", "call_error", "open_channel"]
+__all__ = [
+    "CALL_TIMEOUT",
+    "DRA_SERVICES",
+    "HEALTH_SERVICES",
+    "GRPCPluginClient",
+    "PluginChannel",
+    "call_error",
+    "open_channel",
+]
 
 CALL_TIMEOUT: Final = 45.0
 """How long a driver may take to prepare or unprepare, in seconds."""
@@ -62,54 +70,34 @@ def call_error(error: grpc.aio.AioRpcError) -> PluginCallError:
     return PluginCallError(code, text)
 
 
-class GRPCPluginClient:
-    """One driver instance. ``on_connection`` is told when the connection begins and ends."""
+class PluginChannel:
+    """The connection to one driver instance: calls with their time limit and metrics, in the words of Go's gRPC."""
 
     def __init__(
-        self,
-        driver: str,
-        endpoint: str,
-        *,
-        service: str,
-        health_service: str | None,
-        clock: Clock,
-        metrics: NodeMetrics,
-        timeout: float = CALL_TIMEOUT,
+        self, driver: str, endpoint: str, *, clock: Clock, metrics: NodeMetrics, timeout: float = CALL_TIMEOUT
     ) -> None:
         self._driver = driver
         self._clock = clock
         self._metrics = metrics
         self._timeout = timeout
         self._channel = open_channel(endpoint)
-        self._messages, stub = _dra_stubs(service)
-        self._stub = stub(self._channel)
-        self._method = f"/k8s.io.kubelet.pkg.apis.dra.{service.partition('.')[0]}.DRAPlugin/"
-        self._health_service = health_service
 
-    async def prepare(self, claims: Sequence[ClaimReference]) -> Mapping[str, PrepareOutcome]:
-        """Make the claims' devices ready; by claim UID.
+    async def follow_connection(self, on_connection: Callable[[bool], None]) -> None:
+        """Keep connecting, and report each beginning and end, until cancelled."""
+        state = self._channel.get_state(try_to_connect=True)
+        while state is not grpc.ChannelConnectivity.SHUTDOWN:
+            on_connection(state is grpc.ChannelConnectivity.READY)
+            await self._channel.wait_for_state_change(state)
+            state = self._channel.get_state(try_to_connect=True)
+        on_connection(False)
 
-        Raises:
-            PluginCallError: the call failed as a whole.
-        """
-        request = self._messages.NodePrepareResourcesRequest(claims=self._claims(claims))
-        reply = await self._call("NodePrepareResources", self._stub.NodePrepareResources, request)
-        return {uid: _outcome(answer) for uid, answer in reply.claims.items()}
-
-    async def unprepare(self, claims: Sequence[ClaimReference]) -> Mapping[str, str]:
-        """Let go of the claims; by claim UID, an error text or "".
-
-        Raises:
-            PluginCallError: the call failed as a whole.
-        """
-        request = self._messages.NodeUnprepareResourcesRequest(claims=self._claims(claims))
-        reply = await self._call("NodeUnprepareResources", self._stub.NodeUnprepareResources, request)
-        return {uid: answer.error for uid, answer in reply.claims.items()}
-
-    def _claims(self, claims: Sequence[ClaimReference]) -> list[Any]:
-        return [self._messages.Claim(namespace=c.namespace, uid=c.uid, name=c.name) for c in claims]
+    async def close(self) -> None:
+        """Let go of the connection; calls under way are cancelled."""
+        with contextlib.suppress(asyncio.CancelledError):
+            await self._channel.close(None)
 
     async def _call(self, method: str, call: Callable[..., Any], request: Any) -> Any:
+        """One call; ``method`` is its full path, for metrics."""
         started = self._clock.monotonic()
         code = "OK"
         try:
@@ -126,9 +114,53 @@ class GRPCPluginClient:
             code = failure.code
             raise failure from None
         finally:
-            self._metrics.call(self._driver, self._method + method, code, self._clock.monotonic() - started)
+            self._metrics.call(self._driver, method, code, self._clock.monotonic() - started)
 
-    async def watch_health(self) -> AsyncIterator[tuple[DeviceHealth, ...]]:
+
+class GRPCPluginClient(PluginChannel):
+    """One driver instance in today's protocol."""
+
+    def __init__(
+        self,
+        driver: str,
+        endpoint: str,
+        *,
+        service: str,
+        health_service: str | None,
+        clock: Clock,
+        metrics: NodeMetrics,
+        timeout: float = CALL_TIMEOUT,
+    ) -> None:
+        super().__init__(driver, endpoint, clock=clock, metrics=metrics, timeout=timeout)
+        self._messages, stub = _dra_stubs(service)
+        self._stub = stub(self._channel)
+        self._method = f"/k8s.io.kubelet.pkg.apis.dra.{service.partition('.')[0]}.DRAPlugin/"
+        self._health_service = health_service
+
+    async def prepare(self, claims: Sequence[ClaimReference]) -> Mapping[str, PrepareOutcome]:
+        """Make the claims' devices ready; by claim UID.
+
+        Raises:
+            PluginCallError: the call failed as a whole.
+        """
+        request = self._messages.NodePrepareResourcesRequest(claims=self._claims(claims))
+        reply = await self._call(f"{self._method}NodePrepareResources", self._stub.NodePrepareResources, request)
+        return {uid: _outcome(answer) for uid, answer in reply.claims.items()}
+
+    async def unprepare(self, claims: Sequence[ClaimReference]) -> Mapping[str, str]:
+        """Let go of the claims; by claim UID, an error text or "".
+
+        Raises:
+            PluginCallError: the call failed as a whole.
+        """
+        request = self._messages.NodeUnprepareResourcesRequest(claims=self._claims(claims))
+        reply = await self._call(f"{self._method}NodeUnprepareResources", self._stub.NodeUnprepareResources, request)
+        return {uid: answer.error for uid, answer in reply.claims.items()}
+
+    def _claims(self, claims: Sequence[ClaimReference]) -> list[Any]:
+        return [self._messages.Claim(namespace=c.namespace, uid=c.uid, name=c.name) for c in claims]
+
+    async def watch_health(self) -> AsyncIterator[tuple[ReportedHealth, ...]]:
         """Reports until the stream ends.
 
         Raises:
@@ -149,20 +181,6 @@ class GRPCPluginClient:
             raise PluginCallError("Canceled", "grpc: the client connection is closing") from None
         finally:
             stream.cancel()
-
-    async def follow_connection(self, on_connection: Callable[[bool], None]) -> None:
-        """Keep connecting, and report each beginning and end, until cancelled."""
-        state = self._channel.get_state(try_to_connect=True)
-        while state is not grpc.ChannelConnectivity.SHUTDOWN:
-            on_connection(state is grpc.ChannelConnectivity.READY)
-            await self._channel.wait_for_state_change(state)
-            state = self._channel.get_state(try_to_connect=True)
-        on_connection(False)
-
-    async def close(self) -> None:
-        """Let go of the connection; calls under way are cancelled."""
-        with contextlib.suppress(asyncio.CancelledError):
-            await self._channel.close(None)
 
 
 def _is_being_cancelled() -> bool:
@@ -203,10 +221,10 @@ def _outcome(answer: Any) -> PrepareOutcome:
     return PrepareOutcome(tuple(_prepared(device) for device in answer.devices))
 
 
-def _prepared(device: Any) -> PreparedDevice:
+def _prepared(device: Any) -> PluginDevice:
     # Only v1 has share IDs; there, absent and empty differ.
     shared = "share_id" in device.DESCRIPTOR.fields_by_name and device.HasField("share_id")
-    return PreparedDevice(
+    return PluginDevice(
         pool=device.pool_name,
         device=device.device_name,
         request_names=tuple(device.request_names),
@@ -215,14 +233,14 @@ def _prepared(device: Any) -> PreparedDevice:
     )
 
 
-_HEALTH: Final = {1: Health.HEALTHY, 2: Health.UNHEALTHY}
+_HEALTH: Final = {1: DeviceCondition.HEALTHY, 2: DeviceCondition.UNHEALTHY}
 
 
-def _device_health(device: Any) -> DeviceHealth:
-    return DeviceHealth(
+def _device_health(device: Any) -> ReportedHealth:
+    return ReportedHealth(
         pool=device.device.pool_name,
         device=device.device.device_name,
-        health=_HEALTH.get(device.health, Health.UNKNOWN),
+        health=_HEALTH.get(device.health, DeviceCondition.UNKNOWN),
         timeout=float(device.health_check_timeout_seconds),
         message=device.message,
     )

@@ -25,7 +25,7 @@ from cathedra.files.atomic import write_atomic
 from cathedra.node.claims.claiminfo import ClaimInfoCache
 from cathedra.node.claims.devices import claim_devices, container_claims
 from cathedra.node.claims.errors import PrepareError
-from cathedra.node.plugins.client import DeviceHealth, Health, PluginCallError
+from cathedra.node.plugins.client import DeviceCondition, PluginCallError, ReportedHealth
 from cathedra.node.plugins.registry import PluginInstance, PluginRegistry, RegistryListener
 
 __all__ = ["DEFAULT_TIMEOUT", "HealthCache", "HealthFollower"]
@@ -38,7 +38,7 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class _Report:
-    health: Health
+    health: DeviceCondition
     at: float
     timeout: float
     message: str
@@ -54,7 +54,7 @@ class HealthCache:
         self._reports: dict[str, dict[tuple[str, str], _Report]] = {}
         self._load()
 
-    def receive(self, driver: str, report: Iterable[DeviceHealth]) -> set[tuple[str, str]]:
+    def receive(self, driver: str, report: Iterable[ReportedHealth]) -> set[tuple[str, str]]:
         """Enter a report; answers the devices (pool, device) that are not as they were."""
         known = self._reports.setdefault(driver, {})
         changed: set[tuple[str, str]] = set()
@@ -94,11 +94,11 @@ class HealthCache:
             for driver, known in self._reports.items()
         }
 
-    def of(self, driver: str, pool: str, device: str) -> tuple[Health, str]:
+    def of(self, driver: str, pool: str, device: str) -> tuple[DeviceCondition, str]:
         """How a device does now, and what its driver says to it."""
         report = self._reports.get(driver, {}).get((pool, device))
         if report is None or self._clock.now() - report.at > report.timeout:
-            return Health.UNKNOWN, ""
+            return DeviceCondition.UNKNOWN, ""
         return report.health, report.message
 
     def resource_status(self, pod: Pod, container: Container, claims: ClaimInfoCache) -> tuple[ResourceStatus, ...]:
@@ -131,7 +131,10 @@ class HealthCache:
             for driver, state in content.items():
                 self._reports[driver] = {
                     (d["PoolName"], d["DeviceName"]): _Report(
-                        Health(d["Health"]), d["LastUpdated"], d["HealthCheckTimeout"] / 1e9, d["Message"]
+                        DeviceCondition(d["Health"]),
+                        d["LastUpdated"],
+                        d["HealthCheckTimeout"] / 1e9,
+                        d["Message"],
                     )
                     for d in state["Devices"].values()
                 }

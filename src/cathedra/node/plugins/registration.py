@@ -16,15 +16,17 @@ from typing import Any, Final
 import grpc
 import grpc.aio
 
+from cathedra.api.gates import FeatureGates
 from cathedra.clock import Clock
 from cathedra.node.concurrency import BlockTasks
 from cathedra.node.metrics import NodeMetrics
+from cathedra.node.plugins.client import ConnectedPlugin, DialPlugin, HealthClient
 from cathedra.node.plugins.errors import PluginError, RegistrationError
 from cathedra.node.plugins.grpcclient import DRA_SERVICES, HEALTH_SERVICES, GRPCPluginClient, call_error, open_channel
 from cathedra.node.plugins.registry import PluginInstance, PluginRegistry
 from cathedra.node.plugins.sockets import SocketWatcher
 
-__all__ = ["PluginRegistrar", "choose_services"]
+__all__ = ["PluginRegistrar", "choose_services", "dial_current", "services_of"]
 
 _CONNECT: Final = 10.0
 _GET_INFO: Final = 1.0
@@ -35,8 +37,17 @@ _TYPE: Final = "DRAPlugin"
 _LOG = logging.getLogger(__name__)
 
 
-def choose_services(driver: str, endpoint: str, offered: tuple[str, ...]) -> tuple[str, str | None]:
+def services_of(gates: FeatureGates) -> tuple[str, ...]:
+    """The DRA services that a kubelet of the release calls."""
+    return DRA_SERVICES if gates.at_least("1.34") else ("v1beta1.DRAPlugin",)
+
+
+def choose_services(
+    driver: str, endpoint: str, offered: tuple[str, ...], known: tuple[str, ...] = DRA_SERVICES
+) -> tuple[str, str | None]:
     """The DRA service to call (the driver's order decides) and the health service, if any (the newest).
+
+    ``known`` are the services that this node can call.
 
     Raises:
         RegistrationError: there is no service that this node can call.
@@ -44,13 +55,26 @@ def choose_services(driver: str, endpoint: str, offered: tuple[str, ...]) -> tup
     what = f"invalid supported gRPC versions of DRA driver plugin {driver} at endpoint {endpoint}: "
     if not offered:
         raise RegistrationError(what + "empty list of supported gRPC services (aka supported versions)")
-    service = next((name for name in offered if name in DRA_SERVICES), None)
+    service = next((name for name in offered if name in known), None)
     if service is None:
         raise RegistrationError(
             f"{what}none of services supported by the plugin ([{' '.join(offered)}]) "
-            f"are supported by the kubelet ([{' '.join(DRA_SERVICES)}])"
+            f"are supported by the kubelet ([{' '.join(known)}])"
         )
     return service, next((name for name in HEALTH_SERVICES if name in offered), None)
+
+
+def dial_current(clock: Clock, metrics: NodeMetrics, known: tuple[str, ...] = DRA_SERVICES) -> DialPlugin:
+    """Connects to drivers in the versions of the protocol that are ``known``."""
+
+    def dial(driver: str, endpoint: str, offered: tuple[str, ...]) -> tuple[ConnectedPlugin, HealthClient | None]:
+        service, health = choose_services(driver, endpoint, offered, known)
+        client = GRPCPluginClient(
+            driver, endpoint, service=service, health_service=health, clock=clock, metrics=metrics
+        )
+        return client, client if health else None
+
+    return dial
 
 
 @dataclass(slots=True)
@@ -65,7 +89,17 @@ class _Socket:
 class PluginRegistrar:
     """Registers every driver that shows a socket in the registration directory."""
 
-    def __init__(self, root: Path, registry: PluginRegistry, *, clock: Clock, metrics: NodeMetrics) -> None:
+    def __init__(
+        self,
+        root: Path,
+        registry: PluginRegistry,
+        *,
+        clock: Clock,
+        metrics: NodeMetrics,
+        dial: DialPlugin | None = None,
+    ) -> None:
+        """``dial`` connects to what a driver offers; None: in today's versions of the protocol."""
+        self._dial = dial or dial_current(clock, metrics)
         self._registry = registry
         self._clock = clock
         self._metrics = metrics
@@ -98,7 +132,7 @@ class PluginRegistrar:
         pause = _FIRST_PAUSE
         while (number := socket.number) is not None:
             socket.changed.clear()
-            registration = _Registration(path, self._registry, self._clock, self._metrics)
+            registration = _Registration(path, self._registry, self._dial)
             try:
                 await registration.begin()
                 pause = _FIRST_PAUSE
@@ -120,13 +154,12 @@ class PluginRegistrar:
 class _Registration:
     """One run of the handshake, and what has to be undone when its socket goes."""
 
-    def __init__(self, path: Path, registry: PluginRegistry, clock: Clock, metrics: NodeMetrics) -> None:
+    def __init__(self, path: Path, registry: PluginRegistry, dial: DialPlugin) -> None:
         self._path = path
         self._registry = registry
-        self._clock = clock
-        self._metrics = metrics
+        self._dial = dial
         self._instance: PluginInstance | None = None
-        self._client: GRPCPluginClient | None = None
+        self._client: ConnectedPlugin | None = None
 
     async def begin(self) -> None:
         """Ask who is there, enter it, and tell it so.
@@ -171,18 +204,10 @@ class _Registration:
             raise RegistrationError(f"no handler registered for plugin type: {info.type} at socket {self._path}")
         endpoint = info.endpoint or str(self._path)
         try:
-            service, health = choose_services(info.name, endpoint, tuple(info.supported_versions))
+            client, health = self._dial(info.name, endpoint, tuple(info.supported_versions))
         except RegistrationError as error:
             raise RegistrationError(f"plugin validation failed with err: {error}") from error
-        client = GRPCPluginClient(
-            info.name,
-            endpoint,
-            service=service,
-            health_service=health,
-            clock=self._clock,
-            metrics=self._metrics,
-        )
-        instance = PluginInstance(info.name, endpoint, client, client if health else None)
+        instance = PluginInstance(info.name, endpoint, client, health)
         self._client = client
         try:
             self._registry.add(instance)

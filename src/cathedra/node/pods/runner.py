@@ -24,7 +24,7 @@ from cathedra.node.pods.podobject import PodObject
 from cathedra.node.pods.preparation import PodPreparation
 from cathedra.node.runtime.runtime import ContainerRun, ContainerSpec, RuntimeFailure
 from cathedra.node.setup.environment import container_environment
-from cathedra.node.setup.errors import ConfigError
+from cathedra.node.setup.errors import ContainerConfigError
 from cathedra.node.setup.launch import container_spec, identity_of
 from cathedra.node.setup.references import References
 
@@ -76,7 +76,7 @@ class ContainerRunner:
         record, faults = self.table[name], self._context.faults
         try:
             spec = await self._describe(record)
-        except (ConfigError, ClaimError) as error:
+        except (ContainerConfigError, ClaimError) as error:
             self._delay(name, Waiting("CreateContainerConfigError", str(error)))
             return
         self._event(record, "Normal", "Pulled", f'Container image "{spec.image}" is not pulled: {NO_IMAGES}')

@@ -114,6 +114,11 @@ class PodWorker:
         return self._runner.table.all
 
     @property
+    def next_change(self) -> asyncio.Event:
+        """Set when one of the containers changes the next time."""
+        return self._runner.table.next_change
+
+    @property
     def over(self) -> bool:
         """Whether nothing of the pod is left on the node."""
         return self._life.over

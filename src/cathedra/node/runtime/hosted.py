@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import json
 import logging
 import shutil
@@ -22,6 +23,7 @@ from cathedra.clock import Clock
 from cathedra.node.runtime.attached import AttachedProcess
 from cathedra.node.runtime.command import Command
 from cathedra.node.runtime.console import ConsoleSocket
+from cathedra.node.runtime.notstarted import LoggedCommand, UnstartedCommand, exit_code_of
 from cathedra.node.runtime.runtime import (
     LOST_MESSAGE,
     LOST_REASON,
@@ -81,9 +83,13 @@ class Launcher(Protocol):
         argv: tuple[str, ...],
         *,
         tty: bool,
+        log: Path,
         console: Path | None = None,
     ) -> tuple[list[str], Mapping[str, str] | None, str]:
-        """Command line, environment (None: this process's own) and directory of a command in a container."""
+        """Command line, environment (None: this process's own) and directory of a command in a container.
+
+        A program that executes it may write into ``log`` why it could not (JSON lines).
+        """
         ...
 
 
@@ -107,6 +113,7 @@ class HostedRuntime:
         self._superseded = asyncio.Event()
         """Set when the shim that is known here has been replaced; each has an event of its own."""
         self._supervised = False
+        self._commands = itertools.count()
 
     @property
     def name(self) -> str:
@@ -260,23 +267,32 @@ class HostedRuntime:
     async def exec(
         self, container_id: str, argv: tuple[str, ...], *, tty: bool = False, stdin: bool = False
     ) -> ExecProcess:
-        """Run a command in a running container.
+        """Run a command in a running container; one that cannot be executed ends with 126 or 127.
 
         Raises:
-            RuntimeFailure: the container does not run, or the command cannot be started.
+            RuntimeFailure: the container does not run, or there is nothing left to start a command with.
         """
         if container_id not in self._running or self._shim is None:
             raise RuntimeFailure("NotFound", f"container {container_id} is not running")
-        describe = partial(self._launcher.exec_command, self._directory, container_id, self._shim.pid, argv, tty=tty)
+        log = self._directory / container_id / f"exec-{next(self._commands)}.log"
+        describe = partial(
+            self._launcher.exec_command, self._directory, container_id, self._shim.pid, argv, tty=tty, log=log
+        )
         try:
             if tty and self._launcher.hands_over_terminals:
                 with ConsoleSocket() as console:
                     command, _, _ = describe(console=console.path)
-                    return await Command.start_on_console(command, console)
+                    return LoggedCommand(await Command.start_on_console(command, console), log)
             command, environment, directory = describe()
-            return await Command.start(command, environment, directory, tty=tty, stdin=stdin)
         except OSError as error:
             raise RuntimeFailure("ExecFailed", f'exec: "{argv[0]}": {error.strerror}') from error
+        try:
+            return LoggedCommand(await Command.start(command, environment, directory, tty=tty, stdin=stdin), log)
+        except OSError as error:
+            code = exit_code_of(error)
+            if code is None:
+                raise RuntimeFailure("ExecFailed", f'exec: "{argv[0]}": {error.strerror}') from error
+            return UnstartedCommand(argv[0], error, code)
 
     async def attach(self, container_id: str) -> ExecProcess:
         """Input and output of a container's first process.

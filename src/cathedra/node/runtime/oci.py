@@ -68,6 +68,7 @@ class OCILauncher:
         argv: tuple[str, ...],
         *,
         tty: bool,
+        log: Path,
         console: Path | None = None,
     ) -> tuple[list[str], Mapping[str, str] | None, str]:
         """The runtime's own exec, inside the shim's mount namespace."""
@@ -75,7 +76,8 @@ class OCILauncher:
         options = ["--tty"] if tty else []
         if console is not None:
             options += ["--console-socket", str(console)]
-        return [*enter, *self._runtime, "exec", *options, container_id, *argv], None, "/"
+        logging = ["--log", str(log), "--log-format", "json"]
+        return [*enter, *self._runtime, *logging, "exec", *options, container_id, *argv], None, "/"
 
 
 def _pinned(spec: ContainerSpec, containers: Path) -> tuple[ContainerSpec, list[dict[str, Any]]]:

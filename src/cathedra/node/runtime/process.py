@@ -69,6 +69,7 @@ class ProcessLauncher:
         argv: tuple[str, ...],
         *,
         tty: bool,
+        log: Path,
         console: Path | None = None,
     ) -> tuple[list[str], Mapping[str, str] | None, str]:
         """The command with the container's environment and directory."""

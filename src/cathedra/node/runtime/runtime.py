@@ -207,10 +207,10 @@ class Runtime(Protocol):
     async def exec(
         self, container_id: str, argv: tuple[str, ...], *, tty: bool = False, stdin: bool = False
     ) -> ExecProcess:
-        """Run a command in a running container.
+        """Run a command in a running container; one that cannot be executed ends with 126 or 127.
 
         Raises:
-            RuntimeFailure: the container does not run, or the command cannot be started.
+            RuntimeFailure: the container does not run, or there is nothing left to start a command with.
         """
         ...
 

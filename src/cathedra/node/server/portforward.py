@@ -1,23 +1,28 @@
-"""Forwarding connections to ports of a pod, in both forms that clients speak over a WebSocket.
+"""Forwarding connections to ports of a pod, in both forms that clients speak.
 
-docs/spec/kubectl.md §6.3 and §11. kubectl sends a whole SPDY connection through the WebSocket, with a stream for
-the data and one for errors of each forwarded connection; the Python client has two channels for each port that it names
-beforehand. Pods share the node's network, so their ports are the node's.
+docs/spec/kubectl.md §6.3 and §11. kubectl has a SPDY connection, inside a WebSocket or after an upgrade, with a
+stream for the data and one for errors of each forwarded connection; the Python client has two channels of a WebSocket
+for each port that it names beforehand. Pods share the node's network, so their ports are the node's.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
+from cathedra.asgi.application import Receive, Send
 from cathedra.node.concurrency import BlockTasks
-from cathedra.node.server.spdy import Data, Frame, GoAway, OpenStream, Ping, Reader, Reset, SpdyError, Writer
+from cathedra.node.server.bytechannel import ByteChannel, binary
+from cathedra.node.server.spdy import Data, OpenStream, Reset
+from cathedra.node.server.spdyconnection import SpdyConnection, StreamFrame
 
-__all__ = ["CHANNELS", "PROTOCOLS", "TUNNEL", "serve_channels", "serve_tunnel"]
+__all__ = ["CHANNELS", "PROTOCOLS", "STREAMS", "TUNNEL", "serve_channels", "serve_tunnel"]
 
+STREAMS: Final = "portforward.k8s.io"
+"""What is spoken inside SPDY."""
 TUNNEL: Final = "SPDY/3.1+portforward.k8s.io"
 CHANNELS: Final = "v4.channel.k8s.io"
 PROTOCOLS: Final = (TUNNEL, CHANNELS)
@@ -25,30 +30,48 @@ PROTOCOLS: Final = (TUNNEL, CHANNELS)
 
 _CHUNK: Final = 32 * 1024
 _ADDRESS: Final = "127.0.0.1"
-
-Message = Mapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[dict[str, Any]], Awaitable[None]]
+_WAITING: Final = 64
+"""Messages that wait for one port; while there are so many, nothing more is read from the client."""
 
 
-async def _binary(receive: Receive) -> AsyncIterator[bytes]:
-    """What the client sends, until it is gone."""
-    while (message := await receive())["type"] == "websocket.receive":
-        data = message.get("bytes") or (message.get("text") or "").encode()
-        if data:
-            yield data
+class _Sent:
+    """What the client has sent to one port and the port has not taken yet; b"" is the end."""
+
+    __slots__ = ("_over", "_queue")
+
+    def __init__(self) -> None:
+        self._queue: asyncio.Queue[bytes] = asyncio.Queue(_WAITING)
+        self._over = False
+
+    @property
+    def full(self) -> bool:
+        """Whether `put` would have to wait."""
+        return self._queue.full()
+
+    async def put(self, data: bytes) -> None:
+        """Add a message as soon as there is room; after `close` it is thrown away."""
+        if not self._over:
+            await self._queue.put(data)
+
+    async def get(self) -> bytes:
+        """The next message."""
+        return await self._queue.get()
+
+    def close(self) -> None:
+        """The port takes no more."""
+        self._over = True
+        while not self._queue.empty():
+            self._queue.get_nowait()
 
 
-async def serve_tunnel(receive: Receive, send: Send) -> None:
-    """Serve an accepted WebSocket that carries SPDY, until the client is gone."""
-    tunnel = _Tunnel(send)
+async def serve_tunnel(channel: ByteChannel) -> None:
+    """Serve SPDY over ``channel``, until the client is gone."""
+    connection = SpdyConnection(channel)
+    tunnel = _Tunnel(connection)
     async with asyncio.TaskGroup() as group:
         try:
-            async for data in _binary(receive):
-                for frame in tunnel.reader.feed(data):
-                    await tunnel.take(frame, group)
-        except SpdyError:
-            await send({"type": "websocket.close", "code": 1002})
+            async for frame in connection.frames():
+                await tunnel.take(frame, group)
         finally:
             tunnel.close()
 
@@ -60,26 +83,19 @@ class _Forwarding:
     port: int = 0
     error: int = 0
     data: int = 0
-    sent: asyncio.Queue[bytes] = field(default_factory=lambda: asyncio.Queue())
-    """b"" is the end."""
+    sent: _Sent = field(default_factory=_Sent)
     task: asyncio.Task[None] | None = None
 
 
 class _Tunnel:
     """A SPDY connection whose streams come in pairs."""
 
-    def __init__(self, send: Send) -> None:
-        self.reader = Reader()
-        self._writer = Writer()
-        self._send = send
+    def __init__(self, connection: SpdyConnection) -> None:
+        self._connection = connection
         self._by_request: dict[str, _Forwarding] = {}
         self._by_stream: dict[int, _Forwarding] = {}
 
-    async def _put(self, *frames: bytes) -> None:
-        for frame in frames:
-            await self._send({"type": "websocket.send", "bytes": frame})
-
-    async def take(self, frame: Frame, group: asyncio.TaskGroup) -> None:
+    async def take(self, frame: StreamFrame, group: asyncio.TaskGroup) -> None:
         """Do what a frame asks for."""
         match frame:
             case OpenStream():
@@ -88,26 +104,26 @@ class _Tunnel:
                 found = self._by_stream.get(frame.stream)
                 if found is None or frame.stream != found.data:
                     return
+                if found.task is None and found.sent.full:
+                    # The stream for errors, with which forwarding begins, could never be read of behind this.
+                    await self._connection.reset(frame.stream)
+                    return
                 if frame.data:
-                    found.sent.put_nowait(frame.data)
+                    await found.sent.put(frame.data)
                 if frame.fin:
-                    found.sent.put_nowait(b"")
+                    await found.sent.put(b"")
             case Reset():
                 found = self._by_stream.get(frame.stream)
                 if found is not None and found.task is not None:
                     found.task.cancel()
-            case Ping():
-                await self._put(self._writer.ping(frame.number))
-            case GoAway():
-                return
 
     async def _open(self, frame: OpenStream, group: asyncio.TaskGroup) -> None:
         headers = {name.lower(): value for name, value in frame.headers.items()}
         kind, port = headers.get("streamtype"), headers.get("port", "")
         if kind not in {"error", "data"} or not port.isdecimal() or not 0 < int(port) < 65536:
-            await self._put(self._writer.reset(frame.stream))
+            await self._connection.reset(frame.stream)
             return
-        await self._put(self._writer.reply(frame.stream))
+        await self._connection.accept(frame.stream)
         request = headers.get("requestid", "") or f"{port}/{frame.stream - (frame.stream % 4)}"
         forwarding = self._by_request.setdefault(request, _Forwarding(int(port)))
         self._by_stream[frame.stream] = forwarding
@@ -127,9 +143,11 @@ class _Tunnel:
             problem = f"error forwarding port {forwarding.port} to the pod: {error.strerror or error}"
         else:
             await self._copy(forwarding, reader, writer)
+        finally:
+            forwarding.sent.close()
         with contextlib.suppress(OSError):  # the client may be gone
-            await self._put(*self._writer.data(forwarding.error, problem.encode(), fin=True))
-            await self._put(*self._writer.data(forwarding.data, b"", fin=True))
+            await self._connection.send(forwarding.error, problem.encode(), fin=True)
+            await self._connection.send(forwarding.data, b"", fin=True)
         for stream in (forwarding.error, forwarding.data):
             self._by_stream.pop(stream, None)
 
@@ -140,7 +158,7 @@ class _Tunnel:
                 sending.start(_send_to_pod(forwarding.sent, writer))
                 with contextlib.suppress(OSError):
                     while data := await reader.read(_CHUNK):
-                        await self._put(*self._writer.data(forwarding.data, data))
+                        await self._connection.send(forwarding.data, data)
         finally:
             writer.close()
 
@@ -153,19 +171,19 @@ class _Tunnel:
 
 async def serve_channels(ports: Sequence[int], receive: Receive, send: Send) -> None:
     """Serve an accepted WebSocket with two channels for each of ``ports``: data, and errors."""
-    sent: list[asyncio.Queue[bytes]] = [asyncio.Queue() for _ in ports]
+    sent = [_Sent() for _ in ports]
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(_serve_port(2 * index, port, sent[index], send)) for index, port in enumerate(ports)]
         try:
-            async for data in _binary(receive):
+            async for data in binary(receive):
                 if data[0] % 2 == 0 and data[0] < 2 * len(ports) and data[1:]:
-                    sent[data[0] // 2].put_nowait(data[1:])
+                    await sent[data[0] // 2].put(data[1:])
         finally:
             for task in tasks:
                 task.cancel()
 
 
-async def _serve_port(channel: int, port: int, sent: asyncio.Queue[bytes], send: Send) -> None:
+async def _serve_port(channel: int, port: int, sent: _Sent, send: Send) -> None:
     async def put(to: int, data: bytes) -> None:
         await send({"type": "websocket.send", "bytes": bytes([to]) + data})
 
@@ -174,6 +192,7 @@ async def _serve_port(channel: int, port: int, sent: asyncio.Queue[bytes], send:
     try:
         reader, writer = await asyncio.open_connection(_ADDRESS, port)
     except OSError as error:
+        sent.close()
         await put(channel + 1, f"error forwarding port {port} to the pod: {error.strerror or error}".encode())
         return
     try:
@@ -183,10 +202,11 @@ async def _serve_port(channel: int, port: int, sent: asyncio.Queue[bytes], send:
                 while data := await reader.read(_CHUNK):
                     await put(channel, data)
     finally:
+        sent.close()
         writer.close()
 
 
-async def _send_to_pod(sent: asyncio.Queue[bytes], writer: asyncio.StreamWriter) -> None:
+async def _send_to_pod(sent: _Sent, writer: asyncio.StreamWriter) -> None:
     """Pass on what the client sends; b"" is its end."""
     with contextlib.suppress(OSError):
         while data := await sent.get():

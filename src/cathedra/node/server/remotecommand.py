@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final
 
 import msgspec
 
+from cathedra.asgi.application import Receive, Send
 from cathedra.node.concurrency import first_of
 from cathedra.node.runtime.runtime import STDOUT, ExecProcess
 
-__all__ = ["PROTOCOLS", "choose_protocol", "exit_status", "refuse_command", "serve_command"]
+__all__ = ["PROTOCOLS", "choose_protocol", "exit_status", "refuse_command", "resize_terminal", "serve_command"]
 
 PROTOCOLS: Final = ("v5.channel.k8s.io", "v4.channel.k8s.io")
 """Sub-protocols by preference."""
@@ -30,10 +31,6 @@ _LONGEST_SIZE: Final = 256
 
 _LOG = logging.getLogger(__name__)
 _Characters = Annotated[int, msgspec.Meta(ge=0, le=0xFFFF)]
-
-Message = Mapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[dict[str, Any]], Awaitable[None]]
 
 
 def choose_protocol(offered: Sequence[str]) -> str | None:
@@ -88,7 +85,7 @@ async def _take_input(process: ExecProcess, receive: Receive) -> None:
         if channel == _STDIN and payload:
             await process.write(payload)
         elif channel == _RESIZE:
-            _resize(process, payload)
+            resize_terminal(process, payload)
         elif channel == _CLOSE and payload[:1] == bytes([_STDIN]):
             await process.close_input()
 
@@ -98,11 +95,12 @@ class _TerminalSize(msgspec.Struct):
     height: _Characters = msgspec.field(name="Height", default=0)
 
 
-def _resize(process: ExecProcess, payload: bytes) -> None:
+def resize_terminal(process: ExecProcess, payload: bytes) -> None:
+    """Tell the command the size that a client sends as JSON; what is no size changes nothing."""
     if len(payload) > _LONGEST_SIZE:
         return
     try:
         size = msgspec.json.decode(payload, type=_TerminalSize)
     except ValueError:
-        return  # a message that is no size changes nothing
+        return
     process.resize(size.width, size.height)

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["Data", "GoAway", "OpenStream", "Ping", "Reader", "Reset", "SpdyError", "Writer"]
+__all__ = ["Data", "FrameReader", "GoAway", "OpenStream", "Ping", "Reset", "SpdyError", "Writer"]
 
 _WORDS: Final = (
     "options head post put delete trace accept accept-charset accept-encoding accept-language accept-ranges age allow "
@@ -96,7 +96,7 @@ class GoAway:
 Frame = OpenStream | Data | Reset | Ping | GoAway
 
 
-class Reader:
+class FrameReader:
     """Makes frames of bytes that come in pieces; kinds that mean nothing here are passed over."""
 
     def __init__(self) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from cathedra.api.core.core_v1 import Container, EnvVar, Pod
-from cathedra.node.setup.errors import ConfigError
+from cathedra.node.setup.errors import ContainerConfigError
 from cathedra.node.setup.nodefacts import NodeFacts
 from cathedra.node.setup.references import References, field_value, resource_value
 
@@ -73,7 +73,9 @@ async def _value(
     if source.resource_field_ref is not None:
         return resource_value(pod, container, source.resource_field_ref, node.allocatable)
     if source.file_key_ref is not None:
-        raise ConfigError(f"variable {variable.name}: this node agent reads no variables from files of volumes")
+        raise ContainerConfigError(
+            f"variable {variable.name}: this node agent reads no variables from files of volumes"
+        )
     if source.config_map_key_ref is not None:
         key = source.config_map_key_ref
         content = await references.config_map(key.name, optional=bool(key.optional))
@@ -93,5 +95,5 @@ def _entry(content: Mapping[str, bytes] | None, key: str, where: str, *, optiona
     if key not in content:
         if optional:
             return None
-        raise ConfigError(f"couldn't find key {key} in {where}")
+        raise ContainerConfigError(f"couldn't find key {key} in {where}")
     return content[key].decode(errors="surrogateescape")

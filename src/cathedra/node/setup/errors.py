@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-__all__ = ["ConfigError", "VolumeError"]
+__all__ = ["ContainerConfigError", "VolumeError"]
 
 
-class ConfigError(Exception):
+class ContainerConfigError(Exception):
     """A container's configuration refers to something that is not there."""
 
 

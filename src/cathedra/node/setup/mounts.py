@@ -9,7 +9,7 @@ from pathlib import Path
 from cathedra.api.core.core_v1 import Container, Pod, VolumeMount
 from cathedra.node.runtime.runtime import BindMount
 from cathedra.node.setup.environment import expand
-from cathedra.node.setup.errors import ConfigError
+from cathedra.node.setup.errors import ContainerConfigError
 from cathedra.node.setup.subpaths import make_subpath
 from cathedra.node.setup.volumes import is_payload
 
@@ -27,7 +27,7 @@ def container_mounts(
     kept = {volume.name for volume in pod.spec.volumes if is_payload(volume)}
     for mount in container.volume_mounts:
         if mount.name not in volumes:
-            raise ConfigError(f'cannot find volume "{mount.name}" to mount into container "{container.name}"')
+            raise ContainerConfigError(f'cannot find volume "{mount.name}" to mount into container "{container.name}"')
         volume = volumes[mount.name]
         part = expand(mount.sub_path_expr, environment) if mount.sub_path_expr else mount.sub_path
         yield BindMount(
@@ -45,6 +45,6 @@ def _part(volume: str, part: str, mount: VolumeMount) -> str:
     try:
         return make_subpath(Path(volume), part)
     except OSError as error:
-        raise ConfigError(
+        raise ContainerConfigError(
             f'failed to prepare subPath "{part}" of volume "{mount.name}": {error.strerror or error}'
         ) from error

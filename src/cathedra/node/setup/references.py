@@ -11,7 +11,7 @@ from cathedra.api.quantity import Quantity
 from cathedra.api.status import StatusError
 from cathedra.client.client import Client
 from cathedra.client.resources import CONFIGMAPS, SECRETS
-from cathedra.node.setup.errors import ConfigError
+from cathedra.node.setup.errors import ContainerConfigError
 
 __all__ = ["References", "field_value", "resource_value"]
 
@@ -39,7 +39,7 @@ class References:
         if found is None:
             if optional:
                 return None
-            raise ConfigError(f'configmap "{name}" not found')
+            raise ContainerConfigError(f'configmap "{name}" not found')
         return {key: value.encode() for key, value in found.data.items()} | found.binary_data
 
     async def secret(self, name: str, *, optional: bool) -> Mapping[str, bytes] | None:
@@ -54,7 +54,7 @@ class References:
         if found is None:
             if optional:
                 return None
-            raise ConfigError(f'secret "{name}" not found')
+            raise ContainerConfigError(f'secret "{name}" not found')
         return found.data
 
     async def _get_config_map(self, name: str) -> ConfigMap | None:
@@ -63,9 +63,9 @@ class References:
         except StatusError as error:
             if error.is_not_found:
                 return None
-            raise ConfigError(str(error)) from error
+            raise ContainerConfigError(str(error)) from error
         except ConnectionError as error:
-            raise ConfigError(str(error)) from error
+            raise ContainerConfigError(str(error)) from error
 
     async def _get_secret(self, name: str) -> Secret | None:
         try:
@@ -73,9 +73,9 @@ class References:
         except StatusError as error:
             if error.is_not_found:
                 return None
-            raise ConfigError(str(error)) from error
+            raise ContainerConfigError(str(error)) from error
         except ConnectionError as error:
-            raise ConfigError(str(error)) from error
+            raise ContainerConfigError(str(error)) from error
 
 
 def field_value(pod: Pod, path: str, node_ip: str) -> str:
@@ -102,7 +102,7 @@ def field_value(pod: Pod, path: str, node_ip: str) -> str:
         "status.podIPs": node_ip,
     }
     if path not in plain:
-        raise ConfigError(f"unsupported fieldPath: {path}")
+        raise ContainerConfigError(f"unsupported fieldPath: {path}")
     return plain[path]
 
 
@@ -121,7 +121,7 @@ def resource_value(
     found = next((c for c in every if c.name == wanted), None)
     kind, _, resource = selector.resource.partition(".")
     if found is None or kind not in {"limits", "requests"} or not resource:
-        raise ConfigError(f"unsupported container resource: {selector.resource}")
+        raise ContainerConfigError(f"unsupported container resource: {selector.resource}")
     values = found.resources.limits if kind == "limits" else found.resources.requests
     quantity = values.get(resource)
     if quantity is None and kind == "limits" and resource in _LIMITED_BY_NODE:

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from cathedra.node.setup.errors import ConfigError
+from cathedra.node.setup.errors import ContainerConfigError
 
 __all__ = ["make_subpath", "opened_subpath"]
 
@@ -41,7 +41,7 @@ def make_subpath(volume: Path, subpath: str) -> str:
 def opened_subpath(volume: Path, subpath: str) -> Iterator[int]:
     """A descriptor (``O_PATH``) of ``subpath`` in ``volume``; see `make_subpath`."""
     if Path(subpath).is_absolute() or ".." in Path(subpath).parts:
-        raise ConfigError(f'subPath "{subpath}" must be a relative path without ..')
+        raise ContainerConfigError(f'subPath "{subpath}" must be a relative path without ..')
     walk = _Walk(volume, subpath)
     try:
         yield walk.to_the_end()
@@ -103,8 +103,8 @@ class _Walk:
             raise self._outside()
         return _steps(target)
 
-    def _outside(self) -> ConfigError:
-        return ConfigError(f'subPath "{self._subpath}" leads out of the volume')
+    def _outside(self) -> ContainerConfigError:
+        return ContainerConfigError(f'subPath "{self._subpath}" leads out of the volume')
 
 
 def _steps(path: str) -> list[str]:

@@ -25,7 +25,7 @@ from cathedra.api.status import StatusError
 from cathedra.client.client import Client
 from cathedra.clock import Clock
 from cathedra.node.setup.directories import PodDirectories
-from cathedra.node.setup.errors import ConfigError, VolumeError
+from cathedra.node.setup.errors import ContainerConfigError, VolumeError
 from cathedra.node.setup.nodefacts import NodeFacts
 from cathedra.node.setup.ownership import Owner, give_to_group, owner_of
 from cathedra.node.setup.payload import PayloadFile, write_payload
@@ -75,7 +75,7 @@ class VolumeMaker:
     async def _try(self, volume: Volume) -> str:
         try:
             return await self._make(volume)
-        except (ConfigError, OSError, StatusError, ConnectionError) as error:
+        except (ContainerConfigError, OSError, StatusError, ConnectionError) as error:
             raise VolumeError(f'MountVolume.SetUp failed for volume "{volume.name}" : {error}') from error
 
     async def _make(self, volume: Volume) -> str:
@@ -101,7 +101,7 @@ class VolumeMaker:
             return self._write("downward-api", volume.name, self._downward(downward.items, downward.default_mode))
         if volume.projected is not None:
             return self._write("projected", volume.name, await self._projected(volume.projected))
-        raise ConfigError("no volume plugin matched: this node agent knows no volumes of that type")
+        raise ContainerConfigError("no volume plugin matched: this node agent knows no volumes of that type")
 
     def _directory(self, kind: str, name: str) -> Path:
         directory = self._directories.home / "volumes" / f"kubernetes.io~{kind}" / name
@@ -174,7 +174,7 @@ def _selected(
         if item.key in content:
             files.append(PayloadFile(item.path, content[item.key], _mode(item.mode, mode)))
         elif not optional:
-            raise ConfigError(f"references non-existent config key: {item.key}")
+            raise ContainerConfigError(f"references non-existent config key: {item.key}")
     return files
 
 
@@ -196,5 +196,5 @@ def _host_path(source: HostPathVolumeSource) -> str:
     elif source.type in _TESTS:
         test, problem = _TESTS[source.type]
         if not test(path):
-            raise ConfigError(f"hostPath type check failed: {path} {problem}")
+            raise ContainerConfigError(f"hostPath type check failed: {path} {problem}")
     return str(path)

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import TypeVar
 
 from cathedra.api.core.core_v1 import Pod
-from cathedra.api.resource import ResourceClaim
+from cathedra.api.resource import AllocationResult, ResourceClaim
 from cathedra.api.status import StatusError
 from cathedra.api.struct import replace, to_dict
 from cathedra.client.backoff import ExponentialBackoff
@@ -34,6 +34,7 @@ from cathedra.scheduler.dynamicresources.devices import Devices
 from cathedra.scheduler.dynamicresources.extended_resources import IN_MEMORY_NAME
 from cathedra.scheduler.dynamicresources.resolving import Resolver
 from cathedra.scheduler.dynamicresources.writing import ClaimWriter, WriteFailed
+from cathedra.scheduler.framework.observer import PluginObserver
 from cathedra.scheduler.framework.status import Status, error
 from cathedra.semantics.podclaims import is_reserved_for
 
@@ -64,6 +65,7 @@ class ClaimBinding:
         timeout: float,
     ) -> None:
         """``timeout``: seconds until devices' binding conditions must be true."""
+        self._observer: PluginObserver | None = None
         self._timeout = timeout
         self._client = client
         self._writer = writer
@@ -73,16 +75,16 @@ class ClaimBinding:
         self._recorder = recorder
         self._clock = clock
 
+    def observe(self, observer: PluginObserver) -> None:
+        """Tell ``observer`` how waits for binding conditions end."""
+        self._observer = observer
+
     async def write(self, cycle: ClaimCycle, pod: Pod) -> Status | None:
         """Write every claim that is not reserved for the pod yet, and then the pod's status."""
         try:
             for index, claim in enumerate(cycle.claims):
                 if not self._resolver.is_reserved(pod, claim):
-                    allocation = cycle.chosen.get(claim.metadata.uid)
-                    cycle.claims[index] = await self._writer.bind(
-                        claim, allocation, self._resolver.consumer(pod, claim)
-                    )
-                    self._claims.assume(cycle.claims[index])
+                    cycle.claims[index] = await self._write_claim(cycle, claim, pod)
             if cycle.special is not None:
                 await self._write_special(cycle, cycle.special, pod)
             if pod.status.node_allocatable_resource_claim_statuses:
@@ -93,8 +95,26 @@ class ClaimBinding:
         except (WriteFailed, StatusError) as failure:
             return error(str(failure))
         for claim in cycle.all_claims:
-            self._devices.settle(claim)
+            self._devices.settle(claim, pod.metadata.uid)
         return None
+
+    async def _write_claim(self, cycle: ClaimCycle, claim: ResourceClaim, pod: Pod) -> ResourceClaim:
+        """Reserve ``claim`` for the pod, with the allocation that was decided for it, and answer it as written."""
+        uid = claim.metadata.uid
+        allocation = cycle.chosen.get(uid)
+        if allocation is None or cycle.group is None:
+            return await self._bind(claim, allocation, pod)
+        async with cycle.group.writing[uid]:
+            newest = self._claims.get(claim.metadata.namespace, claim.metadata.name)
+            if newest is None or newest.metadata.uid != uid or newest.status.allocation is None:
+                return await self._bind(claim, allocation, pod)
+            # Another pod of the group, which was tried together with this one, has written the allocation.
+            return newest if self._resolver.is_reserved(pod, newest) else await self._bind(newest, None, pod)
+
+    async def _bind(self, claim: ResourceClaim, allocation: AllocationResult | None, pod: Pod) -> ResourceClaim:
+        written = await self._writer.bind(claim, allocation, self._resolver.consumer(pod, claim))
+        self._claims.assume(written)
+        return written
 
     async def withdraw(self, cycle: ClaimCycle, pod: Pod) -> None:
         """Let go of everything that the cycle holds. Can be called again and again. A PodGroup keeps its reservations.
@@ -107,7 +127,7 @@ class ClaimBinding:
                 await self._find_out(cycle)
         finally:
             for claim in cycle.claims:
-                self._devices.settle(claim)
+                self._devices.settle(claim, pod.metadata.uid)
             try:
                 await self._release_claims(cycle, pod)
             finally:
@@ -128,7 +148,7 @@ class ClaimBinding:
                     if cycle.special_created:
                         await self._delete(special)
                 finally:
-                    self._devices.settle(special)
+                    self._devices.settle(special, pod.metadata.uid)
         finally:
             if cycle.counted:
                 cycle.counted = False
@@ -165,15 +185,33 @@ class ClaimBinding:
         await self._nominate(pod, node)
         message = f"waiting for binding conditions for device on node {node}"
         self._recorder.record(pod, "Normal", "BindingConditionsPending", message, action="Scheduling")
+        began = self._clock.monotonic()
         try:
             async with asyncio.timeout(self._timeout):
                 for claim in waiting:
                     await self._ready(claim)
         except BindingFailed as failure:
+            outcome = "timeout" if "timeout" in str(failure) else "failed"
+            self._tell_waits(pod, waiting, outcome, self._clock.monotonic() - began)
             return error(str(failure))
         except TimeoutError:
+            self._tell_waits(pod, waiting, "timeout", self._clock.monotonic() - began)
             return error("device binding timeout: context deadline exceeded")
+        self._tell_waits(pod, waiting, "success", self._clock.monotonic() - began)
         return None
+
+    def _tell_waits(self, pod: Pod, waiting: Sequence[ResourceClaim], outcome: str, seconds: float) -> None:
+        if self._observer is None:
+            return
+        drivers = {
+            result.driver
+            for claim in waiting
+            if claim.status.allocation is not None
+            for result in claim.status.allocation.devices.results
+            if result.binding_conditions
+        }
+        for driver in sorted(drivers):
+            self._observer.waited_for_devices(pod.spec.scheduler_name, driver, outcome, seconds)
 
     async def _nominate(self, pod: Pod, node: str) -> None:
         """Show in the pod's status for which node its devices are made ready; the binding clears it again.
@@ -207,8 +245,8 @@ class ClaimBinding:
         blank = replace(special.metadata, name="", uid="")
         created = await self._writer.create(replace(special, metadata=blank))
         cycle.special, cycle.special_created = created, True
-        self._devices.take(created, allocation)
-        self._devices.settle(special)
+        self._devices.take(created, allocation, pod.metadata.uid)
+        self._devices.settle(special, pod.metadata.uid)
         await self._appears(created)
         written = await self._writer.bind(created, allocation, self._resolver.consumer(pod, created))
         cycle.special = written

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections import defaultdict
 from collections.abc import Callable, Container
 from dataclasses import dataclass, field
 from functools import partial
@@ -14,7 +16,7 @@ from cathedra.scheduler.dynamicresources.extended_resources import Demand
 from cathedra.scheduler.framework.status import Status
 from cathedra.scheduler.state.snapshot import Snapshot
 
-__all__ = ["Batch", "ClaimCycle", "Found", "Placement"]
+__all__ = ["Batch", "ClaimCycle", "Found", "GroupClaims", "Placement"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +119,16 @@ class Batch:
 
 
 @dataclass(slots=True)
+class GroupClaims:
+    """What the pods of one PodGroup decide for each other while they are tried together."""
+
+    decided: dict[str, AllocationResult] = field(default_factory=dict)
+    """Claim UID → the allocation that a pod of the group has reserved; the others use it too."""
+    writing: defaultdict[str, asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
+    """Claim UID → held by the pod that is writing it: the first writes the allocation, the others find it."""
+
+
+@dataclass(slots=True)
 class ClaimCycle:
     """One pod's claims in one cycle."""
 
@@ -136,6 +148,10 @@ class ClaimCycle:
     """Extended resources to be had from devices → the answers of all nodes."""
     results: dict[str, Found] = field(default_factory=dict)
     """Node → what was found there."""
+    group: GroupClaims | None = None
+    """Set while the pod is tried together with others of its PodGroup."""
+    shared: dict[str, AllocationResult] = field(default_factory=dict)
+    """Claim UID → the allocation that another pod of the group has decided in this cycle."""
     chosen: dict[str, AllocationResult] = field(default_factory=dict)
     """Claim UID → the allocation to be written, after Reserve."""
     special: ResourceClaim | None = None
@@ -157,6 +173,10 @@ class ClaimCycle:
             if batch is not None and self.demand is None and node in batch.fitting:
                 return Found(partial(batch.write, node))
         return found
+
+    def allocation(self, claim: ResourceClaim) -> AllocationResult | None:
+        """What ``claim`` has already, stored or by the decision of another pod of the group."""
+        return claim.status.allocation or self.shared.get(claim.metadata.uid)
 
     @property
     def unallocated(self) -> list[ResourceClaim]:

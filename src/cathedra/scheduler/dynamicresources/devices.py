@@ -27,7 +27,7 @@ from cathedra.client.informer import SharedInformers
 from cathedra.client.resources import DEVICECLASSES, DEVICETAINTRULES, RESOURCESLICES
 from cathedra.clock import Clock
 from cathedra.scheduler.dynamicresources.claim_cache import ClaimCache
-from cathedra.scheduler.framework.events import Action, Change, Resource
+from cathedra.scheduler.framework.events import Action, ClusterEvent, Resource
 from cathedra.scheduler.framework.informed import Notify
 
 __all__ = ["Devices"]
@@ -50,6 +50,8 @@ class Devices:
         self._ledger = Ledger()
         self._classes: dict[str, DeviceClass] = {}
         self._in_flight: dict[str, ResourceClaim] = {}
+        self._holders: dict[str, set[str]] = {}
+        """Claim UID → the pods for which its decision is held; several of one PodGroup may share it."""
         self._notify: Notify = _ignore
 
     def listen(self, informers: SharedInformers, wake: Notify) -> None:
@@ -98,14 +100,20 @@ class Devices:
         """Whether an allocation for the claim was decided and is not written yet."""
         return claim.metadata.uid in self._in_flight
 
-    def take(self, claim: ResourceClaim, allocation: AllocationResult) -> None:
-        """Hold the devices of a decision until it is written or withdrawn."""
+    def take(self, claim: ResourceClaim, allocation: AllocationResult, holder: str) -> None:
+        """Hold the devices of a decision until it is written or withdrawn for every ``holder`` (a pod's UID)."""
+        self._holders.setdefault(claim.metadata.uid, set()).add(holder)
         decided = replace(claim, status=replace(claim.status, allocation=allocation))
         self._in_flight[claim.metadata.uid] = decided
         self._ledger.add(decided)
 
-    def settle(self, claim: ResourceClaim) -> None:
-        """The decision is written, or withdrawn: what the claims say counts again."""
+    def settle(self, claim: ResourceClaim, holder: str) -> None:
+        """The decision is written, or withdrawn, for ``holder``; after the last one what the claims say counts."""
+        holders = self._holders.get(claim.metadata.uid, set())
+        holders.discard(holder)
+        if holders:
+            return
+        self._holders.pop(claim.metadata.uid, None)
         decided = self._in_flight.pop(claim.metadata.uid, None)
         if decided is None:
             return
@@ -120,7 +128,7 @@ class Devices:
         if new is not None:
             self._hold(new)
         action = Action.ADD if old is None else Action.DELETE if new is None else Action.UPDATE
-        self._notify(Change(Resource.RESOURCE_CLAIM, action, old, new))
+        self._notify(ClusterEvent(Resource.RESOURCE_CLAIM, action, old, new))
 
     def _hold(self, claim: ResourceClaim) -> None:
         """Make the ledger hold exactly what the claim holds, or what is decided for it."""
@@ -132,40 +140,40 @@ class Devices:
 
     def _slice_added(self, slice_: ResourceSlice) -> None:
         self._inventory.add_slice(slice_)
-        self._notify(Change(Resource.RESOURCE_SLICE, Action.ADD, None, slice_))
+        self._notify(ClusterEvent(Resource.RESOURCE_SLICE, Action.ADD, None, slice_))
 
     def _slice_updated(self, old: ResourceSlice, new: ResourceSlice) -> None:
         self._inventory.add_slice(new)
-        self._notify(Change(Resource.RESOURCE_SLICE, Action.UPDATE, old, new))
+        self._notify(ClusterEvent(Resource.RESOURCE_SLICE, Action.UPDATE, old, new))
 
     def _slice_deleted(self, slice_: ResourceSlice) -> None:
         self._inventory.remove_slice(slice_)
-        self._notify(Change(Resource.RESOURCE_SLICE, Action.DELETE, slice_, None))
+        self._notify(ClusterEvent(Resource.RESOURCE_SLICE, Action.DELETE, slice_, None))
 
     def _class_added(self, class_: DeviceClass) -> None:
         self._classes[class_.metadata.name] = class_
-        self._notify(Change(Resource.DEVICE_CLASS, Action.ADD, None, class_))
+        self._notify(ClusterEvent(Resource.DEVICE_CLASS, Action.ADD, None, class_))
 
     def _class_updated(self, old: DeviceClass, new: DeviceClass) -> None:
         self._classes[new.metadata.name] = new
-        self._notify(Change(Resource.DEVICE_CLASS, Action.UPDATE, old, new))
+        self._notify(ClusterEvent(Resource.DEVICE_CLASS, Action.UPDATE, old, new))
 
     def _class_deleted(self, class_: DeviceClass) -> None:
         self._classes.pop(class_.metadata.name, None)
-        self._notify(Change(Resource.DEVICE_CLASS, Action.DELETE, class_, None))
+        self._notify(ClusterEvent(Resource.DEVICE_CLASS, Action.DELETE, class_, None))
 
     def _rule_set(self, rule: DeviceTaintRule) -> None:
         self._inventory.add_taint_rule(rule)
-        self._notify(Change(Resource.RESOURCE_SLICE, Action.UPDATE))
+        self._notify(ClusterEvent(Resource.RESOURCE_SLICE, Action.UPDATE))
 
     def _rule_gone(self, rule: DeviceTaintRule) -> None:
         self._inventory.remove_taint_rule(rule)
-        self._notify(Change(Resource.RESOURCE_SLICE, Action.UPDATE))
+        self._notify(ClusterEvent(Resource.RESOURCE_SLICE, Action.UPDATE))
 
 
 def _freed(claim: ResourceClaim) -> ResourceClaim:
     return replace(claim, status=replace(claim.status, allocation=None))
 
 
-def _ignore(change: Change) -> None:
+def _ignore(change: ClusterEvent) -> None:
     """Before the queue follows, changes concern no pod."""

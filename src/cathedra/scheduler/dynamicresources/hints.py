@@ -12,7 +12,7 @@ from cathedra.api.core.core_v1 import Pod
 from cathedra.api.resource import ResourceClaim
 from cathedra.client.store import Store
 from cathedra.scheduler.dynamicresources.resolving import Resolver, Unresolved
-from cathedra.scheduler.framework.events import Action, Change, Registration, Resource
+from cathedra.scheduler.framework.events import Action, ClusterEvent, EventRegistration, Resource
 from cathedra.semantics.podclaims import claim_names, pod_group_name
 
 __all__ = ["Hints"]
@@ -34,22 +34,22 @@ class Hints:
         self._pods = pods
         pods.add_index(_INDEX, _waiting_for)
 
-    def registrations(self) -> Sequence[Registration]:
+    def registrations(self) -> Sequence[EventRegistration]:
         """Nodes, claims, the pod's own claim names, classes, slices."""
         node = Action.ADD | Action.UPDATE_NODE_LABEL | Action.UPDATE_NODE_ALLOCATABLE
         claim = Action.ADD | Action.UPDATE | self._deletions
-        room = Registration(Resource.ASSIGNED_POD, Action.DELETE | Action.UPDATE_POD_SCALE_DOWN)
+        room = EventRegistration(Resource.ASSIGNED_POD, Action.DELETE | Action.UPDATE_POD_SCALE_DOWN)
         return (
             *((room,) if self._counts_pods else ()),
-            Registration(Resource.NODE, node),
-            Registration(Resource.RESOURCE_CLAIM, claim, self._claim_helps, self._affected),
-            Registration(Resource.TARGET_POD, Action.UPDATE_POD_GENERATED_CLAIM, self._pod_helps),
-            Registration(Resource.POD_GROUP, Action.ADD | Action.UPDATE, self._group_helps),
-            Registration(Resource.DEVICE_CLASS, Action.ADD | Action.UPDATE),
-            Registration(Resource.RESOURCE_SLICE, Action.ADD | Action.UPDATE),
+            EventRegistration(Resource.NODE, node),
+            EventRegistration(Resource.RESOURCE_CLAIM, claim, self._claim_helps, self._affected),
+            EventRegistration(Resource.TARGET_POD, Action.UPDATE_POD_GENERATED_CLAIM, self._pod_helps),
+            EventRegistration(Resource.POD_GROUP, Action.ADD | Action.UPDATE, self._group_helps),
+            EventRegistration(Resource.DEVICE_CLASS, Action.ADD | Action.UPDATE),
+            EventRegistration(Resource.RESOURCE_SLICE, Action.ADD | Action.UPDATE),
         )
 
-    def _affected(self, change: Change) -> Iterable[str] | None:
+    def _affected(self, change: ClusterEvent) -> Iterable[str] | None:
         """The pods that use the claim; all pods when devices became free."""
         old: ResourceClaim | None = change.old
         new: ResourceClaim | None = change.new
@@ -61,7 +61,7 @@ class Hints:
         key = f"{claim.metadata.namespace}/{claim.metadata.name}"
         return [pod.metadata.uid for pod in self._pods.by_index(_INDEX, key)]
 
-    def _claim_helps(self, pod: Pod, change: Change) -> bool:
+    def _claim_helps(self, pod: Pod, change: ClusterEvent) -> bool:
         old: ResourceClaim | None = change.old
         new: ResourceClaim | None = change.new
         if new is None:
@@ -76,7 +76,7 @@ class Hints:
             return False
         return old is None or old.status != new.status
 
-    def _pod_helps(self, pod: Pod, change: Change) -> bool:
+    def _pod_helps(self, pod: Pod, change: ClusterEvent) -> bool:
         if pod.metadata.uid != change.new.metadata.uid:
             return False
         try:
@@ -85,7 +85,7 @@ class Hints:
             return False
         return True
 
-    def _group_helps(self, pod: Pod, change: Change) -> bool:
+    def _group_helps(self, pod: Pod, change: ClusterEvent) -> bool:
         """The PodGroup's claims have been made, so the pod's may all be there now."""
         metadata = change.new.metadata
         if (pod.metadata.namespace, pod_group_name(pod)) != (metadata.namespace, metadata.name):

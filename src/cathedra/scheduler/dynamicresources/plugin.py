@@ -24,7 +24,7 @@ from cathedra.clock import Clock
 from cathedra.scheduler.dynamicresources import binding, node_allocatable
 from cathedra.scheduler.dynamicresources.binding_conditions import BindingFailed, progress
 from cathedra.scheduler.dynamicresources.claim_cache import ClaimCache
-from cathedra.scheduler.dynamicresources.cycle import Batch, ClaimCycle, Found, Placement
+from cathedra.scheduler.dynamicresources.cycle import Batch, ClaimCycle, Found, GroupClaims, Placement
 from cathedra.scheduler.dynamicresources.devices import Devices
 from cathedra.scheduler.dynamicresources.extended_resources import (
     Demand,
@@ -41,8 +41,9 @@ from cathedra.scheduler.dynamicresources.scoring import preference
 from cathedra.scheduler.dynamicresources.timeouts import DEFAULT_TIMEOUTS, Timeouts
 from cathedra.scheduler.dynamicresources.writing import ClaimWriter
 from cathedra.scheduler.framework.diagnosis import Diagnosis
-from cathedra.scheduler.framework.events import Registration
-from cathedra.scheduler.framework.informed import Notify
+from cathedra.scheduler.framework.events import EventRegistration
+from cathedra.scheduler.framework.informed import ClaimPlugin, Notify
+from cathedra.scheduler.framework.observer import PluginObserver
 from cathedra.scheduler.framework.plugin import (
     NO_BATCH_RESULT,
     BatchFilterResult,
@@ -72,7 +73,14 @@ _STALE = unresolvable("cannot schedule extended resource claim").of("DynamicReso
 
 
 class DynamicResources(
-    PreEnqueuePlugin, PreFilterPlugin, FilterPlugin, PostFilterPlugin, ScorePlugin, ReservePlugin, PreBindPlugin
+    ClaimPlugin,
+    PreEnqueuePlugin,
+    PreFilterPlugin,
+    FilterPlugin,
+    PostFilterPlugin,
+    ScorePlugin,
+    ReservePlugin,
+    PreBindPlugin,
 ):
     """Claims of pods, from the queue to the binding."""
 
@@ -118,7 +126,11 @@ class DynamicResources(
         """Follow slices, classes, rules and claims."""
         self._devices.listen(informers, wake)
 
-    def events(self) -> Sequence[Registration]:
+    def observe(self, observer: PluginObserver) -> None:
+        """Tell ``observer`` how waits for binding conditions end."""
+        self._binding.observe(observer)
+
+    def events(self) -> Sequence[EventRegistration]:
         """See `Hints`."""
         return self._hints.registrations()
 
@@ -152,9 +164,15 @@ class DynamicResources(
         if not claims and demand is None:
             return _SKIP
         cycle = ClaimCycle(claims, demand)
+        if state.group is not None:
+            cycle.group = state.group.setdefault(self.name, GroupClaims())
         for index, claim in enumerate(claims):
-            if claim.status.allocation is not None:
-                cycle.placements[index] = self._placement(claim, claim.status.allocation)
+            decided = self._decided_in_group(cycle, claim)
+            if decided is not None:
+                cycle.shared[claim.metadata.uid] = decided
+            allocation = cycle.allocation(claim)
+            if allocation is not None:
+                cycle.placements[index] = self._placement(claim, allocation)
                 continue
             refusal = self._allocatable(claim)
             if refusal is not None:
@@ -259,7 +277,7 @@ class DynamicResources(
         fresh = iter(found.write() if found is not None else ())
         entries = self._resolver.entries(pod)
         for claim in cycle.claims:
-            allocation = claim.status.allocation or next(fresh, None)
+            allocation = cycle.allocation(claim) or next(fresh, None)
             if allocation is not None:
                 names = [entry for entry, uid in entries.items() if uid == claim.metadata.uid]
                 containers = tuple(name for entry in names for name in node_allocatable.containers_of(pod, entry))
@@ -305,7 +323,8 @@ class DynamicResources(
         newest = self._gates.at_least("1.37")
         if cycle is None:
             return unschedulable(*(() if newest else ("no new claims to deallocate",)))
-        candidates = [cycle.claims[i] for i in sorted(cycle.unavailable) if _only_used_by(cycle.claims[i], pod.pod)]
+        stored = [cycle.claims[i] for i in sorted(cycle.unavailable) if cycle.claims[i].status.allocation is not None]
+        candidates = [claim for claim in stored if _only_used_by(claim, pod.pod)]
         try:
             if candidates:
                 await self._writer.deallocate(self._random.choice(candidates))
@@ -324,7 +343,7 @@ class DynamicResources(
         cycle: ClaimCycle | None = state.data.get(self.name)
         if cycle is None or not any(_requests_list(claim) for claim in cycle.claims):
             return None
-        stored = sum(preference(claim, claim.status.allocation) for claim in cycle.claims)
+        stored = sum(preference(claim, cycle.allocation(claim)) for claim in cycle.claims)
         unallocated = cycle.unallocated
         totals = []
         for node in nodes:
@@ -343,7 +362,9 @@ class DynamicResources(
         unallocated = cycle.unallocated
         found = cycle.found(node)
         if found is None:
-            return error("claim allocation not found for node") if unallocated else None
+            if unallocated:
+                return error("claim allocation not found for node")
+            found = Found(tuple)
         if found.resources and cycle.demand is not None:
             requests = cycle.demand.requests(found.resources).requests
             temporary = f"{self._random.getrandbits(128):032x}"
@@ -359,7 +380,14 @@ class DynamicResources(
             return error(f"internal error, have {have} allocations, {need} claims to allocate")
         for claim, allocation in zip(unallocated, allocations, strict=True):
             cycle.chosen[claim.metadata.uid] = allocation
-            self._devices.take(claim, allocation)
+            self._devices.take(claim, allocation, pod.uid)
+            if cycle.group is not None:
+                cycle.group.decided[claim.metadata.uid] = allocation
+        for claim in cycle.claims:
+            decided = cycle.shared.get(claim.metadata.uid)
+            if decided is not None:
+                cycle.chosen[claim.metadata.uid] = decided
+                self._devices.take(claim, decided, pod.uid)
         return None
 
     async def unreserve(self, state: CycleState, pod: PodInfo, node: str) -> None:
@@ -383,6 +411,12 @@ class DynamicResources(
         return await self._binding.wait_for_conditions(cycle, pod.pod, node)
 
     # --- inside
+
+    def _decided_in_group(self, cycle: ClaimCycle, claim: ResourceClaim) -> AllocationResult | None:
+        """The allocation that another pod of the group has reserved a moment ago, unless it was given up since."""
+        if cycle.group is None or claim.status.allocation is not None or not self._devices.is_in_flight(claim):
+            return None
+        return cycle.group.decided.get(claim.metadata.uid)
 
     def _placement(self, claim: ResourceClaim, allocation: AllocationResult) -> Placement:
         broken = False

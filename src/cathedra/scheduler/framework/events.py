@@ -14,7 +14,7 @@ from typing import Any
 
 from cathedra.api.core.core_v1 import Pod
 
-__all__ = ["Action", "Affected", "Change", "Hint", "Registration", "Resource"]
+__all__ = ["Action", "Affected", "ClusterEvent", "EventRegistration", "Hint", "Resource"]
 
 
 class Resource(enum.Enum):
@@ -30,6 +30,10 @@ class Resource(enum.Enum):
     RESOURCE_CLAIM = "ResourceClaim"
     RESOURCE_SLICE = "ResourceSlice"
     DEVICE_CLASS = "DeviceClass"
+    RESOURCE_CLASS = "ResourceClass"
+    POD_SCHEDULING_CONTEXT = "PodSchedulingContext"
+    RESOURCE_CLAIM_PARAMETERS = "ResourceClaimParameters"
+    RESOURCE_CLASS_PARAMETERS = "ResourceClassParameters"
     NAMESPACE = "Namespace"
     POD_GROUP = "PodGroup"
     ANY = "*"
@@ -53,7 +57,7 @@ class Action(enum.Flag):
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ClusterEvent:
     """One event: ``old`` is absent for an addition, ``new`` for a deletion.
 
     ``actions`` names everything that changed; a node update may touch labels and taints at once.
@@ -65,15 +69,15 @@ class Change:
     new: Any = None
 
 
-Hint = Callable[[Pod, Change], bool]
+Hint = Callable[[Pod, ClusterEvent], bool]
 """Whether the change may make the waiting pod schedulable."""
 
-Affected = Callable[[Change], Iterable[str] | None]
+Affected = Callable[[ClusterEvent], Iterable[str] | None]
 """The UIDs of the pods that a change can concern at all; None means any pod."""
 
 
 @dataclass(frozen=True, slots=True)
-class Registration:
+class EventRegistration:
     """A plugin's interest in a kind of change."""
 
     resource: Resource
@@ -83,6 +87,6 @@ class Registration:
     affected: Affected | None = None
     """None: every pod that the plugin refused is asked about."""
 
-    def matches(self, change: Change) -> bool:
+    def matches(self, change: ClusterEvent) -> bool:
         """Whether the change is of the registered kind."""
         return self.resource is change.resource and bool(self.actions & change.actions)

@@ -6,15 +6,24 @@ that a plugin's state is up to date when a pod is woken.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable
+from random import Random
 from typing import Protocol
 
+from cathedra.api.gates import FeatureGates
+from cathedra.client.client import Client
+from cathedra.client.events import EventRecorder
 from cathedra.client.informer import SharedInformers
-from cathedra.scheduler.framework.events import Change
+from cathedra.clock import Clock
+from cathedra.scheduler.configuration.reading import ProfileConfiguration
+from cathedra.scheduler.framework.events import ClusterEvent
+from cathedra.scheduler.framework.observer import PluginObserver
+from cathedra.scheduler.framework.plugin import Plugin
 
-__all__ = ["InformedPlugin", "Notify"]
+__all__ = ["ClaimPlugin", "InformedPlugin", "MakeClaimPlugin", "Notify"]
 
-Notify = Callable[[Change], None]
+Notify = Callable[[ClusterEvent], None]
 """Tells the queue of a change."""
 
 
@@ -23,4 +32,38 @@ class InformedPlugin(Protocol):
 
     def listen(self, informers: SharedInformers, wake: Notify) -> None:
         """Add handlers; called once, before the first pod is taken."""
+        ...
+
+
+class ClaimPlugin(Plugin):
+    """The plugin that sees to the claims of pods, under the name DynamicResources. All profiles share one."""
+
+    @abstractmethod
+    def listen(self, informers: SharedInformers, wake: Notify) -> None:
+        """Add handlers; called once, before the first pod is taken."""
+
+    @abstractmethod
+    def backs(self, resource: str) -> bool:
+        """Whether claims may provide the extended resource, so that nodes need not have it."""
+
+    def observe(self, observer: PluginObserver) -> None:
+        """Tell ``observer`` of waits for devices; a plugin that waits for none tells nothing."""
+        return
+
+
+class MakeClaimPlugin(Protocol):
+    """Makes the plugin of a scheduler."""
+
+    def __call__(
+        self,
+        client: Client,
+        informers: SharedInformers,
+        recorder: EventRecorder,
+        configuration: ProfileConfiguration,
+        *,
+        clock: Clock,
+        random: Random,
+        gates: FeatureGates,
+    ) -> ClaimPlugin:
+        """The plugin, not listening yet."""
         ...

@@ -15,7 +15,7 @@ from typing import Any
 
 from cathedra.api.core.core_v1 import NodeAllocatableResourceClaimStatus
 from cathedra.scheduler.framework.diagnosis import Diagnosis
-from cathedra.scheduler.framework.events import Registration
+from cathedra.scheduler.framework.events import EventRegistration
 from cathedra.scheduler.framework.status import Status
 from cathedra.scheduler.state.node_info import NodeInfo
 from cathedra.scheduler.state.pod_info import PodInfo
@@ -30,7 +30,9 @@ __all__ = [
     "FilterPlugin",
     "Narrowed",
     "Nomination",
+    "PermitPlugin",
     "Plugin",
+    "PostBindPlugin",
     "PostFilterPlugin",
     "PreBindPlugin",
     "PreEnqueuePlugin",
@@ -45,11 +47,15 @@ MAX_SCORE = 100
 class CycleState:
     """What plugins remember between the extension points of one cycle of one pod, by plugin name."""
 
-    __slots__ = ("data", "skipped_filters", "skipped_scores", "snapshot", "taken")
+    __slots__ = ("data", "group", "measured", "skipped_filters", "skipped_scores", "snapshot", "taken")
 
-    def __init__(self, snapshot: Snapshot) -> None:
+    def __init__(self, snapshot: Snapshot, group: dict[str, Any] | None = None) -> None:
         self.snapshot = snapshot
         self.data: dict[str, Any] = {}
+        self.group = group
+        """What plugins remember between the pods of a PodGroup that are tried together, by plugin name; None: alone."""
+        self.measured = False
+        """Whether every filter is measured on every node."""
         self.skipped_filters: set[str] = set()
         self.skipped_scores: set[str] = set()
         self.taken: dict[str, tuple[NodeAllocatableResourceClaimStatus, ...]] = {}
@@ -61,7 +67,7 @@ class Plugin(ABC):
 
     name: str
 
-    def events(self) -> Sequence[Registration]:
+    def events(self) -> Sequence[EventRegistration]:
         """Changes that may turn this plugin's refusal into a yes. None: nothing but the periodic retry helps."""
         return ()
 
@@ -157,6 +163,14 @@ class ReservePlugin(Plugin):
         """Let go again. Must work any number of times, and also when `reserve` was never called."""
 
 
+class PermitPlugin(Plugin):
+    """Has the last word on a pod of a PodGroup that could have a node."""
+
+    @abstractmethod
+    def permit(self, pod: PodInfo) -> Status | None:
+        """None: the group may be bound as far as it has nodes; Wait: more of its pods need one first."""
+
+
 class PreBindPlugin(Plugin):
     """Writes what must be in the API before the pod is bound."""
 
@@ -175,3 +189,11 @@ class BindPlugin(Plugin):
     @abstractmethod
     async def bind(self, state: CycleState, pod: PodInfo, node: str) -> Status | None:
         """None when the pod is bound."""
+
+
+class PostBindPlugin(Plugin):
+    """Told that the pod is bound; too late for an answer."""
+
+    @abstractmethod
+    async def post_bind(self, state: CycleState, pod: PodInfo, node: str) -> None:
+        """Clean up what was written for the search."""

@@ -25,6 +25,8 @@ class Code(enum.Enum):
     """The plugin has nothing to do for this pod: do not ask it again in this cycle."""
     PENDING = "Pending"
     """The pod waits for something outside the scheduler; this is no failure."""
+    WAIT = "Wait"
+    """The pod may have its node, but not before others have theirs. Only Permit says so."""
 
 
 @dataclass(frozen=True, slots=True)

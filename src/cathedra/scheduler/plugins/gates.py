@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cathedra.scheduler.framework.events import Action, Registration, Resource
+from cathedra.scheduler.framework.events import Action, EventRegistration, Resource
 from cathedra.scheduler.framework.plugin import PreEnqueuePlugin
 from cathedra.scheduler.framework.status import Status, unresolvable
 from cathedra.scheduler.state.pod_info import PodInfo
@@ -17,9 +17,9 @@ class SchedulingGates(PreEnqueuePlugin):
 
     name = "SchedulingGates"
 
-    def events(self) -> Sequence[Registration]:
+    def events(self) -> Sequence[EventRegistration]:
         """The removal of the last gate."""
-        return (Registration(Resource.TARGET_POD, Action.UPDATE_POD_GATES_ELIMINATED),)
+        return (EventRegistration(Resource.TARGET_POD, Action.UPDATE_POD_GATES_ELIMINATED),)
 
     def pre_enqueue(self, pod: PodInfo) -> Status | None:
         """Refuses while there are gates."""

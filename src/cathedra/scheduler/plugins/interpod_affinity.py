@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from cathedra.api.core.core_v1 import Namespace
 from cathedra.client.store import Store
-from cathedra.scheduler.framework.events import Action, Registration, Resource
+from cathedra.scheduler.framework.events import Action, EventRegistration, Resource
 from cathedra.scheduler.framework.plugin import MAX_SCORE, CycleState, FilterPlugin, PreFilterPlugin, ScorePlugin
 from cathedra.scheduler.framework.status import Code, Status, unresolvable, unschedulable
 from cathedra.scheduler.state.node_info import NodeInfo
@@ -47,12 +47,12 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, ScorePlugin):
     def __init__(self, namespaces: Store[Namespace]) -> None:
         self._namespaces = namespaces
 
-    def events(self) -> Sequence[Registration]:
+    def events(self) -> Sequence[EventRegistration]:
         """Pods that come, go or change labels, and nodes likewise."""
         return (
-            Registration(Resource.ASSIGNED_POD, Action.ADD | Action.DELETE | Action.UPDATE_POD_LABEL),
-            Registration(Resource.TARGET_POD, Action.UPDATE_POD_LABEL),
-            Registration(Resource.NODE, Action.ADD | Action.UPDATE_NODE_LABEL),
+            EventRegistration(Resource.ASSIGNED_POD, Action.ADD | Action.DELETE | Action.UPDATE_POD_LABEL),
+            EventRegistration(Resource.TARGET_POD, Action.UPDATE_POD_LABEL),
+            EventRegistration(Resource.NODE, Action.ADD | Action.UPDATE_NODE_LABEL),
         )
 
     def pre_filter(self, state: CycleState, pod: PodInfo, snapshot: Snapshot) -> Status | None:

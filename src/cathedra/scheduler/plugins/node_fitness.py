@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from cathedra.api.core.core_v1 import Node, NodeSelector, NodeSelectorTerm, Pod, Taint
 from cathedra.api.selectors import node_selector_matches
-from cathedra.scheduler.framework.events import Action, Change, Registration, Resource
+from cathedra.scheduler.framework.events import Action, ClusterEvent, EventRegistration, Resource
 from cathedra.scheduler.framework.plugin import (
     BatchFilterResult,
     CycleState,
@@ -33,9 +33,9 @@ class NodeName(PreFilterPlugin, FilterPlugin):
 
     name = "NodeName"
 
-    def events(self) -> Sequence[Registration]:
+    def events(self) -> Sequence[EventRegistration]:
         """A node of that name may appear."""
-        return (Registration(Resource.NODE, Action.ADD),)
+        return (EventRegistration(Resource.NODE, Action.ADD),)
 
     def pre_filter(self, state: CycleState, pod: PodInfo, snapshot: Snapshot) -> Status | None:
         """Nothing to do for pods that name none."""
@@ -54,11 +54,11 @@ class NodeUnschedulable(FilterPlugin):
     name = "NodeUnschedulable"
     _refusal = unresolvable("node(s) were unschedulable")
 
-    def events(self) -> Sequence[Registration]:
+    def events(self) -> Sequence[EventRegistration]:
         """A node appears or is uncordoned, or the pod learns to tolerate it."""
         return (
-            Registration(Resource.NODE, Action.ADD | Action.UPDATE_NODE_TAINT, self._takes_pods),
-            Registration(Resource.TARGET_POD, Action.UPDATE_POD_TOLERATION),
+            EventRegistration(Resource.NODE, Action.ADD | Action.UPDATE_NODE_TAINT, self._takes_pods),
+            EventRegistration(Resource.TARGET_POD, Action.UPDATE_POD_TOLERATION),
         )
 
     def filter_batch(self, state: CycleState, pod: PodInfo) -> BatchFilterResult:
@@ -72,7 +72,7 @@ class NodeUnschedulable(FilterPlugin):
         return self._refusal
 
     @staticmethod
-    def _takes_pods(pod: Pod, change: Change) -> bool:
+    def _takes_pods(pod: Pod, change: ClusterEvent) -> bool:
         return not change.new.spec.unschedulable or is_tolerated(_UNSCHEDULABLE_TAINT, pod.spec.tolerations)
 
 
@@ -83,11 +83,11 @@ class TaintToleration(FilterPlugin, ScorePlugin):
     weight = 3
     _refusal = unresolvable("node(s) had untolerated taint(s)")
 
-    def events(self) -> Sequence[Registration]:
+    def events(self) -> Sequence[EventRegistration]:
         """Nodes with other taints, or the pod's own tolerations."""
         return (
-            Registration(Resource.NODE, Action.ADD | Action.UPDATE_NODE_TAINT, self._tolerable),
-            Registration(Resource.TARGET_POD, Action.UPDATE_POD_TOLERATION),
+            EventRegistration(Resource.NODE, Action.ADD | Action.UPDATE_NODE_TAINT, self._tolerable),
+            EventRegistration(Resource.TARGET_POD, Action.UPDATE_POD_TOLERATION),
         )
 
     def filter_batch(self, state: CycleState, pod: PodInfo) -> BatchFilterResult:
@@ -109,7 +109,7 @@ class TaintToleration(FilterPlugin, ScorePlugin):
         return normalized(counts, reverse=True)
 
     @staticmethod
-    def _tolerable(pod: Pod, change: Change) -> bool:
+    def _tolerable(pod: Pod, change: ClusterEvent) -> bool:
         return first_untolerated(change.new.spec.taints, pod.spec.tolerations) is None
 
 
@@ -120,10 +120,10 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, ScorePlugin):
     weight = 2
     _refusal = unresolvable("node(s) didn't match Pod's node affinity/selector")
 
-    def events(self) -> Sequence[Registration]:
+    def events(self) -> Sequence[EventRegistration]:
         """Nodes that appear or change labels so that they match."""
         actions = Action.ADD | Action.UPDATE_NODE_LABEL
-        return (Registration(Resource.NODE, actions, lambda pod, change: matches_node_affinity(pod, change.new)),)
+        return (EventRegistration(Resource.NODE, actions, lambda pod, change: matches_node_affinity(pod, change.new)),)
 
     def pre_filter(self, state: CycleState, pod: PodInfo, snapshot: Snapshot) -> Status | Narrowed | None:
         """Terms that name nodes narrow the search to them."""

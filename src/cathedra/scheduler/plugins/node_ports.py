@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cathedra.scheduler.framework.events import Action, Registration, Resource
+from cathedra.scheduler.framework.events import Action, EventRegistration, Resource
 from cathedra.scheduler.framework.plugin import CycleState, FilterPlugin, PreFilterPlugin
 from cathedra.scheduler.framework.status import Code, Status, unschedulable
 from cathedra.scheduler.state.node_info import NodeInfo, ports_conflict
@@ -20,11 +20,13 @@ class NodePorts(PreFilterPlugin, FilterPlugin):
     name = "NodePorts"
     _refusal = unschedulable("node(s) didn't have free ports for the requested pod ports")
 
-    def events(self) -> Sequence[Registration]:
+    def events(self) -> Sequence[EventRegistration]:
         """A pod that holds a port goes, or a node comes."""
         return (
-            Registration(Resource.ASSIGNED_POD, Action.DELETE, lambda pod, change: bool(change.old.spec.node_name)),
-            Registration(Resource.NODE, Action.ADD),
+            EventRegistration(
+                Resource.ASSIGNED_POD, Action.DELETE, lambda pod, change: bool(change.old.spec.node_name)
+            ),
+            EventRegistration(Resource.NODE, Action.ADD),
         )
 
     def pre_filter(self, state: CycleState, pod: PodInfo, snapshot: Snapshot) -> Status | None:

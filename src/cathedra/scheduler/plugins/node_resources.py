@@ -9,7 +9,7 @@ from typing import Final
 from cathedra.api.core.core_v1 import Pod
 from cathedra.api.resource import DeviceClass
 from cathedra.scheduler.configuration.strategy import LEAST_ALLOCATED, FitScoring
-from cathedra.scheduler.framework.events import Action, Change, Registration, Resource
+from cathedra.scheduler.framework.events import Action, ClusterEvent, EventRegistration, Resource
 from cathedra.scheduler.framework.plugin import (
     MAX_SCORE,
     NO_BATCH_RESULT,
@@ -60,13 +60,13 @@ class NodeResourcesFit(FilterPlugin, ScorePlugin):
         self._backed_by_devices = backed_by_devices
         self._options = options
 
-    def events(self) -> Sequence[Registration]:
+    def events(self) -> Sequence[EventRegistration]:
         """Pods that go or shrink, nodes that come or grow, and the pod's own smaller requests."""
         return (
-            Registration(Resource.ASSIGNED_POD, Action.DELETE | Action.UPDATE_POD_SCALE_DOWN),
-            Registration(Resource.NODE, Action.ADD | Action.UPDATE_NODE_ALLOCATABLE, self._fits_empty_node),
-            Registration(Resource.TARGET_POD, Action.UPDATE_POD_SCALE_DOWN),
-            Registration(Resource.DEVICE_CLASS, Action.ADD | Action.UPDATE, self._provides),
+            EventRegistration(Resource.ASSIGNED_POD, Action.DELETE | Action.UPDATE_POD_SCALE_DOWN),
+            EventRegistration(Resource.NODE, Action.ADD | Action.UPDATE_NODE_ALLOCATABLE, self._fits_empty_node),
+            EventRegistration(Resource.TARGET_POD, Action.UPDATE_POD_SCALE_DOWN),
+            EventRegistration(Resource.DEVICE_CLASS, Action.ADD | Action.UPDATE, self._provides),
         )
 
     def filter_batch(self, state: CycleState, pod: PodInfo) -> BatchFilterResult:
@@ -105,7 +105,7 @@ class NodeResourcesFit(FilterPlugin, ScorePlugin):
     def _left_to_devices(self, name: str, node: NodeInfo) -> bool:
         return "/" in name and node.allocatable.get(name, 0) == 0 and self._backed_by_devices(name)
 
-    def _provides(self, pod: Pod, change: Change) -> bool:
+    def _provides(self, pod: Pod, change: ClusterEvent) -> bool:
         """Whether a device class has begun to provide a resource that the pod asks for."""
         old: DeviceClass | None = change.old
         new: DeviceClass = change.new
@@ -115,7 +115,7 @@ class NodeResourcesFit(FilterPlugin, ScorePlugin):
         name = new.spec.extended_resource_name
         return bool(name) and name in requested and (old is None or old.spec.extended_resource_name != name)
 
-    def _fits_empty_node(self, pod: Pod, change: Change) -> bool:
+    def _fits_empty_node(self, pod: Pod, change: ClusterEvent) -> bool:
         allocatable = amounts(change.new.status.allocatable)
         if allocatable.get(PODS, 0) < 1:
             return False

@@ -24,7 +24,7 @@ from cathedra.client.store import Store
 from cathedra.client.transport import PatchType
 from cathedra.clock import Clock
 from cathedra.scheduler.framework.diagnosis import Diagnosis
-from cathedra.scheduler.framework.events import Action, Registration, Resource
+from cathedra.scheduler.framework.events import Action, EventRegistration, Resource
 from cathedra.scheduler.framework.plugin import CycleState, Nomination, PostFilterPlugin
 from cathedra.scheduler.framework.status import Code, Status, error, unresolvable, unschedulable
 from cathedra.scheduler.state.node_info import NodeInfo
@@ -76,9 +76,9 @@ class DefaultPreemption(PostFilterPlugin):
         self._budgets = budgets
         self._try_out = try_out
 
-    def events(self) -> Sequence[Registration]:
+    def events(self) -> Sequence[EventRegistration]:
         """A victim has gone."""
-        return (Registration(Resource.ASSIGNED_POD, Action.DELETE),)
+        return (EventRegistration(Resource.ASSIGNED_POD, Action.DELETE),)
 
     async def post_filter(self, state: CycleState, pod: PodInfo, diagnosis: Diagnosis) -> Status | Nomination:
         """Evicts, and nominates the node; or says for every node why that would not help."""

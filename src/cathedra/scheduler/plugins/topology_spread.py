@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from cathedra.api.core.core_v1 import TopologySpreadConstraint
 from cathedra.api.selectors import Selector
-from cathedra.scheduler.framework.events import Action, Registration, Resource
+from cathedra.scheduler.framework.events import Action, EventRegistration, Resource
 from cathedra.scheduler.framework.plugin import MAX_SCORE, CycleState, FilterPlugin, PreFilterPlugin, ScorePlugin
 from cathedra.scheduler.framework.status import Code, Status, unresolvable, unschedulable
 from cathedra.scheduler.plugins.node_fitness import matches_node_affinity
@@ -63,12 +63,12 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, ScorePlugin):
     _skewed = unschedulable("node(s) didn't match pod topology spread constraints")
     _unlabelled = unresolvable("node(s) didn't match pod topology spread constraints (missing required label)")
 
-    def events(self) -> Sequence[Registration]:
+    def events(self) -> Sequence[EventRegistration]:
         """Pods that come, go or change labels, and nodes likewise."""
         return (
-            Registration(Resource.ASSIGNED_POD, Action.ADD | Action.DELETE | Action.UPDATE_POD_LABEL),
-            Registration(Resource.TARGET_POD, Action.UPDATE_POD_LABEL | Action.UPDATE_POD_TOLERATION),
-            Registration(
+            EventRegistration(Resource.ASSIGNED_POD, Action.ADD | Action.DELETE | Action.UPDATE_POD_LABEL),
+            EventRegistration(Resource.TARGET_POD, Action.UPDATE_POD_LABEL | Action.UPDATE_POD_TOLERATION),
+            EventRegistration(
                 Resource.NODE, Action.ADD | Action.DELETE | Action.UPDATE_NODE_LABEL | Action.UPDATE_NODE_TAINT
             ),
         )

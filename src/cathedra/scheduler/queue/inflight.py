@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Iterator
 from itertools import islice
 
-from cathedra.scheduler.framework.events import Change
+from cathedra.scheduler.framework.events import ClusterEvent
 
 __all__ = ["InFlight"]
 
@@ -21,7 +21,7 @@ class InFlight:
 
     def __init__(self) -> None:
         self._left_at: dict[str, int] = {}
-        self._log: deque[Change] = deque()
+        self._log: deque[ClusterEvent] = deque()
         self._first = 0
 
     def __contains__(self, uid: str) -> bool:
@@ -34,12 +34,12 @@ class InFlight:
         """A pod leaves the queue to be tried."""
         self._left_at[uid] = self._first + len(self._log)
 
-    def record(self, change: Change) -> None:
+    def record(self, change: ClusterEvent) -> None:
         """Keep an event for those that are being tried; nothing is kept if there are none."""
         if self._left_at:
             self._log.append(change)
 
-    def since(self, uid: str) -> Iterator[Change]:
+    def since(self, uid: str) -> Iterator[ClusterEvent]:
         """Events since the pod left."""
         return islice(self._log, self._left_at[uid] - self._first, None)
 

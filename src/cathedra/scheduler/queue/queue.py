@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from cathedra.api.core.core_v1 import Pod
 from cathedra.clock import Clock
-from cathedra.scheduler.framework.events import Action, Change, Registration, Resource
+from cathedra.scheduler.framework.events import Action, ClusterEvent, EventRegistration, Resource
 from cathedra.scheduler.framework.status import Status
 from cathedra.scheduler.queue.inflight import InFlight
 from cathedra.scheduler.queue.queuedpod import Backoff, QueuedPodInfo
@@ -42,14 +42,14 @@ class SchedulingQueue:
         self,
         clock: Clock,
         pre_enqueue: PreEnqueue,
-        registrations: Mapping[str, Sequence[Registration]],
+        registrations: Mapping[str, Sequence[EventRegistration]],
         backoff: Backoff | None = None,
     ) -> None:
         self._clock = clock
         self._pre_enqueue = pre_enqueue
         self._registrations = registrations
         self._backoff = backoff or Backoff()
-        self._sequence = itertools.count()
+        self._sequence = itertools.count(1)
         self._entries: dict[str, QueuedPodInfo] = {}
         """Every waiting pod, wherever it waits; those in flight are not here."""
         self._active: list[tuple[int, float, int, int, QueuedPodInfo]] = []
@@ -70,7 +70,7 @@ class SchedulingQueue:
     def update(self, old: Pod, new: Pod) -> None:
         """A waiting pod has a new version; that alone may make it schedulable."""
         uid = new.metadata.uid
-        change = Change(Resource.TARGET_POD, pod_actions(old, new), old, new)
+        change = ClusterEvent(Resource.TARGET_POD, pod_actions(old, new), old, new)
         if uid in self._in_flight:
             self._in_flight.record(change)
             return
@@ -97,6 +97,14 @@ class SchedulingQueue:
             self._wake.clear()
             await self._wake.wait()
         return entry
+
+    def pop_beside(self, uid: str) -> QueuedPodInfo | None:
+        """A pod that is to be tried together with one that was popped, from the active or the back-off area.
+
+        None if it is not there: one that no event has woken would be refused again.
+        """
+        entry = self._entries.get(uid)
+        return None if entry is None or uid in self._unschedulable else self._leave(entry)
 
     def done(self, uid: str) -> None:
         """The pod needs no events any more: it is being bound, or it is gone."""
@@ -128,7 +136,7 @@ class SchedulingQueue:
 
     # --- waking
 
-    def move(self, change: Change) -> None:
+    def move(self, change: ClusterEvent) -> None:
         """Something in the cluster has changed: wake those whom it may concern."""
         self._in_flight.record(change)
         if not self._unschedulable:
@@ -201,6 +209,7 @@ class SchedulingQueue:
             self._sleep(entry)
             return
         entry.gated_by = ""
+        entry.first_active = entry.first_active or next(self._sequence)
         item = (-entry.info.priority, entry.added, next(self._sequence), entry.area_version, entry)
         heapq.heappush(self._active, item)
         self._wake.set()
@@ -214,6 +223,7 @@ class SchedulingQueue:
 
     def _back_off(self, entry: QueuedPodInfo) -> None:
         self._enter(entry)
+        entry.first_active = entry.first_active or next(self._sequence)
         heap = self._erring if entry.errors else self._backing_off
         heapq.heappush(heap, (self._ready_at(entry), next(self._sequence), entry.area_version, entry))
         self._rearm.set()
@@ -240,7 +250,7 @@ class SchedulingQueue:
         for sleepers in self._by_plugin.values():
             sleepers.pop(entry.uid, None)
 
-    def _wake_by(self, plugin: str, registration: Registration, change: Change) -> None:
+    def _wake_by(self, plugin: str, registration: EventRegistration, change: ClusterEvent) -> None:
         sleepers = self._by_plugin[plugin]
         affected = _affected(registration, change)
         chosen = list(sleepers.values()) if affected is None else [sleepers[uid] for uid in affected if uid in sleepers]
@@ -248,7 +258,7 @@ class SchedulingQueue:
             if _hints(registration, entry, change):
                 self._requeue(entry)
 
-    def _worth_requeuing(self, entry: QueuedPodInfo, change: Change) -> bool:
+    def _worth_requeuing(self, entry: QueuedPodInfo, change: ClusterEvent) -> bool:
         for plugin in entry.unschedulable_plugins | entry.pending_plugins:
             for registration in self._registrations.get(plugin, ()):
                 if not registration.matches(change):
@@ -280,7 +290,7 @@ class SchedulingQueue:
             rearmed.cancel()
 
 
-def _affected(registration: Registration, change: Change) -> Collection[str] | None:
+def _affected(registration: EventRegistration, change: ClusterEvent) -> Collection[str] | None:
     """The pods that the change may concern; None: all. A plugin that breaks is taken to mean all."""
     if registration.affected is None:
         return None
@@ -293,7 +303,7 @@ def _affected(registration: Registration, change: Change) -> Collection[str] | N
     return None if affected is None else dict.fromkeys(affected)
 
 
-def _hints(registration: Registration, entry: QueuedPodInfo, change: Change) -> bool:
+def _hints(registration: EventRegistration, entry: QueuedPodInfo, change: ClusterEvent) -> bool:
     """Whether the change may make the pod schedulable; a hint that breaks says yes, as in kube-scheduler."""
     if registration.hint is None:
         return True

@@ -24,6 +24,8 @@ class QueuedPodInfo:
     """How often in a row something broke."""
     unschedulable_plugins: set[str] = field(default_factory=set)
     pending_plugins: set[str] = field(default_factory=set)
+    first_active: int = 0
+    """Larger for a pod that was let into the queue for the first time later; 0 for one that never was."""
     gated_by: str = ""
     """The plugin that keeps it out of the active queue."""
     area_version: int = 0

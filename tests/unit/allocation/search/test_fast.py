@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from cathedra.allocation import RELEASE_1_36, Budget, FatalError, Features, NodeError, Refusal
@@ -169,11 +169,13 @@ def test_both_searches_give_the_first_assignment_of_the_exhaustive_one() -> None
 
     @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
     @given(worlds())
+    @example((World([resource_slice("a")]), [claim(exactly("r", 1, *FAILS))]))
     def compare(made: tuple[World, list[ResourceClaim]]) -> None:
         compared[compare_searches(*made)] += 1
 
     compare()
-    assert compared["solutions"] >= 20, compared
+    # Of 200 random examples 20 to 60 have a solution.
+    assert compared["solutions"] >= 8, compared
     assert compared["refusals"] >= 20, compared
     assert compared["errors"] >= 1, compared
 

@@ -65,5 +65,5 @@ async def test_who_is_about_other_kinds_is_not_asked() -> None:
 
 async def test_all_plugins_run_again_if_a_webhook_changed_the_object() -> None:
     outside = Appending("o")
-    chain = AdmissionChain([Appending("a"), outside], external=outside)
+    chain = AdmissionChain([Appending("a"), outside], external=[outside])
     assert await chain.admit(request("pods", "")) == "aoao"

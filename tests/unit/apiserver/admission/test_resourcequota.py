@@ -17,13 +17,16 @@ from cathedra.api.core.core_v1 import (
     ResourceQuota,
     ResourceQuotaSpec,
     ResourceRequirements,
+    Service,
+    ServicePort,
+    ServiceSpec,
 )
 from cathedra.api.core.meta_v1 import ObjectMeta, OwnerReference
 from cathedra.api.quantity import Quantity
 from cathedra.api.resource import DeviceClass, DeviceClassSpec
 from cathedra.api.status import StatusError
 from cathedra.api.struct import replace
-from cathedra.client.resources import CONFIGMAPS, DEVICECLASSES, PODS, RESOURCECLAIMS, RESOURCEQUOTAS
+from cathedra.client.resources import CONFIGMAPS, DEVICECLASSES, PODS, RESOURCECLAIMS, RESOURCEQUOTAS, SERVICES
 from tests.unit.apiserver.guarded import Guarded, claim, guarded, refused
 
 DEVICES = "gpu.deviceclass.resource.k8s.io/devices"
@@ -149,5 +152,66 @@ def test_a_claim_for_a_pods_extended_resource_is_not_charged_twice() -> None:
         await pods.update_status(replace(pod, status=status))
         await claims.create(claim("d", count=1, **special))
         assert await used(api) == {DEVICES: "3", implicit: "3", "requests.example.com/gpu": "3"}
+
+    guarded(body)
+
+
+async def resize(api: Guarded, name: str, cpu: str) -> None:
+    pods = api.admin.resource(PODS, "default")
+    made = await pods.get(name)
+    container = made.spec.containers[0]
+    amounts = {"cpu": Quantity(cpu)}
+    container = replace(container, resources=ResourceRequirements(requests=amounts, limits=amounts))
+    await pods.update(replace(made, spec=replace(made.spec, containers=(container,))), subresource="resize")
+
+
+def test_a_pod_that_grows_in_place_is_charged_what_it_gains() -> None:
+    async def body(api: Guarded) -> None:
+        await limit(api, {"requests.cpu": Quantity("4"), "pods": Quantity("5")})
+        await api.admin.resource(PODS, "default").create(pod_of("a", cpu="1"))
+        await resize(api, "a", "3")
+        assert await used(api) == {"pods": "1", "requests.cpu": "3"}
+        message = await refused(resize(api, "a", "5"))
+        assert message == (
+            'pods "a" is forbidden: exceeded quota: q, requested: requests.cpu=2, used: requests.cpu=3, '
+            "limited: requests.cpu=4"
+        )
+
+    guarded(body)
+
+
+def test_a_pod_that_is_to_shrink_in_place_gives_nothing_back_at_once() -> None:
+    async def body(api: Guarded) -> None:
+        await limit(api, {"requests.cpu": Quantity("4")})
+        await api.admin.resource(PODS, "default").create(pod_of("a", cpu="3"))
+        await resize(api, "a", "1")
+        assert await used(api) == {"requests.cpu": "3"}
+
+    guarded(body)
+
+
+def test_a_deadline_charges_a_pod_to_the_quota_of_terminating_pods() -> None:
+    async def body(api: Guarded) -> None:
+        await limit(api, {"requests.cpu": Quantity("4")}, scopes=("Terminating",))
+        pods = api.admin.resource(PODS, "default")
+        made = await pods.create(pod_of("a", cpu="3"))
+        assert await used(api) == {"requests.cpu": "0"}
+        await pods.update(replace(made, spec=replace(made.spec, active_deadline_seconds=60)))
+        assert await used(api) == {"requests.cpu": "3"}
+
+    guarded(body)
+
+
+def test_a_service_whose_type_changes_is_charged_for_its_ports() -> None:
+    async def body(api: Guarded) -> None:
+        await limit(api, {"services.nodeports": Quantity("1")})
+        services = api.admin.resource(SERVICES, "default")
+        ports = (ServicePort(name="a", port=80), ServicePort(name="b", port=81))
+        made = await services.create(Service(metadata=ObjectMeta(name="s"), spec=ServiceSpec(ports=ports)))
+        message = await refused(services.update(replace(made, spec=replace(made.spec, type="NodePort"))))
+        assert message == (
+            'services "s" is forbidden: exceeded quota: q, requested: services.nodeports=2, '
+            "used: services.nodeports=0, limited: services.nodeports=1"
+        )
 
     guarded(body)

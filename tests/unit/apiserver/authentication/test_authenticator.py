@@ -9,7 +9,7 @@ import pytest
 
 from cathedra.api.core.authentication_v1 import TokenRequest
 from cathedra.api.status import StatusError
-from cathedra.apiserver.authentication.authenticator import Authenticator, StaticTokens
+from cathedra.apiserver.authentication.authenticator import PUBLIC_PATHS, Authenticator, StaticTokens
 from cathedra.apiserver.authentication.user import UserInfo
 from cathedra.certificates.authority import Authority
 from cathedra.client.resources import SERVICEACCOUNTS
@@ -51,8 +51,11 @@ def test_a_token_counts_more_than_a_certificate_and_a_bad_one_is_refused() -> No
 
 def test_requests_without_credentials_are_anonymous_or_refused() -> None:
     assert Authenticator().authenticate(*scope()) == UserInfo("system:anonymous", ("system:unauthenticated",))
-    with pytest.raises(StatusError, match="Unauthorized"):
-        Authenticator(anonymous=False).authenticate(*scope())
+    asks = Authenticator(anonymous=PUBLIC_PATHS)
+    assert asks.authenticate(*scope(), path="/readyz").name == "system:anonymous"
+    for path in ("/api", "/readyz/ping", "/metrics", "/"):
+        with pytest.raises(StatusError, match="Unauthorized"):
+            asks.authenticate(*scope(), path=path)
 
 
 async def whoami(asgi: ASGIClient, **headers: str) -> Any:

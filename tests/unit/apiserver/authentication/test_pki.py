@@ -9,6 +9,7 @@ from cryptography import x509
 from cryptography.x509.oid import NameOID
 
 from cathedra.apiserver.authentication.pki import KUBELET_CLIENT, PKI
+from cathedra.certificates.authority import Authority
 
 NOW = 1_700_000_000.0
 
@@ -47,3 +48,45 @@ def _made(folder: Path) -> list[Path]:
     pki.node("n1", ("127.0.0.1",))
     pki.administrator()
     return [path for path in (folder / "pki").rglob("*") if path.is_file()]
+
+
+def test_the_servers_certificate_is_made_anew_for_a_name_that_it_lacks(tmp_path: Path) -> None:
+    files = PKI(tmp_path, NOW).tls_files(("127.0.0.1", "localhost"))
+    first, authority = files.certificate.read_bytes(), (tmp_path / "ca.crt").read_bytes()
+    assert PKI(tmp_path, NOW).tls_files(("127.0.0.1",)).certificate.read_bytes() == first
+    PKI(tmp_path, NOW).tls_files(("127.0.0.1", "api.example.com", "192.0.2.7"))
+    names = certificate(files.certificate).extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert names.get_values_for_type(x509.DNSName) == ["api.example.com"]
+    assert {str(address) for address in names.get_values_for_type(x509.IPAddress)} == {"127.0.0.1", "192.0.2.7"}
+    assert (tmp_path / "ca.crt").read_bytes() == authority
+
+
+def test_the_servers_certificate_is_made_anew_before_it_ends(tmp_path: Path) -> None:
+    first = PKI(tmp_path, NOW).tls_files(("h",)).certificate.read_bytes()
+    assert PKI(tmp_path, NOW + 9 * 365 * 86400).tls_files(("h",)).certificate.read_bytes() == first
+    assert PKI(tmp_path, NOW + 3640 * 86400).tls_files(("h",)).certificate.read_bytes() != first
+
+
+def test_a_certificate_of_another_authority_stays(tmp_path: Path) -> None:
+    files = PKI(tmp_path, NOW).tls_files(("h",))
+    other = Authority.make(NOW).server(("other",), NOW)
+    files.certificate.write_bytes(other.certificate)
+    files.key.write_bytes(other.key)
+    PKI(tmp_path, NOW).tls_files(("h", "g"))
+    assert files.certificate.read_bytes() == other.certificate
+
+
+def test_a_note_that_says_nothing_is_written_again(tmp_path: Path) -> None:
+    files = PKI(tmp_path, NOW).tls_files(("h",))
+    first = files.certificate.read_bytes()
+    for text in ("", "[]", '{"digest": 1}'):
+        (tmp_path / "apiserver.json").write_text(text)
+        assert PKI(tmp_path, NOW).tls_files(("h",)).certificate.read_bytes() == first
+        assert '"hosts": ["h"]' in (tmp_path / "apiserver.json").read_text()
+
+
+def test_clients_of_another_authority_are_taken_beside_the_clusters(tmp_path: Path) -> None:
+    (tmp_path / "other.crt").write_bytes(Authority.make(NOW, "other").pair.certificate)
+    taken = PKI(tmp_path / "pki", NOW).tls_files(("h",), tmp_path / "other.crt").client_authority
+    names = [c.subject.rfc4514_string() for c in x509.load_pem_x509_certificates(taken.read_bytes())]
+    assert names == ["CN=cathedra-ca", "CN=other"]

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from cathedra.api.core.meta_v1 import LabelSelector, ObjectMeta
-from cathedra.api.core.rbac_v1 import AggregationRule, ClusterRole
 from cathedra.apiserver.authentication.user import UserInfo
 from cathedra.apiserver.authorization.authorizer import Attributes
-from cathedra.client.resources import CLUSTERROLES, CONFIGMAPS, PODS, ROLEBINDINGS, SECRETS
-from tests.unit.apiserver.guarded import RBAC_GROUP, Guarded, account, guarded, refused, rule, user
+from cathedra.client.resources import CONFIGMAPS, PODS, ROLEBINDINGS, SECRETS
+from tests.unit.apiserver.guarded import Guarded, account, guarded, refused, rule, user
 
 
 def test_without_a_role_nothing_is_allowed() -> None:
@@ -72,68 +70,5 @@ def test_a_list_that_selects_one_name_is_allowed_like_that_object() -> None:
 def test_masters_may_do_everything() -> None:
     async def body(api: Guarded) -> None:
         assert (await api.admin.resource(SECRETS, "").list()).items == ()
-
-    guarded(body)
-
-
-def test_a_role_gives_no_more_than_its_writer_holds() -> None:
-    async def body(api: Guarded) -> None:
-        await api.role("author", rule("create update", "clusterroles", RBAC_GROUP), rule("get", "pods"))
-        await api.bind("author", user("alice"))
-        roles = api.of("alice").resource(CLUSTERROLES)
-        await roles.create(ClusterRole(metadata=ObjectMeta(name="less"), rules=(rule("get", "pods", names="a"),)))
-        more = ClusterRole(metadata=ObjectMeta(name="more"), rules=(rule("get list", "pods"),))
-        message = await refused(roles.create(more))
-        assert message == (
-            'clusterroles.rbac.authorization.k8s.io "more" is forbidden: user "alice" '
-            '(groups=["system:authenticated"]) is attempting to grant RBAC permissions not currently held:\n'
-            '{APIGroups:[""], Resources:["pods"], Verbs:["list"]}'
-        )
-
-    guarded(body)
-
-
-def test_who_may_escalate_or_bind_may_give_more() -> None:
-    async def body(api: Guarded) -> None:
-        await api.role("author", rule("create escalate", "clusterroles", RBAC_GROUP))
-        await api.bind("author", user("alice"))
-        wild = ClusterRole(metadata=ObjectMeta(name="wild"), rules=(rule("*", "*", "*"),))
-        await api.of("alice").resource(CLUSTERROLES).create(wild)
-
-    guarded(body)
-
-
-def test_an_aggregated_role_needs_all_permissions() -> None:
-    async def body(api: Guarded) -> None:
-        await api.role("author", rule("create", "clusterroles", RBAC_GROUP))
-        await api.bind("author", user("alice"))
-        rule_ = AggregationRule(cluster_role_selectors=(LabelSelector(match_labels={"a": "b"}),))
-        role = ClusterRole(metadata=ObjectMeta(name="all"), rules=(), aggregation_rule=rule_)
-        message = await refused(api.of("alice").resource(CLUSTERROLES).create(role))
-        assert message.endswith("must have cluster-admin privileges to use an aggregationRule")
-
-    guarded(body)
-
-
-def test_default_roles_come_back_unless_they_are_to_be_left_alone() -> None:
-    from cathedra.api.struct import replace
-    from cathedra.apiserver.bootstrap.roles import reconcile_roles
-
-    async def body(api: Guarded) -> None:
-        roles = api.admin.resource(CLUSTERROLES)
-        for name, automatic in (("system:kube-scheduler", True), ("system:node-proxier", False)):
-            role = await roles.get(name)
-            metadata = role.metadata
-            if not automatic:
-                metadata = replace(metadata, annotations={"rbac.authorization.kubernetes.io/autoupdate": "false"})
-            await roles.update(replace(role, metadata=metadata, rules=(rule("get", "mine"),)))
-        await reconcile_roles(api.server.context)
-        scheduler = await roles.get("system:kube-scheduler")
-        assert rule("get", "mine") in (scheduler.rules or ())
-        assert len(scheduler.rules or ()) > 10
-        assert (await roles.get("system:node-proxier")).rules == (rule("get", "mine"),)
-        before = api.server.revision
-        await reconcile_roles(api.server.context)
-        assert api.server.revision == before
 
     guarded(body)

@@ -15,7 +15,7 @@ AUTHORITY = b"-----BEGIN CERTIFICATE-----\n"
 
 
 def kept() -> list[KeptObject]:
-    return [*kubernetes_service("192.0.2.7", 6443), authentication_info(AUTHORITY)]
+    return [*kubernetes_service("192.0.2.7", 6443), authentication_info(AUTHORITY, b"front")]
 
 
 def found(api: Guarded, resource: str, key: str, group: str = "") -> Any:
@@ -46,9 +46,11 @@ def test_what_was_deleted_or_changed_is_back_at_the_next_look() -> None:
         await maps.delete("extension-apiserver-authentication")
         await keeper.reconcile()
         first = await maps.get("extension-apiserver-authentication")
-        assert first.data == {"client-ca-file": AUTHORITY.decode()}
-        await ObjectKeeper(api.server.context, [authentication_info(b"another")]).reconcile()
-        assert (await maps.get("extension-apiserver-authentication")).data == {"client-ca-file": "another"}
+        assert first.data["client-ca-file"] == AUTHORITY.decode()
+        assert first.data["requestheader-client-ca-file"] == "front"
+        assert first.data["requestheader-allowed-names"] == '["front-proxy-client"]'
+        await ObjectKeeper(api.server.context, [authentication_info(b"another", b"front")]).reconcile()
+        assert (await maps.get("extension-apiserver-authentication")).data["client-ca-file"] == "another"
 
     guarded(body)
 

@@ -250,7 +250,23 @@ async def test_a_name_in_use_is_not_accepted(asgi: ASGIClient) -> None:
     [
         ({"group": "nodot"}, "spec.group: Invalid value"),
         ({"scope": "Everywhere"}, 'spec.scope: Unsupported value: "Everywhere"'),
-        ({"conversion": {"strategy": "Webhook"}}, 'spec.conversion.strategy: Unsupported value: "Webhook"'),
+        ({"conversion": {"strategy": "Hope"}}, 'spec.conversion.strategy: Unsupported value: "Hope"'),
+        (
+            {"conversion": {"strategy": "Webhook"}},
+            "spec.conversion.webhookClientConfig: Required value: required when strategy is set to Webhook",
+        ),
+        (
+            {"conversion": {"strategy": "Webhook", "webhook": {"clientConfig": {"url": "http://x"}}}},
+            "spec.conversion.webhookClientConfig.url: Invalid value: \"http://x\": 'https' is the only allowed URL",
+        ),
+        (
+            {"conversion": {"strategy": "Webhook", "webhook": {"conversionReviewVersions": ["v2"]}}},
+            'spec.conversion.conversionReviewVersions: Invalid value: ["v2"]: must include at least one of v1, v1beta1',
+        ),
+        (
+            {"conversion": {"strategy": "None", "webhook": {"conversionReviewVersions": ["v1"]}}},
+            "spec.conversion.conversionReviewVersions: Forbidden: should not be set when strategy is not set",
+        ),
         ({"group": "a.k8s.io"}, "metadata.annotations[api-approved.kubernetes.io]: Required value"),
         (
             {"version": {"schema": None}},

@@ -52,7 +52,7 @@ SCHEMA = "spec.versions[0].schema.openAPIV3Schema"
         ({"scope": ""}, "spec.scope"),
         ({"scope": "Everywhere"}, "spec.scope"),
         ({"preserveUnknownFields": True}, "spec.preserveUnknownFields"),
-        ({"conversion": {"strategy": "Webhook"}}, "spec.conversion.strategy"),
+        ({"conversion": {"strategy": "Hope"}}, "spec.conversion.strategy"),
         ({"names": {"kind": "Thing", "plural": "things", "listKind": "Thing"}}, "spec.names.listKind"),
         ({"names": {"kind": "Thing", "plural": "things", "shortNames": ["A"]}}, "spec.names.shortNames[0]"),
         ({"root": {"type": "array"}}, f"{SCHEMA}.type"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -65,3 +67,9 @@ def test_fields_on_the_way_become_members_and_elements_of_lists_do_not() -> None
 
 def test_the_spelling_marks_members_that_have_members_below() -> None:
     assert made({("f:a",), ("f:a", "f:b")}).to_json() == {"f:a": {".": {}, "f:b": {}}}
+
+
+@given(PATHS)
+def test_blanks_that_a_client_put_in_are_no_change(paths: set[tuple[str, ...]]) -> None:
+    spelled = made(paths).raw
+    assert FieldSet.from_raw(RawJSON(json.dumps(spelled.load()).encode())).raw == spelled

@@ -9,7 +9,7 @@ import pytest
 from cathedra.apiserver.registry import watching
 from cathedra.apiserver.registry.selection import Selection
 from cathedra.apiserver.registry.storedobject import StoredObject
-from cathedra.apiserver.registry.watching import Change, Seen, Watcher
+from cathedra.apiserver.registry.watching import Seen, StoredChange, Watcher
 from cathedra.client.transport import EventType
 from tests.unit.kinds.objects import definition_of, pod
 
@@ -21,7 +21,7 @@ def stored(ready: str, revision: int) -> StoredObject:
     return StoredObject("default/p", pod(metadata={"labels": {"ready": ready}}), revision)
 
 
-def seen(change: Change, selection: Selection) -> EventType | None:
+def seen(change: StoredChange, selection: Selection) -> EventType | None:
     found = change.seen_by(selection)
     return None if found is None else found.type
 
@@ -40,25 +40,25 @@ def seen(change: Change, selection: Selection) -> EventType | None:
 def test_entering_and_leaving_a_selection_are_events_of_their_own(
     before: str | None, after: str, all_see: EventType, ready_see: EventType | None
 ) -> None:
-    change = Change(2, stored(after, 2), None if before is None else stored(before, 1))
+    change = StoredChange(2, stored(after, 2), None if before is None else stored(before, 1))
     assert (seen(change, ALL), seen(change, READY)) == (all_see, ready_see)
 
 
 def test_who_sees_an_object_leave_gets_its_last_matching_state_at_the_revision_of_leaving() -> None:
-    found = Change(2, stored("no", 2), stored("yes", 1)).seen_by(READY)
+    found = StoredChange(2, stored("no", 2), stored("yes", 1)).seen_by(READY)
     assert found is not None
     assert found.entry.object.metadata.labels == {"ready": "yes"}
     assert found.entry.revision == 2
 
 
 def test_a_removal_is_seen_only_by_those_who_saw_the_object() -> None:
-    assert seen(Change(2, stored("yes", 2), stored("yes", 1), deleted=True), READY) is EventType.DELETED
-    assert seen(Change(2, stored("no", 2), stored("no", 1), deleted=True), READY) is None
+    assert seen(StoredChange(2, stored("yes", 2), stored("yes", 1), deleted=True), READY) is EventType.DELETED
+    assert seen(StoredChange(2, stored("no", 2), stored("no", 1), deleted=True), READY) is None
 
 
 async def test_one_broadcast_reaches_the_namespaces_watchers_and_is_encoded_once() -> None:
     here, also, elsewhere = Watcher(ALL), Watcher(ALL), Watcher(Selection("other"))
-    Change(2, stored("yes", 2), None).broadcast((here, also, elsewhere))
+    StoredChange(2, stored("yes", 2), None).broadcast((here, also, elsewhere))
     (one,), (other,) = await here.take(), await also.take()
     assert one is other
     assert one.type is EventType.ADDED
@@ -68,8 +68,8 @@ async def test_one_broadcast_reaches_the_namespaces_watchers_and_is_encoded_once
 
 async def test_what_was_seen_on_another_server_is_not_told_again() -> None:
     watcher = Watcher(ALL, after=5)
-    watcher.offer(Change(5, stored("yes", 5), None))
-    watcher.offer(Change(6, stored("no", 6), stored("yes", 5)))
+    watcher.offer(StoredChange(5, stored("yes", 5), None))
+    watcher.offer(StoredChange(6, stored("no", 6), stored("yes", 5)))
     assert [found.entry.revision for found in await watcher.take()] == [6]
 
 

@@ -17,8 +17,11 @@ from cathedra.api.core.authorization_v1 import (
     SubjectAccessReview,
     SubjectAccessReviewSpec,
 )
+from cathedra.api.gates import FeatureGates
 from cathedra.api.status import StatusError
+from cathedra.apiserver.config import ServerConfig
 from cathedra.client.resources import resource_ref
+from tests.unit.apiserver.asgi import open_asgi
 from tests.unit.apiserver.guarded import Guarded, guarded, refused, rule, user
 
 SELF = resource_ref(SelfSubjectAccessReview, "selfsubjectaccessreviews", namespaced=False)
@@ -114,3 +117,30 @@ def test_all_rules_in_a_namespace_can_be_listed() -> None:
         assert (await api.node("n1").resource(RULES).create(review)).status.incomplete
 
     guarded(body)
+
+
+@pytest.mark.parametrize(
+    ("release", "serve", "statuses"),
+    [
+        ("1.37", "", {"v1": 201, "v1beta1": 404, "v1alpha1": 404}),
+        ("1.37", "authentication.k8s.io/v1beta1", {"v1": 201, "v1beta1": 201, "v1alpha1": 404}),
+        ("1.27", "authentication.k8s.io/v1beta1", {"v1": 404, "v1beta1": 201, "v1alpha1": 404}),
+        ("1.26", "api/all", {"v1": 404, "v1beta1": 404, "v1alpha1": 201}),
+    ],
+)
+async def test_who_one_is_can_be_asked_in_the_versions_of_the_release(
+    release: str, serve: str, statuses: dict[str, int]
+) -> None:
+    gates = FeatureGates.for_release(release)
+    config = ServerConfig(release=release, gates=gates, runtime_config={serve: True} if serve else {})
+    async with open_asgi(config) as asgi:
+        for version, status in statuses.items():
+            path = f"/apis/authentication.k8s.io/{version}"
+            body = {"apiVersion": f"authentication.k8s.io/{version}", "kind": "SelfSubjectReview"}
+            answer = await asgi("POST", f"{path}/selfsubjectreviews", body)
+            assert answer.status == status, (version, answer.body)
+            if status == 201:
+                assert answer.json["apiVersion"] == f"authentication.k8s.io/{version}"
+                assert answer.json["status"]["userInfo"]["username"] == "admin"
+                listed = (await asgi("GET", path)).json["resources"]
+                assert "selfsubjectreviews" in [one["name"] for one in listed]

@@ -1,81 +1,157 @@
-"""Seats and turns: no user is starved, no request waits for ever."""
+"""Flow schemas and priority levels: which requests belong where, and what the objects change."""
 
 from __future__ import annotations
 
-import asyncio
+from typing import Any
 
 import pytest
 
-from cathedra.api.status import StatusError
+from cathedra.api.core.flowcontrol_v1 import FlowSchema, PriorityLevelConfiguration
 from cathedra.apiserver.authentication.user import UserInfo
+from cathedra.apiserver.bootstrap.flowcontrol import flow_control
+from cathedra.apiserver.bootstrap.keeping import ObjectKeeper
+from cathedra.apiserver.requestinfo import request_info
 from cathedra.apiserver.traffic.flow import Flow
-from cathedra.clock import run_virtual
+from cathedra.client.resources import resource_ref
+from cathedra.client.transport import PatchType
+from tests.unit.apiserver.asgi import ASGIClient
+from tests.unit.apiserver.guarded import Guarded, guarded
 
-ALICE, BOB = UserInfo("alice"), UserInfo("bob")
-
-
-async def visit(flow: Flow, user: UserInfo, order: list[str]) -> None:
-    """Take a seat, stay for a second, leave."""
-    if not flow.acquire():
-        await flow.queue_up(user)
-    order.append(user.name)
-    await asyncio.sleep(1)
-    flow.release()
+SCHEMAS = resource_ref(FlowSchema, "flowschemas", namespaced=False)
+LEVELS = resource_ref(PriorityLevelConfiguration, "prioritylevelconfigurations", namespaced=False)
+EVERYONE = ("system:authenticated",)
+LEASE = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/x"
+ADMIN = UserInfo("root", ("system:masters", *EVERYONE))
 
 
-def test_users_are_served_in_turn() -> None:
-    async def scenario() -> list[str]:
-        flow, order = Flow(seats=1), list[str]()
-        async with asyncio.TaskGroup() as group:
-            for user in (ALICE, ALICE, ALICE, ALICE, BOB, BOB):
-                group.create_task(visit(flow, user, order))
-        assert flow.taken == 0
-        return order
-
-    assert run_virtual(scenario()) == ["alice", "alice", "bob", "alice", "bob", "alice"]
+async def kept(api: Guarded) -> Flow:
+    await ObjectKeeper(api.server.context, list(flow_control())).reconcile()
+    return Flow(api.server.context.registry)
 
 
-def test_a_full_queue_refuses_at_once_and_only_its_own_user() -> None:
-    async def scenario() -> None:
-        flow, order = Flow(seats=1, queue=1), list[str]()
-        async with asyncio.TaskGroup() as group:
-            group.create_task(visit(flow, ALICE, order))
-            group.create_task(visit(flow, ALICE, order))
-            await asyncio.sleep(0)
-            with pytest.raises(StatusError, match="Too many requests") as refused:
-                await flow.queue_up(ALICE)
-            assert (refused.value.code, refused.value.status.details.retry_after_seconds) == (429, 1)  # type: ignore[union-attr]  # it has details
-            group.create_task(visit(flow, BOB, order))
-        assert order == ["alice", "alice", "bob"]
-        assert flow.rejected == 1
-
-    run_virtual(scenario())
+async def named(api: Guarded, flow: Flow, user: UserInfo, method: str, path: str) -> tuple[str, str]:
+    """The schema that a request belongs to, and its level."""
+    headers = dict(flow.place(user, request_info(method, path)).headers)
+    uids = [
+        headers[name].decode() for name in (b"x-kubernetes-pf-flowschema-uid", b"x-kubernetes-pf-prioritylevel-uid")
+    ]
+    found: list[str] = []
+    for resource, uid in zip((SCHEMAS, LEVELS), uids, strict=True):
+        items: Any = (await api.admin.resource(resource).list()).items
+        found.extend(one.metadata.name for one in items if one.metadata.uid == uid)
+    return found[0], found[1]
 
 
-def test_who_waits_too_long_is_told_to_come_again() -> None:
-    async def scenario() -> None:
-        flow = Flow(seats=1, wait=5)
-        assert flow.acquire()
-        with pytest.raises(StatusError, match="Too many requests"):
-            await flow.queue_up(ALICE)
-        assert flow.waiting == 0
-        flow.release()
-        assert flow.taken == 0
+@pytest.mark.parametrize(
+    ("user", "method", "path", "schema", "level"),
+    [
+        (ADMIN, "GET", "/api/v1/pods", "exempt", "exempt"),
+        (UserInfo("jane", EVERYONE), "GET", "/api/v1/pods", "global-default", "global-default"),
+        (UserInfo("jane", EVERYONE), "GET", "/readyz", "probes", "exempt"),
+        (UserInfo("system:anonymous", ("system:unauthenticated",)), "GET", "/livez", "probes", "exempt"),
+        (
+            UserInfo("system:node:n", ("system:nodes", *EVERYONE)),
+            "PUT",
+            "/api/v1/nodes/n/status",
+            "system-node-high",
+            "node-high",
+        ),
+        (UserInfo("system:node:n", ("system:nodes", *EVERYONE)), "GET", "/api/v1/pods", "system-nodes", "system"),
+        (UserInfo("system:kube-scheduler", EVERYONE), "PUT", LEASE, "system-leader-election", "leader-election"),
+        (UserInfo("system:kube-scheduler", EVERYONE), "GET", "/api/v1/pods", "kube-scheduler", "workload-high"),
+        (
+            UserInfo("system:serviceaccount:kube-system:x", ("system:serviceaccounts", *EVERYONE)),
+            "GET",
+            "/api/v1/pods",
+            "kube-system-service-accounts",
+            "workload-high",
+        ),
+        (
+            UserInfo("system:serviceaccount:default:x", ("system:serviceaccounts", *EVERYONE)),
+            "GET",
+            "/api/v1/pods",
+            "service-accounts",
+            "workload-low",
+        ),
+    ],
+)
+def test_requests_go_where_a_stock_cluster_sends_them(
+    user: UserInfo, method: str, path: str, schema: str, level: str
+) -> None:
+    async def body(api: Guarded) -> None:
+        assert await named(api, await kept(api), user, method, path) == (schema, level)
 
-    run_virtual(scenario())
+    guarded(body)
 
 
-def test_a_cancelled_wait_leaves_no_trace() -> None:
-    async def scenario() -> None:
-        flow = Flow(seats=1)
-        assert flow.acquire()
-        waiting = asyncio.create_task(flow.queue_up(ALICE))
-        await asyncio.sleep(0)
-        flow.release()  # the seat is on its way to alice when she gives up
-        waiting.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await waiting
-        assert flow.taken == 0
-        assert flow.acquire()
+def test_exempt_requests_wait_for_nobody_and_others_share_the_seats() -> None:
+    async def body(api: Guarded) -> None:
+        flow = await kept(api)
+        assert flow.place(ADMIN, request_info("GET", "/api/v1/pods")).level is None
+        place = flow.place(UserInfo("jane", EVERYONE), request_info("GET", "/api/v1/pods"))
+        assert place.level is not None
+        shape = place.level.shape
+        assert (shape.own + shape.lent, shape.lent) == (49, 24)
+        assert (shape.queues, shape.hand, shape.length) == (128, 6, 50)
+        assert place.level.acquire()
+        assert flow.taken == 1
 
-    run_virtual(scenario())
+    guarded(body)
+
+
+def test_flows_are_told_apart_by_user_or_namespace() -> None:
+    async def body(api: Guarded) -> None:
+        flow = await kept(api)
+        jane, joe = (flow.place(UserInfo(name, EVERYONE), request_info("GET", "/api/v1/pods")) for name in ("a", "b"))
+        assert jane.level is joe.level
+        assert (jane.flow, joe.flow) == ("global-default/a", "global-default/b")
+        scheduler = flow.place(
+            UserInfo("system:kube-scheduler", EVERYONE), request_info("GET", "/api/v1/namespaces/n/pods")
+        )
+        assert scheduler.flow == "kube-scheduler/n"
+
+    guarded(body)
+
+
+def test_a_change_of_the_objects_is_followed() -> None:
+    async def body(api: Guarded) -> None:
+        flow = await kept(api)
+        jane = UserInfo("jane", EVERYONE)
+        before = flow.place(jane, request_info("GET", "/api/v1/pods")).level
+        assert before is not None
+        limits = {
+            "spec": {"limited": {"nominalConcurrencyShares": 0, "lendablePercent": 0, "borrowingLimitPercent": 0}}
+        }
+        await api.admin.resource(LEVELS).patch("global-default", PatchType.MERGE, limits)
+        place = flow.place(jane, request_info("GET", "/api/v1/pods"))
+        assert place.level is before
+        assert not before.acquire()
+        await api.admin.resource(LEVELS).delete("global-default")
+        assert await named(api, flow, jane, "GET", "/api/v1/pods") == ("catch-all", "catch-all")
+        level = flow.place(jane, request_info("GET", "/api/v1/pods")).level
+        assert level is not None
+        assert level.shape.queues == 0
+
+    guarded(body)
+
+
+def test_a_server_without_the_objects_lets_users_take_turns() -> None:
+    flow = Flow(seats=2)
+    jane = flow.place(UserInfo("jane"), request_info("GET", "/api/v1/pods"))
+    assert jane.level is not None
+    assert [jane.level.acquire() for _ in range(3)] == [True, True, False]
+    assert flow.place(ADMIN, request_info("GET", "/api/v1/pods")).level is None
+    assert (flow.taken, flow.waiting, flow.rejected, jane.headers) == (2, 0, 0, ())
+
+
+def test_answers_show_schema_and_level() -> None:
+    async def body(api: Guarded) -> None:
+        await kept(api)
+        api.server.add_tokens({"t": ADMIN})
+        answer = await ASGIClient(api.server)("GET", "/api/v1/pods", user="t")
+        schema = await api.admin.resource(SCHEMAS).get("exempt")
+        level = await api.admin.resource(LEVELS).get("exempt")
+        assert answer.header("x-kubernetes-pf-flowschema-uid") == schema.metadata.uid
+        assert answer.header("x-kubernetes-pf-prioritylevel-uid") == level.metadata.uid
+
+    guarded(body)

@@ -9,7 +9,7 @@ from cathedra.api.core.policy_v1 import PodDisruptionBudget
 from cathedra.api.struct import Time, from_dict, replace
 from cathedra.client.resources import PODDISRUPTIONBUDGETS, PODS, REPLICASETS
 from cathedra.controllers.administration.disruptions import DisruptionController
-from tests.unit.controllers.world import World, play, settle
+from tests.unit.controllers.world import World, play
 
 
 async def make_budget(world: World, **spec: Any) -> None:
@@ -120,7 +120,7 @@ def test_an_evicted_pod_counts_as_gone_for_two_minutes() -> None:
         await world.change(PODDISRUPTIONBUDGETS, "b", evicted, status=True)
         await world.quiet()
         assert await numbers(world) == (2, 1, 1, 0, "InsufficientPods")
-        await settle(130)
+        await world.clock.sleep(130)
         assert await numbers(world) == (2, 1, 2, 1, "SufficientPods")
         assert any(reason == "NotDeleted" for _, reason, _ in await world.events())
 

@@ -6,8 +6,10 @@ import dataclasses
 
 from cathedra.api.core.core_v1 import (
     ConfigMap,
+    Pod,
     ResourceQuota,
     ResourceQuotaSpec,
+    ResourceRequirements,
 )
 from cathedra.api.core.meta_v1 import ObjectMeta
 from cathedra.api.quantity import Quantity
@@ -18,7 +20,7 @@ from cathedra.controllers.controller import ControllerContext
 from cathedra.controllers.controller_manager import served_resources
 from tests.unit.apiserver.guarded import claim
 from tests.unit.controllers.administration.objects import pod
-from tests.unit.controllers.world import World, play, settle
+from tests.unit.controllers.world import World, play
 
 DEVICES = "gpu.deviceclass.resource.k8s.io/devices"
 
@@ -66,7 +68,28 @@ def test_a_wrong_count_is_put_right_in_five_minutes() -> None:
         await world.change(RESOURCEQUOTAS, "q", spoilt, status=True)
         await world.quiet()
         assert (await used(world))["pods"] == "4"
-        await settle(RESYNC_SECONDS)
+        await world.clock.sleep(RESYNC_SECONDS)
         assert (await used(world))["pods"] == "0"
+
+    play(quotas, story)
+
+
+def test_a_pod_that_was_made_smaller_in_place_gives_back_what_it_held() -> None:
+    def sized(one: Pod, cpu: str) -> Pod:
+        amounts = {"cpu": Quantity(cpu)}
+        container = replace(one.spec.containers[0], resources=ResourceRequirements(requests=amounts, limits=amounts))
+        return replace(one, spec=replace(one.spec, containers=(container,)))
+
+    async def story(world: World) -> None:
+        hard = {"requests.cpu": Quantity("5")}
+        await world.of(RESOURCEQUOTAS).create(
+            ResourceQuota(metadata=ObjectMeta(name="q"), spec=ResourceQuotaSpec(hard=hard))
+        )
+        await world.of(PODS).create(sized(pod("p"), "3"))
+        await world.quiet()
+        assert await used(world) == {"requests.cpu": "3"}
+        await world.of(PODS).update(sized(await world.of(PODS).get("p"), "1"), subresource="resize")
+        await world.quiet()
+        assert await used(world) == {"requests.cpu": "1"}
 
     play(quotas, story)

@@ -30,7 +30,7 @@ from cathedra.api.resource import (
 from cathedra.api.struct import Time, replace
 from cathedra.client.resources import DEVICETAINTRULES, PODS, RESOURCECLAIMS, RESOURCESLICES
 from cathedra.controllers.devicetaints.controller import DeviceTaintEvictionController
-from tests.unit.controllers.world import World, play, settle
+from tests.unit.controllers.world import World, play
 
 SPEC = ResourceClaimSpec(
     devices=DeviceClaim(requests=(DeviceRequest(name="r", exactly=ExactDeviceRequest(device_class_name="c")),))
@@ -98,7 +98,7 @@ def test_tolerations_of_the_allocation_decide_how_long() -> None:
         await world.create(RESOURCESLICES, slice_("s", Device(name="a", taints=(taint(world),))))
         await world.quiet()
         assert await world.names(PODS) == ["a-minute", "for-ever"]
-        await settle(60)
+        await world.clock.sleep(60)
         assert await world.names(PODS) == ["for-ever"]
 
     play(DeviceTaintEvictionController, story)
@@ -108,9 +108,9 @@ def test_a_taint_that_goes_in_time_cancels() -> None:
     async def story(world: World) -> None:
         await user(world, "p", "a", DeviceToleration(operator="Exists", toleration_seconds=60))
         await world.create(RESOURCESLICES, slice_("s", Device(name="a", taints=(taint(world),))))
-        await settle(30)
+        await world.clock.sleep(30)
         await world.change(RESOURCESLICES, "s", lambda s: replace(s, spec=replace(s.spec, devices=(Device(name="a"),))))
-        await settle(60)
+        await world.clock.sleep(60)
         assert await world.names(PODS) == ["p"]
         assert ("Normal", "DeviceTaintManagerEviction", "Cancelling deletion") in await world.events()
 
@@ -152,14 +152,14 @@ def test_a_rule_tells_how_it_is_getting_on() -> None:
         await user(world, "slow", "b", DeviceToleration(operator="Exists", toleration_seconds=30))
         await world.quiet()
         await world.create(DEVICETAINTRULES, rule(world, driver="d"))
-        await settle(0.5)
+        await world.quiet()
         pending = ("EvictionInProgress", "True", "PodsPendingEviction")
         assert await condition(world) == (*pending, "2 pods need to be evicted in 1 namespace.")
         assert await world.names(PODS) == ["slow"]
-        await settle(11)
+        await world.clock.sleep(11)
         told = "1 pod needs to be evicted in 1 namespace. 1 pod evicted since starting the controller."
         assert await condition(world) == (*pending, told)
-        await settle(40)
+        await world.clock.sleep(40)
         told = "2 pods evicted since starting the controller."
         assert await condition(world) == ("EvictionInProgress", "False", "Completed", told)
 

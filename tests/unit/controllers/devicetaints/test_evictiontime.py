@@ -47,3 +47,9 @@ def test_a_claim_without_tainted_devices_stays() -> None:
     claim = from_dict(ResourceClaim, {"status": {"allocation": {"devices": {"results": [result]}}}})
     assert claim_eviction_time(claim, taints) is None
     assert claim_eviction_time(ResourceClaim(), taints) is None
+
+
+@pytest.mark.parametrize(("every_effect", "due"), [(True, None), (False, 100.0)])
+def test_up_to_1_36_a_toleration_must_name_the_effect(every_effect: bool, due: float | None) -> None:
+    anything = DeviceToleration(operator="Exists")
+    assert due_time(TAINT, [anything], every_effect=every_effect) == due

@@ -14,7 +14,7 @@ from cathedra.client.objects import with_metadata
 from cathedra.client.resources import CONFIGMAPS, EVENTS, NODES, RESOURCESLICES, SECRETS
 from cathedra.controllers.controller import ControllerContext
 from cathedra.controllers.garbagecollector.controller import GarbageCollector
-from tests.unit.controllers.world import World, play, settle
+from tests.unit.controllers.world import World, play
 
 
 def collector(context: ControllerContext) -> GarbageCollector:
@@ -51,7 +51,7 @@ def test_dependents_follow_their_owner_in_the_background() -> None:
         await world.quiet()
         assert await left(world) == ["child", "grandchild", "owner"]
         await world.of(CONFIGMAPS).delete("owner", propagation_policy="Background")
-        await settle(0.5)
+        await world.quiet()
         assert await left(world) == []
 
     play(collector, story)
@@ -89,7 +89,7 @@ def test_an_owner_that_never_existed_takes_the_object_with_it() -> None:
         await make(world, "lost", nobody)
         namesake = await make(world, "namesake")
         await make(world, "mistaken", OwnerReference(api_version="v1", kind="ConfigMap", name="namesake", uid="old"))
-        await settle(1)
+        await world.quiet()
         assert await left(world) == [namesake.metadata.name]
 
     play(collector, story)
@@ -147,7 +147,7 @@ def test_slices_go_with_their_node() -> None:
         await world.create(RESOURCESLICES, slice_("by-hand"))
         await world.quiet()
         await world.of(NODES).delete("n1")
-        await settle(1)
+        await world.quiet()
         assert await world.names(RESOURCESLICES) == ["by-hand"]
 
     play(collector, story)
@@ -160,7 +160,7 @@ def test_nothing_is_deleted_on_a_guess(kind: str) -> None:
     async def story(world: World) -> None:
         nobody = OwnerReference(api_version="v1", kind=kind, name="x", uid="u")
         await world.create(RESOURCESLICES, slice_("s", nobody))
-        await settle(60)
+        await world.clock.sleep(60)
         assert await world.names(RESOURCESLICES) == ["s"]
         if kind == "ConfigMap":
             assert any(event.reason == "OwnerRefInvalidNamespace" for event in await world.list(EVENTS, ""))

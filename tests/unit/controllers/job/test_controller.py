@@ -30,7 +30,7 @@ from cathedra.client.objects import with_metadata
 from cathedra.client.resources import JOBS, PODS
 from cathedra.controllers.job.controller import JobController
 from tests.unit.controllers.job.objects import active, end, job
-from tests.unit.controllers.world import World, play, settle
+from tests.unit.controllers.world import World, play
 
 
 async def status(world: World, name: str = "j") -> Any:
@@ -55,11 +55,11 @@ def test_ten_completions_two_at_a_time() -> None:
         await world.create(JOBS, job(completions=10, parallelism=2))
         most = 0
         for _ in range(10):
-            await settle(1)
+            await world.quiet()
             running = await active(world)
             most = max(most, len(running))
             await end(world, running[0])
-        await settle(2)
+        await world.quiet()
         after = await status(world)
         assert most == 2
         assert (after.succeeded, after.failed, after.active, after.ready, after.terminating) == (10, 0, 0, 0, 0)
@@ -109,7 +109,7 @@ def test_failures_are_retried_with_growing_pauses_until_the_limit() -> None:
             running = await first_active(world)
             pauses.append(world.clock.now() - started)
             await end(world, running, code=1)
-        await settle(60)
+        await world.clock.sleep(60)
         after = await status(world)
         assert pauses[1] == pytest.approx(10, abs=1)
         assert pauses[2] == pytest.approx(20, abs=1)
@@ -133,9 +133,9 @@ def test_a_deleted_pod_is_replaced_after_a_pause_although_it_is_gone() -> None:
         await world.create(JOBS, job())
         gone = await first_active(world)
         await world.of(PODS).delete(gone, grace_period_seconds=0)
-        await settle(5)
+        await world.quiet()
         assert (await active(world), (await status(world)).failed) == ([], 1)
-        await settle(10)
+        await world.clock.sleep(10)
         assert len(await active(world)) == 1
 
     play(JobController, story)
@@ -201,9 +201,9 @@ def test_while_other_pods_are_ready_nothing_is_counted_before_the_pause_is_over(
         names = await bound(world)
         await world.quiet()
         await end(world, names[0], code=1)
-        await settle(5)
+        await world.clock.sleep(5)
         assert ((await status(world)).failed, (await status(world)).active) == (0, 2)
-        await settle(7)
+        await world.clock.sleep(7)
         assert ((await status(world)).failed, (await status(world)).active) == (1, 2)
 
     play(JobController, story)
@@ -215,9 +215,9 @@ def test_a_replacement_takes_over_the_failures_of_its_index() -> None:
         await world.create(JOBS, job(**limits))
         failed = await first_active(world)
         await end(world, failed, code=1)
-        await settle(5)
+        await world.quiet()
         assert "batch.kubernetes.io/job-tracking" in (await world.of(PODS).get(failed)).metadata.finalizers
-        await settle(10)
+        await world.quiet()
         replacement = await world.of(PODS).get(await first_active(world))
         assert replacement.metadata.annotations["batch.kubernetes.io/job-index-failure-count"] == "1"
         assert "batch.kubernetes.io/job-tracking" not in (await world.of(PODS).get(failed)).metadata.finalizers
@@ -252,7 +252,7 @@ def test_active_pods_of_a_failed_job_are_deleted_before_it_is_failed() -> None:
         await world.create(JOBS, job(backoff_limit=0, completions=3, parallelism=3))
         await world.quiet()
         await end(world, (await active(world))[0], code=1)
-        await settle(90)
+        await world.clock.sleep(90)
         after = await status(world)
         assert conditions(after)["Failed"][1] == "BackoffLimitExceeded"
         assert (after.active, after.terminating, after.failed) == (0, 0, 3)
@@ -265,7 +265,7 @@ def test_suspending_takes_the_pods_away_uncounted_and_resuming_brings_new_ones()
         await world.create(JOBS, job(completions=2, parallelism=2))
         await world.quiet()
         await world.change(JOBS, "j", lambda j: replace(j, spec=replace(j.spec, suspend=True)))
-        await settle(60)
+        await world.clock.sleep(60)
         now = await status(world)
         assert (now.active, now.failed, now.start_time) == (0, 0, None)
         assert conditions(now)["Suspended"] == ("True", "JobSuspended", "Job suspended")
@@ -293,9 +293,9 @@ def test_an_indexed_job_has_one_pod_per_index() -> None:
         for index in ("0", "2", "3"):
             await end(world, pods[index].metadata.name)
         await end(world, pods["1"].metadata.name, code=1)
-        await settle(5)
+        await world.quiet()
         assert (await status(world)).completed_indexes == "0,2,3"
-        await settle(20)
+        await world.clock.sleep(20)
         (again,) = await active(world)
         await end(world, again)
         await world.quiet()
@@ -314,7 +314,7 @@ def test_limits_per_index_let_the_others_finish() -> None:
         for pod in await world.list(PODS):
             bad = pod.metadata.name.startswith("j-0-")
             await end(world, pod.metadata.name, code=1 if bad else 0)
-        await settle(30)
+        await world.clock.sleep(30)
         after = await status(world)
         assert (after.completed_indexes, after.failed_indexes) == ("1", "0")
         assert conditions(after)["Failed"] == ("True", "FailedIndexes", "Job has failed indexes")
@@ -333,11 +333,11 @@ def test_the_failure_policy_can_end_the_job_at_once_and_ignore_failures() -> Non
         await world.quiet()
         (ignored,) = await active(world)
         await end(world, ignored, code=7)
-        await settle(30)
+        await world.clock.sleep(30)
         assert (await status(world)).failed == 0
         (fatal,) = await active(world)
         await end(world, fatal, code=42)
-        await settle(5)
+        await world.quiet()
         reason = f"Container c for pod default/{fatal} failed with exit code 42 matching FailJob rule at index 0"
         assert conditions(await status(world))["Failed"] == ("True", "PodFailurePolicy", reason)
 
@@ -351,7 +351,7 @@ def test_the_success_policy_ends_an_indexed_job_early() -> None:
         await world.quiet()
         (leader,) = (name for name in await active(world) if name.startswith("j-0-"))
         await end(world, leader)
-        await settle(90)
+        await world.clock.sleep(90)
         after = await status(world)
         assert conditions(after)["Complete"] == ("True", "SuccessPolicy", "Matched rules at index 0")
         assert after.succeeded == 1
@@ -362,9 +362,9 @@ def test_the_success_policy_ends_an_indexed_job_early() -> None:
 def test_the_deadline_ends_the_job() -> None:
     async def story(world: World) -> None:
         await world.create(JOBS, job(active_deadline_seconds=30))
-        await settle(25)
+        await world.clock.sleep(25)
         assert conditions(await status(world)) == {}
-        await settle(90)
+        await world.clock.sleep(90)
         wanted = ("True", "DeadlineExceeded", "Job was active longer than specified deadline")
         assert conditions(await status(world))["Failed"] == wanted
 
@@ -379,7 +379,7 @@ def test_a_job_past_its_deadline_waits_for_its_pods_without_going_round() -> Non
         binding = Binding(metadata=ObjectMeta(name=pod.metadata.name), target=ObjectReference(kind="Node", name="n"))
         await world.of(PODS).create_subresource(pod.metadata.name, "binding", binding)
         # No node ends the pod, so the job stays on its way to the end; virtual time must pass meanwhile.
-        await settle(90)
+        await world.clock.sleep(90)
         told = conditions(await status(world))
         assert told["FailureTarget"][1] == "DeadlineExceeded"
         assert "Failed" not in told
@@ -404,7 +404,7 @@ def test_a_parallelism_that_shrinks_gives_up_pods_uncounted() -> None:
         await world.create(JOBS, job(completions=5, parallelism=5))
         await world.quiet()
         await world.change(JOBS, "j", lambda j: replace(j, spec=replace(j.spec, parallelism=2)))
-        await settle(60)
+        await world.clock.sleep(60)
         now = await status(world)
         assert (now.active, now.failed) == (2, 0)
 

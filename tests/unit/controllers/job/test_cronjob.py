@@ -15,7 +15,7 @@ from cathedra.api.struct import Time, from_dict, replace
 from cathedra.client.resources import CRONJOBS, JOBS
 from cathedra.controllers.job.cronjob import CronJobController
 from cathedra.kinds.batch.schedule import ScheduleError, most_recent, parse_schedule
-from tests.unit.controllers.world import World, play, settle
+from tests.unit.controllers.world import World, play
 
 
 def at(text: str, zone: str = "UTC") -> float:
@@ -126,15 +126,15 @@ def test_jobs_are_made_when_they_are_due_and_old_ones_go() -> None:
     async def story(world: World) -> None:
         await make(world, schedule="*/10 * * * *", successfulJobsHistoryLimit=2)
         begin = int(world.clock.now()) // 60
-        await settle(5)
+        await world.quiet()
         for number in range(1, 5):
-            await settle(600)
+            await world.clock.sleep(600)
             name = f"cron-{begin + number * 10}"
             assert name in await world.names(JOBS)
             status = (await world.of(CRONJOBS).get("cron")).status
             assert [reference.name for reference in status.active] == [name]
             await end(world, name)
-        await settle(5)
+        await world.quiet()
         assert await world.names(JOBS) == [f"cron-{begin + 30}", f"cron-{begin + 40}"]
         job = await world.of(JOBS).get(f"cron-{begin + 40}")
         assert job.metadata.labels["made"] == "by-cron"
@@ -153,7 +153,7 @@ def test_jobs_are_made_when_they_are_due_and_old_ones_go() -> None:
 def test_what_happens_while_the_last_job_still_runs(policy: str, jobs: int) -> None:
     async def story(world: World) -> None:
         await make(world, schedule="* * * * *", concurrencyPolicy=policy)
-        await settle(190)
+        await world.clock.sleep(190)
         assert len(await world.names(JOBS)) == jobs
         told = [reason for _, reason, _ in await world.events()]
         assert ("JobAlreadyActive" in told) == (policy == "Forbid")
@@ -164,7 +164,7 @@ def test_what_happens_while_the_last_job_still_runs(policy: str, jobs: int) -> N
 def test_suspended_and_broken_ones_make_nothing() -> None:
     async def story(world: World) -> None:
         await make(world, schedule="* * * * *", suspend=True)
-        await settle(200)
+        await world.clock.sleep(200)
         assert await world.names(JOBS) == []
 
     play(CronJobController, story)

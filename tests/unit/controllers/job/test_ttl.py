@@ -6,7 +6,7 @@ from cathedra.client.resources import JOBS
 from cathedra.controllers.job.controller import JobController
 from cathedra.controllers.job.ttl import TTLAfterFinishedController
 from tests.unit.controllers.job.objects import active, end, job
-from tests.unit.controllers.world import World, play, settle
+from tests.unit.controllers.world import World, play
 
 
 def test_a_finished_job_is_deleted_when_its_time_is_up() -> None:
@@ -14,9 +14,9 @@ def test_a_finished_job_is_deleted_when_its_time_is_up() -> None:
         await world.create(JOBS, job(ttl_seconds_after_finished=100))
         await world.quiet()
         await end(world, (await active(world))[0])
-        await settle(90)
+        await world.clock.sleep(90)
         assert (await world.of(JOBS).get("j")).metadata.deletion_timestamp is None
-        await settle(20)
+        await world.clock.sleep(20)
         assert (await world.of(JOBS).get("j")).metadata.finalizers == ("foregroundDeletion",)
 
     play((JobController, TTLAfterFinishedController), story)

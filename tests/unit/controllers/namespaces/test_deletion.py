@@ -11,7 +11,7 @@ from cathedra.client.resources import CONFIGMAPS, NAMESPACES, PODS, SERVICEACCOU
 from cathedra.controllers.controller import ControllerContext
 from cathedra.controllers.namespaces.deletion import NamespaceController
 from tests.unit.controllers.namespaces.objects import make
-from tests.unit.controllers.world import World, play, settle
+from tests.unit.controllers.world import World, play
 
 
 def emptier(context: ControllerContext) -> NamespaceController:
@@ -31,9 +31,9 @@ def test_an_empty_namespace_goes_after_the_grace_period() -> None:
     async def story(world: World) -> None:
         await make(world)
         await world.of(NAMESPACES).delete("ns")
-        await settle(3)
+        await world.clock.sleep(3)
         assert await exists(world)
-        await settle(3)
+        await world.clock.sleep(3)
         assert not await exists(world)
 
     play(emptier, story)
@@ -46,7 +46,7 @@ def test_content_goes_first_and_what_holds_it_is_told() -> None:
         await world.create(CONFIGMAPS, held)
         await world.create(CONFIGMAPS, ConfigMap(metadata=ObjectMeta(name="free", namespace="ns")))
         await world.of(NAMESPACES).delete("ns")
-        await settle(10)
+        await world.clock.sleep(10)
         namespace = await world.of(NAMESPACES).get("ns")
         assert namespace.status.phase == "Terminating"
         assert await told(world) == {
@@ -79,7 +79,7 @@ def test_content_goes_first_and_what_holds_it_is_told() -> None:
         assert await world.names(CONFIGMAPS, "ns") == ["held"]
         fresh = await world.of(CONFIGMAPS, "ns").get("held")
         await world.of(CONFIGMAPS, "ns").update(with_metadata(fresh, finalizers=()))
-        await settle(10)
+        await world.clock.sleep(10)
         assert not await exists(world)
 
     play(emptier, story)
@@ -93,11 +93,11 @@ def test_pods_end_before_anything_else_is_taken_away() -> None:
         await world.create(PODS, Pod(metadata=ObjectMeta(name="p", namespace="ns"), spec=spec))
         await world.create(CONFIGMAPS, ConfigMap(metadata=ObjectMeta(name="needed", namespace="ns")))
         await world.of(NAMESPACES).delete("ns")
-        await settle(7)
+        await world.clock.sleep(7)
         assert await world.names(CONFIGMAPS, "ns") == ["needed"]
         assert (await told(world))["NamespaceContentRemaining"][0] == "False"
         await world.of(PODS, "ns").delete("p", grace_period_seconds=0)
-        await settle(1)
+        await world.quiet()
         assert not await exists(world)
 
     play(emptier, story)
@@ -110,7 +110,7 @@ def test_a_pod_that_is_not_gone_in_time_is_told_as_a_failure() -> None:
         spec = PodSpec(containers=containers, node_name="n1", termination_grace_period_seconds=2)
         await world.create(PODS, Pod(metadata=ObjectMeta(name="p", namespace="ns"), spec=spec))
         await world.of(NAMESPACES).delete("ns")
-        await settle(7)
+        await world.clock.sleep(7)
         left = "unexpected items still remain in namespace: ns for gvr: /v1, Resource=pods"
         expected = ("True", "ContentDeletionFailed", f"Failed to delete all resource types, 1 remaining: {left}")
         assert (await told(world))["NamespaceDeletionContentFailure"] == expected

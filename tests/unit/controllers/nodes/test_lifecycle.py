@@ -14,7 +14,7 @@ from cathedra.api.struct import Time, replace
 from cathedra.client.resources import NODES, PODS
 from cathedra.controllers.nodes.lifecycle import NodeLifecycleController
 from tests.unit.controllers.nodes.objects import beat, node, pod, taints
-from tests.unit.controllers.world import World, play, settle
+from tests.unit.controllers.world import World, play
 
 
 def with_ready(node: Node, status: str) -> NodeStatus:
@@ -28,9 +28,9 @@ def test_a_silent_node_becomes_unknown_and_unreachable_and_its_pods_not_ready() 
         await node(world, "live")
         await pod(world, "p", "dead")
         heart = asyncio.ensure_future(beat(world, "live"))
-        await settle(45)
+        await world.clock.sleep(45)
         assert await taints(world, "dead") == set()
-        await settle(20)
+        await world.clock.sleep(20)
         conditions = {c.type: c for c in (await world.of(NODES).get("dead")).status.conditions}
         assert {c.status for c in conditions.values()} == {"Unknown"}
         assert conditions["Ready"].reason == "NodeStatusUnknown"
@@ -51,9 +51,9 @@ def test_what_a_node_says_of_itself_is_no_event_and_leaves_its_pods_alone() -> N
         await node(world, "a")
         await node(world, "b")
         await pod(world, "p", "a")
-        await settle(10)
+        await world.quiet()
         await world.change(NODES, "a", lambda n: replace(n, status=with_ready(n, "False")), status=True)
-        await settle(10)
+        await world.quiet()
         assert ("not-ready", "NoSchedule") in await taints(world, "a")
         assert not [reason for _, reason, _ in await world.events() if reason == "NodeNotReady"]
         assert [c.status for c in (await world.of(PODS).get("p")).status.conditions] == ["True"]
@@ -65,12 +65,12 @@ def test_a_node_that_comes_back_loses_its_taints() -> None:
     async def story(world: World) -> None:
         await node(world, "a", "False")
         await node(world, "b")
-        await settle(20)
+        await world.clock.sleep(20)
         assert await taints(world, "a") == {("not-ready", "NoSchedule"), ("not-ready", "NoExecute")}
         ready = NodeCondition(type="Ready", status="True", last_heartbeat_time=Time(world.clock.now()))
         status = NodeStatus(conditions=(ready,))
         await world.change(NODES, "a", lambda n: replace(n, status=status), status=True)
-        await settle(10)
+        await world.clock.sleep(10)
         assert await taints(world, "a") == set()
 
     play(NodeLifecycleController, story)
@@ -80,7 +80,7 @@ def test_a_cordoned_node_is_tainted() -> None:
     async def story(world: World) -> None:
         await node(world, "n1")
         await world.change(NODES, "n1", lambda n: replace(n, spec=NodeSpec(unschedulable=True)))
-        await settle(1)
+        await world.quiet()
         assert await taints(world, "n1") == {("unschedulable", "NoSchedule")}
 
     play(NodeLifecycleController, story)

@@ -8,7 +8,7 @@ from cathedra.client.objects import with_metadata
 from cathedra.client.resources import NODES, PODS
 from cathedra.controllers.nodes.podgc import PodGarbageCollector
 from tests.unit.controllers.nodes.objects import node, pod
-from tests.unit.controllers.world import World, play, settle
+from tests.unit.controllers.world import World, play
 
 
 def test_pods_of_a_deleted_node_are_failed_and_deleted_after_quarantine() -> None:
@@ -16,9 +16,9 @@ def test_pods_of_a_deleted_node_are_failed_and_deleted_after_quarantine() -> Non
         await node(world, "n1")
         await pod(world, "p", "n1")
         await world.of(NODES).delete("n1")
-        await settle(35)
+        await world.clock.sleep(35)
         assert await world.names(PODS) == ["p"]
-        await settle(30)
+        await world.clock.sleep(30)
         assert await world.names(PODS) == []
 
     play(PodGarbageCollector, story)
@@ -29,7 +29,7 @@ def test_a_pod_that_is_being_deleted_and_has_no_node_is_failed_and_deleted() -> 
         unscheduled = await pod(world, "p")
         await world.of(PODS).update(with_metadata(unscheduled, finalizers=("a.b/c",)))
         await world.of(PODS).delete("p")
-        await settle(30)
+        await world.clock.sleep(30)
         assert (await world.of(PODS).get("p")).status.phase == "Failed"
 
     play(PodGarbageCollector, story)
@@ -41,7 +41,7 @@ def test_ended_pods_above_the_threshold_go_oldest_first() -> None:
             await pod(world, name)
             await world.finish(name)
             await asyncio.sleep(2)
-        await settle(30)
+        await world.clock.sleep(30)
         assert await world.names(PODS) == ["b", "c"]
 
     play(lambda context: PodGarbageCollector(context, terminated_threshold=2), story)

@@ -14,7 +14,7 @@ from cathedra.client.resources import NODES, PODS
 from cathedra.controllers.nodes.lifecycle import NodeLifecycleController
 from cathedra.controllers.nodes.tainteviction import TaintEvictionController
 from tests.unit.controllers.nodes.objects import beat, node, pod, taints
-from tests.unit.controllers.world import World, play, settle
+from tests.unit.controllers.world import World, play
 
 
 def for_seconds(seconds: int | None) -> Toleration:
@@ -25,7 +25,7 @@ def test_when_every_node_is_down_nobody_is_evicted() -> None:
     async def story(world: World) -> None:
         await node(world, "only")
         await pod(world, "p", "only")
-        await settle(1000)
+        await world.clock.sleep(1000)
         assert await taints(world, "only") == {("unreachable", "NoSchedule")}
         assert (await world.of(PODS).get("p")).metadata.deletion_timestamp is None
 
@@ -41,7 +41,7 @@ def test_pods_stay_as_long_as_they_tolerate_the_taint() -> None:
         await pod(world, "later", "dead", for_seconds(300))
         await pod(world, "never", "dead", for_seconds(None))
         await pod(world, "elsewhere", "live")
-        await settle(20)
+        await world.clock.sleep(20)
 
         async def leaving() -> list[str]:
             return [p.metadata.name for p in await world.list(PODS) if p.metadata.deletion_timestamp is not None]
@@ -53,9 +53,9 @@ def test_pods_stay_as_long_as_they_tolerate_the_taint() -> None:
             "Taint manager: deleting due to NoExecute taint",
         )
         assert ("Normal", "TaintManagerEviction", "Marking for deletion Pod default/now") in await world.events()
-        await settle(250)
+        await world.clock.sleep(250)
         assert await leaving() == ["now"]
-        await settle(60)
+        await world.clock.sleep(60)
         assert await leaving() == ["later", "now"]
         heart.cancel()
 
@@ -68,10 +68,10 @@ def test_a_taint_that_goes_in_time_cancels_the_eviction() -> None:
         await node(world, "b")
         heart = asyncio.ensure_future(beat(world, "a", "b"))
         await pod(world, "p", "a", for_seconds(300))
-        await settle(100)
+        await world.clock.sleep(100)
         ready = NodeCondition(type="Ready", status="True", last_heartbeat_time=Time(world.clock.now()))
         await world.change(NODES, "a", lambda n: replace(n, status=NodeStatus(conditions=(ready,))), status=True)
-        await settle(600)
+        await world.clock.sleep(600)
         assert (await world.of(PODS).get("p")).metadata.deletion_timestamp is None
         assert ("Normal", "TaintManagerEviction", "Cancelling deletion of Pod default/p") in await world.events()
         heart.cancel()
@@ -86,7 +86,7 @@ def test_a_pod_that_is_being_deleted_is_evicted_all_the_same() -> None:
         await node(world, "b")
         await pod(world, "p", "a", for_seconds(0))
         await world.of(PODS).delete("p")
-        await settle(20)
+        await world.clock.sleep(20)
         assert ("Normal", "TaintManagerEviction", "Marking for deletion Pod default/p") in await world.events()
         heart.cancel()
 

@@ -15,7 +15,7 @@ from cathedra.api.resource import (
 from cathedra.client.resources import RESOURCEPOOLSTATUSREQUESTS, RESOURCESLICES
 from cathedra.controllers.poolstatus.controller import ResourcePoolStatusRequestController
 from tests.unit.controllers.poolstatus.objects import slice_
-from tests.unit.controllers.world import World, play, settle
+from tests.unit.controllers.world import World, play
 
 GATES = FeatureGates.for_release("1.37", {"DRAResourcePoolStatus": True})
 
@@ -44,9 +44,9 @@ def test_a_request_is_answered_and_goes_after_an_hour() -> None:
             "CalculationComplete",
             "Calculated status for 1 pools",
         )
-        await settle(3500)
+        await world.clock.sleep(3500)
         assert await world.names(RESOURCEPOOLSTATUSREQUESTS) == ["q"]
-        await settle(800)
+        await world.clock.sleep(800)
         assert await world.names(RESOURCEPOOLSTATUSREQUESTS) == []
 
     play(ResourcePoolStatusRequestController, story, gates=GATES)
@@ -67,7 +67,7 @@ def test_an_incomplete_pool_leaves_the_request_pending() -> None:
     async def story(world: World) -> None:
         await world.create(RESOURCESLICES, slice_("s", count=2))
         await world.create(RESOURCEPOOLSTATUSREQUESTS, request())
-        await settle(100)
+        await world.clock.sleep(100)
         assert await status_of(world) is None
 
     play(ResourcePoolStatusRequestController, story, gates=GATES)

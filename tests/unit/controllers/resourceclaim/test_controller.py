@@ -12,7 +12,7 @@ from cathedra.client.objects import with_metadata
 from cathedra.client.resources import PODS, RESOURCECLAIMS, RESOURCECLAIMTEMPLATES
 from cathedra.controllers.resourceclaim.controller import ResourceClaimController
 from tests.unit.controllers.resourceclaim.objects import allocate, claim, from_template, named, pod, reference, template
-from tests.unit.controllers.world import World, play, settle
+from tests.unit.controllers.world import World, play
 
 
 def test_a_pod_gets_its_claim_from_the_template() -> None:
@@ -39,7 +39,7 @@ def test_a_pod_gets_its_claim_from_the_template() -> None:
 def test_a_missing_template_is_told_and_made_up_for_as_soon_as_it_comes() -> None:
     async def story(world: World) -> None:
         await world.create(PODS, pod("p", from_template("gpu", "notpl")))
-        await settle(20)
+        await world.clock.sleep(20)
         assert (
             "Warning",
             "FailedResourceClaimCreation",
@@ -58,11 +58,11 @@ def test_one_failing_entry_does_not_hold_up_the_other_and_names_are_recorded_tog
     async def story(world: World) -> None:
         await world.create(RESOURCECLAIMTEMPLATES, template())
         await world.create(PODS, pod("p", from_template("bad", "notpl"), from_template("good")))
-        await settle(30)
+        await world.clock.sleep(30)
         assert (await world.of(PODS).get("p")).status.resource_claim_statuses == ()
         assert len(await world.list(RESOURCECLAIMS)) == 1
         await world.create(RESOURCECLAIMTEMPLATES, template("notpl"))
-        await settle()
+        await world.quiet()
         statuses = (await world.of(PODS).get("p")).status.resource_claim_statuses
         assert [status.name for status in statuses] == ["bad", "good"]
         assert len(await world.list(RESOURCECLAIMS)) == 2
@@ -74,10 +74,10 @@ def test_a_claim_that_is_deleted_just_after_it_was_made_is_not_made_again() -> N
     async def story(world: World) -> None:
         await world.create(RESOURCECLAIMTEMPLATES, template())
         await world.create(PODS, pod("p", from_template("gpu")))
-        await settle()
+        await world.quiet()
         (claim,) = await world.list(RESOURCECLAIMS)
         await world.of(RESOURCECLAIMS).delete(claim.metadata.name)
-        await settle(5)
+        await world.quiet()
         assert await world.list(RESOURCECLAIMS) == ()
 
     play(ResourceClaimController, story)
@@ -114,7 +114,7 @@ def test_a_claim_made_before_a_crash_is_found_again() -> None:
         )
         await world.create(RESOURCECLAIMS, orphan)
         await world.create(RESOURCECLAIMTEMPLATES, template())
-        await settle(20)
+        await world.clock.sleep(20)
         assert await world.names(RESOURCECLAIMS) == ["p-gpu-abcde"]
         (status,) = (await world.of(PODS).get("p")).status.resource_claim_statuses
         assert status.resource_claim_name == "p-gpu-abcde"
@@ -131,9 +131,9 @@ def test_a_finished_pod_is_not_reserved_again() -> None:
         runs = await world.create(PODS, pod("runs", named("x", "c"), node="n1"))
         await allocate(world, "c", done, runs)
         await world.finish("done")
-        await settle(5)
+        await world.quiet()
         version = (await world.of(RESOURCECLAIMS).get("c")).metadata.resource_version
-        await settle(60)
+        await world.clock.sleep(60)
         after = await world.of(RESOURCECLAIMS).get("c")
         assert after.metadata.resource_version == version
         assert [consumer.name for consumer in after.status.reserved_for] == ["runs"]
@@ -161,7 +161,7 @@ def test_hundreds_of_pods_get_one_claim_each() -> None:
         await world.create(RESOURCECLAIMTEMPLATES, template())
         for number in range(300):
             await world.of(PODS).create(pod(f"p{number}"))
-        await settle(5)
+        await world.quiet()
         owners = [claim.metadata.owner_references[0].name for claim in await world.list(RESOURCECLAIMS)]
         assert sorted(owners) == sorted(f"p{number}" for number in range(300))
 

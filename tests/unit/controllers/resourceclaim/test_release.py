@@ -19,7 +19,7 @@ from cathedra.client.resources import PODS, RESOURCECLAIMS, RESOURCECLAIMTEMPLAT
 from cathedra.controllers.resourceclaim.controller import ResourceClaimController
 from cathedra.controllers.resourceclaim.release import FINALIZER
 from tests.unit.controllers.resourceclaim.objects import allocate, claim, named, pod, template
-from tests.unit.controllers.world import World, play, settle
+from tests.unit.controllers.world import World, play
 
 
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
@@ -70,7 +70,7 @@ def test_other_consumers_are_kept_for_ever_and_an_unused_allocation_too() -> Non
         status = ResourceClaimStatus(allocation=AllocationResult(), reserved_for=(foreign,))
         await world.change(RESOURCECLAIMS, "foreign", lambda c: with_metadata(c, finalizers=(FINALIZER,)))
         await world.change(RESOURCECLAIMS, "foreign", lambda c: replace(c, status=status), status=True)
-        await settle(30)
+        await world.clock.sleep(30)
         assert (await world.of(RESOURCECLAIMS).get("foreign")).status.reserved_for == (foreign,)
         assert (await world.of(RESOURCECLAIMS).get("unused")).status.allocation is not None
 

@@ -24,7 +24,7 @@ from cathedra.client.objects import with_metadata
 from cathedra.client.resources import DAEMONSETS, NODES, PODS
 from cathedra.controllers.workloads.daemonset import DaemonSetController
 from tests.unit.controllers.workloads.objects import SELECTOR, Kubelet, images, meta, template
-from tests.unit.controllers.world import World, play, settle
+from tests.unit.controllers.world import World, play
 
 
 def test_a_daemon_set_has_a_pod_on_every_node_that_fits() -> None:
@@ -36,13 +36,13 @@ def test_a_daemon_set_has_a_pod_on_every_node_that_fits() -> None:
         await world.create(NODES, Node(metadata=ObjectMeta(name="tainted"), spec=tainted))
         spec = DaemonSetSpec(selector=SELECTOR, template=template())
         await world.create(DAEMONSETS, DaemonSet(metadata=meta(), spec=spec))
-        await settle(3)
+        await world.quiet()
         assert sorted(map(pinned_to, await world.list(PODS))) == ["a", "b", "gpu"]
         status = (await world.of(DAEMONSETS).get("w")).status
         assert (status.desired_number_scheduled, status.number_available) == (3, 3)
         only_gpu = replace(template("v2"), spec=replace(template("v2").spec, node_selector={"gpu": "yes"}))
         await world.change(DAEMONSETS, "w", lambda d: replace(d, spec=replace(d.spec, template=only_gpu)))
-        await settle(10)
+        await world.quiet()
         assert sorted(map(pinned_to, await world.list(PODS))) == ["gpu"]
         assert await images(world) == ["v2"]
 
@@ -54,12 +54,12 @@ async def on_node(world: World, **changes: Any) -> None:
     await world.create(NODES, Node(metadata=ObjectMeta(name="a")))
     spec = DaemonSetSpec(selector=SELECTOR, template=template(), **changes)
     await world.create(DAEMONSETS, DaemonSet(metadata=meta(), spec=spec))
-    await settle(3)
+    await world.quiet()
 
 
 async def update(world: World) -> None:
     await world.change(DAEMONSETS, "w", lambda d: replace(d, spec=replace(d.spec, template=template("v2"))))
-    await settle(0.5)
+    await world.clock.sleep(0.5)
 
 
 def test_a_pod_that_is_being_replaced_counts_until_it_is_gone() -> None:
@@ -82,7 +82,7 @@ def test_with_surge_the_new_pod_is_there_before_the_old_one_goes() -> None:
         await on_node(world, update_strategy=strategy)
         await update(world)
         assert await images(world) == ["v1", "v2"]
-        await settle(5)
+        await world.quiet()
         assert await images(world) == ["v2"]
 
     play((DaemonSetController, Kubelet), story)
@@ -93,7 +93,7 @@ def test_a_failed_pod_is_told_and_replaced() -> None:
         await on_node(world)
         (failed,) = await world.list(PODS)
         await world.finish(failed.metadata.name, "Failed")
-        await settle(3)
+        await world.quiet()
         message = f"Found failed daemon pod default/{failed.metadata.name} on node a, will try to kill it"
         assert ("Warning", "FailedDaemonPod", message) in await world.events()
         (replacement,) = await world.list(PODS)
@@ -109,7 +109,7 @@ def test_pods_of_a_node_that_is_gone_are_left_to_the_pod_collector() -> None:
         binding = Binding(metadata=ObjectMeta(name=pod.metadata.name), target=ObjectReference(kind="Node", name="a"))
         await world.of(PODS).create_subresource(pod.metadata.name, "binding", binding)
         await world.of(NODES).delete("a")
-        await settle(5)
+        await world.quiet()
         (left,) = await world.list(PODS)
         assert left.metadata.deletion_timestamp is None
 

@@ -14,14 +14,13 @@ from cathedra.api.core.apps_v1 import (
     RollingUpdateDeployment,
 )
 from cathedra.api.core.meta_v1 import LabelSelector, ObjectMeta
-from cathedra.api.struct import Time, replace
+from cathedra.api.struct import replace
 from cathedra.client.objects import with_metadata
 from cathedra.client.resources import DEPLOYMENTS, PODS, REPLICASETS
 from cathedra.controllers.workloads.deployment import DeploymentController
 from cathedra.controllers.workloads.replicaset import ReplicaSetController
-from cathedra.controllers.workloads.replicasets import proportional_sizes
 from tests.unit.controllers.workloads.objects import SELECTOR, Kubelet, images, meta, template
-from tests.unit.controllers.world import World, play, settle
+from tests.unit.controllers.world import World, play
 
 
 def deployment(replicas: int = 4, **changes: Any) -> Deployment:
@@ -35,9 +34,9 @@ def deployment(replicas: int = 4, **changes: Any) -> Deployment:
 def test_scaling_after_a_rollout_is_no_new_progress() -> None:
     async def story(world: World) -> None:
         await world.create(DEPLOYMENTS, deployment())
-        await settle(5)
+        await world.quiet()
         await world.change(DEPLOYMENTS, "w", lambda d: replace(d, spec=replace(d.spec, replicas=6)))
-        await settle(0.5)
+        await world.clock.sleep(0.5)
         status = (await world.of(DEPLOYMENTS).get("w")).status
         assert (status.replicas, status.ready_replicas) == (6, 4)
         assert {c.type: c.reason for c in status.conditions}["Progressing"] == "NewReplicaSetAvailable"
@@ -57,16 +56,16 @@ async def sizes(world: World) -> list[int]:
 def test_a_paused_deployment_says_so_and_is_scaled_but_not_rolled() -> None:
     async def story(world: World) -> None:
         await world.create(DEPLOYMENTS, deployment(replicas=2))
-        await settle(5)
+        await world.quiet()
         await world.change(DEPLOYMENTS, "w", lambda d: replace(d, spec=replace(d.spec, paused=True)))
-        await settle()
+        await world.quiet()
         assert await progress(world) == ("Unknown", "DeploymentPaused")
         changed = {"template": template("v2"), "replicas": 3}
         await world.change(DEPLOYMENTS, "w", lambda d: replace(d, spec=replace(d.spec, **changed)))
-        await settle(5)
+        await world.quiet()
         assert await images(world) == ["v1"] * 3
         await world.change(DEPLOYMENTS, "w", lambda d: replace(d, spec=replace(d.spec, paused=False)))
-        await settle(30)
+        await world.clock.sleep(30)
         assert await images(world) == ["v2"] * 3
         assert await progress(world) == ("True", "NewReplicaSetAvailable")
 
@@ -76,14 +75,14 @@ def test_a_paused_deployment_says_so_and_is_scaled_but_not_rolled() -> None:
 def test_recreate_waits_for_pods_that_are_being_deleted() -> None:
     async def story(world: World) -> None:
         await world.create(DEPLOYMENTS, deployment(replicas=1, strategy=DeploymentStrategy(type="Recreate")))
-        await settle(5)
+        await world.quiet()
         (pod,) = await world.list(PODS)
         await world.of(PODS).update(with_metadata(pod, finalizers=("a.b/c",)))
         await world.change(DEPLOYMENTS, "w", lambda d: replace(d, spec=replace(d.spec, template=template("v2"))))
-        await settle(5)
+        await world.quiet()
         assert await sizes(world) == [0]
         await world.change(PODS, pod.metadata.name, lambda pod: with_metadata(pod, finalizers=()))
-        await settle(5)
+        await world.quiet()
         assert await images(world) == ["v2"]
 
     play((DeploymentController, ReplicaSetController, Kubelet), story)
@@ -98,12 +97,12 @@ def test_a_deployment_adopts_a_replica_set_of_its_template_and_releases_what_it_
         metadata = ObjectMeta(name="orphan", namespace="default", labels=labels)
         await world.create(REPLICASETS, ReplicaSet(metadata=metadata, spec=spec))
         await world.create(DEPLOYMENTS, deployment(replicas=1))
-        await settle(5)
+        await world.quiet()
         assert await world.names(REPLICASETS) == ["orphan"]
         adopted = await world.of(REPLICASETS).get("orphan")
         assert [owner.kind for owner in adopted.metadata.owner_references] == ["Deployment"]
         await world.of(REPLICASETS).update(with_metadata(adopted, labels={"app": "y"}))
-        await settle(5)
+        await world.quiet()
         assert (await world.of(REPLICASETS).get("orphan")).metadata.owner_references == ()
         assert len(await world.names(REPLICASETS)) == 2
 
@@ -113,35 +112,17 @@ def test_a_deployment_adopts_a_replica_set_of_its_template_and_releases_what_it_
 def test_an_empty_deployment_tells_of_no_scaling() -> None:
     async def story(world: World) -> None:
         await world.create(DEPLOYMENTS, deployment(replicas=0))
-        await settle(5)
+        await world.quiet()
         assert await sizes(world) == [0]
         assert await world.events() == []
 
     play((DeploymentController, ReplicaSetController), story)
 
 
-def test_scaling_in_the_middle_of_a_rollout_is_proportional() -> None:
-    def sized(name: str, size: int) -> ReplicaSet:
-        annotations = {"deployment.kubernetes.io/max-replicas": "12"}
-        metadata = ObjectMeta(name=name, annotations=annotations, creation_timestamp=Time(1))
-        return ReplicaSet(metadata=metadata, spec=ReplicaSetSpec(replicas=size))
-
-    rolling = RollingUpdateDeployment(max_surge=2, max_unavailable=0)
-    strategy = DeploymentStrategy(type="RollingUpdate", rolling_update=rolling)
-
-    def shared(replicas: int) -> dict[str, int]:
-        wanted = deployment(replicas=replicas, strategy=strategy)
-        return {s.metadata.name: size for s, size in proportional_sizes(wanted, [sized("old", 9), sized("new", 3)])}
-
-    assert shared(22) == {"old": 18, "new": 6}
-    assert shared(4) == {"old": 4, "new": 2}
-    assert shared(10) == {"old": 9, "new": 3}
-
-
 def test_a_deployment_rolls_out_without_losing_too_many_pods() -> None:
     async def story(world: World) -> None:
         await world.create(DEPLOYMENTS, deployment())
-        await settle(5)
+        await world.quiet()
         status = (await world.of(DEPLOYMENTS).get("w")).status
         assert (status.replicas, status.updated_replicas, status.available_replicas) == (4, 4, 4)
         told = {c.type: (c.status, c.reason) for c in status.conditions}
@@ -165,7 +146,7 @@ def test_a_deployment_rolls_out_without_losing_too_many_pods() -> None:
         now = await world.of(DEPLOYMENTS).get("w")
         assert now.metadata.annotations["deployment.kubernetes.io/revision"] == "2"
         await world.change(DEPLOYMENTS, "w", lambda d: replace(d, spec=replace(d.spec, template=template("v1"))))
-        await settle(15)
+        await world.clock.sleep(15)
         assert await images(world) == ["v1"] * 4
         assert len(await world.list(REPLICASETS)) == 2
         back = await world.of(DEPLOYMENTS).get("w")
@@ -177,10 +158,10 @@ def test_a_deployment_rolls_out_without_losing_too_many_pods() -> None:
 def test_a_broken_version_stops_and_is_told_after_the_deadline() -> None:
     async def story(world: World) -> None:
         await world.create(DEPLOYMENTS, deployment(progress_deadline_seconds=30))
-        await settle(5)
+        await world.quiet()
         bad = template("v2", broken="yes")
         await world.change(DEPLOYMENTS, "w", lambda d: replace(d, spec=replace(d.spec, template=bad)))
-        await settle(60)
+        await world.clock.sleep(60)
         assert (await images(world)).count("v1") == 3
         status = (await world.of(DEPLOYMENTS).get("w")).status
         told = {c.type: (c.status, c.reason) for c in status.conditions}
@@ -193,12 +174,12 @@ def test_a_broken_version_stops_and_is_told_after_the_deadline() -> None:
 def test_recreate_never_runs_two_versions() -> None:
     async def story(world: World) -> None:
         await world.create(DEPLOYMENTS, deployment(strategy=DeploymentStrategy(type="Recreate")))
-        await settle(5)
+        await world.quiet()
         await world.change(DEPLOYMENTS, "w", lambda d: replace(d, spec=replace(d.spec, template=template("v2"))))
         for _ in range(50):
             await asyncio.sleep(0.1)
             assert len(set(await images(world))) <= 1
-        await settle(5)
+        await world.quiet()
         assert await images(world) == ["v2"] * 4
 
     play((DeploymentController, ReplicaSetController, Kubelet), story)

@@ -16,7 +16,7 @@ from cathedra.client.objects import with_metadata
 from cathedra.client.resources import PODS, REPLICASETS, REPLICATIONCONTROLLERS
 from cathedra.controllers.workloads.replicaset import ReplicaSetController, ReplicationControllerController
 from tests.unit.controllers.workloads.objects import SELECTOR, Kubelet, meta, template
-from tests.unit.controllers.world import World, play, settle
+from tests.unit.controllers.world import World, play
 
 
 def test_a_replica_set_stays_full_and_adopts() -> None:
@@ -25,17 +25,17 @@ def test_a_replica_set_stays_full_and_adopts() -> None:
         await world.create(PODS, orphan)
         spec = ReplicaSetSpec(replicas=3, selector=SELECTOR, template=template())
         await world.create(REPLICASETS, ReplicaSet(metadata=meta(), spec=spec))
-        await settle(3)
+        await world.quiet()
         names = await world.names(PODS)
         assert len(names) == 3
         assert "orphan" in names
         status = (await world.of(REPLICASETS).get("w")).status
         assert (status.replicas, status.ready_replicas, status.available_replicas) == (3, 3, 3)
         await world.of(PODS).delete(names[0])
-        await settle(3)
+        await world.quiet()
         assert len(await world.names(PODS)) == 3
         await world.change(REPLICASETS, "w", lambda r: replace(r, spec=replace(r.spec, replicas=1)))
-        await settle(3)
+        await world.quiet()
         assert len(await world.names(PODS)) == 1
 
     play((ReplicaSetController, Kubelet), story)
@@ -45,10 +45,10 @@ def test_a_replica_set_releases_a_pod_that_it_does_not_select_any_longer() -> No
     async def story(world: World) -> None:
         spec = ReplicaSetSpec(replicas=1, selector=SELECTOR, template=template())
         await world.create(REPLICASETS, ReplicaSet(metadata=meta(), spec=spec))
-        await settle()
+        await world.quiet()
         (pod,) = await world.list(PODS)
         await world.change(PODS, pod.metadata.name, lambda pod: with_metadata(pod, labels={"app": "debug"}))
-        await settle()
+        await world.quiet()
         assert (await world.of(PODS).get(pod.metadata.name)).metadata.owner_references == ()
         assert len(await world.list(PODS)) == 2
 
@@ -59,13 +59,13 @@ def test_a_replication_controller_stays_full() -> None:
     async def story(world: World) -> None:
         spec = ReplicationControllerSpec(replicas=2, selector={"app": "x"}, template=template())
         await world.create(REPLICATIONCONTROLLERS, ReplicationController(metadata=meta(), spec=spec))
-        await settle(5)
+        await world.quiet()
         owners = {owner.kind for pod in await world.list(PODS) for owner in pod.metadata.owner_references}
         assert owners == {"ReplicationController"}
         status = (await world.of(REPLICATIONCONTROLLERS).get("w")).status
         assert (status.replicas, status.ready_replicas, status.available_replicas) == (2, 2, 2)
         await world.change(REPLICATIONCONTROLLERS, "w", lambda c: replace(c, spec=replace(c.spec, replicas=0)))
-        await settle(5)
+        await world.quiet()
         assert await world.list(PODS) == ()
 
     play((ReplicationControllerController, Kubelet), story)

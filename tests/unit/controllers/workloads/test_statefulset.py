@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from cathedra.api.core.apps_v1 import (
+    RollingUpdateStatefulSetStrategy,
     StatefulSet,
     StatefulSetSpec,
     StatefulSetUpdateStrategy,
@@ -19,32 +20,32 @@ from cathedra.client.objects import with_metadata
 from cathedra.client.resources import PODS, STATEFULSETS
 from cathedra.controllers.workloads.statefulset import StatefulSetController
 from tests.unit.controllers.workloads.objects import SELECTOR, Kubelet, images, meta, template
-from tests.unit.controllers.world import World, play, settle
+from tests.unit.controllers.world import World, play
 
 
 def test_a_stateful_set_counts_up_and_down_and_rolls_from_the_end() -> None:
     async def story(world: World) -> None:
         spec = StatefulSetSpec(replicas=3, selector=SELECTOR, template=template(), service_name="svc")
         await world.create(STATEFULSETS, StatefulSet(metadata=meta(), spec=spec))
-        await settle(0.5)
+        await world.clock.sleep(0.5)
         assert await world.names(PODS) == ["w-0"]
-        await settle(6)
+        await world.quiet()
         pods = await world.list(PODS)
         assert [pod.metadata.name for pod in pods] == ["w-0", "w-1", "w-2"]
         assert (pods[1].spec.hostname, pods[1].spec.subdomain) == ("w-1", "svc")
         assert pods[1].metadata.labels["apps.kubernetes.io/pod-index"] == "1"
         before = {pod.metadata.name: pod.metadata.uid for pod in pods}
         await world.change(STATEFULSETS, "w", lambda s: replace(s, spec=replace(s.spec, template=template("v2"))))
-        await settle(0.5)
+        await world.clock.sleep(0.5)
         assert await images(world) == ["v1", "v1", "v2"]
         assert (await world.of(PODS).get("w-0")).metadata.uid == before["w-0"]
-        await settle(10)
+        await world.quiet()
         assert await images(world) == ["v2"] * 3
         status = (await world.of(STATEFULSETS).get("w")).status
         assert status.current_revision == status.update_revision
         assert (status.updated_replicas, status.ready_replicas) == (3, 3)
         await world.change(STATEFULSETS, "w", lambda s: replace(s, spec=replace(s.spec, replicas=1)))
-        await settle(5)
+        await world.quiet()
         assert await world.names(PODS) == ["w-0"]
 
     play((StatefulSetController, Kubelet), story)
@@ -86,7 +87,7 @@ async def numbers(world: World) -> dict[str, int | None]:
 def test_pods_that_are_being_deleted_are_replicas_but_of_no_revision() -> None:
     async def story(world: World) -> None:
         await world.create(STATEFULSETS, stateful_set(replicas=2, pod_management_policy="Parallel"))
-        await settle(3)
+        await world.quiet()
         for name in ("w-0", "w-1"):
             await world.change(PODS, name, lambda pod: with_metadata(pod, finalizers=("a.b/c",)))
         await world.change(STATEFULSETS, "w", lambda s: replace(s, spec=replace(s.spec, replicas=0)))
@@ -100,15 +101,31 @@ def test_on_delete_the_current_revision_stays_as_it_was() -> None:
     async def story(world: World) -> None:
         strategy = StatefulSetUpdateStrategy(type="OnDelete")
         await world.create(STATEFULSETS, stateful_set(replicas=1, update_strategy=strategy))
-        await settle(3)
+        await world.quiet()
         await world.change(STATEFULSETS, "w", lambda s: replace(s, spec=replace(s.spec, template=template("v2"))))
-        await settle(3)
+        await world.quiet()
         assert await images(world) == ["v1"]
         await world.of(PODS).delete("w-0", grace_period_seconds=0)
-        await settle(3)
+        await world.quiet()
         assert await images(world) == ["v2"]
         status = (await world.of(STATEFULSETS).get("w")).status
         assert status.current_revision != status.update_revision
         assert await numbers(world) == {"all": 1, "ready": 1, "current": 0, "updated": 1}
+
+    play((StatefulSetController, Kubelet), story)
+
+
+def test_as_many_pods_are_replaced_at_once_as_may_be_unavailable() -> None:
+    async def story(world: World) -> None:
+        strategy = StatefulSetUpdateStrategy(rolling_update=RollingUpdateStatefulSetStrategy(max_unavailable="50%"))
+        several = stateful_set(replicas=5, update_strategy=strategy, pod_management_policy="Parallel")
+        await world.create(STATEFULSETS, several)
+        await world.quiet()
+        for name in await world.names(PODS):
+            await world.change(PODS, name, lambda pod: with_metadata(pod, finalizers=("a.b/c",)))
+        await world.change(STATEFULSETS, "w", lambda s: replace(s, spec=replace(s.spec, template=template("v2"))))
+        await world.quiet()
+        leaving = [p.metadata.name for p in await world.list(PODS) if p.metadata.deletion_timestamp is not None]
+        assert leaving == ["w-3", "w-4"]
 
     play((StatefulSetController, Kubelet), story)

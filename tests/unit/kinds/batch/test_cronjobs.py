@@ -7,14 +7,15 @@ from typing import Any
 import pytest
 
 from cathedra.api.core import batch_v1
-from tests.unit.kinds.batch.test_jobs import job
 from tests.unit.kinds.objects import problems_of
+
+JOB = {"template": {"spec": {"containers": [{"name": "c", "image": "i"}], "restartPolicy": "Never"}}}
 
 
 def cronjob(**spec: Any) -> dict[str, Any]:
     return {
         "metadata": {"name": "c"},
-        "spec": {"schedule": "* * * * *", "jobTemplate": {"spec": job()["spec"]}, **spec},
+        "spec": {"schedule": "* * * * *", "jobTemplate": {"spec": JOB}, **spec},
     }
 
 

@@ -1,9 +1,8 @@
-"""Configurations of webhooks, policies and budgets: defaults, generations, rows."""
+"""Configurations of webhooks: defaults, generations, rows."""
 
 from __future__ import annotations
 
-from cathedra.api.core.admissionregistration_v1 import MutatingWebhookConfiguration, ValidatingAdmissionPolicy
-from cathedra.api.core.policy_v1 import PodDisruptionBudget
+from cathedra.api.core.admissionregistration_v1 import MutatingWebhookConfiguration
 from cathedra.api.struct import from_dict
 from tests.unit.kinds.objects import context, created, defaulted, definition_of, row, updated
 
@@ -25,16 +24,3 @@ def test_the_generation_counts_changes_of_the_webhooks() -> None:
     assert updated(definition.strategy, labelled, old, context())[0].metadata.generation == 1
     assert updated(definition.strategy, MutatingWebhookConfiguration(), old, context())[0].metadata.generation == 2
     assert row("mutatingwebhookconfigurations", old)["Webhooks"] == 1
-
-
-def test_a_policy_fails_closed_too() -> None:
-    values = {"spec": {"matchConstraints": {"resourceRules": [{}]}, "validations": [{"expression": "true"}]}}
-    made = defaulted("validatingadmissionpolicies", from_dict(ValidatingAdmissionPolicy, values))
-    assert (made.spec.failure_policy, made.spec.match_constraints.match_policy) == ("Fail", "Equivalent")
-    found = row("validatingadmissionpolicies", made)
-    assert (found["Validations"], found["ParamKind"]) == (1, "<unset>")
-
-
-def test_a_budget_shows_what_it_leaves_out() -> None:
-    found = row("poddisruptionbudgets", from_dict(PodDisruptionBudget, {"spec": {"minAvailable": "50%"}}))
-    assert (found["Min Available"], found["Max Unavailable"], found["Allowed Disruptions"]) == ("50%", "N/A", 0)

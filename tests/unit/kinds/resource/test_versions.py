@@ -26,6 +26,16 @@ def test_the_stable_version_is_preferred_from_135_on() -> None:
     assert definition_of("resourceclaims", "1.35").versions[0].name == "v1"
 
 
+@pytest.mark.parametrize(
+    ("release", "versions"),
+    [("1.32", ["v1beta1", "v1alpha3"]), ("1.33", ["v1beta1", "v1beta2", "v1alpha3"])],
+)
+def test_no_version_was_served_by_default_before_134(release: str, versions: list[str]) -> None:
+    known = definition_of("resourceclaims", release).versions
+    assert [version.name for version in known] == versions
+    assert not any(version.served_by_default for version in known)
+
+
 def test_an_unknown_version_is_an_error() -> None:
     with pytest.raises(KeyError, match="ResourceClaim has no version 'v2'"):
         definition_of("resourceclaims").version("v2")

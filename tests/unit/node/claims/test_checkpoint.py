@@ -14,7 +14,7 @@ from cathedra.files.atomic import write_atomic
 from cathedra.node.claims.checkpoint import FileCheckpoint, decode_checkpoint, encode_checkpoint
 from cathedra.node.claims.claiminfo import ClaimInfo, DriverState
 from cathedra.node.claims.errors import CorruptCheckpoint
-from cathedra.node.plugins.client import PreparedDevice
+from cathedra.node.plugins.client import PluginDevice
 
 EXAMPLE = ClaimInfo(
     namespace="default",
@@ -23,7 +23,7 @@ EXAMPLE = ClaimInfo(
     pod_uids={"139cdb46-f989-4f17-9561-ca10cfb509a6"},
     drivers={
         "test-driver.cdi.k8s.io": DriverState(
-            (PreparedDevice("worker-1", "dev-1", ("test request",), ("example.com/example=cdi-example",)),)
+            (PluginDevice("worker-1", "dev-1", ("test request",), ("example.com/example=cdi-example",)),)
         )
     },
 )
@@ -42,7 +42,7 @@ def test_one_claim_has_the_known_checksum() -> None:
 
 texts = st.text(max_size=8)
 devices = st.builds(
-    PreparedDevice,
+    PluginDevice,
     pool=texts,
     device=texts,
     request_names=st.lists(texts, max_size=2).map(tuple),

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from cathedra.node.claims.claiminfo import ClaimInfo, ClaimInfoCache, DriverState
-from cathedra.node.plugins.client import ClaimReference, PreparedDevice
+from cathedra.node.plugins.client import ClaimReference, PluginDevice
 
 
 def info(name: str, *pods: str, device: str = "") -> ClaimInfo:
-    devices = (PreparedDevice("pool", device, ("r",), ()),) if device else ()
+    devices = (PluginDevice("pool", device, ("r",), ()),) if device else ()
     return ClaimInfo("ns", name, f"uid-{name}", set(pods), {"d": DriverState(devices)})
 
 

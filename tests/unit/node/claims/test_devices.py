@@ -11,12 +11,12 @@ from cathedra.api.struct import from_dict
 from cathedra.node.claims.claiminfo import ClaimInfo, ClaimInfoCache, DriverState
 from cathedra.node.claims.devices import cdi_devices, claim_devices
 from cathedra.node.claims.errors import ClaimError
-from cathedra.node.plugins.client import PreparedDevice
+from cathedra.node.plugins.client import PluginDevice
 from tests.unit.node.fakes import GATES
 
-GPU = PreparedDevice("p", "gpu-0", ("gpu",), ("d/gpu=0", "d/all=x"))
-NIC = PreparedDevice("p", "nic-0", ("nic",), ("d/nic=0", "d/all=x"))
-ANY = PreparedDevice("p", "any", (), ("e/any=0",))
+GPU = PluginDevice("p", "gpu-0", ("gpu",), ("d/gpu=0", "d/all=x"))
+NIC = PluginDevice("p", "nic-0", ("nic",), ("d/nic=0", "d/all=x"))
+ANY = PluginDevice("p", "any", (), ("e/any=0",))
 
 
 def pod(*references: dict[str, Any]) -> Pod:

@@ -31,7 +31,7 @@ from cathedra.node.claims.claiminfo import ClaimInfo
 from cathedra.node.claims.errors import ClaimError, PrepareError, UnprepareError
 from cathedra.node.claims.manager import ClaimManager
 from cathedra.node.metrics import NodeMetrics
-from cathedra.node.plugins.client import ClaimReference, PreparedDevice, PrepareOutcome
+from cathedra.node.plugins.client import ClaimReference, PluginDevice, PrepareOutcome
 from cathedra.node.plugins.registry import PluginInstance, PluginRegistry
 from tests.unit.node.fakes import DRIVER, FakeDriver, NodeTransport, make_claim, make_pod
 
@@ -262,7 +262,7 @@ def test_a_container_gets_the_devices_of_the_request_it_names_and_those_of_no_re
         devices = [("a", ("gpu",)), ("b", ("nic",)), ("c", ())]
         driver.answers = {
             "uid-c1": PrepareOutcome(
-                tuple(PreparedDevice("n1", name, requests, (f"x.com/d={name}",)) for name, requests in devices)
+                tuple(PluginDevice("n1", name, requests, (f"x.com/d={name}",)) for name, requests in devices)
             )
         }
         pod = make_pod("p", claims=["c1"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cathedra.node.containers import logfiles
 from cathedra.node.containers.logfiles import LogOptions, read_log
+from cathedra.node.inotify import Inotify
 from cathedra.node.shim import logfile
 from cathedra.node.shim.logfile import LogFile
 
@@ -53,18 +56,41 @@ async def test_only_what_is_asked_for_is_shown(tmp_path: Path, options: dict[str
     assert await read(path, **options) == shown
 
 
+async def test_without_notifications_of_the_kernel_a_followed_log_is_looked_at_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def none_left() -> Inotify:
+        raise OSError(errno.EMFILE, "too many")
+
+    monkeypatch.setattr(logfiles, "Inotify", none_left)
+    path, over, shown = tmp_path / "0.log", asyncio.Event(), b""
+    path.write_bytes(LINES)
+    async with asyncio.timeout(10):
+        async for piece in read_log(path, LogOptions(follow=True), ended=over.is_set, changes=lambda: (over,)):
+            shown += piece
+            if shown.endswith(b"four\n"):
+                with path.open("ab") as file:
+                    file.write(b"2026-01-01T00:00:05Z stdout F five\n")
+            else:
+                over.set()
+    assert shown.endswith(b"four\nfive\n")
+
+
 async def test_a_log_that_is_not_there_is_empty(tmp_path: Path) -> None:
     assert await read(tmp_path / "0.log") == ""
 
 
-async def test_a_log_is_followed_over_its_rotation_to_the_end(tmp_path: Path) -> None:
+async def test_a_log_is_followed_over_its_rotation_to_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Writes and the end wake the reader: it never looks by the clock."""
+    monkeypatch.setattr(logfiles, "_LOOK_AGAIN", 3600.0)
     path = tmp_path / "0.log"
     path.write_bytes(LINES)
-    over = False
+    over = asyncio.Event()
     shown: list[bytes] = []
 
     async def follow() -> None:
-        async for piece in read_log(path, LogOptions(follow=True, tail_lines=1), ended=lambda: over):
+        options = LogOptions(follow=True, tail_lines=1)
+        async for piece in read_log(path, options, ended=over.is_set, changes=lambda: (over,)):
             shown.append(piece)
 
     following = asyncio.ensure_future(follow())
@@ -73,7 +99,7 @@ async def test_a_log_is_followed_over_its_rotation_to_the_end(tmp_path: Path) ->
         path.rename(tmp_path / "old")
         path.write_bytes(b"2026-01-01T00:00:05Z stdout F five\n")
         await until(lambda: len(shown) == 2)
-        over = True
+        over.set()
         await following
     assert b"".join(shown) == b"four\nfive\n"
 

@@ -10,42 +10,44 @@ from cathedra.api.gates import FeatureGates
 from cathedra.api.struct import replace
 from cathedra.clock import LoopClock, run_virtual
 from cathedra.node.claims.claiminfo import ClaimInfo, ClaimInfoCache, DriverState
-from cathedra.node.plugins.client import DeviceHealth, Health, PreparedDevice
+from cathedra.node.plugins.client import DeviceCondition, PluginDevice, ReportedHealth
 from cathedra.node.plugins.health import HealthCache
 from tests.unit.node.fakes import DRIVER, GATES, make_pod
 
 POD = make_pod("p", claims=["c1"])
 
 
-def report(device: str, health: Health, message: str = "", timeout: float = 0) -> DeviceHealth:
-    return DeviceHealth(pool="n1", device=device, health=health, message=message, timeout=timeout)
+def report(device: str, health: DeviceCondition, message: str = "", timeout: float = 0) -> ReportedHealth:
+    return ReportedHealth(pool="n1", device=device, health=health, message=message, timeout=timeout)
 
 
-def held(*devices: PreparedDevice) -> ClaimInfoCache:
+def held(*devices: PluginDevice) -> ClaimInfoCache:
     cache = ClaimInfoCache()
     cache.add(ClaimInfo("default", "c1", "uid-c1", {"uid-p"}, {DRIVER: DriverState(devices)}))
     return cache
 
 
-def device(name: str, *requests: str, cdi: str = "") -> PreparedDevice:
-    return PreparedDevice("n1", name, requests, (cdi,) if cdi else ())
+def device(name: str, *requests: str, cdi: str = "") -> PluginDevice:
+    return PluginDevice("n1", name, requests, (cdi,) if cdi else ())
 
 
 def test_a_device_counts_as_unknown_when_its_report_is_too_old() -> None:
     async def body() -> None:
         clock = LoopClock(asyncio.get_running_loop())
         cache = HealthCache(clock, GATES)
-        assert cache.receive(DRIVER, [report("a", Health.HEALTHY), report("b", Health.UNHEALTHY, "hot", 60)]) == {
+        assert cache.receive(
+            DRIVER, [report("a", DeviceCondition.HEALTHY), report("b", DeviceCondition.UNHEALTHY, "hot", 60)]
+        ) == {
             ("n1", "a"),
             ("n1", "b"),
         }
-        assert cache.receive(DRIVER, [report("a", Health.HEALTHY)]) == set(), "the same again is no change"
+        assert cache.receive(DRIVER, [report("a", DeviceCondition.HEALTHY)]) == set(), "the same again is no change"
         await asyncio.sleep(31)
-        assert cache.of(DRIVER, "n1", "a") == (Health.UNKNOWN, "")
-        assert cache.of(DRIVER, "n1", "b") == (Health.UNHEALTHY, "hot")
-        assert cache.receive(DRIVER, [report("a", Health.HEALTHY)]) == {("n1", "a")}, "it is known again"
+        assert cache.of(DRIVER, "n1", "a") == (DeviceCondition.UNKNOWN, "")
+        assert cache.of(DRIVER, "n1", "b") == (DeviceCondition.UNHEALTHY, "hot")
+        assert cache.receive(DRIVER, [report("a", DeviceCondition.HEALTHY)]) == {("n1", "a")}, "it is known again"
         assert cache.clear(DRIVER) == {("n1", "a"), ("n1", "b")}
-        assert cache.of(DRIVER, "n1", "b") == (Health.UNKNOWN, "")
+        assert cache.of(DRIVER, "n1", "b") == (DeviceCondition.UNKNOWN, "")
 
     run_virtual(body())
 
@@ -53,7 +55,7 @@ def test_a_device_counts_as_unknown_when_its_report_is_too_old() -> None:
 def test_the_status_has_an_entry_for_each_reference_and_the_devices_of_its_request() -> None:
     async def body() -> None:
         cache = HealthCache(LoopClock(asyncio.get_running_loop()), GATES)
-        cache.receive(DRIVER, [report("a", Health.UNHEALTHY, "x" * 2000)])
+        cache.receive(DRIVER, [report("a", DeviceCondition.UNHEALTHY, "x" * 2000)])
         claims = held(device("a", "gpu", cdi="x.com/gpu=a"), device("b", "nic"), device("c"))
         resources = ResourceRequirements(
             claims=(
@@ -86,7 +88,7 @@ def test_gates_decide_whether_health_and_messages_are_shown() -> None:
         off = HealthCache(clock, FeatureGates.for_release("1.37", {"ResourceHealthStatus": False}))
         assert off.resource_status(POD, container, claims) == ()
         silent = HealthCache(clock, FeatureGates.for_release("1.37", {"ResourceHealthStatusMessage": False}))
-        silent.receive(DRIVER, [report("a", Health.HEALTHY, "fine")])
+        silent.receive(DRIVER, [report("a", DeviceCondition.HEALTHY, "fine")])
         (status,) = silent.resource_status(POD, container, claims)
         assert status.resources == (ResourceHealth(resource_id=f"{DRIVER}/n1/a", health="Healthy"),)
 
@@ -97,9 +99,9 @@ def test_reports_survive_a_restart_and_a_broken_file_is_forgotten(tmp_path: Path
     async def body() -> None:
         clock = LoopClock(asyncio.get_running_loop())
         path = tmp_path / "dra_health_state"
-        HealthCache(clock, GATES, path).receive(DRIVER, [report("a", Health.UNHEALTHY, "hot", 60)])
-        assert HealthCache(clock, GATES, path).of(DRIVER, "n1", "a") == (Health.UNHEALTHY, "hot")
+        HealthCache(clock, GATES, path).receive(DRIVER, [report("a", DeviceCondition.UNHEALTHY, "hot", 60)])
+        assert HealthCache(clock, GATES, path).of(DRIVER, "n1", "a") == (DeviceCondition.UNHEALTHY, "hot")
         path.write_text("{")
-        assert HealthCache(clock, GATES, path).of(DRIVER, "n1", "a") == (Health.UNKNOWN, "")
+        assert HealthCache(clock, GATES, path).of(DRIVER, "n1", "a") == (DeviceCondition.UNKNOWN, "")
 
     run_virtual(body())

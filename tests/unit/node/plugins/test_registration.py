@@ -10,13 +10,14 @@ from pathlib import Path
 import pytest
 
 from cathedra._proto import dra_health_v1_pb2 as health
+from cathedra.api.gates import FeatureGates
 from cathedra.clock import SystemClock
 from cathedra.node.metrics import NodeMetrics
-from cathedra.node.plugins.client import ClaimReference, Health, PluginCallError, PreparedDevice
+from cathedra.node.plugins.client import ClaimReference, DeviceCondition, PluginCallError, PluginDevice
 from cathedra.node.plugins.errors import PluginNotRegistered, RegistrationError
 from cathedra.node.plugins.grpcclient import GRPCPluginClient
 from cathedra.node.plugins.health import HealthCache, HealthFollower
-from cathedra.node.plugins.registration import PluginRegistrar, choose_services
+from cathedra.node.plugins.registration import PluginRegistrar, choose_services, services_of
 from cathedra.node.plugins.registry import PluginRegistry
 from tests.unit.node.driver_server import DriverServer
 from tests.unit.node.fakes import GATES
@@ -65,7 +66,7 @@ async def test_a_driver_that_appears_is_registered_called_and_forgotten_when_it_
         assert driver.told == [(True, "")]
         client = registry.get(NAME).client
         prepared = await client.prepare([CLAIM])
-        assert prepared["u1"].devices == (PreparedDevice("n1", "gpu-0", share_id="s1"),)
+        assert prepared["u1"].devices == (PluginDevice("n1", "gpu-0", share_id="s1"),)
         assert await client.unprepare([CLAIM]) == {"u1": ""}
         assert driver.calls == [("prepare v1", ["c1"]), ("unprepare v1", ["c1"])]
         await driver.stop()
@@ -152,6 +153,12 @@ def test_the_error_for_unknown_services_names_both_sides() -> None:
     )
 
 
+@pytest.mark.parametrize(("release", "wanted"), [("1.33", "v1beta1.DRAPlugin"), ("1.34", "v1.DRAPlugin")])
+def test_a_node_calls_what_a_kubelet_of_its_release_calls(release: str, wanted: str) -> None:
+    known = services_of(FeatureGates.for_release(release))
+    assert choose_services(NAME, "/e", ("v1.DRAPlugin", "v1beta1.DRAPlugin"), known) == (wanted, None)
+
+
 def test_the_newest_health_service_is_chosen() -> None:
     offered = ("v1.DRAPlugin", "v1alpha1.DRAResourceHealth", "v1.DRAResourceHealth")
     assert choose_services(NAME, "/e", offered) == ("v1.DRAPlugin", "v1.DRAResourceHealth")
@@ -173,11 +180,11 @@ async def test_health_reports_arrive_and_are_forgotten_with_the_driver(tmp_path:
     async with node(tmp_path, registry):
         await until(lambda: bool(changes))
         state, message = cache.of(NAME, "n1", "gpu-0")
-        assert state is Health.UNHEALTHY
+        assert state is DeviceCondition.UNHEALTHY
         assert message == "x" * 1021 + "..."
         await driver.stop()
         await until(lambda: len(changes) == 2)
-        assert cache.of(NAME, "n1", "gpu-0") == (Health.UNKNOWN, "")
+        assert cache.of(NAME, "n1", "gpu-0") == (DeviceCondition.UNKNOWN, "")
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
 

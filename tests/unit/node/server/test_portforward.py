@@ -7,8 +7,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
+from cathedra.node.server.bytechannel import WebSocketChannel
 from cathedra.node.server.portforward import serve_channels, serve_tunnel
-from cathedra.node.server.spdy import Data, Reader, Writer
+from cathedra.node.server.spdy import Data, FrameReader, Writer
 
 
 class Client:
@@ -55,6 +56,10 @@ async def shouting() -> AsyncIterator[int]:
         yield server.sockets[0].getsockname()[1]
 
 
+async def tunnel(receive: Any, send: Any) -> None:
+    await serve_tunnel(WebSocketChannel(receive, send))
+
+
 def open_pair(writer: Writer, port: int, first: int, request: str) -> bytes:
     headers = {"port": str(port), "requestID": request}
     return writer.open(first, headers | {"streamType": "error"}) + writer.open(
@@ -64,7 +69,7 @@ def open_pair(writer: Writer, port: int, first: int, request: str) -> bytes:
 
 async def read_streams(client: Client, ends: set[int]) -> dict[int, bytes]:
     """What arrives on each stream, until all of ``ends`` have ended."""
-    reader, found = Reader(), dict[int, bytes]()
+    reader, found = FrameReader(), dict[int, bytes]()
     while ends:
         for frame in reader.feed(await client.receive()):
             if isinstance(frame, Data):
@@ -75,7 +80,7 @@ async def read_streams(client: Client, ends: set[int]) -> dict[int, bytes]:
 
 
 async def test_connections_in_a_tunnel_do_not_mix() -> None:
-    async with shouting() as port, serving(serve_tunnel) as client:
+    async with shouting() as port, serving(tunnel) as client:
         writer = Writer()
         client.send(open_pair(writer, port, 1, "0") + open_pair(writer, port, 5, "1"))
         client.send(b"".join(writer.data(3, b"one")) + b"".join(writer.data(7, b"two", fin=True)))
@@ -86,7 +91,7 @@ async def test_connections_in_a_tunnel_do_not_mix() -> None:
 async def test_a_port_without_a_listener_is_told_on_the_error_stream() -> None:
     async with shouting() as port:
         pass
-    async with serving(serve_tunnel) as client:
+    async with serving(tunnel) as client:
         client.send(open_pair(Writer(), port, 1, "0"))
         found = await read_streams(client, {1, 3})
         assert found[1].startswith(f"error forwarding port {port} to the pod: ".encode())
@@ -94,10 +99,10 @@ async def test_a_port_without_a_listener_is_told_on_the_error_stream() -> None:
 
 
 async def test_a_client_that_goes_away_takes_its_connections_along() -> None:
-    async with shouting() as port, serving(serve_tunnel) as client:
+    async with shouting() as port, serving(tunnel) as client:
         writer = Writer()
         client.send(open_pair(writer, port, 1, "0") + b"".join(writer.data(3, b"hello")))
-        reader = Reader()
+        reader = FrameReader()
         while not any(isinstance(frame, Data) for frame in reader.feed(await client.receive())):
             pass
 
@@ -109,3 +114,42 @@ async def test_channels_begin_with_their_port_and_carry_data_after_that() -> Non
         ]
         client.send(b"\x00hello")
         assert await client.receive() == b"\x00HELLO"
+
+
+async def test_a_port_that_reads_nothing_lets_its_client_wait_and_loses_nothing() -> None:
+    messages, size = 1000, 64 * 1024
+    reading, heard = asyncio.Event(), 0
+    done = asyncio.Event()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal heard
+        await reading.wait()
+        while heard < messages * size and (data := await reader.read(2**20)):
+            heard += len(data)
+        done.set()
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0, limit=1024)
+    port = server.sockets[0].getsockname()[1]
+    async with server, serving(lambda receive, send: serve_channels([port], receive, send)) as client:
+        for _ in range(messages):
+            client.send(b"\x00" + b"x" * size)
+        left = messages + 1
+        while client.to_server.qsize() < left:
+            left = client.to_server.qsize()
+            for _ in range(1000):
+                await asyncio.sleep(0)
+        assert left > 0
+        reading.set()
+        await done.wait()
+    assert heard == messages * size
+
+
+async def test_what_is_sent_to_a_port_without_a_listener_is_thrown_away() -> None:
+    async with shouting() as port:
+        pass
+    async with serving(lambda receive, send: serve_channels([port], receive, send)) as client:
+        for _ in range(1000):
+            client.send(b"\x00hello")
+        assert [(await client.receive())[:1] for _ in range(3)] == [b"\x00", b"\x01", b"\x01"]
+    assert client.to_server.empty()

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cathedra.node.server.spdy import DICTIONARY, Data, GoAway, OpenStream, Ping, Reader, Reset, SpdyError, Writer
+from cathedra.node.server.spdy import DICTIONARY, Data, FrameReader, GoAway, OpenStream, Ping, Reset, SpdyError, Writer
 
 HEADERS = {"streamtype": "error", "port": "8080", "requestid": "0"}
 
@@ -18,7 +18,7 @@ def test_the_dictionary_is_the_one_of_the_protocol() -> None:
 
 
 def test_streams_are_opened_with_their_headers_again_and_again() -> None:
-    writer, reader = Writer(), Reader()
+    writer, reader = Writer(), FrameReader()
     sent = writer.open(1, HEADERS) + writer.open(3, HEADERS | {"streamtype": "data"})
     assert list(reader.feed(sent)) == [
         OpenStream(1, HEADERS, False),
@@ -29,7 +29,7 @@ def test_streams_are_opened_with_their_headers_again_and_again() -> None:
 @settings(max_examples=40)
 @given(st.lists(st.binary(max_size=200)), st.integers(min_value=1, max_value=50))
 def test_frames_survive_any_cut(payloads: list[bytes], step: int) -> None:
-    writer, reader = Writer(), Reader()
+    writer, reader = Writer(), FrameReader()
     sent = writer.open(1, HEADERS) + b"".join(b"".join(writer.data(1, payload)) for payload in payloads)
     pieces = [sent[start : start + step] for start in range(0, len(sent), step)]
     frames = [frame for piece in pieces for frame in reader.feed(piece)]
@@ -38,7 +38,7 @@ def test_frames_survive_any_cut(payloads: list[bytes], step: int) -> None:
 
 
 def test_long_data_is_cut_and_only_the_last_frame_ends_the_stream() -> None:
-    frames = list(Reader().feed(b"".join(Writer().data(5, b"x" * 100_000, fin=True))))
+    frames = list(FrameReader().feed(b"".join(Writer().data(5, b"x" * 100_000, fin=True))))
     assert [(len(frame.data), frame.fin) for frame in frames if isinstance(frame, Data)] == [
         (65536, False),
         (34464, True),
@@ -48,12 +48,12 @@ def test_long_data_is_cut_and_only_the_last_frame_ends_the_stream() -> None:
 def test_pings_resets_and_good_byes_are_understood() -> None:
     writer = Writer()
     good_bye = b"\x80\x03\x00\x07\x00\x00\x00\x08" + bytes(8)
-    assert list(Reader().feed(writer.ping(7) + writer.reset(9) + good_bye)) == [Ping(7), Reset(9), GoAway()]
+    assert list(FrameReader().feed(writer.ping(7) + writer.reset(9) + good_bye)) == [Ping(7), Reset(9), GoAway()]
 
 
 def test_a_reply_and_settings_mean_nothing_to_the_side_that_opens_no_streams() -> None:
     settings_frame = b"\x80\x03\x00\x04\x00\x00\x00\x04" + bytes(4)
-    assert list(Reader().feed(Writer().reply(1) + settings_frame)) == []
+    assert list(FrameReader().feed(Writer().reply(1) + settings_frame)) == []
 
 
 @pytest.mark.parametrize(
@@ -61,11 +61,11 @@ def test_a_reply_and_settings_mean_nothing_to_the_side_that_opens_no_streams() -
 )
 def test_nonsense_is_refused(nonsense: bytes) -> None:
     with pytest.raises(SpdyError):
-        list(Reader().feed(nonsense))
+        list(FrameReader().feed(nonsense))
 
 
 def test_a_header_block_that_swells_is_refused() -> None:
     bomb = Writer().open(1, {"a": "0" * (1 << 24)})
     assert len(bomb) < 1 << 16
     with pytest.raises(SpdyError, match="longer than"):
-        list(Reader().feed(bomb))
+        list(FrameReader().feed(bomb))

@@ -14,7 +14,7 @@ from cathedra.api.core.core_v1 import (
     Volume,
     VolumeMount,
 )
-from cathedra.node.setup.errors import ConfigError
+from cathedra.node.setup.errors import ContainerConfigError
 from cathedra.node.setup.mounts import container_mounts
 from tests.unit.node.fakes import make_pod
 from tests.unit.node.setup.cases import with_volumes
@@ -30,10 +30,10 @@ def test_a_part_of_a_volume_is_mounted_and_never_what_is_outside(tmp_path: Path)
     assert mounts(sub_path_expr="$(POD)") == [f"{tmp_path}/p"]
     (tmp_path / "out").symlink_to("/etc")
     for wrong in ("../x", "/etc", "out/ssl"):
-        with pytest.raises(ConfigError):
+        with pytest.raises(ContainerConfigError):
             mounts(sub_path=wrong)
     bare = Container(name="c", volume_mounts=(VolumeMount(name="v", mount_path="/v"),))
-    with pytest.raises(ConfigError, match='cannot find volume "v"'):
+    with pytest.raises(ContainerConfigError, match='cannot find volume "v"'):
         list(container_mounts(make_pod(), bare, {}, {}))
 
 

@@ -13,7 +13,7 @@ from cathedra.api.core.core_v1 import (
 )
 from cathedra.api.struct import replace
 from cathedra.client.client import Client
-from cathedra.node.setup.errors import ConfigError
+from cathedra.node.setup.errors import ContainerConfigError
 from cathedra.node.setup.references import field_value
 from tests.unit.node.fakes import make_pod
 from tests.unit.node.setup.cases import play, variables
@@ -32,7 +32,7 @@ from tests.unit.node.setup.cases import play, variables
 )
 def test_what_is_not_there_is_named(variable: EnvVarSource, complaint: str) -> None:
     async def body(client: Client) -> None:
-        with pytest.raises(ConfigError, match=complaint):
+        with pytest.raises(ContainerConfigError, match=complaint):
             await variables(client, Container(name="c", env=(EnvVar(name="X", value_from=variable),)))
 
     play(body)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cathedra.node.setup.errors import ConfigError
+from cathedra.node.setup.errors import ContainerConfigError
 from cathedra.node.setup.subpaths import make_subpath
 
 
@@ -46,6 +46,6 @@ def test_no_descriptor_is_left_open(volume: Path) -> None:
     (volume / "way").symlink_to("/etc")
     before = len(os.listdir("/proc/self/fd"))
     for part in ("a/b/c", "way/x", "way"):
-        with contextlib.suppress(ConfigError):
+        with contextlib.suppress(ContainerConfigError):
             make_subpath(volume, part)
     assert len(os.listdir("/proc/self/fd")) == before

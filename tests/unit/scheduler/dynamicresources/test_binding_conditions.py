@@ -19,7 +19,7 @@ WAITING = ("BindingConditionsPending", "waiting for binding conditions for devic
 async def prepare(world: World) -> None:
     await world.create(device_class(), node("n1"), slice_("n1", 1, **CONDITIONS), claim("c"))
     await world.create(pod("p", resourceClaims=[{"name": "c", "resourceClaimName": "c"}]))
-    await world.settle(1)
+    await world.elapse(1)
 
 
 async def report(world: World, condition: str) -> None:
@@ -54,7 +54,7 @@ def test_a_failure_sends_the_pod_back_and_frees_the_claim() -> None:
     async def body(world: World) -> None:
         await prepare(world)
         await report(world, "Broken")
-        await world.settle(0.1)
+        await world.elapse(0.1)
         reason, message = await world.condition("p")
         assert (reason, message) == (
             "SchedulerError",
@@ -62,7 +62,7 @@ def test_a_failure_sends_the_pod_back_and_frees_the_claim() -> None:
             'device binding failed: claim=c, reason=Because, message="so it is"',
         )
         assert (await world.claim("c")).status.reserved_for == ()
-        await world.settle(2)
+        await world.elapse(2)
         told = [text for reason, text in await world.events("p") if reason == "FailedScheduling"]
         assert any("deallocation of ResourceClaim completed" in text for text in told)
 
@@ -72,9 +72,9 @@ def test_a_failure_sends_the_pod_back_and_frees_the_claim() -> None:
 def test_a_device_that_is_never_attached_times_out_after_ten_minutes() -> None:
     async def body(world: World) -> None:
         await prepare(world)
-        await world.settle(595)
+        await world.elapse(595)
         assert await world.condition("p") == ("", "")
-        await world.settle(10)
+        await world.elapse(10)
         told = [text for reason, text in await world.events("p") if reason == "FailedScheduling"]
         assert any("device binding timeout: " in text for text in told)
 
@@ -85,7 +85,7 @@ def test_other_pods_are_bound_while_one_waits() -> None:
     async def body(world: World) -> None:
         await prepare(world)
         await world.create(pod("other"))
-        await world.settle(0.1)
+        await world.elapse(0.1)
         assert await world.node_of("other") == "n1"
 
     play(body)

@@ -11,7 +11,7 @@ from cathedra.api.struct import replace
 from cathedra.client.resources import DEVICECLASSES, RESOURCECLAIMS, RESOURCESLICES
 from cathedra.scheduler.dynamicresources.claim_cache import ClaimCache
 from cathedra.scheduler.dynamicresources.devices import Devices
-from cathedra.scheduler.framework.events import Action, Change, Resource
+from cathedra.scheduler.framework.events import Action, ClusterEvent, Resource
 from tests.unit.inprocess import API, with_api
 from tests.unit.scheduler.objects import claim, device_class, node, slice_
 
@@ -24,7 +24,7 @@ class Scene:
         self.cache = ClaimCache(api.informers.of(RESOURCECLAIMS))
         gates = FeatureGates.for_release()
         self.devices = Devices(self.cache, clock=api.clock, random=random.Random(1), gates=gates, filter_timeout=10.0)
-        self.told: list[Change] = []
+        self.told: list[ClusterEvent] = []
 
     async def start(self) -> None:
         self.devices.listen(self.api.informers, self.told.append)
@@ -46,7 +46,7 @@ class Scene:
     def take(self, wanted: ResourceClaim) -> str:
         found = self.allocation(wanted)
         assert found is not None
-        self.devices.take(wanted, found)
+        self.devices.take(wanted, found, "pod")
         return found.devices.results[0].device
 
 
@@ -70,8 +70,8 @@ def test_a_decision_that_was_withdrawn_frees_its_device() -> None:
         first, second, third = [await scene.claim(name) for name in "abc"]
         scene.take(first)
         scene.take(second)
-        scene.devices.settle(first)
-        scene.devices.settle(first)
+        scene.devices.settle(first, "pod")
+        scene.devices.settle(first, "pod")
         assert scene.devices.in_flight == 1
         assert scene.allocation(third) is not None
 
@@ -87,10 +87,10 @@ def test_a_decision_that_was_written_is_held_by_the_claim() -> None:
         for wanted in (first, second):
             found = scene.allocation(wanted)
             assert found is not None
-            scene.devices.take(wanted, found)
+            scene.devices.take(wanted, found, "pod")
             status = replace(wanted.status, allocation=found)
             scene.cache.assume(await claims.update_status(replace(wanted, status=status)))
-            scene.devices.settle(wanted)
+            scene.devices.settle(wanted, "pod")
         assert scene.devices.in_flight == 0
         assert scene.allocation(third) is None
         await claims.delete("a")
@@ -117,5 +117,23 @@ def test_classes_slices_and_claims_are_told_to_the_queue() -> None:
         ]
         assert scene.devices.device_class("gpu") is not None
         assert [one.metadata.name for one in scene.devices.classes()] == ["gpu"]
+
+    with_api(body)
+
+
+def test_a_decision_that_pods_share_is_held_until_the_last_of_them_lets_go() -> None:
+    async def body(api: API) -> None:
+        scene = Scene(api)
+        await scene.start()
+        wanted = await scene.claim("a")
+        found = scene.allocation(wanted)
+        assert found is not None
+        scene.devices.take(wanted, found, "one")
+        scene.devices.take(wanted, found, "two")
+        scene.devices.settle(wanted, "one")
+        scene.devices.settle(wanted, "one")
+        assert scene.devices.is_in_flight(wanted)
+        scene.devices.settle(wanted, "two")
+        assert not scene.devices.is_in_flight(wanted)
 
     with_api(body)

@@ -150,7 +150,7 @@ def test_a_failed_binding_deletes_the_claim_again() -> None:
 
     async def body(world: World) -> None:
         await world.create(device_class(extendedResourceName=FPGA), node("n1"), slice_("n1"), fpga_pod())
-        await world.settle()
+        await world.elapse(0.5)
         assert await special_claims(world) == []
         assert (await world.condition("p"))[0] == "SchedulerError"
 

@@ -8,7 +8,7 @@ from cathedra.api.struct import replace
 from cathedra.client.store import Store
 from cathedra.scheduler.dynamicresources.hints import Hints
 from cathedra.scheduler.dynamicresources.resolving import Resolver
-from cathedra.scheduler.framework.events import Action, Change, Registration, Resource
+from cathedra.scheduler.framework.events import Action, ClusterEvent, EventRegistration, Resource
 from tests.unit.scheduler.objects import claim, pod
 
 
@@ -30,13 +30,13 @@ class Scene:
         self.pods: Store[Pod] = Store()
         self.hints = Hints(Resolver(lambda _, name: by_name.get(name), None), self.pods, counts_pods=False)
 
-    def registration(self, resource: Resource) -> Registration:
+    def registration(self, resource: Resource) -> EventRegistration:
         return next(one for one in self.hints.registrations() if one.resource is resource)
 
     def helps(self, waiting: Pod, old: ResourceClaim | None, new: ResourceClaim | None) -> bool:
         hint = self.registration(Resource.RESOURCE_CLAIM).hint
         assert hint is not None
-        return hint(waiting, Change(Resource.RESOURCE_CLAIM, Action.UPDATE, old, new))
+        return hint(waiting, ClusterEvent(Resource.RESOURCE_CLAIM, Action.UPDATE, old, new))
 
 
 def test_the_pods_own_claim_helps_when_it_appears_or_its_status_changes() -> None:
@@ -70,8 +70,8 @@ def test_only_pods_that_use_a_claim_are_asked_unless_devices_became_free() -> No
     scene.pods.put(pod("placed", nodeName="n1", resourceClaims=[{"name": "gpu", "resourceClaimName": "c"}]))
     affected = scene.registration(Resource.RESOURCE_CLAIM).affected
     assert affected is not None
-    assert affected(Change(Resource.RESOURCE_CLAIM, Action.ADD, None, known("c"))) == ["uid-p"]
-    freed = Change(Resource.RESOURCE_CLAIM, Action.UPDATE, known("c", allocated=True), known("c"))
+    assert affected(ClusterEvent(Resource.RESOURCE_CLAIM, Action.ADD, None, known("c"))) == ["uid-p"]
+    freed = ClusterEvent(Resource.RESOURCE_CLAIM, Action.UPDATE, known("c", allocated=True), known("c"))
     assert affected(freed) is None
 
 
@@ -80,9 +80,9 @@ def test_the_names_of_generated_claims_help_the_pod_they_are_for() -> None:
     hint = scene.registration(Resource.TARGET_POD).hint
     assert hint is not None
     waiting = user("p", "c")
-    assert hint(waiting, Change(Resource.TARGET_POD, Action.UPDATE_POD_GENERATED_CLAIM, waiting, waiting))
+    assert hint(waiting, ClusterEvent(Resource.TARGET_POD, Action.UPDATE_POD_GENERATED_CLAIM, waiting, waiting))
     other = user("q", "c")
-    assert not hint(waiting, Change(Resource.TARGET_POD, Action.UPDATE_POD_GENERATED_CLAIM, other, other))
+    assert not hint(waiting, ClusterEvent(Resource.TARGET_POD, Action.UPDATE_POD_GENERATED_CLAIM, other, other))
 
 
 def test_pods_that_go_make_room_only_where_devices_count_against_nodes() -> None:

@@ -243,14 +243,14 @@ def test_too_many_conflicts_send_the_pod_back_and_free_its_device() -> None:
     async def body(world: World) -> None:
         await gpus(world, "n1")
         await world.create(claim("c"), user("p", "c"))
-        await world.settle(0.9)
+        await world.elapse(0.9)
         reason, message = await world.condition("p")
         assert reason == "SchedulerError"
         assert message.startswith(
             'running PreBind plugin "DynamicResources": add allocation and reservation to claim default/c: '
         )
         await world.create(claim("c2"), user("p2", "c2"))
-        await world.settle(0.05)
+        await world.quiet()
         assert await world.node_of("p2") == "n1"
 
     play(body, transport=lambda inner: Meddler(inner, conflicts(5)))
@@ -344,7 +344,7 @@ def test_a_broken_selector_is_an_error_and_not_a_refusal() -> None:
         request = exactly()
         request["exactly"]["selectors"] = [{"cel": {"expression": 'device.attributes["x"].y == "z"'}}]
         await world.create(claim("c", request), user("p", "c"))
-        await world.settle()
+        await world.elapse(0.5)
         reason, message = await world.condition("p")
         assert reason == "SchedulerError"
         assert message.startswith('running "DynamicResources" filter plugin: ')
@@ -364,7 +364,7 @@ def test_a_refused_release_leaves_the_claim_allocated_for_the_next_attempt() -> 
     async def body(world: World) -> None:
         await gpus(world, "n1")
         await world.create(claim("c"), user("p", "c"))
-        await world.settle()
+        await world.elapse(0.5)
         stored = await world.claim("c")
         assert stored.status.allocation is not None
         assert stored.status.reserved_for == ()
@@ -389,7 +389,7 @@ def test_the_allocator_behaves_as_its_release(release: str, expected: str) -> No
     async def body(world: World) -> None:
         await gpus(world, "n1", devices=33)
         await world.create(claim("c", everything), user("p", "c"))
-        await world.settle()
+        await world.elapse(0.5)
         assert expected in (await world.condition("p"))[1]
 
     play(body, release=release)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from cathedra.scheduler.framework.events import Action, Change, Registration, Resource
+from cathedra.scheduler.framework.events import Action, ClusterEvent, EventRegistration, Resource
 
-LABELS = Registration(Resource.NODE, Action.ADD | Action.UPDATE_NODE_LABEL)
+LABELS = EventRegistration(Resource.NODE, Action.ADD | Action.UPDATE_NODE_LABEL)
 
 
 @pytest.mark.parametrize(
@@ -20,4 +20,4 @@ LABELS = Registration(Resource.NODE, Action.ADD | Action.UPDATE_NODE_LABEL)
     ],
 )
 def test_one_common_action_of_the_same_resource_is_enough(resource: Resource, actions: Action, expected: bool) -> None:
-    assert LABELS.matches(Change(resource, actions)) is expected
+    assert LABELS.matches(ClusterEvent(resource, actions)) is expected

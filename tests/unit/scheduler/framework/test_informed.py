@@ -13,7 +13,7 @@ from cathedra.client.resources import RESOURCESLICES
 from cathedra.clock import LoopClock, run_virtual
 from cathedra.scheduler.composition import device_plugin
 from cathedra.scheduler.configuration.reading import ProfileConfiguration
-from cathedra.scheduler.framework.events import Change, Resource
+from cathedra.scheduler.framework.events import ClusterEvent, Resource
 from cathedra.scheduler.framework.informed import InformedPlugin
 from tests.unit.controllers.world import open_server
 from tests.unit.scheduler.objects import claim, device_class, node, pod, slice_
@@ -44,7 +44,7 @@ def test_what_a_plugin_hears_is_told_to_the_queue() -> None:
         follower: InformedPlugin = device_plugin(
             client, informers, recorder, ProfileConfiguration(), clock=clock, random=random.Random(1), gates=gates
         )
-        told: asyncio.Queue[Change] = asyncio.Queue()
+        told: asyncio.Queue[ClusterEvent] = asyncio.Queue()
         follower.listen(informers, told.put_nowait)
         running = asyncio.ensure_future(informers.run())
         await client.resource(RESOURCESLICES).create(slice_("n1"))

@@ -31,12 +31,12 @@ def test_a_gang_enters_the_queue_when_it_is_complete() -> None:
     async def body(world: World) -> None:
         await make_group(world, gang={"minCount": 2})
         await world.create(node("n"), member("a"))
-        await world.settle(2)
+        await world.quiet()
         assert world.scheduler.statistics()["gated"] == 1
         assert await conditions(world) == []
         await world.create(member("b"))
         await world.bound("a", "b")
-        await world.settle()
+        await world.quiet()
         assert await conditions(world) == [("PodGroupScheduled", "True", "Scheduled")]
 
     play(body, gates=GATES)
@@ -45,7 +45,7 @@ def test_a_gang_enters_the_queue_when_it_is_complete() -> None:
 def test_pods_wait_for_their_group() -> None:
     async def body(world: World) -> None:
         await world.create(node("n"), member("a"))
-        await world.settle(2)
+        await world.quiet()
         assert world.scheduler.statistics()["gated"] == 1
         await make_group(world, basic={})
         await world.bound("a")

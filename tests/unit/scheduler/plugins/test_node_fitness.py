@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cathedra.api.core.core_v1 import Node, Pod
-from cathedra.scheduler.framework.events import Action, Change, Resource
+from cathedra.scheduler.framework.events import Action, ClusterEvent, Resource
 from cathedra.scheduler.plugins.node_fitness import (
     NodeAffinity,
     NodeName,
@@ -45,7 +45,7 @@ def test_a_new_node_wakes_only_pods_that_it_may_take() -> None:
     ):
         hint = next(one.hint for one in plugin.events() if one.resource is Resource.NODE)
         assert hint is not None
-        change = Change(Resource.NODE, Action.ADD, None, unfit)
+        change = ClusterEvent(Resource.NODE, Action.ADD, None, unfit)
         assert (hint(plain, change), hint(tolerating, change)) == (False, True)
 
 

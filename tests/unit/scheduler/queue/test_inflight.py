@@ -5,12 +5,12 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cathedra.scheduler.framework.events import Action, Change, Resource
+from cathedra.scheduler.framework.events import Action, ClusterEvent, Resource
 from cathedra.scheduler.queue.inflight import InFlight
 
 
-def event(number: int) -> Change:
-    return Change(Resource.NODE, Action.ADD, None, number)
+def event(number: int) -> ClusterEvent:
+    return ClusterEvent(Resource.NODE, Action.ADD, None, number)
 
 
 def test_a_pod_sees_the_events_since_it_left() -> None:

@@ -9,25 +9,25 @@ from itertools import pairwise
 from cathedra.api.core.core_v1 import Node, Pod
 from cathedra.api.struct import from_dict, replace
 from cathedra.clock import LoopClock, run_virtual
-from cathedra.scheduler.framework.events import Action, Change, Registration, Resource
+from cathedra.scheduler.framework.events import Action, ClusterEvent, EventRegistration, Resource
 from cathedra.scheduler.framework.status import Status, unresolvable
 from cathedra.scheduler.queue.queue import SchedulingQueue
 from cathedra.scheduler.state.pod_info import PodInfo
 from tests.unit.scheduler.objects import node, pod
 
-NODE_ADDED = Change(Resource.NODE, Action.ADD, None, node("n1"))
-NODE_RELABELLED = Change(Resource.NODE, Action.UPDATE_NODE_LABEL, node("n1"), node("n1"))
+NODE_ADDED = ClusterEvent(Resource.NODE, Action.ADD, None, node("n1"))
+NODE_RELABELLED = ClusterEvent(Resource.NODE, Action.UPDATE_NODE_LABEL, node("n1"), node("n1"))
 
 
-def fits_hint(pod: Pod, change: Change) -> bool:
+def fits_hint(pod: Pod, change: ClusterEvent) -> bool:
     """A pod with a label `wants` waits for the node of that name."""
     added: Node = change.new
     return pod.metadata.labels.get("wants", added.metadata.name) == added.metadata.name
 
 
-REGISTRATIONS: dict[str, Sequence[Registration]] = {
-    "Fit": (Registration(Resource.NODE, Action.ADD, fits_hint),),
-    "Gates": (Registration(Resource.TARGET_POD, Action.UPDATE_POD_GATES_ELIMINATED),),
+REGISTRATIONS: dict[str, Sequence[EventRegistration]] = {
+    "Fit": (EventRegistration(Resource.NODE, Action.ADD, fits_hint),),
+    "Gates": (EventRegistration(Resource.TARGET_POD, Action.UPDATE_POD_GATES_ELIMINATED),),
 }
 
 

@@ -9,7 +9,7 @@ CEL is imported with the first policy: a server without any starts faster.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,19 +19,20 @@ from cathedra.api.core.admissionregistration_v1 import (
 )
 from cathedra.api.core.meta_v1 import StatusCause, StatusDetails
 from cathedra.api.field import ErrorList
+from cathedra.api.jsonvalue import JSONObject
 from cathedra.api.scheme import GroupResource
-from cathedra.api.selectors import from_label_selector
 from cathedra.api.status import StatusError, failure, forbidden, invalid
 from cathedra.api.struct import replace, to_dict
 from cathedra.apiserver.admission.attributes import AdmissionAttributes
 from cathedra.apiserver.admission.matching import Matcher
 from cathedra.apiserver.admission.plugin import AdmissionPlugin
+from cathedra.apiserver.admission.policies.bound import BoundPolicies, BoundPolicy
+from cathedra.apiserver.admission.policies.parameters import Misconfigured, Parameters
 from cathedra.apiserver.admission.policies.policyerrors import binding_errors, policy_errors
 from cathedra.apiserver.admission.versioned import VersionedAttributes
 from cathedra.apiserver.authorization.authorizer import Authorizer
 from cathedra.apiserver.registry.registry import Registry
-from cathedra.apiserver.registry.selection import Selection
-from cathedra.kinds.definition import ResourceDefinition, VersionDefinition
+from cathedra.kinds.definition import AnyDefinition, VersionDefinition
 
 if TYPE_CHECKING:
     from cathedra.cel.admission import CompiledPolicy, PolicyDecision
@@ -45,10 +46,6 @@ _CODES: Final = {"Forbidden": 403, "Invalid": 422, "RequestEntityTooLarge": 413,
 _FAILURE_ANNOTATION: Final = "validation.policy.admission.k8s.io/validation_failure"
 
 
-class Misconfigured(Exception):
-    """A policy or binding cannot be applied; the text says why."""
-
-
 @dataclass(frozen=True, slots=True)
 class _Asking:
     """A request on its way through all policies, with the processor time that they share."""
@@ -58,18 +55,7 @@ class _Asking:
     interrupted: Callable[[], bool]
 
 
-@dataclass(frozen=True, slots=True)
-class _Policy:
-    """A policy with its expressions compiled, and its bindings."""
-
-    object: ValidatingAdmissionPolicy
-    compiled: CompiledPolicy
-    bindings: tuple[ValidatingAdmissionPolicyBinding, ...]
-
-    @property
-    def fails(self) -> bool:
-        """Whether it refuses when it cannot be applied."""
-        return self.object.spec.failure_policy != "Ignore"
+Policy = BoundPolicy[ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding, "CompiledPolicy"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,17 +77,14 @@ class PolicyCheck(AdmissionPlugin):
     """Asks every policy that is bound."""
 
     def __init__(
-        self, registry: Registry, authorizer: Authorizer, kinds: Callable[[], Iterator[ResourceDefinition[Any]]]
+        self, registry: Registry, authorizer: Authorizer, kinds: Callable[[], Iterator[AnyDefinition]]
     ) -> None:
         """``kinds`` lists what is served, to find parameters of any kind."""
-        self._registry = registry
         self._authorizer = authorizer
-        self._kinds = kinds
+        self._parameters = Parameters(registry, kinds)
         self._matcher = Matcher(registry)
-        self._compiled: dict[str, tuple[Any, CompiledPolicy]] = {}
-        self._policies: tuple[_Policy, ...] | None = None
-        for resource in (POLICIES, BINDINGS):
-            registry.observe(resource, lambda _: self._forget())
+        self._bound: BoundPolicies[ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding, CompiledPolicy]
+        self._bound = BoundPolicies(registry, POLICIES, BINDINGS, _compile)
 
     async def validate(self, request: AdmissionAttributes) -> None:
         """Ask the policies.
@@ -113,7 +96,7 @@ class PolicyCheck(AdmissionPlugin):
         if request.definition.group == _GROUP:
             _check_rules(request)
             return  # no policy about policies: a cluster cannot be locked by its own
-        policies = self._known()
+        policies = self._bound()
         if not policies:
             return
         # start-up time: CEL comes with the first policy
@@ -126,14 +109,14 @@ class PolicyCheck(AdmissionPlugin):
         if denials:
             raise _refusal(request, denials[0])
 
-    def _ask(self, policy: _Policy, asking: _Asking) -> Iterator[_Denial]:
+    def _ask(self, policy: Policy, asking: _Asking) -> Iterator[_Denial]:
         request = asking.request
         name = policy.object.metadata.name
         spec = policy.object.spec
         try:
             version = self._matcher.resources(spec.match_constraints, request)
         except StatusError as error:
-            if policy.fails:
+            if _fails(policy):
                 yield _Denial(name, "", f"failed to configure policy: {error.status.message}")
             return
         if version is None:
@@ -142,9 +125,9 @@ class PolicyCheck(AdmissionPlugin):
             try:
                 if self._matcher.resources(binding.spec.match_resources, request) is None:
                     continue
-                params = self._params(policy.object, binding, request)
+                params = self._parameters.of(policy.object.spec.param_kind, binding.spec.param_ref, request)
             except (Misconfigured, StatusError) as error:
-                if policy.fails:
+                if _fails(policy):
                     yield _Denial(name, binding.metadata.name, f"failed to configure binding: {error}")
                 continue
             for param in params:
@@ -152,7 +135,7 @@ class PolicyCheck(AdmissionPlugin):
 
     def _evaluate(
         self,
-        policy: _Policy,
+        policy: Policy,
         binding: ValidatingAdmissionPolicyBinding,
         asking: _Asking,
         version: VersionDefinition,
@@ -196,82 +179,16 @@ class PolicyCheck(AdmissionPlugin):
             elif annotation.action == "error" and "Deny" in binding.spec.validation_actions:
                 yield _Denial(name, bound, annotation.error)
 
-    def _params(
-        self, policy: ValidatingAdmissionPolicy, binding: ValidatingAdmissionPolicyBinding, request: AdmissionAttributes
-    ) -> list[Any]:
-        """The parameter objects, as JSON; one None if there are none to be had."""
-        kind, ref = policy.spec.param_kind, binding.spec.param_ref
-        if kind is None or ref is None:
-            return [None]
-        definition, version = self._param_kind(kind.api_version, kind.kind)
-        namespace = ref.namespace
-        if definition.namespaced and not namespace:
-            if not request.namespace:
-                raise Misconfigured(
-                    "cannot use namespaced paramRef in policy binding that matches cluster-scoped resources"
-                )
-            namespace = request.namespace
-        if not definition.namespaced and namespace:
-            raise Misconfigured("paramRef.namespace must not be provided for a cluster-scoped `paramKind`")
-        table = self._registry.table(definition.stored_as or definition.group_resource)
-        if ref.name:
-            entry = table.get(f"{namespace}/{ref.name}" if namespace else ref.name)
-            found = [entry] if entry is not None else []
-        elif ref.selector is not None:
-            selector = from_label_selector(ref.selector)
-            found = [one for one in table.select(Selection(namespace)) if selector.matches(one.object.metadata.labels)]
-        else:
-            raise Misconfigured("one of name or selector must be provided")
-        if not found and ref.parameter_not_found_action == "Deny":
-            raise Misconfigured("no params found for policy binding with `Deny` parameterNotFoundAction")
-        shown = {"apiVersion": kind.api_version, "kind": kind.kind}
-        return [{**shown, **to_dict(one.view(version))} for one in found]
 
-    def _param_kind(self, api_version: str, kind: str) -> tuple[ResourceDefinition[Any], VersionDefinition]:
-        for definition in self._kinds():
-            if definition.kind != kind:
-                continue
-            for version in definition.versions:
-                if definition.gvk(version.name).api_version == api_version:
-                    return definition, version
-        raise Misconfigured(f"failed to find resource referenced by paramKind: '{api_version}, Kind={kind}'")
+def _compile(spec: JSONObject) -> CompiledPolicy:
+    from cathedra.cel.admission import compile_policy  # start-up time: as above
 
-    def _known(self) -> tuple[_Policy, ...]:
-        if self._policies is None:
-            self._policies = tuple(self._load())
-        return self._policies
+    return compile_policy(spec)
 
-    def _load(self) -> Iterator[_Policy]:
-        bindings: dict[str, list[ValidatingAdmissionPolicyBinding]] = {}
-        for binding in self._objects(BINDINGS):
-            bindings.setdefault(binding.spec.policy_name, []).append(binding)
-        for policy in self._objects(POLICIES):
-            bound = bindings.get(policy.metadata.name)
-            if bound:
-                yield _Policy(policy, self._compile(policy), tuple(bound))
 
-    def _compile(self, policy: ValidatingAdmissionPolicy) -> CompiledPolicy:
-        known = self._compiled.get(policy.metadata.name)
-        if known is not None and known[0] == policy.spec:
-            return known[1]
-        from cathedra.cel.admission import compile_policy  # start-up time: as above
-
-        compiled = compile_policy(to_dict(policy.spec))
-        self._compiled[policy.metadata.name] = (policy.spec, compiled)
-        return compiled
-
-    def _objects(self, resource: GroupResource) -> list[Any]:
-        try:
-            table = self._registry.table(resource)
-        except KeyError:
-            return []
-        return [entry.object for entry in table.select(Selection(""))]
-
-    def _forget(self) -> None:
-        self._policies = None
-        names: Mapping[str, Any] = {policy.metadata.name: policy for policy in self._objects(POLICIES)}
-        for gone in self._compiled.keys() - names.keys():
-            del self._compiled[gone]
+def _fails(policy: Policy) -> bool:
+    """Whether it refuses when it cannot be applied."""
+    return policy.object.spec.failure_policy != "Ignore"
 
 
 def _check_rules(request: AdmissionAttributes) -> None:
@@ -297,7 +214,7 @@ def _refusal(request: AdmissionAttributes, denial: _Denial) -> StatusError:
 
 def _failure(
     policy: str, binding: str, position: int, decision: PolicyDecision, actions: tuple[str, ...]
-) -> dict[str, Any]:
+) -> JSONObject:
     """A violation as the audit log shows it."""
     return {
         "message": decision.message,

@@ -4,16 +4,32 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any, Final
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Final
 
 from cathedra.api.core.admissionregistration_v1 import (
+    MutatingAdmissionPolicySpec,
+    ParamKind,
+    ParamRef,
     ValidatingAdmissionPolicy,
     ValidatingAdmissionPolicyBinding,
+    ValidatingAdmissionPolicySpec,
 )
 from cathedra.api.field import ErrorList, ErrorType, FieldError
+from cathedra.api.jsonvalue import JSONObject
 from cathedra.api.struct import to_dict
 
-__all__ = ["binding_errors", "policy_errors"]
+if TYPE_CHECKING:
+    from cathedra.cel.admission import PolicyCompileError
+
+__all__ = [
+    "binding_errors",
+    "check_matching",
+    "check_param_kind",
+    "check_param_ref",
+    "expression_errors",
+    "policy_errors",
+]
 
 _ACTIONS: Final = ("Audit", "Deny", "Warn")
 _POLICIES: Final = ("Fail", "Ignore")
@@ -28,20 +44,8 @@ _TYPES: Final = {"FieldValueInvalid": ErrorType.INVALID, "InternalError": ErrorT
 def policy_errors(policy: ValidatingAdmissionPolicy) -> ErrorList:
     """Everything that is wrong with a policy, what the compiler says of its expressions last."""
     errors, spec = ErrorList(), policy.spec
-    if spec.failure_policy not in {None, *_POLICIES}:
-        errors.not_supported("spec.failurePolicy", spec.failure_policy, list(_POLICIES))
-    if spec.param_kind is not None:
-        for name, value in (("apiVersion", spec.param_kind.api_version), ("kind", spec.param_kind.kind)):
-            if not value:
-                errors.required(f"spec.paramKind.{name}")
-    if spec.match_constraints is None:
-        errors.required("spec.matchConstraints")
-    elif not spec.match_constraints.resource_rules:
-        errors.required("spec.matchConstraints.resourceRules")
-    if len(spec.match_conditions) > _MOST_CONDITIONS:
-        errors.too_many("spec.matchConditions", len(spec.match_conditions), _MOST_CONDITIONS)
-    _names(errors, "spec.matchConditions", [one.name for one in spec.match_conditions])
-    _names(errors, "spec.variables", [one.name for one in spec.variables])
+    check_param_kind(errors, spec.param_kind)
+    check_matching(errors, spec)
     if not spec.validations and not spec.audit_annotations:
         for name in ("validations", "auditAnnotations"):
             errors.required(f"spec.{name}", "validations or auditAnnotations must contain at least one item")
@@ -49,7 +53,10 @@ def policy_errors(policy: ValidatingAdmissionPolicy) -> ErrorList:
         if not validation.expression.strip():
             errors.required(f"spec.validations[{position}].expression", "expression is not specified")
     if not errors:
-        _expressions(errors, to_dict(spec))
+        from cathedra.cel.admission import compile_policy  # start-up time: CEL, with the first policy
+
+        values = to_dict(spec)
+        errors.extend(expression_errors(values, compile_policy(values).errors))
     return errors
 
 
@@ -59,7 +66,7 @@ def binding_errors(binding: ValidatingAdmissionPolicyBinding) -> ErrorList:
     if not spec.policy_name:
         errors.required("spec.policyName")
     if spec.param_ref is not None:
-        _param_ref(errors, spec.param_ref)
+        check_param_ref(errors, spec.param_ref)
     actions = spec.validation_actions
     if not actions:
         errors.required("spec.validationActions", "at least one validation action is required")
@@ -75,7 +82,31 @@ def binding_errors(binding: ValidatingAdmissionPolicyBinding) -> ErrorList:
     return errors
 
 
-def _param_ref(errors: ErrorList, ref: Any) -> None:
+def check_param_kind(errors: ErrorList, kind: ParamKind | None) -> None:
+    """The kind of the parameters."""
+    if kind is None:
+        return
+    for name, value in (("apiVersion", kind.api_version), ("kind", kind.kind)):
+        if not value:
+            errors.required(f"spec.paramKind.{name}")
+
+
+def check_matching(errors: ErrorList, spec: ValidatingAdmissionPolicySpec | MutatingAdmissionPolicySpec) -> None:
+    """What both sorts of policies have: failure policy, match constraints and conditions, variables."""
+    if spec.failure_policy not in {None, *_POLICIES}:
+        errors.not_supported("spec.failurePolicy", spec.failure_policy, list(_POLICIES))
+    if spec.match_constraints is None:
+        errors.required("spec.matchConstraints")
+    elif not spec.match_constraints.resource_rules:
+        errors.required("spec.matchConstraints.resourceRules")
+    if len(spec.match_conditions) > _MOST_CONDITIONS:
+        errors.too_many("spec.matchConditions", len(spec.match_conditions), _MOST_CONDITIONS)
+    _names(errors, "spec.matchConditions", [one.name for one in spec.match_conditions])
+    _names(errors, "spec.variables", [one.name for one in spec.variables])
+
+
+def check_param_ref(errors: ErrorList, ref: ParamRef) -> None:
+    """Which parameters a binding selects."""
     if ref.name and ref.selector is not None:
         for name in ("name", "selector"):
             errors.forbidden(f"spec.paramRef.{name}", "name and selector are mutually exclusive")
@@ -98,18 +129,19 @@ def _names(errors: ErrorList, path: str, names: list[str]) -> None:
         counted[name] += 1
 
 
-def _expressions(errors: ErrorList, spec: dict[str, Any]) -> None:
-    from cathedra.cel.admission import compile_policy  # start-up time: CEL, with the first policy
+def expression_errors(spec: JSONObject, found: Iterable[PolicyCompileError]) -> ErrorList:
+    """What the compiler found in a policy's spec, as errors of its fields."""
+    errors = ErrorList()
+    for one in found:
+        value = _at(spec, one.field)
+        if one.reason == "FieldValueNotSupported":
+            errors.not_supported(one.field, value, ["Forbidden", "Invalid", "RequestEntityTooLarge"])
+        else:
+            errors.append(FieldError(_TYPES.get(one.reason, ErrorType.INVALID), one.field, value, one.text))
+    return errors
 
-    for found in compile_policy(spec).errors:
-        if found.reason == "FieldValueNotSupported":
-            errors.not_supported(found.field, _at(spec, found.field), ["Forbidden", "Invalid", "RequestEntityTooLarge"])
-            continue
-        kind = _TYPES.get(found.reason, ErrorType.INVALID)
-        errors.append(FieldError(kind, found.field, _at(spec, found.field), found.text))
 
-
-def _at(spec: dict[str, Any], path: str) -> Any:
+def _at(spec: JSONObject, path: str) -> Any:
     """The value at a path like ``spec.validations[0].expression``."""
     value: Any = spec
     for part in path.removeprefix("spec.").split("."):

@@ -11,21 +11,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from cathedra.api.core.admissionregistration_v1 import ServiceReference, WebhookClientConfig
-from cathedra.api.scheme import GroupResource
-from cathedra.api.selectors import parse_label_selector
 from cathedra.api.struct import encode
-from cathedra.apiserver.admission.webhooks.review import CallFailed
+from cathedra.apiserver.admission.webhooks.review import WebhookCallFailed
 from cathedra.apiserver.registry.registry import Registry
-from cathedra.apiserver.registry.selection import Selection
-from cathedra.semantics.pods import is_ready
+from cathedra.apiserver.registry.serviceendpoints import NoEndpoint, service_endpoint
 
 if TYPE_CHECKING:
     import aiohttp
 
 __all__ = ["WebhookClient"]
 
-_SERVICES: Final = GroupResource("", "services")
-_PODS: Final = GroupResource("", "pods")
 _HTTPS: Final = 443
 _ANSWER_LIMIT: Final = 3 * 1024 * 1024
 
@@ -81,46 +76,29 @@ class WebhookClient:
             ):
                 body = await answer.content.read(_ANSWER_LIMIT)
                 if answer.status != 200:
-                    raise CallFailed(f"failed to call webhook: {_failure(answer.status, body)}")
+                    raise WebhookCallFailed(f"failed to call webhook: {_failure(answer.status, body)}")
                 return body
         except TimeoutError:
-            raise CallFailed(f'failed to call webhook: Post "{shown}": context deadline exceeded') from None
+            raise WebhookCallFailed(f'failed to call webhook: Post "{shown}": context deadline exceeded') from None
         except (aiohttp.ClientError, ssl.SSLError, OSError) as error:
-            raise CallFailed(f'failed to call webhook: Post "{shown}": {error}') from None
+            raise WebhookCallFailed(f'failed to call webhook: Post "{shown}": {error}') from None
 
     def _target(self, config: WebhookClientConfig) -> _Target:
         if config.url is not None:
             return _Target(config.url, config.url)
         if config.service is None:
-            raise CallFailed("failed to call webhook: neither url nor service is set")
+            raise WebhookCallFailed("failed to call webhook: neither url nor service is set")
         return self._behind(config.service)
 
     def _behind(self, service: ServiceReference) -> _Target:
-        """A pod behind the service: there is no service network that would choose one."""
         port = service.port or _HTTPS
-        found: Any = self._registry.find(_SERVICES, f"{service.namespace}/{service.name}")
-        if found is None:
-            raise CallFailed(f'failed to call webhook: service "{service.name}" not found')
-        opened = next((one for one in found.spec.ports if one.port == port), None)
-        if opened is None:
-            raise CallFailed(f'failed to call webhook: no service port {port} found for service "{service.name}"')
-        host, number = self._endpoint(found, opened)
+        try:
+            host, number = service_endpoint(self._registry, service.namespace, service.name, port)
+        except NoEndpoint as error:
+            raise WebhookCallFailed(f"failed to call webhook: {error}") from None
         name = f"{service.name}.{service.namespace}.svc"
         path = f"/{(service.path or '').lstrip('/')}"
         return _Target(f"https://{host}:{number}{path}", f"https://{name}:{port}{path}", name)
-
-    def _endpoint(self, service: Any, port: Any) -> tuple[str, int]:
-        if service.spec.type == "ExternalName":
-            return service.spec.external_name, port.port
-        selector = ",".join(f"{key}={value}" for key, value in service.spec.selector.items())
-        matches = parse_label_selector(selector).matches
-        for entry in self._registry.table(_PODS).select(Selection(service.metadata.namespace)):
-            pod = entry.object
-            ready = is_ready(pod)
-            if selector and ready and matches(pod.metadata.labels):
-                number = _target_port(pod, port)
-                return pod.status.pod_ip or pod.status.host_ip, number
-        raise CallFailed(f'failed to call webhook: no endpoints available for service "{service.metadata.name}"')
 
     def _context(self, bundle: bytes) -> ssl.SSLContext:
         known = self._contexts.get(bundle)
@@ -128,22 +106,9 @@ class WebhookClient:
             try:
                 known = ssl.create_default_context(cadata=bundle.decode() if bundle else None)
             except (ssl.SSLError, UnicodeDecodeError, ValueError) as error:
-                raise CallFailed(f"failed to call webhook: unable to load root certificates: {error}") from None
+                raise WebhookCallFailed(f"failed to call webhook: unable to load root certificates: {error}") from None
             self._contexts[bundle] = known
         return known
-
-
-def _target_port(pod: Any, port: Any) -> int:
-    wanted = port.target_port
-    if wanted is None or wanted == "":
-        return int(port.port)
-    if isinstance(wanted, int):
-        return wanted
-    for container in pod.spec.containers:
-        for opened in container.ports:
-            if opened.name == wanted:
-                return int(opened.container_port)
-    raise CallFailed(f'failed to call webhook: no port "{wanted}" in pod "{pod.metadata.name}"')
 
 
 def _failure(status: int, body: bytes) -> str:

@@ -12,11 +12,11 @@ from cathedra.api.status import internal_error
 from cathedra.apiserver.admission.attributes import AdmissionAttributes
 from cathedra.apiserver.admission.versioned import VersionedAttributes
 from cathedra.apiserver.admission.webhooks.client import WebhookClient
-from cathedra.apiserver.admission.webhooks.hooks import Hook
+from cathedra.apiserver.admission.webhooks.hooks import ConfiguredWebhook
 from cathedra.apiserver.admission.webhooks.review import (
     VERSIONS,
     Answer,
-    CallFailed,
+    WebhookCallFailed,
     rejection,
     review_of,
     verdict_of,
@@ -37,7 +37,7 @@ class WebhookDispatcher:
 
     async def dispatch(
         self,
-        hook: Hook,
+        hook: ConfiguredWebhook,
         request: AdmissionAttributes,
         view: VersionedAttributes,
         shown: VersionDefinition,
@@ -52,7 +52,7 @@ class WebhookDispatcher:
         name = hook.webhook.name
         try:
             answer = await self._answer(hook, view, shown, may_patch=may_patch)
-        except CallFailed as error:
+        except WebhookCallFailed as error:
             if hook.fails:
                 raise internal_error(f"failed calling webhook {json.dumps(name)}: {error}") from None
             _LOG.warning("failed calling webhook, failing open %s: %s", name, error)
@@ -65,12 +65,12 @@ class WebhookDispatcher:
         return answer
 
     async def _answer(
-        self, hook: Hook, view: VersionedAttributes, shown: VersionDefinition, *, may_patch: bool
+        self, hook: ConfiguredWebhook, view: VersionedAttributes, shown: VersionDefinition, *, may_patch: bool
     ) -> Answer:
         webhook = hook.webhook
         version = next((one for one in webhook.admission_review_versions if one in VERSIONS), None)
         if version is None:
-            raise CallFailed("could not find a supported AdmissionReview version")
+            raise WebhookCallFailed("could not find a supported AdmissionReview version")
         uid = str(uuid.UUID(int=self._random.getrandbits(128), version=4))
         review = review_of(view, shown, version, uid)
         body = await self._client.post(webhook.client_config, review, hook.timeout_seconds)

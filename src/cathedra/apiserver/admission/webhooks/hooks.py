@@ -21,7 +21,7 @@ from cathedra.kinds.definition import VersionDefinition
 if TYPE_CHECKING:
     from cathedra.cel.admission import CompiledPolicy
 
-__all__ = ["MUTATING", "VALIDATING", "Hook", "Hooks"]
+__all__ = ["MUTATING", "VALIDATING", "ConfiguredWebhook", "Hooks"]
 
 _GROUP: Final = "admissionregistration.k8s.io"
 MUTATING: Final = GroupResource(_GROUP, "mutatingwebhookconfigurations")
@@ -33,7 +33,7 @@ Webhook = MutatingWebhook | ValidatingWebhook
 
 
 @dataclass(frozen=True, slots=True)
-class Hook:
+class ConfiguredWebhook:
     """One webhook of a configuration."""
 
     configuration: str
@@ -64,7 +64,7 @@ class Hooks:
         self._resource = resource
         self._authorizer = authorizer
         self._matcher = Matcher(registry)
-        self._known: tuple[Hook, ...] | None = None
+        self._known: tuple[ConfiguredWebhook, ...] | None = None
         registry.observe(resource, lambda _: self._forget())
 
     def __bool__(self) -> bool:
@@ -72,7 +72,7 @@ class Hooks:
 
     def concerned(
         self, request: AdmissionAttributes, view: VersionedAttributes
-    ) -> Iterator[tuple[Hook, VersionDefinition]]:
+    ) -> Iterator[tuple[ConfiguredWebhook, VersionDefinition]]:
         """The webhooks to ask, each with the version that it wants to see.
 
         Raises:
@@ -86,7 +86,7 @@ class Hooks:
                 yield hook, version
 
     def version_for(
-        self, hook: Hook, request: AdmissionAttributes, view: VersionedAttributes
+        self, hook: ConfiguredWebhook, request: AdmissionAttributes, view: VersionedAttributes
     ) -> VersionDefinition | None:
         """The version in which the webhook wants to see the request; None if it does not concern it.
 
@@ -131,19 +131,19 @@ class Hooks:
                 raise forbidden(request.definition.group_resource, name, decision.message)
         return any(decision.evaluation == "deny" for decision in decisions)
 
-    def _hooks(self) -> tuple[Hook, ...]:
+    def _hooks(self) -> tuple[ConfiguredWebhook, ...]:
         if self._known is None:
             self._known = tuple(self._load())
         return self._known
 
-    def _load(self) -> Iterator[Hook]:
+    def _load(self) -> Iterator[ConfiguredWebhook]:
         try:
             table = self._registry.table(self._resource)
         except KeyError:
             return
         for entry in table.select(Selection("")):
             for webhook in entry.object.webhooks:
-                yield Hook(entry.object.metadata.name, webhook, _compiled(webhook))
+                yield ConfiguredWebhook(entry.object.metadata.name, webhook, _compiled(webhook))
 
     def _forget(self) -> None:
         self._known = None

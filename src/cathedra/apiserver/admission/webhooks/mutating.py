@@ -6,17 +6,16 @@ from __future__ import annotations
 from typing import Any, Final
 
 from cathedra.api.core.admissionregistration_v1 import MutatingWebhook
-from cathedra.api.decoding import DecodeError, decode_values
-from cathedra.api.gates import FeatureGates
+from cathedra.api.decoding import DecodeError
 from cathedra.api.status import internal_error
 from cathedra.apiserver.admission.attributes import AdmissionAttributes
 from cathedra.apiserver.admission.plugin import AdmissionPlugin
+from cathedra.apiserver.admission.rebuilding import Rebuilder
 from cathedra.apiserver.admission.versioned import VersionedAttributes
 from cathedra.apiserver.admission.webhooks.dispatcher import WebhookDispatcher
-from cathedra.apiserver.admission.webhooks.hooks import Hook, Hooks
+from cathedra.apiserver.admission.webhooks.hooks import ConfiguredWebhook, Hooks
 from cathedra.apiserver.patches.json_patch import JSONPatchError, json_patch
-from cathedra.clock import Clock
-from cathedra.kinds.definition import RequestContext, VersionDefinition
+from cathedra.kinds.definition import VersionDefinition
 
 __all__ = ["MutatingWebhooks"]
 
@@ -30,11 +29,10 @@ class MutatingWebhooks(AdmissionPlugin):
     asked before, and now see something else than what they left.
     """
 
-    def __init__(self, hooks: Hooks, dispatcher: WebhookDispatcher, gates: FeatureGates, clock: Clock) -> None:
+    def __init__(self, hooks: Hooks, dispatcher: WebhookDispatcher, rebuilder: Rebuilder) -> None:
         self._hooks = hooks
         self._dispatcher = dispatcher
-        self._gates = gates
-        self._clock = clock
+        self._rebuilder = rebuilder
 
     async def admit(self, request: AdmissionAttributes) -> Any:
         """The object as the webhooks want it.
@@ -61,30 +59,24 @@ class MutatingWebhooks(AdmissionPlugin):
 
     def _patched(
         self,
-        hook: Hook,
+        hook: ConfiguredWebhook,
         request: AdmissionAttributes,
         view: VersionedAttributes,
         version: VersionDefinition,
         patch: Any,
     ) -> Any:
         shown = view.object(version) or {}
-        definition = request.definition
         try:
             values = dict(json_patch(shown, patch))
         except (JSONPatchError, TypeError, ValueError) as error:
             raise internal_error(f'admission webhook "{hook.webhook.name}": {error}') from None
-        for key in ("kind", "apiVersion"):
-            values.pop(key, None)
         try:
-            decoded = decode_values(version.type, definition.gvk(version.name), values, self._gates.release)
+            return self._rebuilder.object(request, version, values)[0]
         except DecodeError as error:
             raise internal_error(f'admission webhook "{hook.webhook.name}": {error}') from None
-        strategy = definition.subresources.get(request.subresource, definition.strategy)
-        context = RequestContext(self._gates, self._clock.now(), definition.gvk(version.name).api_version)
-        return strategy.default(version.to_hub(decoded.object), context)
 
 
-def _wants_again(hook: Hook, left: dict[tuple[str, str], Any], now: Any) -> bool:
+def _wants_again(hook: ConfiguredWebhook, left: dict[tuple[str, str], Any], now: Any) -> bool:
     webhook = hook.webhook
     if not isinstance(webhook, MutatingWebhook) or webhook.reinvocation_policy != _AGAIN:
         return False

@@ -12,13 +12,14 @@ from typing import Any, Final
 import msgspec
 
 from cathedra.api.core.meta_v1 import Status
+from cathedra.api.jsonvalue import JSONObject
 from cathedra.api.nesting import WRAPPED_DEPTH, load_json
 from cathedra.api.status import StatusError
 from cathedra.api.struct import from_dict, replace
 from cathedra.apiserver.admission.versioned import VersionedAttributes
 from cathedra.kinds.definition import VersionDefinition
 
-__all__ = ["VERSIONS", "Answer", "CallFailed", "rejection", "review_of", "verdict_of"]
+__all__ = ["VERSIONS", "Answer", "WebhookCallFailed", "rejection", "review_of", "verdict_of"]
 
 GROUP: Final = "admission.k8s.io"
 KIND: Final = "AdmissionReview"
@@ -27,7 +28,7 @@ VERSIONS: Final = ("v1", "v1beta1")
 _BAD_REQUEST: Final = 400
 
 
-class CallFailed(Exception):
+class WebhookCallFailed(Exception):
     """A webhook could not be asked, or its answer makes no sense; the failure policy decides what follows."""
 
 
@@ -43,7 +44,7 @@ class Answer:
     annotations: Mapping[str, str] | None = None
 
 
-def review_of(view: VersionedAttributes, shown: VersionDefinition, version: str, uid: str) -> dict[str, Any]:
+def review_of(view: VersionedAttributes, shown: VersionDefinition, version: str, uid: str) -> JSONObject:
     """The question about a request, with its objects in the version that the webhook asked for."""
     request = {"uid": uid, **view.attributes(shown)}
     request["object"] = view.object(shown)
@@ -60,7 +61,7 @@ def verdict_of(body: bytes, version: str, uid: str, *, may_patch: bool) -> Answe
     try:
         review = load_json(body, WRAPPED_DEPTH)
     except (msgspec.DecodeError, ValueError) as error:
-        raise CallFailed(f"failed to call webhook: {error}") from None
+        raise WebhookCallFailed(f"failed to call webhook: {error}") from None
     wanted = (f"{GROUP}/{version}", KIND)
     found = (review.get("apiVersion"), review.get("kind")) if isinstance(review, dict) else (None, None)
     if found != wanted:
@@ -110,5 +111,5 @@ def _patch(response: Mapping[str, Any]) -> Any:
         raise _invalid(f"response.patch cannot be decoded: {error}") from None
 
 
-def _invalid(why: str) -> CallFailed:
-    return CallFailed(f"received invalid webhook response: {why}")
+def _invalid(why: str) -> WebhookCallFailed:
+    return WebhookCallFailed(f"received invalid webhook response: {why}")

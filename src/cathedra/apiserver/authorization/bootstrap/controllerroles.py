@@ -125,6 +125,12 @@ CONTROLLER_ROLES: Final = (
         rule("patch update", RESOURCE, "resourceclaims resourceclaims/status"),
         rule("patch update", "core", "pods/status"),
         EVENTS,
+        when(
+            "DynamicResourceAllocation",
+            rule("read create patch update", RESOURCE, "podschedulingcontexts"),
+            since="1.28",
+            until="1.31",
+        ),
         when("DRAWorkloadResourceClaims", rule("read", "scheduling.k8s.io", "podgroups")),
         when("DRAWorkloadResourceClaims", rule("patch update", "scheduling.k8s.io", "podgroups/status")),
         when(

@@ -101,9 +101,7 @@ def _open(needed: tuple[str, ...], gates: FeatureGates) -> bool:
 
 
 def _rules(rules: tuple[GatedRule, ...], gates: FeatureGates) -> tuple[PolicyRule, ...]:
-    return tuple(
-        gated.rule for gated in rules if _open(gated.gates, gates) and (not gated.since or gates.at_least(gated.since))
-    )
+    return tuple(gated.rule for gated in rules if _open(gated.gates, gates) and gates.within(gated.since, gated.until))
 
 
 def _role(role: DefaultRole, gates: FeatureGates) -> ClusterRole:

@@ -20,11 +20,13 @@ _VERBS: Final[Mapping[str, tuple[str, ...]]] = {
 
 @dataclass(frozen=True, slots=True)
 class GatedRule:
-    """A rule, the feature gates that must all be open for it to be there, and the release that brought it."""
+    """A rule, the feature gates that must all be open for it to be there, and the releases that have it."""
 
     rule: PolicyRule
     gates: tuple[str, ...] = ()
     since: str = ""
+    until: str = ""
+    """The last release that has it; "" is open."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +62,9 @@ def urls(paths: str, verbs: str = "get") -> GatedRule:
     return GatedRule(PolicyRule(verbs=_sorted(verbs.split()), non_resource_urls=_sorted(paths.split())))
 
 
-def when(gates: str, gated: GatedRule, since: str = "") -> GatedRule:
-    """The rule, only if all the gates are open, and not before release ``since``."""
-    return GatedRule(gated.rule, tuple(gates.split()), since)
+def when(gates: str, gated: GatedRule, since: str = "", until: str = "") -> GatedRule:
+    """The rule, only if all the gates are open, and not before release ``since`` or after release ``until``."""
+    return GatedRule(gated.rule, tuple(gates.split()), since, until)
 
 
 def _sorted(words: Iterable[str]) -> tuple[str, ...]:

@@ -45,6 +45,7 @@ NODE_RULES: Final[tuple[GatedRule, ...]] = (
 )
 """What a node agent may do beside what the node authorizer knows more closely; also the role ``system:node``."""
 
+_DRA: Final = "DynamicResourceAllocation"
 _SCHEDULER: Final = (
     EVENTS,
     rule("create", "coordination.k8s.io", "leases"),
@@ -76,6 +77,15 @@ _SCHEDULER: Final = (
         "DRAResourceClaimGranularStatusAuthorization",
         rule("patch update", RESOURCE, "resourceclaims/binding"),
     ),
+    when(_DRA, rule("read", RESOURCE, "resourceclasses"), until="1.30"),
+    when(_DRA, rule("read write", RESOURCE, "podschedulings podschedulings/status"), until="1.26"),
+    when(
+        _DRA,
+        rule("read write", RESOURCE, "podschedulingcontexts podschedulingcontexts/status"),
+        since="1.27",
+        until="1.31",
+    ),
+    when(_DRA, rule("read", RESOURCE, "resourceclaimparameters resourceclassparameters"), since="1.30", until="1.30"),
     when("GenericWorkload", rule("read", "scheduling.k8s.io", "podgroups")),
     when("GenericWorkload", rule("patch update", "scheduling.k8s.io", "podgroups/status")),
 )

@@ -52,6 +52,12 @@ _VIEW: Final = (
     rule("read", "policy", "poddisruptionbudgets poddisruptionbudgets/status"),
     rule("read", "networking.k8s.io", "ingresses ingresses/status networkpolicies"),
     rule("read", RESOURCE, "resourceclaims resourceclaims/status resourceclaimtemplates"),
+    when(
+        "DynamicResourceAllocation",
+        rule("read", RESOURCE, "podschedulingcontexts podschedulingcontexts/status"),
+        since="1.27",
+        until="1.31",
+    ),
     when("GenericWorkload", rule("read", "scheduling.k8s.io", "podgroups podgroups/status workloads")),
 )
 

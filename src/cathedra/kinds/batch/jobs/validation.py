@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+import re
+from typing import Final
+
 from cathedra.api.core import batch_v1
 from cathedra.api.field import ErrorList, FieldPath
+from cathedra.api.formats import dns_subdomain
 from cathedra.api.gates import FeatureGates
 from cathedra.api.struct import replace
+from cathedra.kinds.batch.jobs.policies import (
+    validate_failure_policy,
+    validate_limits_per_index,
+    validate_replacement,
+    validate_success_policy,
+)
 from cathedra.kinds.core.pods.validation import validate_pod_template
 
 __all__ = ["validate_job", "validate_job_spec", "validate_job_update"]
 
+LONGEST_MANAGER: Final = 63
 _SPEC = FieldPath("spec")
+_PATH: Final = re.compile(r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+")
 
 
 def validate_job(job: batch_v1.Job, gates: FeatureGates) -> ErrorList:
@@ -27,32 +39,49 @@ def validate_job_spec(errors: ErrorList, path: FieldPath, spec: batch_v1.JobSpec
         ("activeDeadlineSeconds", spec.active_deadline_seconds),
         ("backoffLimit", spec.backoff_limit),
         ("ttlSecondsAfterFinished", spec.ttl_seconds_after_finished),
+        ("backoffLimitPerIndex", spec.backoff_limit_per_index),
+        ("maxFailedIndexes", spec.max_failed_indexes),
     ):
         if value is not None and value < 0:
             errors.invalid(path.child(name), value, "must be greater than or equal to 0")
+    if spec.max_failed_indexes is not None and spec.backoff_limit_per_index is None:
+        errors.required(path.child("backoffLimitPerIndex"), "when maxFailedIndexes is specified")
+    _validate_manager(errors, path.child("managedBy"), spec.managed_by)
     if spec.completion_mode not in (None, "", "NonIndexed", "Indexed"):
         errors.not_supported(path.child("completionMode"), spec.completion_mode, ("NonIndexed", "Indexed"))
     if spec.completion_mode == "Indexed" and spec.completions is None:
         errors.required(path.child("completions"), "when completion mode is Indexed")
+    validate_limits_per_index(errors, path, spec)
+    validate_failure_policy(errors, path.child("podFailurePolicy"), spec)
+    validate_success_policy(errors, path.child("successPolicy"), spec)
+    validate_replacement(errors, path.child("podReplacementPolicy"), spec)
     template = path.child("template")
     errors += validate_pod_template(spec.template, template)
-    policy = template.child("spec", "restartPolicy")
-    if spec.template.spec.restart_policy in ("", "Always"):
+    policy, restarts = template.child("spec", "restartPolicy"), spec.template.spec.restart_policy
+    if restarts in ("", "Always"):
         errors.required(policy, 'valid values: "OnFailure", "Never"')
-    elif spec.template.spec.restart_policy not in ("OnFailure", "Never"):
-        errors.not_supported(policy, spec.template.spec.restart_policy, ("OnFailure", "Never"))
-    _validate_failure_policy(errors, path.child("podFailurePolicy", "rules"), spec)
+    elif restarts not in ("OnFailure", "Never"):
+        errors.not_supported(policy, restarts, ("OnFailure", "Never"))
+    elif spec.pod_failure_policy is not None and restarts != "Never":
+        errors.invalid(policy, restarts, 'only "Never" is supported when podFailurePolicy is specified')
 
 
-def _validate_failure_policy(errors: ErrorList, path: FieldPath, spec: batch_v1.JobSpec) -> None:
-    """Rules about exit codes name containers that there are."""
-    pod = spec.template.spec
-    names = {container.name for container in (*(pod.containers or ()), *pod.init_containers)}
-    for number, rule in enumerate(spec.pod_failure_policy.rules if spec.pod_failure_policy is not None else ()):
-        name = rule.on_exit_codes.container_name if rule.on_exit_codes is not None else None
-        if name is not None and name not in names:
-            field = path.index(number).child("onExitCodes", "containerName")
-            errors.invalid(field, name, "must be one of the container or initContainer names in the pod template")
+def _validate_manager(errors: ErrorList, path: FieldPath, manager: str | None) -> None:
+    if manager is None:
+        return
+    if not manager:
+        errors.required(path)
+        return
+    domain, _, rest = manager.partition("/")
+    if not domain or not rest:
+        errors.invalid(path, manager, 'must be a domain-prefixed path (such as "acme.io/foo")')
+        return
+    for problem in dns_subdomain(domain):
+        errors.invalid(path, domain, problem)
+    if not _PATH.fullmatch(rest):
+        errors.invalid(path, rest, f"Invalid path (regex used for validation is '{_PATH.pattern}')")
+    if len(manager) > LONGEST_MANAGER:
+        errors.too_long(path, LONGEST_MANAGER)
 
 
 def validate_job_update(new: batch_v1.Job, old: batch_v1.Job, gates: FeatureGates) -> ErrorList:
@@ -75,4 +104,13 @@ def validate_job_update(new: batch_v1.Job, old: batch_v1.Job, gates: FeatureGate
         before = replace(before, metadata=metadata, spec=replace(before.spec, **scheduling))
     if after != before:
         errors.invalid(_SPEC.child("template"), after, "field is immutable")
+    for name, attribute in (
+        ("podFailurePolicy", "pod_failure_policy"),
+        ("backoffLimitPerIndex", "backoff_limit_per_index"),
+        ("managedBy", "managed_by"),
+        ("successPolicy", "success_policy"),
+    ):
+        value = getattr(new.spec, attribute)
+        if value != getattr(old.spec, attribute):
+            errors.invalid(_SPEC.child(name), value, "field is immutable")
     return errors

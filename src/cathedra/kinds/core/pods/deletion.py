@@ -6,6 +6,7 @@ from typing import Final
 
 from cathedra.api.core.core_v1 import Pod
 from cathedra.kinds.deletion import DeletionRules
+from cathedra.semantics.pods import is_terminal
 
 __all__ = ["PodDeletion"]
 
@@ -27,7 +28,7 @@ class PodDeletion(DeletionRules[Pod]):
             grace = DEFAULT_GRACE
         if grace < 0:
             grace = 1
-        if not obj.spec.node_name or obj.status.phase in {"Succeeded", "Failed"}:
+        if not obj.spec.node_name or is_terminal(obj):
             return 0
         if obj.metadata.deletion_timestamp is not None:
             return min(grace, obj.metadata.deletion_grace_period_seconds or 0)

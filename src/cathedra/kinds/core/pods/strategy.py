@@ -15,7 +15,13 @@ from cathedra.kinds.core.pods.defaults import default_pod
 from cathedra.kinds.core.pods.deletion import PodDeletion
 from cathedra.kinds.core.pods.disabled_fields import enabled_pod_spec, enabled_pod_status
 from cathedra.kinds.core.pods.qos import qos_class
-from cathedra.kinds.definition import RequestContext, ResourceDefinition, Strategy
+from cathedra.kinds.definition import (
+    PROXY_VERBS,
+    ConnectedSubresource,
+    RequestContext,
+    ResourceDefinition,
+    Strategy,
+)
 from cathedra.kinds.strategies import GenerationStrategy, next_generation
 
 __all__ = ["EphemeralContainersStrategy", "PodStatusStrategy", "PodStrategy", "ResizeStrategy", "pod_definition"]
@@ -145,6 +151,18 @@ def _stored(new: core_v1.Pod, old: core_v1.Pod, spec: core_v1.PodSpec) -> core_v
     return replace(old, metadata=metadata, spec=spec)
 
 
+_STREAM: Final = ("create", "get")
+_CONNECTED: Final = (
+    ConnectedSubresource("attach", _STREAM, "PodAttachOptions"),
+    ConnectedSubresource("binding", ("create",), "Binding"),
+    ConnectedSubresource("eviction", ("create",), "Eviction", "policy", "v1"),
+    ConnectedSubresource("exec", _STREAM, "PodExecOptions"),
+    ConnectedSubresource("log", ("get",), "Pod"),
+    ConnectedSubresource("portforward", _STREAM, "PodPortForwardOptions"),
+    ConnectedSubresource("proxy", PROXY_VERBS, "PodProxyOptions"),
+)
+
+
 def pod_definition() -> ResourceDefinition[core_v1.Pod]:
     """The pod."""
     return builtin(
@@ -154,6 +172,7 @@ def pod_definition() -> ResourceDefinition[core_v1.Pod]:
         strategy=PodStrategy(),
         status=PodStatusStrategy(),
         subresources={"ephemeralcontainers": EphemeralContainersStrategy(), "resize": ResizeStrategy()},
+        connected=_CONNECTED,
         table=(POD_COLUMNS, pod_cells),
         short_names=("po",),
         categories=("all",),

@@ -1,6 +1,8 @@
 """The charge of a pod against quotas, the quotas whose scopes hold it, and what they require it to state.
 
-The sums are those of scheduling: containers together, or the largest step of initialisation, whichever is more."""
+The sums are those of scheduling: containers together, or the largest step of initialisation, whichever is more. A pod
+that is resized in place is charged what it holds: the larger of what it asks for and what it still has.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +12,15 @@ from typing import Any, Final
 from cathedra.api.core.core_v1 import Container, Pod, ResourceQuota, ScopedResourceSelectorRequirement
 from cathedra.api.formats import extended_resource_name
 from cathedra.api.quantity import Quantity
-from cathedra.semantics.podresources import HUGE_PAGES, pod_limit_quantities, pod_request_quantities
+from cathedra.semantics.podresources import (
+    HUGE_PAGES,
+    pod_held_limit_quantities,
+    pod_held_quantities,
+    reported_resources,
+)
 from cathedra.semantics.pods import is_terminal
 
-__all__ = ["COUNT_PODS", "missing_resources", "pod_in_scopes", "pod_usage", "tracked_pod_resources"]
+__all__ = ["COUNT_PODS", "is_charged_anew", "missing_resources", "pod_in_scopes", "pod_usage", "tracked_pod_resources"]
 
 COUNT_PODS: Final = "count/pods"
 _IMPLICIT: Final = "deviceclass.resource.kubernetes.io/"
@@ -33,7 +40,23 @@ def pod_usage(pod: Pod, *, extended: bool) -> dict[str, Quantity]:
     usage = {COUNT_PODS: one}
     if is_terminal(pod):
         return usage
-    return {**usage, "pods": one, **_charged(pod_request_quantities(pod), pod_limit_quantities(pod), extended=extended)}
+    requests, limits = pod_held_quantities(pod), pod_held_limit_quantities(pod)
+    return {**usage, "pods": one, **_charged(requests, limits, extended=extended)}
+
+
+def is_charged_anew(old: Pod, new: Pod) -> bool:
+    """Whether a pod that changed from ``old`` to ``new`` may be charged less than before, or to other quotas: it was
+    resized in place, or given a deadline."""
+    return (
+        reported_resources(old) != reported_resources(new)
+        or _stated(old) != _stated(new)
+        or (old.spec.active_deadline_seconds is None) is not (new.spec.active_deadline_seconds is None)
+    )
+
+
+def _stated(pod: Pod) -> tuple[object, ...]:
+    containers = (*pod.spec.init_containers, *pod.spec.containers)
+    return (pod.spec.resources, *((one.resources.requests, one.resources.limits) for one in containers))
 
 
 def tracked_pod_resources(names: Iterable[str], *, extended: bool) -> set[str]:

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 from cathedra.api import formats, resource
 from cathedra.api.field import ErrorList, FieldPath
 from cathedra.api.formats import check, longer_than, unique
+from cathedra.api.jsonvalue import JSONObject
 from cathedra.kinds.conditions import validate_conditions
 from cathedra.kinds.definition import RequestContext
 from cathedra.kinds.nodeselectors import validate_node_selector
 from cathedra.kinds.resource.binding import validate_binding_conditions, validate_skipped_operations
 from cathedra.kinds.resource.claims.validation import (
-    ADMIN_LABEL,
     EFFECTS,
     IMMUTABLE,
     RequestNames,
+    admin_access_refusal,
     request_names,
     validate_configuration,
     validate_request_reference,
@@ -71,15 +72,13 @@ def _admin_access(
 ) -> None:
     if any(result.admin_access for result in _results(old.status)):
         return
-    if context.namespace_labels.get(ADMIN_LABEL) == "true":
+    refusal = admin_access_refusal(context)
+    if not refusal:
         return
     path = _STATUS.child("allocation", "devices", "results")
     for position, result in enumerate(_results(new.status)):
         if result.admin_access:
-            errors.forbidden(
-                path.index(position).child("adminAccess"),
-                f"admin access to devices requires the `{ADMIN_LABEL}: true` label on the containing namespace",
-            )
+            errors.forbidden(path.index(position).child("adminAccess"), refusal)
             return
 
 
@@ -125,7 +124,7 @@ def _devices(errors: ErrorList, status: resource.ResourceClaimStatus, allocated:
         seen.add(_identity(device))
 
 
-def _shown(device: resource.AllocatedDeviceStatus) -> dict[str, Any]:
+def _shown(device: resource.AllocatedDeviceStatus) -> JSONObject:
     return {
         "Driver": device.driver,
         "Pool": device.pool,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cathedra.api import resource
-from cathedra.api.core import resource_v1beta1
+from cathedra.api.core import resource_v1alpha3, resource_v1beta1
 from cathedra.api.field import ErrorList
 from cathedra.api.gates import FeatureGates
 from cathedra.api.struct import replace
@@ -21,7 +21,8 @@ from cathedra.kinds.resource.claims.validation import (
     validate_template,
     validate_template_update,
 )
-from cathedra.kinds.resource.versions import GROUP, served_versions
+from cathedra.kinds.resource.errorpaths import paths_of_release
+from cathedra.kinds.resource.versions import GROUP, alpha_version, served_versions
 from cathedra.kinds.strategies import kept_metadata
 
 __all__ = ["ClaimStatusStrategy", "ClaimStrategy", "TemplateStrategy", "claim_definition", "template_definition"]
@@ -43,7 +44,7 @@ class ClaimStrategy(Strategy[resource.ResourceClaim]):
 
     def validate_create(self, obj: resource.ResourceClaim, context: RequestContext) -> ErrorList:
         """All rules of a new claim."""
-        return validate_claim(obj, context)
+        return paths_of_release(validate_claim(obj, context), context.gates)
 
     def prepare_update(
         self, new: resource.ResourceClaim, old: resource.ResourceClaim, context: RequestContext
@@ -56,7 +57,7 @@ class ClaimStrategy(Strategy[resource.ResourceClaim]):
         self, new: resource.ResourceClaim, old: resource.ResourceClaim, context: RequestContext
     ) -> ErrorList:
         """The spec is immutable."""
-        return validate_claim_update(new, old, context)
+        return paths_of_release(validate_claim_update(new, old, context), context.gates)
 
 
 class ClaimStatusStrategy(Strategy[resource.ResourceClaim]):
@@ -80,7 +81,7 @@ class ClaimStatusStrategy(Strategy[resource.ResourceClaim]):
         self, new: resource.ResourceClaim, old: resource.ResourceClaim, context: RequestContext
     ) -> ErrorList:
         """All rules of a status, and the permissions on its parts."""
-        errors = validate_status_update(new, old, context)
+        errors = paths_of_release(validate_status_update(new, old, context), context.gates)
         validate_status_access(errors, new, old, context)
         return errors
 
@@ -103,7 +104,7 @@ class TemplateStrategy(Strategy[resource.ResourceClaimTemplate]):
 
     def validate_create(self, obj: resource.ResourceClaimTemplate, context: RequestContext) -> ErrorList:
         """All rules of a new template."""
-        return validate_template(obj, context)
+        return paths_of_release(validate_template(obj, context), context.gates)
 
     def prepare_update(
         self, new: resource.ResourceClaimTemplate, old: resource.ResourceClaimTemplate, context: RequestContext
@@ -116,7 +117,7 @@ class TemplateStrategy(Strategy[resource.ResourceClaimTemplate]):
         self, new: resource.ResourceClaimTemplate, old: resource.ResourceClaimTemplate, context: RequestContext
     ) -> ErrorList:
         """The spec is immutable, and looked at all the same."""
-        return validate_template_update(new, old, context)
+        return paths_of_release(validate_template_update(new, old, context), context.gates)
 
 
 def claim_definition(gates: FeatureGates) -> ResourceDefinition[resource.ResourceClaim]:
@@ -134,6 +135,9 @@ def claim_definition(gates: FeatureGates) -> ResourceDefinition[resource.Resourc
             resource_v1beta1.ResourceClaim,
             claim_to_hub,
             claim_from_hub,
+            alpha_version(
+                resource_v1alpha3.ResourceClaim, resource_v1beta1.ResourceClaim, claim_to_hub, claim_from_hub
+            ),
         ),
         strategy=ClaimStrategy(),
         subresources={"status": ClaimStatusStrategy()},
@@ -157,6 +161,12 @@ def template_definition(gates: FeatureGates) -> ResourceDefinition[resource.Reso
             resource_v1beta1.ResourceClaimTemplate,
             template_to_hub,
             template_from_hub,
+            alpha_version(
+                resource_v1alpha3.ResourceClaimTemplate,
+                resource_v1beta1.ResourceClaimTemplate,
+                template_to_hub,
+                template_from_hub,
+            ),
         ),
         strategy=TemplateStrategy(),
         columns=NAME_AND_AGE,

@@ -23,6 +23,7 @@ __all__ = [
     "EFFECTS",
     "IMMUTABLE",
     "RequestNames",
+    "admin_access_refusal",
     "request_names",
     "validate_claim",
     "validate_claim_spec",
@@ -40,7 +41,7 @@ ADMIN_LABEL: Final = "resource.kubernetes.io/admin-access"
 """The label that a namespace must carry, with the value "true", for claims with admin access."""
 EFFECTS: Final = ("NoExecute", "NoSchedule", "None")
 IMMUTABLE: Final = "field is immutable"
-_NOT_ADMIN: Final = f"admin access to devices requires the `{ADMIN_LABEL}: true` label on the containing namespace"
+_ADMIN_LABEL_OF_133: Final = "resource.k8s.io/admin-access"
 RequestNames = dict[str, frozenset[str] | None]
 """Name of a request → names of its alternatives; None for a request that has none."""
 
@@ -84,13 +85,28 @@ def validate_template_update(
     return errors
 
 
+def admin_access_refusal(context: RequestContext) -> str:
+    """Why claims of the request's namespace may not have admin access; "" if they may.
+
+    Since 1.33 the server itself asks for a label of the namespace; before, policies were the only way.
+    """
+    gates = context.gates
+    if not gates.at_least("1.33"):
+        return ""
+    label = ADMIN_LABEL if gates.at_least("1.34") else _ADMIN_LABEL_OF_133
+    if context.namespace_labels.get(label) == "true":
+        return ""
+    return f"admin access to devices requires the `{label}: true` label on the containing namespace"
+
+
 def _admin_access(errors: ErrorList, spec: resource.ResourceClaimSpec, context: RequestContext) -> None:
-    if context.namespace_labels.get(ADMIN_LABEL) == "true":
+    refusal = admin_access_refusal(context)
+    if not refusal:
         return
     for position, request in enumerate(spec.devices.requests or ()):
         if request.exactly is not None and request.exactly.admin_access:
             path = FieldPath("spec").child("devices", "requests").index(position).child("adminAccess")
-            errors.forbidden(path, _NOT_ADMIN)
+            errors.forbidden(path, refusal)
             return
 
 

@@ -1,15 +1,17 @@
-"""Slices in resource.k8s.io/v1beta1, where devices are wrapped in ``basic`` (docs/spec/api.md §5.2)."""
+"""Slices in v1beta1, where devices are wrapped in ``basic``, and in v1alpha3 of 1.32 and 1.33, where capacities are
+bare quantities besides (docs/spec/api.md §5.2, §5.3)."""
 
 from __future__ import annotations
 
 from typing import Final
 
 from cathedra.api import resource as v1
+from cathedra.api.core import resource_v1alpha3 as v1alpha3
 from cathedra.api.core import resource_v1beta1 as v1beta1
 from cathedra.api.struct import EMPTY_LIST, replace, reshape
 from cathedra.kinds.resource.versions import reshape_all
 
-__all__ = ["slice_from_hub", "slice_to_hub"]
+__all__ = ["alpha_slice_from_hub", "alpha_slice_to_hub", "slice_from_hub", "slice_to_hub"]
 
 _BASIC: Final = tuple(name for name in v1.Device.__struct_fields__ if name != "name")
 
@@ -51,6 +53,45 @@ def slice_from_hub(piece: v1.ResourceSlice) -> v1beta1.ResourceSlice:
         skip_node_operations=spec.skip_node_operations,
     )
     return v1beta1.ResourceSlice(metadata=piece.metadata, spec=old)
+
+
+def alpha_slice_to_hub(piece: v1alpha3.ResourceSlice) -> v1.ResourceSlice:
+    """The slice with its devices' properties hoisted and its capacities wrapped."""
+    capacities = [device.basic.capacity if device.basic is not None else {} for device in piece.spec.devices]
+    hub = slice_to_hub(reshape(_without_capacity(piece), v1beta1.ResourceSlice))
+    devices = tuple(
+        replace(device, capacity={name: v1.DeviceCapacity(value=value) for name, value in capacity.items()})
+        for device, capacity in zip(hub.spec.devices, capacities, strict=True)
+    )
+    return replace(hub, spec=replace(hub.spec, devices=devices or hub.spec.devices))
+
+
+def _without_capacity(piece: v1alpha3.ResourceSlice) -> v1alpha3.ResourceSlice:
+    devices = tuple(
+        device if device.basic is None else replace(device, basic=replace(device.basic, capacity={}))
+        for device in piece.spec.devices
+    )
+    return replace(piece, spec=replace(piece.spec, devices=devices or piece.spec.devices))
+
+
+def alpha_slice_from_hub(piece: v1.ResourceSlice) -> v1alpha3.ResourceSlice:
+    """The slice with its devices' properties in ``basic`` and bare capacities."""
+    bare = replace(
+        piece,
+        spec=replace(piece.spec, devices=tuple(replace(device, capacity={}) for device in piece.spec.devices)),
+    )
+    old = reshape(slice_from_hub(bare), v1alpha3.ResourceSlice)
+    devices = tuple(
+        v1alpha3.Device(
+            name=device.name,
+            basic=replace(
+                device.basic or v1alpha3.BasicDevice(),
+                capacity={name: capacity.value for name, capacity in hub.capacity.items()},
+            ),
+        )
+        for device, hub in zip(old.spec.devices, piece.spec.devices, strict=True)
+    )
+    return replace(old, spec=replace(old.spec, devices=devices))
 
 
 def _device_to_hub(device: v1beta1.Device) -> v1.Device:

@@ -36,7 +36,7 @@ def validate_counter_sets(
     for position, counters in enumerate(sets):
         where = path.index(position)
         _set_name(errors, where.child("name"), counters.name)
-        _counters(errors, where.child("counters"), counters.counters)
+        _counters(errors, where.child("counters"), counters.counters, gates)
     unique(errors, path, [counters.name for counters in sets])
 
 
@@ -50,7 +50,7 @@ def validate_consumptions(
     for position, consumption in enumerate(consumptions):
         where = path.index(position)
         _set_name(errors, where.child("counterSet"), consumption.counter_set)
-        _counters(errors, where.child("counters"), consumption.counters)
+        _counters(errors, where.child("counters"), consumption.counters, gates)
         _groups(errors, where.child("compatibilityGroups"), consumption.compatibility_groups)
     unique(errors, path, [consumption.counter_set for consumption in consumptions])
 
@@ -62,7 +62,9 @@ def _set_name(errors: ErrorList, path: FieldPath, name: str) -> None:
         check(errors, path, name, formats.dns_label)
 
 
-def _counters(errors: ErrorList, path: FieldPath, counters: Mapping[str, resource.Counter]) -> None:
+def _counters(
+    errors: ErrorList, path: FieldPath, counters: Mapping[str, resource.Counter], gates: FeatureGates
+) -> None:
     """Named counters: at least one, at most 32."""
     if not counters:
         errors.required(path)
@@ -71,7 +73,7 @@ def _counters(errors: ErrorList, path: FieldPath, counters: Mapping[str, resourc
         errors.too_many(path, len(counters), MAX_COUNTERS)
         return
     for name in sorted(counters):
-        check(errors, path, name, formats.dns_label)
+        check(errors, path if gates.at_least("1.36") else path.key(name), name, formats.dns_label)
 
 
 def _groups(errors: ErrorList, path: FieldPath, groups: tuple[str, ...]) -> None:

@@ -79,8 +79,13 @@ class DeviceRules:
         self, errors: ErrorList, path: FieldPath, attributes: Mapping[str, resource.DeviceAttribute]
     ) -> None:
         for name, attribute in sorted(attributes.items()):
-            validate_qualified_name(errors, path, name, self._context.gates)
+            self._key(errors, path, name)
             validate_attribute(errors, path.key(shortened(name, _ATTRIBUTE_KEY)), attribute, self._context.gates)
+
+    def _key(self, errors: ErrorList, path: FieldPath, name: str) -> None:
+        """The name of an attribute or a capacity; from 1.32 to 1.35 it was reported at the value's own path."""
+        gates = self._context.gates
+        validate_qualified_name(errors, path if gates.at_least("1.36") else path.key(name), name, gates)
 
     def _capacity(
         self, errors: ErrorList, path: FieldPath, device: resource.Device, old: resource.Device | None
@@ -88,7 +93,7 @@ class DeviceRules:
         if old is not None and self._context.gates.at_least("1.37") and old.capacity == device.capacity:
             return
         for name, capacity in sorted(device.capacity.items()):
-            validate_qualified_name(errors, path, name, self._context.gates)
+            self._key(errors, path, name)
             policy = capacity.request_policy
             if policy is None:
                 continue

@@ -6,13 +6,19 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from cathedra.api import resource
-from cathedra.api.core import resource_v1beta1
+from cathedra.api.core import resource_v1alpha3, resource_v1beta1
 from cathedra.api.field import ErrorList
 from cathedra.api.gates import FeatureGates
 from cathedra.api.struct import replace
 from cathedra.kinds.columns import AGE, NAME, age
-from cathedra.kinds.definition import Column, RequestContext, ResourceDefinition, Strategy
-from cathedra.kinds.resource.slices.conversion import slice_from_hub, slice_to_hub
+from cathedra.kinds.definition import Column, RequestContext, ResourceDefinition, Strategy, VersionDefinition
+from cathedra.kinds.resource.errorpaths import paths_of_release
+from cathedra.kinds.resource.slices.conversion import (
+    alpha_slice_from_hub,
+    alpha_slice_to_hub,
+    slice_from_hub,
+    slice_to_hub,
+)
 from cathedra.kinds.resource.slices.defaults import default_slice
 from cathedra.kinds.resource.slices.disabled_fields import enabled_slice_spec
 from cathedra.kinds.resource.slices.validation import validate_slice
@@ -43,7 +49,7 @@ class SliceStrategy(Strategy[resource.ResourceSlice]):
 
     def validate_create(self, obj: resource.ResourceSlice, context: RequestContext) -> ErrorList:
         """All rules of a slice."""
-        return validate_slice(obj, None, context)
+        return paths_of_release(validate_slice(obj, None, context), context.gates)
 
     def prepare_update(
         self, new: resource.ResourceSlice, old: resource.ResourceSlice, context: RequestContext
@@ -57,7 +63,7 @@ class SliceStrategy(Strategy[resource.ResourceSlice]):
         self, new: resource.ResourceSlice, old: resource.ResourceSlice, context: RequestContext
     ) -> ErrorList:
         """All rules of a slice, and what it may not change."""
-        return validate_slice(new, old, context)
+        return paths_of_release(validate_slice(new, old, context), context.gates)
 
     def warnings(
         self, new: resource.ResourceSlice, old: resource.ResourceSlice | None, context: RequestContext
@@ -92,6 +98,13 @@ def slice_definition(gates: FeatureGates) -> ResourceDefinition[resource.Resourc
             resource_v1beta1.ResourceSlice,
             slice_to_hub,
             slice_from_hub,
+            VersionDefinition(
+                "v1alpha3",
+                resource_v1alpha3.ResourceSlice,
+                alpha_slice_to_hub,
+                alpha_slice_from_hub,
+                served_by_default=False,
+            ),
         ),
         strategy=SliceStrategy(),
         columns=SLICE_COLUMNS,

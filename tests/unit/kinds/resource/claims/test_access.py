@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 
 from cathedra.api.field import ErrorList
 from cathedra.api.resource import ResourceClaim
+from cathedra.api.struct import replace
 from cathedra.kinds.resource.claims.access import validate_status_access
 from tests.unit.kinds.objects import claim, context
 

@@ -126,9 +126,8 @@ def test_expressions_are_compiled_by_the_given_compiler() -> None:
 
 
 def replace_expressions(request: Any) -> Any:
-    import dataclasses
 
-    return dataclasses.replace(request, expressions=Refuses())
+    return replace(request, expressions=Refuses())
 
 
 def test_administrative_access_needs_the_namespaces_label() -> None:
@@ -160,84 +159,3 @@ def test_a_template_carries_labels_and_annotations_only() -> None:
     )
     errors = created(definition_of("resourceclaimtemplates").strategy, template, context())[1]
     assert texts(errors) == ["spec.metadata.name: Forbidden: cannot be set"]
-
-
-# --- status
-
-RESULT = {"request": "r", "driver": "gpu.example.com", "pool": "p", "device": "d"}
-REPORT = {"driver": "gpu.example.com", "pool": "p", "device": "d"}
-POD = {"resource": "pods", "name": "p", "uid": "1"}
-
-
-def reported(
-    status: dict[str, Any], before: dict[str, Any] | None = None, release: str = "1.37"
-) -> tuple[resource.ResourceClaim, list[str]]:
-    request = context(release)
-    old, errors = created(definition_of("resourceclaims", release).strategy, claim(), request)
-    assert errors == []
-    old = replace(old, status=from_dict(resource.ResourceClaimStatus, before or {}))
-    new = replace(old, status=from_dict(resource.ResourceClaimStatus, status))
-    made, errors = updated(definition_of("resourceclaims", release).subresources["status"], new, old, request)
-    return made, texts(errors)
-
-
-def allocated(*results: dict[str, Any], **more: Any) -> dict[str, Any]:
-    return {"allocation": {"devices": {"results": list(results or (RESULT,))}}, **more}
-
-
-@pytest.mark.parametrize(
-    ("status", "wanted"),
-    [
-        (allocated(reservedFor=[POD], devices=[REPORT]), []),
-        ({"reservedFor": [POD]}, ["status.reservedFor: Forbidden: may not be specified when `allocated` is not set"]),
-        (allocated(reservedFor=[POD, POD]), ['status.reservedFor[1]: Duplicate value: "1"']),
-        (
-            allocated(devices=[{**REPORT, "device": "z"}]),
-            [
-                'status.devices[0]: Invalid value: {"Driver":"gpu.example.com","Pool":"p","Device":"z","ShareID":""}: '
-                "must be an allocated device in the claim"
-            ],
-        ),
-        (
-            allocated({**RESULT, "request": "z"}),
-            [
-                'status.allocation.devices.results[0].request: Invalid value: "z": must be the name of a request in '
-                "the claim or the name of a request and a subrequest separated by '/'"
-            ],
-        ),
-    ],
-)
-def test_a_status_is_checked(status: dict[str, Any], wanted: list[str]) -> None:
-    assert reported(status)[1] == wanted
-
-
-def test_complaints_come_device_by_device_before_what_holds_for_the_claim() -> None:
-    found = reported({"reservedFor": [POD], "devices": [REPORT]})[1]
-    assert [text.split(":")[0] for text in found] == ["status.devices[0]", "status.reservedFor"]
-
-
-def test_an_allocation_is_replaced_by_nothing_but_its_end() -> None:
-    assert reported(allocated({**RESULT, "device": "e"}), allocated())[1][0].startswith("status.allocation: Invalid")
-    made, errors = reported({}, allocated(devices=[REPORT]))
-    assert (errors, made.status.devices) == ([], ())
-
-
-def test_reports_of_deallocated_devices_are_forgotten() -> None:
-    made, errors = reported({"devices": [REPORT]}, allocated(devices=[REPORT]))
-    assert (errors, made.status.devices) == ([], ())
-
-
-@pytest.mark.parametrize(
-    ("address", "wanted"),
-    [
-        ("192.0.2.5/24", []),
-        ("2001:db8::5/64", []),
-        ("192.0.2.05/24", ["192.0.2.5/24"]),
-        ("2001:DB8::5/64", ["2001:db8::5/64"]),
-        ("192.0.2.5", ["must be a valid address in CIDR form"]),
-    ],
-)
-def test_addresses_of_devices_are_canonical(address: str, wanted: list[str]) -> None:
-    found = reported(allocated(devices=[{**REPORT, "networkData": {"ips": [address]}}]))[1]
-    assert len(found) == len(wanted)
-    assert all(part in text for part, text in zip(wanted, found, strict=True))

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from cathedra.api.core import resource_v1alpha3 as v1alpha3
 from cathedra.api.core import resource_v1beta1 as v1beta1
 from cathedra.api.struct import from_dict, to_dict
-from cathedra.kinds.resource.slices.conversion import slice_from_hub, slice_to_hub
+from cathedra.kinds.resource.slices.conversion import (
+    alpha_slice_from_hub,
+    alpha_slice_to_hub,
+    slice_from_hub,
+    slice_to_hub,
+)
 from tests.unit.kinds.objects import device, resource_slice
 
 
@@ -30,3 +36,18 @@ def test_where_the_devices_are_is_empty_there_and_absent_here() -> None:
     hub = slice_to_hub(old)
     assert (hub.spec.node_name, hub.spec.all_nodes) == (None, True)
     assert slice_to_hub(slice_from_hub(resource_slice())).spec.all_nodes is None
+
+
+def test_capacities_are_bare_quantities_in_v1alpha3() -> None:
+    devices = [{"name": "d", "basic": {"capacity": {"memory": "16Gi"}, "attributes": {"m": {"string": "x"}}}}]
+    old = from_dict(v1alpha3.ResourceSlice, {"metadata": {"name": "s"}, "spec": {"devices": devices}})
+    hub = alpha_slice_to_hub(old)
+    assert to_dict(hub)["spec"]["devices"] == [
+        {"name": "d", "capacity": {"memory": {"value": "16Gi"}}, "attributes": {"m": {"string": "x"}}}
+    ]
+    assert to_dict(alpha_slice_from_hub(hub)) == to_dict(old)
+
+
+def test_a_device_without_properties_survives_v1alpha3() -> None:
+    hub = resource_slice(device())
+    assert to_dict(alpha_slice_to_hub(alpha_slice_from_hub(hub))) == to_dict(hub)

@@ -69,25 +69,6 @@ def test_names_of_devices_occur_once() -> None:
     assert problems(resource_slice(device(), device())) == ['spec.devices[1]: Duplicate value: "d"']
 
 
-@pytest.mark.parametrize(
-    ("policy", "wanted"),
-    [
-        ({"default": "1", "validValues": ["1", "2"]}, []),
-        ({"default": "3", "validValues": ["1", "2"]}, ['validValues: Invalid value: "3": default value is not valid']),
-        ({"validValues": ["1"]}, ["default: Required value: required when validValues is defined"]),
-        ({"default": "1", "validRange": {"min": "1", "max": "4", "step": "1"}}, []),
-        ({"default": "1", "validRange": {"min": "1", "step": "0"}}, ['validRange.step: Invalid value: "0"']),
-        ({"default": "1", "validRange": {"min": "20"}}, ['validRange.min: Invalid value: "20"', "validRange.default"]),
-        ({"default": "1", "validRange": {"min": "1"}, "validValues": ["1"]}, [": Forbidden: exactly one policy"]),
-    ],
-)
-def test_a_request_policy_is_checked(policy: dict[str, Any], wanted: list[str]) -> None:
-    capacity = {"m": {"value": "10", "requestPolicy": policy}}
-    found = problems(resource_slice(device(allowMultipleAllocations=True, capacity=capacity)))
-    path = "spec.devices[0].capacity[m].requestPolicy"
-    begin(found, *(path + text if text.startswith(":") else f"{path}.{text}" for text in wanted))
-
-
 COUNTERS = [{"name": "s", "counters": {"c": {"value": "1"}}}]
 DRAWS = [{"counterSet": "s", "counters": {"c": {"value": "1"}}}]
 

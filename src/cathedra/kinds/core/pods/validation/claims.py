@@ -36,10 +36,13 @@ def validate_pod_claims(errors: ErrorList, path: FieldPath, claims: Sequence[cor
         else:
             check(errors, where.child("name"), claim.name, formats.dns_label)
             seen.add(claim.name)
-        _references(errors, where, claim)
+        if claim.source is not None:
+            _references(errors, where.child("source"), claim.source)
+        else:
+            _references(errors, where, claim)
 
 
-def _references(errors: ErrorList, path: FieldPath, claim: core_v1.PodResourceClaim) -> None:
+def _references(errors: ErrorList, path: FieldPath, claim: core_v1.PodResourceClaim | core_v1.ClaimSource) -> None:
     given = (
         ("resourceClaimName", claim.resource_claim_name),
         ("resourceClaimTemplateName", claim.resource_claim_template_name),

@@ -14,9 +14,10 @@ from cathedra.api.formats import check
 from cathedra.api.struct import json_names
 from cathedra.kinds.core.pods.validation.resources import validate_container_resources
 from cathedra.kinds.core.pods.validation.volumes import validate_mounts
+from cathedra.semantics.pods import is_sidecar
 
 __all__ = [
-    "Surroundings",
+    "PodReferences",
     "port_name",
     "validate_containers",
     "validate_ephemeral_containers",
@@ -55,7 +56,7 @@ _NOT_EPHEMERAL: Final = "cannot be set for an Ephemeral Container"
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class PodReferences:
     """What a container may refer to in its pod."""
 
     volumes: frozenset[str]
@@ -63,7 +64,7 @@ class Surroundings:
 
 
 def validate_containers(
-    errors: ErrorList, path: FieldPath, containers: Sequence[core_v1.Container], around: Surroundings
+    errors: ErrorList, path: FieldPath, containers: Sequence[core_v1.Container], around: PodReferences
 ) -> None:
     """A pod has at least one container, each with a name of its own."""
     if not containers:
@@ -82,7 +83,7 @@ def validate_containers(
     _host_ports(errors, path, containers)
 
 
-def validate_init_containers(errors: ErrorList, path: FieldPath, spec: core_v1.PodSpec, around: Surroundings) -> None:
+def validate_init_containers(errors: ErrorList, path: FieldPath, spec: core_v1.PodSpec, around: PodReferences) -> None:
     """Init containers share the names of the others; only those that keep running have probes."""
     seen = {container.name for container in spec.containers}
     for position, container in enumerate(spec.init_containers):
@@ -92,7 +93,7 @@ def validate_init_containers(errors: ErrorList, path: FieldPath, spec: core_v1.P
             errors.duplicate(where.child("name"), container.name)
         elif container.name:
             seen.add(container.name)
-        if container.restart_policy == "Always":
+        if is_sidecar(container):
             _probes(errors, where, container)
             continue
         if container.restart_policy not in (None, *_RESTART_POLICIES):
@@ -108,7 +109,7 @@ def validate_init_containers(errors: ErrorList, path: FieldPath, spec: core_v1.P
 
 
 def validate_ephemeral_containers(
-    errors: ErrorList, path: FieldPath, spec: core_v1.PodSpec, around: Surroundings
+    errors: ErrorList, path: FieldPath, spec: core_v1.PodSpec, around: PodReferences
 ) -> None:
     """Ephemeral containers have no resources, ports or probes: they must not matter to the pod."""
     others = {container.name for container in (*spec.containers, *spec.init_containers)}
@@ -135,7 +136,7 @@ def _is_empty(value: Any) -> bool:
     return value in (None, (), "", False) or value == core_v1.ResourceRequirements()
 
 
-def _common(errors: ErrorList, path: FieldPath, container: Any, around: Surroundings) -> None:
+def _common(errors: ErrorList, path: FieldPath, container: Any, around: PodReferences) -> None:
     if container.name:
         check(errors, path.child("name"), container.name, formats.dns_label)
     else:

@@ -13,7 +13,9 @@ from typing import Any, Final
 import msgspec
 
 from cathedra.api.core import core_v1
-from cathedra.api.goform import go_form
+from cathedra.api.facts import ONLY_IN
+from cathedra.api.goform import go_form, go_json
+from cathedra.api.jsonvalue import JSONObject
 from cathedra.api.struct import json_names
 
 __all__ = ["spec_difference"]
@@ -131,10 +133,11 @@ def spec_difference(old: core_v1.PodSpec, new: core_v1.PodSpec) -> str:
 
 
 def _lines(spec: core_v1.PodSpec) -> list[str]:
-    return (json.dumps(_pod(spec), indent=1, ensure_ascii=False) + "\n").splitlines(keepends=True)
+    # Not splitlines: that also ends lines at characters that JSON leaves in texts.
+    return [f"{line}\n" for line in go_json(_pod(spec), indent=1).split("\n")]
 
 
-def _pod(spec: core_v1.PodSpec) -> dict[str, Any]:
+def _pod(spec: core_v1.PodSpec) -> JSONObject:
     values = dict(_named(spec))
     found = {_word(name): _plain(values[name]) for name in _POD}
     security = spec.security_context
@@ -156,7 +159,9 @@ def _plain(value: Any) -> Any:
     if isinstance(value, msgspec.Struct) and type(value).__module__ == core_v1.__name__:
         values = dict(_named(value))
         order = _ORDER.get(type(value), ())
-        return {_word(name): _plain(values[name]) for name in (*order, *(n for n in values if n not in order))}
+        gone = {name for name in values if values[name] is None and _is_gone(type(value).__name__, name)}
+        names = (*order, *(name for name in values if name not in order and name not in gone))
+        return {_word(name): _plain(values[name]) for name in names}
     if isinstance(value, tuple):
         return [_plain(item) for item in value] or None
     if isinstance(value, dict):
@@ -164,6 +169,11 @@ def _plain(value: Any) -> Any:
     if value is None or isinstance(value, (bool, int, str)):
         return value
     return json.loads(go_form(value))
+
+
+def _is_gone(kind: str, name: str) -> bool:
+    """Whether only past releases had a field."""
+    return bool(ONLY_IN.get((kind, name), ("", ""))[1])
 
 
 def _word(name: str) -> str:

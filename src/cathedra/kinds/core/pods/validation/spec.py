@@ -15,7 +15,7 @@ from cathedra.kinds.core.pods.validation.claims import (
     validate_pod_claims,
 )
 from cathedra.kinds.core.pods.validation.containers import (
-    Surroundings,
+    PodReferences,
     validate_containers,
     validate_ephemeral_containers,
     validate_init_containers,
@@ -79,7 +79,7 @@ def validate_pod_template(template: core_v1.PodTemplateSpec, path: FieldPath) ->
 def _validate_spec(errors: ErrorList, path: FieldPath, spec: core_v1.PodSpec) -> None:
     volumes = validate_volumes(errors, path.child("volumes"), spec.volumes)
     validate_pod_claims(errors, path.child("resourceClaims"), spec.resource_claims)
-    around = Surroundings(volumes, claim_names(spec))
+    around = PodReferences(volumes, claim_names(spec))
     validate_containers(errors, path.child("containers"), spec.containers, around)
     validate_init_containers(errors, path.child("initContainers"), spec, around)
     validate_ephemeral_containers(errors, path.child("ephemeralContainers"), spec, around)
@@ -98,9 +98,8 @@ def _validate_spec(errors: ErrorList, path: FieldPath, spec: core_v1.PodSpec) ->
     validate_tolerations(errors, path.child("tolerations"), spec.tolerations)
     if spec.preemption_policy is not None:
         _policy(errors, path.child("preemptionPolicy"), spec.preemption_policy, _PREEMPTION_POLICIES)
-    if spec.scheduling_group is not None and spec.scheduling_group.pod_group_name is not None:
-        where = path.child("schedulingGroup", "podGroupName")
-        check(errors, where, spec.scheduling_group.pod_group_name, formats.dns_subdomain)
+    if spec.scheduling_group is not None:
+        _scheduling_group(errors, path.child("schedulingGroup"), spec.scheduling_group)
 
 
 def _names(errors: ErrorList, path: FieldPath, spec: core_v1.PodSpec) -> None:
@@ -114,6 +113,13 @@ def _names(errors: ErrorList, path: FieldPath, spec: core_v1.PodSpec) -> None:
     ):
         if value:
             check(errors, path.child(name), value, form)
+
+
+def _scheduling_group(errors: ErrorList, path: FieldPath, group: core_v1.PodSchedulingGroup) -> None:
+    if group.pod_group_name is None:
+        errors.invalid(path, "", "must specify one of: `podGroupName`")
+    else:
+        check(errors, path.child("podGroupName"), group.pod_group_name, formats.dns_subdomain)
 
 
 def _policy(errors: ErrorList, path: FieldPath, value: str, known: tuple[str, ...]) -> None:

@@ -10,7 +10,7 @@ from cathedra.api.core import core_v1
 from cathedra.api.field import ErrorList, FieldPath
 from cathedra.api.struct import from_dict
 from cathedra.kinds.core.pods.validation.containers import (
-    Surroundings,
+    PodReferences,
     port_name,
     validate_containers,
     validate_ephemeral_containers,
@@ -18,7 +18,7 @@ from cathedra.kinds.core.pods.validation.containers import (
 )
 from tests.unit.kinds.objects import texts
 
-AROUND = Surroundings(frozenset({"v"}), frozenset({"gpu"}))
+AROUND = PodReferences(frozenset({"v"}), frozenset({"gpu"}))
 COMPLETE = {"image": "i", "terminationMessagePolicy": "File", "imagePullPolicy": "Always"}
 HANDLER = {"exec": {"command": ["true"]}}
 

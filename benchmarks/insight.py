@@ -1,0 +1,156 @@
+"""The tools over a cluster of 1000 nodes with 8 devices each.
+
+The state is read once, and the goals hold for the questions alone: a live cluster or a JSON dump of that size is read
+in about a second beside them. Figures are the median of three runs; a simulation runs once. Time is the processor time
+of the one thread that works, so that a busy machine does not count as slowness.
+
+    python -m benchmarks insight
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterator
+from time import thread_time
+from typing import Any
+
+from cathedra.insight import ClusterState, devices, explain, read_dump, simulate
+
+Row = tuple[str, float, str, str | float | None, str | float | None]
+
+NODES = 1000
+PER_NODE = 8
+CLAIMS = 4000
+PODS = 2000
+DRIVER = "gpu.example.com"
+RESOURCE = "resource.k8s.io/v1"
+
+
+def objects(claims: int) -> Iterator[dict[str, Any]]:
+    """Nodes, slices, a class, and claims that hold the first devices of the nodes."""
+    expression = f'device.driver == "{DRIVER}"'
+    yield {
+        "apiVersion": RESOURCE,
+        "kind": "DeviceClass",
+        "metadata": {"name": "gpu"},
+        "spec": {"selectors": [{"cel": {"expression": expression}}]},
+    }
+    yield {"apiVersion": "v1", "kind": "PodList", "items": []}
+    for number in range(NODES):
+        name = f"node-{number}"
+        status = {"allocatable": {"cpu": "64", "memory": "512Gi", "pods": "110"}}
+        labels = {"kubernetes.io/hostname": name, "zone": f"z{number % 3}"}
+        yield {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}, "status": status}
+        given = [
+            {
+                "name": f"gpu-{place}",
+                "attributes": {
+                    "model": {"string": "a100" if number % 4 else "h100"},
+                    "numa": {"int": place // 4},
+                    "uuid": {"string": f"GPU-{number}-{place}"},
+                },
+                "capacity": {"memory": {"value": "80Gi"}},
+            }
+            for place in range(PER_NODE)
+        ]
+        pool = {"name": name, "generation": 1, "resourceSliceCount": 1}
+        yield {
+            "apiVersion": RESOURCE,
+            "kind": "ResourceSlice",
+            "metadata": {"name": f"{name}-gpus"},
+            "spec": {"driver": DRIVER, "nodeName": name, "pool": pool, "devices": given},
+        }
+    for number in range(claims):
+        result = {
+            "request": "gpu",
+            "driver": DRIVER,
+            "pool": f"node-{number * 7 % NODES}",
+            "device": f"gpu-{number // NODES}",
+        }
+        request = {"name": "gpu", "exactly": {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 1}}
+        yield {
+            "apiVersion": RESOURCE,
+            "kind": "ResourceClaim",
+            "metadata": {"name": f"held-{number}", "namespace": "default", "uid": f"held-{number}"},
+            "spec": {"devices": {"requests": [request]}},
+            "status": {"allocation": {"devices": {"results": [result]}}},
+        }
+
+
+def waiting(name: str, count: int, *selectors: str) -> list[dict[str, Any]]:
+    """A pod, and a template that asks for so many devices."""
+    chosen = [{"cel": {"expression": text}} for text in selectors]
+    exactly = {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": count, "selectors": chosen}
+    claim = {"devices": {"requests": [{"name": "gpus", "exactly": exactly}]}}
+    return [
+        {
+            "apiVersion": RESOURCE,
+            "kind": "ResourceClaimTemplate",
+            "metadata": {"name": name, "namespace": "default"},
+            "spec": {"spec": claim},
+        },
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": name, "namespace": "default", "uid": name},
+            "spec": {
+                "containers": [{"name": "main", "image": "main", "resources": {"requests": {"cpu": "1"}}}],
+                "resourceClaims": [{"name": "gpus", "resourceClaimTemplateName": name}],
+            },
+            "status": {"phase": "Pending"},
+        },
+    ]
+
+
+def many(pods: int) -> list[dict[str, Any]]:
+    """So many pods with a device each."""
+    template, pod = waiting("web", 1)
+    made = [{**pod, "metadata": {"name": f"web-{number}", "namespace": "default"}} for number in range(pods)]
+    return [template, *made]
+
+
+def measured(make: Callable[[], ClusterState], ask: Callable[[ClusterState], object], runs: int = 3) -> float:
+    """Seconds of one question to a state that was not asked before."""
+    times = []
+    for _ in range(runs):
+        state = make()
+        began = thread_time()
+        ask(state)
+        times.append(thread_time() - began)
+    return statistics.median(times)
+
+
+def rows() -> Iterator[Row]:
+    """The rows of ``make bench``."""
+    plain = [*objects(CLAIMS), *waiting("too-many", 7), *waiting("picky", 2, f'device.attributes["{DRIVER}"].gen == 5')]
+    size = f"{NODES} nodes × {PER_NODE}, {CLAIMS} claims"
+
+    def fresh() -> ClusterState:
+        return read_dump(plain)
+
+    began = thread_time()
+    fresh()
+    yield f"insight/read a dump of {size}", thread_time() - began, "s", None, None
+    yield (
+        f"insight/explain a pod that wants too many, {size}",
+        measured(fresh, lambda state: explain(state, "pod/too-many")),
+        "s",
+        None,
+        2,
+    )
+    yield (
+        f"insight/explain a pod with a failing selector, {size}",
+        measured(fresh, lambda state: explain(state, "pod/picky")),
+        "s",
+        None,
+        2,
+    )
+    yield f"insight/devices, {size}", measured(fresh, devices), "s", None, 1
+    empty = [*objects(0)]
+    yield (
+        f"insight/simulate {PODS} pods on {NODES} nodes × {PER_NODE}",
+        measured(lambda: read_dump(empty), lambda state: simulate(state, apply=many(PODS), copies=0), runs=1),
+        "s",
+        None,
+        30,
+    )

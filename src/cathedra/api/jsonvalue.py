@@ -1,0 +1,12 @@
+"""Plain JSON values, as decoders give them and encoders take them."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+__all__ = ["JSONObject", "JSONValue"]
+
+JSONValue: TypeAlias = "bool | int | float | str | list[JSONValue] | dict[str, JSONValue] | None"
+"""What a JSON text spells."""
+JSONObject: TypeAlias = dict[str, JSONValue]
+"""A JSON object: fields in the order in which they were written."""

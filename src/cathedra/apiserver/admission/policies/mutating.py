@@ -1,0 +1,288 @@
+"""MutatingAdmissionPolicies: an administrator's changes to objects in CEL (plugin MutatingAdmissionPolicy).
+
+What an expression means is the business of `cathedra.cel.admission`; here its patch is applied to the object: an apply
+configuration by structured merge, which may not touch what is atomic, or a JSON patch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from cathedra.api.core.admissionregistration_v1 import (
+    MutatingAdmissionPolicy,
+    MutatingAdmissionPolicyBinding,
+)
+from cathedra.api.core.meta_v1 import StatusCause, StatusDetails
+from cathedra.api.decoding import DecodeError
+from cathedra.api.nesting import NestingError, check_value_nesting
+from cathedra.api.scheme import GroupResource
+from cathedra.api.status import StatusError, failure, forbidden, internal_error, invalid
+from cathedra.api.struct import replace, to_dict
+from cathedra.apiserver.admission.attributes import AdmissionAttributes
+from cathedra.apiserver.admission.matching import Matcher
+from cathedra.apiserver.admission.plugin import AdmissionPlugin
+from cathedra.apiserver.admission.policies.bound import BoundPolicies, BoundPolicy
+from cathedra.apiserver.admission.policies.mutatingerrors import mutating_binding_errors, mutating_policy_errors
+from cathedra.apiserver.admission.policies.parameters import Misconfigured, Parameters
+from cathedra.apiserver.admission.rebuilding import Rebuilder
+from cathedra.apiserver.admission.versioned import VersionedAttributes
+from cathedra.apiserver.authorization.authorizer import Authorizer
+from cathedra.apiserver.ownership.applying import NotApplicable, apply_configuration
+from cathedra.apiserver.patches.json_patch import JSONPatchError, PatchTestFailed, json_patch
+from cathedra.apiserver.patches.schema import struct_shape
+from cathedra.apiserver.registry.registry import Registry
+from cathedra.kinds.definition import AnyDefinition, VersionDefinition
+
+if TYPE_CHECKING:
+    from cathedra.cel.admission import CompiledMutations, Input
+
+__all__ = ["MUTATING_BINDINGS", "MUTATING_POLICIES", "MutatingPolicies"]
+
+_GROUP: Final = "admissionregistration.k8s.io"
+MUTATING_POLICIES: Final = GroupResource(_GROUP, "mutatingadmissionpolicies")
+MUTATING_BINDINGS: Final = GroupResource(_GROUP, "mutatingadmissionpolicybindings")
+
+Policy = BoundPolicy[MutatingAdmissionPolicy, MutatingAdmissionPolicyBinding, "CompiledMutations"]
+Key = tuple[str, str, str, str]
+
+
+class _Failed(Exception):
+    """A mutation cannot be made; the text says why. Whether that refuses the request is its policy's decision."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Invocation:
+    """A policy to be applied for one of its bindings and one parameter object."""
+
+    policy: Policy
+    binding: MutatingAdmissionPolicyBinding
+    version: VersionDefinition
+    param: Any
+
+    @property
+    def key(self) -> Key:
+        named = (self.param or {}).get("metadata", {})
+        return (self.policy.name, self.binding.metadata.name, named.get("namespace", ""), named.get("name", ""))
+
+
+@dataclass(slots=True)
+class _Passes:
+    """What one request remembers between its two passes through the plugins."""
+
+    left: Any = None
+    """The object as the policies left it."""
+    called: set[Key] = field(default_factory=set)
+    """Invocations that want to be repeated when the object changes after them."""
+    again: set[Key] = field(default_factory=set)
+    """Invocations to be repeated."""
+
+    def changed(self) -> None:
+        """The object is another one: repeat what wants to be."""
+        self.again |= self.called
+        self.called = set()
+
+
+class MutatingPolicies(AdmissionPlugin):
+    """Applies every mutating policy that is bound."""
+
+    def __init__(
+        self,
+        registry: Registry,
+        authorizer: Authorizer,
+        kinds: Callable[[], Iterator[AnyDefinition]],
+        rebuilder: Rebuilder,
+    ) -> None:
+        """``kinds`` lists what is served, to find parameters of any kind."""
+        self._authorizer = authorizer
+        self._parameters = Parameters(registry, kinds)
+        self._matcher = Matcher(registry)
+        self._rebuilder = rebuilder
+        self._bound: BoundPolicies[MutatingAdmissionPolicy, MutatingAdmissionPolicyBinding, CompiledMutations]
+        self._bound = BoundPolicies(registry, MUTATING_POLICIES, MUTATING_BINDINGS, _compile)
+
+    async def validate(self, request: AdmissionAttributes) -> None:
+        """Check policies and bindings that are written.
+
+        Raises:
+            StatusError: 422, one breaks the rules.
+        """
+        definition, obj = request.definition, request.object
+        if request.operation not in {"CREATE", "UPDATE"} or request.subresource:
+            return
+        if definition.group_resource == MUTATING_POLICIES:
+            errors = mutating_policy_errors(obj)
+        elif definition.group_resource == MUTATING_BINDINGS:
+            errors = mutating_binding_errors(obj)
+        else:
+            return
+        if errors:
+            raise invalid(definition.group, definition.kind, obj.metadata.name, errors)
+
+    async def admit(self, request: AdmissionAttributes) -> Any:
+        """The object as the policies want it.
+
+        Raises:
+            StatusError: a policy that refuses on errors could not be applied.
+        """
+        if request.definition.group == _GROUP:
+            return request.object  # no policy about policies: a cluster cannot be locked by its own
+        bound = self._bound()
+        if not bound:
+            return request.object
+        # start-up time: CEL comes with the first policy
+        from cathedra.cel.interruption import CPULimit
+
+        interrupted = CPULimit()
+        passes: _Passes = request.memory.setdefault(type(self).__name__, _Passes())
+        if request.again and passes.left != request.object:
+            passes.changed()
+        refusals: list[tuple[str, str]] = []
+        for invocation in list(self._invocations(bound, request, refusals)):
+            request = self._applied(invocation, request, passes, interrupted, refusals)
+        passes.left = request.object
+        if refusals:
+            raise _refusal(request, refusals)
+        return request.object
+
+    def _invocations(
+        self, bound: tuple[Policy, ...], request: AdmissionAttributes, refusals: list[tuple[str, str]]
+    ) -> Iterator[_Invocation]:
+        for policy in bound:
+            spec = policy.object.spec
+            try:
+                version = self._matcher.resources(spec.match_constraints, request)
+            except StatusError as error:
+                _refuse(refusals, policy, None, f"failed to configure policy: {error.status.message}")
+                continue
+            if version is None:
+                continue
+            for binding in policy.bindings:
+                try:
+                    if self._matcher.resources(binding.spec.match_resources, request) is None:
+                        continue
+                    params = self._parameters.of(spec.param_kind, binding.spec.param_ref, request)
+                except (Misconfigured, StatusError) as error:
+                    _refuse(refusals, policy, binding, f"failed to configure binding: {error}")
+                    continue
+                for param in params:
+                    yield _Invocation(policy, binding, version, param)
+
+    def _applied(
+        self,
+        invocation: _Invocation,
+        request: AdmissionAttributes,
+        passes: _Passes,
+        interrupted: Callable[[], bool],
+        refusals: list[tuple[str, str]],
+    ) -> AdmissionAttributes:
+        """The request after one policy, unless its conditions do not hold."""
+        policy = invocation.policy
+        why = policy.compiled.objection(self._given(invocation, request, interrupted))
+        if why is not None:
+            if why:
+                _refuse(refusals, policy, invocation.binding, why)
+            return request
+        if request.again and invocation.key not in passes.again:
+            return request
+        before = request.object
+        for position in range(len(policy.object.spec.mutations)):
+            if request.object is None:
+                break
+            try:
+                request = request.but(object=self._mutated(invocation, request, position, interrupted))
+            except _Failed as error:
+                _refuse(refusals, policy, invocation.binding, str(error))
+        if request.object != before:
+            passes.changed()
+        if policy.object.spec.reinvocation_policy == "IfNeeded":
+            passes.called.add(invocation.key)
+        return request
+
+    def _given(self, invocation: _Invocation, request: AdmissionAttributes, interrupted: Callable[[], bool]) -> Input:
+        # start-up time: CEL, with the first policy
+        from cathedra.apiserver.authorization.celauthorizer import decider
+        from cathedra.cel.admission import Input
+
+        view, version = VersionedAttributes(request), invocation.version
+        namespace = self._matcher.namespace(request)
+        return Input(
+            request=view.attributes(version),
+            object=view.object(version),
+            old_object=view.old_object(version),
+            params=invocation.param,
+            namespace=to_dict(namespace) if namespace is not None else None,
+            decide=decider(self._authorizer),
+            interrupted=interrupted,
+        )
+
+    def _mutated(
+        self, invocation: _Invocation, request: AdmissionAttributes, position: int, interrupted: Callable[[], bool]
+    ) -> Any:
+        """The object after one mutation.
+
+        Raises:
+            _Failed: the expression fails, or its patch cannot be applied.
+            StatusError: 500, the patched object cannot be read.
+        """
+        version = invocation.version
+        given = self._given(invocation, request, interrupted)
+        wanted = invocation.policy.compiled.mutate(position, given)
+        if wanted.error:
+            raise _Failed(wanted.error)
+        strict = wanted.patch_type == "JSONPatch"
+        try:
+            check_value_nesting(wanted.patch)
+        except NestingError as error:
+            raise _Failed(str(error)) from None
+        if strict:
+            try:
+                values = json_patch(given.object, wanted.patch)
+            except PatchTestFailed:
+                return request.object
+            except JSONPatchError as error:
+                raise _Failed(f"JSONPath: {error}") from None
+        else:
+            shape = struct_shape(version.type)
+            try:
+                values = apply_configuration(given.object, wanted.patch, shape)
+            except NotApplicable as error:
+                raise _Failed(f"error applying patch: {error}") from None
+        try:
+            obj, problems = self._rebuilder.object(request, version, values)
+        except DecodeError as error:
+            raise internal_error(str(error)) from None
+        if strict and problems:
+            raise internal_error(f"strict decoding error: {', '.join(problems)}")
+        return obj if obj != request.object else request.object
+
+
+def _compile(spec: dict[str, Any]) -> CompiledMutations:
+    # start-up time: CEL, with the first policy
+    from cathedra.cel.admission import compile_mutations
+
+    return compile_mutations(spec)
+
+
+def _refuse(
+    refusals: list[tuple[str, str]], policy: Policy, binding: MutatingAdmissionPolicyBinding | None, why: str
+) -> None:
+    """Note why a policy could not be applied, unless it ignores that."""
+    if policy.object.spec.failure_policy == "Ignore":
+        return
+    if binding is None:
+        refusals.append((f'policy "{policy.name}" denied request: {why}', ""))
+        return
+    text = f"policy '{policy.name}' with binding '{binding.metadata.name}' denied request: {why}"
+    refusals.append((text, "" if why.startswith("failed to configure") else "Invalid"))
+
+
+def _refusal(request: AdmissionAttributes, refusals: list[tuple[str, str]]) -> StatusError:
+    """403 with the text and reason of the first refusal, and all of them as causes."""
+    name = request.name or (request.object.metadata.name if request.object is not None else "")
+    error = forbidden(request.definition.group_resource, name, "")
+    causes = tuple(StatusCause(message=text) for text, _ in refusals)
+    details = replace(error.status.details or StatusDetails(), causes=causes)
+    message, reason = refusals[0]
+    return failure(403, reason or "Forbidden", message, details)

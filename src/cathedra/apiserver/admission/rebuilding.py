@@ -1,0 +1,49 @@
+"""Objects made again from the plain values that a webhook or a policy has changed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cathedra.api.decoding import decode_values
+from cathedra.api.gates import FeatureGates
+from cathedra.api.jsonvalue import JSONObject
+from cathedra.apiserver.admission.attributes import AdmissionAttributes
+from cathedra.apiserver.admission.versioned import own_kind
+from cathedra.apiserver.custom.objects import decode_custom, is_custom
+from cathedra.clock import Clock
+from cathedra.kinds.definition import RequestContext, VersionDefinition
+
+__all__ = ["Rebuilder"]
+
+
+class Rebuilder:
+    """Makes objects from changed values, with the defaults that they need then."""
+
+    def __init__(self, gates: FeatureGates, clock: Clock) -> None:
+        self._gates = gates
+        self._clock = clock
+
+    def object(
+        self, request: AdmissionAttributes, version: VersionDefinition, values: JSONObject
+    ) -> tuple[Any, tuple[str, ...]]:
+        """The request's object from its values in that version, and what was unknown in them.
+
+        Raises:
+            DecodeError: the values describe no such object.
+        """
+        values = {name: value for name, value in values.items() if name not in {"kind", "apiVersion"}}
+        release, definition = self._gates.release, request.definition
+        kind = type(request.object)
+        if (own := own_kind(kind)) is not None:
+            decoded = decode_values(kind, own, values, release)
+            return decoded.object, decoded.problems
+        gvk = definition.gvk(version.name)
+        wanted: Any = version.type
+        if is_custom(wanted):
+            made, problems = decode_custom(wanted, values, release)
+        else:
+            found = decode_values(wanted, gvk, values, release)
+            made, problems = found.object, found.problems
+        strategy = definition.subresources.get(request.subresource, definition.strategy)
+        context = RequestContext(self._gates, self._clock.now(), gvk.api_version)
+        return strategy.default(version.to_hub(made), context), problems

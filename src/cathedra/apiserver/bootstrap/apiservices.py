@@ -1,0 +1,184 @@
+"""APIService objects: one for each group and version of this server, and the state of those that others serve.
+
+Those of built-in groups are made when the server starts, those of custom resources come and go with their definitions;
+all are always available. What stands behind a service is asked every half minute whether it answers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import logging
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any, Final
+
+from cathedra.api.core.apiregistration_v1 import APIService, APIServiceCondition, APIServiceSpec
+from cathedra.api.core.meta_v1 import DeleteOptions, ObjectMeta
+from cathedra.api.scheme import GroupResource
+from cathedra.api.status import StatusError
+from cathedra.api.struct import Time, replace
+from cathedra.apiserver.admission.plugin import AdmissionChain
+from cathedra.apiserver.authentication.user import LOOPBACK
+from cathedra.apiserver.catalog import Catalog
+from cathedra.apiserver.registry.registry import WriteConflict
+from cathedra.apiserver.registry.selection import Selection
+from cathedra.apiserver.request import Call
+from cathedra.apiserver.storage.protocol import StorageError
+from cathedra.apiserver.verbs.context import ServerContext
+from cathedra.apiserver.verbs.create import create
+from cathedra.apiserver.verbs.delete import delete
+from cathedra.apiserver.verbs.update import change, update
+
+__all__ = ["API_SERVICES", "APIServiceKeeper", "Verdict"]
+
+_LOG: Final = logging.getLogger(__name__)
+API_SERVICES: Final = GroupResource("apiregistration.k8s.io", "apiservices")
+AUTOMANAGED: Final = "kube-aggregator.kubernetes.io/automanaged"
+PROBE_SECONDS: Final = 30.0
+Verdict = tuple[str, str, str]
+"""Status, reason and message of the condition Available."""
+_LOCAL: Final[Verdict] = ("True", "Local", "Local APIServices are always available")
+_CUSTOM: Final = (1000, 100)
+_UNRANKED: Final = 9
+_GROUPS: Final = {
+    "": 18000,
+    "apps": 17800,
+    "events.k8s.io": 17750,
+    "authentication.k8s.io": 17700,
+    "authorization.k8s.io": 17600,
+    "autoscaling": 17500,
+    "batch": 17400,
+    "certificates.k8s.io": 17300,
+    "networking.k8s.io": 17200,
+    "policy": 17100,
+    "rbac.authorization.k8s.io": 17000,
+    "storage.k8s.io": 16800,
+    "admissionregistration.k8s.io": 16700,
+    "apiextensions.k8s.io": 16700,
+    "scheduling.k8s.io": 16600,
+    "coordination.k8s.io": 16500,
+    "node.k8s.io": 16300,
+    "discovery.k8s.io": 16200,
+    "resource.k8s.io": 16200,
+    "flowcontrol.apiserver.k8s.io": 16100,
+    "internal.apiserver.k8s.io": 16000,
+}
+_VERSIONS: Final = {
+    ("", "v1"): 1,
+    ("autoscaling", "v2"): 30,
+    ("flowcontrol.apiserver.k8s.io", "v1"): 21,
+    ("admissionregistration.k8s.io", "v1beta1"): 12,
+    ("resource.k8s.io", "v1beta2"): 12,
+    ("resource.k8s.io", "v1alpha3"): 1,
+}
+_STABLE: Final = 15
+Probe = Callable[[APIService], Awaitable[Verdict]]
+
+
+class APIServiceKeeper:
+    """Keeps the objects; `run` until cancelled."""
+
+    def __init__(self, server: ServerContext, catalog: Catalog, probe: Probe) -> None:
+        """``probe`` asks the server behind an APIService."""
+        self._server = dataclasses.replace(server, admission=AdmissionChain(()))
+        self._catalog = catalog
+        self._probe = probe
+        self._changed = asyncio.Event()
+
+    async def run(self) -> None:
+        """Keep local objects at once when what is served changes, and ask the others every half minute."""
+        self._catalog.observe(self._changed.set)
+        self._server.registry.observe(API_SERVICES, lambda _: self._changed.set())
+        while True:
+            self._changed.clear()
+            await self.reconcile()
+            waiting = asyncio.ensure_future(self._changed.wait())
+            pausing = asyncio.ensure_future(self._server.clock.sleep(PROBE_SECONDS))
+            try:
+                await asyncio.wait((waiting, pausing), return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                waiting.cancel()
+                pausing.cancel()
+
+    async def reconcile(self) -> None:
+        """Make, correct and remove local objects, and write down which of the others are available; what cannot be
+        written is tried again later."""
+        wanted = {service.metadata.name: service for service in self._local()}
+        present = {entry.key: entry.object for entry in self._server.registry.table(API_SERVICES).select(Selection(""))}
+        for name, service in wanted.items():
+            await self._attempt(name, self._keep(service, present.get(name)))
+        for name, found in present.items():
+            if name not in wanted and found.metadata.labels.get(AUTOMANAGED) == "true":
+                await self._attempt(name, delete(self._server, self._call("delete", name), DeleteOptions()))
+            elif found.spec.service is not None:
+                await self._attempt(name, self._judge(found, await self._probe(found)))
+
+    async def _attempt(self, name: str, doing: Awaitable[Any]) -> None:
+        try:
+            await doing
+        except (StatusError, StorageError, WriteConflict) as error:
+            _LOG.warning("apiservices %s: %s", name, error)
+
+    def _local(self) -> Iterator[APIService]:
+        """An object for each group and version that this server answers for; custom ones can be taken over."""
+        served = {
+            (definition.group, version.name): definition.group not in _GROUPS
+            for definition in self._catalog
+            for version in definition.versions
+            if definition.group != API_SERVICES.group
+        }
+        served |= {(virtual.group, virtual.version): False for virtual in self._catalog.virtual}
+        for (group, name), custom in served.items():
+            by_group, by_version = _CUSTOM if custom else (_GROUPS[group], _priority(group, name))
+            spec = APIServiceSpec(
+                group=group, version=name, group_priority_minimum=by_group, version_priority=by_version
+            )
+            labels = {AUTOMANAGED: "true" if custom else "onstart"}
+            yield APIService(metadata=ObjectMeta(name=f"{name}.{group}", labels=labels), spec=spec)
+
+    async def _keep(self, service: APIService, found: APIService | None) -> None:
+        name = service.metadata.name
+        if found is None:
+            await create(self._server, self._call("create", ""), service)
+        elif AUTOMANAGED not in found.metadata.labels:
+            return  # not ours: a service was put in the place of what is served here
+        elif found.spec != service.spec:
+            await update(self._server, self._call("update", name), replace(found, spec=service.spec))
+        if found is None or not any(one.reason == _LOCAL[1] for one in found.status.conditions):
+            await self._judge(service, _LOCAL)
+
+    async def _judge(self, service: APIService, verdict: Verdict) -> None:
+        """Write the condition Available down, if it says something new."""
+        status, reason, message = verdict
+
+        def judged(entry: Any) -> APIService:
+            present: APIService = entry.object
+            before = next((one for one in present.status.conditions if one.type == "Available"), None)
+            since = Time(self._server.clock.now())
+            if before is not None and before.status == status and before.last_transition_time is not None:
+                since = before.last_transition_time
+            condition = APIServiceCondition(
+                type="Available", status=status, reason=reason, message=message, last_transition_time=since
+            )
+            others = tuple(one for one in present.status.conditions if one.type != "Available")
+            return replace(present, status=replace(present.status, conditions=(condition, *others)))
+
+        await change(self._server, self._call("update", service.metadata.name, "status"), judged)
+
+    def _call(self, verb: str, name: str, subresource: str = "") -> Call:
+        definition = self._server.registry.table(API_SERVICES).definition
+        return Call(
+            user=LOOPBACK,
+            verb=verb,
+            definition=definition,
+            version=definition.versions[0],
+            name=name,
+            subresource=subresource,
+        )
+
+
+def _priority(group: str, version: str) -> int:
+    known = _VERSIONS.get((group, version))
+    if known is not None:
+        return known
+    return _STABLE if "alpha" not in version and "beta" not in version else _UNRANKED

@@ -1,0 +1,251 @@
+"""Discovery: which groups, versions and resources there are, legacy and aggregated
+(docs/spec/apimachinery.md §2)."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Callable
+from typing import Any, Final
+
+from cathedra.api.struct import encode
+from cathedra.apiserver.catalog import Catalog
+from cathedra.apiserver.http.about.discoveryforms import aggregated_resources
+from cathedra.apiserver.http.about.openapi import OpenAPI
+from cathedra.apiserver.http.answers.response import JSON, Response, status_response
+from cathedra.apiserver.http.proxying.aggregation import AggregatedServers
+from cathedra.apiserver.http.request import Request
+from cathedra.apiserver.http.resources import not_served
+from cathedra.apiserver.routes import Route, VirtualResource, routes_of
+from cathedra.apiserver.versionorder import group_order, version_order
+from cathedra.kinds.definition import AnyDefinition, VersionDefinition
+
+__all__ = ["Discovery"]
+
+AGGREGATED: Final = b"application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+
+
+class Discovery:
+    """Answers ``/``, ``/api``, ``/apis`` and what lies right below, and hands ``/openapi`` on."""
+
+    def __init__(
+        self, catalog: Catalog, openapi: OpenAPI, address: Callable[[], str], aggregated: AggregatedServers
+    ) -> None:
+        self._catalog = catalog
+        self._others = aggregated
+        self._openapi = openapi
+        self._address = address
+        self._generation = (-1, -1)
+        self._documents: dict[str, bytes] = {}
+
+    def answer(self, request: Request) -> Response | None:
+        """The answer, or None if the path names nothing."""
+        path = request.path.strip("/")
+        if path.startswith("openapi/"):
+            return self._openapi.answer(request, path)
+        generation = (self._catalog.generation, self._others.generation)
+        if self._generation != generation:
+            self._documents = {}
+            self._generation = generation
+        if path in {"api", "apis"} and _wants_aggregated(request.header(b"accept")):
+            return self._aggregated(request, path)
+        document = self._documents.get(path)
+        if document is None:
+            value = self._legacy(path)
+            if value is None:
+                return self._missing(path)
+            document = self._documents[path] = encode(value)
+        return Response(200, document, JSON, ((b"vary", b"Accept"),))
+
+    def _aggregated(self, request: Request, path: str) -> Response:
+        key = f"aggregated {path}"
+        document = self._documents.get(key)
+        if document is None:
+            groups = [g for g in self._groups() if bool(g) is (path == "apis")]
+            items = [self._aggregated_group(group) for group in groups]
+            document = self._documents[key] = encode(
+                {
+                    "kind": "APIGroupDiscoveryList",
+                    "apiVersion": "apidiscovery.k8s.io/v2",
+                    "metadata": {},
+                    "items": items,
+                }
+            )
+        tag = f'"{hashlib.sha512(document).hexdigest().upper()}"'.encode()
+        headers = ((b"etag", tag), (b"vary", b"Accept"), (b"cache-control", b"public"))
+        if request.header(b"if-none-match").encode() == tag:
+            return Response(304, b"", AGGREGATED, headers)
+        return Response(200, document, AGGREGATED, headers)
+
+    def _groups(self) -> list[str]:
+        found = {definition.group for definition in self._catalog} | {
+            virtual.group for virtual in self._catalog.virtual
+        }
+        return sorted(found | {group for group, _ in self._others.services()}, key=group_order)
+
+    def _versions(self, group: str) -> list[str]:
+        found = {v.name for definition in self._catalog if definition.group == group for v in definition.versions}
+        found |= {virtual.version for virtual in self._catalog.virtual if virtual.group == group}
+        found |= {version for of, version in self._others.services() if of == group}
+        return sorted(found, key=version_order)
+
+    def _served(self, group: str, version: str) -> list[tuple[AnyDefinition, VersionDefinition]]:
+        found: list[tuple[AnyDefinition, VersionDefinition]] = []
+        for definition in self._catalog:
+            if definition.group == group:
+                found.extend((definition, v) for v in definition.versions if v.name == version)
+        return sorted(found, key=lambda pair: pair[0].plural)
+
+    def _virtual(self, group: str, version: str) -> list[VirtualResource]:
+        return [virtual for virtual in self._catalog.virtual if (virtual.group, virtual.version) == (group, version)]
+
+    def _aggregated_group(self, group: str) -> dict[str, Any]:
+        versions = [
+            {"version": version, "resources": self._aggregated_resources(group, version), "freshness": "Current"}
+            for version in self._versions(group)
+        ]
+        return {"metadata": {"name": group} if group else {}, "versions": versions}
+
+    def _aggregated_resources(self, group: str, version: str) -> list[dict[str, Any]]:
+        if (group, version) in self._others.services():
+            return aggregated_resources(self._others.resources(group, version))
+        resources = []
+        for definition, served in self._served(group, version):
+            entry: dict[str, Any] = {
+                "resource": definition.plural,
+                "responseKind": {"group": "", "version": "", "kind": definition.kind},
+                "scope": "Namespaced" if definition.namespaced else "Cluster",
+                "singularResource": definition.singular,
+                "verbs": _verbs(definition, served),
+            }
+            if definition.short_names:
+                entry["shortNames"] = list(definition.short_names)
+            if definition.categories:
+                entry["categories"] = list(definition.categories)
+            subresources = [
+                {
+                    "subresource": route.subresource,
+                    "responseKind": dict(zip(("group", "version", "kind"), route.kind, strict=True)),
+                    "verbs": list(route.verbs),
+                }
+                for route in _subresources(definition, served)
+            ]
+            if subresources:
+                entry["subresources"] = subresources
+            resources.append(entry)
+        for virtual in self._virtual(group, version):
+            resources.append(
+                {
+                    "resource": virtual.plural,
+                    "responseKind": {"group": "", "version": "", "kind": virtual.kind},
+                    "scope": "Namespaced" if virtual.namespaced else "Cluster",
+                    "singularResource": virtual.singular,
+                    "verbs": list(virtual.verbs),
+                    **({"shortNames": list(virtual.short_names)} if virtual.short_names else {}),
+                }
+            )
+        return sorted(resources, key=lambda resource: str(resource["resource"]))
+
+    def _legacy(self, path: str) -> dict[str, Any] | None:
+        parts = path.split("/") if path else []
+        if not parts:
+            return {"paths": self._paths()}
+        if parts == ["api"]:
+            address = [{"clientCIDR": "0.0.0.0/0", "serverAddress": self._address()}]
+            return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": address}
+        if parts == ["apis"]:
+            groups = [self._legacy_group(group) for group in self._groups() if group]
+            return {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}
+        if parts[0] == "api" and len(parts) == 2 and parts[1] == "v1":
+            return self._legacy_resources("", "v1")
+        if parts[0] != "apis" or parts[1] not in self._groups():
+            return None
+        if len(parts) == 2:
+            return {"kind": "APIGroup", "apiVersion": "v1"} | self._legacy_group(parts[1])
+        if len(parts) == 3 and parts[2] in self._versions(parts[1]):
+            return self._legacy_resources(parts[1], parts[2])
+        return None
+
+    def _missing(self, path: str) -> Response | None:
+        parts = path.split("/")
+        if len(parts) == 3 and parts[0] == "apis" and parts[1] in self._groups():
+            return status_response(not_served())
+        return None
+
+    def _paths(self) -> list[str]:
+        paths = ["/.well-known/openid-configuration", "/api", "/api/v1", "/apis", "/apis/"]
+        for group in self._groups():
+            if group:
+                paths.append(f"/apis/{group}")
+                paths.extend(f"/apis/{group}/{version}" for version in self._versions(group))
+        paths += ["/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/openapi/v3/", "/openid/v1/jwks"]
+        paths += ["/readyz", "/version"]
+        return sorted(paths)
+
+    def _legacy_group(self, group: str) -> dict[str, Any]:
+        versions = [{"groupVersion": f"{group}/{version}", "version": version} for version in self._versions(group)]
+        return {"name": group, "versions": versions, "preferredVersion": versions[0]}
+
+    def _legacy_resources(self, group: str, version: str) -> dict[str, Any]:
+        group_version = f"{group}/{version}" if group else version
+        resources: list[dict[str, Any]] = []
+        for definition, served in self._served(group, version):
+            entry: dict[str, Any] = {
+                "name": definition.plural,
+                "singularName": definition.singular,
+                "namespaced": definition.namespaced,
+                "kind": definition.kind,
+                "verbs": _verbs(definition, served),
+            }
+            if definition.short_names:
+                entry["shortNames"] = list(definition.short_names)
+            if definition.categories:
+                entry["categories"] = list(definition.categories)
+            if "get" in definition.verbs:
+                entry["storageVersionHash"] = _storage_hash(definition)
+            resources.append(entry)
+            for route in _subresources(definition, served):
+                group_of_kind, version_of_kind, kind = route.kind
+                name = f"{definition.plural}/{route.subresource}"
+                sub = {"name": name, "singularName": "", "namespaced": definition.namespaced}
+                if group_of_kind or version_of_kind:
+                    sub |= {"group": group_of_kind, "version": version_of_kind}
+                resources.append(sub | {"kind": kind, "verbs": list(route.verbs)})
+        for virtual in self._virtual(group, version):
+            entry = {
+                "name": virtual.plural,
+                "singularName": virtual.singular,
+                "namespaced": virtual.namespaced,
+                "kind": virtual.kind,
+                "verbs": list(virtual.verbs),
+            }
+            if virtual.short_names:
+                entry["shortNames"] = list(virtual.short_names)
+            resources.append(entry)
+        resources.sort(key=lambda resource: str(resource["name"]))
+        return (
+            {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": group_version, "resources": resources}
+            if (group)
+            else {"kind": "APIResourceList", "groupVersion": group_version, "resources": resources}
+        )
+
+
+def _subresources(definition: AnyDefinition, version: VersionDefinition) -> list[Route]:
+    return [route for route in routes_of(definition, version) if route.subresource]
+
+
+def _verbs(definition: AnyDefinition, version: VersionDefinition) -> list[str]:
+    return list(next(routes_of(definition, version)).verbs)
+
+
+def _storage_hash(definition: AnyDefinition) -> str:
+    stored = definition.storage_version or definition.versions[0].name
+    text = f"{definition.group}/{stored}/{definition.kind}"
+    return base64.b64encode(hashlib.sha256(text.encode()).digest()[:8]).decode()
+
+
+def _wants_aggregated(accept: str) -> bool:
+    return any(
+        "as=APIGroupDiscoveryList" in clause and ";v=v2;" in f"{clause.replace(' ', '')};"
+        for clause in accept.split(",")
+    )

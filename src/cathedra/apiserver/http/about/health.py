@@ -1,0 +1,71 @@
+"""What the server tells about itself: version, health (docs/spec/apimachinery.md §3)."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from cathedra import __version__
+from cathedra.apiserver.http.answers.response import Response, json_response, text_response
+from cathedra.apiserver.http.request import Request
+
+__all__ = ["HealthAndVersion", "git_version"]
+
+PATCH_RELEASES: Final = {"1.36": "v1.36.2"}
+_ENDPOINTS: Final = ("healthz", "livez", "readyz")
+
+
+def git_version(release: str) -> str:
+    """The full version number shown for a release."""
+    return PATCH_RELEASES.get(release, f"v{release}.0")
+
+
+class HealthAndVersion:
+    """Answers ``/version`` and the health endpoints."""
+
+    def __init__(self, release: str, checks: Mapping[str, Callable[[], bool]]) -> None:
+        self._release = release
+        self._checks = dict(checks)
+
+    def answer(self, request: Request) -> Response | None:
+        """The answer, or None if the path is another's."""
+        path = request.path.strip("/")
+        if path == "version":
+            return json_response(self._version())
+        endpoint, _, single = path.partition("/")
+        if endpoint in _ENDPOINTS:
+            return self._health(endpoint, single, request)
+        return None
+
+    def _version(self) -> dict[str, str]:
+        major, minor = self._release.split(".")
+        machine = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
+        return {
+            "major": major,
+            "minor": minor,
+            "emulationMajor": major,
+            "emulationMinor": minor,
+            "minCompatibilityMajor": major,
+            "minCompatibilityMinor": str(int(minor) - 1),
+            "gitVersion": git_version(self._release),
+            "gitCommit": f"cathedra-{__version__}",
+            "gitTreeState": "clean",
+            "buildDate": "1970-01-01T00:00:00Z",
+            "goVersion": f"python{platform.python_version()}",
+            "compiler": platform.python_implementation().lower(),
+            "platform": f"{platform.system().lower()}/{machine}",
+        }
+
+    def _health(self, endpoint: str, single: str, request: Request) -> Response:
+        checks = {single: self._checks[single]} if single in self._checks else self._checks
+        if single and single not in self._checks:
+            return text_response("404 page not found\n", 404)
+        excluded = set(request.query.get("exclude", ()))
+        results = {name: check() for name, check in checks.items() if name not in excluded}
+        healthy = all(results.values())
+        if healthy and "verbose" not in request.query:
+            return text_response("ok")
+        lines = [f"[+]{name} ok" if ok else f"[-]{name} failed: reason withheld" for name, ok in results.items()]
+        lines.append(f"{endpoint} check {'passed' if healthy else 'failed'}")
+        return text_response("\n".join(lines) + "\n", 200 if healthy else 500)

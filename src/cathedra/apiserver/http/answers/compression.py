@@ -1,0 +1,35 @@
+"""Large answers made small for clients that take gzip (docs/spec/apimachinery.md §1)."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import gzip
+from typing import Final
+
+from cathedra.apiserver.http.answers.response import Response
+
+__all__ = ["compressed", "worth_compressing"]
+
+THRESHOLD: Final = 128 * 1024
+_LEVEL: Final = 1
+
+
+def worth_compressing(response: Response, accept_encoding: bytes) -> bool:
+    """Whether the client takes gzip and the answer is large enough for it to pay."""
+    return (
+        len(response.body) + len(response.tail) > THRESHOLD
+        and response.status == 200
+        and any(part.partition(b";")[0].strip() == b"gzip" for part in accept_encoding.split(b","))
+    )
+
+
+async def compressed(response: Response) -> Response:
+    """The same answer in gzip; made in a thread, so that the loop goes on."""
+    body = await asyncio.to_thread(_gzip, response.body, response.tail)
+    headers = (*response.headers, (b"content-encoding", b"gzip"), (b"vary", b"Accept-Encoding"))
+    return dataclasses.replace(response, body=body, tail=b"", headers=headers)
+
+
+def _gzip(body: bytes, tail: bytes) -> bytes:
+    return gzip.compress(body + tail if tail else body, compresslevel=_LEVEL, mtime=0)

@@ -1,0 +1,145 @@
+"""In which form the client wants its answer (docs/spec/apimachinery.md §1)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+from cathedra.api.core.meta_v1 import StatusDetails
+from cathedra.api.status import bad_request, failure
+
+__all__ = [
+    "JSON_FORM",
+    "JSON_TYPE",
+    "PROTOBUF_TYPE",
+    "YAML_TYPE",
+    "AnswerForm",
+    "fit_for_list",
+    "fit_for_object",
+    "negotiate",
+]
+
+JSON_TYPE: Final = "application/json"
+YAML_TYPE: Final = "application/yaml"
+PROTOBUF_TYPE: Final = "application/vnd.kubernetes.protobuf"
+ACCEPT_LIMIT: Final = 8 * 1024
+"""Letters of an ``Accept`` header; ten times what any client sends, and parsed in a millisecond."""
+_TRANSFORMS: Final = {"Table", "PartialObjectMetadata", "PartialObjectMetadataList"}
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerForm:
+    """Media type, and what the objects shall be turned into (``Table``, ``PartialObjectMetadata`` or nothing)."""
+
+    media_type: str = JSON_TYPE
+    transform: str = ""
+    version: str = "v1"
+    """Of meta.k8s.io, for transformed objects."""
+
+
+JSON_FORM: Final = AnswerForm()
+
+
+@dataclass(frozen=True, slots=True)
+class _Clause:
+    media_type: str
+    parameters: dict[str, str]
+    quality: float
+    position: int
+
+
+@lru_cache(maxsize=512)
+def negotiate(
+    accept: str,
+    *,
+    transforms: bool = True,
+    streaming: bool = False,
+    listing: bool = False,
+    protobuf: bool = True,
+) -> AnswerForm:
+    """The best form that the ``Accept`` header allows; ``listing`` only widens what a refusal offers.
+
+    Without ``protobuf`` that form is not offered: custom resources have none.
+
+    Raises:
+        StatusError: 406, nothing that can be served is acceptable.
+    """
+    if not accept:
+        return JSON_FORM
+    if len(accept) > ACCEPT_LIMIT:
+        raise bad_request(f"the Accept header is longer than {ACCEPT_LIMIT} bytes")
+    everything = (JSON_TYPE, YAML_TYPE, PROTOBUF_TYPE) if protobuf else (JSON_TYPE, YAML_TYPE)
+    offered = tuple(kind for kind in everything if not streaming or kind != YAML_TYPE)
+    known = False
+    for clause in _clauses(accept):
+        media_type = offered[0] if clause.media_type == "*/*" else clause.media_type
+        known = known or (media_type in everything and media_type not in offered)
+        if media_type not in offered or clause.quality == 0:
+            continue
+        wanted = clause.parameters.get("as", "")
+        if not wanted:
+            return AnswerForm(media_type)
+        known = True
+        group, version = clause.parameters.get("g", ""), clause.parameters.get("v", "")
+        if transforms and wanted in _TRANSFORMS and group == "meta.k8s.io" and version in {"v1", "v1beta1"}:
+            return AnswerForm(media_type, wanted, version)
+    if known:
+        names = [f"{kind};stream=watch" for kind in offered] if streaming else list(offered)
+        message = f"only the following media types are accepted: {', '.join(names)}"
+        raise failure(406, "NotAcceptable", message)
+    streams = (f"{kind};stream=watch" for kind in everything if (listing or streaming) and kind != YAML_TYPE)
+    names = [*everything, *streams]
+    message = f"406: Not Acceptable\n\nAvailable representations: {', '.join(names)}"
+    raise failure(406, "NotAcceptable", message, StatusDetails())
+
+
+def fit_for_object(form: AnswerForm, go_type: str) -> AnswerForm:
+    """The form for a single object.
+
+    Raises:
+        StatusError: 406, the client wants a list.
+    """
+    if form.transform == "PartialObjectMetadataList":
+        raise failure(
+            406,
+            "NotAcceptable",
+            f"you requested PartialObjectMetadataList, but the requested object is not a list (*{go_type})",
+        )
+    return form
+
+
+def fit_for_list(form: AnswerForm, go_type: str) -> AnswerForm:
+    """The form for a list.
+
+    Raises:
+        StatusError: 406, the client wants a single object.
+    """
+    if form.transform == "PartialObjectMetadata":
+        raise failure(
+            406,
+            "NotAcceptable",
+            f"you requested PartialObjectMetadata, but the requested object is a list (*{go_type}List)",
+        )
+    return form
+
+
+def _clauses(accept: str) -> list[_Clause]:
+    clauses = []
+    for position, text in enumerate(accept.split(",")):
+        media_type, *rest = (part.strip() for part in text.split(";"))
+        if not media_type:
+            continue
+        parameters = {}
+        for part in rest:
+            key, _, value = part.partition("=")
+            parameters[key.strip()] = value.strip().strip('"')
+        clauses.append(_Clause(media_type, parameters, _quality(parameters.pop("q", "1")), position))
+    return sorted(clauses, key=lambda clause: (-clause.quality, clause.position))
+
+
+def _quality(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return 1.0

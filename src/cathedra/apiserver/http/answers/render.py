@@ -1,0 +1,158 @@
+"""Objects, lists and statuses as the bytes of an answer, in the form the client wants."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+
+from cathedra.api.core.meta_v1 import ListMeta
+from cathedra.api.decoding import write_yaml
+from cathedra.api.jsonvalue import JSONObject
+from cathedra.api.protobuf import wrap
+from cathedra.api.status import StatusError
+from cathedra.api.struct import encode, from_dict
+from cathedra.apiserver.custom.objects import is_custom
+from cathedra.apiserver.http.answers import tables
+from cathedra.apiserver.http.answers.negotiation import JSON_TYPE, PROTOBUF_TYPE, YAML_TYPE, AnswerForm, negotiate
+from cathedra.apiserver.http.answers.protobuf import list_to_protobuf, to_protobuf
+from cathedra.apiserver.http.answers.response import JSON, Response
+from cathedra.apiserver.registry.storedobject import StoredObject
+from cathedra.apiserver.request import Call
+from cathedra.apiserver.verbs.read import Listing
+
+__all__ = ["formatted", "in_form_of", "items_of", "render_list", "render_object", "render_plain", "warning_headers"]
+
+
+WARNINGS: Final = 80
+"""Headers that an answer warns with at most: some clients give up at a hundred."""
+WARNING_LETTERS: Final = 4096
+"""Of all warnings together; beyond that each is cut to `WARNING_LENGTH`, and the rest is left out."""
+WARNING_LENGTH: Final = 256
+
+
+def render_object(
+    call: Call, entry: StoredObject, form: AnswerForm, *, status: int = 200, include: str = "", now: float = 0.0
+) -> Response:
+    """One object."""
+    headers = warning_headers(call.warnings)
+    if not form.transform:
+        if form.media_type == PROTOBUF_TYPE:
+            return _protobuf(wrap(call.gvk, entry.message(call.version)), status, headers)
+        body = call.prefix + entry.body(call.version)[1:]
+        return formatted(body, form, status, headers)
+    if form.transform == "Table":
+        row = tables.row(call, entry, tables.check_include(include), now, form.version)
+        revision = entry.object.metadata.resource_version
+        metadata = {"resourceVersion": revision} if revision else {}
+        return formatted(tables.table(call, [row], metadata, version=form.version), form, status, headers)
+    return formatted(encode(tables.partial(entry, call, form.version)), form, status, headers)
+
+
+def render_list(
+    call: Call, listing: Listing, form: AnswerForm, *, include: str = "", now: float = 0.0, items: bytes = b""
+) -> Response:
+    """A page of objects. ``items`` are their JSON from `items_of`, where it is known already."""
+    headers = warning_headers(call.warnings)
+    metadata: JSONObject = {"resourceVersion": str(listing.revision)}
+    if listing.continue_:
+        metadata["continue"] = listing.continue_
+    if listing.remaining is not None:
+        metadata["remainingItemCount"] = listing.remaining
+    if form.transform == "Table":
+        wanted = tables.check_include(include)
+        rows = [tables.row(call, entry, wanted, now, form.version) for entry in listing.entries]
+        return formatted(tables.table(call, rows, metadata, version=form.version), form, 200, headers)
+    if form.transform:
+        partials = [tables.partial(entry, call, form.version) for entry in listing.entries]
+        # Kubernetes writes null for no items in JSON; a message has no such thing.
+        nothing: list[Any] | None = [] if form.media_type == PROTOBUF_TYPE else None
+        body = encode(
+            {
+                "kind": "PartialObjectMetadataList",
+                "apiVersion": f"meta.k8s.io/{form.version}",
+                "metadata": metadata,
+                "items": partials or nothing,
+            }
+        )
+        return formatted(body, form, 200, headers)
+    version = call.version
+    if form.media_type == PROTOBUF_TYPE:
+        messages = (entry.message(version) for entry in listing.entries)
+        return _protobuf(list_to_protobuf(call.gvk, from_dict(ListMeta, metadata), messages), 200, headers)
+    kind = call.definition.kind
+    head = f'{{"kind":"{kind}List","apiVersion":"{call.api_version}","metadata":'.encode() + encode(metadata)
+    if form.media_type == JSON_TYPE:
+        return Response(200, head, JSON, headers, tail=items or items_of(call, listing))
+    return formatted(head + items_of(call, listing), form, 200, headers)
+
+
+def items_of(call: Call, listing: Listing) -> bytes:
+    """The items of a list and what closes it."""
+    version = call.version
+    bodies = [entry.body(version) for entry in listing.entries]
+    if is_custom(version.type):
+        prefix = call.prefix
+        bodies = [prefix + body[1:] for body in bodies]
+    if not bodies:
+        return b',"items":[]}'
+    bodies[0] = b',"items":[' + bodies[0]
+    bodies[-1] += b"]}"
+    return b",".join(bodies)
+
+
+def render_plain(value: Any, form: AnswerForm, *, status: int = 200, warnings: Sequence[str] = ()) -> Response:
+    """Something with kind and apiVersion of its own."""
+    return formatted(encode(value), form, status, warning_headers(warnings))
+
+
+def formatted(body: bytes, form: AnswerForm, status: int, headers: tuple[tuple[bytes, bytes], ...] = ()) -> Response:
+    """JSON in the media type that was agreed on."""
+    if form.media_type == JSON_TYPE:
+        return Response(status, body, JSON, headers)
+    if form.media_type == YAML_TYPE:
+        return Response(status, write_yaml(msgspec.json.decode(body)), b"application/yaml", headers)
+    return _protobuf(to_protobuf(body), status, headers)
+
+
+def in_form_of(response: Response, accept: str) -> Response:
+    """A failure in the form that the client asked for; JSON if that cannot be had."""
+    if not response.body.startswith(b'{"kind":"Status"'):
+        return response
+    try:
+        form = negotiate(accept, transforms=False)
+    except StatusError:
+        return response
+    return formatted(response.body, form, response.status, response.headers)
+
+
+def _protobuf(encoded: bytes, status: int, headers: tuple[tuple[bytes, bytes], ...]) -> Response:
+    return Response(status, encoded, PROTOBUF_TYPE.encode(), headers)
+
+
+def warning_headers(warnings: Sequence[str]) -> tuple[tuple[bytes, bytes], ...]:
+    """``Warning`` headers, each text once; no more of them than clients can take."""
+    if not warnings:
+        return ()
+    texts = list(dict.fromkeys(warnings))[:WARNINGS]
+    if sum(map(len, texts)) > WARNING_LETTERS:
+        texts = _shortened(texts)
+    return tuple((b"warning", b"299 - " + _quoted(text)) for text in texts)
+
+
+def _shortened(texts: list[str]) -> list[str]:
+    left = WARNING_LETTERS
+    kept = []
+    for text in texts:
+        short = text[:WARNING_LENGTH]
+        left -= len(short)
+        if left < 0:
+            break
+        kept.append(short)
+    return kept
+
+
+def _quoted(text: str) -> bytes:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ")
+    return f'"{escaped}"'.encode("utf-8", "replace")

@@ -1,0 +1,70 @@
+"""One HTTP answer, and how it goes out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from cathedra.api.status import StatusError
+from cathedra.api.struct import encode
+from cathedra.asgi.application import Send
+
+__all__ = ["JSON", "Response", "json_response", "send_response", "status_response", "text_response"]
+
+JSON: Final = b"application/json"
+Headers = tuple[tuple[bytes, bytes], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """Status, body and headers."""
+
+    status: int
+    body: bytes
+    content_type: bytes = JSON
+    headers: Headers = ()
+    tail: bytes = b""
+    """The rest of the body, where joining it would mean to copy much."""
+
+
+def json_response(value: object, status: int = 200, headers: Headers = ()) -> Response:
+    """Plain values as JSON."""
+    return Response(status, encode(value), JSON, headers)
+
+
+def text_response(text: str, status: int = 200) -> Response:
+    """Plain text."""
+    return Response(status, text.encode(), b"text/plain; charset=utf-8", ((b"x-content-type-options", b"nosniff"),))
+
+
+def status_response(error: StatusError, warnings: Headers = ()) -> Response:
+    """A failure in Kubernetes' form."""
+    headers: list[tuple[bytes, bytes]] = list(warnings)
+    if error.code == 403:
+        headers.append((b"x-content-type-options", b"nosniff"))
+    details = error.status.details
+    if details is not None and details.retry_after_seconds:
+        headers.append((b"retry-after", str(details.retry_after_seconds).encode()))
+    return json_response(error.to_json(), error.code, tuple(headers))
+
+
+async def send_response(send: Send, response: Response, *, audit_id: bytes, head: bool = False) -> None:
+    """Send an answer; for HEAD without its body."""
+    await send(
+        {
+            "type": "http.response.start",
+            "status": response.status,
+            "headers": [
+                (b"audit-id", audit_id),
+                (b"cache-control", b"no-cache, private"),
+                (b"content-type", response.content_type),
+                (b"content-length", str(len(response.body) + len(response.tail)).encode()),
+                *response.headers,
+            ],
+        }
+    )
+    if response.tail and not head:
+        await send({"type": "http.response.body", "body": response.body, "more_body": True})
+        await send({"type": "http.response.body", "body": response.tail})
+        return
+    await send({"type": "http.response.body", "body": b"" if head else response.body})

@@ -1,0 +1,210 @@
+"""Watches over HTTP: one JSON document per line or one protobuf frame each, bookmarks, time limits
+(docs/spec/apimachinery.md §9)."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+from msgspec import Raw
+
+from cathedra.api.core.meta_v1 import ObjectMeta
+from cathedra.api.protobuf import watch_frame, wrap
+from cathedra.api.status import StatusError
+from cathedra.api.struct import encode, replace
+from cathedra.apiserver.http.answers import tables
+from cathedra.apiserver.http.answers.negotiation import PROTOBUF_TYPE, AnswerForm
+from cathedra.apiserver.http.answers.protobuf import to_protobuf
+from cathedra.apiserver.http.request import ClientGone
+from cathedra.apiserver.registry.storedobject import StoredObject
+from cathedra.apiserver.registry.watching import Seen
+from cathedra.apiserver.request import Call
+from cathedra.apiserver.verbs.read import WatchStart
+from cathedra.asgi.application import Receive, Send
+
+__all__ = ["WatchStream", "send_error_stream"]
+
+BOOKMARK_SECONDS: Final = 60.0
+SLOW_SECONDS: Final = 60.0
+"""For which a client may leave events lying in its connection; then it is cut."""
+_STREAMED_PROTOBUF: Final = f"{PROTOBUF_TYPE};stream=watch".encode()
+INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
+
+
+class WatchStream:
+    """One watch, from its initial events to its end."""
+
+    def __init__(
+        self,
+        call: Call,
+        start: WatchStart,
+        form: AnswerForm,
+        *,
+        include: str,
+        bookmarks: bool,
+        initial_bookmark: bool,
+        timeout: float,
+        revision: Callable[[], int],
+        now: Callable[[], float],
+        seen: Callable[[list[StoredObject]], Awaitable[list[StoredObject]]] | None = None,
+    ) -> None:
+        """``seen`` brings states to the version of the call where a webhook converts."""
+        self._call = call
+        self._start = start
+        self._form = form
+        self._include = include
+        self._bookmarks = bookmarks
+        self._initial_bookmark = initial_bookmark
+        self._timeout = timeout
+        self._revision = revision
+        self._now = now
+        self._seen = seen
+        self._rows = 0
+        self._protobuf = form.media_type == PROTOBUF_TYPE
+        self._lines = (call.version.type, self._protobuf)
+        """In which form lines are shared with other watches."""
+
+    async def run(self, send: Send, receive: Receive, audit_id: bytes) -> None:
+        """Stream until the client goes, the time is over, or the server ends the watch."""
+        watcher = self._start.watcher
+        loop = asyncio.get_running_loop()
+        timer = loop.call_later(self._timeout, watcher.end)
+        gone = asyncio.create_task(_disconnected(receive, watcher.close), name="watch disconnect")
+        try:
+            await send({"type": "http.response.start", "status": 200, "headers": _headers(self._form, audit_id)})
+            async with asyncio.timeout(SLOW_SECONDS):
+                await self._send_initial(send)
+            while True:
+                batch = await self._next_batch()
+                if not batch:
+                    break
+                async with asyncio.timeout(SLOW_SECONDS):
+                    await self._send_events(send, batch)
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+        except StatusError as error:
+            body = _event(self._form, "ERROR", encode(error.to_json()))
+            await send({"type": "http.response.body", "body": body, "more_body": False})
+        except TimeoutError:
+            raise ClientGone("a watcher takes nothing off its connection") from None
+        finally:
+            timer.cancel()
+            gone.cancel()
+            self._start.stop()
+            with contextlib.suppress(asyncio.CancelledError):
+                await gone
+
+    async def _next_batch(self) -> list[Seen] | bytes:
+        watcher = self._start.watcher
+        if not self._bookmarks:
+            return await watcher.take()
+        try:
+            async with asyncio.timeout(BOOKMARK_SECONDS):
+                return await watcher.take()
+        except TimeoutError:
+            return self._bookmark(self._revision())
+
+    async def _send_initial(self, send: Send) -> None:
+        lines = [self._line(seen) for seen in await self._in_version(self._start.initial_events())]
+        if self._initial_bookmark:
+            lines.append(self._bookmark(self._start.revision, {INITIAL_EVENTS_END: "true"}))
+        # An empty first chunk makes the headers go out at once.
+        await send({"type": "http.response.body", "body": b"".join(lines), "more_body": True})
+
+    async def _send_events(self, send: Send, batch: list[Seen] | bytes) -> None:
+        if not isinstance(batch, bytes):
+            batch = b"".join([self._line(seen) for seen in await self._in_version(batch)])
+        await send({"type": "http.response.body", "body": batch, "more_body": True})
+
+    async def _in_version(self, events: list[Seen]) -> list[Seen]:
+        """The events in the version of the call.
+
+        Raises:
+            StatusError: 500, a webhook should convert them and failed.
+        """
+        if self._seen is None:
+            return events
+        entries = await self._seen([event.entry for event in events])
+        return [Seen(event.type, entry) for event, entry in zip(events, entries, strict=True)]
+
+    def _line(self, seen: Seen) -> bytes:
+        call, entry = self._call, seen.entry
+        if not self._form.transform:
+            return seen.line(self._lines) or seen.keep_line(self._lines, self._whole(seen))
+        if self._form.transform == "Table":
+            row = tables.row(call, entry, self._include, self._now(), self._form.version)
+            return self._table_line(seen.type.value, row, entry.object.metadata.resource_version)
+        shown = tables.partial(entry, call, self._form.version)
+        return _event(self._form, seen.type.value, encode(shown))
+
+    def _whole(self, seen: Seen) -> bytes:
+        call, entry = self._call, seen.entry
+        if self._protobuf:
+            return watch_frame(seen.type.value, wrap(call.gvk, entry.message(call.version)))
+        body = entry.body(call.version)
+        return b"".join((b'{"type":"', seen.type.value.encode(), b'","object":', call.prefix, body[1:], b"}\n"))
+
+    def _table_line(self, kind: str, row: dict[str, Any], revision: str) -> bytes:
+        document = tables.table(
+            self._call,
+            [row],
+            {"resourceVersion": revision},
+            version=self._form.version,
+            with_columns=self._rows == 0,
+        )
+        self._rows += 1
+        return encode({"type": kind, "object": Raw(document)}) + b"\n"
+
+    def _bookmark(self, revision: int, annotations: dict[str, str] | None = None) -> bytes:
+        metadata: dict[str, Any] = {"resourceVersion": str(revision)}
+        if annotations:
+            metadata["annotations"] = annotations
+        if self._form.transform == "Table":
+            partial = {
+                "kind": "PartialObjectMetadata",
+                "apiVersion": f"meta.k8s.io/{self._form.version}",
+                "metadata": metadata,
+            }
+            cells = ["" for _ in tables.columns(self._call)]
+            return self._table_line("BOOKMARK", {"cells": cells, "object": partial}, str(revision))
+        if self._form.transform:
+            kind, api_version = "PartialObjectMetadata", f"meta.k8s.io/{self._form.version}"
+        else:
+            kind, api_version = self._call.definition.kind, self._call.api_version
+        shown = {"kind": kind, "apiVersion": api_version, "metadata": metadata}
+        if not self._form.transform:
+            empty = self._call.version.type()
+            marked = replace(empty, metadata=ObjectMeta(resource_version=str(revision), annotations=annotations or {}))
+            return _event(self._form, "BOOKMARK", self._call.prefix + encode(marked)[1:])
+        return _event(self._form, "BOOKMARK", encode(shown))
+
+
+async def send_error_stream(send: Send, error: StatusError, form: AnswerForm, audit_id: bytes) -> None:
+    """A watch that begins too late: HTTP 200, one ERROR event, the end."""
+    await send({"type": "http.response.start", "status": 200, "headers": _headers(form, audit_id)})
+    event = _event(form, "ERROR", encode(error.to_json()))
+    await send({"type": "http.response.body", "body": event, "more_body": False})
+
+
+def _headers(form: AnswerForm, audit_id: bytes) -> list[tuple[bytes, bytes]]:
+    protobuf = form.media_type == PROTOBUF_TYPE
+    return [
+        (b"audit-id", audit_id),
+        (b"cache-control", b"no-cache, private"),
+        (b"content-type", _STREAMED_PROTOBUF if protobuf else b"application/json"),
+        (b"transfer-encoding", b"chunked"),
+    ]
+
+
+def _event(form: AnswerForm, kind: str, body: bytes) -> bytes:
+    """One event around an object's JSON, kind and apiVersion included."""
+    if form.media_type == PROTOBUF_TYPE:
+        return watch_frame(kind, to_protobuf(body))
+    return b"".join((b'{"type":"', kind.encode(), b'","object":', body, b"}\n"))
+
+
+async def _disconnected(receive: Receive, close: Callable[[], None]) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+    close()

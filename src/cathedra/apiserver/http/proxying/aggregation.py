@@ -1,0 +1,263 @@
+"""Aggregated API servers: groups and versions that a server behind a service answers for, as its APIService says.
+
+A request that was authenticated and authorized here is passed on with the name of its user in headers and a client
+certificate that the other server has been told to believe (ConfigMap ``extension-apiserver-authentication``). The HTTP
+client is imported with the first of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
+
+import msgspec
+
+from cathedra.api.core.apiregistration_v1 import APIService
+from cathedra.api.nesting import load_json
+from cathedra.api.scheme import GroupResource
+from cathedra.api.status import StatusError, failure
+from cathedra.apiserver.admission.webhooks.networktexts import network_text
+from cathedra.apiserver.authentication.user import UserInfo
+from cathedra.apiserver.http.answers.response import Response
+from cathedra.apiserver.http.request import Request
+from cathedra.apiserver.registry.registry import Registry
+from cathedra.apiserver.registry.selection import Selection
+from cathedra.apiserver.registry.serviceendpoints import NoEndpoint, service_endpoint
+from cathedra.apiserver.requestinfo import RequestInfo
+from cathedra.asgi.application import Send
+
+if TYPE_CHECKING:
+    import aiohttp
+
+    from cathedra.apiserver.authentication.pki import FrontProxyTLS
+
+__all__ = ["AggregatedServers"]
+
+API_SERVICES: Final = GroupResource("apiregistration.k8s.io", "apiservices")
+_HTTPS: Final = 443
+_PROBE_SECONDS: Final = 5.0
+_LONGEST_LIST: Final = 4 * 1024 * 1024
+_OWN_HEADERS: Final = frozenset(
+    {
+        b"authorization",
+        b"connection",
+        b"content-length",
+        b"host",
+        b"keep-alive",
+        b"proxy-authenticate",
+        b"proxy-authorization",
+        b"te",
+        b"trailers",
+        b"transfer-encoding",
+        b"upgrade",
+    }
+)
+"""Headers of one connection, and credentials for this server alone."""
+_CLAIMS: Final = (b"x-remote-", b"impersonate-")
+"""Headers by which a client could claim to be another user."""
+
+
+class AggregatedServers:
+    """The servers behind APIServices."""
+
+    def __init__(self, registry: Registry, identity: Callable[[], FrontProxyTLS | None]) -> None:
+        """``identity`` is what is shown to them, once the server has its keys."""
+        self._registry = registry
+        self._identity = identity
+        self._session: aiohttp.ClientSession | None = None
+        self._contexts: dict[tuple[bytes, bool], ssl.SSLContext] = {}
+        self._known: dict[tuple[str, str], APIService] | None = None
+        self._resources: dict[tuple[str, str], list[dict[str, Any]]] = {}
+        self.generation = 0
+        """Counts changes, so that discovery knows when to be made anew."""
+        registry.observe(API_SERVICES, lambda _: self._forget())
+
+    async def close(self) -> None:
+        """Let go of connections."""
+        if self._session is not None:
+            await self._session.close()
+
+    def services(self) -> dict[tuple[str, str], APIService]:
+        """The APIServices with a service, by group and version."""
+        if self._known is None:
+            try:
+                entries = self._registry.table(API_SERVICES).select(Selection(""))
+            except KeyError:
+                entries = iter(())
+            found = [entry.object for entry in entries]
+            self._known = {(one.spec.group, one.spec.version): one for one in found if one.spec.service is not None}
+        return self._known
+
+    def resources(self, group: str, version: str) -> list[dict[str, Any]]:
+        """The resources that a server listed when it was last asked, as APIResources."""
+        return self._resources.get((group, version), [])
+
+    def behind(self, info: RequestInfo) -> APIService | None:
+        """Who answers a request, if it is not this server."""
+        if not info.path.startswith("/apis/"):
+            return None
+        parts = info.path.split("/", 4)
+        return self.services().get((parts[2], parts[3])) if len(parts) > 3 else None
+
+    async def probe(self, service: APIService) -> tuple[str, str, str]:
+        """Status, reason and message of the condition Available; also learns the server's resources."""
+        spec, behind = service.spec, service.spec.service
+        assert behind is not None
+        path = f"/apis/{spec.group}/{spec.version}"
+        try:
+            url = self._url(service, path)
+        except NoEndpoint as error:
+            named = f'service/{behind.name} in "{behind.namespace}"'
+            texts = {
+                "ServiceNotFound": f"{named} is not present",
+                "ServicePortError": f"{named} is not listening on port {behind.port or _HTTPS}",
+            }
+            return "False", error.reason, texts.get(error.reason, f"endpoints for {named} have no addresses")
+        import aiohttp  # start-up time: with the first aggregated server
+
+        try:
+            async with asyncio.timeout(_PROBE_SECONDS):
+                headers = _identity_headers(UserInfo("system:kube-aggregator", ("system:masters",)))
+                options = self._options(service)
+                async with self._client().get(url, headers=headers, allow_redirects=False, **options) as answer:
+                    body = await answer.content.read(_LONGEST_LIST)
+                    if not 200 <= answer.status < 300:
+                        raise ValueError(f"bad status from {url}: {answer.status}")
+        except (aiohttp.ClientError, OSError, ValueError, StatusError) as error:
+            text = f'failing or missing response from {url}: Get "{url}": {network_text(error)}'
+            return "False", "FailedDiscoveryCheck", text
+        self._learn(spec.group, spec.version, body)
+        return "True", "Passed", "all checks passed"
+
+    async def forward(self, request: Request, service: APIService, send: Send) -> Response | None:
+        """Pass an authorized request on, and its answer back as it comes.
+
+        Raises:
+            StatusError: 503, the server cannot be reached.
+        """
+        import aiohttp  # as above
+
+        query = request.scope["query_string"].decode("latin-1")
+        path = quote(request.info.path, safe="/:@!$&'()*+,;=~")
+        headers = [
+            (key.decode("latin-1"), value.decode("latin-1"))
+            for key, value in request.scope["headers"]
+            if key not in _OWN_HEADERS and not key.startswith(_CLAIMS)
+        ]
+        body = await request.body()
+        try:
+            url = self._url(service, f"{path}?{query}" if query else path)
+            async with self._client().request(
+                request.info.method,
+                url,
+                headers=[*headers, *_identity_headers(request.user)],
+                data=body or None,
+                allow_redirects=False,
+                **self._options(service),
+            ) as answer:
+                await self._pass_back(request, answer, send)
+        except NoEndpoint as error:
+            raise _unavailable(str(error)) from None
+        except (aiohttp.ClientError, OSError) as error:
+            raise _unavailable(network_text(error)) from None
+        return None
+
+    @staticmethod
+    async def _pass_back(request: Request, answer: aiohttp.ClientResponse, send: Send) -> None:
+        headers = [
+            (key.lower().encode("latin-1"), value.encode("latin-1"))
+            for key, value in answer.headers.items()
+            if key.lower().encode("latin-1") not in _OWN_HEADERS or key.lower() == "content-length"
+        ]
+        headers.append((b"audit-id", request.audit_id))
+        gone = asyncio.create_task(_until_gone(request, answer), name="aggregated request disconnect")
+        try:
+            await send({"type": "http.response.start", "status": answer.status, "headers": headers})
+            await send({"type": "http.response.body", "body": b"", "more_body": True})
+            async for chunk in answer.content.iter_any():
+                await send({"type": "http.response.body", "body": chunk, "more_body": True})
+            await send({"type": "http.response.body", "body": b""})
+        finally:
+            gone.cancel()
+            await asyncio.gather(gone, return_exceptions=True)
+
+    def _url(self, service: APIService, path: str) -> str:
+        behind = service.spec.service
+        assert behind is not None
+        host, port = service_endpoint(self._registry, behind.namespace, behind.name, behind.port or _HTTPS)
+        return f"https://{f'[{host}]' if ':' in host else host}:{port}{path}"
+
+    def _client(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            import aiohttp  # as above
+
+            self._session = aiohttp.ClientSession(
+                auto_decompress=False,
+                cookie_jar=aiohttp.DummyCookieJar(),
+                timeout=aiohttp.ClientTimeout(total=None, sock_connect=_PROBE_SECONDS),
+            )
+        return self._session
+
+    def _options(self, service: APIService) -> dict[str, Any]:
+        """How the connection is protected.
+
+        Raises:
+            StatusError: 503, the CA bundle cannot be read.
+        """
+        spec, behind = service.spec, service.spec.service
+        assert behind is not None
+        key = (spec.ca_bundle, spec.insecure_skip_tls_verify)
+        context = self._contexts.get(key)
+        if context is None:
+            try:
+                context = ssl.create_default_context(cadata=spec.ca_bundle.decode() if spec.ca_bundle else None)
+            except (ssl.SSLError, ValueError) as error:
+                raise _unavailable(f"unable to load root certificates: {error}") from None
+            if spec.insecure_skip_tls_verify:
+                context.check_hostname = False
+                context.verify_mode = ssl.CERT_NONE
+            identity = self._identity()
+            if identity is not None:
+                context.load_cert_chain(identity.certificate, identity.key)
+            self._contexts[key] = context
+        return {"ssl": context, "server_hostname": f"{behind.name}.{behind.namespace}.svc"}
+
+    def _learn(self, group: str, version: str, body: bytes) -> None:
+        try:
+            listed: Any = load_json(body)
+        except (msgspec.DecodeError, ValueError):
+            return
+        found = listed.get("resources") if isinstance(listed, dict) else None
+        resources = [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+        if self._resources.get((group, version)) != resources:
+            self._resources[group, version] = resources
+            self.generation += 1
+
+    def _forget(self) -> None:
+        self._known = None
+        self.generation += 1
+        for gone in self._resources.keys() - self.services().keys():
+            del self._resources[gone]
+
+
+def _identity_headers(user: UserInfo) -> list[tuple[str, str]]:
+    """Whose request it is, for a server that believes the certificate."""
+    headers = [("X-Remote-User", user.name), *(("X-Remote-Group", group) for group in user.groups)]
+    if user.uid:
+        headers.append(("X-Remote-Uid", user.uid))
+    for key, values in user.extra.items():
+        headers.extend((f"X-Remote-Extra-{quote(key, safe='')}", value) for value in values)
+    return headers
+
+
+async def _until_gone(request: Request, answer: aiohttp.ClientResponse) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+    answer.close()
+
+
+def _unavailable(why: str) -> StatusError:
+    return failure(503, "ServiceUnavailable", f"error trying to reach service: {why}")

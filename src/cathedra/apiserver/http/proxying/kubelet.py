@@ -1,0 +1,128 @@
+"""Connections to nodes: over TLS, with the API server's certificate, to the node that is meant and to no other.
+
+A node writes its own address and port into its status, so neither says which server listens there. What a connection is
+checked for is the certificate of the node: by the name of its Node object, or by its address where another authority
+than the cluster's signs kubelets' certificates. A client certificate proves itself without being handed over, so that a
+node cannot use it elsewhere (docs/spec/apimachinery.md §12).
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+import ssl
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Final
+from urllib.parse import urlencode
+
+import aiohttp
+from aiohttp.abc import AbstractResolver, ResolveResult
+
+from cathedra.apiserver.authentication.pki import KubeletTLS, NodeIdentity
+from cathedra.apiserver.http.proxying.upgrades import NodeAnswer, NodeRequestHead, ask_node
+
+__all__ = ["KubeletConnections", "RedirectRefused"]
+
+_CONNECT_SECONDS: Final = 30.0
+
+
+class RedirectRefused(aiohttp.ClientError):
+    """A node answered with a redirect: followed, it would make the API server ask whom the node pleases."""
+
+    def __init__(self) -> None:
+        super().__init__("the backend attempted to redirect this request, which is not permitted")
+
+
+async def _refuse_redirect(
+    session: aiohttp.ClientSession, context: Any, params: aiohttp.TraceRequestRedirectParams
+) -> None:
+    raise RedirectRefused
+
+
+def _no_redirects() -> aiohttp.TraceConfig:
+    """Refuses redirects of every request of a session, upgrades to WebSocket included, for which the client has no
+    option."""
+    tracing = aiohttp.TraceConfig()
+    tracing.on_request_redirect.append(_refuse_redirect)
+    return tracing
+
+
+class KubeletConnections:
+    """An HTTP client for nodes that follows no redirect. Without ``tls`` it speaks plain HTTP and shows nothing.
+
+    Raises:
+        OSError: a file of ``tls`` cannot be read.
+        ssl.SSLError: it holds no certificate or key.
+    """
+
+    def __init__(self, tls: KubeletTLS | None) -> None:
+        self._by_name = tls is not None and tls.identity is NodeIdentity.NAME
+        self._context = _context(tls) if tls is not None else None
+        self._scheme_suffix = "" if tls is None else "s"
+        self._addresses = _NodeAddresses()
+        self.session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(ssl=self._context or True, resolver=self._addresses, use_dns_cache=False),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            trace_configs=[_no_redirects()],
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS),
+        )
+
+    async def close(self) -> None:
+        """Let go of connections."""
+        await self.session.close()
+
+    def url(self, scheme: str, node: str, address: str, port: int, path: str, query: Any = None) -> str:
+        """Where ``path`` of a node is; ``scheme`` is ``http`` or ``ws``."""
+        host = address
+        if self._by_name:
+            self._addresses.remember(node, address)
+            host = node
+        shown = f"[{host}]" if ":" in host else host
+        suffix = f"?{urlencode(query, doseq=True)}" if query else ""
+        return f"{scheme}{self._scheme_suffix}://{shown}:{port}{path}{suffix}"
+
+    def upgrade(
+        self, node: str, address: str, port: int, target: str, protocols: tuple[str, ...]
+    ) -> AbstractAsyncContextManager[NodeAnswer]:
+        """Ask a node to speak SPDY for ``target``, a path with its query (`ask_node`)."""
+        head = NodeRequestHead(node if self._by_name else address, address, port, target, protocols)
+        return ask_node(head, self._context)
+
+
+class _NodeAddresses(AbstractResolver):
+    """The addresses of nodes by name, as their statuses say; other names are looked up."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, str] = {}
+        self._others = aiohttp.ThreadedResolver()
+
+    def remember(self, node: str, address: str) -> None:
+        """Connections to ``node`` go to ``address`` from now on."""
+        self._known[node] = address
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
+    ) -> list[ResolveResult]:
+        """The address of a node.
+
+        Raises:
+            OSError: its address is a host name that is not known.
+        """
+        address = self._known.get(host, host)
+        try:
+            version = ipaddress.ip_address(address).version
+        except ValueError:
+            return await self._others.resolve(address, port, family)
+        found = socket.AF_INET6 if version == 6 else socket.AF_INET
+        flags = socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
+        return [ResolveResult(hostname=host, host=address, port=port, family=found, proto=0, flags=flags)]
+
+    async def close(self) -> None:
+        """Let go of the look-ups."""
+        await self._others.close()
+
+
+def _context(tls: KubeletTLS) -> ssl.SSLContext:
+    context = ssl.create_default_context(cafile=str(tls.authority))
+    context.load_cert_chain(tls.certificate, tls.key)
+    return context

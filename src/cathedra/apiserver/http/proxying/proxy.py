@@ -1,0 +1,294 @@
+"""Logs, exec and other streams: passed on to the node agent that runs the pod (docs/spec/apimachinery.md §12).
+
+The node's address and port come from its status, as for a kubelet; the paths are the kubelet's. The HTTP client is
+imported with the first request that needs it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlencode
+
+from cathedra.api.core.core_v1 import Node, Pod
+from cathedra.api.status import StatusError, bad_request, failure, not_found
+from cathedra.apiserver.http.answers.response import Response
+from cathedra.apiserver.http.proxying.podoptions import (
+    check_log_options,
+    check_started,
+    named_container,
+    stream_path,
+    stream_query,
+)
+from cathedra.apiserver.http.proxying.upgrades import NodeAnswer, copy_both_ways
+from cathedra.apiserver.http.request import Request
+from cathedra.apiserver.request import Call
+from cathedra.apiserver.resources import NODES, PODS
+from cathedra.apiserver.verbs.context import ServerContext
+from cathedra.asgi.application import Send
+from cathedra.asgi.upgrade import UPGRADE, Upgrade
+
+if TYPE_CHECKING:
+    import aiohttp
+
+    from cathedra.apiserver.authentication.pki import KubeletTLS
+    from cathedra.apiserver.http.proxying.kubelet import KubeletConnections
+
+__all__ = ["Proxy"]
+
+PROTOCOLS: Final = ("v5.channel.k8s.io", "v4.channel.k8s.io")
+_SWITCHING: Final = 101
+_ADDRESS_ORDER: Final = ("Hostname", "InternalDNS", "InternalIP", "ExternalDNS", "ExternalIP")
+_SENDABLE: Final = frozenset({*range(1000, 1004), *range(1007, 1015), *range(3000, 5000)})
+_UPGRADED: Final = frozenset({"attach", "exec", "portforward"})
+_LONGEST_ERROR: Final = 64 * 1024
+"""Bytes of a node's refusal that are passed on."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Backend:
+    """Where a pod's node agent listens."""
+
+    node: str
+    address: str
+    port: int
+
+
+class Proxy:
+    """Passes requests on to node agents. ``tls`` says how they are reached; None is HTTP."""
+
+    def __init__(self, server: ServerContext, tls: KubeletTLS | None = None) -> None:
+        self._server = server
+        self._tls = tls
+        self._connections: KubeletConnections | None = None
+
+    async def close(self) -> None:
+        """Let go of connections."""
+        if self._connections is not None:
+            await self._connections.close()
+
+    async def http(self, request: Request, call: Call, send: Send) -> Response | None:
+        """An authorized request; None if its answer went out as a stream, as a log does and an upgrade to SPDY.
+
+        Raises:
+            StatusError: it was refused, or the node cannot be reached.
+        """
+        if call.resource != PODS or call.subresource == "proxy":
+            raise failure(404, "NotFound", "the server could not find the requested resource")
+        if call.subresource == "log":
+            return await self._log(request, call, send)
+        pod, backend = self._pod_backend(call, request)
+        upgrade = request.scope.get("extensions", {}).get(UPGRADE)
+        if upgrade is None:
+            raise bad_request("Upgrade request required")
+        # An upgrade can do what a POST can: who may only get must not run commands through it.
+        self._server.authorize(call.but(verb="create"))
+        return await self._upgrade(request, send, backend, stream_path(pod, call, request), upgrade)
+
+    async def websocket(self, request: Request, call: Call, send: Send) -> None:
+        """An authorized WebSocket, frame by frame in both directions.
+
+        Raises:
+            StatusError: it was refused before the upgrade.
+        """
+        if call.resource != PODS or call.subresource not in _UPGRADED:
+            raise failure(404, "NotFound", "the server could not find the requested resource")
+        pod, backend = self._pod_backend(call, request)
+        path = stream_path(pod, call, request)
+        offered = request.scope.get("subprotocols", [])
+        await self._tunnel(request, send, self._url("ws", backend, path, stream_query(request)), offered)
+
+    async def _log(self, request: Request, call: Call, send: Send) -> Response | None:
+        pod = self._pod(call)
+        container = named_container(pod, request.parameter("container"))
+        check_log_options(request, pod)
+        if not pod.spec or not pod.spec.node_name:
+            return Response(204, b"", b"text/plain")
+        check_started(pod, container, previous=request.flag("previous"))
+        backend = self._backend(pod)
+        query = {key: values[0] for key, values in request.query.items() if key not in {"container", "pretty"}}
+        path = f"/containerLogs/{pod.metadata.namespace}/{pod.metadata.name}/{container}"
+        import aiohttp  # see `_nodes`
+
+        try:
+            async with self._nodes().session.get(self._url("http", backend, path, query)) as answer:
+                if answer.status != 200:
+                    raise _passed_on(
+                        answer.status, (await answer.content.read(_LONGEST_ERROR)).decode(errors="replace")
+                    )
+                async with _until_gone(request, answer):
+                    await self._stream(answer, send, request.audit_id)
+        except aiohttp.ClientError as error:
+            raise failure(500, "InternalError", f"Internal error occurred: {error}") from None
+        return None
+
+    @staticmethod
+    async def _stream(answer: aiohttp.ClientResponse, send: Send, audit_id: bytes) -> None:
+        import aiohttp  # see `_nodes`
+
+        headers = [
+            (b"audit-id", audit_id),
+            (b"cache-control", b"no-cache, private"),
+            (b"content-type", b"text/plain"),
+        ]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": b"", "more_body": True})
+        with contextlib.suppress(OSError, aiohttp.ClientError):  # the node or the client has gone: the log ends here
+            async for chunk in answer.content.iter_any():
+                await send({"type": "http.response.body", "body": chunk, "more_body": True})
+        await send({"type": "http.response.body", "body": b""})
+
+    async def _tunnel(self, request: Request, send: Send, url: str, offered: list[str]) -> None:
+        import aiohttp  # see `_nodes`
+
+        connect = await request.receive()
+        assert connect["type"] == "websocket.connect"
+        try:
+            async with self._nodes().session.ws_connect(
+                url, protocols=offered, max_msg_size=0, autoping=True
+            ) as upstream:
+                await send({"type": "websocket.accept", "subprotocol": upstream.protocol})
+                await _pump(request, send, upstream)
+        except aiohttp.WSServerHandshakeError as error:
+            raise _passed_on(error.status, error.message) from None
+        except aiohttp.ClientError as error:
+            raise failure(500, "InternalError", f"Internal error occurred: {error}") from None
+
+    async def _upgrade(
+        self, request: Request, send: Send, backend: _Backend, path: str, upgrade: Upgrade
+    ) -> Response | None:
+        """Hand on bytes as they are, once the node has left HTTP; else its answer."""
+        query = stream_query(request)
+        target = f"{path}?{urlencode(query)}" if query else path
+        offered = tuple(request.header_values(b"x-stream-protocol-version"))
+        try:
+            async with self._nodes().upgrade(backend.node, backend.address, backend.port, target, offered) as answer:
+                if answer.status != _SWITCHING:
+                    return await _refusal(answer)
+                await send({"type": "http.response.start", "status": _SWITCHING, "headers": answer.handed_on})
+                try:
+                    await copy_both_ways(upgrade.streams, answer.connection)
+                finally:
+                    upgrade.streams[1].close()
+        except OSError as error:  # a TimeoutError is one too
+            raise failure(500, "InternalError", f"Internal error occurred: error dialing backend: {error}") from None
+        return None
+
+    def _pod(self, call: Call) -> Pod:
+        pod: Pod | None = self._server.registry.find(PODS, call.key)
+        if pod is None:
+            raise not_found(PODS, call.name)
+        return pod
+
+    def _pod_backend(self, call: Call, request: Request) -> tuple[Pod, _Backend]:
+        pod = self._pod(call)
+        if call.subresource != "portforward":
+            named_container(pod, request.parameter("container"))
+        if not pod.spec or not pod.spec.node_name:
+            raise bad_request(f"pod {pod.metadata.name} does not have a host assigned")
+        return pod, self._backend(pod)
+
+    def _backend(self, pod: Pod) -> _Backend:
+        name = pod.spec.node_name if pod.spec else ""
+        node: Node | None = self._server.registry.find(NODES, name)
+        if node is None:
+            raise not_found(NODES, name)
+        known = {address.type: address.address for address in node.status.addresses}
+        for kind in _ADDRESS_ORDER[2:] + _ADDRESS_ORDER[:2]:
+            if kind in known:
+                endpoints: Any = node.status.daemon_endpoints
+                port = endpoints.kubelet_endpoint.port if endpoints and endpoints.kubelet_endpoint else 0
+                return _Backend(name, known[kind], port or 10250)
+        shown = " ".join(f"{{{kind} {address}}}" for kind, address in known.items())
+        raise failure(500, "", f"no preferred addresses found; known addresses: [{shown}]")
+
+    def _url(self, scheme: str, backend: _Backend, path: str, query: Any) -> str:
+        return self._nodes().url(scheme, backend.node, backend.address, backend.port, path, query)
+
+    def _nodes(self) -> KubeletConnections:
+        if self._connections is None:
+            # aiohttp costs a start some 100 ms, and few servers' first request is for logs.
+            from cathedra.apiserver.http.proxying.kubelet import KubeletConnections
+
+            self._connections = KubeletConnections(self._tls)
+        return self._connections
+
+
+@contextlib.asynccontextmanager
+async def _until_gone(request: Request, answer: aiohttp.ClientResponse) -> AsyncIterator[None]:
+    """Ends a node's answer when the client goes, so that a log that is followed is not followed for ever."""
+
+    async def watch() -> None:
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+        answer.close()
+
+    watching = asyncio.create_task(watch(), name="log disconnect")
+    try:
+        yield
+    finally:
+        watching.cancel()
+        await asyncio.gather(watching, return_exceptions=True)
+
+
+async def _pump(request: Request, send: Send, upstream: aiohttp.ClientWebSocketResponse) -> None:
+    """Frames from the client to the node and back, until one side is done."""
+    import aiohttp  # see `Proxy._nodes`
+
+    async def outwards() -> None:
+        while True:
+            message = await request.receive()
+            if message["type"] != "websocket.receive":
+                await upstream.close()
+                return
+            data = message.get("bytes")
+            if data is not None:
+                await upstream.send_bytes(data)
+            else:
+                await upstream.send_str(message["text"])
+
+    reader = asyncio.create_task(outwards(), name="websocket to node")
+    try:
+        async for message in upstream:
+            if message.type is aiohttp.WSMsgType.BINARY:
+                await send({"type": "websocket.send", "bytes": message.data})
+            elif message.type is aiohttp.WSMsgType.TEXT:
+                await send({"type": "websocket.send", "text": message.data})
+        if not reader.done():
+            await send({"type": "websocket.close", "code": _close_code(upstream.close_code)})
+    finally:
+        reader.cancel()
+        await asyncio.gather(reader, return_exceptions=True)
+
+
+def _close_code(code: int | None) -> int:
+    """The code to pass on: a node that ends the connection without a close frame (1006) has come to a normal end.
+
+    1004 to 1006 and 1015 only ever stand for something; they cannot be sent (RFC 6455, section 7.4.1).
+    """
+    return code if code is not None and code in _SENDABLE else 1000
+
+
+async def _refusal(answer: NodeAnswer) -> Response:
+    """A node's refusal as it is; kubectl shows its text.
+
+    Raises:
+        StatusError: the refusal in this form; or 502, it is a redirect, which would make the client ask whom the node
+            pleases.
+    """
+    if not 400 <= answer.status < 600:
+        raise failure(502, "InternalError", f"the node answered {answer.status} to an upgrade, which is not permitted")
+    text = (await answer.body()).decode(errors="replace").strip()
+    if not text or ": " in text:
+        # kubectl reads an answer as YAML: of "a: b" it would show nothing, while a Status is shown.
+        raise _passed_on(answer.status, text)
+    return Response(answer.status, text.encode(), b"text/plain; charset=utf-8")
+
+
+def _passed_on(status: int, text: str) -> StatusError:
+    reason = {400: "BadRequest", 404: "NotFound", 403: "Forbidden"}.get(status, "InternalError")
+    code = status if 400 <= status < 600 else 500
+    return failure(code, reason, text.strip() or f"the node answered {status}")

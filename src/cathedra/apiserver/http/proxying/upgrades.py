@@ -1,0 +1,129 @@
+"""SPDY through the API server: the bytes of a connection to a node, in both directions, as they are.
+
+kubectl before 1.31 speaks SPDY/3.1, and so does every kubelet, so nothing in between has to understand it. The node's
+answer to the upgrade is handed on too: an answer that refuses is what the client shows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ssl
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Final
+
+__all__ = ["BadAnswer", "NodeAnswer", "NodeRequestHead", "ask_node", "copy_both_ways"]
+
+_CONNECT_SECONDS: Final = 30.0
+_CHUNK: Final = 64 * 1024
+_LONGEST_HEAD: Final = 64 * 1024
+_LONGEST_BODY: Final = 64 * 1024
+"""Bytes of a node's refusal that are passed on."""
+_HANDED_ON: Final = frozenset({b"upgrade", b"x-stream-protocol-version", b"x-accepted-stream-protocol-versions"})
+"""Headers of the node's answer that mean something to the client."""
+
+Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+class BadAnswer(ConnectionError):
+    """A node answered with something that is not HTTP."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRequestHead:
+    """A request for an upgrade, and where it goes."""
+
+    host: str
+    """What the node's certificate has to be for."""
+    address: str
+    port: int
+    target: str
+    """Path and query."""
+    protocols: tuple[str, ...]
+    """The stream protocols that the client offers."""
+
+    def encoded(self) -> bytes:
+        """The bytes that are sent."""
+        shown = f"[{self.host}]" if ":" in self.host else self.host
+        lines = [f"POST {self.target} HTTP/1.1", f"Host: {shown}:{self.port}", "Content-Length: 0"]
+        lines += ["Connection: Upgrade", "Upgrade: SPDY/3.1"]
+        lines += [f"X-Stream-Protocol-Version: {protocol}" for protocol in self.protocols]
+        return "\r\n".join((*lines, "", "")).encode("latin-1")
+
+
+@dataclass(frozen=True, slots=True)
+class NodeAnswer:
+    """What a node has answered, and the connection that it came on."""
+
+    status: int
+    headers: tuple[tuple[bytes, bytes], ...]
+    """In lower case."""
+    connection: Connection
+
+    @property
+    def handed_on(self) -> list[tuple[bytes, bytes]]:
+        """The headers for the client."""
+        return [(name, value) for name, value in self.headers if name in _HANDED_ON]
+
+    async def body(self) -> bytes:
+        """The text of a refusal, as far as it is passed on."""
+        reader, _ = self.connection
+        length = next((int(v) for n, v in self.headers if n == b"content-length" and v.isdigit()), _LONGEST_BODY)
+        with contextlib.suppress(OSError, asyncio.IncompleteReadError):
+            try:
+                return await reader.readexactly(min(length, _LONGEST_BODY))
+            except asyncio.IncompleteReadError as error:
+                return error.partial
+        return b""
+
+
+@contextlib.asynccontextmanager
+async def ask_node(head: NodeRequestHead, tls: ssl.SSLContext | None) -> AsyncIterator[NodeAnswer]:
+    """The node's answer; its connection is closed behind the block.
+
+    Raises:
+        OSError: the node cannot be reached, or does not prove itself.
+        BadAnswer: it does not speak HTTP.
+    """
+    name = head.host if tls is not None else None
+    async with asyncio.timeout(_CONNECT_SECONDS):
+        reader, writer = await asyncio.open_connection(
+            head.address, head.port, ssl=tls, server_hostname=name, limit=_LONGEST_HEAD
+        )
+    try:
+        async with asyncio.timeout(_CONNECT_SECONDS):
+            writer.write(head.encoded())
+            await writer.drain()
+            status, headers = await _head(reader)
+        yield NodeAnswer(status, headers, (reader, writer))
+    finally:
+        writer.close()
+
+
+async def _head(reader: asyncio.StreamReader) -> tuple[int, tuple[tuple[bytes, bytes], ...]]:
+    try:
+        first, *lines = (await reader.readuntil(b"\r\n\r\n")).removesuffix(b"\r\n\r\n").split(b"\r\n")
+        version, status, *_ = first.split(b" ")
+        if not version.startswith(b"HTTP/1."):
+            raise ValueError(first)
+        pairs = (line.partition(b":") for line in lines)
+        return int(status), tuple((name.strip().lower(), value.strip()) for name, _, value in pairs)
+    except (ValueError, asyncio.IncompleteReadError, asyncio.LimitOverrunError) as error:
+        raise BadAnswer(f"the node's answer to the upgrade is not HTTP: {error}") from error
+
+
+async def copy_both_ways(one: Connection, other: Connection) -> None:
+    """Hand on all bytes until either side ends."""
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(_copy(one[0], other[1])), group.create_task(_copy(other[0], one[1]))]
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in tasks:
+            task.cancel()
+
+
+async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(OSError):  # a connection that breaks has ended
+        while data := await reader.read(_CHUNK):
+            writer.write(data)
+            await writer.drain()

@@ -1,0 +1,15 @@
+"""The types of an ASGI application: what a server calls it with (https://asgi.readthedocs.io)."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any, TypeAlias
+
+__all__ = ["Message", "Receive", "Scope", "Send"]
+
+Message: TypeAlias = MutableMapping[str, Any]
+"""An event of a request or of its answer; ``type`` says which."""
+Scope: TypeAlias = MutableMapping[str, Any]
+"""What is known of a connection from the beginning: method, path, headers."""
+Receive: TypeAlias = Callable[[], Awaitable[Message]]
+Send: TypeAlias = Callable[[Message], Awaitable[None]]

@@ -1,0 +1,108 @@
+"""A connection that leaves HTTP: what follows an answer of status 101 is bytes, in both directions.
+
+ASGI knows only WebSockets; Kubernetes' streams are also spoken over SPDY/3.1. A request that asks for such an upgrade
+carries an `Upgrade` under ``extensions["cathedra.upgrade"]``. The application takes it by sending
+``http.response.start`` with status 101, after which `Upgrade.streams` are its own; or it answers as usual.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, Protocol
+
+from cathedra.asgi.application import Message, Receive, Scope, Send
+
+__all__ = ["SPDY", "UPGRADE", "Streams", "Upgrade"]
+
+UPGRADE: Final = "cathedra.upgrade"
+"""ASGI extension under which a request's `Upgrade` is found, if it asks for one that is served."""
+SPDY: Final = b"spdy/3.1"
+"""The protocol that is served, in lower case."""
+SWITCHING: Final = 101
+
+Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+Application = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+
+class Connections(Protocol):
+    """The connections that a server closes when it ends; uvicorn's set of protocols."""
+
+    def add(self, connection: Any, /) -> None:
+        """One more."""
+
+    def discard(self, connection: Any, /) -> None:
+        """One less."""
+
+
+class Upgrade:
+    """An offer to speak another protocol on the connection of one request."""
+
+    def __init__(self, transport: asyncio.Transport, connections: Connections, holder: asyncio.BaseProtocol) -> None:
+        self._transport = transport
+        self._connections = connections
+        self._holder = holder
+        self._streams: Streams | None = None
+
+    @property
+    def taken(self) -> bool:
+        """Whether the connection has left HTTP."""
+        return self._streams is not None
+
+    @property
+    def streams(self) -> Streams:
+        """Both directions of the connection; who takes them closes the writer.
+
+        Raises:
+            RuntimeError: no answer of status 101 was sent.
+        """
+        if self._streams is None:
+            raise RuntimeError("the connection still speaks HTTP; send http.response.start with status 101 first")
+        return self._streams
+
+    def offered_to(self, app: Application) -> Application:
+        """``app``, whose answer of status 101 switches the connection."""
+
+        async def run(scope: Any, receive: Any, send: Send) -> None:
+            async def sending(message: Message) -> None:
+                if message["type"] == "http.response.start" and message["status"] == SWITCHING:
+                    self._switch(message.get("headers", ()))
+                else:
+                    await send(message)
+
+            await app(scope, receive, sending)
+
+        return run
+
+    def _switch(self, headers: Any) -> None:
+        lines = [b"HTTP/1.1 101 Switching Protocols", b"connection: Upgrade"]
+        lines += [name + b": " + value for name, value in headers]
+        self._transport.write(b"\r\n".join((*lines, b"", b"")))
+        loop = asyncio.get_running_loop()
+        reader = asyncio.StreamReader(loop=loop)
+        protocol = _Upgraded(reader, self._connections, self._transport)
+        self._connections.discard(self._holder)
+        self._connections.add(protocol)
+        self._transport.set_protocol(protocol)
+        protocol.connection_made(self._transport)
+        self._streams = reader, asyncio.StreamWriter(self._transport, protocol, reader, loop)
+        self._transport.resume_reading()
+
+
+class _Upgraded(asyncio.StreamReaderProtocol):
+    """The bytes of an upgraded connection; the server that ends closes it."""
+
+    def __init__(self, reader: asyncio.StreamReader, connections: Connections, transport: asyncio.Transport) -> None:
+        super().__init__(reader)
+        self._reader_kept = reader  # the base class has a weak reference only
+        self._connections = connections
+        self._own_transport = transport
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """No more of it."""
+        self._connections.discard(self)
+        super().connection_lost(exc)
+
+    def shutdown(self) -> None:
+        """The server ends."""
+        self._own_transport.close()

@@ -1,0 +1,96 @@
+"""One expression of a policy, compiled, and the budget that the expressions of a policy share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from cathedra.cel import program
+from cathedra.cel.checking.types import Type
+from cathedra.cel.environment import Environment
+from cathedra.cel.errors import CompileError
+from cathedra.cel.program import Evaluation, Program
+from cathedra.cel.values import CELValue
+
+__all__ = ["EXPRESSION_LIMIT", "BudgetExhausted", "CostBudget", "Expression", "PolicyCompileError", "compile_one"]
+
+EXPRESSION_LIMIT: Final = 1_000_000
+"""What one evaluation may cost."""
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyCompileError:
+    """What validation says about one field of a policy's spec: path, reason (`FieldValueInvalid`, …), text."""
+
+    field: str
+    reason: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.field}: {self.reason}: {self.text}"
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """An expression as it was written, with its program or what is wrong with it."""
+
+    source: str
+    program: Program | None
+    error: str
+    reason: str = "FieldValueInvalid"
+
+    def run(self, values: Mapping[str, CELValue], budget: CostBudget) -> Evaluation:
+        """Evaluate, and take the cost from the budget.
+
+        Raises:
+            Exhausted: there is not so much left.
+        """
+        if self.program is None:
+            return Evaluation(None, f"compilation error: {self.error}", 0)
+        outcome = self.program.evaluate(values, EXPRESSION_LIMIT, budget.interrupted)
+        budget.charge(outcome.cost)
+        if outcome.error is not None:
+            text = f"expression '{self.source}' resulted in error: {outcome.error}"
+            return Evaluation(None, text, outcome.cost)
+        return outcome
+
+
+def compile_one(source: str, declared: Environment, wanted: Sequence[Type]) -> Expression:
+    """The expression compiled; it must have one of the ``wanted`` types, if there are any."""
+    try:
+        compiled = program.compile_expression(source, declared)
+        if wanted and compiled.type not in wanted:
+            names = " ".join(one.declared for one in wanted)
+            needed = names if len(wanted) == 1 else f"one of [{names}]"
+            raise CompileError("RuleInvalid", f"must evaluate to {needed} but got {compiled.type.declared}")
+        compiled.instantiate()
+    except CompileError as error:
+        reason = "InternalError" if error.type == "InternalError" else "FieldValueInvalid"
+        return Expression(source, None, error.text, reason)
+    return Expression(source, compiled, "")
+
+
+class CostBudget:
+    """What the expressions of a policy may cost together; ``composed`` is what variables cost since the last charge."""
+
+    def __init__(self, amount: int, interrupted: Callable[[], bool] | None) -> None:
+        self.left = amount
+        self.interrupted = interrupted
+        self.composed = 0
+
+    def charge(self, cost: int) -> None:
+        """Take away a cost, and that of the variables that were made for it.
+
+        Raises:
+            Exhausted: there is not so much left.
+        """
+        spent = cost + self.composed
+        self.composed = 0
+        if spent > self.left:
+            raise BudgetExhausted
+        self.left -= spent
+
+
+class BudgetExhausted(Exception):
+    """The budget is spent."""

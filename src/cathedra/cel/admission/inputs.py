@@ -1,0 +1,142 @@
+"""A request as expressions see it: its objects, its user's permissions, and the composed variables of the policy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from cathedra.cel.admission.declarations import NAMESPACE_METADATA
+from cathedra.cel.admission.expressions import EXPRESSION_LIMIT, CostBudget, Expression
+from cathedra.cel.library.authorizer import AccessAnswer, AccessQuestion, AuthorizerValue, Decide, ResourceCheck, User
+from cathedra.cel.library.times import parse_timestamp
+from cathedra.cel.values import CELValue, Failure, Timestamp
+
+__all__ = ["Input", "RequestValues"]
+
+
+def _deny_all(_: AccessQuestion) -> AccessAnswer:
+    return AccessAnswer(allowed=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """A request as expressions see it. Objects are plain JSON values; ``request`` is an AdmissionRequest without
+    objects.
+
+    ``request`` needs ``kind``, ``resource`` (mappings), ``operation``, ``name`` and ``userInfo``; empty fields are left
+    out.
+    """
+
+    request: Mapping[str, CELValue]
+    object: CELValue = None
+    old_object: CELValue = None
+    params: CELValue = None
+    namespace: Mapping[str, CELValue] | None = None
+    decide: Decide = field(default=_deny_all)
+    interrupted: Callable[[], bool] | None = None
+    """Whether the evaluation has taken too long (`cathedra.cel.interruption`); without it only the cost counts."""
+
+
+class RequestValues:
+    """The variables of one evaluation; composed ones are computed when first used and charged then."""
+
+    def __init__(self, variables: Mapping[str, Expression], given: Input, budget: CostBudget) -> None:
+        self.variables, self.given, self.budget = variables, given, budget
+        user = given.request.get("userInfo") or {}
+        extra = tuple((k, tuple(v)) for k, v in (user.get("extra") or {}).items())
+        asked = AccessQuestion(
+            User(user.get("username", ""), user.get("uid", ""), tuple(user.get("groups") or ()), extra)
+        )
+        resource = given.request.get("resource") or {}
+        self.authorizer = AuthorizerValue(given.decide, asked)
+        self.request_resource = ResourceCheck(
+            given.decide,
+            AccessQuestion(
+                asked.user,
+                group=resource.get("group", ""),
+                resource=resource.get("resource", ""),
+                subresource=given.request.get("subResource", ""),
+                namespace=given.request.get("namespace", ""),
+                name=given.request.get("name", ""),
+            ),
+        )
+
+    def _base(self) -> dict[str, CELValue]:
+        given = self.given
+        return {
+            "object": given.object,
+            "oldObject": given.old_object,
+            "request": dict(given.request),
+            "params": given.params,
+            "namespaceObject": _namespace(given.namespace),
+        }
+
+    def all(self) -> dict[str, CELValue]:
+        """With the authorizer and the composed variables."""
+        values = self.without_authorizer()
+        values["authorizer"] = self.authorizer
+        values["authorizer.requestResource"] = self.request_resource
+        values["variables"] = _Composed(self.variables, values, self.budget)
+        return values
+
+    def without_authorizer(self) -> dict[str, CELValue]:
+        """What messages and annotations see."""
+        values = self._base()
+        values["variables"] = _Composed(self.variables, values, self.budget)
+        return values
+
+    def for_conditions(self) -> dict[str, CELValue]:
+        """What match conditions see."""
+        values = self.all()
+        values["namespaceObject"] = None
+        return values
+
+
+class _Composed(dict[str, CELValue]):
+    """``variables``: a map whose values are made when they are looked up."""
+
+    def __init__(self, variables: Mapping[str, Expression], values: Mapping[str, CELValue], budget: CostBudget) -> None:
+        super().__init__()
+        self.variables, self.values_of, self.budget = variables, values, budget
+
+    def get(self, key: CELValue, default: CELValue = None) -> CELValue:
+        """The value of a variable, or its failure."""
+        if key in self:
+            return self[key]
+        compiled = self.variables.get(key)
+        if compiled is None:
+            return default
+        self[key] = value = self._compute(key, compiled)
+        return value
+
+    def _compute(self, name: str, compiled: Expression) -> CELValue:
+        if compiled.program is None:
+            return Failure(f'composited variable "{name}" fails to compile: {compiled.error}')
+        outcome = compiled.program.evaluate(self.values_of, EXPRESSION_LIMIT, self.budget.interrupted)
+        self.budget.composed += outcome.cost
+        if outcome.error is not None:
+            return Failure(f'composited variable "{name}" fails to evaluate: {outcome.error}')
+        return outcome.value
+
+
+_TIMES: Final = ("creationTimestamp", "deletionTimestamp", "lastTransitionTime")
+
+
+def _namespace(given: Mapping[str, CELValue] | None) -> CELValue:
+    if given is None:
+        return None
+    metadata = {k: v for k, v in (given.get("metadata") or {}).items() if k in NAMESPACE_METADATA}
+    visible = {"metadata": metadata, "spec": given.get("spec") or {}, "status": given.get("status") or {}}
+    return _with_times(visible)
+
+
+def _with_times(value: CELValue) -> CELValue:
+    if isinstance(value, Mapping):
+        return {k: _moment(v) if k in _TIMES and isinstance(v, str) else _with_times(v) for k, v in value.items()}
+    return [_with_times(one) for one in value] if isinstance(value, (list, tuple)) else value
+
+
+def _moment(text: str) -> CELValue:
+    parsed = parse_timestamp(text)
+    return parsed if isinstance(parsed, Timestamp) else text

@@ -1,0 +1,115 @@
+"""MutatingAdmissionPolicies: the patches that they make for a request."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from cathedra.cel.admission.conditions import OUT_OF_BUDGET, objection
+from cathedra.cel.admission.declarations import environment
+from cathedra.cel.admission.expressions import BudgetExhausted, CostBudget, Expression, PolicyCompileError, compile_one
+from cathedra.cel.admission.inputs import Input, RequestValues
+from cathedra.cel.checking import types
+from cathedra.cel.checking.types import Type
+from cathedra.cel.errors import CostLimitExceeded
+from cathedra.cel.library.patches import JSON_PATCH, OBJECT, NotJSON, ObjectValue, PatchOperation
+
+__all__ = ["CompiledMutations", "Mutated", "compile_mutations"]
+
+MUTATION_BUDGET: Final = 10_000_000
+"""What one mutation may cost, variables included."""
+_WANTED: Final[Mapping[str, tuple[str, Type]]] = {
+    "ApplyConfiguration": ("applyConfiguration", types.struct(OBJECT)),
+    "JSONPatch": ("jsonPatch", types.list_of(types.struct(JSON_PATCH))),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Mutated:
+    """What one mutation wants: a patch as plain JSON, or the text of an error."""
+
+    patch_type: str
+    """``ApplyConfiguration`` or ``JSONPatch``."""
+    patch: Any = None
+    error: str = ""
+
+
+class CompiledMutations:
+    """A policy's expressions, compiled. ``errors`` is what creating the policy would report; it can run
+    nevertheless."""
+
+    def __init__(self, spec: Mapping[str, Any]) -> None:
+        self.fails = spec.get("failurePolicy", "Fail") != "Ignore"
+        params = bool(spec.get("paramKind"))
+        self.variables: dict[str, Expression] = {}
+        known: dict[str, Type] = {}
+        for variable in spec.get("variables") or ():
+            declared = environment(params=params, authorizer=True, variables=known)
+            compiled = compile_one(variable["expression"], declared, ())
+            self.variables[variable["name"]] = compiled
+            known[variable["name"]] = compiled.program.type if compiled.program is not None else types.DYN
+        full = environment(params=params, authorizer=True, variables=known)
+        patching = environment(params=params, authorizer=True, variables=known, patches=True)
+        given = spec.get("matchConditions") or ()
+        self.conditions = [compile_one(one["expression"], full, (types.BOOL,)) for one in given]
+        self.mutations = [_mutation(one, patching) for one in spec.get("mutations") or ()]
+        self.errors = tuple(self._errors(given, params=params))
+
+    def _errors(self, conditions: Any, *, params: bool) -> list[PolicyCompileError]:
+        plain = environment(params=params, authorizer=True)
+        checked = [compile_one(one["expression"], plain, (types.BOOL,)) for one in conditions]
+        placed = [
+            *((f"matchConditions[{position}].expression", one) for position, one in enumerate(checked)),
+            *((f"variables[{position}].expression", one) for position, one in enumerate(self.variables.values())),
+        ]
+        for position, (patch_type, compiled) in enumerate(self.mutations):
+            placed.append((f"mutations[{position}].{_WANTED[patch_type][0]}.expression", compiled))
+        return [PolicyCompileError(f"spec.{path}", one.reason, one.error) for path, one in placed if one.error]
+
+    def objection(self, given: Input) -> str | None:
+        """None if the policy applies, "" if it does not, else the error that decides."""
+        return objection(self.conditions, self.variables, given, fails=self.fails)
+
+    def mutate(self, position: int, given: Input) -> Mutated:
+        """What the mutation at that position wants of the object."""
+        patch_type, expression = self.mutations[position]
+        budget = CostBudget(MUTATION_BUDGET, given.interrupted)
+        try:
+            outcome = expression.run(RequestValues(self.variables, given, budget).all(), budget)
+            if outcome.error is not None:
+                return Mutated(patch_type, error=outcome.error)
+            return _patch(patch_type, outcome.value)
+        except BudgetExhausted:
+            return Mutated(patch_type, error=OUT_OF_BUDGET)
+        except NotJSON as error:
+            return Mutated(patch_type, error=str(error))
+        except CostLimitExceeded as error:
+            return Mutated(patch_type, error=error.text)
+
+
+def _mutation(mutation: Mapping[str, Any], declared: Any) -> tuple[str, Expression]:
+    patch_type: str = mutation["patchType"]
+    member, wanted = _WANTED[patch_type]
+    return patch_type, compile_one(mutation[member]["expression"], declared, (wanted,))
+
+
+def _patch(patch_type: str, value: Any) -> Mutated:
+    """The patch that a value stands for.
+
+    Raises:
+        NotJSON: it has no form in JSON, or the types in it are named wrongly.
+    """
+    if isinstance(value, ObjectValue):
+        if problem := value.misnamed():
+            raise NotJSON(f"type mismatch: {problem}")
+        return Mutated(patch_type, value.plain())
+    if isinstance(value, list) and all(isinstance(one, PatchOperation) for one in value):
+        return Mutated(patch_type, [one.plain() for one in value])
+    raise NotJSON("type mismatch: the expression evaluated to no patch")
+
+
+def compile_mutations(spec: Mapping[str, Any]) -> CompiledMutations:
+    """Compile a policy's spec, given as its JSON form. Never raises for what a user wrote in expressions: see
+    ``errors``. Every mutation has the member that its patch type names."""
+    return CompiledMutations(spec)

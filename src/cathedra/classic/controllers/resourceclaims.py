@@ -1,0 +1,312 @@
+"""The resource claim controller of 1.26 to 1.30.
+
+A pod's templates become claims; consumers that are gone lose their reservations; a claim that waited for its first
+consumer is taken back from its driver after the last one. From 1.28 on, a pod that was put on a node by hand has its
+claims allocated there and reserved (docs/spec/controllers.md §2; docs/spec/node.md §16).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Final, Literal, NamedTuple
+
+from cathedra.api.core import resource_v1alpha2 as v1alpha2
+from cathedra.api.core.core_v1 import Pod, PodResourceClaim
+from cathedra.api.core.meta_v1 import ObjectMeta
+from cathedra.api.scheme import GroupResource
+from cathedra.api.status import StatusError, not_found
+from cathedra.api.struct import replace
+from cathedra.classic.controllers.generation import claim_for, fixed_name
+from cathedra.classic.resources import CLAIMS, CONTEXTS, TEMPLATES
+from cathedra.client.client import ResourceClient
+from cathedra.client.objects import with_metadata
+from cathedra.client.resources import PODS
+from cathedra.client.workqueue import RetryLater, WorkQueue, run_workers
+from cathedra.controllers.controller import ControllerContext
+from cathedra.controllers.resourceclaim import podindexes
+from cathedra.controllers.resourceclaim.generation import POD_CLAIM_NAME
+from cathedra.controllers.resourceclaim.release import FINALIZER, DeletedPods
+from cathedra.semantics.owners import controller_of, controller_reference, is_controlled_by
+from cathedra.semantics.podclaims import (
+    PodClaimError,
+    claim_names,
+    claim_source,
+    entry_claim,
+    has_claims,
+    is_done_with_claims,
+)
+
+__all__ = ["ClassicResourceClaimController"]
+
+FIELD_MANAGER: Final = "ResourceClaimController"
+WORKERS: Final = 10
+_BY_OWNER_AND_ENTRY: Final = "classic-resourceclaim-owner-entry"
+
+
+class ClassicClaimKey(NamedTuple):
+    """What to look at."""
+
+    kind: Literal["pod", "claim"]
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.kind}:{self.namespace}/{self.name}"
+
+
+class CreationFailed(Exception):
+    """The claim of an entry cannot be made."""
+
+
+class ClassicResourceClaimController:
+    """Between pods and classic claims."""
+
+    name = "resourceclaim-controller"
+
+    def __init__(self, context: ControllerContext) -> None:
+        self._client = context.client.as_manager(FIELD_MANAGER)
+        self._gates = context.gates
+        self._recorder = context.recorder("resource_claim")
+        self._queue: WorkQueue[ClassicClaimKey] = context.queue()
+        self._deleted = DeletedPods()
+        self._pods = context.informers.of(PODS)
+        self._claims = context.informers.of(CLAIMS)
+        self._templates = context.informers.of(TEMPLATES)
+        self._contexts = context.informers.of(CONTEXTS)
+        self._pods.store.add_index(podindexes.BY_CLAIM, podindexes.by_claim)
+        self._pods.store.add_index(podindexes.BY_TEMPLATE, podindexes.by_template)
+        self._claims.store.add_index(_BY_OWNER_AND_ENTRY, _owner_and_entry)
+        self._pods.add_handler(self._pod_changed, lambda _, pod: self._pod_changed(pod), self._pod_deleted)
+        self._claims.add_handler(self._claim_changed, lambda _, claim: self._claim_changed(claim), self._wake_users)
+        self._templates.add_handler(self._template_changed, lambda _, template: self._template_changed(template))
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        for informer in (self._pods, self._claims, self._templates, self._contexts):
+            await informer.wait_synced()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._recorder.run())
+            group.create_task(run_workers(self._queue, self._reconcile, workers=WORKERS))
+
+    # What is enqueued.
+
+    def _pod_changed(self, pod: Pod) -> None:
+        if not has_claims(pod):
+            return
+        if is_done_with_claims(pod):
+            self._enqueue_claims(pod)
+        elif pod.metadata.deletion_timestamp is None:
+            self._queue.add(ClassicClaimKey("pod", pod.metadata.namespace, pod.metadata.name))
+
+    def _pod_deleted(self, pod: Pod) -> None:
+        if has_claims(pod):
+            self._deleted.add(pod.metadata.uid)
+            self._enqueue_claims(pod)
+
+    def _enqueue_claims(self, pod: Pod) -> None:
+        for name in claim_names(pod):
+            self._queue.add(ClassicClaimKey("claim", pod.metadata.namespace, name))
+
+    def _claim_changed(self, claim: v1alpha2.ResourceClaim) -> None:
+        self._queue.add(ClassicClaimKey("claim", claim.metadata.namespace, claim.metadata.name))
+        self._wake_users(claim)
+
+    def _wake_users(self, claim: v1alpha2.ResourceClaim) -> None:
+        value = f"{claim.metadata.namespace}/{claim.metadata.name}"
+        for pod in self._pods.store.by_index(podindexes.BY_CLAIM, value):
+            self._pod_changed(pod)
+
+    def _template_changed(self, template: v1alpha2.ResourceClaimTemplate) -> None:
+        value = f"{template.metadata.namespace}/{template.metadata.name}"
+        for pod in self._pods.store.by_index(podindexes.BY_TEMPLATE, value):
+            self._pod_changed(pod)
+
+    # What is done.
+
+    async def _reconcile(self, key: ClassicClaimKey) -> None:
+        if key.kind == "claim":
+            claim = self._claims.store.get(key.namespace, key.name)
+            if claim is not None:
+                await self._sync_claim(claim)
+            return
+        pod = self._pods.store.get(key.namespace, key.name)
+        if pod is not None:
+            await self._sync_pod(pod)
+
+    async def _sync_pod(self, pod: Pod) -> None:
+        if pod.metadata.deletion_timestamp is not None or is_done_with_claims(pod):
+            return
+        recorded = {status.name: status.resource_claim_name for status in pod.status.resource_claim_statuses}
+        names = dict(recorded)
+        failure: Exception | None = None
+        for entry in pod.spec.resource_claims:
+            if claim_source(entry).resource_claim_template_name is None:
+                continue
+            try:
+                names[entry.name] = await self._claim_of(pod, entry)
+            except (CreationFailed, StatusError) as error:
+                text = f"PodResourceClaim {entry.name}: {error}"
+                self._recorder.record(pod, "Warning", "FailedResourceClaimCreation", text)
+                failure = error
+        if names != recorded:
+            await self._record_names(pod, names)
+        if failure is not None:
+            raise RetryLater(f"pod {pod.metadata.namespace}/{pod.metadata.name}") from failure
+        if pod.spec.node_name and self._gates.at_least("1.28"):
+            await self._serve_placed_pod(pod)
+
+    async def _claim_of(self, pod: Pod, entry: PodResourceClaim) -> str:
+        """The name of the entry's claim, which is made if need be."""
+        namespace = pod.metadata.namespace
+        fixed = fixed_name(pod, entry.name, self._gates)
+        known = self._claims.store.get(namespace, fixed) if fixed else self._made_for(pod, entry.name)
+        if known is None:
+            return (await self._create(pod, entry, fixed)).metadata.name
+        if not is_controlled_by(known, pod):
+            raise CreationFailed(f"resource claim {known.metadata.name} already exists, but not owned by pod")
+        return known.metadata.name
+
+    def _made_for(self, pod: Pod, entry: str) -> v1alpha2.ResourceClaim | None:
+        value = f"{pod.metadata.uid}/{entry}"
+        claims = self._claims.store.by_index(_BY_OWNER_AND_ENTRY, value)
+        return next((claim for claim in claims if claim.metadata.deletion_timestamp is None), None)
+
+    async def _create(self, pod: Pod, entry: PodResourceClaim, fixed: str) -> v1alpha2.ResourceClaim:
+        namespace = pod.metadata.namespace
+        template_name = claim_source(entry).resource_claim_template_name or ""
+        template = self._templates.store.get(namespace, template_name)
+        if template is None:
+            missing = not_found(GroupResource("resource.k8s.io", "resourceclaimtemplate"), template_name)
+            raise CreationFailed(f'resource claim template "{template_name}": {missing}')
+        claims = self._client.resource(CLAIMS, namespace)
+        if not fixed:
+            # The informer may lag behind a claim of our own: then it is found, not made twice.
+            value = f"{pod.metadata.uid}/{entry.name}"
+            for claim in (await claims.list()).items:
+                if value in _owner_and_entry(claim) and claim.metadata.deletion_timestamp is None:
+                    return claim
+        try:
+            return await claims.create(claim_for(pod, entry.name, template, self._gates))
+        except StatusError as error:
+            if not error.is_already_exists:
+                raise CreationFailed(f"create ResourceClaim {fixed}: {error}") from error
+        return await claims.get(fixed)
+
+    async def _record_names(self, pod: Pod, names: dict[str, str | None]) -> None:
+        statuses = [{"name": entry, "resourceClaimName": name} for entry, name in sorted(names.items())]
+        fields = {"metadata": {"uid": pod.metadata.uid}, "status": {"resourceClaimStatuses": statuses}}
+        await self._client.resource(PODS, pod.metadata.namespace).apply(pod.metadata.name, fields, "status")
+
+    # Pods that did not come from the scheduler.
+
+    async def _serve_placed_pod(self, pod: Pod) -> None:
+        for entry in pod.spec.resource_claims:
+            try:
+                named = entry_claim(pod, entry)
+            except PodClaimError:
+                # The name is recorded by now, and the informer will show it.
+                continue
+            claim = self._claims.store.get(pod.metadata.namespace, named.name) if named is not None else None
+            if claim is None or (named is not None and named.generated and not is_controlled_by(claim, pod)):
+                continue
+            if claim.status.allocation is not None:
+                await self._reserve(claim, pod)
+            elif claim.spec.allocation_mode != "Immediate":
+                await self._ask_for_allocation(pod)
+
+    async def _reserve(self, claim: v1alpha2.ResourceClaim, pod: Pod) -> None:
+        status = claim.status
+        if any(consumer.uid == pod.metadata.uid for consumer in status.reserved_for):
+            return
+        shareable = status.allocation is not None and status.allocation.shareable
+        if (status.reserved_for and not shareable) or status.deallocation_requested:
+            return
+        consumer = v1alpha2.ResourceClaimConsumerReference(
+            resource="pods", name=pod.metadata.name, uid=pod.metadata.uid
+        )
+        reserved = replace(status, reserved_for=(*status.reserved_for, consumer))
+        await self._of(claim).update_status(replace(claim, status=reserved))
+
+    async def _ask_for_allocation(self, pod: Pod) -> None:
+        """Select the pod's node in its scheduling context, as the scheduler would have."""
+        namespace, node = pod.metadata.namespace, pod.spec.node_name
+        contexts = self._client.resource(CONTEXTS, namespace)
+        spec = v1alpha2.PodSchedulingContextSpec(selected_node=node)
+        known = self._contexts.store.get(namespace, pod.metadata.name)
+        if known is None:
+            metadata = ObjectMeta(
+                name=pod.metadata.name, namespace=namespace, owner_references=(controller_reference(pod),)
+            )
+            try:
+                await contexts.create(v1alpha2.PodSchedulingContext(metadata=metadata, spec=spec))
+            except StatusError as error:
+                if not error.is_already_exists:
+                    raise
+        elif is_controlled_by(known, pod) and known.spec.selected_node != node:
+            await contexts.update(replace(known, spec=replace(known.spec, selected_node=node)))
+
+    # Claims.
+
+    async def _sync_claim(self, claim: v1alpha2.ResourceClaim) -> None:
+        status = claim.status
+        needed = [consumer for consumer in status.reserved_for if await self._still_needs(claim, consumer)]
+        if len(needed) < len(status.reserved_for):
+            changed = replace(status, reserved_for=tuple(needed))
+            ended = not needed and status.allocation is not None
+            if ended and FINALIZER in claim.metadata.finalizers:
+                changed = replace(changed, allocation=None, driver_name="", deallocation_requested=False)
+            elif ended and self._takes_back(claim):
+                changed = replace(changed, deallocation_requested=True)
+            claim = await self._of(claim).update_status(replace(claim, status=changed))
+        if FINALIZER in claim.metadata.finalizers and claim.status.allocation is None:
+            finalizers = tuple(name for name in claim.metadata.finalizers if name != FINALIZER)
+            claim = await self._of(claim).update(with_metadata(claim, finalizers=finalizers))
+        if not needed and self._gates.at_least("1.28"):
+            await self._delete_if_owner_is_done(claim)
+
+    def _takes_back(self, claim: v1alpha2.ResourceClaim) -> bool:
+        """Whether the driver is asked to take the claim back after its last consumer: it was allocated for one."""
+        return self._gates.at_least("1.28") and claim.spec.allocation_mode != "Immediate"
+
+    async def _still_needs(
+        self, claim: v1alpha2.ResourceClaim, consumer: v1alpha2.ResourceClaimConsumerReference
+    ) -> bool:
+        if (consumer.api_group, consumer.resource) != ("", "pods"):
+            return True
+        if consumer.uid in self._deleted:
+            return False
+        pod = self._pods.store.get(claim.metadata.namespace, consumer.name)
+        if pod is None:
+            try:
+                pod = await self._client.resource(PODS, claim.metadata.namespace).get(consumer.name)
+            except StatusError as error:
+                if error.is_not_found:
+                    return False
+                raise
+        if pod.metadata.uid != consumer.uid:
+            return False
+        return not (self._gates.at_least("1.28") and is_done_with_claims(pod))
+
+    async def _delete_if_owner_is_done(self, claim: v1alpha2.ResourceClaim) -> None:
+        owner = controller_of(claim)
+        if owner is None or (owner.kind, owner.api_version) != ("Pod", "v1"):
+            return
+        pod = self._pods.store.get(claim.metadata.namespace, owner.name)
+        if pod is None or pod.metadata.uid != owner.uid or not is_done_with_claims(pod):
+            return
+        try:
+            await self._of(claim).delete(claim.metadata.name)
+        except StatusError as error:
+            if not error.is_not_found:
+                raise
+
+    def _of(self, claim: v1alpha2.ResourceClaim) -> ResourceClient[v1alpha2.ResourceClaim]:
+        return self._client.resource(CLAIMS, claim.metadata.namespace)
+
+
+def _owner_and_entry(claim: v1alpha2.ResourceClaim) -> Iterator[str]:
+    entry = claim.metadata.annotations.get(POD_CLAIM_NAME)
+    owner = controller_of(claim)
+    if entry and owner is not None:
+        yield f"{owner.uid}/{entry}"

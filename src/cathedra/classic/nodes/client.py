@@ -1,0 +1,221 @@
+"""A driver of 1.26 to 1.30 behind its socket, in the form in which the node agent calls drivers.
+
+The agent asks for claims; this client adds the resource handles, which it reads from the claims. Which service a
+driver serves it finds out as those kubelets did: the newest that the release knows first, and the one before it when
+the driver says «unimplemented» (docs/spec/protocols.md §6).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Final, TypeVar
+
+from cathedra._proto import dra_classic_pb2 as messages
+from cathedra.api.gates import FeatureGates
+from cathedra.api.status import StatusError
+from cathedra.classic.nodes.handles import Handle, handle_of
+from cathedra.classic.resources import CLAIMS
+from cathedra.client.client import Client
+from cathedra.clock import Clock
+from cathedra.node.metrics import NodeMetrics
+from cathedra.node.plugins.client import (
+    ClaimReference,
+    ConnectedPlugin,
+    DialPlugin,
+    HealthClient,
+    MakeDial,
+    PluginCallError,
+    PluginDevice,
+    PrepareOutcome,
+)
+from cathedra.node.plugins.errors import RegistrationError
+from cathedra.node.plugins.grpcclient import PluginChannel
+
+__all__ = ["ClassicPluginClient", "classic_dial", "services_of"]
+
+VERSION: Final = "1.0.0"
+"""What drivers of that time registered with."""
+_UNIMPLEMENTED: Final = "Unimplemented"
+A = TypeVar("A")
+
+
+def services_of(gates: FeatureGates) -> tuple[str, ...]:
+    """The services that a kubelet of the release calls, in the order in which it tries them."""
+    if gates.at_least("1.28"):
+        return ("v1alpha3", "v1alpha2")
+    return ("v1alpha2",) if gates.at_least("1.27") else ("v1alpha1",)
+
+
+class ClassicPluginClient(PluginChannel):
+    """One driver instance in a protocol of 1.26 to 1.30."""
+
+    def __init__(
+        self,
+        driver: str,
+        endpoint: str,
+        *,
+        api: Client,
+        services: Sequence[str],
+        clock: Clock,
+        metrics: NodeMetrics,
+    ) -> None:
+        """``api`` reads claims as the node; ``services`` are tried in order."""
+        super().__init__(driver, endpoint, clock=clock, metrics=metrics)
+        self._api = api
+        self._services = tuple(services)
+        self._handles: dict[str, Handle] = {}
+        """By claim UID: a claim that is gone must still be let go of."""
+        self._devices: dict[str, tuple[str, ...]] = {}
+
+    async def prepare(self, claims: Sequence[ClaimReference]) -> Mapping[str, PrepareOutcome]:
+        """Make the claims' devices ready; by claim UID.
+
+        Raises:
+            PluginCallError: the call failed as a whole.
+        """
+        for claim in claims:
+            self._handles[claim.uid] = await self._read_handle(claim)
+        answers = await self._with_service(lambda service: self._prepare(service, claims))
+        for uid, answer in answers.items():
+            if not answer.error:
+                self._devices[uid] = tuple(name for device in answer.devices for name in device.cdi_device_ids)
+        return answers
+
+    async def unprepare(self, claims: Sequence[ClaimReference]) -> Mapping[str, str]:
+        """Let go of the claims; by claim UID, an error text or "".
+
+        Raises:
+            PluginCallError: the call failed as a whole.
+        """
+        for claim in claims:
+            if claim.uid not in self._handles:
+                self._handles[claim.uid] = await self._read_handle(claim)
+        answers = await self._with_service(lambda service: self._unprepare(service, claims))
+        for uid, error in answers.items():
+            if not error:
+                self._handles.pop(uid, None)
+                self._devices.pop(uid, None)
+        return answers
+
+    async def _read_handle(self, claim: ClaimReference) -> Handle:
+        """What the driver's controller wrote into the claim; nothing if that is gone."""
+        try:
+            found = await self._api.resource(CLAIMS, claim.namespace).get(claim.name)
+        except StatusError as error:
+            if error.is_not_found:
+                return Handle()
+            raise PluginCallError("Unavailable", str(error)) from error
+        except ConnectionError as error:
+            raise PluginCallError("Unavailable", str(error)) from error
+        return handle_of(found, self._driver) if found.metadata.uid == claim.uid else Handle()
+
+    async def _with_service(self, call: Callable[[str], Awaitable[A]]) -> A:
+        """``call`` with the first service that the driver implements; it is the only one tried from then on."""
+        while True:
+            service = self._services[0]
+            try:
+                return await call(service)
+            except PluginCallError as error:
+                if error.code != _UNIMPLEMENTED or len(self._services) == 1:
+                    raise
+                if self._services[0] == service:
+                    self._services = self._services[1:]
+
+    async def _prepare(self, service: str, claims: Sequence[ClaimReference]) -> Mapping[str, PrepareOutcome]:
+        if service == "v1alpha3":
+            request = messages.NodePrepareResourcesRequest(claims=[self._claim(claim) for claim in claims])
+            reply = await self._unary(service, "NodePrepareResources", request, messages.NodePrepareResourcesResponse)
+            return {uid: _outcome(answer.cdi_devices, answer.error) for uid, answer in reply.claims.items()}
+        return dict(
+            zip(
+                (claim.uid for claim in claims),
+                await asyncio.gather(*(self._prepare_one(service, claim) for claim in claims)),
+                strict=True,
+            )
+        )
+
+    async def _prepare_one(self, service: str, claim: ClaimReference) -> PrepareOutcome:
+        handle = self._handles[claim.uid]
+        request = messages.NodePrepareResourceRequest(
+            namespace=claim.namespace,
+            claim_uid=claim.uid,
+            claim_name=claim.name,
+            resource_handle=handle.data,
+            structured_resource_handle=handle.structured_messages(),
+        )
+        reply = await self._unary(service, "NodePrepareResource", request, messages.NodePrepareResourceResponse)
+        return _outcome(reply.cdi_devices, "")
+
+    async def _unprepare(self, service: str, claims: Sequence[ClaimReference]) -> Mapping[str, str]:
+        if service == "v1alpha3":
+            request = messages.NodeUnprepareResourcesRequest(claims=[self._claim(claim) for claim in claims])
+            reply = await self._unary(
+                service, "NodeUnprepareResources", request, messages.NodeUnprepareResourcesResponse
+            )
+            return {uid: answer.error for uid, answer in reply.claims.items()}
+        for claim in claims:
+            await self._unprepare_one(service, claim)
+        return dict.fromkeys((claim.uid for claim in claims), "")
+
+    async def _unprepare_one(self, service: str, claim: ClaimReference) -> None:
+        handle = self._handles[claim.uid]
+        request: Any
+        if service == "v1alpha1":
+            request = messages.NodeUnprepareResourceRequestV1alpha1(
+                namespace=claim.namespace,
+                claim_uid=claim.uid,
+                claim_name=claim.name,
+                cdi_devices=self._devices.get(claim.uid, ()),
+            )
+        else:
+            request = messages.NodeUnprepareResourceRequest(
+                namespace=claim.namespace,
+                claim_uid=claim.uid,
+                claim_name=claim.name,
+                resource_handle=handle.data,
+                structured_resource_handle=handle.structured_messages(),
+            )
+        await self._unary(service, "NodeUnprepareResource", request, messages.NodeUnprepareResourceResponse)
+
+    def _claim(self, claim: ClaimReference) -> messages.Claim:
+        handle = self._handles[claim.uid]
+        return messages.Claim(
+            namespace=claim.namespace,
+            uid=claim.uid,
+            name=claim.name,
+            resource_handle=handle.data,
+            structured_resource_handle=handle.structured_messages(),
+        )
+
+    async def _unary(self, service: str, method: str, request: Any, answer: type[Any]) -> Any:
+        path = f"/{service}.Node/{method}"
+        call = self._channel.unary_unary(
+            path, request_serializer=type(request).SerializeToString, response_deserializer=answer.FromString
+        )
+        return await self._call(path, call, request)
+
+
+def _outcome(cdi_devices: Sequence[str], error: str) -> PrepareOutcome:
+    if error:
+        return PrepareOutcome(error=error)
+    return PrepareOutcome((PluginDevice(pool="", device="", cdi_device_ids=tuple(cdi_devices)),))
+
+
+def classic_dial(api: Client, gates: FeatureGates) -> MakeDial:
+    """How a node agent of the release speaks to drivers; ``api`` reads claims as the node."""
+
+    def make(clock: Clock, metrics: NodeMetrics) -> DialPlugin:
+        def dial(driver: str, endpoint: str, offered: tuple[str, ...]) -> tuple[ConnectedPlugin, HealthClient | None]:
+            if VERSION not in offered:
+                raise RegistrationError(
+                    f"invalid versions of DRA driver plugin {driver} at endpoint {endpoint}: [{' '.join(offered)}]; "
+                    f"a kubelet of {gates.release} knows {VERSION} alone"
+                )
+            services = services_of(gates)
+            client = ClassicPluginClient(driver, endpoint, api=api, services=services, clock=clock, metrics=metrics)
+            return client, None
+
+        return dial
+
+    return make

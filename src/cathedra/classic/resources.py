@@ -1,0 +1,100 @@
+"""How parts reach the classic kinds, in every release that has them, and how rooms of today see classic claims.
+
+Parts of this wing work with v1alpha2; with 1.26 the client converts from and to v1alpha1. The node agent is today's: it
+asks for claims in v1 and is shown what a classic claim would be there, one result for each handle.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from cathedra.api import resource
+from cathedra.api.core import resource_v1alpha1 as v1alpha1
+from cathedra.api.core import resource_v1alpha2 as v1alpha2
+from cathedra.api.core.meta_v1 import KubeObject
+from cathedra.api.struct import reshape
+from cathedra.classic.kinds import conversion
+from cathedra.classic.kinds.definitions import GROUP
+from cathedra.client.client import Client
+from cathedra.client.negotiation import NegotiatedTransport, OlderVersion, OlderVersions
+from cathedra.client.resources import resource_ref
+
+__all__ = ["CLAIMS", "CLAIM_PARAMETERS", "CLASSES", "CLASS_PARAMETERS", "CONTEXTS", "SLICES", "TEMPLATES"]
+__all__ += ["classic_client", "seen_by_node"]
+
+CLAIMS: Final = resource_ref(v1alpha2.ResourceClaim, "resourceclaims", namespaced=True)
+TEMPLATES: Final = resource_ref(v1alpha2.ResourceClaimTemplate, "resourceclaimtemplates", namespaced=True)
+CLASSES: Final = resource_ref(v1alpha2.ResourceClass, "resourceclasses", namespaced=False)
+CONTEXTS: Final = resource_ref(v1alpha2.PodSchedulingContext, "podschedulingcontexts", namespaced=True)
+CLAIM_PARAMETERS: Final = resource_ref(v1alpha2.ResourceClaimParameters, "resourceclaimparameters", namespaced=True)
+CLASS_PARAMETERS: Final = resource_ref(v1alpha2.ResourceClassParameters, "resourceclassparameters", namespaced=True)
+SLICES: Final = resource_ref(v1alpha2.ResourceSlice, "resourceslices", namespaced=False)
+
+
+def seen_by_node(claim: v1alpha2.ResourceClaim) -> resource.ResourceClaim:
+    """The claim as today's node agent reads it: who may use it, and which drivers prepare it.
+
+    An allocation without handles is prepared by the driver that the status names.
+    """
+    status = claim.status
+    allocation: resource.AllocationResult | None = None
+    if status.allocation is not None:
+        drivers = [handle.driver_name for handle in status.allocation.resource_handles] or [status.driver_name]
+        results = tuple(
+            resource.DeviceRequestAllocationResult(driver=driver or status.driver_name, pool="", device="", request="")
+            for driver in drivers
+        )
+        allocation = resource.AllocationResult(devices=resource.DeviceAllocationResult(results=results))
+    return resource.ResourceClaim(
+        metadata=claim.metadata,
+        status=resource.ResourceClaimStatus(
+            allocation=allocation,
+            reserved_for=tuple(
+                reshape(consumer, resource.ResourceClaimConsumerReference) for consumer in status.reserved_for
+            ),
+        ),
+    )
+
+
+def _named(resource_class: KubeObject) -> resource.DeviceClass:
+    """The class as rooms of today read it: by its name alone."""
+    return resource.DeviceClass(metadata=resource_class.metadata)
+
+
+_OLDER: Final[OlderVersions] = {
+    (GROUP, "v1alpha2", "resourceclaims"): (
+        OlderVersion("v1alpha1", v1alpha1.ResourceClaim, conversion.claim_to_hub, conversion.claim_from_hub),
+    ),
+    (GROUP, "v1alpha2", "resourceclaimtemplates"): (
+        OlderVersion(
+            "v1alpha1", v1alpha1.ResourceClaimTemplate, conversion.template_to_hub, conversion.template_from_hub
+        ),
+    ),
+    (GROUP, "v1alpha2", "resourceclasses"): (
+        OlderVersion("v1alpha1", v1alpha1.ResourceClass, conversion.class_to_hub, conversion.class_from_hub),
+    ),
+    (GROUP, "v1alpha2", "podschedulingcontexts"): (
+        OlderVersion(
+            "v1alpha1",
+            v1alpha1.PodScheduling,
+            conversion.context_to_hub,
+            conversion.context_from_hub,
+            resource="podschedulings",
+            kind="PodScheduling",
+        ),
+    ),
+    (GROUP, "v1", "deviceclasses"): tuple(
+        OlderVersion(version, kind, _named, resource="resourceclasses", kind="ResourceClass")
+        for version, kind in (("v1alpha2", v1alpha2.ResourceClass), ("v1alpha1", v1alpha1.ResourceClass))
+    ),
+    (GROUP, "v1", "resourceclaims"): (
+        OlderVersion("v1alpha2", v1alpha2.ResourceClaim, seen_by_node),
+        OlderVersion("v1alpha1", v1alpha1.ResourceClaim, lambda claim: seen_by_node(conversion.claim_to_hub(claim))),
+    ),
+}
+
+
+def classic_client(client: Client) -> Client:
+    """The same client, for which every release that has classic kinds looks alike."""
+    transport = NegotiatedTransport(client.transport, _OLDER)
+    return Client(transport, clock=client.clock, field_manager=client.field_manager)

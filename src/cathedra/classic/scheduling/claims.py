@@ -1,0 +1,96 @@
+"""The claims of a pod as the scheduler finds them, with what it must know to judge nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from cathedra.api.core import resource_v1alpha2 as v1alpha2
+from cathedra.api.core.core_v1 import Node, NodeSelector, Pod
+from cathedra.api.selectors import node_selector_matches
+from cathedra.semantics.podclaims import NotOwner, PodClaimError, check_owner, entry_claim
+
+if TYPE_CHECKING:
+    from cathedra.classic.structured.allocation import StructuredClaim
+
+__all__ = ["PodClaim", "Unresolved", "can_be_reserved", "is_reserved", "pod_claims", "waits_for_consumer"]
+
+MAX_CONSUMERS = 32
+FindClaim = Callable[[str, str], v1alpha2.ResourceClaim | None]
+"""Namespace and name → claim."""
+
+
+class Unresolved(Exception):
+    """Some claim of a pod is not there, not its own, or going away."""
+
+
+@dataclass(slots=True)
+class PodClaim:
+    """One claim of a pod in one scheduling cycle."""
+
+    entry: str
+    """Name of the pod's entry, under which drivers answer."""
+    claim: v1alpha2.ResourceClaim
+    nodes: NodeSelector | None = None
+    """Where it can be used: where its allocation is available, or where its class may be allocated."""
+    unsuitable: frozenset[str] = frozenset()
+    """Nodes that its driver excludes."""
+    informed: bool = False
+    """Whether its driver has answered at all."""
+    structured: StructuredClaim | None = None
+    """How the scheduler itself allocates it; None: a driver does."""
+
+    @property
+    def pending(self) -> bool:
+        """Whether a driver has yet to allocate it."""
+        return self.claim.status.allocation is None and self.structured is None
+
+    def allows(self, node: Node) -> bool:
+        """Whether the node is among `nodes`."""
+        return self.nodes is None or node_selector_matches(self.nodes, node)
+
+
+def pod_claims(pod: Pod, find: FindClaim) -> list[PodClaim]:
+    """The pod's claims in the order of its spec.
+
+    Raises:
+        Unresolved: at the first entry that has no usable claim.
+    """
+    found: list[PodClaim] = []
+    for entry in pod.spec.resource_claims:
+        try:
+            named = entry_claim(pod, entry)
+        except PodClaimError as error:
+            raise Unresolved(str(error)) from error
+        if named is None:
+            continue
+        claim = find(pod.metadata.namespace, named.name)
+        if claim is None:
+            raise Unresolved(f'could not find ResourceClaim "{pod.metadata.namespace}/{named.name}"')
+        if claim.metadata.deletion_timestamp is not None:
+            raise Unresolved(f'resourceclaim "{named.name}" is being deleted')
+        if named.generated:
+            try:
+                check_owner(claim, pod, "")
+            except NotOwner as error:
+                raise Unresolved(str(error)) from error
+        found.append(PodClaim(entry.name, claim))
+    return found
+
+
+def is_reserved(claim: v1alpha2.ResourceClaim, pod: Pod) -> bool:
+    """Whether the pod is among the claim's consumers."""
+    return any(consumer.uid == pod.metadata.uid for consumer in claim.status.reserved_for)
+
+
+def can_be_reserved(claim: v1alpha2.ResourceClaim) -> bool:
+    """Whether an allocated claim takes one more consumer."""
+    status = claim.status
+    shareable = status.allocation is not None and status.allocation.shareable
+    return not status.reserved_for or (shareable and len(status.reserved_for) < MAX_CONSUMERS)
+
+
+def waits_for_consumer(claim: v1alpha2.ResourceClaim) -> bool:
+    """Whether the claim is allocated when a pod needs it, not before."""
+    return claim.spec.allocation_mode != "Immediate"

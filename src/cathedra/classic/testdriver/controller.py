@@ -1,0 +1,168 @@
+"""The test driver's controller: counts claims, and copies parameters into their handles.
+
+Parameters are ConfigMaps: an entry ``a: b`` of the claim's becomes ``user_a=b``, one of the class's ``admin_a=b``.
+What is allocated is counted from the claims themselves when the controller starts, so that it may die at any time.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from random import Random
+from typing import Any
+
+from cathedra.api.core import resource_v1alpha2 as v1alpha2
+from cathedra.api.core.core_v1 import Pod
+from cathedra.api.status import StatusError
+from cathedra.classic.controller import ClaimAllocation, ClassicDriver
+from cathedra.classic.resources import CLAIMS, classic_client
+from cathedra.classic.testdriver.resources import HandleData, TestResources
+from cathedra.client.client import Client
+from cathedra.client.resources import CONFIGMAPS
+
+__all__ = ["ParametersError", "TestDriver"]
+
+
+class ParametersError(Exception):
+    """The parameters of a claim or class cannot be used."""
+
+
+class Exhausted(Exception):
+    """There is nothing left to give."""
+
+
+class TestDriver(ClassicDriver):
+    """Gives away resources that do nothing."""
+
+    __test__ = False
+
+    def __init__(
+        self,
+        client: Client,
+        name: str,
+        resources: TestResources,
+        *,
+        random: Random,
+        class_parameters: Mapping[str, str] | None = None,
+    ) -> None:
+        """``class_parameters`` stand for those of every class that refers to none."""
+        self._client = client
+        self._name = name
+        self._resources = resources
+        self._random = random
+        self._class_parameters = dict(class_parameters or {})
+        self._allocated: dict[str, str] = {}
+        """Claim UID → its node, "" for the cluster's."""
+
+    async def recover(self) -> None:
+        """Count what an earlier life of the controller gave away.
+
+        Raises:
+            StatusError, ConnectionError: the API server cannot be asked.
+        """
+        try:
+            page = await classic_client(self._client).resource(CLAIMS).list()
+        except StatusError as error:
+            if not error.is_not_found:
+                raise
+            return
+        for claim in page.items:
+            status = claim.status
+            if status.allocation is None or status.driver_name != self._name:
+                continue
+            handles = status.allocation.resource_handles
+            self._allocated[claim.metadata.uid] = HandleData.decode(handles[0].data).node if handles else ""
+
+    def statistics(self) -> dict[str, int]:
+        """Claims that are allocated, by node; "" counts those of the cluster."""
+        return dict(Counter(self._allocated.values()))
+
+    async def get_class_parameters(self, resource_class: v1alpha2.ResourceClass) -> Any:
+        """The entries of the ConfigMap that the class refers to."""
+        reference = resource_class.parameters_ref
+        if reference is None:
+            return self._class_parameters
+        if (reference.api_group, reference.kind) != ("", "ConfigMap"):
+            raise ParametersError(
+                "class parameters are only supported in APIVersion v1, Kind ConfigMap, "
+                f"got: {reference.api_group} {reference.kind}"
+            )
+        return await self._config_map(reference.namespace, reference.name)
+
+    async def get_claim_parameters(
+        self, claim: v1alpha2.ResourceClaim, resource_class: v1alpha2.ResourceClass, class_parameters: Any
+    ) -> Any:
+        """The entries of the ConfigMap that the claim refers to."""
+        reference = claim.spec.parameters_ref
+        if reference is None:
+            return {}
+        if (reference.api_group, reference.kind) != ("", "ConfigMap"):
+            raise ParametersError(
+                "claim parameters are only supported in APIVersion v1, Kind ConfigMap, "
+                f"got: {reference.api_group} {reference.kind}"
+            )
+        return await self._config_map(claim.metadata.namespace, reference.name)
+
+    async def _config_map(self, namespace: str, name: str) -> Mapping[str, str]:
+        try:
+            return (await self._client.resource(CONFIGMAPS, namespace).get(name)).data
+        except StatusError as error:
+            raise ParametersError(f"get config map: {error}") from error
+
+    async def allocate(self, claims: Sequence[ClaimAllocation], selected_node: str) -> None:
+        """One claim after the other, as long as there is something left."""
+        for wanted in claims:
+            try:
+                wanted.allocation = self._allocate(wanted, selected_node)
+            except Exhausted as error:
+                wanted.error = error
+
+    def _allocate(self, wanted: ClaimAllocation, selected_node: str) -> v1alpha2.AllocationResult:
+        uid = wanted.claim.metadata.uid
+        node = self._allocated.get(uid)
+        if node is None:
+            node = self._node_for(selected_node) if self._resources.node_local else self._cluster()
+        env = {
+            **{f"user_{key.lower()}": value for key, value in wanted.claim_parameters.items()},
+            **{f"admin_{key.lower()}": value for key, value in wanted.class_parameters.items()},
+        }
+        allocation = self._resources.allocation(self._name, node, HandleData(env, node).encode())
+        self._allocated[uid] = node
+        return allocation
+
+    def _node_for(self, selected: str) -> str:
+        if selected:
+            if not self._has_room(selected, 1):
+                raise Exhausted(f'resources exhausted on node "{selected}"')
+            return selected
+        viable = [node for node in self._resources.nodes if self._has_room(node, 1)]
+        if not viable:
+            raise Exhausted("resources exhausted on all nodes")
+        return self._random.choice(viable)
+
+    def _cluster(self) -> str:
+        limit = self._resources.max_allocations
+        if limit and len(self._allocated) >= limit:
+            raise Exhausted("resources exhausted in the cluster")
+        return ""
+
+    def _has_room(self, node: str, claims: int) -> bool:
+        """Whether so many claims more can be allocated for use on the node."""
+        resources = self._resources
+        if resources.nodes and node not in resources.nodes:
+            return False
+        if not resources.max_allocations:
+            return True
+        taken = Counter(self._allocated.values())[node] if resources.node_local else len(self._allocated)
+        return taken + claims <= resources.max_allocations
+
+    async def deallocate(self, claim: v1alpha2.ResourceClaim) -> None:
+        """Count the claim no longer."""
+        self._allocated.pop(claim.metadata.uid, None)
+
+    async def unsuitable_nodes(self, pod: Pod, claims: Sequence[ClaimAllocation], potential_nodes: list[str]) -> None:
+        """A node does if it has room for all of the pod's claims together."""
+        count = sum(wanted.claim.metadata.uid not in self._allocated for wanted in claims)
+        unsuitable = [node for node in potential_nodes if not self._has_room(node, count)]
+        for wanted in claims:
+            wanted.unsuitable_nodes = list(unsuitable)

@@ -1,0 +1,58 @@
+"""The commands of ``kubectl dra``, in the order of its help: a command is a module of this package and a line here."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+__all__ = ["COMMANDS", "DraCommand"]
+
+
+class DraCommand(NamedTuple):
+    """A command: its name, which is also its module's, what it is for, and examples."""
+
+    name: str
+    purpose: str
+    examples: tuple[tuple[str, str], ...]
+    """What is asked, and the arguments that ask it."""
+
+
+COMMANDS: Final = (
+    DraCommand(
+        "explain",
+        "why a pod, claim or workload waits, or what it has",
+        (
+            ("why is this pod pending?", "explain pod/train-0 -n team-a"),
+            ("why does this deployment not come up?", "explain deployment/inference"),
+            ("would this manifest fit, and where?", "explain -f train.yaml"),
+            ("why not on that node?", "explain pod/train-0 --node node-3"),
+            ("the same, from a dump of the cluster", "explain pod/train-0 --dump dump.yaml"),
+        ),
+    ),
+    DraCommand(
+        "devices",
+        "list the devices: what holds each, what is left, totals",
+        (
+            ("everything, with totals by driver, class, node and namespace", "devices"),
+            ("what is free of a class?", "devices --class gpu.example.com --free"),
+            ("one node, with all attributes", "devices --node node-3 -o wide"),
+            ("keep looking", "devices -w"),
+            ("for programs", "devices -o json"),
+        ),
+    ),
+    DraCommand(
+        "simulate",
+        "what would happen: apply, scale, drain, taint, on a copy and in no time",
+        (
+            ("would these pods be placed, where, and how many more?", "simulate -f train.yaml"),
+            ("can this node be drained?", "simulate --drain node-3"),
+            ("what do four nodes more bring?", "simulate --replicas deployment/web=40 --add-nodes 4=node-0"),
+            ("what does a broken device evict?", "simulate --taint gpu.example.com/node-0/gpu-1=broken:NoExecute"),
+            ("in CI: exit code 1 if something stays pending", "simulate -f k8s/ --dump cluster.yaml -o json"),
+        ),
+    ),
+    DraCommand(
+        "rights",
+        "print the ClusterRole that reading a cluster needs",
+        (("create it", "rights | kubectl apply -f -"),),
+    ),
+)

@@ -1,0 +1,51 @@
+"""``kubectl dra devices``: what there is, what holds it, what is left."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+
+from cathedra.allocation.errors import InvalidInput
+from cathedra.cli.dra.output import print_data, style, width
+from cathedra.cli.dra.source import add_source, follow, read_state
+from cathedra.insight.inventory.listing import devices
+from cathedra.insight.inventory.text import devices_text
+from cathedra.insight.reading.state import ClusterState
+
+__all__ = ["add", "run"]
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Add its options."""
+    parser.add_argument("--class", dest="device_class", default="", metavar="NAME", help="of this device class only")
+    parser.add_argument("--node", default="", metavar="NAME", help="those that this node can use")
+    parser.add_argument("--driver", default="", metavar="NAME", help="of this driver only")
+    parser.add_argument("--free", action="store_true", help="only those that are free, or have room left")
+    parser.add_argument("-w", "--watch", action="store_true", help="show them again after every change")
+    parser.add_argument("-o", "--output", choices=("table", "wide", "json", "yaml"), default="table", help="for whom")
+    add_source(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print them; 1 if none matches."""
+    if not arguments.watch:
+        return _show(arguments, read_state(arguments))
+    if arguments.dump:
+        raise InvalidInput("--watch needs a cluster; a dump does not change")
+    asyncio.run(follow(arguments, lambda state: _show(arguments, state)))
+    return 0
+
+
+def _show(arguments: argparse.Namespace, state: ClusterState) -> int:
+    found = devices(
+        state,
+        device_class=arguments.device_class,
+        node=arguments.node,
+        driver=arguments.driver,
+        free=arguments.free,
+    )
+    if arguments.output in ("json", "yaml"):
+        print_data(found.to_dict(), arguments.output)
+    else:
+        print(devices_text(found, width(), style, wide=arguments.output == "wide"), flush=True)
+    return 0 if found.devices else 1

@@ -1,0 +1,89 @@
+"""``kubectl dra``: which command is called, and how its errors are told.
+
+Exit codes: 0 yes, 1 no or findings, 2 a wrong call, or input that cannot be read.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from typing import Final
+
+from cathedra import __version__
+from cathedra.cli.dra.commands import COMMANDS, DraCommand
+from cathedra.cli.parsing import EXIT_USAGE, Parser
+
+__all__ = ["add_commands", "main", "run"]
+
+_PROGRAM: Final = "kubectl dra"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command of ``kubectl dra``; its exit code."""
+    parser = Parser(
+        prog=_PROGRAM,
+        description="Questions about the devices of a cluster (DRA), or of a dump of one. Nothing is ever written.",
+        epilog=f"A dump: {_dump_command()}",
+    )
+    parser.add_argument("--version", action="version", version=f"cathedra {__version__}")
+    words = sys.argv[1:] if argv is None else list(argv)
+    add_commands(parser, words)
+    arguments = parser.parse_args(words)
+    return run(arguments, _PROGRAM)
+
+
+def add_commands(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
+    """Add the commands to a parser; the options of one that is called, as ``words`` tell, come from its module."""
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for command in COMMANDS:
+        one = commands.add_parser(
+            command.name,
+            help=command.purpose,
+            description=f"{command.purpose[0].upper()}{command.purpose[1:]}.",
+            epilog=_examples(command),
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        one.set_defaults(module=f"dra.{command.name}", dra=True)
+        if command.name in words:
+            importlib.import_module(f"cathedra.cli.dra.{command.name}").add(one)
+
+
+def run(arguments: argparse.Namespace, program: str) -> int:
+    """Run the command that ``arguments`` call; errors of input are told in one line."""
+    module = importlib.import_module(f"cathedra.cli.{arguments.module}")
+    try:
+        return int(module.run(arguments))
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        # The reader has closed the pipe; Python would complain when it flushes.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except Exception as error:
+        # The module knows every part's errors; a call that works out need not load them.
+        from cathedra.cli.errors import error_line
+
+        line = error_line(error)
+        if line is None:
+            raise
+        print(f"{program}: {line}", file=sys.stderr)
+        return EXIT_USAGE
+
+
+def _examples(command: DraCommand) -> str:
+    lines = ["examples:"]
+    for question, words in command.examples:
+        lines += [f"  # {question}", f"  {_PROGRAM} {words}"]
+    return "\n".join(lines)
+
+
+def _dump_command() -> str:
+    kinds = "nodes,pods,resourceslices,deviceclasses,resourceclaims,resourceclaimtemplates,devicetaintrules"
+    return f"kubectl get {kinds} -A -o yaml > dump.yaml"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,39 @@
+"""What commands print: text of the terminal's width with colours where it is one, JSON and YAML for programs."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from collections.abc import Mapping
+from typing import Any, Final
+
+__all__ = ["print_data", "style", "width"]
+
+PIPED: Final = 160
+"""Columns where there is no terminal."""
+_CODES: Final = {"title": "1", "good": "1;32", "bad": "1;31", "dim": "2"}
+
+
+def width() -> int:
+    """How many columns there are; ``COLUMNS`` decides, if it is set."""
+    return shutil.get_terminal_size((PIPED, 24)).columns
+
+
+def style(text: str, what: str) -> str:
+    """``text`` in the colour of what it is, on terminals whose user has not said NO_COLOR."""
+    if not sys.stdout.isatty() or os.environ.get("NO_COLOR") or what not in _CODES:
+        return text
+    return f"\x1b[{_CODES[what]}m{text}\x1b[0m"
+
+
+def print_data(data: Mapping[str, Any], form: str) -> None:
+    """Print as ``json`` or ``yaml``."""
+    if form == "json":
+        print(json.dumps(data, indent=2, ensure_ascii=False))
+        return
+    # start-up time: only for YAML
+    from cathedra.api.decoding import write_yaml
+
+    sys.stdout.write(write_yaml(data, sort_keys=False).decode())

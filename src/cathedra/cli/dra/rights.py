@@ -1,0 +1,28 @@
+"""``kubectl dra rights``: the ClusterRole that reading a cluster needs."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from cathedra.api.decoding import write_yaml
+from cathedra.api.struct import to_dict
+from cathedra.insight.reading.rights import reader_role
+
+__all__ = ["add", "run"]
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Add its options."""
+    parser.add_argument("--name", default="cathedra-insight", help="of the role (default: cathedra-insight)")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print it."""
+    role = {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRole",
+        **to_dict(reader_role(arguments.name)),
+    }
+    sys.stdout.write(write_yaml(role, sort_keys=False).decode())
+    return 0

@@ -1,0 +1,100 @@
+"""``kubectl dra simulate``: what would happen."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+from cathedra.allocation.errors import InvalidInput
+from cathedra.cli.dra.output import print_data, style, width
+from cathedra.cli.dra.source import add_namespace, add_source, namespace_of, read_state
+
+__all__ = ["add", "run"]
+
+_REDRAWN: Final = 0.2
+"""Seconds between two states of the progress bar."""
+_BAR: Final = 30
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Add its options."""
+    many: Any = {"action": "append", "default": []}
+    parser.add_argument("-f", "--apply", metavar="FILE", help="apply these manifests", **many)
+    parser.add_argument("--delete", metavar="KIND/NAME", help="delete it: pod/NAME, job/NAME, node/NAME …", **many)
+    parser.add_argument("--replicas", metavar="KIND/NAME=N", help="scale a workload", **many)
+    parser.add_argument("--add-nodes", metavar="N=NODE", help="add nodes like one that is there", **many)
+    parser.add_argument("--drain", metavar="NODE", help="cordon it, and delete its pods", **many)
+    parser.add_argument(
+        "--taint",
+        metavar="WHAT=KEY[=VALUE]:EFFECT",
+        help="taint NODE, or devices: DRIVER/POOL or DRIVER/POOL/DEVICE",
+        **many,
+    )
+    parser.add_argument(
+        "--copies",
+        type=int,
+        default=100,
+        metavar="N",
+        help="try so many more of what is applied (default: 100; 0: none)",
+    )
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of everything random (default: 0)")
+    add_namespace(parser, "of names and manifests without one (default: that of the context)")
+    parser.add_argument("-o", "--output", choices=("text", "json", "yaml"), default="text", help="for whom")
+    add_source(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print what would be different; 1 if something finds no place."""
+    if arguments.copies < 0:
+        raise InvalidInput(f"--copies must not be negative, got {arguments.copies}")
+    if "-" in arguments.apply and "-" in arguments.dump:
+        raise InvalidInput("only one of --dump and --apply can be standard input")
+    # Imported late: a wrong call need not wait for the whole cluster.
+    from cathedra.insight.simulation.run import simulate
+    from cathedra.insight.simulation.text import simulation_text
+
+    # What scheduler and controllers log is told by the answer.
+    logging.getLogger("cathedra").setLevel(logging.CRITICAL)
+    manifests: Any = [Path(name) for name in arguments.apply] or None
+    found = simulate(
+        read_state(arguments),
+        apply=manifests,
+        delete=arguments.delete,
+        add_nodes=arguments.add_nodes,
+        drain=arguments.drain,
+        taint=arguments.taint,
+        replicas=arguments.replicas,
+        namespace=namespace_of(arguments),
+        copies=arguments.copies,
+        seed=arguments.seed,
+        progress=_bar() if sys.stderr.isatty() else None,
+    )
+    if sys.stderr.isatty():
+        print("\r\x1b[K", end="", file=sys.stderr)
+    if arguments.output == "text":
+        print(simulation_text(found, width(), style))
+    else:
+        print_data(found.to_dict(), arguments.output)
+    return 0 if found.fits else 1
+
+
+def _bar() -> Callable[[int, int], None]:
+    """Draws how many pods have a node, from time to time."""
+    drawn = 0.0
+
+    def show(placed: int, pods: int) -> None:
+        nonlocal drawn
+        now = time.monotonic()
+        if now - drawn < _REDRAWN:
+            return
+        drawn = now
+        full = _BAR * placed // pods if pods else 0
+        bar = "█" * full + "░" * (_BAR - full)
+        print(f"\r\x1b[K{bar} {placed:,} of {pods:,} pods have a node", end="", file=sys.stderr, flush=True)
+
+    return show

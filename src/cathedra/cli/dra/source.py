@@ -1,0 +1,124 @@
+"""Which cluster a command asks about: a dump, or the one that kubectl would ask."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+from cathedra.api.gates import NEWEST
+from cathedra.api.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
+from cathedra.client import kubeconfig
+from cathedra.client.client import Client
+from cathedra.client.http import HTTPTransport
+from cathedra.client.informer import Informer
+from cathedra.client.kubeconfig import Target
+from cathedra.clock import SystemClock
+from cathedra.insight.reading.dumps import read_dump
+from cathedra.insight.reading.live import read_live, served_refs
+from cathedra.insight.reading.state import ClusterState
+
+__all__ = ["add_namespace", "add_source", "follow", "namespace_of", "read_state", "target_of"]
+
+
+PAUSE: Final = 0.3
+"""Seconds between two screens: changes that come together are shown together."""
+
+
+def add_source(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say which cluster is meant."""
+    source = parser.add_argument_group("the cluster")
+    source.add_argument(
+        "--dump",
+        action="append",
+        metavar="PATH",
+        default=[],
+        help="read a dump instead of a cluster: a file, directory or .tar.gz, or - for standard input; repeatable",
+    )
+    source.add_argument("--kubeconfig", metavar="FILE", help="as kubectl's")
+    source.add_argument("--context", default="", metavar="NAME", help="as kubectl's")
+    source.add_argument(
+        "--kubernetes-version",
+        default="",
+        metavar="1.N",
+        help="whose defaults hold (default: the server's version; for dumps the newest)",
+    )
+
+
+def add_namespace(parser: argparse.ArgumentParser, purpose: str) -> None:
+    """Add ``-n``."""
+    parser.add_argument("-n", "--namespace", default="", metavar="NAME", help=purpose)
+
+
+def target_of(arguments: argparse.Namespace) -> Target:
+    """Where the API server is.
+
+    Raises:
+        KubeconfigError: there is no usable configuration.
+    """
+    return kubeconfig.load(arguments.kubeconfig, context=arguments.context)
+
+
+def namespace_of(arguments: argparse.Namespace) -> str:
+    """The namespace that is meant: the one that is given, else that of the context, else ``default``."""
+    given: str = arguments.namespace
+    if given:
+        return given
+    return "default" if arguments.dump else target_of(arguments).namespace
+
+
+def read_state(arguments: argparse.Namespace) -> ClusterState:
+    """Read it.
+
+    Raises:
+        InvalidInput: the dump cannot be read.
+        KubeconfigError: there is no usable configuration.
+        ConnectionError: the server cannot be reached.
+        StatusError: it refuses.
+        UnknownGate: the version is not known.
+    """
+    if arguments.dump:
+        paths: Any = [Path(path) for path in arguments.dump]
+        return read_dump(paths if len(paths) > 1 else paths[0], release=arguments.kubernetes_version or NEWEST)
+    return asyncio.run(_read(target_of(arguments), arguments))
+
+
+async def follow(arguments: argparse.Namespace, show: Callable[[ClusterState], object]) -> None:
+    """Show the state again after every change of slices, claims, classes or taint rules, until interrupted.
+
+    Raises:
+        StatusError: the server refuses.
+    """
+    target = target_of(arguments)
+    clock = SystemClock()
+    changed = asyncio.Event()
+
+    def note(*_: object) -> None:
+        changed.set()
+
+    async with await HTTPTransport.open(target) as transport, asyncio.TaskGroup() as group:
+        client = Client(transport, clock=clock)
+        for ref in await served_refs(transport, (ResourceSlice, ResourceClaim, DeviceClass, DeviceTaintRule)):
+            informer = Informer(client, ref, clock=clock)
+            informer.add_handler(note, note, note)
+            group.create_task(informer.run())
+        while True:
+            changed.clear()
+            show(await _read(target, arguments))
+            await changed.wait()
+            await clock.sleep(PAUSE)
+
+
+async def _read(target: Target, arguments: argparse.Namespace) -> ClusterState:
+    clock = SystemClock()
+    namespace = getattr(arguments, "namespace", "") or target.namespace
+    async with await HTTPTransport.open(target) as transport:
+        return await read_live(
+            transport,
+            source=f"cluster {target.name}",
+            now=clock.now(),
+            namespace=namespace,
+            release=arguments.kubernetes_version,
+        )

@@ -1,0 +1,70 @@
+"""Parts that are started before their API server: they wait for it, and say so once."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from typing import Final
+from urllib.parse import urlsplit
+
+from cathedra.client.backoff import ExponentialBackoff
+from cathedra.client.kubeconfig import KubeconfigError, Target
+from cathedra.clock import Clock
+
+__all__ = ["server_arrives"]
+
+_PAUSES: Final = (0.2, 5.0)
+"""First and longest pause between attempts, in seconds."""
+_CONNECT_SECONDS: Final = 5.0
+
+
+async def server_arrives(target: Target, stopped: asyncio.Event, *, clock: Clock, say: Callable[[str], None]) -> bool:
+    """Wait until something listens at ``target``; False: the process was told to stop first.
+
+    Raises:
+        KubeconfigError: the target is no URL with a host.
+    """
+    url = urlsplit(target.server)
+    if not url.hostname:
+        raise KubeconfigError(f"the kubeconfig's server {target.server!r} is no URL of an API server")
+    port = url.port or (80 if url.scheme == "http" else 443)
+    pauses = ExponentialBackoff(clock, base=_PAUSES[0], factor=2.0, maximum=_PAUSES[1], reset_after=3600.0)
+    told = False
+    while not stopped.is_set():
+        problem = await _problem(url.hostname, port)
+        if not problem:
+            if told:
+                say(f"the API server at {target.server} is there")
+            return True
+        if not told:
+            say(f"waiting for the API server at {target.server}: {problem}")
+            told = True
+        await _pause(stopped, pauses.delay(), clock)
+    return False
+
+
+async def _problem(host: str, port: int) -> str:
+    """Why there is no connection; "" if there is one."""
+    try:
+        async with asyncio.timeout(_CONNECT_SECONDS):
+            _, writer = await asyncio.open_connection(host, port)
+    except TimeoutError:
+        return f"no answer within {_CONNECT_SECONDS:g} s"
+    except OSError as error:
+        # The names of hosts have errors of their own, with negative numbers.
+        known = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror
+        return (known or str(error)).lower()
+    writer.close()
+    return ""
+
+
+async def _pause(stopped: asyncio.Event, seconds: float, clock: Clock) -> None:
+    """Wait, but no longer than until the process is told to stop."""
+    sleeping, stopping = asyncio.ensure_future(clock.sleep(seconds)), asyncio.ensure_future(stopped.wait())
+    try:
+        await asyncio.wait((sleeping, stopping), return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        sleeping.cancel()
+        stopping.cancel()
+        await asyncio.gather(sleeping, stopping, return_exceptions=True)

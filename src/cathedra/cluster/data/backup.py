@@ -1,0 +1,187 @@
+"""A cluster's backup: one file with its objects, its keys and its description, made while it runs.
+
+    backup.json     what it is: a versioned description
+    objects.sqlite  one moment of the store
+    pki/ …          authorities, certificates, the key of service account tokens
+    cluster.yaml, port, kubeconfig
+
+What nodes have on disk is no part of it: their containers, and what drivers have prepared. Objects in etcd stay there;
+etcd has its own way (docs/operations.md).
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import sqlite3
+import tarfile
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+from cathedra import __version__
+from cathedra.apiserver.storage.sqlitebackup import copy_database
+from cathedra.apiserver.storage.transactions import FORMAT, stored_facts
+from cathedra.clock import Clock
+from cathedra.cluster.data.datadir import DataDir
+from cathedra.cluster.data.description import Description, read_description
+from cathedra.cluster.data.directories import DEFAULT_NAME
+from cathedra.cluster.invalidoption import InvalidOption
+from cathedra.files.atomic import sync_directory
+
+__all__ = ["DATABASE", "Backup", "back_up", "opened_backup"]
+
+API_VERSION: Final = "cathedra.dev/v1"
+KIND: Final = "Backup"
+DATABASE: Final = "objects.sqlite"
+_MANIFEST: Final = "backup.json"
+_SINGLE: Final = frozenset({_MANIFEST, DATABASE, "cluster.yaml", "port", "kubeconfig"})
+_LARGEST_MANIFEST: Final = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backup:
+    """What a backup holds."""
+
+    cluster: str
+    store: str
+    """``sqlite``, or the address of an etcd, whose objects are not in the backup."""
+    revision: int
+    """Of the objects; 0 without any."""
+    created: str
+    version: str
+    """Of the program that made it."""
+
+
+def back_up(data: DataDir, target: Path, clock: Clock) -> Backup:
+    """Write a backup of ``data`` to ``target``, for this user alone; the cluster may run meanwhile.
+
+    Raises:
+        InvalidOption: there is no cluster, its objects are in memory, or ``target`` exists or cannot be written.
+    """
+    if not data.exists():
+        raise InvalidOption(f"there is no cluster in {data.path}; see what there is with: cathedra list")
+    kept = read_description(data.description) if data.description.exists() else Description()
+    database_exists = (data.path / DATABASE).is_file()
+    store = str(kept.spec.get("store", "sqlite" if database_exists else "etcd"))
+    if store == "memory":
+        raise InvalidOption(f"the objects of {data.path} are in memory: there is nothing to back up")
+    if target.exists():
+        raise InvalidOption(f"{target} exists; choose another name, or remove it")
+    try:
+        with tempfile.TemporaryDirectory(prefix=".backup-", dir=target.parent) as folder:
+            revision, database = 0, Path(folder) / DATABASE
+            if store == "sqlite":
+                if not database_exists:
+                    raise InvalidOption(f"{data.path} has no {DATABASE}: there is nothing to back up")
+                revision = copy_database(data.path / DATABASE, database)
+            backup = Backup(
+                cluster=kept.name or DEFAULT_NAME,
+                store=store.partition("?")[0],
+                revision=revision,
+                created=datetime.fromtimestamp(int(clock.now()), UTC).isoformat().replace("+00:00", "Z"),
+                version=__version__,
+            )
+            made = Path(folder) / "backup"
+            _write(made, backup, data.path, database if store == "sqlite" else None)
+            os.link(made, target)  # never over a file that another process has made meanwhile
+        sync_directory(target.parent)
+    except (OSError, sqlite3.Error) as error:
+        raise InvalidOption(f"the backup cannot be written to {target}: {error}") from error
+    return backup
+
+
+def _write(made: Path, backup: Backup, data: Path, database: Path | None) -> None:
+    manifest = {"apiVersion": API_VERSION, "kind": KIND}
+    manifest |= {name: getattr(backup, name) for name in Backup.__dataclass_fields__}
+    content = json.dumps(manifest, indent=2).encode()
+    descriptor = os.open(made, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    with os.fdopen(descriptor, "wb") as file, tarfile.open(fileobj=file, mode="w:gz", compresslevel=1) as archive:
+        entry = tarfile.TarInfo(_MANIFEST)
+        entry.size, entry.mode = len(content), 0o600
+        archive.addfile(entry, io.BytesIO(content))
+        if database is not None:
+            archive.add(database, DATABASE)
+        for path in _kept_files(data):
+            archive.add(path, str(path.relative_to(data)), recursive=False)
+    with made.open("rb") as written:
+        os.fsync(written.fileno())
+
+
+def _kept_files(data: Path) -> Iterator[Path]:
+    yield from (path for name in sorted(_SINGLE - {_MANIFEST, DATABASE}) if (path := data / name).is_file())
+    yield from (path for path in sorted((data / "pki").rglob("*")) if path.is_file() and not path.is_symlink())
+
+
+def opened_backup(source: Path, folder: Path) -> Backup:
+    """Unpack a backup into ``folder`` and check all of it; nothing else is written.
+
+    Raises:
+        InvalidOption: it cannot be read, is none, or is damaged.
+    """
+    try:
+        with tarfile.open(source) as archive:
+            for entry in archive:
+                _unpack(archive, entry, folder)
+        backup = _manifest(source, folder)
+        if backup.store == "sqlite":
+            _check_database(folder / DATABASE, backup)
+    except (OSError, EOFError, tarfile.TarError, sqlite3.Error) as error:
+        told = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        why = told.partition(":\n")[0]  # tarfile adds a line for each form that it has tried
+        raise InvalidOption(f"{source} is no backup that can be read: {why}") from error
+    return backup
+
+
+def _unpack(archive: tarfile.TarFile, entry: tarfile.TarInfo, folder: Path) -> None:
+    path = PurePosixPath(entry.name)
+    allowed = entry.name in _SINGLE or (path.parts[0] == "pki" and ".." not in path.parts)
+    if not entry.isreg() or not allowed or path.is_absolute():
+        raise tarfile.TarError(f"{entry.name!r} is no part of a backup")
+    content = archive.extractfile(entry)
+    assert content is not None, "a regular file has content"
+    target = folder / path
+    target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    mode = 0o644 if target.suffix == ".crt" else 0o600
+    descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+    with os.fdopen(descriptor, "wb") as file:
+        while piece := content.read(1 << 20):
+            file.write(piece)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _manifest(source: Path, folder: Path) -> Backup:
+    path = folder / _MANIFEST
+    try:
+        read = json.loads(path.read_bytes()[:_LARGEST_MANIFEST]) if path.exists() else {}
+        if (read.get("apiVersion"), read.get("kind")) != (API_VERSION, KIND):
+            raise ValueError(f"{_MANIFEST} does not say apiVersion {API_VERSION} and kind {KIND}")
+        return Backup(
+            cluster=str(read["cluster"]),
+            store=str(read["store"]),
+            revision=int(read["revision"]),
+            created=str(read["created"]),
+            version=str(read["version"]),
+        )
+    except (ValueError, AttributeError, KeyError, TypeError) as error:
+        raise InvalidOption(f"{source} is no backup of a cluster: {error}") from error
+
+
+def _check_database(database: Path, backup: Backup) -> None:
+    if not database.exists():
+        raise tarfile.TarError(f"it has no {DATABASE}")
+    connection = sqlite3.connect(database)
+    try:
+        facts = stored_facts(connection)
+        (verdict,) = connection.execute("pragma integrity_check(1)").fetchone()
+    finally:
+        connection.close()
+    if facts.get("format") != FORMAT:
+        raise tarfile.TarError(f"its objects have format {facts.get('format')}, this version reads {FORMAT}")
+    if verdict != "ok" or facts.get("revision", 0) != backup.revision:
+        raise tarfile.TarError(f"its objects are damaged ({verdict}, revision {facts.get('revision', 0)})")

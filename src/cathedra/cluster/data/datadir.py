@@ -1,0 +1,147 @@
+"""The data directory: who may use it, and where the running process can be found.
+
+One process at a time holds a lock on it; the lock ends with the process, however it ends, so a directory left behind by
+a killed cluster is free at once.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Final
+
+from cathedra.cluster.config import InvalidOption
+from cathedra.files.atomic import write_durable
+from cathedra.files.private import private_directory
+
+__all__ = ["DataDir", "DataDirInUse"]
+
+_FILES: Final = ("cathedra.log", "cluster.yaml", "kubeconfig", "layout", "nodes", "objects.sqlite*", "pki", "port")
+_ENTRIES: Final = tuple(form.format(file) for file in _FILES for form in ("{}", ".{}.*.tmp", "{}.before-restore"))
+"""What a cluster puts into its directory; nothing else is ever removed, for it may be the user's."""
+LAYOUT: Final = "1"
+"""Version of the directory's layout; another one is refused."""
+
+
+class DataDirInUse(InvalidOption):
+    """Another process holds the directory."""
+
+    def __init__(self, path: Path, pid: int | None) -> None:
+        self.path, self.pid = path, pid
+        holder = f"process {pid}" if pid else "another process"
+        super().__init__(f"{path} is in use by {holder}; stop it with: cathedra down --data-dir {path}")
+
+
+class DataDir:
+    """One cluster's files."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @property
+    def kubeconfig(self) -> Path:
+        """A kubeconfig that needs no other file."""
+        return self.path / "kubeconfig"
+
+    @property
+    def log(self) -> Path:
+        """What a detached cluster prints."""
+        return self.path / "cathedra.log"
+
+    @property
+    def description(self) -> Path:
+        """The cluster's name and options, in the form of `cathedra.cluster.data.description`."""
+        return self.path / "cluster.yaml"
+
+    def exists(self) -> bool:
+        """Whether a cluster has been here."""
+        return self._layout.exists()
+
+    def erase(self) -> tuple[str, ...]:
+        """Remove what a cluster has put here; the names of the entries that are left. An empty directory goes too.
+
+        Raises:
+            DataDirInUse: a process holds it.
+            InvalidOption: it is none of ours, or has another version's layout.
+        """
+        if not self.exists():
+            raise InvalidOption(f"{self.path} is no data directory of a cluster; nothing was removed")
+        with self.held():
+            for entry in sorted(self.path.iterdir()):
+                if not any(fnmatchcase(entry.name, pattern) for pattern in _ENTRIES):
+                    continue
+                if entry.is_dir() and not entry.is_symlink():
+                    shutil.rmtree(entry)
+                else:
+                    entry.unlink()
+        self._lock.unlink()
+        left = tuple(sorted(entry.name for entry in self.path.iterdir()))
+        if not left:
+            self.path.rmdir()
+        return left
+
+    @property
+    def _lock(self) -> Path:
+        return self.path / "lock"
+
+    @property
+    def _layout(self) -> Path:
+        return self.path / "layout"
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Hold the directory for this process.
+
+        Raises:
+            DataDirInUse: another process holds it.
+            InvalidOption: it cannot be made or written, or has another version's layout.
+        """
+        try:
+            private_directory(self.path)
+            descriptor = os.open(self._lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise InvalidOption(f"cannot use data directory {self.path}: {error.strerror}") from error
+        try:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise DataDirInUse(self.path, self.holder()) from error
+            self._check_layout()
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+            yield
+            os.ftruncate(descriptor, 0)
+        finally:
+            os.close(descriptor)
+
+    def _check_layout(self) -> None:
+        if not self._layout.exists():
+            write_durable(self._layout, f"{LAYOUT}\n".encode())
+            return
+        found = self._layout.read_text().strip()
+        if found != LAYOUT:
+            raise InvalidOption(
+                f"{self.path} has layout {found!r}, this version of Cathedra reads {LAYOUT!r}; "
+                "use another --data-dir, or the version that wrote it"
+            )
+
+    def holder(self) -> int | None:
+        """The pid of the process that holds the directory, or None if none does."""
+        try:
+            descriptor = os.open(self._lock, os.O_RDWR | os.O_CLOEXEC)
+        except OSError:
+            return None
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            text = os.pread(descriptor, 32, 0).decode().strip()
+            return int(text) if text.isdigit() else None
+        else:
+            return None
+        finally:
+            os.close(descriptor)

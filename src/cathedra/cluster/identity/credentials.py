@@ -1,0 +1,138 @@
+"""A kubeconfig for each part of a cluster, made from its data directory: every part is a user of its own.
+
+Scheduler, controller manager and nodes get certificates of the users that Kubernetes gives them. A driver is a service
+account, and what it may write depends on its node; so it gets a token that is bound to the Node object, from an API
+server that runs. The keys of the authorities stay in the data directory.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from cathedra.api.core.authentication_v1 import BoundObjectReference, TokenRequest, TokenRequestSpec
+from cathedra.api.formats import dns_subdomain
+from cathedra.api.status import StatusError
+from cathedra.apiserver.authentication.pki import PKI
+from cathedra.apiserver.authentication.user import UserInfo
+from cathedra.client import kubeconfig
+from cathedra.client.client import Client
+from cathedra.client.http import HTTPTransport
+from cathedra.client.kubeconfig import Target
+from cathedra.client.resources import NODES, SERVICEACCOUNTS
+from cathedra.clock import Clock
+from cathedra.cluster.data.datadir import DataDir
+from cathedra.cluster.identity.permissions import CONTROLLER_MANAGER, SCHEDULER, install_driver_permissions, node_user
+from cathedra.cluster.invalidoption import InvalidOption
+
+__all__ = ["PARTS", "Part", "administrator_of", "parse_part", "part_target"]
+
+PARTS: Final = "admin, scheduler, controller-manager, node:NAME or driver:NAME@NODE"
+"""What a part is called on a command line."""
+TOKEN_SECONDS: Final = 365 * 86400
+"""How long a driver's token holds."""
+_CONTROL_PLANE: Final = {"scheduler": SCHEDULER, "controller-manager": CONTROLLER_MANAGER}
+_SYSTEM: Final = "kube-system"
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part that connects to the API server."""
+
+    kind: str
+    """``admin``, ``scheduler``, ``controller-manager``, ``node`` or ``driver``."""
+    name: str = ""
+    node: str = ""
+
+
+def parse_part(text: str) -> Part:
+    """The part that a text means.
+
+    Raises:
+        InvalidOption: it means none.
+    """
+    kind, colon, name = text.partition(":")
+    if not colon and kind in ("admin", *_CONTROL_PLANE):
+        return Part(kind)
+    part = None
+    if colon and kind == "node":
+        part = Part(kind, name, name)
+    elif colon and kind == "driver":
+        driver, at, node = name.partition("@")
+        if not at:
+            raise InvalidOption(
+                f"--for {text}: say on which node, since a driver may write for its own alone: {text}@NODE"
+            )
+        part = Part(kind, driver, node)
+    if part is None:
+        raise InvalidOption(f"--for {text!r} is no part: it must be {PARTS}")
+    for each in (part.name, part.node):
+        if problems := dns_subdomain(each):
+            raise InvalidOption(f"--for {text}: {each!r}: {problems[0]}")
+    return part
+
+
+def administrator_of(data: DataDir) -> Target:
+    """The administrator's target, where the cluster's server is.
+
+    Raises:
+        InvalidOption: no API server has been started on the data directory yet.
+    """
+    if not data.kubeconfig.exists() or not (data.path / "pki" / "ca.key").exists():
+        raise InvalidOption(f"{data.path} has no certificates yet; start cathedra apiserver or cathedra up on it first")
+    return kubeconfig.load(data.kubeconfig)
+
+
+async def part_target(data: DataDir, part: Part, *, server: str = "", clock: Clock) -> Target:
+    """Where ``part`` finds the API server and who it is there; ``server`` replaces the URL.
+
+    Raises:
+        InvalidOption: there is no cluster, or none that runs, or no such node.
+        KubeconfigError: the administrator's kubeconfig cannot be read.
+    """
+    administrator = administrator_of(data)
+    target = dataclasses.replace(administrator, server=server or administrator.server)
+    if part.kind == "admin":
+        return target
+    target = dataclasses.replace(target, client_certificate=b"", client_key=b"", name=_context(administrator, part))
+    if part.kind == "driver":
+        return dataclasses.replace(target, token=await _driver_token(administrator, part, clock))
+    user = _CONTROL_PLANE.get(part.kind) or node_user(part.name)
+    return _with_certificate(target, data.path, user, clock)
+
+
+def _context(administrator: Target, part: Part) -> str:
+    return "-".join(filter(None, (administrator.name, part.kind, part.name)))
+
+
+def _with_certificate(target: Target, data: Path, user: UserInfo, clock: Clock) -> Target:
+    pair = PKI(data / "pki", clock.now()).client(user.name, user.groups)
+    return dataclasses.replace(target, client_certificate=pair.certificate, client_key=pair.key)
+
+
+async def _driver_token(administrator: Target, part: Part, clock: Clock) -> str:
+    """A token of the driver's account, bound to the Node object; account and permissions are made if missing."""
+    async with await HTTPTransport.open(administrator) as transport:
+        client = Client(transport, clock=clock)
+        try:
+            node = await client.resource(NODES).get(part.node)
+            await install_driver_permissions(client, part.name)
+            bound = BoundObjectReference(api_version="v1", kind="Node", name=part.node, uid=node.metadata.uid)
+            request = TokenRequest(spec=TokenRequestSpec(expiration_seconds=TOKEN_SECONDS, bound_object_ref=bound))
+            accounts = client.resource(SERVICEACCOUNTS, _SYSTEM)
+            answer: TokenRequest = await accounts.create_subresource(part.name, "token", request)
+        except StatusError as error:
+            if error.is_not_found:
+                raise InvalidOption(
+                    f"--for driver:{part.name}@{part.node}: there is no node {part.node!r} yet; a driver's token is "
+                    "bound to it, so let the node join first"
+                ) from error
+            raise InvalidOption(f"--for driver:{part.name}@{part.node}: {error.status.message}") from error
+        except ConnectionError as error:
+            raise InvalidOption(
+                f"--for driver:{part.name}@{part.node} needs the API server, which issues the driver's token, but it "
+                f"does not answer: {error}"
+            ) from error
+    return answer.status.token

@@ -1,0 +1,157 @@
+"""What runs on a node, in processes of their own: the node agent under any control plane, a driver at any kubelet."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from cathedra.client.arrival import server_arrives
+from cathedra.client.client import Client
+from cathedra.client.http import HTTPTransport
+from cathedra.client.kubeconfig import Target
+from cathedra.clock import SystemClock
+from cathedra.cluster.identity.noderotation import NodeRotation
+from cathedra.cluster.partconfig import PartConfig
+from cathedra.cluster.process.plainhealth import serving_plain_health
+from cathedra.cluster.process.signals import run_until, stop_event
+from cathedra.files.atomic import write_durable
+from cathedra.files.private import private_directory
+
+if TYPE_CHECKING:
+    from cathedra.driver.driver import Driver
+
+__all__ = ["run_driver", "run_node"]
+
+Say = Callable[[str], None]
+"""Where a line of progress goes."""
+
+
+async def run_node(config: PartConfig, *, say: Say) -> None:
+    """Run the pods of one node until SIGINT or SIGTERM.
+
+    Raises:
+        KubeconfigError: there is no usable configuration.
+        UnprotectedServer: nothing says whose certificates the node's callers show.
+        OSError: the root directory cannot be used.
+    """
+    # Only this part: the others would double the start of its process.
+    from cathedra.cluster.parts.generations import generation_of
+    from cathedra.node.agent import NodeAgent
+    from cathedra.node.config import NodeConfig
+
+    stopped, target = stop_event(), config.target()
+    rotation = NodeRotation(config, target, SystemClock(), Random(secrets.randbits(64)))
+    server = urlsplit(target.server)
+    if not await server_arrives(target, stopped, clock=SystemClock(), say=say):
+        return
+    async with await HTTPTransport.open(target, user_agent="kubelet") as transport:
+        node = NodeConfig(
+            name=config.node_name,
+            root=config.root,
+            address=config.serving.internal_ip,
+            listen_address=config.serving.address,
+            port=config.serving.port,
+            certificate=config.serving.certificate,
+            key=config.serving.key,
+            client_authority=config.serving.client_authority or _authority_file(config.root, target),
+            runtime=config.runtime,
+            stop_containers=not config.keep_containers,
+            kubelet_version=f"v{config.release}.0",
+            api_server=(server.hostname or "127.0.0.1", server.port or 443),
+            api_server_ca=target.certificate_authority.decode(),
+        )
+        node = rotation.prepared(node, transport)
+        gates = config.feature_gates
+        generation = generation_of(gates)
+        client = generation.client(Client(transport, clock=SystemClock()))
+        agent = NodeAgent(
+            client,
+            node,
+            clock=SystemClock(),
+            random=Random(secrets.randbits(64)),
+            gates=gates,
+            make_dial=generation.make_dial(client, gates),
+        )
+
+        async def announce() -> None:
+            await agent.wait_ready()
+            say(f"node {node.name} is Ready; plugins register in {config.root / 'plugins_registry'}")
+            if agent.missing:
+                say(agent.missing)
+
+        async def run() -> None:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(announce())
+                group.create_task(rotation.run(client, node, agent, transport))
+                await agent.run()
+
+        def missing() -> str:
+            return "" if agent.is_ready else "the Node object is not Ready yet"
+
+        async with serving_plain_health(config.serving.healthz, missing, say=say):
+            await run_until(stopped, run())
+
+
+async def run_driver(config: PartConfig, *, say: Say) -> None:
+    """Run a driver on one node until SIGINT or SIGTERM: the one of ``module``, or the example.
+
+    Raises:
+        KubeconfigError: there is no usable configuration.
+        DriverError: an option is wrong, or the node agent does not take the driver.
+    """
+    # Only this part: the others would double the start of its process.
+    from prometheus_client import CollectorRegistry
+
+    from cathedra.driver.metrics import PrometheusMetrics
+    from cathedra.driver.progress import narrate
+    from cathedra.driver.run import DriverRunner
+
+    driver = _driver(config)
+    stopped, target = stop_event(), config.target()
+    if not await server_arrives(target, stopped, clock=SystemClock(), say=say):
+        return
+    registry = CollectorRegistry()
+    async with await HTTPTransport.open(target, user_agent=driver.name) as transport:
+        runner = DriverRunner(
+            driver,
+            Client(transport, clock=SystemClock()),
+            node_name=config.node_name,
+            plugin_dir=config.root / "plugins" / driver.name,
+            registry_dir=config.root / "plugins_registry",
+            cdi_dir=config.cdi or config.root / "cdi",
+            clock=SystemClock(),
+            random=Random(secrets.randbits(64)),
+            observer=PrometheusMetrics(registry) if config.endpoint.port else None,
+        )
+
+        async def run() -> None:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(narrate(runner, lambda line: say(f"driver {driver.name}: {line}")))
+                await runner.run()
+
+        async with serving_plain_health(config.endpoint, lambda: runner.missing, registry, say=say):
+            await run_until(stopped, run())
+
+
+def _driver(config: PartConfig) -> Driver:
+    if config.module:
+        from cathedra.driver.loading import load_driver  # start-up time: with the option alone
+
+        return load_driver(config.module)
+    from cathedra.cluster.parts.nodes import driver_for  # as in `run_driver`
+
+    return driver_for(config.driver, config.feature_gates)
+
+
+def _authority_file(root: Path, target: Target) -> Path | None:
+    """The kubeconfig's authority as a file of the node, as clusters usually name it to kubelets; None: it has none."""
+    if not target.certificate_authority:
+        return None
+    file = private_directory(root / "pki") / "client-ca.crt"
+    write_durable(file, target.certificate_authority, mode=0o644)
+    return file

@@ -1,0 +1,117 @@
+"""What a part in a process of its own is told."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from cathedra.api.gates import FeatureGates
+from cathedra.client import kubeconfig
+from cathedra.client.kubeconfig import Target
+from cathedra.cluster.config import DriverConfig, InvalidOption
+from cathedra.cluster.identity.reach import own_address
+from cathedra.cluster.process.health import HealthOptions
+from cathedra.cluster.process.plainhealth import PlainEndpoint
+
+__all__ = ["PartConfig", "ServingOptions"]
+
+KUBELET_ROOT: Final = Path("/var/lib/kubelet")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServingOptions:
+    """How a node's server shows itself and knows its callers (PEM files)."""
+
+    address: str = "127.0.0.1"
+    """What its server listens on; without ``node_ip`` also the node's InternalIP."""
+    node_ip: str = ""
+    """The node's InternalIP, under which the API server reaches it."""
+    port: int = 0
+    """0: any free one; the Node's status tells which."""
+    healthz: PlainEndpoint = field(default_factory=lambda: PlainEndpoint("--healthz-port"))
+    """Where the agent tells probes of its own machine how it is."""
+    rotate_client: bool = False
+    """Whether the certificate that the node shows to the API server is renewed before it ends."""
+    rotate_server: bool = False
+    """Whether that of its server is."""
+    certificate: Path | None = None
+    key: Path | None = None
+    """Without both the node signs a certificate itself."""
+    client_authority: Path | None = None
+    """Who signs callers' certificates; None: the authority that the kubeconfig names."""
+
+    def __post_init__(self) -> None:
+        if not _is_address(self.address):
+            raise InvalidOption(f"--address must be an IP address to listen on, got {self.address!r}")
+        if self.node_ip and (not _is_address(self.node_ip) or ipaddress.ip_address(self.node_ip).is_unspecified):
+            raise InvalidOption(
+                f"--node-ip must be an IP address under which the node is reached, got {self.node_ip!r}"
+            )
+        if not 0 <= self.port <= 65535:
+            raise InvalidOption(f"--port must be between 0 and 65535, got {self.port}")
+
+    @property
+    def internal_ip(self) -> str:
+        """The node's InternalIP: the one given, else the one that is listened on, else this machine's."""
+        listening = ipaddress.ip_address(self.address)
+        return self.node_ip or (own_address(listening.version) if listening.is_unspecified else self.address)
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartConfig:
+    """One part beside an API server that runs elsewhere."""
+
+    kubeconfig: Path | None = None
+    """None: kubectl's precedence."""
+    release: str = "1.37"
+    gates: Mapping[str, bool] = field(default_factory=dict)
+    leader_elect: bool = False
+    scheduler_file: Path | None = None
+    """A KubeSchedulerConfiguration."""
+    controllers: str = "*"
+    """Which controllers run: names, ``*`` for those that run by default, ``-name`` for none of that name."""
+    signing: tuple[Path, Path] | None = None
+    """Certificate and key (PEM files) of the authority that signs certificates; None: none are signed."""
+    own_credentials: bool = False
+    """Whether each controller is the service account of its name."""
+    health: HealthOptions = field(default_factory=lambda: HealthOptions())
+    lease: str = ""
+    """The lease of the leader; "": the part's own in Kubernetes."""
+    node_name: str = ""
+    root: Path = KUBELET_ROOT
+    """What /var/lib/kubelet is to a kubelet: sockets, checkpoints, containers."""
+    cdi: Path | None = None
+    """Where CDI documents are written; None: in ``root``."""
+    runtime: str = "auto"
+    keep_containers: bool = False
+    """Whether containers outlive a node agent that is told to stop."""
+    serving: ServingOptions = field(default_factory=lambda: ServingOptions())
+    driver: DriverConfig = field(default_factory=DriverConfig)
+    module: str = ""
+    """``MODULE:DRIVER`` of a driver's author; "": the example driver."""
+    endpoint: PlainEndpoint = field(default_factory=lambda: PlainEndpoint("--http-endpoint"))
+    """Where the driver shows health and metrics."""
+
+    @property
+    def feature_gates(self) -> FeatureGates:
+        """The release's gates with the overrides."""
+        return FeatureGates.for_release(self.release, self.gates)
+
+    def target(self) -> Target:
+        """Where the API server is.
+
+        Raises:
+            KubeconfigError: there is no usable configuration.
+        """
+        return kubeconfig.load(self.kubeconfig)

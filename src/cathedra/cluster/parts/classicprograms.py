@@ -1,0 +1,107 @@
+"""The programs of the classic test driver: its controller beside an API server, its plugin beside a node agent."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+
+from cathedra.classic.controller import ClassicController
+from cathedra.classic.nodes.plugin import serving
+from cathedra.classic.testdriver.controller import TestDriver
+from cathedra.classic.testdriver.nodeplugin import TestNodeDriver
+from cathedra.classic.testdriver.resources import DRIVER_NAME, TestResources
+from cathedra.client import kubeconfig
+from cathedra.client.client import Client
+from cathedra.client.http import HTTPTransport
+from cathedra.clock import SystemClock
+from cathedra.cluster.process.signals import run_until, stop_event
+from cathedra.driver.files import DiskFiles
+
+__all__ = ["TestControllerConfig", "TestPluginConfig", "run_test_controller", "run_test_plugin"]
+
+Say = Callable[[str], None]
+"""Where a line of progress goes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TestControllerConfig:
+    """The controller of the test driver."""
+
+    __test__ = False
+
+    kubeconfig: Path | None = None
+    """None: kubectl's precedence."""
+    driver: str = DRIVER_NAME
+    resources: TestResources = field(default_factory=TestResources)
+    class_parameters: Mapping[str, str] = field(default_factory=dict)
+    """Parameters of classes that refer to none."""
+    workers: int = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TestPluginConfig:
+    """The node plugin of the test driver."""
+
+    __test__ = False
+
+    driver: str = DRIVER_NAME
+    node_name: str = ""
+    """Where it runs; "" accepts claims of any node."""
+    plugin_dir: Path
+    registry_dir: Path
+    cdi_dir: Path
+
+
+async def run_test_controller(config: TestControllerConfig, *, say: Say) -> None:
+    """Allocate claims until SIGINT or SIGTERM.
+
+    Raises:
+        KubeconfigError: there is no usable configuration.
+    """
+    stopped, target = stop_event(), kubeconfig.load(config.kubeconfig)
+    async with await HTTPTransport.open(target, user_agent=config.driver) as transport:
+        client = Client(transport, clock=SystemClock())
+        driver = TestDriver(
+            client,
+            config.driver,
+            config.resources,
+            random=Random(secrets.randbits(64)),
+            class_parameters=config.class_parameters,
+        )
+        await driver.recover()
+        controller = ClassicController(
+            client,
+            config.driver,
+            driver,
+            clock=SystemClock(),
+            reserves=not config.resources.dont_set_reserved_for,
+            workers=config.workers,
+        )
+        say(f"controller of {config.driver} for {target.server}")
+        await run_until(stopped, controller.run())
+
+
+async def run_test_plugin(config: TestPluginConfig, *, say: Say) -> None:
+    """Prepare claims until SIGINT or SIGTERM.
+
+    Raises:
+        OptionError: a directory's name is too long for a socket in it.
+        OSError: a directory cannot be used.
+    """
+    stopped = stop_event()
+    driver = TestNodeDriver(config.driver, config.node_name, cdi_dir=config.cdi_dir, files=DiskFiles())
+    async with serving(
+        config.driver, driver, plugin_dir=config.plugin_dir, registry_dir=config.registry_dir
+    ) as registration:
+        say(f"plugin of {config.driver} serves {registration.info.endpoint}")
+
+        async def announce() -> None:
+            await registration.wait_registered(float("inf"), str(config.registry_dir))
+            say(f"registered; CDI documents are in {config.cdi_dir}")
+            await asyncio.get_running_loop().create_future()
+
+        await run_until(stopped, announce())

@@ -1,0 +1,115 @@
+"""What the time of a release has of its own: its kinds of resource.k8s.io, and the parts that work with them.
+
+Dynamic Resource Allocation has had two generations: from 1.26 to 1.30 drivers allocate (`cathedra.classic`), later the
+scheduler does. The rooms of today know nothing of the first; here the parts of one or the other are chosen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from cathedra.api.gates import FeatureGates
+from cathedra.client.client import Client
+from cathedra.controllers.controller_manager import MakeController
+from cathedra.kinds.definition import AnyDefinition
+from cathedra.kinds.served import all_definitions
+from cathedra.scheduler.composition import device_plugin
+from cathedra.scheduler.framework.informed import MakeClaimPlugin
+
+if TYPE_CHECKING:
+    from cathedra.node.plugins.client import MakeDial, PluginClient
+
+__all__ = ["Generation", "client_of_any_release", "generation_of", "how_to_enable_devices"]
+
+_SWITCHED_ON_BY: Final = {"1.26": "v1alpha1", "1.27": "v1alpha2", "1.31": "v1alpha3", "1.32": "v1beta1", "1.34": "v1"}
+"""First release → the version of resource.k8s.io that its documentation switches on."""
+
+
+def how_to_enable_devices(gates: FeatureGates) -> str:
+    """What switches Dynamic Resource Allocation on, in a release whose API server does not serve it."""
+    version = [version for first, version in _SWITCHED_ON_BY.items() if gates.at_least(first)][-1]
+    flags = [f"--runtime-config resource.k8s.io/{version}=true"]
+    if not gates["DynamicResourceAllocation"]:
+        flags.insert(0, "--feature-gates DynamicResourceAllocation=true")
+    return f"Dynamic Resource Allocation is off in {gates.release} without {' '.join(flags)}"
+
+
+def _today(client: Client) -> Client:
+    return client
+
+
+def _dial_today(client: Client, gates: FeatureGates) -> MakeDial | None:
+    return None
+
+
+def _no_plugins(client: Client, node: str) -> Mapping[str, PluginClient]:
+    return {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Generation:
+    """The parts of one generation."""
+
+    definitions: tuple[AnyDefinition, ...] | None = None
+    """Every kind that the release has; None: today's, as it serves them by default."""
+    client: Callable[[Client], Client] = _today
+    """The client for which all releases of the generation look alike."""
+    make_claim_plugin: MakeClaimPlugin = device_plugin
+    controllers: Mapping[str, MakeController] = field(default_factory=dict)
+    """Controllers that are others than today's, by name."""
+    make_dial: Callable[[Client, FeatureGates], MakeDial | None] = _dial_today
+    """How a node agent, whose client is given, speaks to drivers."""
+    simulated_plugins: Callable[[Client, str], Mapping[str, PluginClient]] = _no_plugins
+    """Drivers that simulated nodes have, which no program can reach; the node's client and name are given."""
+    has_example_driver: bool = True
+    """Whether nodes come with the example driver of today."""
+
+
+def client_of_any_release(client: Client) -> Client:
+    """A client that sees claims and classes of either generation as rooms of today read them."""
+    # start-up time: for those who do not know the release
+    from cathedra.classic.resources import classic_client
+
+    return classic_client(client)
+
+
+def generation_of(gates: FeatureGates) -> Generation:
+    """The generation of a release."""
+    if gates.at_least("1.31"):
+        return Generation()
+    # start-up time: with releases of that time alone
+    from cathedra.classic.controllers.resourceclaims import ClassicResourceClaimController
+    from cathedra.classic.kinds.definitions import classic_definitions
+    from cathedra.classic.resources import classic_client
+    from cathedra.classic.scheduling.plugin import negotiating_plugin
+
+    return Generation(
+        definitions=all_definitions(gates, classic_definitions(gates)),
+        client=classic_client,
+        make_claim_plugin=negotiating_plugin,
+        controllers={"resourceclaim-controller": ClassicResourceClaimController},
+        make_dial=_dial_classic,
+        simulated_plugins=_test_driver,
+        has_example_driver=False,
+    )
+
+
+def _dial_classic(client: Client, gates: FeatureGates) -> MakeDial | None:
+    # start-up time: gRPC, with sockets alone
+    from cathedra.classic.nodes.client import classic_dial
+
+    return classic_dial(client, gates)
+
+
+def _test_driver(client: Client, node: str) -> Mapping[str, PluginClient]:
+    # start-up time: on simulated nodes alone
+    from cathedra.classic.nodes.inprocess import InProcessNodeDriver
+    from cathedra.classic.testdriver.nodeplugin import TestNodeDriver
+    from cathedra.classic.testdriver.resources import DRIVER_NAME
+    from cathedra.driver.files import MemoryFiles
+
+    driver = TestNodeDriver(DRIVER_NAME, node, cdi_dir=Path("/cdi"), files=MemoryFiles())
+    return {DRIVER_NAME: InProcessNodeDriver(client, DRIVER_NAME, driver)}

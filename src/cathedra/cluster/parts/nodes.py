@@ -1,0 +1,171 @@
+"""A node of the cluster: its agent, and the example driver beside it.
+
+With a real runtime the two find each other over the unix sockets of the kubelet's plugin protocol, as they would as two
+processes. On a simulated node there are neither sockets nor files, and the driver is handed over as an object.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from random import Random
+from typing import Protocol
+
+from cathedra.api.gates import FeatureGates
+from cathedra.client.client import Client
+from cathedra.clock import Clock
+from cathedra.cluster.config import DriverConfig
+from cathedra.cluster.process.logs import NODE
+from cathedra.devicemetadata.stream import KNOWN_VERSIONS
+from cathedra.driver.errors import CallFailed
+from cathedra.driver.files import MemoryFiles
+from cathedra.driver.preparing.service import ClaimService
+from cathedra.driver.run import DriverRunner
+from cathedra.drivers.gpu import GpuDriver, GpuOptions
+from cathedra.node.agent import NodeAgent
+from cathedra.node.config import NodeConfig
+from cathedra.node.plugins.client import (
+    ClaimReference,
+    MakeDial,
+    PluginCallError,
+    PluginClient,
+    PluginDevice,
+    PrepareOutcome,
+)
+
+__all__ = ["BareNode", "ClusterNode", "InProcessPlugin", "RunningNode", "driver_for"]
+
+
+class ClusterNode(Protocol):
+    """One node of a cluster: `run` until cancelled."""
+
+    agent: NodeAgent
+
+    async def run(self) -> None:
+        """Run everything on the node until cancelled."""
+        ...
+
+    async def wait_ready(self) -> None:
+        """Wait until the node can be used."""
+        ...
+
+
+def driver_for(config: DriverConfig, gates: FeatureGates) -> GpuDriver:
+    """The example driver with the devices that were asked for; it writes what readers of the release know."""
+    return GpuDriver(
+        GpuOptions(
+            name=config.name,
+            count=config.gpus,
+            partitions=config.partitions,
+            memory=config.memory,
+            attributes=dict(config.attributes),
+            metadata_versions=KNOWN_VERSIONS if gates.at_least("1.37") else KNOWN_VERSIONS[::-1],
+        )
+    )
+
+
+class InProcessPlugin:
+    """A driver of this process in the form in which the node agent calls drivers."""
+
+    def __init__(self, service: ClaimService) -> None:
+        self._service = service
+
+    async def prepare(self, claims: Sequence[ClaimReference]) -> Mapping[str, PrepareOutcome]:
+        """Make the claims' devices ready; by claim UID."""
+        try:
+            answers = await self._service.node_prepare_resources(claims)
+        except CallFailed as error:
+            raise PluginCallError("Unknown", str(error)) from error
+        return {
+            uid: PrepareOutcome(
+                tuple(
+                    PluginDevice(d.pool_name, d.device_name, d.request_names, d.cdi_device_ids, d.share_id)
+                    for d in answer.devices
+                ),
+                answer.error,
+            )
+            for uid, answer in answers.items()
+        }
+
+    async def unprepare(self, claims: Sequence[ClaimReference]) -> Mapping[str, str]:
+        """Let go of the claims; by claim UID, an error text or ""."""
+        return await self._service.node_unprepare_resources(claims)
+
+
+class RunningNode:
+    """One node: `run` until cancelled."""
+
+    def __init__(
+        self,
+        config: NodeConfig,
+        driver: GpuDriver,
+        *,
+        node_client: Client,
+        driver_client: Client,
+        clock: Clock,
+        random: Random,
+        gates: FeatureGates,
+    ) -> None:
+        self.name = config.name
+        self._driver_name = driver.name
+        simulated = config.root is None
+        root = config.root or Path("/")
+        self.driver = DriverRunner(
+            driver,
+            driver_client,
+            node_name=config.name,
+            plugin_dir=root / "plugins" / driver.name,
+            registry_dir=None if simulated else root / "plugins_registry",
+            cdi_dir=root / "cdi",
+            files=MemoryFiles() if simulated else None,
+            boot_id="simulated" if simulated else None,
+            clock=clock,
+            random=random,
+        )
+        plugins = {driver.name: InProcessPlugin(self.driver.service)} if simulated else None
+        self.agent = NodeAgent(node_client, config, clock=clock, random=random, gates=gates, plugins=plugins)
+
+    async def run(self) -> None:
+        """Run agent and driver until cancelled."""
+        NODE.set(self.name)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.agent.run(), name=f"node agent {self.name}")
+            # Slices belong to the Node object, so they are published once it exists.
+            await self.agent.wait_ready()
+            group.create_task(self.driver.run(), name=f"driver {self._driver_name} on {self.name}")
+
+    async def wait_ready(self) -> None:
+        """Wait until the node is Ready, and the driver registered and its slices published."""
+        await self.agent.wait_ready()
+        await self.driver.wait_ready()
+
+
+class BareNode:
+    """A node whose drivers are programs of their own, which register at its sockets: `run` until cancelled."""
+
+    def __init__(
+        self,
+        config: NodeConfig,
+        *,
+        node_client: Client,
+        clock: Clock,
+        random: Random,
+        gates: FeatureGates,
+        make_dial: MakeDial | None,
+        plugins: Mapping[str, PluginClient] | None = None,
+    ) -> None:
+        """``plugins``: on a simulated node, which has no sockets, drivers as objects of this process."""
+        self.name = config.name
+        self.agent = NodeAgent(
+            node_client, config, clock=clock, random=random, gates=gates, make_dial=make_dial, plugins=plugins
+        )
+
+    async def run(self) -> None:
+        """Run the agent until cancelled."""
+        NODE.set(self.name)
+        await self.agent.run()
+
+    async def wait_ready(self) -> None:
+        """Wait until the node is Ready."""
+        await self.agent.wait_ready()

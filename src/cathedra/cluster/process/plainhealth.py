@@ -1,0 +1,118 @@
+"""The port on which a node agent or a driver tells how it is: plain HTTP, for probes of the same machine or pod.
+
+A kubelet has it as ``--healthz-port`` (10248), DRA drivers as ``--http-endpoint``. Nothing here is confidential; the
+metrics of a node are at its serving port, for users who may read them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from cathedra.cluster.invalidoption import InvalidOption
+
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
+
+__all__ = ["PlainEndpoint", "PlainHealth", "endpoint_of", "serving_plain_health"]
+
+_PLAIN: Final = b"text/plain; charset=utf-8"
+
+
+@dataclass(frozen=True, slots=True)
+class PlainEndpoint:
+    """Where the port is; port 0: there is none."""
+
+    option: str
+    """The option that chose it, for errors."""
+    address: str = "127.0.0.1"
+    port: int = 0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.port <= 65535:
+            raise InvalidOption(f"{self.option} must be between 0 and 65535, got {self.port}")
+
+
+def endpoint_of(option: str, text: str) -> PlainEndpoint:
+    """``ADDRESS:PORT`` or ``:PORT`` (every address), as Go programs take it; "" is none.
+
+    Raises:
+        InvalidOption: it is of another form.
+    """
+    if not text:
+        return PlainEndpoint(option)
+    address, colon, port = text.rpartition(":")
+    if not colon or not port.isdecimal():
+        raise InvalidOption(f"{option} must be ADDRESS:PORT or :PORT, got {text!r}")
+    return PlainEndpoint(option, address.strip("[]") or "0.0.0.0", int(port))
+
+
+class PlainHealth:
+    """The ASGI application of the port."""
+
+    def __init__(self, ready: Callable[[], str], registry: CollectorRegistry | None) -> None:
+        """``ready`` answers what is not ready yet, "" if nothing."""
+        self._ready = ready
+        self._registry = registry
+
+    async def __call__(
+        self,
+        scope: Mapping[str, Any],
+        receive: Callable[[], Awaitable[Mapping[str, Any]]],
+        send: Callable[[dict[str, Any]], Awaitable[None]],
+    ) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            return
+        code, body, kind = self._answer(scope["method"], scope["path"])
+        headers = [(b"content-type", kind), (b"content-length", str(len(body)).encode())]
+        await send({"type": "http.response.start", "status": code, "headers": headers})
+        await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body})
+
+    def _answer(self, method: str, path: str) -> tuple[int, bytes, bytes]:
+        if method not in ("GET", "HEAD"):
+            return 405, b"method not allowed\n", _PLAIN
+        if path in ("/healthz", "/livez"):
+            return 200, b"ok", _PLAIN
+        if path == "/readyz":
+            missing = self._ready()
+            return (500, f"[-]{missing}\n".encode(), _PLAIN) if missing else (200, b"ok", _PLAIN)
+        if path == "/metrics" and self._registry is not None:
+            from prometheus_client import CONTENT_TYPE_LATEST, generate_latest  # start-up time: with a request
+
+            return 200, generate_latest(self._registry), CONTENT_TYPE_LATEST.encode()
+        return 404, b"404 page not found\n", _PLAIN
+
+
+@asynccontextmanager
+async def serving_plain_health(
+    endpoint: PlainEndpoint,
+    ready: Callable[[], str],
+    registry: CollectorRegistry | None = None,
+    *,
+    say: Callable[[str], None],
+) -> AsyncIterator[None]:
+    """Serve while the body runs; without a port nothing is served.
+
+    Raises:
+        InvalidOption: the port cannot be opened.
+    """
+    if not endpoint.port:
+        yield
+        return
+    from cathedra.asgi.listener import Listener, bind  # start-up time: with the port alone
+
+    try:
+        listening = bind(endpoint.address, endpoint.port)
+    except OSError as error:
+        raise InvalidOption(f"{endpoint.option} {endpoint.port} of {endpoint.address}: {error.strerror}") from error
+    listener = Listener(PlainHealth(ready, registry), listening, None)
+    await listener.start()
+    shown = f"[{endpoint.address}]" if ":" in endpoint.address else endpoint.address
+    say(f"health{' and metrics' if registry is not None else ''} at http://{shown}:{endpoint.port}")
+    try:
+        yield
+    finally:
+        await listener.stop()

@@ -1,0 +1,43 @@
+"""How a process of ours is asked to stop: SIGINT and SIGTERM set an event, and everything ends in order."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Coroutine
+from typing import Any
+
+__all__ = ["end_as_interrupted", "run_until", "stop_event"]
+
+
+def end_as_interrupted() -> None:
+    """From now on SIGTERM and SIGHUP end a program without a loop of its own as Ctrl-C does: with its clean-up."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda *_: signal.raise_signal(signal.SIGINT))
+
+
+def stop_event() -> asyncio.Event:
+    """An event that SIGINT and SIGTERM set from now on; to be called on the running loop."""
+    stopped = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stopped.set)
+    return stopped
+
+
+async def run_until(stopped: asyncio.Event, work: Coroutine[Any, Any, None]) -> None:
+    """Run ``work`` until it ends or ``stopped`` is set; then it is cancelled and awaited.
+
+    Raises:
+        Exception: whatever ``work`` ended with.
+    """
+    working = asyncio.create_task(work)
+    stopping = asyncio.create_task(stopped.wait())
+    try:
+        await asyncio.wait((working, stopping), return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        stopping.cancel()
+        working.cancel()
+        outcomes = await asyncio.gather(working, stopping, return_exceptions=True)
+    if isinstance(outcomes[0], Exception):
+        raise outcomes[0]

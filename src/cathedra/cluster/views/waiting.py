@@ -1,0 +1,230 @@
+"""Why a pod waits, in one line: its claims first, then the allocator's refusal, then what scheduler and node said.
+
+The scheduler's own message says how many nodes failed; what a user needs is which claim, which test, and who holds the
+devices. Both come from the same allocator.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from cathedra.allocation import AllocationError, Cluster, NodeError, Refusal, RequestReason, allocate
+from cathedra.api.core.core_v1 import Event, Node, Pod
+from cathedra.api.resource import (
+    DeviceClass,
+    DeviceSelector,
+    DeviceSubRequest,
+    DeviceTaintRule,
+    ExactDeviceRequest,
+    ResourceClaim,
+    ResourceClaimTemplate,
+    ResourceSlice,
+)
+from cathedra.cluster.views.wording import counted
+from cathedra.semantics.conditions import find_condition
+from cathedra.semantics.podclaims import claim_names
+
+__all__ = ["Surroundings", "why_waiting"]
+
+_DRIVER: Final = re.compile(r"""device\.driver\s*==\s*["']([^"']+)["']|["']([^"']+)["']\s*==\s*device\.driver""")
+_HOLDERS: Final = 2
+"""Holders of devices that are named; more are counted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What there is beside the pod, read at one moment."""
+
+    nodes: tuple[Node, ...]
+    slices: tuple[ResourceSlice, ...]
+    classes: tuple[DeviceClass, ...]
+    claims: tuple[ResourceClaim, ...]
+    templates: tuple[ResourceClaimTemplate, ...]
+    rules: tuple[DeviceTaintRule, ...]
+    warnings: tuple[Event, ...]
+
+    def allocator_view(self) -> Cluster:
+        """The same for the allocator."""
+        return Cluster.of([self.nodes, self.slices, self.classes, self.claims, self.templates, self.rules])
+
+
+def why_waiting(pod: Pod, around: Surroundings, cluster: Cluster) -> str:
+    """The cause in one line; "" for a pod that does not wait. A pod waits also while a container of it does."""
+    if pod.status.phase == "Running":
+        return _waiting_container(pod)
+    if pod.status.phase != "Pending":
+        return ""
+    if pod.spec.node_name:
+        return _bypassed(pod, around) or _said_by_node(pod, around) or _missing(pod, around) or "its node prepares it"
+    if pod.spec.scheduling_gates:
+        return "waits for its scheduling gates " + ", ".join(gate.name for gate in pod.spec.scheduling_gates)
+    if any(entry.source is not None for entry in pod.spec.resource_claims):
+        # In releases with this field drivers allocate, and what they have is theirs to know.
+        return _said_by_scheduler(pod)
+    return _missing(pod, around) or _refused(pod, around, cluster) or _said_by_scheduler(pod)
+
+
+def _bypassed(pod: Pod, around: Surroundings) -> str:
+    """A claim that no scheduler has allocated, because none was asked."""
+    names = set(claim_names(pod))
+    for claim in around.claims:
+        mine = claim.metadata.namespace == pod.metadata.namespace and claim.metadata.name in names
+        if mine and claim.status.allocation is None:
+            return (
+                f"claim {claim.metadata.name!r} is not allocated: the scheduler does so, and it never sees a pod "
+                f"that is made with nodeName {pod.spec.node_name!r}"
+            )
+    return ""
+
+
+def _missing(pod: Pod, around: Surroundings) -> str:
+    """A claim, template, class or driver that the pod needs and that is not there."""
+    namespace = pod.metadata.namespace
+    for entry in pod.spec.resource_claims:
+        owner: tuple[ResourceClaim | ResourceClaimTemplate, ...] = around.templates
+        kind, name = "template", entry.resource_claim_template_name or ""
+        if entry.resource_claim_name is not None:
+            owner, kind, name = around.claims, "claim", entry.resource_claim_name
+        found = [one for one in owner if one.metadata.name == name]
+        here = next((one for one in found if one.metadata.namespace == namespace), None)
+        if here is None:
+            elsewhere = ", ".join(sorted(one.metadata.namespace for one in found))
+            hint = f"; there is one in {elsewhere}, and pods use those of their own namespace" if elsewhere else ""
+            return f"{kind} {name!r} does not exist in namespace {namespace!r}{hint}"
+        spec = here.spec.spec if isinstance(here, ResourceClaimTemplate) else here.spec
+        if isinstance(here, ResourceClaim) and here.status.allocation is not None:
+            continue
+        wanted = [
+            one for request in spec.devices.requests or () for one in (request.exactly, *request.first_available) if one
+        ]
+        if cause := _missing_class(f"{kind} {name!r}", wanted, around):
+            return cause
+    return ""
+
+
+def _missing_class(who: str, wanted: Iterable[ExactDeviceRequest | DeviceSubRequest], around: Surroundings) -> str:
+    classes = {one.metadata.name: one for one in around.classes}
+    for request in wanted:
+        name = request.device_class_name
+        if name not in classes:
+            known = ", ".join(sorted(classes)) or "none"
+            return f"device class {name!r} of {who} does not exist; known: {known}"
+        for where, selectors in ((f"class {name!r}", classes[name].spec.selectors), (who, request.selectors)):
+            if cause := _missing_driver(where, selectors, around.slices):
+                return cause
+    return ""
+
+
+def _missing_driver(where: str, selectors: Iterable[DeviceSelector], slices: Iterable[ResourceSlice]) -> str:
+    """Said where selectors name drivers and none of them has devices."""
+    published = {piece.spec.driver for piece in slices}
+    for selector in selectors:
+        expression = selector.cel.expression if selector.cel is not None else ""
+        named = [first or second for first, second in _DRIVER.findall(expression)]
+        if named and published.isdisjoint(named):
+            there = f"there are those of {', '.join(sorted(published))}" if published else "there are none at all"
+            return f"no devices of driver {' or '.join(map(repr, named))} ({where}) are published; {there}"
+    return ""
+
+
+def _refused(pod: Pod, around: Surroundings, cluster: Cluster) -> str:
+    """What the allocator says, where no node can have the pod's claims."""
+    if not pod.spec.resource_claims:
+        return ""
+    causes: list[str] = []
+    for node in around.nodes:
+        try:
+            answer = allocate(node, pod, cluster)
+        except NodeError as error:
+            causes.append(str(error))
+        except AllocationError as error:
+            return str(error)
+        else:
+            if not isinstance(answer, Refusal):
+                return ""
+            causes.append(_cause(answer))
+    if not causes:
+        return "there is no node"
+    most = max(set(causes), key=causes.count)
+    alike = causes.count(most)
+    where = f"on {'all ' if alike == len(causes) else ''}{counted(alike, 'node')}"
+    return most if len(causes) == 1 else f"{most} ({where})"
+
+
+def _cause(refusal: Refusal) -> str:
+    if refusal.stopped:
+        return f"the search was stopped after {refusal.states} states"
+    reasons = [one for one in refusal.reasons if one.obstacle != "other requests"] or list(refusal.reasons)
+    return _sentence(reasons[0]) if reasons else str(refusal)
+
+
+def _sentence(reason: RequestReason) -> str:
+    who = f"request {reason.request!r} wants {reason.wanted or 'all'}"
+    match reason.obstacle:
+        case "reach":
+            return f"{who}: {counted(reason.in_reach, 'device')} in reach" + _pools(reason.unusable_pools)
+        case "class":
+            return f"{who}: {reason.class_passed} of {reason.bound} devices are of its class"
+        case "selectors":
+            return f"{who}: {reason.selected} of {reason.class_passed} devices match its selectors"
+        case "allocated":
+            return f"{who}: {reason.free} of {reason.on_node} matching devices are free, {_holders(reason.holders)}"
+        case "taints":
+            taints = ", ".join(reason.taints)
+            return f"{who}: {reason.tolerated} of {reason.operable} free devices are without taint ({taints})"
+        case "capacity":
+            return f"{who}: {reason.with_capacity} of {reason.tolerated} free devices have capacity enough left"
+        case "counters":
+            used, unheld = reason.counter_holders, counted(reason.with_capacity, "device")
+            others = f"are used up by {_named(used)}" if used else "never suffice"
+            return (
+                f"{who}: of {unheld} that no claim holds, {reason.with_counters} can be had; "
+                f"the counters of the others {others}"
+            )
+        case _:
+            return str(reason)
+
+
+def _holders(holders: Mapping[str, int]) -> str:
+    return f"the others are held by {_named(holders)}" if holders else "none is held"
+
+
+def _named(holders: Mapping[str, int]) -> str:
+    more = len(holders) - _HOLDERS
+    return ", ".join(list(holders)[:_HOLDERS]) + (f" and {more} more" if more > 0 else "")
+
+
+def _pools(unusable: Mapping[str, str]) -> str:
+    return "".join(f"; pool {name}: {why}" for name, why in unusable.items())
+
+
+def _said_by_scheduler(pod: Pod) -> str:
+    scheduled = find_condition(pod.status.conditions, "PodScheduled")
+    if scheduled is None:
+        return "the scheduler has not tried it yet"
+    return scheduled.message if scheduled.status == "False" else ""
+
+
+def _said_by_node(pod: Pod, around: Surroundings) -> str:
+    """What the newest warning about the pod says, or the container that waits."""
+    about = [event for event in around.warnings if event.involved_object.uid == pod.metadata.uid]
+    if about:
+        newest = max(about, key=lambda event: event.last_timestamp or event.metadata.creation_timestamp or 0)
+        return f"{newest.reason}: {newest.message}"
+    return _waiting_container(pod)
+
+
+def _waiting_container(pod: Pod) -> str:
+    for status in (*pod.status.init_container_statuses, *pod.status.container_statuses):
+        waiting = status.state.waiting if status.state is not None else None
+        if waiting is None or waiting.reason in ("", "ContainerCreating", "PodInitializing"):
+            continue
+        ended = status.last_state.terminated if status.last_state is not None else None
+        said = " ".join(line.strip() for line in (ended.message if ended is not None else "").splitlines())
+        if ended is not None and not said:
+            said = f"it ended with exit code {ended.exit_code}"
+        return f"container {status.name}: {waiting.reason}: {said or waiting.message}"
+    return ""

@@ -1,0 +1,49 @@
+"""A driver by the name of its class: ``MODULE:DRIVER``, as its author types it beside the file."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from cathedra.driver.driver import Driver
+from cathedra.driver.errors import OptionError
+
+__all__ = ["load_driver", "load_maker"]
+
+
+def load_maker(text: str) -> Callable[[], Any]:
+    """The class, or the function that makes a driver; modules of the working directory are found.
+
+    Raises:
+        OptionError: there is none of that name.
+    """
+    module, colon, name = text.partition(":")
+    if not module or not colon or not name:
+        raise OptionError(f"{text!r} must be MODULE:DRIVER, a class or a function that makes a driver")
+    if module.endswith(".py"):
+        raise OptionError(f"{text!r}: MODULE is what is imported, without .py: {module.removesuffix('.py')}:{name}")
+    sys.path.insert(0, str(Path.cwd()))
+    try:
+        make: Callable[[], Any] = getattr(importlib.import_module(module), name)
+    except ModuleNotFoundError as error:
+        where = f" (looked in {Path.cwd()} too)" if error.name == module else ""
+        raise OptionError(f"{text}: {error}{where}") from error
+    except (ImportError, AttributeError) as error:
+        raise OptionError(f"{text}: {error}") from error
+    return make
+
+
+def load_driver(text: str) -> Driver:
+    """The driver that ``MODULE:DRIVER`` makes.
+
+    Raises:
+        OptionError: it makes none.
+    """
+    made = load_maker(text)
+    driver = made() if callable(made) else made
+    if not isinstance(driver, Driver):
+        raise OptionError(f"{text} makes a {type(driver).__name__}, which is no cathedra.driver.Driver")
+    return driver

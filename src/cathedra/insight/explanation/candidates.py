@@ -1,0 +1,397 @@
+"""Changes that might make it fit, each one field or one object: proposals, of which nothing is known yet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from cathedra.allocation import Allocator, PreparedRequests
+from cathedra.allocation.supply.devices import Signature
+from cathedra.api.core.core_v1 import Node, Pod
+from cathedra.api.core.meta_v1 import ObjectMeta
+from cathedra.api.quantity import Quantity
+from cathedra.api.resource import (
+    CapacityRequirements,
+    CELDeviceSelector,
+    DeviceClass,
+    DeviceClassSpec,
+    DeviceConstraint,
+    DeviceRequest,
+    DeviceSelector,
+    DeviceSubRequest,
+    DeviceToleration,
+    ExactDeviceRequest,
+    ResourceClaim,
+)
+from cathedra.api.struct import replace, to_dict
+from cathedra.insight.explanation.analysis import Analysis
+from cathedra.insight.explanation.model import Edit
+from cathedra.insight.explanation.relaxing import relaxed_selectors
+
+__all__ = ["Candidate", "claim_candidates", "freeing", "plain_value", "pools_in_reach"]
+
+RequestBody = ExactDeviceRequest | DeviceSubRequest
+_TAKEN: Final = 24
+"""Claims of one node that are proposed to be freed."""
+_AMOUNTS: Final = 6
+"""Smaller amounts of capacity that are proposed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A proposal: what would be different."""
+
+    kind: str
+    rank: int
+    """Smaller changes have smaller ranks."""
+    text: str
+    edits: tuple[Edit, ...] = ()
+    claims: Mapping[int, ResourceClaim] = field(default_factory=dict)
+    """Place among the claims to be allocated → the changed claim."""
+    classes: Mapping[str, DeviceClass] = field(default_factory=dict)
+    free: tuple[ResourceClaim, ...] = ()
+    pod: Pod | None = None
+    target: str = ""
+    """What is touched; two candidates with one target are alternatives."""
+
+
+# --- claims
+
+
+def claim_candidates(analysis: Analysis, claims: Sequence[ResourceClaim], allocator: Allocator) -> Iterator[Candidate]:
+    """Proposals about the claims, the classes, and the claims of others."""
+    signatures = _signatures(analysis, allocator)
+    for index, claim in enumerate(claims):
+        where = f"claim {claim.metadata.namespace}/{claim.metadata.name}"
+        for place, request in enumerate(claim.spec.devices.requests or ()):
+            for sub, body, path in _bodies(request, place):
+                maker = _Maker(index, claim, where, place, sub, path, request, body)
+                yield from maker.candidates(analysis, allocator, signatures)
+        for number, constraint in enumerate(claim.spec.devices.constraints or ()):
+            yield _without_constraint(index, claim, where, number, constraint)
+        if len(claim.spec.devices.requests or ()) > 1:
+            for place, request in enumerate(claim.spec.devices.requests or ()):
+                yield _without_request(index, claim, where, place, request)
+    yield from _class_selectors(claims, allocator, signatures)
+    yield from _freed(analysis, allocator)
+
+
+def _bodies(request: DeviceRequest, place: int) -> Iterator[tuple[int | None, RequestBody, str]]:
+    path = f"spec.devices.requests[{place}]"
+    if request.exactly is not None:
+        yield None, request.exactly, f"{path}.exactly"
+    for sub, body in enumerate(request.first_available):
+        yield sub, body, f"{path}.firstAvailable[{sub}]"
+
+
+@dataclass(frozen=True, slots=True)
+class _Maker:
+    """Proposals about one request, or one of its sub-requests."""
+
+    index: int
+    claim: ResourceClaim
+    where: str
+    place: int
+    sub: int | None
+    path: str
+    request: DeviceRequest
+    body: RequestBody
+
+    @property
+    def name(self) -> str:
+        """As people say it."""
+        name = f"{self.request.name}/{self.body.name}" if isinstance(self.body, DeviceSubRequest) else self.request.name
+        return f"request {name!r} of {self.where}"
+
+    def candidates(
+        self, analysis: Analysis, allocator: Allocator, signatures: Sequence[Signature]
+    ) -> Iterator[Candidate]:
+        body = self.body
+        if body.allocation_mode == "ExactCount":
+            for count in range(body.count - 1, 0, -1):
+                text = f"lower the count of {self.name} from {body.count} to {count}"
+                yield self._changed("lower count", 10 + body.count - count, text, "count", count)
+        yield from self._capacities(signatures)
+        yield from self._selectors(signatures, allocator)
+        yield from self._tolerations(analysis)
+        yield from self._classes(allocator)
+
+    def _changed(self, kind: str, rank: int, text: str, attribute: str, value: object) -> Candidate:
+        body = replace(self.body, **{attribute: value})
+        name = {"count": "count", "device_class_name": "deviceClassName"}.get(attribute, attribute)
+        edit = Edit(self.where, f"{self.path}.{name}", plain_value(getattr(self.body, attribute)), plain_value(value))
+        return Candidate(
+            kind,
+            rank,
+            text,
+            (edit,),
+            claims={self.index: self._with(body)},
+            target=f"{self.where} {self.path} {attribute}",
+        )
+
+    def _with(self, body: RequestBody) -> ResourceClaim:
+        if isinstance(body, ExactDeviceRequest):
+            request = replace(self.request, exactly=body)
+        else:
+            assert self.sub is not None, "it is a sub-request"
+            subs = list(self.request.first_available)
+            subs[self.sub] = body
+            request = replace(self.request, first_available=tuple(subs))
+        return _with_request(self.claim, self.place, request)
+
+    def _capacities(self, signatures: Sequence[Signature]) -> Iterator[Candidate]:
+        wanted = self.body.capacity.requests if self.body.capacity is not None else {}
+        for name, amount in wanted.items():
+            values: set[Quantity] = set()
+            for signature in signatures:
+                for known, capacity in signature.capacity.items():
+                    if known in (name, f"{signature.driver}/{name}") or f"{signature.driver}/{known}" == name:
+                        values.add(capacity.value)
+                        policy = capacity.request_policy
+                        if policy is not None:
+                            values.update(policy.valid_values)
+                            if policy.valid_range is not None and policy.valid_range.min is not None:
+                                values.add(policy.valid_range.min)
+            steps = {value for value in values if value < amount}
+            steps |= {half for half in _halves(amount) if half < amount}
+            for value in sorted(steps, reverse=True)[:_AMOUNTS]:
+                requests = {**wanted, name: value}
+                text = f"lower the capacity {name} of {self.name} from {amount} to {value}"
+                yield self._changed("lower capacity", 15, text, "capacity", CapacityRequirements(requests=requests))
+
+    def _selectors(self, signatures: Sequence[Signature], allocator: Allocator) -> Iterator[Candidate]:
+        for number, selector in enumerate(self.body.selectors):
+            if selector.cel is None:
+                continue
+            for rank, relaxed in enumerate(relaxed_selectors(selector.cel.expression, signatures, allocator.features)):
+                selectors = _with_selector(self.body.selectors, number, relaxed.expression)
+                body = replace(self.body, selectors=selectors)
+                yield Candidate(
+                    "relax selector",
+                    20 + min(rank, 9),
+                    f"relax selector #{number} of {self.name}: {relaxed.what}",
+                    (
+                        Edit(
+                            self.where,
+                            f"{self.path}.selectors[{number}]",
+                            selector.cel.expression,
+                            relaxed.expression,
+                        ),
+                    ),
+                    claims={self.index: self._with(body)},
+                    target=f"{self.where} {self.path} selector {number}",
+                )
+
+    def _tolerations(self, analysis: Analysis) -> Iterator[Candidate]:
+        taints: dict[str, None] = {}
+        for group in analysis.groups:
+            for funnel in group.requests:
+                taints.update(dict.fromkeys(funnel.taints))
+        for taint in taints:
+            key, _, effect = taint.rpartition(":")
+            name, _, value = key.partition("=")
+            toleration = DeviceToleration(key=name, operator="Equal" if value else "Exists", value=value, effect=effect)
+            tolerations = (*self.body.tolerations, toleration)
+            text = f"tolerate the device taint {taint} in {self.name}"
+            yield self._changed("tolerate device taint", 18, text, "tolerations", tolerations)
+
+    def _classes(self, allocator: Allocator) -> Iterator[Candidate]:
+        if allocator.classes(self.body.device_class_name) is not None:
+            return
+        known = analysis_classes(allocator)
+        missing = self.body.device_class_name
+        if any(driver == missing for driver, _ in allocator.inventory.pools):
+            # Many drivers name their class like themselves, and leave its creation to the administrator.
+            expression = f'device.driver == "{missing}"'
+            selector = DeviceSelector(cel=CELDeviceSelector(expression=expression))
+            made = DeviceClass(
+                metadata=ObjectMeta(name=missing, uid=f"DeviceClass//{missing}"),
+                spec=DeviceClassSpec(selectors=(selector,)),
+            )
+            yield Candidate(
+                "create class",
+                3,
+                f"create the device class {missing} with the selector {expression}",
+                (Edit(f"device class {missing}", "spec.selectors[0]", None, expression),),
+                classes={missing: made},
+                target=f"class {missing}",
+            )
+        for name in _by_likeness(self.body.device_class_name, known)[:4]:
+            text = f"use the device class {name} in {self.name} instead of {self.body.device_class_name}"
+            yield self._changed("use another class", 12, text, "device_class_name", name)
+
+
+def analysis_classes(allocator: Allocator) -> Sequence[str]:
+    """The names of all classes, where the allocator was given a table of them."""
+    table = getattr(allocator.classes, "__self__", None)
+    return sorted(table) if isinstance(table, Mapping) else ()
+
+
+def _by_likeness(name: str, known: Sequence[str]) -> list[str]:
+    # start-up time: only where a name is wrong
+    from difflib import SequenceMatcher
+
+    return sorted(known, key=lambda one: (-SequenceMatcher(None, name, one).ratio(), one))
+
+
+def _halves(amount: Quantity) -> Iterator[Quantity]:
+    value = amount.value()
+    for _ in range(_AMOUNTS):
+        value //= 2
+        if value > 0:
+            yield Quantity.of_value(value, amount.format)
+
+
+def _with_request(claim: ResourceClaim, place: int, request: DeviceRequest | None) -> ResourceClaim:
+    devices = claim.spec.devices
+    requests = list(devices.requests or ())
+    requests[place : place + 1] = [] if request is None else [request]
+    return replace(claim, spec=replace(claim.spec, devices=replace(devices, requests=tuple(requests))))
+
+
+def _with_selector(selectors: Sequence[DeviceSelector], number: int, expression: str) -> tuple[DeviceSelector, ...]:
+    changed = () if not expression else (DeviceSelector(cel=CELDeviceSelector(expression=expression)),)
+    return (*selectors[:number], *changed, *selectors[number + 1 :])
+
+
+def _without_constraint(
+    index: int, claim: ResourceClaim, where: str, number: int, constraint: DeviceConstraint
+) -> Candidate:
+    devices = claim.spec.devices
+    rest = tuple(one for place, one in enumerate(devices.constraints or ()) if place != number)
+    changed = replace(claim, spec=replace(claim.spec, devices=replace(devices, constraints=rest)))
+    kind = "matchAttribute" if constraint.match_attribute is not None else "distinctAttribute"
+    name = constraint.match_attribute or constraint.distinct_attribute or ""
+    edit = Edit(where, f"spec.devices.constraints[{number}]", to_dict(constraint), None)
+    return Candidate(
+        "drop constraint",
+        30,
+        f"drop the constraint {kind} {name} of {where}",
+        (edit,),
+        claims={index: changed},
+        target=f"{where} constraint {number}",
+    )
+
+
+def _without_request(index: int, claim: ResourceClaim, where: str, place: int, request: DeviceRequest) -> Candidate:
+    devices = claim.spec.devices
+    left = {one.name for number, one in enumerate(devices.requests or ()) if number != place}
+    constraints = tuple(
+        replace(one, requests=kept) if one.requests else one
+        for one in devices.constraints or ()
+        if not one.requests or (kept := tuple(name for name in one.requests if name.partition("/")[0] in left))
+    )
+    config = tuple(
+        replace(one, requests=kept) if one.requests else one
+        for one in devices.config or ()
+        if not one.requests or (kept := tuple(name for name in one.requests if name.partition("/")[0] in left))
+    )
+    trimmed = replace(claim, spec=replace(claim.spec, devices=replace(devices, constraints=constraints, config=config)))
+    edit = Edit(where, f"spec.devices.requests[{place}]", to_dict(request), None)
+    return Candidate(
+        "drop request",
+        40,
+        f"drop request {request.name!r} of {where}",
+        (edit,),
+        claims={index: _with_request(trimmed, place, None)},
+        target=f"{where} request {place}",
+    )
+
+
+def _class_selectors(
+    claims: Sequence[ResourceClaim], allocator: Allocator, signatures: Sequence[Signature]
+) -> Iterator[Candidate]:
+    names = {
+        body.device_class_name
+        for claim in claims
+        for place, request in enumerate(claim.spec.devices.requests or ())
+        for _, body, _ in _bodies(request, place)
+    }
+    for name in sorted(names):
+        class_ = allocator.classes(name)
+        for number, selector in enumerate(class_.spec.selectors if class_ is not None else ()):
+            if class_ is None or selector.cel is None:
+                continue
+            for relaxed in relaxed_selectors(selector.cel.expression, signatures, allocator.features):
+                selectors = _with_selector(class_.spec.selectors, number, relaxed.expression)
+                changed = replace(class_, spec=replace(class_.spec, selectors=selectors))
+                edit = Edit(
+                    f"device class {name}",
+                    f"spec.selectors[{number}]",
+                    selector.cel.expression,
+                    relaxed.expression,
+                )
+                yield Candidate(
+                    "relax class",
+                    50,
+                    f"relax selector #{number} of device class {name}: {relaxed.what}",
+                    (edit,),
+                    classes={name: changed},
+                    target=f"class {name} selector {number}",
+                )
+
+
+def _signatures(analysis: Analysis, allocator: Allocator) -> Sequence[Signature]:
+    """What devices look like, in reach of the nodes that come nearest first; each look once."""
+    names = [node.metadata.name for node in analysis.representatives[:4]]
+    found: dict[int, Signature] = {}
+    for records in (
+        *(allocator.inventory.bound.get(name, ()) for name in names),
+        allocator.inventory.unbound,
+        *list(allocator.inventory.pools.values())[:50],
+    ):
+        for one in records:
+            for device in one.devices:
+                found.setdefault(device.signature.number, device.signature)
+    return tuple(found.values())
+
+
+# --- the claims of others
+
+
+def _freed(analysis: Analysis, allocator: Allocator) -> Iterator[Candidate]:
+    known = {one.metadata.uid: one for one in analysis.state.all(ResourceClaim)}
+    seen: set[str] = set()
+    for node in analysis.representatives[:8]:
+        held: dict[str, int] = {}
+        for pool in pools_in_reach(analysis.prepared, node):
+            for holdings in allocator.ledger.pool(pool).holdings.values():
+                for holding in holdings:
+                    held[holding.uid] = held.get(holding.uid, 0) + 1
+        ordered = sorted(held, key=lambda uid: (-held[uid], uid))[:_TAKEN]
+        for uid in ordered:
+            claim = known.get(uid)
+            if claim is not None and uid not in seen:
+                seen.add(uid)
+                yield freeing(claim)
+
+
+def pools_in_reach(prepared: PreparedRequests | None, node: Node) -> Iterator[tuple[str, str]]:
+    """Driver and name of the pools that a node can use."""
+    if prepared is None:
+        return
+    inventory = prepared.allocator.inventory
+    pools = dict.fromkeys(record.pool for record in inventory.bound.get(node.metadata.name, ()))
+    pools.update(dict.fromkeys(record.pool for record in inventory.unbound if record.target.matches(node)))
+    yield from pools
+
+
+def freeing(claim: ResourceClaim) -> Candidate:
+    """The proposal to free a claim."""
+    where = f"{claim.metadata.namespace}/{claim.metadata.name}"
+    users = [one.name for one in claim.status.reserved_for]
+    used = f" (used by pod {', '.join(users[:2])}{' …' if len(users) > 2 else ''})" if users else " (used by no pod)"
+    return Candidate(
+        "free claim",
+        25 if users else 5,
+        f"free claim {where}{used}",
+        (Edit(f"claim {where}", "status.allocation", "allocated", None),),
+        free=(claim,),
+        target=f"free {where}",
+    )
+
+
+def plain_value(value: Any) -> Any:
+    """A field's value as an edit shows it."""
+    return value if isinstance(value, (str, int, bool, type(None))) else to_dict(value)

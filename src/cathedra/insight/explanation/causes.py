@@ -1,0 +1,309 @@
+"""What stands in the way, each thing once, the decisive ones first.
+
+What is missing comes before what the scheduler says, and that before what single nodes say: nodes that give the same
+reason are counted together.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from cathedra.api.core.core_v1 import Node, Pod
+from cathedra.api.resource import DeviceClass, ResourceClaim, ResourceSlice
+from cathedra.insight.explanation.analysis import Analysis, error_shape
+from cathedra.insight.explanation.funnels import counted
+from cathedra.insight.explanation.model import Cause, NodeGroup, RequestFunnel
+from cathedra.insight.reading.state import ClusterState
+from cathedra.scheduler.state.node_info import NodeInfo
+from cathedra.scheduler.state.pod_info import PodInfo
+from cathedra.semantics.tolerations import HARD_EFFECTS, is_tolerated
+
+__all__ = ["causes_of", "pool_causes", "summary_of"]
+
+DRIVER: Final = re.compile(r"""device\.driver\s*==\s*["']([^"']+)["']""")
+_DEVICES: Final = "DynamicResources"
+_NO_FIT: Final = "cannot allocate all claims"
+_NOT_HERE: Final = "resourceclaim not available on the node"
+_WAITING: Final = {"SchedulingGates": "scheduling gates", "GangScheduling": "pod group", _DEVICES: "claims"}
+_OUTSIDE: Final = {
+    "NodeName": "node name",
+    "NodeUnschedulable": "cordoned",
+    "TaintToleration": "node taints",
+    "NodeAffinity": "node affinity",
+    "NodePorts": "ports",
+    "NodeResourcesFit": "node resources",
+    "PodTopologySpread": "topology spread",
+    "InterPodAffinity": "pod affinity",
+}
+_ORDER: Final = (
+    *("reach", "binding conditions", "class", "selectors", "node selection", "allocated", "node operations"),
+    *("taints", "capacity", "counters", "constraint attributes", "constraint", "combination", "other requests"),
+)
+
+
+def causes_of(analysis: Analysis) -> tuple[Cause, ...]:
+    """Everything that keeps the pod, or the claims, from nodes; empty if it fits somewhere."""
+    if analysis.fitting:
+        return ()
+    return tuple(_causes(analysis))
+
+
+def _causes(analysis: Analysis) -> Iterator[Cause]:
+    judgement, state = analysis.judgement, analysis.state
+    if judgement.waiting is not None:
+        yield Cause(_WAITING.get(judgement.waiting.plugin, "waiting"), judgement.waiting.message)
+    if judgement.ended is not None:
+        yield _ended(analysis, judgement.ended.message, judgement.ended.plugin)
+    if not judgement.nodes:
+        yield Cause("no nodes", "the cluster has no nodes" if not state.nodes else "no such node")
+    silent = list(_silent_drivers(analysis))
+    yield from silent
+    total = len(judgement.nodes)
+    outside = list(_outside(analysis, total))
+    devices = list(_device_causes(analysis, total, quiet=bool(silent)))
+    # Where nodes would have the devices, what refuses them otherwise comes first.
+    blocked = [name for name in judgement.outside if name not in judgement.devices and judgement.ended is None]
+    yield from (*outside, *devices) if blocked else (*devices, *outside)
+    yield from pool_causes(analysis)
+
+
+def _ended(analysis: Analysis, text: str, plugin: str) -> Cause:
+    found = re.search(r"device class (\S+) does not exist", text)
+    if plugin == _DEVICES and found:
+        classes = sorted(one.metadata.name for one in analysis.state.all(DeviceClass))
+        if not analysis.state.is_known(DeviceClass):
+            return Cause("missing class", f"{text}: {analysis.state.source} has no device classes at all")
+        known = (
+            f"; there are {', '.join(classes[:5])}{' …' if len(classes) > 5 else ''}" if classes else "; there are none"
+        )
+        return Cause("missing class", text + known)
+    if plugin == _DEVICES:
+        return Cause("claims", text)
+    return Cause(_OUTSIDE.get(plugin, "scheduler"), text)
+
+
+# --- devices
+
+
+def _device_causes(analysis: Analysis, total: int, *, quiet: bool) -> Iterator[Cause]:
+    """What the allocator says, from the nearest group for each request and obstacle."""
+    told: dict[tuple[str, ...], tuple[Cause, int]] = {}
+    order: dict[tuple[str, ...], int] = {}
+    for group in analysis.groups:
+        if not group.refusal:
+            continue
+        for key, cause in _group_causes(analysis, group):
+            if quiet and key[0] in ("reach", "class"):
+                continue
+            known = told.get(key)
+            told[key] = (known[0] if known else cause, (known[1] if known else 0) + len(group.nodes))
+            order.setdefault(key, len(order))
+    for key in sorted(told, key=lambda key: order[key]):
+        cause, nodes = told[key]
+        yield Cause(cause.kind, cause.text, None if nodes == total and total > 1 else nodes)
+
+
+def _group_causes(analysis: Analysis, group: NodeGroup) -> Iterator[tuple[tuple[str, ...], Cause]]:
+    text = group.refusal
+    if text == _NOT_HERE:
+        yield (_NOT_HERE,), Cause("allocated elsewhere", f"{text}: {_places(analysis)}")
+        return
+    if text != _NO_FIT:
+        yield (error_shape(text),), Cause(_error_kind(text), text)
+        return
+    # What a request lacks by itself decides; that requests take from each other matters only where none does.
+    alone = [one for one in group.requests if one.obstacle and one.obstacle != "other requests"]
+    chosen = alone or [one for one in group.requests if one.obstacle] or list(group.requests)
+    if not chosen:
+        yield (text,), Cause("devices", text)
+    alternatives = _are_alternatives(group)
+    for one in chosen:
+        if one.obstacle or not alternatives:
+            yield (one.obstacle, one.claim, one.request), Cause(one.obstacle or "other requests", _where(one, analysis))
+
+
+def _are_alternatives(group: NodeGroup) -> bool:
+    return any("/" in one.request for one in group.requests)
+
+
+def _where(one: RequestFunnel, analysis: Analysis) -> str:
+    return f"claim {one.claim}, {one.text}" if len(analysis.claims) > 1 else one.text
+
+
+def _error_kind(text: str) -> str:
+    if "CEL compile error" in text:
+        return "selector does not compile"
+    if "CEL runtime error" in text:
+        return "selector error"
+    if "exceeds the claim limit" in text:
+        return "too many devices"
+    if "resource pool" in text:
+        return "pool"
+    if "feature" in text:
+        return "feature disabled"
+    if "extended resource" in text or text == "cannot fit resource":
+        return "extended resources"
+    return "devices"
+
+
+def _places(analysis: Analysis) -> str:
+    """Where the allocated claims of the pod are."""
+    cycle = analysis.judgement.cycle
+    parts = []
+    for index in sorted(cycle.placements) if cycle is not None else ():
+        assert cycle is not None
+        claim = cycle.claims[index]
+        parts.append(f"claim {claim.metadata.namespace}/{claim.metadata.name} is allocated {place_of(claim)}")
+    return "; ".join(parts)
+
+
+def place_of(claim: ResourceClaim) -> str:
+    """Where an allocated claim can be used."""
+    allocation = claim.status.allocation
+    if allocation is None:
+        return "nowhere"
+    if allocation.node_selector is None:
+        return "for all nodes"
+    terms = []
+    for term in allocation.node_selector.node_selector_terms:
+        for one in (*term.match_fields, *term.match_expressions):
+            if one.key == "metadata.name" and one.operator == "In":
+                return f"on node {', '.join(one.values)}"
+            terms.append(f"{one.key} {one.operator} {', '.join(one.values)}".strip())
+    return f"on nodes with {'; '.join(terms)}"
+
+
+def _silent_drivers(analysis: Analysis) -> Iterator[Cause]:
+    """Drivers that classes name and that publish nothing."""
+    state = analysis.state
+    if analysis.prepared is None or not analysis.groups:
+        return
+    drivers = sorted({piece.spec.driver for piece in state.all(ResourceSlice)})
+    for class_name in _class_names(analysis.claims):
+        class_ = state.get(DeviceClass, class_name)
+        for selector in class_.spec.selectors if class_ is not None else ():
+            named = DRIVER.search(selector.cel.expression) if selector.cel is not None else None
+            if named is not None and named[1] not in drivers:
+                known = f"drivers that publish: {', '.join(drivers)}" if drivers else "no driver publishes any"
+                yield Cause(
+                    "driver not publishing",
+                    f"driver {named[1]} of class {class_name} publishes no ResourceSlice: it does not run, or found "
+                    f"no devices ({known})",
+                )
+
+
+def _class_names(claims: tuple[ResourceClaim, ...]) -> list[str]:
+    return sorted(
+        {
+            one.device_class_name
+            for claim in claims
+            for request in claim.spec.devices.requests or ()
+            for one in (request.exactly, *request.first_available)
+            if one is not None
+        }
+    )
+
+
+def pool_causes(analysis: Analysis) -> Iterator[Cause]:
+    """Pools that are incomplete, or have slices of an old generation, where devices are wanted."""
+    if analysis.prepared is None:
+        return
+    for driver, name, text in unusual_pools(analysis.state):
+        yield Cause("pool", f"pool {driver}/{name} {text}")
+
+
+def unusual_pools(state: ClusterState) -> Iterator[tuple[str, str, str]]:
+    """Driver, pool, and what is the matter with its slices."""
+    pools: dict[tuple[str, str], list[ResourceSlice]] = {}
+    for piece in state.all(ResourceSlice):
+        pools.setdefault((piece.spec.driver, piece.spec.pool.name), []).append(piece)
+    for (driver, name), pieces in sorted(pools.items()):
+        newest = max(piece.spec.pool.generation for piece in pieces)
+        current = [piece for piece in pieces if piece.spec.pool.generation == newest]
+        wanted = current[0].spec.pool.resource_slice_count
+        if len(current) != wanted:
+            yield (
+                driver,
+                name,
+                (
+                    f"is incomplete: generation {newest} has {len(current)} of {counted(wanted, 'slice')}, so none of "
+                    "its devices can be used; the driver may be updating it, or have stopped in the middle"
+                ),
+            )
+        if len(current) < len(pieces):
+            old = len(pieces) - len(current)
+            yield driver, name, f"has {counted(old, 'slice')} of an old generation, which count for nothing"
+        names = [device.name for piece in current for device in piece.spec.devices or ()]
+        twice = sorted({one for one in names if names.count(one) > 1}) if len(set(names)) != len(names) else []
+        if twice:
+            yield driver, name, f"is invalid: device {twice[0]} appears twice"
+
+
+# --- beside devices
+
+
+def _outside(analysis: Analysis, total: int) -> Iterator[Cause]:
+    reasons: dict[tuple[str, str], list[str]] = {}
+    for name, statuses in analysis.judgement.outside.items():
+        for status in statuses:
+            for reason in status.reasons:
+                reasons.setdefault((status.plugin, reason), []).append(name)
+    for (plugin, reason), names in sorted(reasons.items(), key=lambda item: -len(item[1])):
+        detail = _detail(analysis, plugin, reason, names)
+        text = f"{reason} ({plugin})" + (f": {detail}" if detail else "")
+        yield Cause(_OUTSIDE.get(plugin, "scheduler"), text, None if len(names) == total and total > 1 else len(names))
+
+
+def _detail(analysis: Analysis, plugin: str, reason: str, names: list[str]) -> str:
+    pod, filters = analysis.pod, analysis.filters
+    if pod is None or filters is None:
+        return ""
+    nodes = [node for name in names if (node := filters.node(name)) is not None]
+    if plugin == "TaintToleration":
+        return ", ".join(sorted({taint for node in nodes for taint in _taints(node.node, pod)}))
+    if plugin == "NodeResourcesFit" and reason.startswith("Insufficient "):
+        return _shortage(nodes, pod, reason.removeprefix("Insufficient "))
+    if plugin == "NodeAffinity":
+        wanted = [f"{key}={value}" for key, value in sorted((pod.spec.node_selector or {}).items())]
+        return f"nodeSelector {', '.join(wanted)}" if wanted else ""
+    return ""
+
+
+def _taints(node: Node, pod: Pod) -> Iterator[str]:
+    for taint in node.spec.taints:
+        if taint.effect in HARD_EFFECTS and not is_tolerated(taint, pod.spec.tolerations):
+            yield f"{taint.key}={taint.value}:{taint.effect}" if taint.value else f"{taint.key}:{taint.effect}"
+
+
+def _shortage(nodes: list[NodeInfo], pod: Pod, resource: str) -> str:
+    wanted = PodInfo(pod).requests.get(resource, 0)
+    most = max((node.allocatable.get(resource, 0) - node.requested.get(resource, 0) for node in nodes), default=0)
+    return f"{amount_text(resource, wanted)} wanted, at most {amount_text(resource, most)} free"
+
+
+def amount_text(resource: str, amount: int) -> str:
+    """An amount as people write it; cpu is counted in thousandths."""
+    if resource == "cpu":
+        return f"{amount}m" if amount % 1000 else str(amount // 1000)
+    if resource in ("memory", "ephemeral-storage"):
+        for unit, size in (("Gi", 1 << 30), ("Mi", 1 << 20), ("Ki", 1 << 10)):
+            if amount and amount % size == 0:
+                return f"{amount // size}{unit}"
+    return str(amount)
+
+
+def summary_of(analysis: Analysis, causes: tuple[Cause, ...]) -> str:
+    """The answer in one line, with the first two causes."""
+    nodes = analysis.judgement.nodes
+    if analysis.fitting:
+        return f"fits on {len(analysis.fitting):,} of {len(nodes):,} nodes" if len(nodes) > 1 else f"fits on {nodes[0]}"
+    several = len(nodes) > 1
+    told = "; ".join(
+        f"{cause.text} [{counted(cause.nodes, 'node')}]" if several and cause.nodes is not None else cause.text
+        for cause in causes[:2]
+    )
+    if not nodes:
+        return told or _NO_FIT
+    return f"{'fits on none of ' + counted(len(nodes), 'node') if several else 'does not fit on ' + nodes[0]}: {told}"

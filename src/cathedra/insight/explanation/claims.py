@@ -1,0 +1,124 @@
+"""What a pod's claims have: devices, since when, prepared or not, and who else uses them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from cathedra.allocation.supply.devices import DeviceRecord
+from cathedra.api.core.core_v1 import Event, Pod
+from cathedra.api.resource import DeviceAttribute, DeviceRequestAllocationResult, ResourceClaim
+from cathedra.insight.explanation.model import ClaimReport, HeldDevice
+from cathedra.insight.reading.state import ClusterState
+from cathedra.semantics.conditions import find_condition
+
+__all__ = ["attribute_text", "claim_report", "claim_state", "warnings_about"]
+
+FAILED_PREPARATION: Final = "FailedPrepareDynamicResources"
+_SHORT: Final = 24
+
+
+def claim_report(claim: ResourceClaim, origin: str, pod: Pod | None, state: ClusterState, *, made: bool) -> ClaimReport:
+    """The report of a claim; ``made``: it does not exist yet."""
+    allocation = claim.status.allocation
+    return ClaimReport(
+        name=f"{claim.metadata.namespace}/{claim.metadata.name}",
+        origin=origin,
+        state="not created" if made else claim_state(claim),
+        requests=tuple(_requests(claim)),
+        since=str(allocation.allocation_timestamp or "") if allocation is not None else "",
+        prepared=_is_prepared(pod, state) if pod is not None and allocation is not None else None,
+        reserved_for=tuple(f"{one.resource.removesuffix('s')} {one.name}" for one in claim.status.reserved_for),
+        devices=tuple(_device(claim, result, state) for result in allocation.devices.results) if allocation else (),
+    )
+
+
+def claim_state(claim: ResourceClaim) -> str:
+    """As kubectl shows it."""
+    allocated = claim.status.allocation is not None
+    deleted = claim.metadata.deletion_timestamp is not None
+    words = (
+        ("deleted", deleted),
+        ("pending", not allocated and not deleted),
+        ("allocated", allocated),
+        ("reserved", allocated and bool(claim.status.reserved_for)),
+    )
+    return ",".join(word for word, holds in words if holds)
+
+
+def _requests(claim: ResourceClaim) -> Iterator[str]:
+    for request in claim.spec.devices.requests or ():
+        bodies = (request.exactly,) if request.exactly is not None else request.first_available
+        texts = []
+        for body in bodies:
+            count = "all" if body.allocation_mode == "All" else str(body.count or 1)
+            texts.append(f"{count} × {body.device_class_name}")
+        yield f"{request.name}: {', else '.join(texts)}"
+
+
+def _is_prepared(pod: Pod, state: ClusterState) -> bool | None:
+    """Whether the pod's node has prepared its claims; None if the pod does not tell."""
+    ready = find_condition(pod.status.conditions, "PodReadyToStartContainers")
+    if pod.status.phase == "Running" or (ready is not None and ready.status == "True"):
+        return True
+    if not pod.spec.node_name or any(one.reason == FAILED_PREPARATION for one in warnings_about(pod, state)):
+        return False
+    return None
+
+
+def warnings_about(pod: Pod, state: ClusterState) -> list[Event]:
+    """The warnings about a pod, the newest first."""
+    found = [
+        event
+        for event in state.all(Event)
+        if event.type == "Warning" and event.involved_object.uid in (pod.metadata.uid,) and pod.metadata.uid
+    ]
+
+    def age(event: Event) -> int:
+        told = event.last_timestamp or event.metadata.creation_timestamp
+        return -told.micros if told is not None else 0
+
+    return sorted(found, key=age)
+
+
+def _device(claim: ResourceClaim, result: DeviceRequestAllocationResult, state: ClusterState) -> HeldDevice:
+    record = _record(result, state)
+    conditions = [
+        f"{condition.type}={condition.status}" + (f" ({condition.message})" if condition.message else "")
+        for status in claim.status.devices
+        if (status.driver, status.pool, status.device) == (result.driver, result.pool, result.device)
+        for condition in status.conditions or ()
+    ]
+    attributes = record.device.attributes if record is not None else {}
+    texts = {name: attribute_text(value) for name, value in sorted(attributes.items())}
+    taints = record.taints if record is not None else ()
+    return HeldDevice(
+        device=f"{result.driver}/{result.pool}/{result.device}",
+        request=result.request,
+        attributes={name: text for name, text in texts.items() if len(text) <= _SHORT},
+        consumed={name: str(amount) for name, amount in sorted(result.consumed_capacity.items())},
+        share_id=result.share_id or "",
+        admin_access=bool(result.admin_access),
+        exists=record is not None,
+        taints=tuple(
+            f"{one.key}={one.value}:{one.effect}" if one.value else f"{one.key}:{one.effect}" for one in taints
+        ),
+        conditions=tuple(conditions),
+    )
+
+
+def _record(result: DeviceRequestAllocationResult, state: ClusterState) -> DeviceRecord | None:
+    for one in state.cluster.inventory.snapshot().pools.get((result.driver, result.pool), ()):
+        for record in one.devices:
+            if record.name == result.device:
+                return record
+    return None
+
+
+def attribute_text(attribute: DeviceAttribute) -> str:
+    """The value of an attribute as people write it."""
+    for value in (attribute.string, attribute.version, attribute.int_, attribute.bool_):
+        if value is not None:
+            return str(value).lower() if isinstance(value, bool) else str(value)
+    several = attribute.strings or attribute.versions or attribute.ints or attribute.bools
+    return ",".join(map(str, several))

@@ -1,0 +1,425 @@
+"""`explain`: why a pod, a claim or a workload waits, or what it has; from a state alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from msgspec import structs
+
+from cathedra.allocation.errors import InvalidInput
+from cathedra.allocation.reading import Input
+from cathedra.api.core.apps_v1 import DaemonSet, Deployment, ReplicaSet, StatefulSet
+from cathedra.api.core.batch_v1 import CronJob, Job
+from cathedra.api.core.core_v1 import Node, Pod, ReplicationController
+from cathedra.api.core.meta_v1 import KubeObject
+from cathedra.api.resource import ResourceClaim, ResourceClaimTemplate
+from cathedra.api.struct import replace
+from cathedra.insight.explanation.analysis import Analysis, analyse_claims, analyse_pod
+from cathedra.insight.explanation.causes import causes_of, place_of, summary_of
+from cathedra.insight.explanation.changes import smallest_changes
+from cathedra.insight.explanation.claims import claim_report, claim_state, warnings_about
+from cathedra.insight.explanation.funnels import counted
+from cathedra.insight.explanation.model import Cause, ClaimReport, Explanation, Remedy
+from cathedra.insight.explanation.quotas import exceeded_quotas
+from cathedra.insight.explanation.subjects import (
+    WORKLOADS,
+    PodSubject,
+    Workload,
+    find_workload,
+    made_pod,
+    pods_of,
+    validated,
+    with_claims,
+)
+from cathedra.insight.filters import Filters
+from cathedra.insight.reading.dumps import read_manifests
+from cathedra.insight.reading.state import ClusterState, Note, key_of
+from cathedra.semantics.owners import controller_of
+from cathedra.semantics.podclaims import pod_group_name
+from cathedra.semantics.pods import is_terminal
+
+__all__ = ["KINDS", "explain"]
+
+KINDS: Final[Mapping[str, type[KubeObject]]] = {
+    **dict.fromkeys(("pod", "pods", "po"), Pod),
+    **dict.fromkeys(("claim", "claims", "resourceclaim", "resourceclaims"), ResourceClaim),
+    **dict.fromkeys(
+        ("template", "templates", "resourceclaimtemplate", "resourceclaimtemplates"), ResourceClaimTemplate
+    ),
+    **dict.fromkeys(("deployment", "deployments", "deploy"), Deployment),
+    **dict.fromkeys(("replicaset", "replicasets", "rs"), ReplicaSet),
+    **dict.fromkeys(("statefulset", "statefulsets", "sts"), StatefulSet),
+    **dict.fromkeys(("daemonset", "daemonsets", "ds"), DaemonSet),
+    **dict.fromkeys(("replicationcontroller", "replicationcontrollers", "rc"), ReplicationController),
+    **dict.fromkeys(("job", "jobs"), Job),
+    **dict.fromkeys(("cronjob", "cronjobs", "cj"), CronJob),
+}
+"""What can be asked about, by the words that kubectl knows."""
+_DIFFERENT: Final = 8
+"""Pods of one workload that are told apart at most."""
+
+
+def explain(
+    state: ClusterState, subject: str = "", *, namespace: str = "default", node: str = "", manifests: Input = None
+) -> Explanation:
+    """Why ``subject`` does not fit into the cluster, or what it has.
+
+    ``subject`` is «pod/NAME», «claim/NAME», «deployment/NAME» and the like (see `KINDS`). With ``manifests`` it is what
+    these would make, as if they were applied. ``node``: only that node is looked at.
+
+    Raises:
+        InvalidInput: there is no such thing, or the manifests are invalid.
+    """
+    if node and not any(one.metadata.name == node for one in state.nodes):
+        some = ", ".join(one.metadata.name for one in state.nodes[:5])
+        raise InvalidInput(f"there is no node {node!r} in {state.source}" + (f"; there are {some}" if some else ""))
+    asking = _Asking(frozenset((node,)) if node else None)
+    if manifests is not None:
+        return asking.manifests(state, manifests, namespace)
+    kind, name = _parse(subject)
+    found = find_workload(kind, name, namespace, state)
+    return asking.one(found, state)
+
+
+def _parse(subject: str) -> tuple[type[KubeObject], str]:
+    word, slash, name = subject.partition("/")
+    if not slash:
+        word, name = "pod", subject
+    kind = KINDS.get(word.lower().partition(".")[0])
+    if kind is None or not name or "/" in name:
+        words = "pod, claim, template, deployment, replicaset, statefulset, daemonset, job, cronjob"
+        raise InvalidInput(f"{subject!r} is not of the form KIND/NAME; kinds are {words}")
+    return kind, name
+
+
+class _Asking:
+    """One question; filters are made once for each state."""
+
+    def __init__(self, only: frozenset[str] | None) -> None:
+        self.only = only
+        self._filters: tuple[ClusterState, Filters] | None = None
+
+    def filters(self, state: ClusterState) -> Filters:
+        if self._filters is None or self._filters[0] is not state:
+            self._filters = (state, Filters(state))
+        return self._filters[1]
+
+    def one(self, found: KubeObject, state: ClusterState) -> Explanation:
+        if isinstance(found, Pod):
+            return self.pod(found, state)
+        if isinstance(found, ResourceClaim):
+            return self.claim(found, state)
+        if isinstance(found, ResourceClaimTemplate):
+            return self.template(found, state)
+        assert isinstance(found, WORKLOADS), "no other kind is looked for"
+        return self.workload(found, state)
+
+    # --- manifests
+
+    def manifests(self, state: ClusterState, given: Input, namespace: str) -> Explanation:
+        objects, notes = read_manifests(given)
+        placed = [_in_namespace(one, namespace) for one in objects]
+        complete = validated(placed, state)
+        applied = state.including(complete)
+        asked = [one for one in complete if isinstance(one, (Pod, *WORKLOADS))]
+        used = set()
+        for one in asked:
+            pod = one if isinstance(one, Pod) else made_pod(one)
+            for entry in pod.spec.resource_claims:
+                used.add((pod.metadata.namespace, entry.resource_claim_name or entry.resource_claim_template_name))
+        alone = [
+            one
+            for one in complete
+            if isinstance(one, (ResourceClaim, ResourceClaimTemplate)) and key_of(one) not in used
+        ]
+        if not asked and not alone:
+            raise InvalidInput("the manifests have no pod, workload, claim or template: there is nothing to place")
+        parts = tuple(self.one(one, applied) for one in (*asked, *alone))
+        return _summed("manifests", parts, (*notes,)) if len(parts) > 1 else _noted(parts[0], notes)
+
+    # --- claims
+
+    def claim(self, claim: ResourceClaim, state: ClusterState) -> Explanation:
+        where = f"claim {claim.metadata.namespace}/{claim.metadata.name}"
+        users = [
+            pod
+            for pod in state.pods
+            if pod.metadata.namespace == claim.metadata.namespace
+            and any(entry.resource_claim_name == claim.metadata.name for entry in pod.spec.resource_claims)
+        ]
+        owner = controller_of(claim)
+        origin = f"made for {owner.kind.lower()} {owner.name}" if owner is not None else "named"
+        if claim.status.allocation is not None:
+            used = (
+                f", reserved for {counted(len(claim.status.reserved_for), 'pod')}" if claim.status.reserved_for else ""
+            )
+            holder = next((pod for pod in users if pod.spec.node_name), None)
+            report = claim_report(claim, origin, holder, state, made=False)
+            return Explanation(
+                where, "allocated", f"allocated {place_of(claim)}{used}", claims=(report,), notes=state.notes
+            )
+        report = claim_report(
+            claim,
+            origin,
+            None,
+            state,
+            made=state.get(ResourceClaim, claim.metadata.name, claim.metadata.namespace) is None,
+        )
+        found = analyse_claims(state, [claim], self.only)
+        causes = causes_of(found)
+        if found.fitting and not users:
+            causes = (Cause("no consumer", "no pod uses the claim, and it is allocated for the first pod that does"),)
+        return Explanation(
+            where,
+            "fits" if found.fitting else "does not fit",
+            summary_of(found, causes),
+            causes,
+            (report,),
+            found.fitting,
+            len(found.judgement.nodes),
+            found.groups,
+            smallest_changes(found, None),
+            state.notes,
+        )
+
+    def template(self, template: ResourceClaimTemplate, state: ClusterState) -> Explanation:
+        """A claim as it would be made from the template."""
+        name = f"{template.metadata.name}-new"
+        metadata = replace(
+            template.metadata, name=name, uid=f"ResourceClaim/{template.metadata.namespace}/{name}", resource_version=""
+        )
+        made = validated([ResourceClaim(metadata=metadata, spec=template.spec.spec)], state)
+        claim = next(one for one in made if isinstance(one, ResourceClaim))
+        found = self.claim(claim, state.including([claim]))
+        where = f"template {template.metadata.namespace}/{template.metadata.name}"
+        return structs.replace(
+            found,
+            subject=where,
+            claims=tuple(structs.replace(one, origin=where, state="not created") for one in found.claims),
+            causes=tuple(one for one in found.causes if one.kind != "no consumer"),
+            changes=tuple(_of_template(change, claim, template, where) for change in found.changes),
+        )
+
+    # --- pods
+
+    def pod(self, pod: Pod, state: ClusterState, name: str = "") -> Explanation:
+        subject = with_claims(pod, state)
+        where = name or f"pod {subject.name}"
+        if pod.spec.node_name or is_terminal(pod):
+            return self._placed(subject, where)
+        notes = state.notes
+        causes = list(subject.faults)
+        if pod.metadata.deletion_timestamp is not None:
+            causes.append(Cause("being deleted", "the pod is being deleted, and the scheduler skips it"))
+        if pod.spec.scheduler_name not in ("", "default-scheduler"):
+            notes = (
+                *notes,
+                Note(
+                    "pods",
+                    "other scheduler",
+                    f"the pod is for the scheduler {pod.spec.scheduler_name}; this is what Kubernetes' own would say",
+                ),
+            )
+        if pod_group_name(pod) and not state.gates["GenericWorkload"]:
+            notes = (
+                *notes,
+                Note(
+                    "podgroups",
+                    "gate off",
+                    "the pod names a PodGroup, but the gate GenericWorkload is off: it is scheduled alone",
+                ),
+            )
+        if not subject.exists or subject.made:
+            made = [one for one in self._claims(subject) if one.metadata.name in subject.made]
+            quotas = exceeded_quotas(None if subject.exists else subject.pod, made, state)
+            causes += [Cause("quota", text) for text in quotas]
+        found = analyse_pod(subject.state, subject.pod, self.filters(subject.state), self.only)
+        said = [one for one in causes_of(found) if not (subject.faults and one.kind == "claims")]
+        blocked = bool(causes)
+        summary = summary_of(found, (*causes, *said)) if not (blocked and found.fitting) else causes[0].text
+        if blocked and not found.fitting:
+            summary = causes[0].text
+        return Explanation(
+            where,
+            "fits" if found.fitting and not blocked else "does not fit",
+            summary,
+            (*causes, *said),
+            tuple(self._reports(subject)),
+            found.fitting if not blocked else (),
+            len(found.judgement.nodes),
+            found.groups,
+            smallest_changes(found, subject),
+            notes,
+        )
+
+    def _claims(self, subject: PodSubject) -> Iterator[ResourceClaim]:
+        namespace = subject.pod.metadata.namespace
+        for name in subject.origins:
+            claim = subject.state.get(ResourceClaim, name, namespace)
+            if claim is not None:
+                yield claim
+
+    def _reports(self, subject: PodSubject) -> Iterator[ClaimReport]:
+        for claim in self._claims(subject):
+            name = claim.metadata.name
+            yield claim_report(claim, subject.origins[name], subject.pod, subject.state, made=name in subject.made)
+
+    def _placed(self, subject: PodSubject, where: str) -> Explanation:
+        """A pod that has its node."""
+        pod, state = subject.pod, subject.state
+        reports = tuple(self._reports(subject))
+        if is_terminal(pod):
+            text = f"has ended ({pod.status.phase}); its claims are given back"
+            return Explanation(where, "finished", text, claims=reports, notes=state.notes)
+        node = pod.spec.node_name
+        causes = [*subject.faults, *self._not_ready(subject)]
+        if pod.status.phase == "Running" and not subject.faults:
+            since = f" since {pod.status.start_time}" if pod.status.start_time is not None else ""
+            devices = sum(len(report.devices) for report in reports)
+            text = f"runs on {node}{since}" + (f" with {counted(devices, 'device')}" if reports else "")
+            return Explanation(where, "running", text, tuple(causes), reports, nodes=1, notes=state.notes)
+        waiting = [claim for claim in self._claims(subject) if claim.status.allocation is None]
+        groups: Analysis | None = None
+        if waiting:
+            causes.insert(0, Cause("pre-scheduled", _prescheduled(waiting, node)))
+            groups = analyse_claims(state, waiting, frozenset((node,)))
+            causes += causes_of(groups)
+        text = causes[0].text if causes else f"is bound to {node}, and the node prepares it"
+        return Explanation(
+            where,
+            "waiting",
+            text,
+            tuple(causes),
+            reports,
+            nodes=1,
+            groups=groups.groups if groups is not None else (),
+            notes=state.notes,
+        )
+
+    def _not_ready(self, subject: PodSubject) -> Iterator[Cause]:
+        """What the node, or the containers, say."""
+        pod, state = subject.pod, subject.state
+        if state.is_known(Node) and state.get(Node, pod.spec.node_name) is None:
+            yield Cause("missing node", f"node {pod.spec.node_name!r} does not exist")
+        for claim in self._claims(subject):
+            reserved = any(one.uid == pod.metadata.uid for one in claim.status.reserved_for)
+            grouped = any(one.resource == "podgroups" for one in claim.status.reserved_for)
+            name = f"{claim.metadata.namespace}/{claim.metadata.name}"
+            if claim.status.allocation is not None and not reserved and not grouped and subject.exists:
+                yield Cause("not reserved", f"claim {name} is not reserved for the pod, so its node does not start it")
+            elif claim.metadata.deletion_timestamp is not None:
+                yield Cause("claim deleted", f"claim {name} is {claim_state(claim)}")
+        if pod.status.phase == "Pending":
+            for event in warnings_about(pod, state)[:1]:
+                yield Cause("node", f"{event.reason}: {event.message}")
+            for status in pod.status.container_statuses:
+                waiting = status.state.waiting if status.state is not None else None
+                if waiting is not None and waiting.message:
+                    yield Cause("container", f"{status.name}: {waiting.reason}: {waiting.message}")
+
+    # --- workloads
+
+    def workload(self, workload: Workload, state: ClusterState) -> Explanation:
+        kind = type(workload).__name__.lower()
+        where = f"{kind} {workload.metadata.namespace}/{workload.metadata.name}"
+        pods = list(pods_of(workload, state))
+        placed = [pod for pod in pods if pod.spec.node_name]
+        waiting = [pod for pod in pods if not pod.spec.node_name]
+        parts: list[Explanation] = []
+        causes = list(_workload_causes(workload))
+        # Pods that look alike get one answer; the first few are told.
+        for pod in waiting[:1] if len(waiting) > _DIFFERENT else waiting[:_DIFFERENT]:
+            parts.append(self.pod(pod, state))
+        if not pods and not causes:
+            parts.append(self.pod(made_pod(workload), state, name=f"a new pod of {where}"))
+        elif not pods:
+            part = self.pod(made_pod(workload), state, name=f"a new pod of {where}")
+            parts.append(part)
+        parts += [self.pod(pod, state) for pod in placed[: max(0, _DIFFERENT - len(parts))]]
+        merged = _merged(parts)
+        bad = [part for part in merged if not part.fits]
+        total = f"{counted(len(pods), 'pod')}: {len(placed)} with a node, {len(waiting)} waiting"
+        first = bad[0].summary if bad else ""
+        summary = (causes[0].text if causes else "") or (f"{total}; {first}" if bad else total)
+        if not pods and not causes:
+            summary = f"a new pod {merged[0].summary}"
+            wanted = getattr(workload.spec, "replicas", None) or getattr(workload.spec, "parallelism", None) or 1
+            if merged[0].fits and wanted > 1:
+                summary += f"; whether all {wanted} find a place, kubectl dra simulate tells"
+        verdict = "does not fit" if bad or causes else "running" if placed else "fits"
+        return Explanation(where, verdict, summary, tuple(causes), parts=tuple(merged), notes=state.notes)
+
+
+def _of_template(change: Remedy, claim: ResourceClaim, template: ResourceClaimTemplate, where: str) -> Remedy:
+    """A change of the claim that would be made, as one of its template."""
+    made = f"claim {claim.metadata.namespace}/{claim.metadata.name}"
+    return structs.replace(
+        change,
+        text=change.text.replace(made, where),
+        edits=tuple(
+            structs.replace(edit, object=where, path=f"spec.{edit.path}") if edit.object == made else edit
+            for edit in change.edits
+        ),
+        set=tuple(
+            replace(template, spec=replace(template.spec, spec=one.spec))
+            if isinstance(one, ResourceClaim) and one.metadata.uid == claim.metadata.uid
+            else one
+            for one in change.set
+        ),
+    )
+
+
+def _workload_causes(workload: Workload) -> Iterator[Cause]:
+    """What the workload's controller says of itself."""
+    if isinstance(workload, (Job, CronJob)) and workload.spec.suspend:
+        yield Cause("suspended", f"{type(workload).__name__.lower()} {workload.metadata.name} is suspended")
+    if isinstance(workload, (CronJob, DaemonSet)):
+        return
+    for condition in workload.status.conditions or ():
+        failed = condition.type in ("ReplicaFailure", "FailureTarget", "Failed") and condition.status == "True"
+        if failed and condition.message:
+            kind = "quota" if "exceeded quota" in condition.message else "controller"
+            yield Cause(kind, f"{condition.reason}: {condition.message}")
+
+
+def _prescheduled(claims: Sequence[ResourceClaim], node: str) -> str:
+    names = ", ".join(f"{one.metadata.namespace}/{one.metadata.name}" for one in claims)
+    return (
+        f"the pod was given node {node} in its spec.nodeName, past the scheduler, which is what allocates claims: "
+        f"{names} will stay pending; leave out spec.nodeName and use a node selector instead"
+    )
+
+
+def _merged(parts: Sequence[Explanation]) -> list[Explanation]:
+    """Parts that say the same, once: «pod a and 3 more»."""
+    told: dict[object, list[Explanation]] = {}
+    for part in parts:
+        key = (part.verdict, part.summary if not part.fits else part.subject, tuple(one.text for one in part.causes))
+        told.setdefault(key, []).append(part)
+    merged = []
+    for same in told.values():
+        first = same[0]
+        if len(same) > 1:
+            first = structs.replace(first, subject=f"{first.subject} and {len(same) - 1} more")
+        merged.append(first)
+    return merged
+
+
+def _summed(subject: str, parts: tuple[Explanation, ...], notes: tuple[Note, ...]) -> Explanation:
+    bad = [part for part in parts if not part.fits]
+    summary = f"{len(parts) - len(bad)} of {len(parts)} fit, each by itself"
+    return Explanation(
+        subject, "does not fit" if bad else "fits", summary, parts=parts, notes=(*notes, *parts[0].notes)
+    )
+
+
+def _noted(part: Explanation, notes: Sequence[Note]) -> Explanation:
+    return structs.replace(part, notes=(*notes, *part.notes)) if notes else part
+
+
+def _in_namespace(one: KubeObject, namespace: str) -> KubeObject:
+    """Objects of manifests without a namespace go where the command goes."""
+    if isinstance(one, (Pod, ResourceClaim, ResourceClaimTemplate, *WORKLOADS)) and not one.metadata.namespace:
+        return replace(one, metadata=replace(one.metadata, namespace=namespace))
+    return one

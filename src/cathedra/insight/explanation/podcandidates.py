@@ -1,0 +1,129 @@
+"""Changes of the pod itself, for what refuses nodes beside their devices: proposals, of which nothing is known yet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from cathedra.api.core.core_v1 import Pod, Toleration
+from cathedra.api.quantity import Quantity
+from cathedra.api.struct import replace
+from cathedra.insight.explanation.analysis import Analysis
+from cathedra.insight.explanation.candidates import Candidate, plain_value
+from cathedra.insight.explanation.causes import amount_text
+from cathedra.insight.explanation.model import Edit
+from cathedra.scheduler.state.node_info import NodeInfo
+from cathedra.scheduler.state.pod_info import PodInfo
+from cathedra.semantics.tolerations import HARD_EFFECTS, is_tolerated
+
+__all__ = ["pod_candidates"]
+
+
+def pod_candidates(analysis: Analysis) -> Iterator[Candidate]:
+    """Proposals about the pod itself, for what refuses nodes beside their devices."""
+    pod = analysis.pod
+    if pod is None or analysis.filters is None:
+        return
+    where = f"pod {pod.metadata.namespace}/{pod.metadata.name}"
+    spec = pod.spec
+    if spec.scheduling_gates:
+        names = [gate.name for gate in spec.scheduling_gates]
+        yield _pod_change(
+            pod,
+            where,
+            "remove scheduling gates",
+            1,
+            f"remove the scheduling gates {', '.join(names)}",
+            "schedulingGates",
+            "scheduling_gates",
+            (),
+        )
+    outside = analysis.judgement.outside
+    plugins = {status.plugin for statuses in outside.values() for status in statuses}
+    reasons = {reason for statuses in outside.values() for status in statuses for reason in status.reasons}
+    nodes = [node for name in outside if (node := analysis.filters.node(name)) is not None]
+    if "TaintToleration" in plugins or "NodeUnschedulable" in plugins:
+        taints = {
+            (taint.key, taint.value, taint.effect)
+            for node in nodes
+            for taint in node.node.spec.taints
+            if taint.effect in HARD_EFFECTS and not is_tolerated(taint, spec.tolerations)
+        }
+        for key, value, effect in sorted(taints):
+            toleration = Toleration(key=key, operator="Equal" if value else "Exists", value=value, effect=effect)
+            text = f"tolerate the node taint {key}{'=' + value if value else ''}:{effect} in {where}"
+            yield _pod_change(
+                pod,
+                where,
+                "tolerate node taint",
+                14,
+                text,
+                "tolerations",
+                "tolerations",
+                (*spec.tolerations, toleration),
+            )
+    if "NodeAffinity" in plugins:
+        for key, value in sorted((spec.node_selector or {}).items()):
+            rest = {name: one for name, one in spec.node_selector.items() if name != key}
+            yield _pod_change(
+                pod,
+                where,
+                "drop node selector",
+                16,
+                f"drop {key}={value} from the nodeSelector of {where}",
+                "nodeSelector",
+                "node_selector",
+                rest,
+            )
+        if spec.affinity is not None and spec.affinity.node_affinity is not None:
+            rest_affinity = replace(spec.affinity, node_affinity=None)
+            yield _pod_change(
+                pod,
+                where,
+                "drop node affinity",
+                17,
+                f"drop the node affinity of {where}",
+                "affinity",
+                "affinity",
+                rest_affinity,
+            )
+    for reason in sorted(reasons):
+        if reason.startswith("Insufficient "):
+            yield from _lower_request(pod, where, reason.removeprefix("Insufficient "), nodes)
+
+
+def _pod_change(
+    pod: Pod, where: str, kind: str, rank: int, text: str, path: str, attribute: str, value: Any
+) -> Candidate:
+    changed = replace(pod, spec=replace(pod.spec, **{attribute: value}))
+    edit = Edit(where, f"spec.{path}", plain_value(getattr(pod.spec, attribute)), plain_value(value))
+    return Candidate(kind, rank, text, (edit,), pod=changed, target=f"{where} {path}")
+
+
+def _lower_request(pod: Pod, where: str, resource: str, nodes: Sequence[NodeInfo]) -> Iterator[Candidate]:
+    """The largest request of the pod's first container that asks for it, that some node has room for."""
+    wanted = PodInfo(pod).requests.get(resource, 0)
+    room = max((node.allocatable.get(resource, 0) - node.requested.get(resource, 0) for node in nodes), default=0)
+    excess = wanted - room
+    for place, container in enumerate(pod.spec.containers):
+        amount = container.resources.requests.get(resource)
+        if amount is None:
+            continue
+        mine = amount.milli_value() if resource == "cpu" else amount.value()
+        left = mine - excess
+        if left <= 0:
+            continue
+        value = Quantity.parse(f"{left}m") if resource == "cpu" else Quantity.of_value(left, amount.format)
+        requests = {**container.resources.requests, resource: value}
+        limits = {**container.resources.limits}
+        resources = replace(container.resources, requests=requests, limits=limits)
+        containers = list(pod.spec.containers)
+        containers[place] = replace(container, resources=resources)
+        changed = replace(pod, spec=replace(pod.spec, containers=tuple(containers)))
+        text = (
+            f"lower the {resource} request of container {container.name!r} of {where} "
+            f"from {amount} to {amount_text(resource, left)}"
+        )
+        edit = Edit(where, f"spec.containers[{place}].resources.requests.{resource}", str(amount), str(value))
+        yield Candidate("lower request", 13, text, (edit,), pod=changed, target=f"{where} {resource}")
+        return

@@ -1,0 +1,203 @@
+"""What is asked about: pods and claims by name, the pods of workloads, and what manifests would make.
+
+What the controllers would make is made here as they make it: the pod of a workload's template, the claims of a pod's
+templates. Nothing is written; the state gets them, and everything after this module cannot tell them from real ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from cathedra.allocation.errors import InvalidInput
+from cathedra.api.core.apps_v1 import DaemonSet, Deployment, ReplicaSet, StatefulSet
+from cathedra.api.core.batch_v1 import CronJob, Job
+from cathedra.api.core.core_v1 import Pod, PodResourceClaimStatus, PodTemplateSpec, ReplicationController
+from cathedra.api.core.meta_v1 import KubeObject, ObjectMeta
+from cathedra.api.field import ErrorList
+from cathedra.api.resource import ResourceClaim, ResourceClaimTemplate
+from cathedra.api.scheme import kind_of
+from cathedra.api.struct import replace
+from cathedra.controllers.resourceclaim.generation import FeatureDisabled, claim_from_template
+from cathedra.insight.explanation.model import Cause
+from cathedra.insight.reading.objects import definition_of
+from cathedra.insight.reading.state import ClusterState, key_of
+from cathedra.kinds.definition import RequestContext
+from cathedra.semantics.owners import controller_reference
+from cathedra.semantics.pods import is_terminal
+
+__all__ = ["WORKLOADS", "PodSubject", "Workload", "find_workload", "made_pod", "pods_of", "validated", "with_claims"]
+
+WORKLOADS: Final = (Deployment, ReplicaSet, StatefulSet, DaemonSet, ReplicationController, Job, CronJob)
+Workload = Deployment | ReplicaSet | StatefulSet | DaemonSet | ReplicationController | Job | CronJob
+_FAR_FUTURE: Final = 4e9
+
+
+@dataclass(frozen=True, slots=True)
+class PodSubject:
+    """A pod with its claims, in the state that has them."""
+
+    pod: Pod
+    state: ClusterState
+    exists: bool
+    origins: dict[str, str]
+    """Name of a claim → «named» or «template NAME»."""
+    made: frozenset[str]
+    """Names of the claims that do not exist yet."""
+    faults: tuple[Cause, ...]
+    """Claims and templates that are not there, in the order of the pod's entries."""
+
+    @property
+    def name(self) -> str:
+        """«namespace/name»."""
+        return f"{self.pod.metadata.namespace}/{self.pod.metadata.name}"
+
+
+def validated(objects: Iterable[KubeObject], state: ClusterState) -> tuple[KubeObject, ...]:
+    """The objects of manifests with the defaults that the API server fills in.
+
+    Raises:
+        InvalidInput: it would refuse one of them; the text is the API server's.
+    """
+    context = RequestContext(gates=state.gates, now=state.now or _FAR_FUTURE)
+    found = []
+    for one in objects:
+        gvk = kind_of(type(one))
+        definition = definition_of(gvk.group, gvk.kind)
+        if definition is None:
+            continue
+        namespace, name = key_of(one)
+        meta: ObjectMeta = getattr(one, "metadata")  # noqa: B009  # every kind has it
+        metadata = replace(meta, namespace=namespace, name=name or f"{meta.generate_name}x")
+        named = definition.strategy.default(replace(one, metadata=metadata), context)
+        if isinstance(named, (ResourceClaim, ResourceClaimTemplate)):
+            errors: ErrorList = definition.strategy.validate_create(named, context)
+            if errors:
+                where = f"{gvk.kind} {namespace}/{metadata.name}"
+                raise InvalidInput(f"{where} is invalid: {'; '.join(map(str, errors))}")
+        found.append(named)
+    return tuple(found)
+
+
+def find_workload(kind: type[KubeObject], name: str, namespace: str, state: ClusterState) -> Any:
+    """The object of that name.
+
+    Raises:
+        InvalidInput: there is none; the text says which there are.
+    """
+    found = state.get(kind, name, namespace)
+    if found is not None:
+        return found
+    word = kind.__name__.lower()
+    elsewhere = sorted(key[0] for key in state.objects.get(kind, {}) if key[1] == name)
+    if elsewhere:
+        raise InvalidInput(
+            f"there is no {word} {name!r} in namespace {namespace!r}, but one in {', '.join(elsewhere)}; "
+            f"say -n {elsewhere[0]}"
+        )
+    some = sorted(key[1] for key in state.objects.get(kind, {}) if key[0] == namespace)
+    hint = f"; there are {', '.join(some[:5])}{' …' if len(some) > 5 else ''}" if some else ""
+    raise InvalidInput(f"there is no {word} {name!r} in namespace {namespace!r} of {state.source}{hint}")
+
+
+def pods_of(workload: Workload, state: ClusterState) -> Iterator[Pod]:
+    """The pods that a workload has made and that have not ended."""
+    owners = {workload.metadata.uid}
+    if isinstance(workload, (Deployment, CronJob)):
+        kind: type[KubeObject] = ReplicaSet if isinstance(workload, Deployment) else Job
+        for one in state.all(kind):
+            metadata: ObjectMeta = getattr(one, "metadata")  # noqa: B009  # every kind has it
+            if any(owner.uid in owners for owner in metadata.owner_references):
+                owners.add(metadata.uid)
+    for pod in state.pods:
+        if not is_terminal(pod) and any(owner.uid in owners for owner in pod.metadata.owner_references):
+            yield pod
+
+
+def made_pod(workload: Workload) -> Pod:
+    """The next pod that a workload would make."""
+    spec = workload.spec.job_template.spec if isinstance(workload, CronJob) else workload.spec
+    template = spec.template or PodTemplateSpec()
+    metadata = workload.metadata
+    return Pod(
+        metadata=ObjectMeta(
+            name=f"{metadata.name}-new",
+            namespace=metadata.namespace,
+            uid=f"Pod/{metadata.namespace}/{metadata.name}-new",
+            labels=template.metadata.labels,
+            annotations=template.metadata.annotations,
+            owner_references=(controller_reference(workload),),
+        ),
+        spec=template.spec,
+    )
+
+
+def with_claims(pod: Pod, state: ClusterState) -> PodSubject:
+    """The pod with the claims of its templates, which are made where they do not exist yet."""
+    exists = state.get(Pod, pod.metadata.name, pod.metadata.namespace) is not None
+    origins: dict[str, str] = {}
+    faults: list[Cause] = []
+    made: list[ResourceClaim] = []
+    statuses = list(pod.status.resource_claim_statuses)
+    known = {status.name for status in statuses}
+    namespace = pod.metadata.namespace
+    for entry in pod.spec.resource_claims:
+        if entry.resource_claim_name is not None:
+            origins[entry.resource_claim_name] = "named"
+            if state.get(ResourceClaim, entry.resource_claim_name, namespace) is None:
+                faults.append(_missing(ResourceClaim, "claim", entry.resource_claim_name, namespace, state))
+            continue
+        template_name = entry.resource_claim_template_name or ""
+        if entry.name in known:
+            for status in statuses:
+                if status.name == entry.name and status.resource_claim_name:
+                    origins[status.resource_claim_name] = f"template {template_name}"
+                    if state.get(ResourceClaim, status.resource_claim_name, namespace) is None:
+                        faults.append(_missing(ResourceClaim, "claim", status.resource_claim_name, namespace, state))
+            continue
+        template = state.get(ResourceClaimTemplate, template_name, namespace)
+        if template is None:
+            faults.append(_missing(ResourceClaimTemplate, "template", template_name, namespace, state))
+            continue
+        try:
+            claim = claim_from_template(template, pod, entry.name, state.gates)
+        except FeatureDisabled as error:
+            faults.append(Cause("feature disabled", f"template {template_name!r}: {error}"))
+            continue
+        name = f"{pod.metadata.name}-{entry.name}"
+        uid = f"ResourceClaim/{namespace}/{name}"
+        claim = replace(claim, metadata=replace(claim.metadata, name=name, generate_name="", uid=uid))
+        made.extend(claim for claim in validated([claim], state) if isinstance(claim, ResourceClaim))
+        origins[name] = f"template {template_name}"
+        statuses.append(PodResourceClaimStatus(name=entry.name, resource_claim_name=name))
+    if pod.status.extended_resource_claim_status is not None:
+        origins[pod.status.extended_resource_claim_status.resource_claim_name] = "extended resources"
+    complete = replace(pod, status=replace(pod.status, resource_claim_statuses=tuple(statuses)))
+    return PodSubject(
+        complete,
+        state.including([complete, *made]) if made or not exists else state,
+        exists,
+        origins,
+        frozenset(claim.metadata.name for claim in made),
+        tuple(faults),
+    )
+
+
+def _missing(kind: type[KubeObject], word: str, name: str, namespace: str, state: ClusterState) -> Cause:
+    elsewhere = sorted(key[0] for key in state.objects.get(kind, {}) if key[1] == name)
+    text = f"{word} {name!r} does not exist in namespace {namespace!r}"
+    if elsewhere:
+        text += f"; there is one in {', '.join(elsewhere)}, and pods use those of their own namespace only"
+        return Cause("wrong namespace", text)
+    if not state.is_known(kind):
+        text += f" ({state.source} has no {word}s at all)"
+    near = _nearest(name, [key[1] for key in state.objects.get(kind, {}) if key[0] == namespace])
+    return Cause(f"missing {word}", text + (f"; did you mean {near!r}?" if near else ""))
+
+
+def _nearest(name: str, known: Sequence[str]) -> str:
+    # start-up time: only where a name is wrong
+    from difflib import get_close_matches
+
+    return next(iter(get_close_matches(name, known, n=1, cutoff=0.7)), "")

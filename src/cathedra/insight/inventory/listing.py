@@ -1,0 +1,273 @@
+"""`devices`: every device of a state with what holds it, what is left of it, and totals.
+
+What is free is said by the same inventory and ledger that the allocator asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Final
+
+from msgspec import structs
+
+from cathedra.allocation import InvalidInput, Inventory
+from cathedra.allocation.checks.selectors import SelectorCache, SelectorList
+from cathedra.allocation.supply.devices import DeviceRecord, PoolID, SliceRecord
+from cathedra.allocation.supply.ledger import qualified
+from cathedra.api.quantity import Quantity
+from cathedra.api.resource import DeviceClass, DeviceRequestAllocationResult, ResourceClaim
+from cathedra.insight.explanation.causes import unusual_pools
+from cathedra.insight.explanation.claims import attribute_text
+from cathedra.insight.inventory.model import DeviceEntry, DeviceHolder, DeviceList, Total
+from cathedra.insight.reading.state import ClusterState
+from cathedra.semantics.tolerations import HARD_EFFECTS
+
+__all__ = ["devices"]
+
+DeviceKey = tuple[str, str, str]
+_STATES: Final = ("free", "held", "blocked", "tainted", "unusable")
+
+
+def devices(
+    state: ClusterState, *, device_class: str = "", node: str = "", driver: str = "", free: bool = False
+) -> DeviceList:
+    """The devices of a state; by choice those of one class, node or driver, or the free ones alone.
+
+    Raises:
+        InvalidInput: there is no such class, node or driver.
+    """
+    _check(state, device_class, node, driver)
+    listing = _Listing(state)
+    rows = [
+        row
+        for row in listing.rows()
+        if (not device_class or device_class in row.classes)
+        and (not node or row.node == node or (not row.node and listing.reaches(row, node)))
+        and (not driver or row.driver == driver)
+    ]
+    pools = tuple(
+        f"pool {pool_driver}/{name} {text}"
+        for pool_driver, name, text in unusual_pools(state)
+        if not driver or pool_driver == driver
+    )
+    return DeviceList(
+        devices=tuple(row for row in rows if not free or row.state in ("free", "shared")),
+        total=_total("", rows),
+        nodes=_totals(rows, lambda row: (row.node or "–",)),
+        classes=_totals(rows, lambda row: row.classes),
+        drivers=_totals(rows, lambda row: (row.driver,)),
+        namespaces=_totals(
+            [row for row in rows if row.holders],
+            lambda row: {one.claim.partition("/")[0] for one in row.holders if not one.admin_access},
+        ),
+        pools=pools,
+        notes=state.notes,
+    )
+
+
+def _check(state: ClusterState, device_class: str, node: str, driver: str) -> None:
+    for word, name, known in (
+        ("device class", device_class, [one.metadata.name for one in state.all(DeviceClass)]),
+        ("node", node, [one.metadata.name for one in state.nodes]),
+        ("driver", driver, sorted({one.spec.driver for one in state.cluster.inventory.slices()})),
+    ):
+        if name and name not in known:
+            there = ", ".join(known[:5]) + (" …" if len(known) > 5 else "") if known else "none"
+            raise InvalidInput(f"there is no {word} {name!r} in {state.source}; there are {there}")
+
+
+class _Listing:
+    def __init__(self, state: ClusterState) -> None:
+        self.state = state
+        self.inventory: Inventory = state.cluster.inventory
+        self.snapshot = self.inventory.snapshot()
+        self.held = _held(state)
+        self.health = _health(state)
+        cache, features = SelectorCache(), state.features
+        self.classes: list[tuple[str, SelectorList]] = [
+            (
+                one.metadata.name,
+                cache.of([s.cel.expression if s.cel is not None else "" for s in one.spec.selectors], features),
+            )
+            for one in sorted(state.all(DeviceClass), key=lambda one: one.metadata.name)
+        ]
+        self.known_classes: dict[int, tuple[str, ...]] = {}
+        self.texts: dict[int, tuple[dict[str, str], dict[str, str]]] = {}
+
+    def rows(self) -> Iterator[DeviceEntry]:
+        seen: set[DeviceKey] = set()
+        for pool, records in sorted(self.snapshot.pools.items()):
+            yield from self._pool(pool, records, seen)
+        for key, holders in sorted(self.held.items()):
+            if key not in seen:
+                yield DeviceEntry("", *key, "gone", tuple(holder for holder, _ in holders))
+
+    def _pool(self, pool: PoolID, records: tuple[SliceRecord, ...], seen: set[DeviceKey]) -> Iterator[DeviceEntry]:
+        newest = max(record.generation for record in records)
+        current = [record for record in records if record.generation == newest]
+        usable = len(current) == current[0].count
+        left = _counters(current, self.held)
+        for record in current:
+            for device in record.devices:
+                if device.id in seen:
+                    continue
+                seen.add(device.id)
+                yield self._row(record, device, left, usable=usable)
+
+    def _row(
+        self, owner: SliceRecord, device: DeviceRecord, left: Mapping[tuple[str, str], int], *, usable: bool
+    ) -> DeviceEntry:
+        held = self.held.get(device.id, [])
+        number = device.signature.number
+        if number not in self.texts:
+            attributes = {name: attribute_text(one) for name, one in sorted(device.signature.attributes.items())}
+            capacity = {name: str(one.value) for name, one in sorted(device.signature.capacity.items())}
+            self.texts[number] = (attributes, capacity)
+        attributes, capacity = self.texts[number]
+        remaining = self._remaining(device, held)
+        needed = {
+            (use.counter_set, name): counter.value.nanos
+            for use in device.device.consumes_counters
+            for name, counter in use.counters.items()
+        }
+        return DeviceEntry(
+            node=owner.node_name or device.device.node_name or "",
+            driver=device.id[0],
+            pool=device.id[1],
+            device=device.name,
+            state=_state(device, held, needed, left, remaining, usable=usable),
+            holders=tuple(holder for holder, _ in held),
+            classes=self._classes(device),
+            attributes=attributes,
+            capacity=capacity,
+            left={name: str(amount) for name, amount in remaining.items()},
+            counters={
+                "/".join(key): f"{Quantity.of_nanos(amount)} of {Quantity.of_nanos(left.get(key, 0))} left"
+                for key, amount in needed.items()
+            },
+            taints=tuple(
+                f"{one.key}={one.value}:{one.effect}" if one.value else f"{one.key}:{one.effect}"
+                for one in device.taints
+            ),
+            health=self.health.get("/".join(device.id), ""),
+        )
+
+    def _classes(self, device: DeviceRecord) -> tuple[str, ...]:
+        number = device.signature.number
+        if number not in self.known_classes:
+            self.known_classes[number] = tuple(
+                name for name, selectors in self.classes if selectors.verdict(device.signature) is True
+            )
+        return self.known_classes[number]
+
+    def _remaining(
+        self, device: DeviceRecord, held: list[tuple[DeviceHolder, DeviceRequestAllocationResult]]
+    ) -> dict[str, Quantity]:
+        if not device.shareable:
+            return {}
+        left = {name: one.value for name, one in sorted(device.signature.capacity.items())}
+        full = {qualified(name, device.id[0]): name for name in left}
+        for _, result in held:
+            for name, amount in result.consumed_capacity.items():
+                known = full.get(qualified(name, device.id[0]))
+                if known is not None:
+                    left[known] = left[known] - amount
+        return left
+
+    def reaches(self, row: DeviceEntry, node: str) -> bool:
+        """Whether a device without a node of its own can be used on ``node``."""
+        found = self.state.cluster.nodes.get(node)
+        if found is None:
+            return False
+        records = self.snapshot.pools.get((row.driver, row.pool), ())
+        return any(record.target.matches(found) for record in records)
+
+
+def _state(
+    device: DeviceRecord,
+    held: Iterable[tuple[DeviceHolder, DeviceRequestAllocationResult]],
+    needed: Mapping[tuple[str, str], int],
+    left: Mapping[tuple[str, str], int],
+    remaining: Mapping[str, Quantity],
+    *,
+    usable: bool,
+) -> str:
+    taking = [holder for holder, _ in held if not holder.admin_access]
+    if taking:
+        full = not device.shareable or any(amount.nanos <= 0 for amount in remaining.values())
+        return "held" if full else "shared"
+    if not usable:
+        return "unusable"
+    if any(left.get(name, 0) < amount for name, amount in needed.items()):
+        return "blocked"
+    return "tainted" if any(taint.effect in HARD_EFFECTS for taint in device.taints) else "free"
+
+
+Holders = dict[DeviceKey, list[tuple[DeviceHolder, DeviceRequestAllocationResult]]]
+
+
+def _held(state: ClusterState) -> Holders:
+    """Every device that some claim has, in the order of claims."""
+    found: Holders = {}
+    for claim in sorted(state.all(ResourceClaim), key=lambda one: (one.metadata.namespace, one.metadata.name)):
+        allocation = claim.status.allocation
+        pods = tuple(one.name for one in claim.status.reserved_for)
+        for result in allocation.devices.results if allocation is not None else ():
+            holder = DeviceHolder(
+                f"{claim.metadata.namespace}/{claim.metadata.name}",
+                pods,
+                result.request,
+                {name: str(amount) for name, amount in sorted(result.consumed_capacity.items())},
+                result.share_id or "",
+                bool(result.admin_access),
+            )
+            found.setdefault((result.driver, result.pool, result.device), []).append((holder, result))
+    return found
+
+
+def _counters(records: Iterable[SliceRecord], held: Holders) -> dict[tuple[str, str], int]:
+    """What held devices leave of the counters of a pool, in nano-units."""
+    records = list(records)
+    left = {
+        (one.name, name): counter.value.nanos
+        for record in records
+        for one in record.counter_sets
+        for name, counter in one.counters.items()
+    }
+    for record in records:
+        for device in record.consumers:
+            if any(not holder.admin_access for holder, _ in held.get(device.id, ())):
+                for use in device.device.consumes_counters:
+                    for name, counter in use.counters.items():
+                        key = (use.counter_set, name)
+                        left[key] = left.get(key, 0) - counter.value.nanos
+    return left
+
+
+def _health(state: ClusterState) -> dict[str, str]:
+    """«driver/pool/device» → what containers report; the worst wins."""
+    found: dict[str, str] = {}
+    for pod in state.pods:
+        for status in (*pod.status.container_statuses, *pod.status.init_container_statuses):
+            for one in status.allocated_resources_status:
+                for resource in one.resources:
+                    if found.get(resource.resource_id) != "Unhealthy":
+                        found[resource.resource_id] = resource.health or "Unknown"
+    return found
+
+
+def _totals(rows: Iterable[DeviceEntry], names: Callable[[DeviceEntry], Iterable[str]]) -> tuple[Total, ...]:
+    groups: dict[str, list[DeviceEntry]] = {}
+    for row in rows:
+        for name in names(row):
+            groups.setdefault(name, []).append(row)
+    return tuple(_total(name, groups[name]) for name in sorted(groups))
+
+
+def _total(name: str, rows: Iterable[DeviceEntry]) -> Total:
+    counts = dict.fromkeys(_STATES, 0)
+    number = 0
+    for row in rows:
+        number += row.state != "gone"
+        counts["held" if row.state in ("shared", "gone") else row.state] += 1
+    return structs.replace(Total(name, number), **counts)

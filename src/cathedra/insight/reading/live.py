@@ -1,0 +1,204 @@
+"""A running cluster, read once: any Kubernetes from 1.32, or Cathedra.
+
+Every kind is asked for in the newest version that the server has and that is known here, page by page, and goes through
+the same reader as a dump: fields of newer releases are named rather than lost. Kinds that the server does not have, and
+kinds that may not be read, become notes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from http import HTTPStatus
+from typing import Any, Final, Protocol
+
+import msgspec
+
+from cathedra.allocation.errors import InvalidInput
+from cathedra.api.core.meta_v1 import KubeObject
+from cathedra.api.gates import NEWEST, RELEASES, FeatureGates
+from cathedra.api.nesting import WRAPPED_DEPTH, load_json
+from cathedra.api.status import StatusError
+from cathedra.client.client import Client
+from cathedra.client.transport import ResourceRef
+from cathedra.insight.reading.dumps import DumpReader
+from cathedra.insight.reading.kinds import READ_KINDS, ReadKind, read_kind
+from cathedra.insight.reading.objects import definition_of
+from cathedra.insight.reading.state import ClusterState, Note
+
+__all__ = ["RawTransport", "read_client", "read_live", "served_refs"]
+
+PAGE: Final = 500
+"""Objects that are asked for at once, as kubectl does."""
+_VERSION: Final = re.compile(r"v?(\d+)\.(\d+)")
+
+
+class RawTransport(Protocol):
+    """A way to a server that hands over the bytes of its answers."""
+
+    async def get_raw(self, path: str, query: Mapping[str, str] | None = None) -> bytes: ...
+
+
+async def read_live(
+    transport: RawTransport, *, source: str, now: float, namespace: str = "", release: str = ""
+) -> ClusterState:
+    """The state of the cluster behind ``transport``.
+
+    Where namespaced objects may not be read in the whole cluster, those of ``namespace`` are. ``release`` is the
+    version whose defaults hold; by default the server's own.
+
+    Raises:
+        ConnectionError: the server cannot be reached.
+        StatusError: it does not know who is asking, or is broken.
+        InvalidInput: it answers something else than Kubernetes does.
+        UnknownGate: the release is not known.
+    """
+    reading = _Reading(transport, namespace)
+    # First alone: a server that cannot be reached is told once.
+    told = await reading.release()
+    async with asyncio.TaskGroup() as group:
+        reads = [group.create_task(reading.read(kind)) for kind in READ_KINDS]
+    reader = DumpReader()
+    reader.sources.append(source)
+    unknown = set()
+    for kind, task in zip(READ_KINDS, reads, strict=True):
+        items, note = task.result()
+        if note is not None:
+            unknown.add(kind.ref.type)
+            reader.notes.append(note)
+        for item in items:
+            reader.add(item)
+    state = ClusterState.of(reader.objects, source, gates=FeatureGates.for_release(release or told))
+    return replace(state, notes=tuple(reader.notes), unknown=frozenset(unknown), now=now)
+
+
+async def read_client(client: Client, *, source: str, release: str = NEWEST) -> ClusterState:
+    """The state of the cluster that a client in this process speaks to; objects are shared with the server.
+
+    Raises:
+        StatusError: the client may not read it.
+    """
+    objects: list[Any] = []
+    gates = FeatureGates.for_release(release)
+    for kind in READ_KINDS:
+        if kind.plural == "podgroups" and not gates["GenericWorkload"]:
+            continue
+        try:
+            objects.extend((await client.resource(kind.ref).list()).items)
+        except StatusError as error:
+            if not error.is_not_found:
+                raise
+    return ClusterState.of(objects, source, gates=gates, now=client.clock.now())
+
+
+async def served_refs(transport: RawTransport, kinds: Sequence[type[KubeObject]]) -> Sequence[ResourceRef[KubeObject]]:
+    """The resources of some kinds in the versions that the server has, for watching; those it lacks are left out.
+
+    Raises:
+        StatusError: the server refuses to say.
+    """
+    reading = _Reading(transport, "")
+    found: list[ResourceRef[KubeObject]] = []
+    for kind in map(read_kind, kinds):
+        version = await reading._version(kind)
+        definition = definition_of(kind.ref.group, kind.ref.kind)
+        if version is None or definition is None:
+            continue
+        struct = definition.version(version).type
+        ref = kind.ref
+        found.append(ResourceRef(ref.group, version, ref.resource, ref.kind, ref.namespaced, struct))
+    return found
+
+
+class _Reading:
+    def __init__(self, transport: RawTransport, namespace: str) -> None:
+        self.transport, self.namespace = transport, namespace
+
+    async def release(self) -> str:
+        """The known release that is nearest to the server's."""
+        told = await self._get("/version")
+        found = _VERSION.match(str(told.get("gitVersion", "")))
+        if found is None:
+            return NEWEST
+        asked = (int(found[1]), int(found[2]))
+        known = [tuple(map(int, release.split("."))) for release in RELEASES]
+        major, minor = max((one for one in known if one <= asked), default=known[0])
+        return f"{major}.{minor}"
+
+    async def read(self, kind: ReadKind) -> tuple[Sequence[Mapping[str, Any]], Note | None]:
+        """The objects of a kind as plain values, or why they could not be read."""
+        version = await self._version(kind)
+        if version is None:
+            return (), self._note(kind, "not served", "the server has no {}") if kind.consequence else None
+        prefix = f"/apis/{kind.ref.group}/{version}" if kind.ref.group else f"/api/{version}"
+        try:
+            return await self._list(f"{prefix}/{kind.plural}", kind, version), None
+        except StatusError as error:
+            if error.status.code not in (HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND):
+                raise
+            if error.is_not_found:
+                return (), self._note(kind, "not served", "the server has no {}") if kind.consequence else None
+        if kind.ref.namespaced and self.namespace:
+            try:
+                items = await self._list(f"{prefix}/namespaces/{self.namespace}/{kind.plural}", kind, version)
+            except StatusError as error:
+                if error.status.code != HTTPStatus.FORBIDDEN:
+                    raise
+            else:
+                return items, self._note(kind, "partial", f"you may read {{}} of namespace {self.namespace} only")
+        return (), self._note(kind, "forbidden", "you may not read {} (kubectl dra rights prints the role to ask for)")
+
+    def _note(self, kind: ReadKind, problem: str, text: str) -> Note:
+        said = text.format(kind.plural)
+        return Note(kind.plural, problem, f"{said}: {kind.consequence}" if kind.consequence else said)
+
+    async def _version(self, kind: ReadKind) -> str | None:
+        """The newest version of the kind that both sides know."""
+        definition = definition_of(kind.ref.group, kind.ref.kind)
+        known = [version.name for version in definition.versions] if definition is not None else [kind.ref.version]
+        if len(known) == 1:
+            return known[0]
+        for version in known:
+            try:
+                served = await self._get(f"/apis/{kind.ref.group}/{version}")
+            except StatusError as error:
+                if error.is_not_found:
+                    continue
+                if error.status.code == HTTPStatus.FORBIDDEN:
+                    return version
+                raise
+            if any(one.get("name") == kind.plural for one in served.get("resources") or ()):
+                return version
+        return None
+
+    async def _list(self, path: str, kind: ReadKind, version: str) -> list[Mapping[str, Any]]:
+        items: list[Mapping[str, Any]] = []
+        api_version = f"{kind.ref.group}/{version}" if kind.ref.group else version
+        query = {"limit": str(PAGE)}
+        while True:
+            try:
+                answer = await self._get(path, query)
+            except StatusError as error:
+                if error.status.code != HTTPStatus.GONE or "continue" not in query:
+                    raise
+                # The list changed for too long to be read page by page.
+                items, query = [], {}
+                continue
+            found = answer.get("items") or ()
+            items.extend({"kind": kind.ref.kind, "apiVersion": api_version, **item} for item in found)
+            more = (answer.get("metadata") or {}).get("continue")
+            if not more:
+                return items
+            query = {"limit": str(PAGE), "continue": str(more)}
+
+    async def _get(self, path: str, query: Mapping[str, str] | None = None) -> Mapping[str, Any]:
+        body = await self.transport.get_raw(path, query)
+        try:
+            answer = load_json(body, WRAPPED_DEPTH)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise InvalidInput(f"{path}: the server answers no JSON: {error}") from error
+        if not isinstance(answer, Mapping):
+            raise InvalidInput(f"{path}: the server answers something else than Kubernetes does")
+        return answer

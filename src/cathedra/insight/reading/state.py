@@ -1,0 +1,150 @@
+"""What is known of a cluster at one moment: the input of every tool, and never changed by one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, TypeAlias, TypeVar
+
+import msgspec
+
+from cathedra.allocation import Cluster, Features, behaviour_of
+from cathedra.api.core.core_v1 import Node, Pod
+from cathedra.api.core.meta_v1 import KubeObject, ObjectMeta
+from cathedra.api.gates import FeatureGates
+from cathedra.api.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceClaimTemplate, ResourceSlice
+from cathedra.api.struct import from_dict, replace
+from cathedra.insight.reading.kinds import READ_KINDS
+
+__all__ = ["ClusterState", "Key", "Note", "key_of"]
+
+T = TypeVar("T", bound=KubeObject)
+Key: TypeAlias = tuple[str, str]
+"""Namespace («» for objects without one) and name."""
+ByKind: TypeAlias = Mapping[type[KubeObject], Mapping[Key, KubeObject]]
+
+
+class Note(msgspec.Struct, frozen=True, rename="camel"):
+    """Something that could not be read, or not wholly, and what is therefore not known."""
+
+    resource: str
+    """What it concerns, as ``deviceclasses``, or one object as ``resourceslices/NAME``."""
+    problem: str
+    """«absent», «forbidden», «not served», «unknown fields», «partial»."""
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True)
+class ClusterState:
+    """The objects of a cluster at one moment, in the newest version of each kind.
+
+    ``release`` is the version of Kubernetes whose defaults and habits hold.
+    """
+
+    source: str
+    """Where it was read: a server, or files."""
+    objects: ByKind
+    gates: FeatureGates = field(default_factory=FeatureGates.for_release)
+    notes: tuple[Note, ...] = ()
+    unknown: frozenset[type[KubeObject]] = frozenset()
+    """Kinds of which it is not known which objects exist."""
+    now: float | None = None
+    """When it was read, in seconds since the Unix epoch; None for dumps, which do not tell."""
+
+    @staticmethod
+    def of(objects: Iterable[KubeObject], source: str = "objects", **more: Any) -> ClusterState:
+        """The state with these objects, which are of the newest version; a later one replaces an earlier one."""
+        return ClusterState(source, _sorted_in(objects), **more)
+
+    def is_known(self, kind: type[KubeObject]) -> bool:
+        """Whether the objects of that kind were read, so that one that is not there does not exist."""
+        return kind not in self.unknown
+
+    def all(self, kind: type[T]) -> tuple[T, ...]:
+        """All objects of a kind, in the order in which they were read."""
+        found: Mapping[Key, Any] = self.objects.get(kind, {})
+        return tuple(found.values())
+
+    def get(self, kind: type[T], name: str, namespace: str = "") -> T | None:
+        """The object of that name."""
+        found: Mapping[Key, Any] = self.objects.get(kind, {})
+        return found.get((namespace, name))
+
+    def including(self, objects: Iterable[KubeObject]) -> ClusterState:
+        """The same with more objects, or with others of the same name."""
+        added = _sorted_in(objects)
+        merged = {kind: {**self.objects.get(kind, {}), **items} for kind, items in added.items()}
+        return ClusterState(
+            self.source, {**self.objects, **merged}, self.gates, self.notes, self.unknown - set(merged), self.now
+        )
+
+    def without(self, objects: Iterable[KubeObject]) -> ClusterState:
+        """The same without some objects."""
+        gone = {(type(one), key_of(one)) for one in objects}
+        left = {
+            kind: {key: one for key, one in items.items() if (kind, key) not in gone}
+            for kind, items in self.objects.items()
+        }
+        return ClusterState(self.source, left, self.gates, self.notes, self.unknown, self.now)
+
+    @cached_property
+    def nodes(self) -> tuple[Node, ...]:
+        """All nodes; where nodes could not be read, those that slices name, without labels."""
+        if self.is_known(Node):
+            return self.all(Node)
+        names = {
+            name
+            for piece in self.all(ResourceSlice)
+            for name in (piece.spec.node_name, *(device.node_name for device in piece.spec.devices or ()))
+            if name
+        }
+        return tuple(from_dict(Node, {"metadata": {"name": name}}) for name in sorted(names))
+
+    @property
+    def pods(self) -> tuple[Pod, ...]:
+        """All pods."""
+        return self.all(Pod)
+
+    @cached_property
+    def features(self) -> Features:
+        """What the allocator may do, by gates and release."""
+        return Features.from_gates(self.gates, behaviour_of(self.gates.release))
+
+    @cached_property
+    def cluster(self) -> Cluster:
+        """The same for the allocator; not to be changed."""
+        kinds = (DeviceClass, ResourceSlice, DeviceTaintRule, ResourceClaim, ResourceClaimTemplate)
+        return Cluster.of([self.nodes, *(self.all(kind) for kind in kinds)], self.features)
+
+
+def key_of(one: KubeObject) -> Key:
+    """Under which key a state keeps an object; namespaced objects without a namespace are in ``default``."""
+    metadata = getattr(one, "metadata")  # noqa: B009  # every kind has it, and the base class does not say so
+    if type(one) not in _NAMESPACED:
+        return "", metadata.name
+    return metadata.namespace or "default", metadata.name
+
+
+_NAMESPACED = frozenset(kind.ref.type for kind in READ_KINDS if kind.ref.namespaced)
+
+
+def _sorted_in(objects: Iterable[KubeObject]) -> dict[type[KubeObject], dict[Key, KubeObject]]:
+    found: dict[type[KubeObject], dict[Key, KubeObject]] = {}
+    for one in objects:
+        completed = _completed(one)
+        found.setdefault(type(completed), {})[key_of(completed)] = completed
+    return found
+
+
+def _completed(one: KubeObject) -> KubeObject:
+    """The object with a namespace and a UID, as every object that was created has them; manifests have neither."""
+    metadata: ObjectMeta = getattr(one, "metadata")  # noqa: B009  # as above
+    namespace, name = key_of(one)
+    if metadata.namespace == namespace and metadata.uid:
+        return one
+    uid = metadata.uid or f"{type(one).__name__}/{namespace}/{name}"
+    return replace(one, metadata=replace(metadata, namespace=namespace, uid=uid))

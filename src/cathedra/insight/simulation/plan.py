@@ -1,0 +1,137 @@
+"""What a simulation changes, as it is said on a command line: manifests, and words as ``deployment/web=5``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from cathedra.allocation.errors import InvalidInput
+from cathedra.api.core.core_v1 import Node, Taint
+from cathedra.api.core.meta_v1 import KubeObject, ObjectMeta
+from cathedra.api.resource import DeviceTaint, DeviceTaintRule, DeviceTaintRuleSpec, DeviceTaintSelector, ResourceSlice
+from cathedra.api.struct import replace
+from cathedra.insight.explanation.explain import KINDS
+from cathedra.insight.explanation.subjects import find_workload
+from cathedra.insight.reading.state import ClusterState
+
+__all__ = ["EFFECTS", "Scaling", "added_nodes", "named_objects", "parse_scaling", "tainted"]
+
+EFFECTS: Final = ("NoSchedule", "NoExecute", "PreferNoSchedule", "None")
+
+
+@dataclass(frozen=True, slots=True)
+class Scaling:
+    """A workload and how many replicas it gets."""
+
+    workload: KubeObject
+    replicas: int
+
+
+def named_objects(words: Iterable[str], namespace: str, state: ClusterState) -> Iterator[KubeObject]:
+    """The objects that «KIND/NAME» words name; «node/NAME» too.
+
+    Raises:
+        InvalidInput: a word has another form, or there is no such object.
+    """
+    for word in words:
+        kind, slash, name = word.partition("/")
+        if slash and kind in ("node", "nodes", "no"):
+            yield _node(name, state)
+            continue
+        known = KINDS.get(kind.lower())
+        if not slash or known is None or not name:
+            raise InvalidInput(f"{word!r} is not of the form KIND/NAME, as pod/train-0 or node/node-1")
+        yield find_workload(known, name, namespace, state)
+
+
+def parse_scaling(words: Iterable[str], namespace: str, state: ClusterState) -> Iterator[Scaling]:
+    """The workloads and numbers that «KIND/NAME=N» words name.
+
+    Raises:
+        InvalidInput: a word has another form, or there is no such workload.
+    """
+    for word in words:
+        what, equals, number = word.rpartition("=")
+        if not equals or not number.isdecimal():
+            raise InvalidInput(f"--replicas {word!r} is not of the form KIND/NAME=N, as deployment/web=5")
+        (found,) = named_objects([what], namespace, state)
+        if not hasattr(getattr(found, "spec", None), "replicas"):
+            raise InvalidInput(f"--replicas {word!r}: a {type(found).__name__.lower()} has no replicas")
+        yield Scaling(found, int(number))
+
+
+def added_nodes(words: Iterable[str], state: ClusterState) -> Iterator[KubeObject]:
+    """The nodes, with their slices, that «N=NODE» words name: so many like one that is there.
+
+    Raises:
+        InvalidInput: a word has another form, or there is no such node.
+    """
+    taken = {node.metadata.name for node in state.nodes}
+    for word in words:
+        number, equals, name = word.partition("=")
+        if not equals or not number.isdecimal() or not int(number):
+            raise InvalidInput(f"--add-nodes {word!r} is not of the form N=NODE, as 4=node-0")
+        node = _node(name, state)
+        slices = [piece for piece in state.all(ResourceSlice) if piece.spec.node_name == name]
+        made = 0
+        count = 0
+        while made < int(number):
+            count += 1
+            new = f"{name}-new-{count}"
+            if new in taken:
+                continue
+            taken.add(new)
+            made += 1
+            yield from copied_node(node, slices, new)
+
+
+def copied_node(node: Node, slices: Iterable[ResourceSlice], new: str) -> Iterator[KubeObject]:
+    """A node of another name with the same labels, room, taints and devices."""
+    old = node.metadata.name
+    labels = {key: new if value == old else value for key, value in (node.metadata.labels or {}).items()}
+    metadata = ObjectMeta(name=new, labels=labels, annotations=node.metadata.annotations)
+    yield replace(node, metadata=metadata, spec=replace(node.spec, unschedulable=False))
+    for number, piece in enumerate(slices):
+        pool = piece.spec.pool
+        name = pool.name.replace(old, new) if old in pool.name else f"{pool.name}-{new}"
+        yield replace(
+            piece,
+            metadata=ObjectMeta(name=f"{new}-{number}"),
+            spec=replace(piece.spec, node_name=new, pool=replace(pool, name=name)),
+        )
+
+
+def tainted(words: Iterable[str], state: ClusterState) -> Iterator[KubeObject]:
+    """What «NODE=KEY[=VALUE]:EFFECT» and «DRIVER/POOL[/DEVICE]=KEY[=VALUE]:EFFECT» words make: nodes with a taint
+    more, and rules that taint devices.
+
+    Raises:
+        InvalidInput: a word has another form, or there is no such node.
+    """
+    for number, word in enumerate(words):
+        what, equals, rest = word.partition("=")
+        body, colon, effect = rest.rpartition(":")
+        key, _, value = body.partition("=")
+        if not equals or not colon or not key or effect not in EFFECTS:
+            raise InvalidInput(
+                f"--taint {word!r} is not of the form NODE=KEY[=VALUE]:EFFECT "
+                "or DRIVER/POOL[/DEVICE]=KEY[=VALUE]:EFFECT"
+            )
+        if "/" not in what:
+            node = _node(what, state)
+            taints = (*node.spec.taints, Taint(key=key, value=value, effect=effect))
+            yield replace(node, spec=replace(node.spec, taints=taints))
+            continue
+        driver, pool, *device = what.split("/", 2)
+        selector = DeviceTaintSelector(driver=driver, pool=pool, device=device[0] if device else None)
+        spec = DeviceTaintRuleSpec(device_selector=selector, taint=DeviceTaint(key=key, value=value, effect=effect))
+        yield DeviceTaintRule(metadata=ObjectMeta(name=f"simulated-{number}"), spec=spec)
+
+
+def _node(name: str, state: ClusterState) -> Node:
+    for node in state.nodes:
+        if node.metadata.name == name:
+            return node
+    some = ", ".join(node.metadata.name for node in state.nodes[:5])
+    raise InvalidInput(f"there is no node {name!r} in {state.source}" + (f"; there are {some}" if some else ""))

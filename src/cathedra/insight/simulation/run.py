@@ -1,0 +1,399 @@
+"""`simulate`: what becomes of a cluster when something changes.
+
+The scheduler and the controllers are the real ones, over a real API server in memory, and time jumps from one timer to
+the next. Everything random comes from one seed, so the same input gives the same answer, to the byte.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any, Final
+
+from cathedra.allocation.errors import InvalidInput
+from cathedra.allocation.reading import Input
+from cathedra.api.core.core_v1 import Namespace, Node, Pod
+from cathedra.api.core.meta_v1 import KubeObject, ObjectMeta
+from cathedra.api.resource import ResourceClaim
+from cathedra.api.status import StatusError
+from cathedra.api.struct import replace
+from cathedra.apiserver.config import ServerConfig
+from cathedra.apiserver.server import APIServer
+from cathedra.client.client import Client
+from cathedra.client.informer import SharedInformers
+from cathedra.client.resources import PODS
+from cathedra.clock import LoopClock, run_virtual
+from cathedra.cluster.draining import drain as drain_node
+from cathedra.controllers.controller_manager import CONTROLLERS, ControllerManager
+from cathedra.insight.explanation.explain import explain
+from cathedra.insight.explanation.subjects import WORKLOADS, made_pod, validated
+from cathedra.insight.inventory.listing import devices
+from cathedra.insight.reading.dumps import read_manifests
+from cathedra.insight.reading.kinds import READ_KINDS, read_kind
+from cathedra.insight.reading.live import read_client
+from cathedra.insight.reading.state import ClusterState, Note
+from cathedra.insight.simulation.copying import StateStorage, complete
+from cathedra.insight.simulation.model import Copies, NodeChange, PendingPods, PodPlacement, Simulation
+from cathedra.insight.simulation.plan import added_nodes, named_objects, parse_scaling, tainted
+from cathedra.insight.simulation.pretending import PretendingNodes
+from cathedra.scheduler.scheduler import Scheduler
+from cathedra.semantics.podclaims import claim_names
+from cathedra.semantics.pods import is_terminal
+
+__all__ = ["Progress", "simulate"]
+
+QUIET: Final = 25.0
+"""Seconds without a change after which nothing is expected any more: longer than the scheduler's longest back-off."""
+LONGEST: Final = 3600.0
+"""Seconds of the cluster's time after which a simulation ends in any case."""
+COPIES: Final = 100
+"""Copies that are tried at most, unless said otherwise."""
+_EPOCH: Final = 1_767_225_600.0
+"""When dumps, which do not tell, were made."""
+_IDLE: Final = frozenset(
+    (
+        *("node-lifecycle-controller", "root-ca-certificate-publisher-controller", "serviceaccount-controller"),
+        *("clusterrole-aggregation-controller", "certificatesigningrequest-signing-controller"),
+        *("certificatesigningrequest-approving-controller", "certificatesigningrequest-cleaner-controller"),
+        *("bootstrap-signer-controller", "token-cleaner-controller"),
+    )
+)
+"""Controllers that would miss the heartbeats of nodes, or that have nothing to do with pods."""
+_EXPLAINED: Final = 20
+"""Pods that stay pending and are explained one by one; others are taken for ones like them."""
+
+Progress = Callable[[int, int], None]
+"""Told how many pods have a node, and how many there are."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    apply: tuple[KubeObject, ...] = ()
+    delete: tuple[KubeObject, ...] = ()
+    scale: tuple[tuple[KubeObject, int], ...] = ()
+    drain: tuple[str, ...] = ()
+    copies: int = COPIES
+    notes: tuple[Note, ...] = ()
+    counted: tuple[KubeObject, ...] = field(default=())
+    """Pods and workloads of which more copies are tried."""
+
+
+def simulate(
+    state: ClusterState,
+    *,
+    apply: Input = None,
+    delete: Sequence[str] = (),
+    add_nodes: Sequence[str] = (),
+    drain: Sequence[str] = (),
+    taint: Sequence[str] = (),
+    replicas: Sequence[str] = (),
+    namespace: str = "default",
+    copies: int = COPIES,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> Simulation:
+    """What would become of the cluster.
+
+    ``apply`` are manifests; ``delete`` names objects («pod/NAME», «node/NAME»); ``add_nodes`` has «N=NODE», so many
+    nodes like one that is there; ``drain`` names nodes; ``taint`` has «NODE=KEY[=VALUE]:EFFECT», or
+    «DRIVER/POOL/DEVICE=…» for devices; ``replicas`` has «KIND/NAME=N». Of what is applied or scaled, up to ``copies``
+    more are tried after everything has settled. Must not be called from a running event loop.
+
+    Raises:
+        InvalidInput: something of this has another form, does not exist, or would be refused by the API server.
+    """
+    plan = _plan(state, apply, delete, add_nodes, drain, taint, replicas, namespace, copies)
+    try:
+        return run_virtual(_Run(complete(state), plan, seed, progress).run())
+    except BaseExceptionGroup as failures:
+        refused, _ = failures.split(InvalidInput)
+        if refused is None:
+            raise
+        raise _first(refused) from failures
+
+
+def _first(failures: BaseException) -> BaseException:
+    while isinstance(failures, BaseExceptionGroup):
+        failures = failures.exceptions[0]
+    return failures
+
+
+def _plan(
+    state: ClusterState,
+    apply: Input,
+    delete: Sequence[str],
+    add_nodes: Sequence[str],
+    drain: Sequence[str],
+    taint: Sequence[str],
+    replicas: Sequence[str],
+    namespace: str,
+    copies: int,
+) -> _Plan:
+    objects: tuple[KubeObject, ...] = ()
+    notes: tuple[Note, ...] = ()
+    if apply is not None:
+        read, notes = read_manifests(apply)
+        objects = validated([_placed(one, namespace) for one in read], state)
+        if not objects:
+            raise InvalidInput("the manifests have no object that matters here")
+    scaled = [(one.workload, one.replicas) for one in parse_scaling(replicas, namespace, state)]
+    drained = [_metadata(one).name for one in named_objects([f"node/{name}" for name in drain], "", state)]
+    counted = [one for one in (*objects, *(one for one, _ in scaled)) if isinstance(one, (Pod, *WORKLOADS))]
+    return _Plan(
+        apply=(*added_nodes(add_nodes, state), *tainted(taint, state), *objects),
+        delete=tuple(named_objects(delete, namespace, state)),
+        scale=tuple(scaled),
+        drain=tuple(drained),
+        copies=copies,
+        notes=notes,
+        counted=tuple(counted),
+    )
+
+
+def _placed(one: KubeObject, namespace: str) -> KubeObject:
+    metadata = _metadata(one)
+    namespaced = any(kind.ref.type is type(one) and kind.ref.namespaced for kind in READ_KINDS)
+    if not namespaced or metadata.namespace:
+        return one
+    return replace(one, metadata=replace(metadata, namespace=namespace))
+
+
+def _metadata(one: KubeObject) -> ObjectMeta:
+    metadata: ObjectMeta = getattr(one, "metadata")  # noqa: B009  # every kind has it, and the base does not say so
+    return metadata
+
+
+class _Run:
+    def __init__(self, state: ClusterState, plan: _Plan, seed: int, progress: Progress | None) -> None:
+        namespaces = {_metadata(one).namespace for one in plan.apply} - {""}
+        self.state = _with_namespaces(state, namespaces)
+        self.plan, self.seed, self.progress = plan, seed, progress
+        self.changed = 0.0
+
+    async def run(self) -> Simulation:
+        clock = LoopClock(asyncio.get_running_loop(), self.state.now or _EPOCH)
+        random = Random(self.seed)
+        gates = self.state.gates
+        config = ServerConfig(release=gates.release, gates=gates)
+        server = await APIServer.open(config, clock=clock, random=random, store=StateStorage(self.state))
+        client = Client(server.transport(), clock=clock)
+        informers = SharedInformers(client, clock)
+        scheduler = Scheduler(client, clock=clock, random=random, gates=gates, informers=informers)
+        controllers = ControllerManager(
+            client,
+            clock=clock,
+            random=random,
+            gates=gates,
+            informers=informers,
+            controllers=[name for name in CONTROLLERS if name not in _IDLE],
+        )
+        nodes = PretendingNodes(client, informers, clock)
+        self.clock, self.client, self.informers = clock, client, informers
+        for kind in READ_KINDS:
+            if kind.plural != "events" and (kind.plural != "podgroups" or gates["GenericWorkload"]):
+                ref: Any = kind.ref
+                informers.of(ref).add_handler(self._note, self._note, self._note)
+        began = clock.monotonic()
+        try:
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(one.run()) for one in (informers, controllers, scheduler, nodes)]
+                try:
+                    await informers.wait_synced()
+                    await self._change()
+                    await self._settle()
+                    seconds = max(self.changed - began, 0.0)
+                    after = await read_client(client, source=self.state.source, release=gates.release)
+                    after = ClusterState(after.source, after.objects, gates, (), after.unknown, after.now)
+                    copies = [await self._copies(one) for one in self.plan.counted] if self.plan.copies else []
+                finally:
+                    for task in tasks:
+                        task.cancel()
+        finally:
+            await server.close()
+        return self._compared(after, seconds, tuple(copies))
+
+    def _note(self, *_: object) -> None:
+        self.changed = self.clock.monotonic()
+        if self.progress is not None:
+            pods = self.informers.of(PODS).store.list()
+            self.progress(sum(bool(pod.spec.node_name) for pod in pods), len(pods))
+
+    async def _settle(self) -> None:
+        """Until nothing has changed for a while."""
+        end = self.clock.monotonic() + LONGEST
+        self.changed = self.clock.monotonic()
+        while self.clock.monotonic() < min(self.changed + QUIET, end):
+            await self.clock.sleep(min(self.changed + QUIET, end) - self.clock.monotonic())
+
+    # --- changes
+
+    async def _change(self) -> None:
+        for one in self.plan.apply:
+            await self._apply(one)
+        for workload, replicas in self.plan.scale:
+            spec = replace(workload.spec, replicas=replicas)  # type: ignore[attr-defined]  # it has replicas
+            await self._apply(replace(workload, spec=spec))
+        for one in self.plan.delete:
+            metadata = _metadata(one)
+            ref: Any = read_kind(type(one)).ref
+            resource = self.client.resource(ref, metadata.namespace if ref.namespaced else "")
+            await resource.delete(metadata.name, propagation_policy="Background")
+        for name in self.plan.drain:
+            await drain_node(self.client, name, clock=self.clock)
+
+    async def _apply(self, one: KubeObject) -> None:
+        metadata = _metadata(one)
+        ref: Any = read_kind(type(one)).ref
+        resource = self.client.resource(ref, metadata.namespace if ref.namespaced else "")
+        try:
+            try:
+                known: Any = await resource.get(metadata.name)
+            except StatusError as error:
+                if not error.is_not_found:
+                    raise
+                fresh: Any = replace(one, metadata=replace(metadata, uid="", resource_version=""))
+                made = await resource.create(fresh)
+                if isinstance(one, Node):
+                    # Room and conditions are status, which creation leaves out.
+                    await resource.update_status(replace(made, status=one.status))
+                return
+            merged = replace(metadata, uid=known.metadata.uid, resource_version=known.metadata.resource_version)
+            changed: Any = replace(one, metadata=merged)
+            if hasattr(known, "status"):
+                changed = replace(changed, status=known.status)
+            await resource.update(changed)
+        except StatusError as error:
+            raise InvalidInput(f"{ref.kind} {metadata.namespace}/{metadata.name}: {error}") from error
+
+    async def _copies(self, one: KubeObject) -> Copies:
+        """How many pods more of the same sort find a place."""
+        pod = one if isinstance(one, Pod) else made_pod(one)  # type: ignore[arg-type]  # a workload
+        where = f"{type(one).__name__.lower()} {pod.metadata.namespace}/{_metadata(one).name}"
+        pods = self.client.resource(PODS, pod.metadata.namespace)
+        names: list[str] = []
+        size = 8
+        waiting = 0
+        while len(names) < self.plan.copies and not waiting:
+            batch = min(size, self.plan.copies - len(names))
+            size *= 4
+            for _ in range(batch):
+                name = f"{pod.metadata.name}-copy-{len(names)}"
+                names.append(name)
+                metadata = ObjectMeta(name=name, namespace=pod.metadata.namespace, labels=pod.metadata.labels)
+                spec = replace(pod.spec, node_name="")
+                try:
+                    await pods.create(Pod(metadata=metadata, spec=spec))
+                except StatusError:
+                    names.pop()
+                    waiting = 1
+                    break
+            await self._settle()
+            mine = set(names)
+            waiting += sum(
+                not each.spec.node_name for each in self.informers.of(PODS).store.list() if each.metadata.name in mine
+            )
+        found: dict[str, int] = {}
+        for each in sorted(self.informers.of(PODS).store.list(), key=lambda each: each.metadata.name):
+            if each.metadata.name in set(names) and each.spec.node_name:
+                found[each.spec.node_name] = found.get(each.spec.node_name, 0) + 1
+        if one is not self.plan.counted[-1]:
+            # Those that wait go first, or they would take the place of the others.
+            for name in reversed(names):
+                await pods.delete(name, grace_period_seconds=0)
+            await self._settle()
+        return Copies(where, sum(found.values()), not waiting, dict(sorted(found.items())))
+
+    # --- comparing
+
+    def _compared(self, after: ClusterState, seconds: float, copies: tuple[Copies, ...]) -> Simulation:
+        before_pods = {_name(pod): pod for pod in self.state.pods if not is_terminal(pod)}
+        after_pods = {_name(pod): pod for pod in after.pods if not is_terminal(pod)}
+        placed = [
+            _placement(pod, after, before_pods[name].spec.node_name if name in before_pods else "")
+            for name, pod in sorted(after_pods.items())
+            if pod.spec.node_name
+            and (name not in before_pods or before_pods[name].spec.node_name != pod.spec.node_name)
+        ]
+        ended = {_name(pod) for pod in after.pods}
+        gone = [
+            _placement(pod, self.state, "")
+            for name, pod in sorted(before_pods.items())
+            if pod.spec.node_name and name not in ended
+        ]
+        pending = [pod for _, pod in sorted(after_pods.items()) if not pod.spec.node_name]
+        return Simulation(
+            placed=tuple(placed),
+            gone=tuple(gone),
+            pending=_pending(pending, after),
+            nodes=tuple(_node_changes(self.state, after)),
+            copies=copies,
+            seconds=round(seconds, 3),
+            failures=tuple(_failures(after, self.state)),
+            notes=(*self.plan.notes, *self.state.notes),
+        )
+
+
+def _with_namespaces(state: ClusterState, names: Iterable[str]) -> ClusterState:
+    missing = [Namespace(metadata=ObjectMeta(name=name)) for name in sorted(names) if not state.get(Namespace, name)]
+    return state.including(missing)
+
+
+def _name(pod: Pod) -> str:
+    return f"{pod.metadata.namespace}/{pod.metadata.name}"
+
+
+def _placement(pod: Pod, state: ClusterState, before: str) -> PodPlacement:
+    found: dict[str, tuple[str, ...]] = {}
+    for name in claim_names(pod):
+        claim = state.get(ResourceClaim, name, pod.metadata.namespace)
+        if claim is not None and claim.status.allocation is not None:
+            results = claim.status.allocation.devices.results
+            found[name] = tuple(f"{one.driver}/{one.pool}/{one.device}" for one in results)
+    return PodPlacement(_name(pod), pod.spec.node_name, found, before)
+
+
+def _pending(pods: Sequence[Pod], state: ClusterState) -> tuple[PendingPods, ...]:
+    """Grouped by the reason; pods of one owner that ask for the same are explained once."""
+    reasons: dict[str, list[str]] = {}
+    known: dict[object, str] = {}
+    for pod in pods:
+        owner = pod.metadata.owner_references[0].uid if pod.metadata.owner_references else pod.metadata.uid
+        if owner not in known:
+            told = (
+                explain(state, f"pod/{pod.metadata.name}", namespace=pod.metadata.namespace)
+                if len(known) < _EXPLAINED
+                else None
+            )
+            known[owner] = "not looked at: there are too many different pods" if told is None else told.summary
+        reasons.setdefault(known[owner], []).append(_name(pod))
+    return tuple(PendingPods(tuple(names), why) for why, names in reasons.items())
+
+
+def _node_changes(before: ClusterState, after: ClusterState) -> Iterable[NodeChange]:
+    was = {one.name: one for one in devices(before).nodes}
+    now = {one.name: one for one in devices(after).nodes}
+    for name in sorted({*was, *now}):
+        held_before = was[name].held if name in was else 0
+        held_after = now[name].held if name in now else 0
+        if held_before != held_after or (name in was) != (name in now):
+            yield NodeChange(name, (now.get(name) or was[name]).devices, held_before, held_after)
+
+
+def _failures(after: ClusterState, before: ClusterState) -> Iterable[str]:
+    """What workloads say of pods that they could not make, and did not say before."""
+    told = set(_conditions(before))
+    for text in _conditions(after):
+        if text not in told:
+            yield text
+
+
+def _conditions(state: ClusterState) -> Iterable[str]:
+    for kind in WORKLOADS:
+        for one in state.all(kind):
+            conditions: Iterable[Any] = getattr(getattr(one, "status", None), "conditions", None) or ()
+            for condition in conditions:
+                if condition.type == "ReplicaFailure" and condition.status == "True":
+                    metadata = _metadata(one)
+                    yield f"{kind.__name__.lower()} {metadata.namespace}/{metadata.name}: {condition.message}"

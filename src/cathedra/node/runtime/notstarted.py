@@ -1,0 +1,122 @@
+"""Commands that cannot be executed in a container: they end as a shell would say it, 127 or 126.
+
+127 is for a command that is not there, 126 for one that may not be executed. What the client shows is then the reason
+and the exit code, rather than an error of the server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Final
+
+from cathedra.node.runtime.command import Command
+from cathedra.node.runtime.runtime import STDERR
+
+__all__ = ["LoggedCommand", "UnstartedCommand", "exit_code_of"]
+
+NOT_EXECUTABLE: Final = 126
+NOT_FOUND: Final = 127
+_TEXTS: Final = (
+    ("permission denied", NOT_EXECUTABLE),
+    ("executable file not found", NOT_FOUND),
+    ("executable file `", NOT_FOUND),
+    ("no such file or directory", NOT_FOUND),
+)
+"""What crun and runc write into their logs, in lower case."""
+
+
+def exit_code_of(error: OSError) -> int | None:
+    """The exit code for a command that the kernel refused to execute; None: that is no matter of the command."""
+    if isinstance(error, FileNotFoundError):
+        return NOT_FOUND
+    return NOT_EXECUTABLE if isinstance(error, PermissionError) else None
+
+
+class UnstartedCommand:
+    """A command that ended before it began: it says why, and has an exit code."""
+
+    def __init__(self, name: str, error: OSError, code: int) -> None:
+        reason = (error.strerror or str(error)).lower()
+        if code == NOT_FOUND and "/" not in name:
+            reason = "executable file not found in $PATH"
+        self._text = f'exec: "{name}": {reason}\n'.encode()
+        self._code = code
+
+    async def output(self) -> AsyncIterator[tuple[int, bytes]]:
+        """The reason."""
+        yield STDERR, self._text
+
+    async def write(self, data: bytes) -> None:
+        """Nothing reads it."""
+
+    async def close_input(self) -> None:
+        """Nothing reads it."""
+
+    def resize(self, width: int, height: int) -> None:
+        """It has no terminal."""
+
+    async def wait(self) -> int:
+        """Its exit code, at once."""
+        return self._code
+
+    async def close(self) -> None:
+        """There is nothing to end."""
+
+
+class LoggedCommand:
+    """A command of an OCI runtime that writes into ``log`` what it could not do; the file goes with the command.
+
+    The runtime's own exit code is the same whatever it could not do, and may be the command's own as well.
+    """
+
+    def __init__(self, command: Command, log: Path) -> None:
+        self._command = command
+        self._log = log
+
+    def output(self) -> AsyncIterator[tuple[int, bytes]]:
+        """What the command writes; the runtime says there too what it could not do."""
+        return self._command.output()
+
+    async def write(self, data: bytes) -> None:
+        """Send to its standard input."""
+        await self._command.write(data)
+
+    async def close_input(self) -> None:
+        """No more input will come."""
+        await self._command.close_input()
+
+    def resize(self, width: int, height: int) -> None:
+        """Tell the terminal its size in characters."""
+        self._command.resize(width, height)
+
+    async def wait(self) -> int:
+        """Its exit code; 126 or 127 if it could not be executed."""
+        code = await self._command.wait()
+        if code == 0:
+            return code
+        text = await asyncio.to_thread(_logged_error, self._log)
+        return next((found for words, found in _TEXTS if words in text), code)
+
+    async def close(self) -> None:
+        """End it if it still runs, and remove the log."""
+        await self._command.close()
+        await asyncio.to_thread(self._log.unlink, missing_ok=True)
+
+
+def _logged_error(log: Path) -> str:
+    """The last error in a log of JSON lines, in lower case; "" if there is none."""
+    try:
+        lines = log.read_text(errors="replace").splitlines()
+    except OSError:
+        return ""
+    for line in reversed(lines):
+        try:
+            entry = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(entry, dict) and entry.get("level") == "error":
+            return str(entry.get("msg", "")).lower()
+    return ""

@@ -1,0 +1,92 @@
+"""A request to the node's server, parsed once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import parse_qs
+
+from cathedra.api.status import bad_request
+from cathedra.asgi.application import Receive, Scope, Send
+from cathedra.asgi.upgrade import UPGRADE, Upgrade
+
+__all__ = ["NodeRequest", "parsed"]
+
+_MOST: Final = 2**63 - 1
+_MOST_PARAMETERS: Final = 1000
+_TRUE: Final = frozenset({"true", "1"})
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRequest:
+    """A request or WebSocket; ``parts`` are those of the path."""
+
+    protocol: str
+    """``http`` or ``websocket``, as ASGI says it."""
+    method: str
+    path: str
+    parts: tuple[str, ...]
+    query: dict[str, list[str]]
+    subprotocols: tuple[str, ...]
+    """What a WebSocket offers to speak."""
+    stream_protocols: tuple[str, ...]
+    """What a request for an upgrade offers to speak."""
+    upgrade: Upgrade | None
+    """Of a request that asks for SPDY."""
+    receive: Receive
+    send: Send
+
+    @property
+    def streams(self) -> bool:
+        """Whether it asks for streams in either form."""
+        return self.protocol == "websocket" or self.upgrade is not None
+
+    def flag(self, *names: str) -> bool:
+        """Whether one of the parameters is set to true."""
+        return any(self.query.get(name, [""])[0].lower() in _TRUE for name in names)
+
+    def number(self, name: str, *, least: int) -> int:
+        """A parameter that is there, as a number.
+
+        Raises:
+            StatusError: 400, it is none, or out of range.
+        """
+        try:
+            number = int(self.query[name][0])
+        except ValueError as error:
+            raise bad_request(f"{name} must be a number") from error
+        if number < least:
+            raise bad_request(f"{name} must be at least {least}")
+        if number > _MOST:
+            raise bad_request(f"{name} must be at most {_MOST}")
+        return number
+
+
+def parsed(scope: Scope, receive: Receive, send: Send) -> NodeRequest:
+    """The request of an ASGI scope.
+
+    Raises:
+        StatusError: 400, its query cannot be read.
+    """
+    try:
+        query = parse_qs(scope["query_string"].decode(), keep_blank_values=True, max_num_fields=_MOST_PARAMETERS)
+    except ValueError as error:
+        raise bad_request(f"the query cannot be read: {error}") from error
+    return NodeRequest(
+        protocol=scope["type"],
+        method=scope.get("method", "GET"),
+        path=scope["path"],
+        parts=tuple(scope["path"].removeprefix("/").split("/")),
+        query=query,
+        subprotocols=tuple(scope.get("subprotocols", ())),
+        stream_protocols=_stream_protocols(scope),
+        upgrade=scope.get("extensions", {}).get(UPGRADE),
+        receive=receive,
+        send=send,
+    )
+
+
+def _stream_protocols(scope: Scope) -> tuple[str, ...]:
+    """The header may come once with a list, or several times."""
+    offered = [value for name, value in scope["headers"] if name == b"x-stream-protocol-version"]
+    return tuple(each.strip() for value in offered for each in value.decode("latin-1").split(",") if each.strip())

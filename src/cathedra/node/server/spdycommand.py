@@ -1,0 +1,173 @@
+"""A command's streams over SPDY, in the protocol ``v4.channel.k8s.io``: what kubectl before 1.31 speaks for exec and
+attach, and kube-apiserver up to 1.35 to kubelets.
+
+The client opens one stream for each of its kinds, and says the kind in the header ``streamType``: always ``error``, and
+``stdin``, ``stdout``, ``stderr`` and ``resize`` as its request has announced. What is last written to the error stream
+tells how the command ended, as on the error channel of a WebSocket (docs/spec/kubectl.md §6.2).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from cathedra.api.status import StatusError
+from cathedra.node.concurrency import first_of
+from cathedra.node.runtime.runtime import STDOUT, ExecProcess
+from cathedra.node.server.bytechannel import ByteChannel
+from cathedra.node.server.remotecommand import exit_status, resize_terminal
+from cathedra.node.server.spdy import Data, OpenStream
+from cathedra.node.server.spdyconnection import SpdyConnection, StreamFrame
+
+__all__ = ["PROTOCOLS", "AnnouncedStreams", "serve_spdy_command"]
+
+PROTOCOLS: Final = ("v4.channel.k8s.io",)
+"""Stream protocols by preference; every kubectl since 1.4 offers this one."""
+CREATION_SECONDS: Final = 30.0
+"""How long the announced streams are waited for."""
+_CLOSE_SECONDS: Final = 5.0
+"""How long a client may take to hang up when everything was said; hanging up first could cost it the last words."""
+_MOST_EARLY: Final = 64
+"""Frames that are kept until all streams are there; clients send nothing before that."""
+
+_ERROR: Final = "error"
+_STDIN: Final = "stdin"
+_STDOUT: Final = "stdout"
+_STDERR: Final = "stderr"
+_RESIZE: Final = "resize"
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class AnnouncedStreams:
+    """The streams that a request announces."""
+
+    stdin: bool = False
+    stdout: bool = False
+    stderr: bool = False
+    tty: bool = False
+
+    @property
+    def kinds(self) -> frozenset[str]:
+        """Their kinds. A terminal mixes both outputs, and has a size."""
+        flags = {
+            _ERROR: True,
+            _STDIN: self.stdin,
+            _STDOUT: self.stdout,
+            _STDERR: self.stderr and not self.tty,
+            _RESIZE: self.tty,
+        }
+        return frozenset(kind for kind, flag in flags.items() if flag)
+
+
+@dataclass(slots=True)
+class _Streams:
+    """The streams of one command, by kind, and what arrived on them before all were there."""
+
+    of: dict[str, int] = field(default_factory=dict)
+    early: list[StreamFrame] = field(default_factory=list)
+
+
+async def serve_spdy_command(
+    channel: ByteChannel, wanted: AnnouncedStreams, start: Callable[[], Awaitable[ExecProcess]]
+) -> None:
+    """Start a command once its streams are open, and connect them until either ends; it does not outlive them.
+
+    ``start`` may raise a StatusError, which the client is told on the error stream.
+    """
+    connection = SpdyConnection(channel)
+    frames = connection.frames()
+    with contextlib.suppress(OSError):  # the client is gone, and with it who could be told
+        streams = await _opened(connection, frames, wanted.kinds)
+        if streams is None:
+            await channel.refuse()
+            return
+        try:
+            process = await start()
+        except StatusError as error:
+            await _end(connection, streams, error.to_json())
+        else:
+            await _connect(connection, frames, streams, process)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_CLOSE_SECONDS):
+                await connection.wait_gone()
+
+
+async def _opened(
+    connection: SpdyConnection, frames: AsyncIterator[StreamFrame], kinds: frozenset[str]
+) -> _Streams | None:
+    """The streams of ``kinds``; None if they do not come."""
+    streams = _Streams()
+    try:
+        async with asyncio.timeout(CREATION_SECONDS):
+            while not kinds <= streams.of.keys():
+                frame = await anext(frames)
+                if isinstance(frame, OpenStream):
+                    await _take(connection, frame, kinds, streams)
+                elif len(streams.early) < _MOST_EARLY:
+                    streams.early.append(frame)
+    except (TimeoutError, StopAsyncIteration):
+        return None
+    return streams
+
+
+async def _take(connection: SpdyConnection, frame: OpenStream, kinds: frozenset[str], streams: _Streams) -> None:
+    kind = next((value for name, value in frame.headers.items() if name.lower() == "streamtype"), "")
+    if kind not in kinds or kind in streams.of:
+        await connection.reset(frame.stream)
+        return
+    streams.of[kind] = frame.stream
+    await connection.accept(frame.stream)
+
+
+async def _connect(
+    connection: SpdyConnection, frames: AsyncIterator[StreamFrame], streams: _Streams, process: ExecProcess
+) -> None:
+    try:
+        await first_of(_send_output(connection, streams, process), _take_input(frames, streams, process))
+    except* OSError as errors:
+        _LOG.debug("a command lost its client: %s", errors.exceptions[0])
+    finally:
+        await process.close()
+
+
+async def _send_output(connection: SpdyConnection, streams: _Streams, process: ExecProcess) -> None:
+    async for channel, data in process.output():
+        stream = streams.of.get(_STDOUT if channel == STDOUT else _STDERR)
+        if stream is not None:
+            await connection.send(stream, data)
+    await _end(connection, streams, exit_status(await process.wait()))
+
+
+async def _end(connection: SpdyConnection, streams: _Streams, status: Mapping[str, Any]) -> None:
+    """Say how it ended, and that nothing follows."""
+    await connection.send(streams.of[_ERROR], json.dumps(status).encode(), fin=True)
+    for kind in (_STDOUT, _STDERR):
+        if kind in streams.of:
+            await connection.send(streams.of[kind], b"", fin=True)
+
+
+async def _take_input(frames: AsyncIterator[StreamFrame], streams: _Streams, process: ExecProcess) -> None:
+    """Hand input to the command until the client is gone."""
+    for frame in streams.early:
+        await _hand_over(frame, streams, process)
+    async for frame in frames:
+        await _hand_over(frame, streams, process)
+
+
+async def _hand_over(frame: StreamFrame, streams: _Streams, process: ExecProcess) -> None:
+    if not isinstance(frame, Data):
+        return
+    if frame.stream == streams.of.get(_STDIN):
+        if frame.data:
+            await process.write(frame.data)
+        if frame.fin:
+            await process.close_input()
+    elif frame.stream == streams.of.get(_RESIZE):
+        resize_terminal(process, frame.data)

@@ -1,0 +1,154 @@
+"""exec, attach and port-forward: the same handlers for WebSockets and for SPDY/3.1.
+
+docs/spec/node.md §17.10 and docs/spec/kubectl.md §6.2–6.3. A refusal before the upgrade is an answer in HTTP for SPDY,
+whose clients show it; of an answer that refuses a WebSocket clients show nothing, so there the error channel tells it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from cathedra.api.status import StatusError, bad_request, failure, internal_error
+from cathedra.asgi.upgrade import Upgrade
+from cathedra.node.containers.records import ContainerRecord
+from cathedra.node.pods.worker import PodWorker
+from cathedra.node.runtime.runtime import ExecProcess, Runtime, RuntimeFailure
+from cathedra.node.server import spdycommand
+from cathedra.node.server.bytechannel import UpgradedChannel, WebSocketChannel
+from cathedra.node.server.portforward import PROTOCOLS as FORWARDING
+from cathedra.node.server.portforward import STREAMS, TUNNEL, serve_channels, serve_tunnel
+from cathedra.node.server.remotecommand import choose_protocol, refuse_command, serve_command
+from cathedra.node.server.request import NodeRequest
+
+__all__ = ["StreamServer"]
+
+_PROTOCOL: Final = b"x-stream-protocol-version"
+_ACCEPTED: Final = b"x-accepted-stream-protocol-versions"
+
+
+class StreamServer:
+    """Connects clients with the commands and ports of pods."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+
+    async def connect(self, request: NodeRequest, record: ContainerRecord) -> None:
+        """Run a command in a container, or attach to its own.
+
+        Raises:
+            StatusError: it was refused before the upgrade.
+        """
+        if request.upgrade is not None:
+            await self._connect_spdy(request, request.upgrade, record)
+            return
+        protocol = choose_protocol(request.subprotocols)
+        if protocol is None:
+            raise bad_request("no sub-protocol of v5.channel.k8s.io and v4.channel.k8s.io was offered")
+        await request.receive()  # the connection itself
+        await request.send({"type": "websocket.accept", "subprotocol": protocol})
+        try:
+            process = await self._process(request, record)
+        except StatusError as error:
+            await refuse_command(error.to_json(), request.send)
+        else:
+            await serve_command(process, request.receive, request.send)
+
+    async def _connect_spdy(self, request: NodeRequest, upgrade: Upgrade, record: ContainerRecord) -> None:
+        if record.current is None or not record.current.running:
+            raise failure(500, "InternalError", _not_found(record))
+        wanted = spdycommand.AnnouncedStreams(
+            stdin=request.flag("stdin", "input"),
+            stdout=request.flag("stdout", "output"),
+            stderr=request.flag("stderr", "error"),
+            tty=request.flag("tty"),
+        )
+        if not (wanted.stdin or wanted.stdout or wanted.stderr):
+            raise bad_request("you must specify at least 1 of stdin, stdout, stderr")
+        if not await _switched(request, spdycommand.PROTOCOLS):
+            return
+        reader, writer = upgrade.streams
+        try:
+            channel = UpgradedChannel(reader, writer)
+            await spdycommand.serve_spdy_command(channel, wanted, lambda: self._process(request, record))
+        finally:
+            writer.close()
+
+    async def _process(self, request: NodeRequest, record: ContainerRecord) -> ExecProcess:
+        current = record.current
+        if current is None or not current.running:
+            raise internal_error(_not_found(record))
+        try:
+            if request.parts[0] == "attach":
+                return await self._runtime.attach(current.id)
+            return await self._execute(current.id, request)
+        except RuntimeFailure as error:
+            raise internal_error(error.message) from error
+
+    async def _execute(self, container_id: str, request: NodeRequest) -> ExecProcess:
+        command = tuple(request.query.get("command", ()))
+        if not command:
+            raise bad_request("you must specify at least 1 command for the container")
+        stdin = request.flag("stdin", "input")
+        return await self._runtime.exec(container_id, command, tty=request.flag("tty"), stdin=stdin)
+
+    async def forward(self, request: NodeRequest, worker: PodWorker) -> None:
+        """Forward connections to ports of a pod.
+
+        Raises:
+            StatusError: it was refused before the upgrade.
+        """
+        if not any(record.running for record in worker.records):
+            raise failure(500, "InternalError", f'pod "{worker.pod.metadata.name}" has no running container')
+        if request.upgrade is not None:
+            await _forward_spdy(request, request.upgrade)
+            return
+        protocol = next((p for p in FORWARDING if p in request.subprotocols), None)
+        if protocol is None:
+            raise bad_request(f"no sub-protocol of {' and '.join(FORWARDING)} was offered")
+        ports = [int(port) for port in ",".join(request.query.get("port", ())).split(",") if port.isdecimal()]
+        if protocol != TUNNEL and (not ports or max(ports) > 65535):
+            raise bad_request('query parameter "port" is required')
+        await request.receive()  # the connection itself
+        await request.send({"type": "websocket.accept", "subprotocol": protocol})
+        if protocol == TUNNEL:
+            await serve_tunnel(WebSocketChannel(request.receive, request.send))
+        else:
+            await serve_channels(ports, request.receive, request.send)
+
+
+async def _forward_spdy(request: NodeRequest, upgrade: Upgrade) -> None:
+    if not await _switched(request, (STREAMS,)):
+        return
+    reader, writer = upgrade.streams
+    try:
+        await serve_tunnel(UpgradedChannel(reader, writer))
+    except* OSError:
+        pass  # the client is gone
+    finally:
+        writer.close()
+
+
+def _not_found(record: ContainerRecord) -> str:
+    """A kubelet's words. No colon: kubectl would take "a: b" for YAML, and show neither."""
+    return f'container not found ("{record.name}")'
+
+
+async def _switched(request: NodeRequest, known: Sequence[str]) -> bool:
+    """Leave HTTP for the best stream protocol that both sides know; False: there is none, and that was said."""
+    protocol = next((each for each in known if each in request.stream_protocols), None)
+    if protocol is not None:
+        headers = [(b"upgrade", b"SPDY/3.1"), (_PROTOCOL, protocol.encode())]
+        await request.send({"type": "http.response.start", "status": 101, "headers": headers})
+        return True
+    await _refuse_protocols(request, known)
+    return False
+
+
+async def _refuse_protocols(request: NodeRequest, known: Sequence[str]) -> None:
+    offered = " ".join(request.stream_protocols)
+    body = f"unable to upgrade: unable to negotiate protocol: client supports [{offered}], server accepts {list(known)}"
+    headers = [(b"content-type", b"text/plain; charset=utf-8"), (b"content-length", str(len(body.encode())).encode())]
+    headers += [(_ACCEPTED, each.encode()) for each in known]
+    await request.send({"type": "http.response.start", "status": 403, "headers": headers})
+    await request.send({"type": "http.response.body", "body": body.encode()})

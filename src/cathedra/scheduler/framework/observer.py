@@ -1,0 +1,31 @@
+"""What a profile tells of its plugins, for those who count and measure; `metrics` does."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+__all__ = ["PluginObserver"]
+
+
+class PluginObserver(Protocol):
+    """Hears which plugins ran at which extension points; points and outcomes in kube-scheduler's words."""
+
+    def sampled(self) -> bool:
+        """Whether the filters of the cycle that begins are to be measured one by one."""
+        ...
+
+    def evaluated(self, plugin: str, point: str, profile: str, times: int = 1) -> None:
+        """A plugin has judged a pod, or so many nodes for it."""
+        ...
+
+    def ran(self, plugin: str, point: str, status: str, seconds: float) -> None:
+        """A plugin has run."""
+        ...
+
+    def waited_for_devices(self, profile: str, driver: str, status: str, seconds: float) -> None:
+        """The binding conditions of a driver's devices came true (``success``), or how they did not."""
+        ...
+
+    def monotonic(self) -> float:
+        """Seconds that never run backwards."""
+        ...

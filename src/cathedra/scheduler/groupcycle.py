@@ -1,0 +1,147 @@
+"""All waiting pods of a PodGroup, tried together: bound together, or all of them sent back.
+
+Each pod is searched for as if it were alone, and held on its node while the others are. When the last one has been
+tried, Permit has said whether the group may be bound as far as it has nodes: a group with the basic policy may with one
+pod, a gang with its smallest number. If it may, the pods with nodes go to their binding cycles and the others back to
+the queue; if not, everything that is held is let go (docs/spec/scheduling.md §14).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from cathedra.scheduler.bindingcycle import BindingCycle, HeldPod
+from cathedra.scheduler.failure import Failures
+from cathedra.scheduler.framework.diagnosis import Diagnosis
+from cathedra.scheduler.framework.outcome import Refused
+from cathedra.scheduler.framework.plugin import CycleState
+from cathedra.scheduler.framework.status import Code, Status
+from cathedra.scheduler.nodesearch import SelectedNode
+from cathedra.scheduler.podgroups import PodGroupOutcome
+from cathedra.scheduler.profile import Profile
+from cathedra.scheduler.queue.queuedpod import QueuedPodInfo
+from cathedra.scheduler.state.snapshot import Snapshot
+
+__all__ = ["GroupCycle", "in_order"]
+
+UNSCHEDULABLE: Final = "pod group is unschedulable"
+_WAITS: Final = f"{UNSCHEDULABLE}, pod group is waiting for preemption to complete"
+
+Find = Callable[[QueuedPodInfo, CycleState], Awaitable[SelectedNode | Refused | Status]]
+"""Looks for the node of one pod; may make room for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Tried:
+    """A pod of the group, and what came of it."""
+
+    entry: QueuedPodInfo
+    outcome: HeldPod | Refused | Status
+    preempting: HeldPod | None = None
+    """The pod as it is held on the node that is being cleared for it."""
+    permit: Status | None = None
+    """Why the group may not be bound yet, as far as pods have nodes now."""
+
+    @property
+    def held(self) -> HeldPod | None:
+        """What must be let go if the group is not bound."""
+        return self.outcome if isinstance(self.outcome, HeldPod) else self.preempting
+
+
+class GroupCycle:
+    """Tries the pods of one PodGroup after the other."""
+
+    def __init__(self, profile: Profile, binding: BindingCycle, failures: Failures, find: Find) -> None:
+        self._profile = profile
+        self._binding = binding
+        self._failures = failures
+        self._find = find
+
+    async def run(self, entries: Sequence[QueuedPodInfo], snapshot: Callable[[], Snapshot]) -> PodGroupOutcome:
+        """Bind the group or send its pods back; what the group is told. If a plugin breaks, nothing stays held."""
+        shared: dict[str, Any] = {}
+        tried: list[_Tried] = []
+        try:
+            for entry in entries:
+                one = await self._try(entry, CycleState(snapshot(), shared))
+                tried.append(one)
+                if isinstance(one.outcome, Status):
+                    return await self._break(tried, entries[len(tried) :], one.outcome)
+        except BaseException:
+            await self._let_go(tried)
+            raise
+        if not any(one.held is not None and one.permit is None for one in tried):
+            return await self._send_back(tried)
+        if any(one.preempting is not None for one in tried):
+            return await self._wait_for_room(tried)
+        for one in tried:
+            if isinstance(one.outcome, HeldPod):
+                self._binding.write(one.outcome)
+            elif isinstance(one.outcome, Refused):
+                self._failures.refused(one.entry, one.outcome)
+        return PodGroupOutcome("Scheduled")
+
+    async def _try(self, entry: QueuedPodInfo, state: CycleState) -> _Tried:
+        outcome = await self._find(entry, state)
+        if isinstance(outcome, Status):
+            return _Tried(entry, outcome)
+        node = outcome.node if isinstance(outcome, SelectedNode) else outcome.nominated
+        if not node:
+            assert isinstance(outcome, Refused), "a selected node has a name"
+            return _Tried(entry, outcome)
+        # Also where room is only being made: the pods that follow must not take it for theirs.
+        held = await self._binding.hold(entry, state, node)
+        if isinstance(held, Diagnosis):
+            return _Tried(entry, Refused(held))
+        if isinstance(held, Status):
+            return _Tried(entry, held)
+        permit = self._profile.permit(held.pod)
+        if permit is not None and permit.code is not Code.WAIT:
+            await self._binding.let_go(held)
+            return _Tried(entry, permit)
+        if isinstance(outcome, Refused):
+            return _Tried(entry, outcome, held, permit)
+        return _Tried(entry, held, None, permit)
+
+    async def _let_go(self, tried: Sequence[_Tried]) -> None:
+        for one in reversed(tried):
+            if one.held is not None:
+                await self._binding.let_go(one.held)
+
+    async def _send_back(self, tried: Sequence[_Tried]) -> PodGroupOutcome:
+        """Too few pods have nodes."""
+        await self._let_go(tried)
+        for one in tried:
+            if isinstance(one.outcome, Refused) and one.preempting is None:
+                self._failures.refused(one.entry, one.outcome)
+            else:
+                waiting = ", ".join((UNSCHEDULABLE, *(one.permit.reasons if one.permit is not None else ())))
+                self._failures.held_back(one.entry, waiting, nominated="")
+        return PodGroupOutcome("Unschedulable", UNSCHEDULABLE)
+
+    async def _wait_for_room(self, tried: Sequence[_Tried]) -> PodGroupOutcome:
+        """The group will fit when the pods that were evicted have gone."""
+        await self._let_go(tried)
+        for one in tried:
+            if isinstance(one.outcome, HeldPod):
+                self._failures.held_back(one.entry, _WAITS, nominated=one.outcome.node)
+            elif isinstance(one.outcome, Refused):
+                self._failures.refused(one.entry, one.outcome)
+        return PodGroupOutcome("Unschedulable", _WAITS)
+
+    async def _break(self, tried: Sequence[_Tried], rest: Sequence[QueuedPodInfo], broken: Status) -> PodGroupOutcome:
+        """One pod's search broke: none is bound."""
+        await self._let_go(tried)
+        group = Status(Code.ERROR, (f"failed to schedule other pod from a pod group: {broken.message}",))
+        for one in tried:
+            self._failures.broke(one.entry, broken if one.outcome is broken else group)
+        for entry in rest:
+            self._failures.broke(entry, group)
+        return PodGroupOutcome("SchedulerError", group.message)
+
+
+def in_order(entries: Sequence[QueuedPodInfo]) -> list[QueuedPodInfo]:
+    """The pods of a group in the order in which they are tried: by priority, then as they came into the queue."""
+    return sorted(entries, key=lambda entry: (-entry.info.priority, entry.first_active))

@@ -1,0 +1,144 @@
+"""Classes of nodes that share an answer, followed as the cluster changes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from cathedra.allocation import Features
+from cathedra.allocation.equivalence import EQUIVALENCES, NodeEquivalence
+from cathedra.allocation.supply.pools import NodeViews
+from cathedra.api.core import core_v1
+from cathedra.api.resource import ResourceSlice
+from tests.unit.allocation.building import World, claim, device, exactly, held, node, resource_slice
+
+NODES = [node(f"n{number}") for number in range(4)]
+
+
+def local(number: int, size: int = 2, *, serial: str = "", generation: int = 1) -> ResourceSlice:
+    attributes = {"serial": serial} if serial else {}
+    devices = [device(f"d{at}", attributes={"numa": at, **attributes}) for at in range(size)]
+    return resource_slice(*devices, name=f"s{number}", node=f"n{number}", pool=f"n{number}", generation=generation)
+
+
+def world(**more: Any) -> World:
+    return World([local(number) for number in range(4)], **more)
+
+
+def groups(equivalence: NodeEquivalence, made: World, nodes: Sequence[core_v1.Node] = NODES) -> list[list[int]]:
+    """The rows that stand alike, in the order of their first ones."""
+    found = equivalence.groups(nodes, made.inventory.snapshot(), made.ledger.snapshot())
+    return sorted(sorted(rows) for rows in found.values())
+
+
+def fresh() -> NodeEquivalence:
+    return NodeEquivalence(Features(), None)
+
+
+def test_nodes_with_equal_pools_stand_alike() -> None:
+    assert groups(fresh(), world()) == [[0, 1, 2, 3]]
+
+
+def test_what_is_held_tells_nodes_apart_and_equal_holdings_do_not() -> None:
+    made, equivalence = world(), fresh()
+    assert groups(equivalence, made) == [[0, 1, 2, 3]]
+    made.ledger.add(held("d0", name="x", pool="n1"))
+    assert groups(equivalence, made) == [[0, 2, 3], [1]]
+    made.ledger.add(held("d0", name="y", pool="n3"))
+    assert groups(equivalence, made) == [[0, 2], [1, 3]]
+    made.ledger.remove(held(name="x"))
+    made.ledger.remove(held(name="y"))
+    assert groups(equivalence, made) == [[0, 1, 2, 3]]
+
+
+def test_another_device_of_the_pool_is_another_class() -> None:
+    made = world()
+    made.ledger.add(held("d0", name="x", pool="n1"))
+    made.ledger.add(held("d1", name="y", pool="n2"))
+    assert groups(fresh(), made) == [[0, 3], [1], [2]]
+
+
+def test_a_changed_slice_moves_its_node_alone() -> None:
+    made, equivalence = world(), fresh()
+    groups(equivalence, made)
+    made.inventory.add_slice(local(2, size=3, generation=2))
+    assert groups(equivalence, made) == [[0, 1, 3], [2]]
+    made.inventory.remove_slice("s0")
+    assert groups(equivalence, made) == [[0], [1, 3], [2]]
+
+
+def test_attributes_that_no_claim_asks_about_tell_nothing_apart() -> None:
+    """More than 64 different values are a serial number; it counts for claims alone that ask about it."""
+    nodes = [node(f"n{number}") for number in range(70)]
+    made = World([local(number, serial=f"x{number}") for number in range(70)])
+    assert len(groups(fresh(), made, nodes)) == 70
+    by_numa = claim(exactly("r", 1, 'device.attributes["drv"].numa == 0'))
+    assert made.allocator().prepare([by_numa]).on_each(nodes).kinds == 1
+    by_serial = claim(exactly("r", 1, 'device.attributes["drv"].serial == "x1"'))
+    assert made.allocator().prepare([by_serial]).on_each(nodes).kinds == 70
+
+
+def test_a_list_in_another_order_has_its_own_rows() -> None:
+    made, equivalence = world(), fresh()
+    made.ledger.add(held("d0", pool="n0"))
+    assert groups(equivalence, made) == [[0], [1, 2, 3]]
+    assert groups(equivalence, made, NODES[::-1]) == [[0, 1, 2], [3]]
+    assert groups(equivalence, made, NODES[:1]) == [[0]]
+    assert groups(equivalence, made, []) == []
+
+
+def test_nothing_is_looked_at_again_if_nothing_has_changed() -> None:
+    made, equivalence = world(), fresh()
+    inventory, ledger = made.inventory.snapshot(), made.ledger.snapshot()
+    first = dict(equivalence.groups(NODES, inventory, ledger))
+    again = equivalence.groups(NODES, inventory, ledger)
+    assert list(again) == list(first), "the very classes of before"
+
+
+def test_a_class_is_the_same_object_as_long_as_nodes_stand_so() -> None:
+    """Answers are kept by it."""
+    made, equivalence = world(), fresh()
+    views = NodeViews(made.inventory.snapshot(), made.features)
+    ledger = made.ledger.snapshot()
+    first, second = (equivalence.class_of(one, views.of(one), ledger) for one in NODES[:2])
+    assert first is second
+
+
+def test_answers_are_kept_by_what_is_asked_and_an_odd_question_is_not_kept() -> None:
+    equivalence = fresh()
+    kept = equivalence.answers("two devices")
+    assert equivalence.answers("two devices") is kept
+    assert equivalence.answers("one device") is not kept
+    assert equivalence.answers(None) is not equivalence.answers(None)
+
+
+def test_only_so_many_questions_are_remembered_and_the_oldest_goes_first() -> None:
+    equivalence = fresh()
+    kept = [equivalence.answers(number) for number in range(64)]
+    assert equivalence.answers(0) is kept[0]
+    equivalence.answers("one more")
+    assert equivalence.answers(0) is kept[0], "it was used last"
+    assert equivalence.answers(1) is not kept[1]
+
+
+def test_equivalences_live_with_their_inventory_by_features_and_projection() -> None:
+    made = world()
+    inventory = made.inventory.snapshot()
+    found = NodeEquivalence.of(inventory, Features(), None)
+    assert NodeEquivalence.of(inventory, Features(), None) is found
+    assert NodeEquivalence.of(inventory, Features(consumable_capacity=False), None) is not found
+    assert len(inventory.caches.of(EQUIVALENCES)) == 2
+    made.inventory.add_slice(local(9))
+    assert NodeEquivalence.of(made.inventory.snapshot(), Features(), None) is found
+
+
+def test_a_pool_of_the_whole_cluster_concerns_every_node() -> None:
+    made, equivalence = world(), fresh()
+    groups(equivalence, made)
+    made.inventory.add_slice(resource_slice("net", name="net", pool="net", node=None, allNodes=True))
+    assert groups(equivalence, made) == [[0, 1, 2, 3]]
+    made.ledger.add(held("d0", pool="n1", name="x"))
+    made.ledger.add(held("net", pool="net", name="y"))
+    assert groups(equivalence, made) == [[0, 2, 3], [1]]
+    (row,) = [rows for rows in groups(equivalence, made) if len(rows) == 1]
+    assert row == [1]

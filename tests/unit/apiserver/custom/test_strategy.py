@@ -1,0 +1,83 @@
+"""Instances as they are written."""
+
+from __future__ import annotations
+
+import pytest
+
+from cathedra.apiserver.custom.objects import content
+from tests.unit.apiserver.custom.things import context, kind, thing, version
+
+KIND = kind()
+STATUS = KIND.subresources["status"]
+
+
+def test_what_is_unknown_goes_and_defaults_come() -> None:
+    assert content(KIND.strategy.default(thing(KIND, spec={"odd": 1}), context())) == {"spec": {"size": 1}}
+
+
+@pytest.mark.parametrize(("with_status", "kept"), [(True, None), (False, {"ready": True})])
+def test_a_status_is_created_only_where_it_is_no_sub_resource(with_status: bool, kept: object) -> None:
+    definition = kind(version(status=with_status))
+    made = definition.strategy.prepare_create(thing(definition, spec={}, status={"ready": True}), context())
+    assert content(made).get("status") == kept
+    assert made.metadata.generation == 1
+
+
+def test_a_change_keeps_the_status_and_counts() -> None:
+    old = thing(KIND, 3, spec={"size": 1}, status={"ready": True})
+    made = KIND.strategy.prepare_update(thing(KIND, 9, spec={"size": 2}, status={}), old, context())
+    assert content(made) == {"spec": {"size": 2}, "status": {"ready": True}}
+    assert made.metadata.generation == 4
+    same = KIND.strategy.prepare_update(thing(KIND, 9, spec={"size": 1}), old, context())
+    assert (content(same), same.metadata.generation) == (content(old), 3)
+
+
+def test_without_the_sub_resource_a_status_counts_as_everything_else_does() -> None:
+    definition = kind(version(status=False))
+    old = thing(definition, 3, status={"ready": True})
+    made = definition.strategy.prepare_update(thing(definition, status={"ready": False}), old, context())
+    assert (content(made), made.metadata.generation) == ({"status": {"ready": False}}, 4)
+
+
+def test_the_sub_resource_takes_the_status_alone() -> None:
+    old = thing(KIND, 3, spec={"size": 1}, status={"ready": False})
+    made = STATUS.prepare_update(thing(KIND, 9, spec={"size": 2}, status={"ready": True}), old, context())
+    assert (content(made), made.metadata.generation) == ({"spec": {"size": 1}, "status": {"ready": True}}, 3)
+    gone = STATUS.prepare_update(thing(KIND), old, context())
+    assert content(gone) == {"spec": {"size": 1}}
+    assert STATUS.reset_fields == ("spec",)
+
+
+def test_values_are_judged_by_the_schema_of_the_version_that_they_were_sent_in() -> None:
+    wide = version("v2")
+    wide["schema"] = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+    definition = kind(version(), wide)
+    large = thing(definition, spec={"size": 10})
+    (error,) = definition.strategy.validate_create(large, context())
+    assert error.field == "spec.size"
+    assert definition.strategy.validate_create(large, context("v2")) == []
+
+
+RULE = {"rule": "self.size >= oldSelf.size", "message": "may only grow"}
+GROWING = kind(version(rules=(RULE,)))
+
+
+def test_rules_about_changes_see_what_was_there() -> None:
+    small, large = thing(GROWING, spec={"size": 1}), thing(GROWING, spec={"size": 2})
+    assert GROWING.strategy.validate_create(small, context()) == []
+    assert GROWING.strategy.validate_update(large, small, context()) == []
+    (error,) = GROWING.strategy.validate_update(small, large, context())
+    assert str(error) == "spec: Invalid value: may only grow"
+
+
+def test_rules_are_not_asked_about_what_does_not_fit_the_schema() -> None:
+    wrong = thing(GROWING, spec={"size": "large"})
+    found = [str(error) for error in GROWING.strategy.validate_update(wrong, thing(GROWING), context())]
+    assert len(found) == 2
+    assert found[0].startswith("spec.size: Invalid value: ")
+    assert found[1].startswith("<nil>: Invalid value: null: some validation rules were not checked")
+
+
+def test_an_instance_is_written_in_the_version_that_was_read_and_its_deletion_answers_a_status() -> None:
+    assert not KIND.strategy.allow_unconditional_update
+    assert not KIND.strategy.returns_deleted_object

@@ -1,0 +1,57 @@
+"""Health and version."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from cathedra.apiserver.http.about.health import HealthAndVersion, git_version
+from cathedra.apiserver.http.answers.response import Response
+from tests.unit.apiserver.http.requests import request
+
+
+def answer(path: str, *, store: bool = True, release: str = "1.37") -> Response | None:
+    checks = {"ping": lambda: True, "store": lambda: store}
+    return HealthAndVersion(release, checks).answer(request(path))
+
+
+def told(path: str, *, store: bool = True) -> tuple[int, str]:
+    found = answer(path, store=store)
+    assert found is not None
+    return found.status, found.body.decode()
+
+
+@pytest.mark.parametrize("endpoint", ["healthz", "livez", "readyz"])
+def test_a_healthy_server_is_ok_at_every_endpoint(endpoint: str) -> None:
+    assert told(f"/{endpoint}") == told(f"/{endpoint}/") == (200, "ok")
+    wanted = f"[+]ping ok\n[+]store ok\n{endpoint} check passed\n"
+    assert told(f"/{endpoint}?verbose") == (200, wanted)
+
+
+def test_a_failing_check_is_named_and_why_is_withheld() -> None:
+    wanted = "[+]ping ok\n[-]store failed: reason withheld\nreadyz check failed\n"
+    assert told("/readyz", store=False) == (500, wanted)
+
+
+def test_a_check_can_be_left_out_or_asked_for_alone() -> None:
+    assert told("/readyz?exclude=store", store=False) == (200, "ok")
+    assert told("/readyz/ping", store=False) == (200, "ok")
+    assert told("/readyz/store", store=False)[0] == 500
+    assert told("/readyz/nothing") == (404, "404 page not found\n")
+
+
+def test_other_paths_are_anothers() -> None:
+    assert answer("/api") is answer("/versions") is None
+
+
+@pytest.mark.parametrize(
+    ("release", "minor", "least", "git"), [("1.37", "37", "36", "v1.37.0"), ("1.36", "36", "35", "v1.36.2")]
+)
+def test_the_version_is_that_of_the_release(release: str, minor: str, least: str, git: str) -> None:
+    found = answer("/version", release=release)
+    assert found is not None
+    said = json.loads(found.body)
+    assert (said["major"], said["minor"], said["minCompatibilityMinor"]) == ("1", minor, least)
+    assert said["gitVersion"] == git_version(release) == git
+    assert said["platform"].count("/") == 1

@@ -1,0 +1,70 @@
+"""One request, read as far as it is needed."""
+
+from __future__ import annotations
+
+import pytest
+
+from cathedra.api.status import StatusError
+from cathedra.apiserver.http.request import BODY_LIMIT, ClientGone
+from tests.unit.apiserver.http.requests import request
+
+
+def test_a_parameter_may_be_given_more_than_once_and_empty() -> None:
+    asked = request("/?a=1&a=2&b=&c=x%20y")
+    assert asked.query == {"a": ["1", "2"], "b": [""], "c": ["x y"]}
+    assert (asked.parameter("a"), asked.parameter("b"), asked.parameter("z")) == ("1", "", "")
+
+
+@pytest.mark.parametrize(
+    ("query", "set_"), [("", False), ("w=true", True), ("w=1", True), ("w=false", False), ("w=0", False)]
+)
+def test_a_flag_is_set_in_the_words_of_go(query: str, set_: bool) -> None:
+    assert request(f"/?{query}").flag("w") is set_
+
+
+def test_a_number_is_one_of_64_bits() -> None:
+    assert request("/?n=7").number("n") == 7
+    assert request("/").number("n") is None
+    for text in ("x", "1.5", str(2**63)):
+        with pytest.raises(StatusError) as refused:
+            request(f"/?n={text}").number("n")
+        assert refused.value.code == 400
+
+
+def test_a_watch_is_known_by_its_query() -> None:
+    assert request("/api/v1/pods?watch=true").info.verb == "watch"
+    assert request("/api/v1/pods?watch=false").info.verb == "list"
+
+
+def test_a_query_of_more_parameters_than_any_client_sends_is_refused_unread() -> None:
+    asked = request("/?" + "&".join(f"a{n}=1" for n in range(1001)))
+    assert asked.query == {}
+    with pytest.raises(StatusError, match="the query has more than 1000 parameters"):
+        asked.check_query()
+    request("/?" + "&".join(f"a{n}=1" for n in range(1000))).check_query()
+
+
+def test_headers_are_found_by_their_names_in_lower_case() -> None:
+    asked = request("/", user_agent="kubectl/1", accept="a")
+    assert (asked.header(b"user-agent"), asked.header(b"missing")) == ("kubectl/1", "")
+    asked.scope["headers"].append((b"accept", b"b"))
+    assert asked.header_values(b"accept") == ["a", "b"]
+
+
+async def test_a_body_comes_in_parts_and_is_read_once() -> None:
+    asked = request("/", "POST", chunks=(b"ab", b"", b"cd"))
+    assert asked.read_body == b""
+    assert await asked.body() == await asked.body() == asked.read_body == b"abcd"
+
+
+async def test_a_client_that_goes_away_in_the_middle_is_gone() -> None:
+    with pytest.raises(ClientGone):
+        await request("/", "POST", chunks=()).body()
+
+
+async def test_a_body_beyond_three_mebibytes_is_refused_before_its_end() -> None:
+    half = b"x" * (BODY_LIMIT // 2)
+    assert len(await request("/", "POST", chunks=(half, half)).body()) == BODY_LIMIT
+    with pytest.raises(StatusError) as refused:
+        await request("/", "POST", chunks=(half, half, b"x", half)).body()
+    assert (refused.value.code, refused.value.status.reason) == (413, "RequestEntityTooLarge")

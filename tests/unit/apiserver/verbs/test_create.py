@@ -1,0 +1,114 @@
+"""Create: names, what the server fills in, and what is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.unit.apiserver.asgi import ASGIClient, open_asgi
+
+MAPS = "/api/v1/namespaces/default/configmaps"
+NODES = "/api/v1/nodes"
+
+
+async def count(client: ASGIClient) -> int:
+    """How many config maps there are, besides what the server itself keeps."""
+    return len((await client("GET", MAPS)).json["items"])
+
+
+async def test_a_new_object_is_stored_with_what_the_server_alone_sets() -> None:
+    async with open_asgi() as client:
+        forged = {"name": "a", "uid": "forged", "creationTimestamp": "2020-01-01T00:00:00Z", "selfLink": "/forged"}
+        made = await client("POST", MAPS, {"metadata": forged, "data": {"k": "v"}})
+        assert made.status == 201
+        metadata = made.json["metadata"]
+        assert metadata["namespace"] == "default"
+        assert metadata["uid"] != "forged"
+        assert not metadata["creationTimestamp"].startswith("2020")
+        assert "selfLink" not in metadata
+        assert metadata["resourceVersion"].isdecimal()
+        assert (await client("GET", f"{MAPS}/a")).json == made.json
+
+
+@pytest.mark.parametrize(
+    ("metadata", "status", "message"),
+    [
+        ({}, 422, "metadata.name: Required value: name or generateName is required"),
+        ({"name": "A_b"}, 422, 'metadata.name: Invalid value: "A_b"'),
+        ({"name": "a", "labels": {"a b": "c"}}, 422, "metadata.labels: Invalid value"),
+        ({"name": "a", "namespace": "other"}, 400, "the namespace of the provided object does not match the namespace"),
+        ({"name": "a", "resourceVersion": "7"}, 500, "resourceVersion should not be set on objects to be created"),
+    ],
+)
+async def test_what_is_refused_is_not_there(metadata: dict[str, Any], status: int, message: str) -> None:
+    async with open_asgi() as client:
+        before = await count(client)
+        refused = await client("POST", MAPS, {"metadata": metadata})
+        assert refused.status == status
+        assert message in refused.json["message"]
+        assert await count(client) == before
+
+
+async def test_a_name_is_taken_once() -> None:
+    async with open_asgi() as client:
+        await client("POST", MAPS, {"metadata": {"name": "a"}})
+        again = await client("POST", MAPS, {"metadata": {"name": "a"}})
+        assert (again.status, again.json["reason"]) == (409, "AlreadyExists")
+        assert again.json["message"] == 'configmaps "a" already exists'
+
+
+async def test_a_generated_name_that_is_taken_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = iter(["x-1", "x-1", "x-1", "x-2"])
+    monkeypatch.setattr("cathedra.apiserver.verbs.create.generate_name", lambda base, rng: next(names))
+    async with open_asgi() as client:
+        made = [(await client("POST", MAPS, {"metadata": {"generateName": "x-"}})).json for _ in range(2)]
+        assert [one["metadata"]["name"] for one in made] == ["x-1", "x-2"]
+        assert made[1]["metadata"]["generateName"] == "x-"
+
+
+async def test_a_name_that_is_given_goes_before_one_to_be_generated() -> None:
+    async with open_asgi() as client:
+        made = await client("POST", MAPS, {"metadata": {"name": "a", "generateName": "x-"}})
+        assert made.json["metadata"]["name"] == "a"
+
+
+async def test_eight_generated_names_that_are_taken_are_a_conflict(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried = []
+
+    def taken(base: str, rng: object) -> str:
+        tried.append(base)
+        return "a"
+
+    monkeypatch.setattr("cathedra.apiserver.verbs.create.generate_name", taken)
+    async with open_asgi() as client:
+        await client("POST", MAPS, {"metadata": {"name": "a"}})
+        refused = await client("POST", MAPS, {"metadata": {"generateName": "x-"}})
+        assert (refused.status, refused.json["reason"]) == (409, "AlreadyExists")
+        assert tried == ["x-"] * 8
+
+
+async def test_a_dry_run_answers_what_would_be_and_stores_nothing() -> None:
+    async with open_asgi() as client:
+        made = await client("POST", f"{MAPS}?dryRun=All", {"metadata": {"name": "a"}})
+        assert made.status == 201
+        assert made.json["metadata"]["uid"]
+        assert "resourceVersion" not in made.json["metadata"]
+        assert (await client("GET", f"{MAPS}/a")).status == 404
+        await client("POST", MAPS, {"metadata": {"name": "a"}})
+        assert (await client("POST", f"{MAPS}?dryRun=All", {"metadata": {"name": "a"}})).status == 409
+
+
+async def test_an_object_of_the_cluster_loses_its_namespace() -> None:
+    async with open_asgi() as client:
+        made = await client("POST", NODES, {"metadata": {"name": "n1", "namespace": "default"}})
+        assert made.status == 201
+        assert "namespace" not in made.json["metadata"]
+
+
+async def test_owners_that_are_said_twice_are_kept_once_with_a_warning() -> None:
+    async with open_asgi() as client:
+        owner = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "1"}
+        made = await client("POST", MAPS, {"metadata": {"name": "a", "ownerReferences": [owner, owner]}})
+        assert made.json["metadata"]["ownerReferences"] == [owner]
+        assert any("duplicate UID(s) observed: 1" in warning for warning in made.warnings)

@@ -1,0 +1,61 @@
+"""Metadata that the server itself sets."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from cathedra.api.core.meta_v1 import ObjectMeta
+from cathedra.api.struct import Time, from_dict
+from cathedra.apiserver.verbs.objectmeta import fresh, kept
+
+LATER = "2026-01-02T00:00:00Z"
+FORGED = {
+    "uid": "forged",
+    "creationTimestamp": LATER,
+    "deletionTimestamp": LATER,
+    "deletionGracePeriodSeconds": 5,
+    "selfLink": "/forged",
+    "resourceVersion": "7",
+}
+
+
+def meta(**values: Any) -> ObjectMeta:
+    return from_dict(ObjectMeta, {"name": "a", **values})
+
+
+def test_a_new_object_has_its_times_and_uid_from_the_server_alone() -> None:
+    made = fresh(meta(**FORGED, labels={"a": "b"}), 5.0, random.Random(1))
+    assert made.creation_timestamp == Time(5.0)
+    assert made.uid not in ("", "forged")
+    assert (made.deletion_timestamp, made.deletion_grace_period_seconds) == (None, None)
+    assert (made.self_link, made.resource_version) == ("", "")
+    assert (made.name, made.labels) == ("a", {"a": "b"})
+
+
+def test_no_two_objects_have_one_uid() -> None:
+    chance = random.Random(1)
+    assert len({fresh(meta(), 5.0, chance).uid for _ in range(100)}) == 100
+
+
+def test_a_change_takes_nothing_away_that_the_server_set() -> None:
+    old = meta(uid="u", creationTimestamp="2026-01-01T00:00:00Z", generation=3, resourceVersion="41")
+    made = kept(meta(**{**FORGED, "uid": ""}, generation=9, labels={"a": "b"}), old)
+    assert (made.uid, made.creation_timestamp, made.generation) == ("u", old.creation_timestamp, 3)
+    assert (made.self_link, made.resource_version, made.labels) == ("", "41", {"a": "b"})
+
+
+def test_another_uid_is_left_for_validation_to_refuse() -> None:
+    assert kept(meta(uid="forged"), meta(uid="u")).uid == "forged"
+
+
+@pytest.mark.parametrize(("old", "new", "seconds"), [(None, 5, 5), (9, 5, 9), (9, None, 9)])
+def test_a_deletion_that_has_begun_goes_on(old: int | None, new: int | None, seconds: int) -> None:
+    def ending(at: str, grace: int | None) -> ObjectMeta:
+        return meta(deletionTimestamp=at, **({} if grace is None else {"deletionGracePeriodSeconds": grace}))
+
+    made = kept(ending(LATER, new), ending("2026-01-01T00:00:00Z", old))
+    assert made.deletion_timestamp == ending("2026-01-01T00:00:00Z", old).deletion_timestamp
+    assert made.deletion_grace_period_seconds == seconds

@@ -1,0 +1,125 @@
+"""Controller and scheduler die between any two of their writes, and everything still comes right."""
+
+from __future__ import annotations
+
+import pytest
+
+from cathedra.api.struct import replace
+from cathedra.classic.kinds.columns import claim_state
+from cathedra.classic.resources import CLAIMS, CONTEXTS
+from cathedra.classic.testdriver.resources import DRIVER_NAME
+from cathedra.client.resources import PODS
+from tests.unit.classic.world import World, claim, play, pod, resource_class, template
+
+RELEASES = ("1.26", "1.28", "1.30")
+
+
+@pytest.mark.parametrize("release", RELEASES)
+@pytest.mark.parametrize("seed", range(3))
+def test_pods_come_through_while_scheduler_driver_and_controllers_are_killed(release: str, seed: int) -> None:
+    """No claim is lost, none is given twice: the driver's count is what the claims say."""
+
+    async def story(world: World) -> None:
+        limits = {"node_local": True, "nodes": ("node-0", "node-1"), "max_allocations": 2}
+        await world.start_test_driver(**limits)
+        await world.create(resource_class(), template())
+        for number in range(8):
+            await world.create(pod(f"p{number}", runs=world.random.randint(1, 60), cat="t:t"))
+        for _ in range(60):
+            await world.clock.sleep(world.random.expovariate(1.0))
+            victim = world.random.choice(("scheduler", "controllers", DRIVER_NAME))
+            await world.stop(victim)
+            await world.clock.sleep(world.random.uniform(0, 1))
+            if victim == "scheduler":
+                world.start_scheduler()
+            elif victim == "controllers":
+                world.start_controllers()
+            else:
+                await world.start_test_driver(**limits)
+            held = [obj for obj in (await world.of(CLAIMS).list()).items if obj.status.allocation is not None]
+            assert len(held) <= 4
+        left = {f"p{number}" for number in range(8)}
+        deadline = world.clock.monotonic() + 3600
+        while left:
+            # In 1.26 a pod that has ended keeps its claims until it is deleted.
+            ended = [obj for obj in (await world.of(PODS).list()).items if obj.status.phase == "Succeeded"]
+            for name in left & {obj.metadata.name for obj in ended}:
+                await world.of(PODS).delete(name)
+                left.remove(name)
+            assert world.clock.monotonic() < deadline, left
+            await world.clock.sleep(1)
+        await world.stop(DRIVER_NAME)
+        driver = await world.start_test_driver(**limits)
+        for obj in (await world.of(CLAIMS).list()).items:
+            await world.until_gone(CLAIMS, obj.metadata.name, seconds=3600)
+        assert driver.statistics() == {}
+        assert (await world.of(CONTEXTS).list()).items == ()
+
+    play(release, story, nodes=2, seed=seed)
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_a_claim_that_is_deleted_during_the_negotiation_goes_and_its_pod_waits(release: str) -> None:
+    async def story(world: World) -> None:
+        await world.create(resource_class(), claim(), pod(cat="c"))
+        await world.until(CONTEXTS, "p", lambda obj: bool(obj.spec.selected_node))
+        await world.of(CLAIMS).delete("c")
+        await world.until_gone(CLAIMS, "c")
+        await world.start_test_driver()
+        await world.clock.sleep(120)
+        assert (await world.of(PODS).get("p")).spec.node_name == ""
+        await world.create(claim())
+        await world.running()
+
+    play(release, story)
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_a_claim_that_is_deleted_while_its_pod_runs_stays_until_the_pod_has_gone(release: str) -> None:
+    async def story(world: World) -> None:
+        driver = await world.start_test_driver()
+        await world.create(resource_class(), claim(), pod(cat="c"))
+        await world.running()
+        await world.of(CLAIMS).delete("c")
+        await world.clock.sleep(120)
+        assert claim_state(await world.of(CLAIMS).get("c")) == "deleted,allocated,reserved"
+        await world.of(PODS).delete("p")
+        await world.until_gone(CLAIMS, "c")
+        assert driver.statistics() == {}
+
+    play(release, story)
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_a_pod_that_is_deleted_during_the_negotiation_leaves_nothing(release: str) -> None:
+    async def story(world: World) -> None:
+        await world.create(resource_class(), template(), pod(cat="t:t"))
+        await world.until(CONTEXTS, "p", lambda obj: bool(obj.spec.selected_node))
+        (made,) = (await world.of(CLAIMS).list()).items
+        await world.of(PODS).delete("p")
+        await world.until_gone(CONTEXTS, "p")
+        await world.until_gone(CLAIMS, made.metadata.name)
+
+    play(release, story)
+
+
+def test_a_pod_put_on_a_node_by_hand_waits_in_1_26_and_gets_its_claims_since_1_28() -> None:
+    async def by_hand(world: World) -> None:
+        await world.start_test_driver()
+        await world.create(resource_class(), claim())
+        placed = pod(cat="c")
+        await world.create(replace(placed, spec=replace(placed.spec, node_name="node-0")))
+
+    async def refused(world: World) -> None:
+        await by_hand(world)
+        await world.clock.sleep(120)
+        assert (await world.of(PODS).get("p")).status.phase == "Pending"
+        assert "is not allowed to use ResourceClaim c" in (await world.messages("FailedPrepareDynamicResources"))[-1]
+
+    async def served(world: World) -> None:
+        await by_hand(world)
+        await world.running()
+        assert claim_state(await world.of(CLAIMS).get("c")) == "allocated,reserved"
+
+    play("1.26", refused)
+    play("1.28", served)

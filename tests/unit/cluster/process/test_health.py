@@ -1,0 +1,81 @@
+"""Health is told to everyone, metrics to those whom the API server lets read them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from prometheus_client import CollectorRegistry, Gauge
+
+from cathedra.api.core.core_v1 import ServiceAccount
+from cathedra.api.core.meta_v1 import ObjectMeta
+from cathedra.api.core.rbac_v1 import PolicyRule
+from cathedra.client.leaderelection import LeaderElector
+from cathedra.client.resources import SERVICEACCOUNTS
+from cathedra.client.serviceaccounts import AccountTokens
+from cathedra.cluster.process.health import HealthApplication, show_leadership
+from tests.unit.apiserver.guarded import Guarded, guarded, user
+
+SCHEDULER = "system:kube-scheduler"
+
+
+async def get(app: HealthApplication, path: str, token: str = "", method: str = "GET") -> tuple[int, str]:
+    sent: list[Mapping[str, Any]] = []
+    headers = [(b"authorization", f"Bearer {token}".encode())] if token else []
+
+    async def receive() -> Mapping[str, Any]:
+        return {"type": "http.request"}
+
+    async def send(message: Mapping[str, Any]) -> None:
+        sent.append(message)
+
+    await app({"type": "http", "path": path, "method": method, "headers": headers}, receive, send)
+    return sent[0]["status"], sent[1]["body"].decode()
+
+
+async def token_of(api: Guarded, name: str) -> str:
+    await api.admin.resource(SERVICEACCOUNTS, "default").create(ServiceAccount(metadata=ObjectMeta(name=name)))
+    return await AccountTokens(api.admin, "default", name, api.clock).current()
+
+
+def registry() -> CollectorRegistry:
+    made = CollectorRegistry()
+    Gauge("example", "An example.", registry=made).set(3)
+    return made
+
+
+def test_health_needs_no_credentials_and_metrics_do() -> None:
+    async def body(api: Guarded) -> None:
+        app = HealthApplication(api.of(SCHEDULER), registry(), api.clock)
+        for path in ("/healthz", "/livez", "/readyz"):
+            assert await get(app, path) == (200, "ok")
+        assert await get(app, "/metrics") == (401, "Unauthorized\n")
+        assert (await get(app, "/metrics", "forged"))[0] == 401
+        assert (await get(app, "/healthz", method="POST"))[0] == 405
+
+    guarded(body)
+
+
+def test_metrics_are_for_those_who_may_get_the_path() -> None:
+    async def body(api: Guarded) -> None:
+        app = HealthApplication(api.of(SCHEDULER), registry(), api.clock)
+        reader, stranger = await token_of(api, "reader"), await token_of(api, "stranger")
+        await api.role("metrics", PolicyRule(verbs=("get",), non_resource_urls=("/metrics",)))
+        await api.bind("metrics", user("system:serviceaccount:default:reader"))
+        code, text = await get(app, "/metrics", reader)
+        assert (code, "example 3.0" in text) == (200, True)
+        assert await get(app, "/metrics", stranger) == (
+            403,
+            'forbidden: User "system:serviceaccount:default:stranger" cannot get path "/metrics"\n',
+        )
+
+    guarded(body)
+
+
+def test_who_leads_is_a_metric() -> None:
+    async def body(api: Guarded) -> None:
+        shown = CollectorRegistry()
+        show_leadership(shown, LeaderElector(api.admin, "kube-scheduler", "me", clock=api.clock))
+        assert shown.get_sample_value("leader_election_master_status", {"name": "kube-scheduler"}) == 0.0
+
+    guarded(body)

@@ -1,0 +1,1 @@
+"""Unit tests of the package of the same name."""

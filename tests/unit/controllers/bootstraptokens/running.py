@@ -1,0 +1,36 @@
+"""The two controllers with the rights of their accounts."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+from collections.abc import AsyncIterator
+
+from cathedra.api.gates import FeatureGates
+from cathedra.client.client import Client
+from cathedra.clock import Clock
+from cathedra.controllers.controller_manager import ControllerManager
+from tests.unit.apiserver.guarded import Guarded
+
+
+@contextlib.asynccontextmanager
+async def controllers(api: Guarded) -> AsyncIterator[None]:
+    def client_of(account: str) -> Client:
+        return api.of(f"system:serviceaccount:kube-system:{account}")
+
+    clock: Clock = api.clock
+    manager = ControllerManager(
+        api.of("system:kube-controller-manager"),
+        clock=clock,
+        random=random.Random(1),
+        gates=FeatureGates.for_release(),
+        controllers=["bootstrap-signer-controller", "token-cleaner-controller"],
+        client_of=client_of,
+    )
+    running = asyncio.create_task(manager.run())
+    try:
+        yield
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)

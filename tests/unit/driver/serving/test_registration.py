@@ -1,0 +1,113 @@
+"""The handshake with the node agent."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from cathedra.clock import run_virtual
+from cathedra.driver.errors import OptionError, RegistrationFailed
+from cathedra.driver.serving.registration import (
+    DRA_V1,
+    DRA_V1BETA1,
+    HEALTH_V1,
+    SERVICES,
+    PluginInfo,
+    Registration,
+    supported_services,
+)
+
+INFO = PluginInfo("gpu.example.com", "/dra.sock", (DRA_V1,))
+
+
+def in_virtual_time(body: Callable[[Registration], Awaitable[None]]) -> None:
+    async def main() -> None:
+        await body(Registration(INFO))
+
+    run_virtual(main())
+
+
+@pytest.mark.parametrize(
+    ("wanted", "health", "announced"),
+    [
+        (SERVICES, True, SERVICES),
+        (SERVICES, False, (DRA_V1, DRA_V1BETA1)),
+        ((DRA_V1BETA1,), True, (DRA_V1BETA1,)),
+        ((HEALTH_V1, DRA_V1), True, (HEALTH_V1, DRA_V1)),
+        ((HEALTH_V1, DRA_V1), False, (DRA_V1,)),
+    ],
+)
+def test_services_of_health_are_announced_if_it_is_reported(
+    wanted: tuple[str, ...], health: bool, announced: tuple[str, ...]
+) -> None:
+    assert supported_services(wanted, health=health) == announced
+
+
+def test_a_driver_serves_claims_by_a_service_that_exists() -> None:
+    with pytest.raises(OptionError, match="no supported DRA gRPC API is implemented and enabled"):
+        supported_services((HEALTH_V1,), health=True)
+    with pytest.raises(OptionError, match=r"unknown gRPC services \['v2.DRAPlugin'\]"):
+        supported_services(("v2.DRAPlugin", DRA_V1), health=True)
+
+
+def test_every_attempt_is_counted_and_told_the_same() -> None:
+    async def body(registration: Registration) -> None:
+        assert registration.registered is None
+        assert registration.get_info() is registration.get_info() is INFO
+        assert registration.attempts == 2
+        assert INFO.type == "DRAPlugin"
+
+    in_virtual_time(body)
+
+
+def test_who_waits_hears_of_the_registration() -> None:
+    async def body(registration: Registration) -> None:
+        waiting = asyncio.create_task(registration.wait_registered(10, "/plugins"))
+        await asyncio.sleep(5)
+        registration.notify(registered=True, error="")
+        await waiting
+        assert asyncio.get_running_loop().time() == 5
+
+    in_virtual_time(body)
+
+
+def test_a_refusal_is_understood_and_may_be_followed_by_another_attempt() -> None:
+    async def body(registration: Registration) -> None:
+        waiting = asyncio.create_task(registration.wait_registered(10, "/plugins"))
+        await asyncio.sleep(1)
+        with pytest.raises(RegistrationFailed, match="failed registration process: name taken"):
+            registration.notify(registered=False, error="name taken")
+        assert (registration.registered, registration.error) == (False, "name taken")
+        await asyncio.sleep(1)
+        assert not waiting.done()
+        registration.notify(registered=True, error="")
+        await waiting
+
+    in_virtual_time(body)
+
+
+@pytest.mark.parametrize(
+    ("refused", "why"), [("", "no node agent has looked at /plugins"), ("name taken", "name taken")]
+)
+def test_waiting_ends_with_what_is_known(refused: str, why: str) -> None:
+    async def body(registration: Registration) -> None:
+        if refused:
+            with pytest.raises(RegistrationFailed):
+                registration.notify(registered=False, error=refused)
+        with pytest.raises(RegistrationFailed, match=f"not registered within 10 s: {why}"):
+            await registration.wait_registered(10, "/plugins")
+        assert asyncio.get_running_loop().time() == 10
+
+    in_virtual_time(body)
+
+
+def test_a_change_sets_the_event_that_was_waited_for() -> None:
+    async def body(registration: Registration) -> None:
+        before = registration.changed()
+        registration.notify(registered=True, error="")
+        assert before.is_set()
+        assert not registration.changed().is_set()
+
+    in_virtual_time(body)

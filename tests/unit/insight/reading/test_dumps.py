@@ -1,0 +1,179 @@
+"""Dumps: every version, every form in which they come, and what they leave open."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+import tarfile
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from cathedra.allocation import Cluster, InvalidInput
+from cathedra.api.core.core_v1 import Node, Pod
+from cathedra.api.resource import DeviceTaintRule, ResourceClaim, ResourceSlice
+from cathedra.insight.reading.dumps import read_dump, read_manifests
+
+DEVICE: dict[str, dict[str, Any]] = {
+    "v1": {"attributes": {"model": {"string": "a100"}}},
+    "v1beta2": {"attributes": {"model": {"string": "a100"}}},
+    "v1beta1": {"basic": {"attributes": {"model": {"string": "a100"}}}},
+}
+
+
+def slice_of(version: str, **more: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": f"resource.k8s.io/{version}",
+        "kind": "ResourceSlice",
+        "metadata": {"name": "s1"},
+        "spec": {
+            "driver": "gpu.example.com",
+            "nodeName": "n1",
+            "pool": {"name": "n1", "generation": 1, "resourceSliceCount": 1},
+            "devices": [{"name": "gpu-0", **DEVICE[version]}],
+            **more,
+        },
+    }
+
+
+NODE = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}}
+
+
+@pytest.mark.parametrize("version", ["v1", "v1beta2", "v1beta1"])
+def test_a_slice_of_every_version_keeps_its_attributes(version: str) -> None:
+    state = read_dump(slice_of(version))
+    (device,) = state.all(ResourceSlice)[0].spec.devices
+    assert device.attributes["model"].string == "a100"
+
+
+def test_the_allocator_reads_with_the_same_reader() -> None:
+    (one,) = Cluster.of(slice_of("v1beta1")).inventory.slices()
+    assert one.spec.devices[0].attributes["model"].string == "a100"
+
+
+@pytest.mark.parametrize("version", ["v1alpha3", "v1beta2", "v1"])
+def test_a_taint_rule_of_every_version_is_read(version: str) -> None:
+    rule = {
+        "apiVersion": f"resource.k8s.io/{version}",
+        "kind": "DeviceTaintRule",
+        "metadata": {"name": "r"},
+        "spec": {"deviceSelector": {"driver": "d"}, "taint": {"key": "k", "effect": "NoSchedule"}},
+    }
+    (read,) = read_dump(rule).all(DeviceTaintRule)
+    assert read.spec.taint.key == "k"
+
+
+def test_unknown_fields_are_named_and_do_not_hinder() -> None:
+    state = read_dump([slice_of("v1", brightness=3), NODE])
+    (note,) = [note for note in state.notes if note.problem == "unknown fields"]
+    assert note.text == 'ResourceSlice s1: unknown field "spec.brightness"; what they mean is not known here'
+    assert state.all(ResourceSlice)
+
+
+def test_kinds_without_an_object_are_not_known_and_the_note_says_what_follows() -> None:
+    state = read_dump(NODE)
+    assert state.is_known(Node)
+    assert not state.is_known(ResourceClaim)
+    texts = [note.text for note in state.notes]
+    assert "there are no resourceclaims in objects: all devices are taken to be free" in texts
+
+
+def test_an_empty_list_says_that_there_are_none() -> None:
+    assert read_dump({"apiVersion": "v1", "kind": "PodList", "items": []}).is_known(Pod)
+
+
+def test_without_nodes_those_that_slices_name_are_taken() -> None:
+    assert [node.metadata.name for node in read_dump(slice_of("v1")).nodes] == ["n1"]
+
+
+def test_a_directory_is_read_with_all_below_it(tmp_path: Path) -> None:
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "deep" / "node.yaml").write_text(json.dumps(NODE))
+    (tmp_path / "slices.json").write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [slice_of("v1")]}))
+    (tmp_path / "empty.yml").write_text("---\n")
+    (tmp_path / "README.md").write_text("not a manifest: [")
+    state = read_dump(tmp_path)
+    assert len(state.nodes) == len(state.all(ResourceSlice)) == 1
+    assert state.source == str(tmp_path)
+
+
+def test_an_archive_is_read_without_unpacking_it(tmp_path: Path) -> None:
+    body = json.dumps(slice_of("v1beta1")).encode()
+    path = tmp_path / "dump.tar.gz"
+    with tarfile.open(path, "w:gz") as archive:
+        member = tarfile.TarInfo("../../slices.json")
+        member.size = len(body)
+        archive.addfile(member, io.BytesIO(body))
+    assert len(read_dump(path).all(ResourceSlice)) == 1
+    assert [one.name for one in tmp_path.iterdir()] == ["dump.tar.gz"]
+
+
+def test_standard_input_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "---\n".join(json.dumps(one) + "\n" for one in (NODE, slice_of("v1")))
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(text.encode())))
+    state = read_dump(Path("-"))
+    assert (len(state.nodes), len(state.all(ResourceSlice)), state.source) == (1, 1, "standard input")
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"\x1f\x8bnot gzip", "it is no tar archive"),
+        (b"", "it is no tar archive"),
+    ],
+)
+def test_what_is_no_archive_is_refused(tmp_path: Path, content: bytes, said: str) -> None:
+    path = tmp_path / "dump.tgz"
+    path.write_bytes(content)
+    with pytest.raises(InvalidInput, match=said):
+        read_dump(path)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("kind: Node\nmetadata: 3\n", "Node without a name: .*"),
+        ("just a text", "is a text, and no Kubernetes object"),
+        ("a: 1\n", "an object without a kind"),
+        ('{"kind": "ResourceSlice", "apiVersion": "resource.k8s.io/v9"}', "resource.k8s.io/v9 is no version of it"),
+        ('{"kind": "Deployment", "apiVersion": "apps/v1beta1"}', "apps/v1beta1 is no version of it"),
+        ('{"kind": "Job", "apiVersion": "batch/v1", "spec": 3}', "Job without a name"),
+    ],
+)
+def test_bad_input_is_refused_with_its_place(given: str, said: str) -> None:
+    with pytest.raises(InvalidInput, match=said):
+        read_dump(given)
+
+
+def test_a_file_that_does_not_exist_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="there is no such file or directory"):
+        read_dump(tmp_path / "no.yaml")
+
+
+def test_kinds_that_tools_do_not_need_are_left_out() -> None:
+    custom = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}, "anything": True}
+    objects, notes = read_manifests([custom, NODE])
+    assert [type(one) for one in objects] == [Node]
+    assert notes == ()
+
+
+def test_a_later_object_replaces_an_earlier_one() -> None:
+    state = read_dump([NODE, {**NODE, "metadata": {"name": "n1", "labels": {"a": "b"}}}])
+    assert [node.metadata.labels for node in state.nodes] == [{"a": "b"}]
+
+
+def test_a_dump_may_be_long() -> None:
+    """The API server bounds the bodies that it is sent; a file of one's own may have more than 400,000 values."""
+    node = "- {kind: Node, apiVersion: v1, metadata: {name: n%d, labels: {a: b, c: d, e: f}}}\n"
+    text = "kind: List\napiVersion: v1\nitems:\n" + "".join(node % number for number in range(24_000))
+    assert len(read_dump(text).nodes) == 24_000
+
+
+def test_aliases_in_a_dump_are_bounded() -> None:
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 8)]
+    with pytest.raises(InvalidInput, match="excessive aliasing"):
+        read_dump("\n".join(lines))

@@ -1,0 +1,151 @@
+"""A running cluster: the newest version that both sides know, page by page, and what may not be read."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+import pytest
+
+from cathedra.allocation import InvalidInput
+from cathedra.api.core.core_v1 import Pod
+from cathedra.api.resource import DeviceTaintRule, ResourceClaim, ResourceSlice
+from cathedra.api.status import Status, StatusError
+from cathedra.insight.reading.kinds import READ_KINDS
+from cathedra.insight.reading.live import read_client, read_live
+from cathedra.insight.reading.rights import reader_role
+from cathedra.insight.reading.state import ClusterState
+from tests.unit.inprocess import API, with_api
+from tests.unit.insight.reading.test_dumps import slice_of
+
+
+def refusal(code: int, reason: str) -> StatusError:
+    return StatusError(Status(status="Failure", code=code, reason=reason, message=reason))
+
+
+class Server:
+    """Answers GET requests from a table; what is not in it is not found, or an empty list."""
+
+    def __init__(self, answers: Mapping[str, Any], *, release: str = "v1.33.2", resource: str = "v1beta1") -> None:
+        self.answers: dict[str, Any] = {"/version": {"gitVersion": release}, **answers}
+        self.resource = resource
+        self.asked: list[tuple[str, str]] = []
+
+    async def get_raw(self, path: str, query: Mapping[str, str] | None = None) -> bytes:
+        token = (query or {}).get("continue", "")
+        self.asked.append((path, token))
+        answer = self.answers.get(path + token)
+        if answer is None:
+            answer = self.discovery(path)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer if isinstance(answer, bytes) else msgspec.json.encode(answer)
+
+    def discovery(self, path: str) -> Any:
+        group, _, version = path.removeprefix("/apis/").partition("/")
+        if "/" in version or path.startswith("/api/"):
+            return {"items": []}
+        if group == "resource.k8s.io" and version == self.resource:
+            plurals = ("resourceslices", "deviceclasses", "resourceclaims", "resourceclaimtemplates")
+            return {"resources": [{"name": plural} for plural in plurals]}
+        return refusal(404, "NotFound")
+
+
+def read(server: Server, **more: Any) -> ClusterState:
+    return asyncio.run(read_live(server, source="test", now=0.0, **more))
+
+
+SLICES = "/apis/resource.k8s.io/v1beta1/resourceslices"
+PODS = "/api/v1/pods"
+
+
+def pod(name: str) -> dict[str, Any]:
+    return {"metadata": {"name": name, "namespace": "default"}, "spec": {"containers": []}}
+
+
+def test_an_older_server_is_read_in_the_version_that_it_has() -> None:
+    item = {key: value for key, value in slice_of("v1beta1").items() if key not in ("kind", "apiVersion")}
+    state = read(Server({SLICES: {"items": [item]}}))
+    (found,) = state.all(ResourceSlice)
+    assert found.spec.devices[0].attributes["model"].string == "a100"
+    assert state.gates.release == "1.33"
+
+
+def test_a_server_newer_than_any_known_release_is_taken_for_the_newest() -> None:
+    assert read(Server({}, release="v1.99.0-alpha")).gates.release == "1.37"
+
+
+def test_kinds_that_were_listed_are_known_although_there_are_none() -> None:
+    state = read(Server({}))
+    assert state.is_known(ResourceClaim)
+    assert state.is_known(DeviceTaintRule)
+    assert state.notes == ()
+
+
+def test_lists_are_read_page_by_page() -> None:
+    first = {"items": [pod("a")], "metadata": {"continue": "x"}}
+    state = read(Server({PODS: first, PODS + "x": {"items": [pod("b")]}}))
+    assert [one.metadata.name for one in state.pods] == ["a", "b"]
+
+
+def test_a_list_that_expired_on_the_way_is_read_again_in_one_piece() -> None:
+    answers = iter([{"items": [pod("a")], "metadata": {"continue": "x"}}, {"items": [pod("a"), pod("b")]}])
+
+    class Expiring(Server):
+        async def get_raw(self, path: str, query: Mapping[str, str] | None = None) -> bytes:
+            if path == PODS and "continue" not in (query or {}):
+                return msgspec.json.encode(next(answers))
+            return await super().get_raw(path, query)
+
+    state = read(Expiring({PODS + "x": refusal(410, "Expired")}))
+    assert [one.metadata.name for one in state.pods] == ["a", "b"]
+
+
+def test_a_missing_right_is_said_with_what_is_then_not_known() -> None:
+    state = read(Server({PODS: refusal(403, "Forbidden")}))
+    assert not state.is_known(Pod)
+    (note,) = state.notes
+    assert (note.resource, note.problem) == ("pods", "forbidden")
+    assert note.text.startswith("you may not read pods")
+    assert note.text.endswith("which pods use claims, and how much CPU and memory is in use, is not known")
+
+
+def test_who_may_read_one_namespace_gets_that_one() -> None:
+    server = Server({PODS: refusal(403, "Forbidden"), "/api/v1/namespaces/team/pods": {"items": [pod("a")]}})
+    state = read(server, namespace="team")
+    assert [one.metadata.name for one in state.pods] == ["a"]
+    assert [note.problem for note in state.notes] == ["partial"]
+
+
+def test_a_server_without_dynamic_resource_allocation_is_said() -> None:
+    state = read(Server({}, resource="none"))
+    assert {note.resource for note in state.notes if note.problem == "not served"} >= {"resourceslices"}
+
+
+@pytest.mark.parametrize("answer", [b"<html>", b"[]"])
+def test_a_server_that_is_no_kubernetes_is_refused(answer: bytes) -> None:
+    with pytest.raises(InvalidInput):
+        read(Server({"/version": answer}))
+
+
+def test_a_server_that_does_not_know_who_asks_is_an_error() -> None:
+    with pytest.raises(StatusError):
+        read(Server({"/version": refusal(401, "Unauthorized")}))
+
+
+def test_a_client_in_the_process_reads_the_same() -> None:
+    async def body(api: API) -> ClusterState:
+        return await read_client(api.client, source="in process")
+
+    state = with_api(body)
+    assert state.is_known(Pod)
+    assert state.nodes == ()
+
+
+def test_the_role_lists_what_is_read_and_nothing_else() -> None:
+    role = reader_role()
+    named = {(group, plural) for rule in role.rules for group in rule.api_groups for plural in rule.resources}
+    assert named == {(kind.ref.group, kind.plural) for kind in READ_KINDS}
+    assert {verb for rule in role.rules for verb in rule.verbs} == {"list", "watch"}

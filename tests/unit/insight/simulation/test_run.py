@@ -1,0 +1,195 @@
+"""What would happen: placements, what stays pending, what is evicted; the same bytes for the same input."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from cathedra.allocation import InvalidInput
+from cathedra.insight.reading.dumps import read_dump
+from cathedra.insight.reading.state import ClusterState
+from cathedra.insight.simulation.model import Simulation
+from cathedra.insight.simulation.run import simulate
+from cathedra.insight.simulation.text import simulation_text
+from tests.unit.cli.dra.dumps import gpu_cluster, pod_with
+
+
+def cluster(**more: Any) -> ClusterState:
+    return read_dump([*gpu_cluster(**more), {"apiVersion": "v1", "kind": "PodList", "items": []}])
+
+
+def deployment(replicas: int, name: str = "web") -> list[dict[str, Any]]:
+    template = pod_with(1)[0]
+    return [
+        template,
+        {
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "metadata": {"name": name, "namespace": "default"},
+            "spec": {
+                "replicas": replicas,
+                "selector": {"matchLabels": {"app": name}},
+                "template": {
+                    "metadata": {"labels": {"app": name}},
+                    "spec": {
+                        "containers": [{"name": "main", "image": "main"}],
+                        "resourceClaims": [{"name": "gpus", "resourceClaimTemplateName": "gpus"}],
+                    },
+                },
+            },
+        },
+    ]
+
+
+def running(name: str, node: str, claim: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "other", "uid": name},
+        "spec": {
+            "nodeName": node,
+            "containers": [{"name": "main", "image": "main"}],
+            "resourceClaims": [{"name": "gpu", "resourceClaimName": claim}],
+        },
+        "status": {"phase": "Running"},
+    }
+
+
+def test_a_pod_is_placed_with_its_devices() -> None:
+    found = simulate(cluster(), apply=pod_with(2), copies=0)
+    (placed,) = found.placed
+    assert placed.pod == "default/train"
+    assert [len(devices) for devices in placed.devices.values()] == [2]
+    assert [(one.node, one.held_before, one.held_after) for one in found.nodes] == [(placed.node, 0, 2)]
+    assert found.fits
+
+
+def test_controllers_make_the_pods_of_workloads_and_those_without_room_stay_pending() -> None:
+    found = simulate(cluster(nodes=2, gpus=2), apply=deployment(6), copies=0)
+    assert len(found.placed) == 4
+    (group,) = found.pending
+    assert len(group.pods) == 2
+    assert "0 of 2 matching devices are free" in group.why
+    assert not found.fits
+
+
+def test_a_workload_is_scaled() -> None:
+    state = read_dump([*gpu_cluster(nodes=2, gpus=2), *deployment(1)])
+    found = simulate(state, replicas=["deployment/web=3"], copies=0)
+    assert len(found.placed) == 3
+
+
+def test_it_is_said_how_many_more_would_fit() -> None:
+    found = simulate(cluster(nodes=3, gpus=4), apply=pod_with(2), copies=20)
+    (copies,) = found.copies
+    assert (copies.more, copies.limited) == (5, False)
+    assert sum(copies.nodes.values()) == 5
+
+
+def test_more_copies_than_were_tried_may_fit() -> None:
+    (copies,) = simulate(cluster(nodes=3, gpus=4), apply=pod_with(1), copies=3).copies
+    assert (copies.more, copies.limited) == (3, True)
+
+
+def test_a_drained_node_gives_up_its_pods() -> None:
+    state = read_dump([*gpu_cluster(taken=1), running("user-0", "node-0", "held-0")])
+    found = simulate(state, drain=["node-0"])
+    assert [(one.pod, one.node) for one in found.gone] == [("other/user-0", "node-0")]
+    assert [(one.node, one.held_after) for one in found.nodes] == [("node-0", 0)]
+
+
+def test_a_tainted_device_evicts_who_has_it() -> None:
+    state = read_dump([*gpu_cluster(taken=1), running("user-0", "node-0", "held-0")])
+    found = simulate(state, taint=["gpu.example.com/node-0/gpu-0=broken:NoExecute"])
+    assert [one.pod for one in found.gone] == ["other/user-0"]
+
+
+def test_a_tainted_node_takes_no_pod() -> None:
+    found = simulate(cluster(), apply=pod_with(1), taint=["node-0=a:NoSchedule"], copies=0)
+    assert [one.node for one in found.placed] == ["node-1"]
+
+
+def test_a_deleted_pod_gives_its_device_to_one_that_waits() -> None:
+    state = read_dump([*gpu_cluster(nodes=1, gpus=1, taken=1), running("user-0", "node-0", "held-0"), *pod_with(1)])
+    assert not simulate(state, namespace="other").fits
+    found = simulate(state, delete=["pod/user-0"], namespace="other")
+    assert [one.pod for one in found.placed] == ["default/train"]
+
+
+def test_nodes_are_added_like_one_that_is_there() -> None:
+    found = simulate(cluster(nodes=1, gpus=1, taken=1), apply=pod_with(1), add_nodes=["2=node-0"], copies=5)
+    assert [one.node.startswith("node-0-new-") for one in found.placed] == [True]
+    assert found.copies[0].more == 1
+
+
+def test_a_quota_that_forbids_pods_is_told() -> None:
+    quota = {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": {"name": "few", "namespace": "default"},
+        "spec": {"hard": {"pods": "1"}},
+        "status": {"hard": {"pods": "1"}, "used": {"pods": "0"}},
+    }
+    found = simulate(read_dump([*gpu_cluster(), quota]), apply=deployment(2), copies=0)
+    assert len(found.placed) == 1
+    assert "exceeded quota: few" in found.failures[0]
+    assert not found.fits
+
+
+def test_pods_of_owners_that_were_not_dumped_stay() -> None:
+    pod = running("user-0", "node-0", "held-0")
+    pod["metadata"]["ownerReferences"] = [
+        {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "uid": "r", "controller": True}
+    ]
+    assert simulate(read_dump([*gpu_cluster(taken=1), pod]), apply=pod_with(1), copies=0).gone == ()
+
+
+def test_claims_of_pods_that_were_not_dumped_stay_allocated() -> None:
+    found = simulate(read_dump(gpu_cluster(nodes=1, gpus=2, taken=1)), apply=pod_with(2), copies=0)
+    assert [group.pods for group in found.pending] == [("default/train",)]
+
+
+def test_the_same_input_gives_the_same_bytes() -> None:
+    def answer() -> str:
+        return json.dumps(simulate(cluster(nodes=3, gpus=3), apply=deployment(12), copies=4).to_dict())
+
+    assert answer() == answer()
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"delete": ["pod/no"]}, "there is no pod 'no'"),
+        ({"delete": ["no"]}, "'no' is not of the form KIND/NAME"),
+        ({"drain": ["no"]}, "there is no node 'no' in objects; there are node-0, node-1"),
+        ({"add_nodes": ["node-0"]}, "is not of the form N=NODE"),
+        ({"add_nodes": ["2=no"]}, "there is no node 'no'"),
+        ({"taint": ["node-0"]}, "is not of the form NODE=KEY"),
+        ({"taint": ["node-0=a:Never"]}, "is not of the form NODE=KEY"),
+        ({"replicas": ["pod/train=3"]}, "a pod has no replicas"),
+        ({"replicas": ["deployment/web"]}, "is not of the form KIND/NAME=N"),
+        ({"apply": "kind: ConfigMap\napiVersion: v1\nmetadata: {name: a}\n"}, "no object that matters here"),
+        (
+            {"apply": "kind: Pod\napiVersion: v1\nmetadata: {name: a}\nspec: {containers: [{image: b}]}\n"},
+            r"Pod default/a: .*spec.containers\[0\].name: Required value",
+        ),
+    ],
+)
+def test_what_cannot_be_done_is_refused(asked: dict[str, Any], said: str) -> None:
+    with pytest.raises(InvalidInput, match=said):
+        simulate(read_dump([*gpu_cluster(), *pod_with(1)]), **asked)
+
+
+def text_of(found: Simulation, width: int) -> str:
+    return simulation_text(found, width)
+
+
+@pytest.mark.parametrize("width", [80, 160])
+def test_the_text_is_a_diff_that_keeps_to_the_width(width: int) -> None:
+    state = read_dump([*gpu_cluster(taken=1), running("user-0", "node-0", "held-0")])
+    text = text_of(simulate(state, drain=["node-0"], apply=pod_with(2), copies=2), width)
+    assert "- other/user-0 on node-0 (gpu-0)" in text
+    assert "+ default/train → node-1 (gpu-0, gpu-1)" in text
+    assert max(map(len, text.splitlines())) <= width

@@ -1,0 +1,38 @@
+"""The schemas in docs are those of the code, and answers obey them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import jsonschema_rs
+import pytest
+from tools.schemas import FOLDER, schema_of
+
+from cathedra.insight import DeviceList, Explanation, Simulation, devices, explain, read_dump, simulate
+from tests.unit.cli.dra.dumps import gpu_cluster, pod_with
+
+STATE = read_dump([*gpu_cluster(taken=2), *pod_with(2)])
+ANSWERS = {
+    "explanation": lambda: explain(STATE, "pod/train").to_dict(),
+    "devicelist": lambda: devices(STATE).to_dict(),
+    "simulation": lambda: simulate(read_dump(gpu_cluster()), apply=pod_with(1), copies=2).to_dict(),
+}
+
+
+@pytest.mark.parametrize("kind", [Explanation, DeviceList, Simulation])
+def test_the_schema_is_current(kind: Any) -> None:
+    assert json.loads((FOLDER / f"{kind.__name__.lower()}.json").read_text()) == json.loads(json.dumps(schema_of(kind)))
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+def test_an_answer_obeys_its_schema(name: str) -> None:
+    answer = json.loads(json.dumps(ANSWERS[name]()))
+    jsonschema_rs.validate(json.loads((FOLDER / f"{name}.json").read_text()), answer)
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+def test_every_field_of_an_answer_is_in_its_schema(name: str) -> None:
+    schema = json.loads((FOLDER / f"{name}.json").read_text())
+    known = {*schema["properties"], *schema["$defs"][schema["title"]]["properties"]}
+    assert set(ANSWERS[name]()) == known

@@ -1,0 +1,75 @@
+"""DaemonSets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from cathedra.api.core import apps_v1
+from cathedra.api.struct import from_dict, to_dict
+from tests.unit.kinds.objects import defaulted, problems_of, row
+
+TEMPLATE = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+SELECTED = {"selector": {"matchLabels": {"a": "b"}}, "template": TEMPLATE}
+
+
+def test_a_daemon_set_rolls_one_node_at_a_time_and_keeps_ten_revisions() -> None:
+    spec = to_dict(defaulted("daemonsets", from_dict(apps_v1.DaemonSet, {"spec": SELECTED})))["spec"]
+    assert spec["updateStrategy"] == {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1, "maxSurge": 0}}
+    assert spec["revisionHistoryLimit"] == 10
+
+
+def test_a_daemon_set_that_is_updated_by_deletion_does_not_roll() -> None:
+    made = defaulted("daemonsets", from_dict(apps_v1.DaemonSet, {"spec": {"updateStrategy": {"type": "OnDelete"}}}))
+    assert made.spec.update_strategy.rolling_update is None
+
+
+def test_a_daemon_set_without_labels_takes_those_of_its_template() -> None:
+    made = defaulted("daemonsets", from_dict(apps_v1.DaemonSet, {"spec": SELECTED}))
+    assert made.metadata.labels == {"a": "b"}
+    own = {"metadata": {"labels": {"x": "y"}}, "spec": SELECTED}
+    assert defaulted("daemonsets", from_dict(apps_v1.DaemonSet, own)).metadata.labels == {"x": "y"}
+
+
+@pytest.mark.parametrize(
+    ("spec", "wanted"),
+    [
+        ({"minReadySeconds": -1}, "spec.minReadySeconds: Invalid value: -1: must be greater than or equal to 0"),
+        (
+            {"revisionHistoryLimit": -1},
+            "spec.revisionHistoryLimit: Invalid value: -1: must be greater than or equal to 0",
+        ),
+        (
+            {"updateStrategy": {"type": "Recreate"}},
+            'spec.updateStrategy.type: Unsupported value: "Recreate": supported values: "OnDelete", "RollingUpdate"',
+        ),
+        (
+            {"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "a few"}}},
+            'spec.updateStrategy.rollingUpdate.maxUnavailable: Invalid value: "a few": ',
+        ),
+        (
+            {"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": -1}}},
+            "spec.updateStrategy.rollingUpdate.maxSurge: Invalid value: -1: ",
+        ),
+    ],
+)
+def test_a_daemon_set_is_checked(spec: dict[str, Any], wanted: str) -> None:
+    (text,) = problems_of("daemonsets", apps_v1.DaemonSet, {"spec": {**SELECTED, **spec}})
+    assert text.startswith(wanted)
+
+
+def test_a_row_counts_nodes_and_names_the_labels_they_need() -> None:
+    status = {
+        "desiredNumberScheduled": 5,
+        "currentNumberScheduled": 4,
+        "numberReady": 3,
+        "updatedNumberScheduled": 2,
+        "numberAvailable": 1,
+    }
+    selective = {**TEMPLATE, "spec": {**TEMPLATE["spec"], "nodeSelector": {"z": "1", "gpu": "yes"}}}
+    values = {"metadata": {"name": "d"}, "spec": {**SELECTED, "template": selective}, "status": status}
+    found = row("daemonsets", from_dict(apps_v1.DaemonSet, values))
+    assert [found[name] for name in ("Desired", "Current", "Ready", "Up-to-date", "Available")] == [5, 4, 3, 2, 1]
+    assert (found["Node Selector"], found["Selector"], found["Images"]) == ("gpu=yes,z=1", "a=b", "i")
+    assert row("daemonsets", apps_v1.DaemonSet())["Node Selector"] == "<none>"

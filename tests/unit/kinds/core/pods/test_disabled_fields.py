@@ -1,0 +1,100 @@
+"""Fields of pods that go with closed gates, unless the stored pod has them already."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from cathedra.api.core import core_v1
+from cathedra.api.struct import from_dict
+from cathedra.kinds.core.pods.disabled_fields import enabled_pod_spec, enabled_pod_status
+from tests.unit.kinds.objects import gates, pod
+
+USING = {"resources": {"claims": [{"name": "a"}]}}
+CLAIMS = [{"name": "a", "resourceClaimName": "x"}]
+NEEDING_CLAIMS = (
+    "DRAAdminAccess",
+    "DRAPrioritizedList",
+    "DRAResourceClaimDeviceStatus",
+    "DRASchedulerFilterTimeout",
+)
+WITHOUT_CLAIMS = gates("1.34", DynamicResourceAllocation=False, **dict.fromkeys(NEEDING_CLAIMS, False))
+
+
+def test_without_dynamic_resource_allocation_no_pod_has_claims() -> None:
+    made = pod(USING, resourceClaims=CLAIMS, initContainers=[{"name": "i", "image": "i", **USING}]).spec
+    spec = enabled_pod_spec(made, None, WITHOUT_CLAIMS)
+    assert spec.resource_claims == ()
+    assert [c.resources.claims for c in (*spec.containers, *spec.init_containers)] == [(), ()]
+    assert enabled_pod_spec(made, made, WITHOUT_CLAIMS) is made
+    assert enabled_pod_spec(made, None, gates("1.34")) == made
+
+
+def test_a_pod_belongs_to_a_group_where_groups_exist() -> None:
+    made = pod(schedulingGroup={"podGroupName": "g"}).spec
+    assert enabled_pod_spec(made, None, gates()).scheduling_group is None
+    assert enabled_pod_spec(made, None, gates(GenericWorkload=True)) is made
+    assert enabled_pod_spec(made, made, gates()) is made
+
+
+def test_a_spec_without_what_is_closed_is_the_same_object() -> None:
+    """Pods are written often: nothing is copied for nothing."""
+    made = pod().spec
+    assert enabled_pod_spec(made, None, WITHOUT_CLAIMS) is made
+
+
+def status(**values: Any) -> core_v1.PodStatus:
+    return from_dict(core_v1.PodStatus, values)
+
+
+def health(message: str | None = "hot", kind: str = "containerStatuses") -> dict[str, Any]:
+    device = {"resourceID": "d", "health": "Healthy", **({"message": message} if message else {})}
+    return {kind: [{"name": "c", "allocatedResourcesStatus": [{"name": "claim:a", "resources": [device]}]}]}
+
+
+@pytest.mark.parametrize(
+    ("gate", "values", "field"),
+    [
+        (
+            "DRAExtendedResource",
+            {"extendedResourceClaimStatus": {"resourceClaimName": "x"}},
+            "extended_resource_claim_status",
+        ),
+        (
+            "DRANodeAllocatableResources",
+            {"nodeAllocatableResourceClaimStatuses": [{"resourceClaimName": "x"}]},
+            "node_allocatable_resource_claim_statuses",
+        ),
+    ],
+)
+def test_a_status_loses_what_is_closed_unless_it_was_reported_before(
+    gate: str, values: dict[str, Any], field: str
+) -> None:
+    new, empty = status(**values), status()
+    closed, opened = gates("1.36", **{gate: False}), gates("1.36", **{gate: True})
+    assert getattr(enabled_pod_status(new, empty, closed), field) == getattr(empty, field)
+    assert getattr(enabled_pod_status(new, empty, opened), field) == getattr(new, field)
+    assert getattr(enabled_pod_status(new, new, closed), field) == getattr(new, field)
+
+
+def test_statuses_of_claims_go_without_dynamic_resource_allocation() -> None:
+    new = status(resourceClaimStatuses=[{"name": "a"}])
+    assert enabled_pod_status(new, status(), WITHOUT_CLAIMS).resource_claim_statuses == ()
+    assert enabled_pod_status(new, new, WITHOUT_CLAIMS) == new
+
+
+@pytest.mark.parametrize("kind", ["containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"])
+def test_the_health_of_devices_is_reported_where_that_is_open(kind: str) -> None:
+    closed = gates("1.36", ResourceHealthStatus=False, ResourceHealthStatusMessage=False)
+    new = status(**health(kind=kind))
+    assert enabled_pod_status(new, status(), closed) == status(**{kind: [{"name": "c"}]})
+    assert enabled_pod_status(new, status(), gates("1.36")) == new
+    assert enabled_pod_status(new, status(**health()), closed) == new
+
+
+def test_messages_about_devices_have_a_gate_of_their_own() -> None:
+    closed = gates("1.36", ResourceHealthStatusMessage=False)
+    new = status(**health())
+    assert enabled_pod_status(new, status(**health(None)), closed) == status(**health(None))
+    assert enabled_pod_status(new, status(**health("old")), closed) == new

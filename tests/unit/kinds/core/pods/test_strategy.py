@@ -1,0 +1,111 @@
+"""Pods as they are written: begun pending, changed by one sub-resource each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from cathedra.api.core import core_v1
+from cathedra.api.struct import from_dict, replace
+from cathedra.kinds.core.pods.strategy import pod_definition
+from tests.unit.kinds.objects import NOW, context, created, definition_of, pod, updated
+
+STRATEGY = definition_of("pods").strategy
+STATUS = definition_of("pods").subresources["status"]
+RESIZE = definition_of("pods").subresources["resize"]
+
+
+def stored(*containers: dict[str, Any], **spec: Any) -> core_v1.Pod:
+    made, errors = created(STRATEGY, pod(*containers, **spec), context())
+    assert errors == []
+    found: core_v1.Pod = made
+    return found
+
+
+def test_a_pod_begins_pending_whatever_its_author_says_of_its_status() -> None:
+    made = stored(status={"phase": "Running", "podIP": "192.0.2.1"})
+    assert (made.status.phase, made.status.pod_ip, made.metadata.generation) == ("Pending", "", 1)
+
+
+@pytest.mark.parametrize(
+    ("resources", "quality"),
+    [
+        ({}, "BestEffort"),
+        ({"requests": {"cpu": "1"}}, "Burstable"),
+        ({"limits": {"cpu": "1", "memory": "1Gi"}}, "Guaranteed"),
+    ],
+)
+def test_the_quality_class_follows_from_the_resources(resources: dict[str, Any], quality: str) -> None:
+    assert stored({"resources": resources}).status.qos_class == quality
+
+
+def test_a_gated_pod_says_that_it_is_not_scheduled() -> None:
+    (condition,) = stored(schedulingGates=[{"name": "g"}]).status.conditions
+    assert (condition.type, condition.status, condition.reason) == ("PodScheduled", "False", "SchedulingGated")
+    assert condition.message == "Scheduling is blocked due to non-empty scheduling gates"
+    assert condition.last_transition_time is not None
+    assert condition.last_transition_time.timestamp == NOW
+    assert stored().status.conditions == ()
+
+
+def test_the_main_resource_keeps_the_status_and_the_status_the_spec() -> None:
+    old = stored()
+    new = replace(
+        old,
+        spec=replace(old.spec, containers=(replace(old.spec.containers[0], image="j"),)),
+        status=replace(old.status, phase="Running"),
+    )
+    main, errors = updated(STRATEGY, new, old, context())
+    assert errors == []
+    assert (main.spec, main.status, main.metadata.generation) == (new.spec, old.status, 2)
+    reported, errors = updated(STATUS, new, old, context())
+    assert errors == []
+    assert (reported.spec, reported.status, reported.metadata.generation) == (old.spec, new.status, 1)
+
+
+def test_a_status_keeps_owners_and_the_quality_class_that_it_leaves_out() -> None:
+    old = stored()
+    owner = {"apiVersion": "v1", "kind": "Node", "name": "n", "uid": "1"}
+    other = from_dict(core_v1.Pod, {"metadata": {"ownerReferences": [owner], "labels": {"a": "b"}}})
+    new = replace(old, metadata=replace(other.metadata, generation=9), status=core_v1.PodStatus(phase="Running"))
+    made, errors = updated(STATUS, new, old, context())
+    assert errors == []
+    assert (made.metadata.owner_references, made.metadata.generation) == ((), 1)
+    assert (made.metadata.labels, made.status.qos_class) == ({"a": "b"}, "BestEffort")
+
+
+def test_resizing_changes_nothing_but_the_resources_of_containers() -> None:
+    old = stored({"resources": {"requests": {"cpu": "1"}}})
+    amounts = from_dict(core_v1.ResourceRequirements, {"requests": {"cpu": "2"}})
+    container = replace(old.spec.containers[0], image="ignored", resources=amounts)
+    new = replace(
+        old,
+        metadata=replace(old.metadata, labels={"ignored": "x"}, resource_version="7"),
+        spec=replace(old.spec, node_name="ignored", containers=(container,)),
+    )
+    made, errors = updated(RESIZE, new, old, context())
+    assert errors == []
+    assert made.spec == replace(old.spec, containers=(replace(old.spec.containers[0], resources=amounts),))
+    assert (made.metadata.labels, made.metadata.resource_version, made.metadata.generation) == ({}, "7", 2)
+
+
+def test_a_resize_that_changes_nothing_is_no_generation() -> None:
+    old = stored({"resources": {"requests": {"cpu": "1"}}})
+    assert updated(RESIZE, old, old, context())[0].metadata.generation == 1
+
+
+@pytest.mark.parametrize(
+    ("field", "values", "text"),
+    [
+        ("spec.nodeName", {"spec": {"nodeName": "n"}}, "n"),
+        ("spec.hostNetwork", {"spec": {"hostNetwork": True}}, "true"),
+        ("spec.hostNetwork", {}, "false"),
+        ("status.phase", {"status": {"phase": "Running"}}, "Running"),
+        ("status.podIP", {"status": {"podIP": "192.0.2.1"}}, "192.0.2.1"),
+        ("status.podIP", {"status": {"podIP": "192.0.2.1", "podIPs": [{"ip": "192.0.2.2"}]}}, "192.0.2.2"),
+        ("status.nominatedNodeName", {"status": {"nominatedNodeName": "n"}}, "n"),
+    ],
+)
+def test_pods_are_selected_by_fields(field: str, values: dict[str, Any], text: str) -> None:
+    assert pod_definition().field_selectors[field](from_dict(core_v1.Pod, values)) == text

@@ -1,0 +1,217 @@
+"""What may change about a pod that is there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from cathedra.api.core import core_v1
+from cathedra.api.struct import from_dict, replace
+from cathedra.kinds.core.pods.validation.changes import validate_ephemeral_containers_update, validate_resize
+from tests.unit.kinds.objects import context, created, definition_of, pod, texts, updated
+
+
+def stored(made: core_v1.Pod) -> core_v1.Pod:
+    found: core_v1.Pod = created(definition_of("pods").strategy, made, context())[0]
+    return found
+
+
+def change(old: core_v1.Pod, **spec: Any) -> list[str]:
+    new = replace(old, spec=replace(old.spec, **spec))
+    return texts(updated(definition_of("pods").strategy, new, old, context())[1])
+
+
+def test_images_tolerations_and_gates_may_change() -> None:
+    old = stored(pod(schedulingGates=[{"name": "g"}]))
+    other = replace(old.spec.containers[0], image="j")
+    more = (core_v1.Toleration(key="k", operator="Exists"),)
+    assert change(old, containers=(other,), tolerations=more, scheduling_gates=()) == []
+
+
+def test_anything_else_is_shown_with_the_difference() -> None:
+    old = stored(pod(resourceClaims=[{"name": "a", "resourceClaimName": "x"}]))
+    (text,) = change(old, resource_claims=(core_v1.PodResourceClaim(name="a", resource_claim_name="y"),))
+    assert text.startswith("spec: Forbidden: pod updates may not change fields other than `spec.containers[*].image`")
+    assert '\n-   "ResourceClaimName": "x",\n+   "ResourceClaimName": "y",\n' in text
+
+
+def test_a_gate_cannot_be_added() -> None:
+    (text,) = change(stored(pod()), scheduling_gates=(core_v1.PodSchedulingGate(name="g"),))
+    wanted = "spec.schedulingGates[0].name: Forbidden: only deletion is allowed, but found new scheduling gate 'g'"
+    assert text == wanted
+
+
+def test_a_gated_pod_may_become_pickier_and_no_other() -> None:
+    assert change(stored(pod(schedulingGates=[{"name": "g"}])), node_selector={"a": "b"}) == []
+    assert change(stored(pod()), node_selector={"a": "b"}) != []
+
+
+def test_containers_are_neither_added_nor_removed() -> None:
+    old = stored(pod())
+    assert change(old, containers=()) == [
+        "spec.containers: Required value",
+        "spec.containers: Forbidden: pod updates may not add or remove containers",
+    ]
+
+
+def test_an_ephemeral_container_joins_without_resources() -> None:
+    old = stored(pod())
+    strategy = definition_of("pods").subresources["ephemeralcontainers"]
+    container = from_dict(core_v1.EphemeralContainer, {"name": "e", "image": "i"})
+    new = replace(old, spec=replace(old.spec, ephemeral_containers=(container,), node_name="ignored"))
+    made, errors = updated(strategy, new, old, context())
+    assert errors == []
+    assert (made.spec.node_name, made.metadata.generation) == ("", 2)
+    greedy = replace(container, resources=from_dict(core_v1.ResourceRequirements, {"requests": {"cpu": "1"}}))
+    new = replace(old, spec=replace(old.spec, ephemeral_containers=(greedy,)))
+    assert texts(updated(strategy, new, old, context())[1]) == [
+        "spec.ephemeralContainers[0].resources: Forbidden: cannot be set for an Ephemeral Container"
+    ]
+    gone = updated(strategy, old, made, context())[1]
+    assert texts(gone) == [
+        'spec.ephemeralContainers: Forbidden: existing ephemeral containers "e" may not be removed\n'
+    ]
+
+
+def resized(old: core_v1.Pod, resources: dict[str, Any]) -> list[str]:
+    strategy = definition_of("pods").subresources["resize"]
+    container = replace(old.spec.containers[0], resources=from_dict(core_v1.ResourceRequirements, resources))
+    new = replace(old, spec=replace(old.spec, containers=(container,)))
+    return texts(updated(strategy, new, old, context())[1])
+
+
+def test_cpu_and_memory_may_be_resized_within_the_quality_class() -> None:
+    old = stored(pod({"resources": {"requests": {"cpu": "1"}, "limits": {"cpu": "2"}}}))
+    assert resized(old, {"requests": {"cpu": "2"}, "limits": {"cpu": "2"}}) == []
+    assert resized(old, {"requests": {"cpu": "1"}, "limits": {"cpu": "2", "ephemeral-storage": "1"}}) == [
+        "spec: Forbidden: only cpu and memory resources are mutable"
+    ]
+    assert resized(old, {})[0].endswith("Pod QOS Class may not change as a result of resizing")
+
+
+def test_a_pod_whose_containers_use_claims_cannot_be_resized() -> None:
+    claims = {"claims": [{"name": "a"}], "requests": {"cpu": "1"}}
+    old = stored(pod({"resources": claims}, resourceClaims=[{"name": "a", "resourceClaimName": "x"}]))
+    assert resized(old, {**claims, "requests": {"cpu": "2"}}) == [
+        "spec: Forbidden: only cpu and memory resources are mutable"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "wanted"),
+    [
+        (None, 5, []),
+        (9, 5, []),
+        (9, 9, []),
+        (5, 9, ["must be less than or equal to previous value"]),
+        (5, None, ["must not update from a positive integer to nil value"]),
+    ],
+)
+def test_a_deadline_only_comes_nearer(before: int | None, after: int | None, wanted: list[str]) -> None:
+    old = stored(pod(activeDeadlineSeconds=before) if before is not None else pod())
+    found = change(old, active_deadline_seconds=after)
+    assert [text.rsplit(": ", 1)[1] for text in found] == wanted
+
+
+@pytest.mark.parametrize(("before", "after", "accepted"), [(-1, 1, True), (-1, 2, False), (30, 1, False)])
+def test_a_negative_grace_period_may_become_one_second(before: int, after: int, accepted: bool) -> None:
+    old = stored(pod(terminationGracePeriodSeconds=before))
+    assert (change(old, termination_grace_period_seconds=after) == []) is accepted
+
+
+def test_a_toleration_stays_but_its_seconds_may_change() -> None:
+    old = stored(pod(tolerations=[{"key": "k", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 5}]))
+    (toleration,) = old.spec.tolerations
+    assert change(old, tolerations=(replace(toleration, toleration_seconds=9),)) == []
+    assert change(old, tolerations=(replace(toleration, key="l"),)) == [
+        "spec.tolerations: Forbidden: existing toleration can not be modified except its tolerationSeconds"
+    ]
+
+
+def narrowed(*expressions: dict[str, Any]) -> dict[str, Any]:
+    term = {"matchExpressions": list(expressions)}
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
+    return {"nodeAffinity": required}
+
+
+ZONE = {"key": "zone", "operator": "In", "values": ["a"]}
+DISK = {"key": "disk", "operator": "Exists"}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "accepted"),
+    [
+        ((), (ZONE,), True),
+        ((ZONE,), (ZONE, DISK), True),
+        ((ZONE,), (DISK, ZONE), False),
+        ((ZONE, DISK), (ZONE,), False),
+        ((ZONE,), (), False),
+    ],
+)
+def test_the_affinity_of_a_gated_pod_only_narrows(
+    before: tuple[dict[str, Any], ...], after: tuple[dict[str, Any], ...], accepted: bool
+) -> None:
+    spec = {"affinity": narrowed(*before)} if before else {}
+    old = stored(pod(schedulingGates=[{"name": "g"}], **spec))
+    affinity = from_dict(core_v1.Affinity, narrowed(*after)) if after else None
+    assert (change(old, affinity=affinity) == []) is accepted
+
+
+def test_the_affinity_of_a_pod_without_gates_stays() -> None:
+    assert change(stored(pod()), affinity=from_dict(core_v1.Affinity, narrowed(ZONE))) != []
+
+
+def test_node_labels_that_a_gated_pod_wants_are_only_added() -> None:
+    old = stored(pod(schedulingGates=[{"name": "g"}], nodeSelector={"a": "b"}))
+    assert change(old, node_selector={"a": "b", "c": "d"}) == []
+    (text,) = change(old, node_selector={"a": "x"})
+    assert text.startswith("spec.nodeSelector: Invalid value: ")
+    assert text.endswith("only additions to spec.nodeSelector are allowed (no mutations or deletions)")
+
+
+def test_static_pods_are_neither_debugged_nor_resized() -> None:
+    static = stored(pod(nodeName="n", metadata={"annotations": {"kubernetes.io/config.mirror": "x"}}))
+    assert texts(validate_ephemeral_containers_update(static, static)) == [
+        "[]: Forbidden: static pods do not support ephemeral containers"
+    ]
+    assert texts(validate_resize(static, static, "BestEffort")) == ["[]: Forbidden: static pods cannot be resized"]
+
+
+def test_an_ephemeral_container_that_is_there_does_not_change() -> None:
+    container = from_dict(core_v1.EphemeralContainer, {"name": "e", "image": "i"})
+    old = stored(pod())
+    old = stored(replace(old, spec=replace(old.spec, ephemeral_containers=(container,))))
+    (before,) = old.spec.ephemeral_containers
+    new = replace(old, spec=replace(old.spec, ephemeral_containers=(replace(before, image="j"),)))
+    assert texts(validate_ephemeral_containers_update(new, old)) == [
+        'spec.ephemeralContainers: Forbidden: existing ephemeral containers "e" may not be changed\n'
+    ]
+
+
+def test_a_request_that_is_there_cannot_be_removed_by_resizing() -> None:
+    old = stored(pod({"resources": {"requests": {"cpu": "1", "memory": "1Gi"}}}))
+    assert resized(old, {"requests": {"cpu": "1"}}) == [
+        "spec.containers[0].resources.requests: Forbidden: resource requests cannot be removed",
+    ]
+
+
+def test_containers_are_neither_renamed_nor_added_by_resizing() -> None:
+    old = stored(pod({"name": "a"}, {"name": "b"}))
+    turned = replace(old, spec=replace(old.spec, containers=old.spec.containers[::-1]))
+    assert texts(validate_resize(turned, old, "BestEffort")) == [
+        "spec.containers: Forbidden: containers may not be renamed or reordered on resize"
+    ]
+    fewer = replace(old, spec=replace(old.spec, containers=old.spec.containers[:1]))
+    assert texts(validate_resize(fewer, old, "BestEffort")) == [
+        "spec.containers: Forbidden: containers may not be added or removed on resize"
+    ]
+
+
+def test_a_pod_whose_claims_take_from_the_node_cannot_be_resized() -> None:
+    taken = core_v1.NodeAllocatableResourceClaimStatus(resource_claim_name="x")
+    old = stored(pod({"resources": {"requests": {"cpu": "1"}}}))
+    old = replace(old, status=replace(old.status, node_allocatable_resource_claim_statuses=(taken,)))
+    assert "spec: Forbidden: pods with node allocatable resource claims cannot be resized" in texts(
+        validate_resize(old, old, old.status.qos_class)
+    )

@@ -1,0 +1,147 @@
+"""Rules of requests and limits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cathedra.api.core import core_v1
+from cathedra.api.field import ErrorList, FieldPath
+from cathedra.api.struct import EMPTY_LIST, replace
+from cathedra.kinds.core.pods.validation.resources import is_native, is_overcommittable, validate_pod_resources
+from tests.unit.kinds.objects import context, created, definition_of, pod, texts
+
+
+def problems(made: core_v1.Pod) -> list[str]:
+    return texts(created(definition_of("pods").strategy, made, context())[1])
+
+
+@pytest.mark.parametrize(
+    ("resources", "wanted"),
+    [
+        ({"requests": {"example.com/gpu": "1"}}, ["limits: Required value: Limit must be set for non overcommitable"]),
+        (
+            {"requests": {"example.com/gpu": "1"}, "limits": {"example.com/gpu": "2"}},
+            ['requests: Invalid value: "1": must be equal to example.com/gpu limit of 2'],
+        ),
+        (
+            {"requests": {"cpu": "2"}, "limits": {"cpu": "1"}},
+            ['requests: Invalid value: "2": must be less than or equal to cpu limit of 1'],
+        ),
+        (
+            {"requests": {"example.com/gpu": "500m"}, "limits": {"example.com/gpu": "500m"}},
+            [
+                'limits[example.com/gpu]: Invalid value: "500m": must be an integer',
+                'requests[example.com/gpu]: Invalid value: "500m": must be an integer',
+            ],
+        ),
+        ({"requests": {"deviceclass.resource.kubernetes.io/gpu": "1"}}, []),
+        (
+            {"limits": {"cpu": "-1"}, "requests": {"cpu": "-1"}},
+            [
+                'limits[cpu]: Invalid value: "-1": must be greater than or equal to 0',
+                'requests[cpu]: Invalid value: "-1": must be greater than or equal to 0',
+            ],
+        ),
+    ],
+)
+def test_requests_and_limits_agree(resources: dict[str, Any], wanted: list[str]) -> None:
+    found = problems(pod({"resources": resources}))
+    assert len(found) == len(wanted)
+    for text, beginning in zip(found, wanted, strict=True):
+        assert text.startswith(f"spec.containers[0].resources.{beginning}")
+
+
+@pytest.mark.parametrize(
+    ("name", "native", "overcommittable"),
+    [
+        ("cpu", True, True),
+        ("hugepages-2Mi", True, False),
+        ("kubernetes.io/x", True, True),
+        ("deviceclass.resource.kubernetes.io/gpu", True, True),
+        ("example.com/gpu", False, False),
+    ],
+)
+def test_only_own_resources_but_huge_pages_are_overcommitted(name: str, native: bool, overcommittable: bool) -> None:
+    assert (is_native(name), is_overcommittable(name)) == (native, overcommittable)
+
+
+@pytest.mark.parametrize(
+    ("name", "wanted"),
+    [
+        ("cpu", []),
+        ("ephemeral-storage", []),
+        ("example.com/gpu", []),
+        ("pods", ["must be a standard resource for containers"]),
+        (
+            "gpu",
+            [
+                "must be a standard resource type or fully qualified",
+                "must be a standard resource for containers",
+            ],
+        ),
+        ("requests.example.com/gpu", ["doesn't follow extended resource name standard"]),
+    ],
+)
+def test_a_container_asks_for_what_it_may_be_given(name: str, wanted: list[str]) -> None:
+    found = problems(pod({"resources": {"limits": {name: "1"}}}))
+    path = f'spec.containers[0].resources.limits[{name}]: Invalid value: "{name}": '
+    assert [text for text in found if ".limits[" in text] == [path + text for text in wanted]
+
+
+def test_huge_pages_need_cpu_or_memory_beside_them() -> None:
+    pages = {"hugepages-2Mi": "2Mi"}
+    assert problems(pod({"resources": {"limits": pages}})) == [
+        "spec.containers[0].resources: Forbidden: HugePages require cpu or memory"
+    ]
+    assert problems(pod({"resources": {"limits": {**pages, "memory": "1Mi"}}})) == []
+
+
+# --- resources of the pod as a whole
+
+
+def whole(resources: dict[str, Any], *requests: str) -> list[str]:
+    containers = [{"name": f"c{n}", "resources": {"requests": {"cpu": cpu}}} for n, cpu in enumerate(requests)]
+    errors = ErrorList()
+    validate_pod_resources(errors, FieldPath("r"), pod(*containers, resources=resources).spec)
+    return texts(errors)
+
+
+@pytest.mark.parametrize(
+    ("resources", "wanted"),
+    [
+        ({"requests": {"cpu": "3"}, "limits": {"cpu": "3"}}, []),
+        ({"requests": {"cpu": "2999m"}}, ['r.requests[cpu]: Invalid value: "2999m": must be greater than or equal to']),
+        (
+            {"requests": {"cpu": "4"}, "limits": {"cpu": "3"}},
+            ['r.requests: Invalid value: "4": must be less than or equal to cpu limit of 3'],
+        ),
+        (
+            {"limits": {"ephemeral-storage": "1"}},
+            ['r.limits[ephemeral-storage]: Unsupported value: "ephemeral-storage"'],
+        ),
+        ({"limits": {"hugepages-2Mi": "2Mi"}}, []),
+        ({"limits": {"memory": "-1"}}, ['r.limits[memory]: Invalid value: "-1": must be greater than or equal to 0']),
+        ({"claims": [{"name": "a"}]}, ["r.claims: Forbidden: claims may not be set for Resources at pod-level"]),
+    ],
+)
+def test_a_pod_asks_for_no_less_than_its_containers_together(resources: dict[str, Any], wanted: list[str]) -> None:
+    found = whole(resources, "1", "2")
+    assert len(found) == len(wanted), found
+    assert all(text.startswith(beginning) for text, beginning in zip(found, wanted, strict=True)), found
+
+
+@given(st.lists(st.integers(0, 5), max_size=4), st.integers(0, 20))
+def test_the_pods_request_is_compared_with_the_sum(requests: list[int], asked: int) -> None:
+    found = whole({"requests": {"cpu": str(asked)}}, *map(str, requests))
+    assert bool(found) is (asked < sum(requests))
+
+
+def test_claims_that_are_spelled_out_are_forbidden_even_if_there_are_none() -> None:
+    errors = ErrorList()
+    spelled = core_v1.ResourceRequirements(claims=EMPTY_LIST)
+    validate_pod_resources(errors, FieldPath("r"), replace(pod().spec, resources=spelled))
+    assert texts(errors) == ["r.claims: Forbidden: claims may not be set for Resources at pod-level"]

@@ -1,0 +1,160 @@
+"""Rules of a pod's spec, alone and in a template."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from cathedra.api.core import core_v1
+from cathedra.api.field import FieldPath
+from cathedra.api.struct import replace
+from cathedra.kinds.core.pods.validation.spec import validate_any_pod, validate_pod, validate_pod_template
+from tests.unit.kinds.objects import context, created, definition_of, pod, texts
+
+
+def problems(made: core_v1.Pod) -> list[str]:
+    return texts(created(definition_of("pods").strategy, made, context())[1])
+
+
+def stored(made: core_v1.Pod) -> core_v1.Pod:
+    """The pod with its defaults, whatever is wrong with it."""
+    found: core_v1.Pod = definition_of("pods").strategy.default(made, context())
+    return found
+
+
+def test_a_plain_pod_is_accepted() -> None:
+    assert problems(pod()) == []
+
+
+@pytest.mark.parametrize(
+    ("spec", "wanted"),
+    [
+        ({"containers": []}, "spec.containers: Required value"),
+        ({"restartPolicy": "Sometimes"}, 'spec.restartPolicy: Unsupported value: "Sometimes"'),
+        ({"dnsPolicy": "x"}, 'spec.dnsPolicy: Unsupported value: "x"'),
+        ({"nodeName": "A"}, 'spec.nodeName: Invalid value: "A": a lowercase RFC 1123 subdomain'),
+        (
+            {"activeDeadlineSeconds": 0},
+            "spec.activeDeadlineSeconds: Invalid value: 0: must be between 1 and 2147483647",
+        ),
+        (
+            {"tolerations": [{"key": "a", "operator": "Exists", "tolerationSeconds": 1}]},
+            "spec.tolerations[0].effect: Invalid value: \"\": effect must be 'NoExecute'",
+        ),
+        (
+            {"tolerations": [{"operator": "Equal"}]},
+            'spec.tolerations[0].operator: Invalid value: "Equal": operator must',
+        ),
+        ({"volumes": [{"name": "v"}, {"name": "v"}]}, 'spec.volumes[1].name: Duplicate value: "v"'),
+        ({"resources": {"claims": [{"name": "a"}]}}, "spec.resources.claims: Forbidden: claims may not be set"),
+        ({"ephemeralContainers": [{"name": "e", "image": "i"}]}, "spec.ephemeralContainers: Forbidden: cannot be set"),
+        ({"nodeName": "n", "schedulingGates": [{"name": "g"}]}, "spec.nodeName: Forbidden: cannot be set until all"),
+        ({"initContainers": [{"name": "c", "image": "i"}]}, 'spec.initContainers[0].name: Duplicate value: "c"'),
+    ],
+)
+def test_a_pod_spec_is_checked(spec: dict[str, Any], wanted: str) -> None:
+    made = pod(**{name: value for name, value in spec.items() if name != "containers"})
+    if "containers" in spec:
+        made = replace(made, spec=replace(made.spec, containers=()))
+    (text,) = problems(made)
+    assert text.startswith(wanted)
+
+
+@pytest.mark.parametrize(
+    ("container", "wanted"),
+    [
+        ({"name": ""}, "name: Required value"),
+        ({"name": "A"}, 'name: Invalid value: "A": a lowercase RFC 1123 label must consist of'),
+        ({"image": ""}, "image: Required value"),
+        ({"imagePullPolicy": "x"}, 'imagePullPolicy: Unsupported value: "x"'),
+        ({"ports": [{"containerPort": 0}]}, "ports[0].containerPort: Required value"),
+        ({"ports": [{"containerPort": 70000}]}, "ports[0].containerPort: Invalid value: 70000: must be between 1"),
+        ({"ports": [{"containerPort": 1, "name": "a--b"}]}, 'ports[0].name: Invalid value: "a--b": must not contain'),
+        ({"env": [{"name": "a=b"}]}, 'env[0].name: Invalid value: "a=b"'),
+        ({"env": [{"name": "a", "valueFrom": {}}]}, 'env[0].valueFrom: Invalid value: "": must specify one of'),
+        ({"volumeMounts": [{"name": "v", "mountPath": "/x"}]}, 'volumeMounts[0].name: Not found: "v"'),
+        ({"livenessProbe": {}}, "livenessProbe: Required value: must specify a handler type"),
+    ],
+)
+def test_containers_are_checked_in_their_place(container: dict[str, Any], wanted: str) -> None:
+    (text,) = problems(pod(container))
+    assert text.startswith(f"spec.containers[0].{wanted}")
+
+
+def test_a_mirror_of_a_static_pod_names_its_node() -> None:
+    mirror = pod(metadata={"annotations": {"kubernetes.io/config.mirror": "x"}})
+    (text,) = problems(mirror)
+    assert text.startswith("metadata.annotations[kubernetes.io/config.mirror]: Invalid value: ")
+    assert text.endswith("must set spec.nodeName if mirror pod annotation is set")
+    assert problems(replace(mirror, spec=replace(mirror.spec, node_name="n"))) == []
+
+
+@pytest.mark.parametrize("image", [" i", "i ", "i\n"])
+def test_an_image_has_no_white_space_around_it(image: str) -> None:
+    wanted = ".image: Invalid value: " + json.dumps(image) + ": must not have leading or trailing whitespace"
+    assert problems(pod({"image": image})) == [f"spec.containers[0]{wanted}"]
+    assert problems(pod(initContainers=[{"name": "d", "image": image}])) == [f"spec.initContainers[0]{wanted}"]
+
+
+@pytest.mark.parametrize(
+    "field", ["serviceAccountName", "nodeName", "hostname", "subdomain", "priorityClassName", "runtimeClassName"]
+)
+def test_names_in_a_spec_have_the_form_of_what_they_name(field: str) -> None:
+    (text,) = problems(pod(**{field: "A_b"}))
+    assert text.startswith(f'spec.{field}: Invalid value: "A_b": a lowercase RFC 1123')
+    assert problems(pod(**{field: "a-b"})) == []
+
+
+@pytest.mark.parametrize("field", ["hostname", "subdomain"])
+def test_parts_of_a_host_name_are_single_labels(field: str) -> None:
+    (text,) = problems(pod(**{field: "a.b"}))
+    assert text.startswith(f'spec.{field}: Invalid value: "a.b"')
+
+
+def test_a_pod_group_is_named_like_an_object() -> None:
+    assert problems(pod(schedulingGroup={"podGroupName": "a.b"})) == []
+    (text,) = texts(validate_any_pod(stored(pod(schedulingGroup={"podGroupName": "A"}))))
+    assert text.startswith('spec.schedulingGroup.podGroupName: Invalid value: "A": a lowercase RFC 1123 subdomain')
+    (text,) = texts(validate_any_pod(stored(pod(schedulingGroup={}))))
+    assert text == 'spec.schedulingGroup: Invalid value: "": must specify one of: `podGroupName`'
+
+
+def test_ephemeral_containers_come_later_and_never_with_a_template() -> None:
+    made = stored(pod(ephemeralContainers=[{"name": "e", "image": "i"}]))
+    assert texts(validate_any_pod(made)) == []
+    assert texts(validate_pod(made)) == ["spec.ephemeralContainers: Forbidden: cannot be set on create"]
+    template = core_v1.PodTemplateSpec(metadata=made.metadata, spec=made.spec)
+    assert texts(validate_pod_template(template, FieldPath("t"))) == [
+        "t.spec.ephemeralContainers: Forbidden: ephemeral containers not allowed in pod template"
+    ]
+
+
+def test_a_template_is_checked_below_its_own_path() -> None:
+    made = stored(pod(metadata={"labels": {"a b": "c"}}, restartPolicy="Sometimes"))
+    template = core_v1.PodTemplateSpec(metadata=made.metadata, spec=made.spec)
+    found = texts(validate_pod_template(template, FieldPath("spec").child("template")))
+    assert [text.split(": ")[0] for text in found] == ["spec.template.labels", "spec.template.spec.restartPolicy"]
+
+
+def test_problems_come_in_the_order_of_kubernetes() -> None:
+    """Clients compare whole messages: volumes, claims, containers, policies, names, deadline, tolerations."""
+    broken = pod(
+        {"image": ""},
+        volumes=[{"name": "v"}, {"name": "v"}],
+        resourceClaims=[{"name": "a", "resourceClaimName": "A"}],
+        restartPolicy="x",
+        nodeName="A",
+        activeDeadlineSeconds=0,
+        tolerations=[{"operator": "Equal"}],
+    )
+    assert [text.split(":")[0] for text in problems(broken)] == [
+        "spec.volumes[1].name",
+        "spec.resourceClaims[0].resourceClaimName",
+        "spec.containers[0].image",
+        "spec.restartPolicy",
+        "spec.nodeName",
+        "spec.activeDeadlineSeconds",
+        "spec.tolerations[0].operator",
+    ]

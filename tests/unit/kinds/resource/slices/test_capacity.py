@@ -1,0 +1,122 @@
+"""Rules of request policies."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cathedra.api.field import ErrorList, FieldPath
+from cathedra.api.quantity import Quantity
+from cathedra.api.resource import CapacityRequestPolicy
+from cathedra.api.struct import from_dict
+from cathedra.kinds.resource.slices.capacity import validate_policy
+from tests.unit.kinds.objects import gates, texts
+
+GATES = {release: gates(release) for release in ("1.36", "1.37")}
+
+
+def problems(value: str = "10", release: str = "1.37", **policy: Any) -> list[str]:
+    errors = ErrorList()
+    made = from_dict(CapacityRequestPolicy, policy)
+    validate_policy(errors, FieldPath("p"), made, Quantity(value), GATES[release])
+    return texts(errors)
+
+
+def begin(found: list[str], *wanted: str) -> None:
+    assert len(found) == len(wanted), found
+    assert all(text.startswith(beginning) for text, beginning in zip(found, wanted, strict=True)), found
+
+
+def test_a_policy_may_say_nothing_at_all() -> None:
+    assert problems() == problems(default="3") == []
+
+
+def test_a_policy_lists_values_or_bounds_them() -> None:
+    begin(problems(default="1", validRange={"min": "1"}, validValues=["1"]), "p: Forbidden: exactly one policy can be")
+
+
+@pytest.mark.parametrize(
+    ("values", "default", "wanted"),
+    [
+        (["1", "2"], "1", []),
+        (["1", "2"], "3", ['p.validValues: Invalid value: "3": default value is not valid according to']),
+        (["1"], None, ["p.default: Required value: required when validValues is defined"]),
+        (["2", "1"], "1", ['p.validValues[1]: Invalid value: "1": values must be sorted in ascending order']),
+        (["1", "11"], "1", ['p.validValues[1]: Invalid value: "11": option is larger than capacity value: 10']),
+        (["1", "1"], "1", ['p.validValues[1]: Duplicate value: "1"']),
+        (["1000m", "1"], "1", ['p.validValues[1]: Duplicate value: "1"']),
+        ([str(n) for n in range(1, 12)], "1", ["p.validValues: Too many: 11: must have at most 10 items"]),
+    ],
+)
+def test_values_rise_fit_the_capacity_and_hold_the_default(
+    values: list[str], default: str | None, wanted: list[str]
+) -> None:
+    begin(
+        problems("11" if len(values) == 11 else "10", validValues=values, **({"default": default} if default else {})),
+        *wanted,
+    )
+
+
+def test_values_that_differ_in_fractions_were_equal_before_137() -> None:
+    values = {"default": "1100m", "validValues": ["1100m", "1200m"]}
+    assert problems(**values) == []
+    assert problems(release="1.36", **values) == ['p.validValues[1]: Duplicate value: "2"']
+
+
+@pytest.mark.parametrize(
+    ("bounds", "default", "wanted"),
+    [
+        ({"min": "1", "max": "4", "step": "1"}, "1", []),
+        ({"min": "1"}, None, ["p.default: Required value: required when validRange is defined"]),
+        ({"max": "4"}, "1", ["p.validRange.min: Required value: required when validRange is defined"]),
+        ({"min": "11"}, "11", ['p.validRange.min: Invalid value: "11": min is larger than capacity value: 10']),
+        ({"min": "2"}, "1", ['p.validRange.default: Invalid value: "1": default is less than min: 2']),
+        (
+            {"min": "2", "max": "1"},
+            "2",
+            ['p.validRange.max: Invalid value: "2": min is larger than max: 1', "p.validRange.default"],
+        ),
+        ({"min": "1", "max": "11"}, "1", ['p.validRange.max: Invalid value: "11": max is larger than capacity value']),
+        ({"min": "1", "max": "2"}, "3", ['p.validRange.default: Invalid value: "3": default is more than max: 2']),
+        ({"min": "1", "step": "0"}, "1", ['p.validRange.step: Invalid value: "0": must be greater than zero']),
+        ({"min": "1", "step": "-1"}, "1", ['p.validRange.step: Invalid value: "-1": must be greater than zero']),
+        ({"min": "1", "step": "10"}, "1", ['p.validRange.step: Invalid value: "10": one step 11 is larger than capac']),
+        ({"min": "1", "step": "2"}, "2", ['p.validRange.step: Invalid value: "2": value is not a multiple of a given']),
+        (
+            {"min": "1", "max": "4", "step": "2"},
+            "1",
+            ['p.validRange.step: Invalid value: "4": value is not a multiple'],
+        ),
+    ],
+)
+def test_a_range_fits_the_capacity_and_holds_the_default_on_a_step(
+    bounds: dict[str, str], default: str | None, wanted: list[str]
+) -> None:
+    begin(problems(validRange=bounds, **({"default": default} if default else {})), *wanted)
+
+
+def test_a_default_out_of_range_was_told_at_the_bound_before_137() -> None:
+    begin(problems(release="1.36", default="1", validRange={"min": "2"}), 'p.validRange.min: Invalid value: "1"')
+    begin(
+        problems(release="1.36", default="3", validRange={"min": "1", "max": "2"}),
+        'p.validRange.max: Invalid value: "3"',
+    )
+
+
+@given(st.integers(0, 5), st.integers(0, 20), st.integers(1, 5), st.integers(0, 12))
+def test_a_range_accepts_just_the_defaults_that_it_would_give(least: int, most: int, step: int, times: int) -> None:
+    """A policy is accepted if and only if its default is a request that the policy itself lets through."""
+    default = least + step * times
+    bounds = {"min": str(least), "max": str(most), "step": str(step)}
+    found = problems("100", default=str(default), validRange=bounds)
+    sound = least <= default <= most and (most - least) % step == 0
+    assert (found == []) is sound
+
+
+@given(st.integers(1, 40), st.integers(1, 40))
+def test_fractions_of_a_step_count_since_137(default: int, step: int) -> None:
+    found = problems("100", default=f"{default}m", validRange={"min": "0", "step": f"{step}m"})
+    assert (found == []) is (default % step == 0)

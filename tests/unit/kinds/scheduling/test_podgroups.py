@@ -1,0 +1,89 @@
+"""Pod groups as they are written and shown."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from cathedra.api.core.scheduling_v1alpha3 import PodGroup
+from cathedra.api.struct import from_dict, replace, to_dict
+from tests.unit.kinds.objects import context, created, definition_of, row, texts, updated
+
+DEFINITION = definition_of("podgroups")
+CLOSED, OPENED = context(GenericWorkload=True), context(GenericWorkload=True, DRAWorkloadResourceClaims=True)
+CLAIMS = [{"name": "a", "resourceClaimName": "x"}]
+CLAIM_STATUSES = [{"name": "a", "resourceClaimName": "x"}]
+
+
+def group(status: dict[str, Any] | None = None, **spec: Any) -> PodGroup:
+    values = {"metadata": {"name": "g"}, "spec": {"schedulingPolicy": {"basic": {}}, **spec}, "status": status or {}}
+    return from_dict(PodGroup, values)
+
+
+def test_pods_of_a_group_are_disrupted_one_by_one_unless_it_says_otherwise() -> None:
+    assert to_dict(created(DEFINITION.strategy, group(), CLOSED)[0].spec)["disruptionMode"] == {"single": {}}
+    made = created(DEFINITION.strategy, group(disruptionMode={"all": {}}), CLOSED)[0]
+    assert to_dict(made.spec)["disruptionMode"] == {"all": {}}
+
+
+def test_a_group_is_created_without_status() -> None:
+    made, errors = created(DEFINITION.strategy, group({"resourceClaimStatuses": CLAIM_STATUSES}), OPENED)
+    assert (errors, made.status) == ([], group().status)
+
+
+def test_the_claims_of_a_group_never_change() -> None:
+    old, _ = created(DEFINITION.strategy, group(resourceClaims=CLAIMS), OPENED)
+    other = group(resourceClaims=[{"name": "a", "resourceClaimName": "y"}])
+    (text,) = texts(updated(DEFINITION.strategy, other, old, OPENED)[1])
+    assert text.startswith("spec.resourceClaims: Invalid value: ")
+    assert text.endswith("field is immutable")
+
+
+def test_the_main_resource_keeps_the_status() -> None:
+    old = replace(created(DEFINITION.strategy, group(), OPENED)[0], status=group({"conditions": []}).status)
+    made = updated(DEFINITION.strategy, group({"resourceClaimStatuses": CLAIM_STATUSES}), old, OPENED)[0]
+    assert made.status == old.status
+
+
+def test_claims_of_a_group_have_a_gate_but_stay_where_they_are_in_use() -> None:
+    claiming = group(resourceClaims=CLAIMS)
+    assert created(DEFINITION.strategy, claiming, CLOSED)[0].spec.resource_claims == ()
+    assert len(created(DEFINITION.strategy, claiming, OPENED)[0].spec.resource_claims) == 1
+    assert len(updated(DEFINITION.strategy, claiming, claiming, CLOSED)[0].spec.resource_claims) == 1
+
+
+def test_a_status_keeps_the_spec_and_drops_claims_that_the_gate_closes_out() -> None:
+    status, told = DEFINITION.subresources["status"], {"resourceClaimStatuses": CLAIM_STATUSES}
+    old, claiming = created(DEFINITION.strategy, group(), CLOSED)[0], group(resourceClaims=CLAIMS)
+    made = updated(status, group(told, schedulingPolicy={"gang": {"minCount": 2}}), old, CLOSED)[0]
+    assert (made.spec, made.status.resource_claim_statuses) == (old.spec, ())
+    assert len(updated(status, group(told), claiming, CLOSED)[0].status.resource_claim_statuses) == 1
+    assert len(updated(status, group(told), old, OPENED)[0].status.resource_claim_statuses) == 1
+
+
+def condition(type_: str, status: str, reason: str = "R") -> dict[str, str]:
+    return {"type": type_, "status": status, "reason": reason, "lastTransitionTime": "2026-01-01T00:00:00Z"}
+
+
+@pytest.mark.parametrize(
+    ("conditions", "shown"),
+    [
+        ([], "Pending"),
+        ([condition("PodGroupScheduled", "True")], "Scheduled"),
+        ([condition("PodGroupScheduled", "False")], "Unschedulable"),
+        ([condition("PodGroupScheduled", "Unknown")], "Pending"),
+        ([condition("PodGroupScheduled", "True"), condition("DisruptionTarget", "True", "Preempted")], "Preempted"),
+        ([condition("PodGroupScheduled", "True"), condition("DisruptionTarget", "False")], "Scheduled"),
+    ],
+)
+def test_a_row_says_how_far_scheduling_has_come(conditions: list[dict[str, str]], shown: str) -> None:
+    assert row("podgroups", group({"conditions": conditions}))["Status"] == shown
+
+
+def test_a_row_names_policy_and_workload() -> None:
+    found = row("podgroups", group())
+    assert (found["Policy"], found["Workload"]) == ("Basic", "<none>")
+    gang = group(schedulingPolicy={"gang": {"minCount": 2}}, workloadRef={"workloadName": "w", "templateName": "t"})
+    found = row("podgroups", gang)
+    assert (found["Policy"], found["Workload"]) == ("Gang", "w")

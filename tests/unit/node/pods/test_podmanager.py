@@ -1,0 +1,181 @@
+"""The workers of a node's pods."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from collections.abc import Awaitable, Callable, Sequence
+
+import pytest
+
+from cathedra.api.core.core_v1 import Pod
+from cathedra.api.struct import Time, replace
+from cathedra.node.pods import podmanager
+from cathedra.node.pods.podmanager import PodManager
+from cathedra.node.pods.worker import PodWorker
+from cathedra.node.runtime.runtime import ContainerRun, ContainerSpec, PodIdentity
+from tests.unit.node.fakes import make_pod
+from tests.unit.node.pods.onepod import OnePod
+from tests.unit.node.pods.onepod import play as play_one
+
+
+class Source:
+    """Pods by hand."""
+
+    def __init__(self) -> None:
+        self.synced = asyncio.Event()
+        self.changed: Callable[[Pod], None] = lambda pod: None
+        self.deleted: Callable[[Pod], None] = lambda pod: None
+
+    def follow(self, on_change: Callable[[Pod], None], on_delete: Callable[[Pod], None]) -> Callable[[], None]:
+        self.changed, self.deleted = on_change, on_delete
+        return self.stop
+
+    def stop(self) -> None:
+        self.changed = self.deleted = lambda pod: None
+
+    async def wait_synced(self) -> None:
+        await self.synced.wait()
+
+
+@dataclasses.dataclass
+class Node:
+    one: OnePod
+    source: Source
+    manager: PodManager
+
+    async def bind(self, *pods: Pod) -> None:
+        """Create pods, and report them."""
+        for pod in pods:
+            self.one.object.note_written(pod)
+            await self.one.create()
+            self.source.changed(self.one.stored())
+        await self.one.clock.sleep(1)
+
+    def names(self) -> list[str]:
+        return [worker.pod.metadata.name for worker in self.manager.workers()]
+
+
+def play(story: Callable[[Node], Awaitable[None]], found: Sequence[ContainerRun] = ()) -> None:
+    async def body(one: OnePod) -> None:
+        source = Source()
+        node = Node(one, source, PodManager(one.context, source))
+        running = asyncio.ensure_future(node.manager.run(found))
+        await one.runtime.open(node.manager.container_ended)
+        await asyncio.sleep(0)
+        try:
+            await story(node)
+        finally:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+
+    play_one(body)
+
+
+def test_each_pod_of_the_node_has_one_worker_and_pods_of_others_have_none() -> None:
+    async def story(node: Node) -> None:
+        elsewhere = make_pod("c")
+        elsewhere = replace(elsewhere, spec=replace(elsewhere.spec, node_name="n2"))
+        await node.bind(make_pod("a"), make_pod("b"), elsewhere)
+        node.source.changed(node.one.stored())
+        assert node.names() == ["a", "b"]
+        assert node.manager.active() == {"uid-a", "uid-b"}
+
+    play(story)
+
+
+def test_of_two_pods_with_one_name_the_later_is_found() -> None:
+    async def story(node: Node) -> None:
+        await node.bind(make_pod("a"))
+        first = node.manager.find("default", "a")
+        again = replace(make_pod("a"), metadata=replace(make_pod("a").metadata, uid="another"))
+        node.source.changed(again)
+        later = node.manager.find("default", "a")
+        assert later is not None
+        assert (later is first, later.pod.metadata.uid) == (False, "another")
+        assert node.manager.find("other", "a") is None
+
+    play(story)
+
+
+def test_the_end_of_a_container_reaches_the_worker_of_its_pod() -> None:
+    async def story(node: Node) -> None:
+        await node.bind(make_pod("a"), make_pod("b"))
+        node.one.runtime.lose_shim()
+        await node.one.clock.sleep(1)
+        assert node.manager.active() == set()
+        node.manager.container_ended(ContainerRun("x", PodIdentity("default", "c", "uid-c"), "c", 0, 0.0, exit_code=0))
+
+    play(story)
+
+
+def test_a_pod_that_is_gone_has_no_worker_any_more() -> None:
+    async def story(node: Node) -> None:
+        await node.bind(make_pod("a"), make_pod("b"))
+        pod = node.manager.workers()[0].pod
+        node.source.deleted(pod)
+        node.source.deleted(make_pod("unknown"))
+        await node.one.clock.sleep(60)
+        assert node.names() == ["b"]
+        assert len(node.one.runtime.specs) == 1
+
+    play(story)
+
+
+def test_containers_of_pods_that_are_no_more_are_ended_and_others_are_taken_over() -> None:
+    def left(pod: str) -> ContainerSpec:
+        return ContainerSpec(pod, PodIdentity("default", pod, f"uid-{pod}"), "c", 0, ("sleep",))
+
+    async def body(one: OnePod) -> None:
+        runs = [await one.runtime.start(left("mine")), await one.runtime.start(left("orphan"))]
+        source = Source()
+        node = Node(one, source, PodManager(one.context, source))
+        running = asyncio.ensure_future(node.manager.run(runs))
+        await asyncio.sleep(0)
+        pod = make_pod("mine")
+        await node.bind(replace(pod, status=replace(pod.status, start_time=Time(one.clock.now()))))
+        assert set(one.runtime.specs) == {"mine", "orphan"}, "the orphan's pod may only be late"
+        source.synced.set()
+        await one.clock.sleep(1)
+        assert set(one.runtime.specs) == {"mine"}
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+    play_one(body)
+
+
+def test_a_worker_that_fails_takes_no_other_with_it_and_is_replaced_later(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Faulty(PodWorker):
+        async def run(self) -> None:
+            if self.pod.metadata.name == "bad":
+                raise ValueError("a fault")
+            await super().run()
+
+    monkeypatch.setattr(podmanager, "PodWorker", Faulty)
+
+    async def story(node: Node) -> None:
+        await node.bind(make_pod("bad"), make_pod("good"))
+        assert node.names() == ["bad", "good"]
+        assert "pod default/bad: its worker failed" in caplog.text
+        await node.one.clock.sleep(10)
+        assert node.names() == ["good"]
+        assert len(node.one.runtime.specs) == 1
+
+    play(story)
+
+
+def test_what_waits_for_a_driver_looks_again_when_one_is_there() -> None:
+    async def story(node: Node) -> None:
+        node.one.driver.failures = ["busy"]
+        await node.bind(make_pod("a", claims=["c1"]))
+        before = len(node.one.events.messages("FailedPrepareDynamicResources"))
+        assert before == 1
+        node.manager.look_again(["uid-a", "unknown"])
+        await asyncio.sleep(0.1)
+        node.manager.retry_all()
+        await asyncio.sleep(0.1)
+        assert len(node.one.events.messages("FailedPrepareDynamicResources")) == 3
+
+    play(story)

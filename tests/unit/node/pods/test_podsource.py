@@ -1,0 +1,49 @@
+"""Where a node learns of its pods."""
+
+from __future__ import annotations
+
+from cathedra.api.struct import replace
+from cathedra.client.resources import PODS
+from cathedra.node.pods.podsource import InformerPods
+from tests.unit.inprocess import API, with_api
+from tests.unit.node.fakes import make_pod
+
+
+def test_pods_that_are_there_and_their_changes_are_heard_of() -> None:
+    async def body(api: API) -> None:
+        pods = api.client.resource(PODS, "default")
+        first = await pods.create(make_pod("a"))
+        source = InformerPods(api.informers.of(PODS))
+        changed: list[str] = []
+        gone: list[str] = []
+        source.follow(lambda pod: changed.append(pod.metadata.name), lambda pod: gone.append(pod.metadata.name))
+        api.follow()
+        await source.wait_synced()
+        assert changed == ["a"]
+        await pods.create(make_pod("b"))
+        await pods.update(replace(first, metadata=replace(first.metadata, labels={"x": "y"})))
+        await api.until(lambda: changed == ["a", "b", "a"])
+        await pods.delete("a", grace_period_seconds=0)
+        await api.until(lambda: gone == ["a"])
+
+    with_api(body)
+
+
+def test_who_has_stopped_hears_nothing_more() -> None:
+    async def body(api: API) -> None:
+        pods = api.client.resource(PODS, "default")
+        source = InformerPods(api.informers.of(PODS))
+        heard: list[str] = []
+        stop = source.follow(lambda pod: heard.append("changed"), lambda pod: heard.append("gone"))
+        others: list[str] = []
+        InformerPods(api.informers.of(PODS)).follow(lambda pod: others.append("changed"), lambda pod: None)
+        api.follow()
+        await source.wait_synced()
+        await pods.create(make_pod("a"))
+        await api.until(lambda: heard == ["changed"])
+        stop()
+        await pods.create(make_pod("b"))
+        await api.until(lambda: others == ["changed"] * 2)
+        assert heard == ["changed"]
+
+    with_api(body)

@@ -1,0 +1,238 @@
+"""A command's streams over SPDY: a stand-in for kubectl that speaks the frames."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+
+from cathedra.api.status import internal_error
+from cathedra.node.runtime.runtime import STDERR, STDOUT, ExecProcess
+from cathedra.node.server import spdycommand
+from cathedra.node.server.spdy import Data, Frame, FrameReader, OpenStream, Reset, Writer
+from cathedra.node.server.spdycommand import AnnouncedStreams, serve_spdy_command
+
+ALL = AnnouncedStreams(stdin=True, stdout=True, stderr=True)
+KINDS = ("error", "stdin", "stdout", "stderr")
+
+
+class Channel:
+    """Both ends of a connection; the client's is `to_server` and `from_server`."""
+
+    def __init__(self) -> None:
+        self.to_server: asyncio.Queue[bytes] = asyncio.Queue()
+        self.from_server: asyncio.Queue[bytes] = asyncio.Queue()
+        self.refused = False
+        self.gone = False
+        self.broken = False
+
+    async def pieces(self) -> AsyncIterator[bytes]:
+        while not self.gone:
+            piece = await self.to_server.get()
+            self.gone = not piece
+            if piece:
+                yield piece
+
+    async def put(self, data: bytes) -> None:
+        if self.broken:
+            raise BrokenPipeError
+        self.from_server.put_nowait(data)
+
+    async def refuse(self) -> None:
+        self.refused = True
+
+
+class Program:
+    """Says on both outputs what it hears; ends with its input."""
+
+    def __init__(self, code: int = 0) -> None:
+        self.code = code
+        self.sizes: list[tuple[int, int]] = []
+        self.closed = False
+        self._heard: asyncio.Queue[bytes] = asyncio.Queue()
+
+    async def output(self) -> AsyncIterator[tuple[int, bytes]]:
+        while data := await self._heard.get():
+            yield STDOUT, data
+            yield STDERR, data.upper()
+
+    async def write(self, data: bytes) -> None:
+        self._heard.put_nowait(data)
+
+    async def close_input(self) -> None:
+        self._heard.put_nowait(b"")
+
+    def resize(self, width: int, height: int) -> None:
+        self.sizes.append((width, height))
+
+    async def wait(self) -> int:
+        return self.code
+
+    async def close(self) -> None:
+        self.closed = True
+
+
+class Kubectl:
+    """The client's frames, and what has come back by stream."""
+
+    def __init__(self, channel: Channel) -> None:
+        self.channel = channel
+        self.writer = Writer()
+        self.streams: dict[str, int] = {}
+        self._reader = FrameReader()
+
+    def open(self, *kinds: str) -> None:
+        for kind in kinds:
+            self.streams[kind] = 2 * len(self.streams) + 1
+            self.channel.to_server.put_nowait(self.writer.open(self.streams[kind], {"streamType": kind}))
+
+    def send(self, kind: str, data: bytes, *, fin: bool = False) -> None:
+        for frame in self.writer.data(self.streams[kind], data, fin=fin):
+            self.channel.to_server.put_nowait(frame)
+
+    def hang_up(self) -> None:
+        self.channel.to_server.put_nowait(b"")
+
+    async def until(self, done: Callable[[Frame], bool]) -> list[Frame]:
+        seen: list[Frame] = []
+        while not (seen and done(seen[-1])):
+            seen += self._reader.feed(await self.channel.from_server.get())
+        return seen
+
+    async def outcome(self, *kinds: str) -> dict[str, bytes]:
+        """What each of ``kinds`` said until all of them ended."""
+        names = {number: kind for kind, number in self.streams.items()}
+        said, open_kinds = dict.fromkeys(kinds, b""), set(kinds)
+        while open_kinds:
+            for frame in self._reader.feed(await self.channel.from_server.get()):
+                if isinstance(frame, Data):
+                    said[names[frame.stream]] += frame.data
+                    if frame.fin:
+                        open_kinds.discard(names[frame.stream])
+        return said
+
+
+@asynccontextmanager
+async def serving(
+    wanted: AnnouncedStreams, start: Callable[[], Awaitable[ExecProcess]]
+) -> AsyncIterator[tuple[Kubectl, asyncio.Task[None]]]:
+    channel = Channel()
+    task = asyncio.ensure_future(serve_spdy_command(channel, wanted, start))
+    try:
+        async with asyncio.timeout(10):
+            yield Kubectl(channel), task
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+def starting(program: Program) -> Callable[[], Awaitable[ExecProcess]]:
+    async def start() -> ExecProcess:
+        return program
+
+    return start
+
+
+async def test_input_and_both_outputs_have_a_stream_each_and_the_last_word_is_the_exit_code() -> None:
+    program = Program(code=3)
+    async with serving(ALL, starting(program)) as (kubectl, task):
+        kubectl.open(*KINDS)
+        kubectl.send("stdin", b"hello")
+        kubectl.send("stdin", b"", fin=True)
+        said = await kubectl.outcome("error", "stdout", "stderr")
+        kubectl.hang_up()
+        await task
+    assert (said["stdout"], said["stderr"]) == (b"hello", b"HELLO")
+    status = json.loads(said["error"])
+    assert (status["reason"], status["details"]["causes"][0]["message"]) == ("NonZeroExitCode", "3")
+    assert program.closed
+
+
+async def test_nothing_runs_before_every_announced_stream_is_open() -> None:
+    started = asyncio.Event()
+
+    async def start() -> ExecProcess:
+        started.set()
+        return Program()
+
+    async with serving(ALL, start) as (kubectl, _):
+        kubectl.open(*KINDS[:-1])
+        kubectl.send("stdin", b"early")
+        await asyncio.sleep(0)
+        assert not started.is_set()
+        kubectl.open(KINDS[-1])
+        kubectl.send("stdin", b"", fin=True)
+        assert (await kubectl.outcome("error", "stdout", "stderr"))["stdout"] == b"early"
+
+
+async def test_a_terminal_has_a_size_and_no_second_output() -> None:
+    assert AnnouncedStreams(stdout=True, stderr=True, tty=True).kinds == {"error", "stdout", "resize"}
+    program = Program()
+    async with serving(AnnouncedStreams(stdin=True, stdout=True, tty=True), starting(program)) as (kubectl, _):
+        kubectl.open("error", "stdin", "stdout", "resize")
+        kubectl.send("resize", b'{"Width":80,"Height":24}')
+        kubectl.send("stdin", b"x", fin=True)
+        await kubectl.outcome("error", "stdout")
+    assert program.sizes == [(80, 24)]
+
+
+async def test_why_a_command_did_not_start_is_said_on_the_error_stream() -> None:
+    async def start() -> ExecProcess:
+        raise internal_error("no such thing")
+
+    async with serving(ALL, start) as (kubectl, _):
+        kubectl.open(*KINDS)
+        said = await kubectl.outcome("error", "stdout", "stderr")
+    status = json.loads(said["error"])
+    assert (status["status"], status["message"]) == ("Failure", "Internal error occurred: no such thing")
+
+
+async def test_a_stream_that_was_not_announced_is_reset() -> None:
+    async with serving(AnnouncedStreams(stdout=True), starting(Program())) as (kubectl, _):
+        kubectl.open("stdin")
+        seen = await kubectl.until(lambda frame: isinstance(frame, Reset))
+        assert seen[-1] == Reset(kubectl.streams["stdin"])
+
+
+async def test_a_client_that_opens_no_streams_is_sent_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spdycommand, "CREATION_SECONDS", 0.01)
+    async with serving(ALL, starting(Program())) as (kubectl, task):
+        await task
+    assert kubectl.channel.refused
+
+
+async def test_a_client_that_goes_away_takes_its_command_along() -> None:
+    program = Program()
+    async with serving(ALL, starting(program)) as (kubectl, task):
+        kubectl.open(*KINDS)
+        kubectl.hang_up()
+        await task
+    assert program.closed
+
+
+async def test_a_connection_that_breaks_ends_the_command_quietly() -> None:
+    program = Program()
+    async with serving(ALL, starting(program)) as (kubectl, task):
+        kubectl.open(*KINDS)
+        kubectl.send("stdin", b"x")
+        await kubectl.until(lambda frame: isinstance(frame, Data))
+        kubectl.channel.broken = True
+        kubectl.send("stdin", b"y", fin=True)
+        kubectl.hang_up()
+        await task
+    assert program.closed
+
+
+async def test_bytes_that_are_no_frames_end_the_connection() -> None:
+    async with serving(ALL, starting(Program())) as (kubectl, task):
+        kubectl.channel.to_server.put_nowait(b"\x80\x02" + bytes(20))
+        await task
+    assert kubectl.channel.refused
+
+
+def test_the_frames_of_a_client_are_the_servers() -> None:
+    opened = next(FrameReader().feed(Writer().open(1, {"streamType": "error"})))
+    assert opened == OpenStream(1, {"streamType": "error"}, fin=False)

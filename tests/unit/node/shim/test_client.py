@@ -1,0 +1,116 @@
+"""Connecting to a shim, and starting one where none runs."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cathedra.node.shim import client
+from cathedra.node.shim.client import ShimListing, ShimOptions, connect, connect_or_launch
+from cathedra.node.shim.errors import IncompatibleShim, ShimLost
+from cathedra.node.shim.protocol import PROTOCOL
+
+
+@asynccontextmanager
+async def answering(directory: Path, name: str = "shim.sock", **answer: Any) -> AsyncIterator[None]:
+    """A shim that says ``answer`` to everything."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while line := await reader.readline():
+            writer.write(json.dumps({"tag": json.loads(line)["tag"], **answer}).encode() + b"\n")
+            await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_unix_server(serve, directory / name)
+    try:
+        yield
+    finally:
+        server.close()
+
+
+def options(directory: Path) -> ShimOptions:
+    return ShimOptions(directory, 1.0, "")
+
+
+def no_exit(container: dict[str, Any]) -> None:
+    raise AssertionError("no container ends here")
+
+
+async def test_a_shim_says_first_who_it_is_and_what_it_holds(tmp_path: Path) -> None:
+    async with answering(tmp_path, protocol=PROTOCOL, pid=7, containers=[{"id": "a"}]):
+        found = await connect(tmp_path, no_exit)
+        assert (found.pid, found.containers) == (7, ({"id": "a"},))
+        await found.connection.close()
+
+
+async def test_a_shim_of_another_version_is_refused(tmp_path: Path) -> None:
+    async with answering(tmp_path, protocol=PROTOCOL + 1, pid=7, containers=[]):
+        with pytest.raises(IncompatibleShim) as raised:
+            await connect_or_launch(options(tmp_path), no_exit)
+    assert (raised.value.found, raised.value.pid) == (str(PROTOCOL + 1), 7)
+
+
+async def test_a_shim_from_before_protocols_had_numbers_is_refused(tmp_path: Path) -> None:
+    async with answering(tmp_path, "keeper.sock"):
+        with pytest.raises(IncompatibleShim) as raised:
+            await connect_or_launch(options(tmp_path), no_exit)
+    assert raised.value.found == "0"
+
+
+def launching(monkeypatch: pytest.MonkeyPatch, launch: Callable[[ShimOptions], Any]) -> list[ShimOptions]:
+    launched: list[ShimOptions] = []
+
+    async def replaced(wanted: ShimOptions) -> None:
+        launched.append(wanted)
+        await launch(wanted)
+
+    monkeypatch.setattr(client, "_launch", replaced)
+    return launched
+
+
+async def test_where_none_runs_one_is_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    directory = tmp_path / "made" / "for it"
+    running: list[Any] = []
+
+    async def launch(wanted: ShimOptions) -> None:
+        server = answering(wanted.directory, protocol=PROTOCOL, pid=7, containers=[])
+        await server.__aenter__()
+        running.append(server)
+
+    launched = launching(monkeypatch, launch)
+    found = await connect_or_launch(options(directory), no_exit)
+    assert isinstance(found, ShimListing)
+    assert launched == [options(directory)]
+    assert directory.stat().st_mode & 0o777 == 0o700
+    await found.connection.close()
+    await running[0].__aexit__(None, None, None)
+
+
+async def test_a_socket_that_is_left_of_one_that_has_ended_is_no_shim(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with answering(tmp_path, "keeper.sock"):
+        pass
+    (tmp_path / "keeper.sock").touch()
+
+    async def nothing(wanted: ShimOptions) -> None:
+        return
+
+    launched = launching(monkeypatch, nothing)
+    with pytest.raises(ShimLost, match="no container shim in "):
+        await connect_or_launch(options(tmp_path), no_exit)
+    assert len(launched) == 2, "one that is lost while it starts is replaced"
+
+
+async def test_a_shim_that_cannot_start_says_why(tmp_path: Path) -> None:
+    directory = tmp_path / "c"
+    directory.mkdir()
+    (directory / "shim.lock").mkdir()
+    with pytest.raises(ShimLost, match=r"the container shim ended with code 1: .*shim.lock"):
+        await connect_or_launch(options(directory), no_exit)

@@ -1,0 +1,225 @@
+"""The plugin's part of the binding cycle: decisions are written, or taken back whatever became of the write."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from cathedra.api.core.core_v1 import Pod
+from cathedra.api.resource import (
+    AllocationResult,
+    DeviceAllocationResult,
+    DeviceRequestAllocationResult,
+    ResourceClaim,
+)
+from cathedra.api.struct import replace
+from cathedra.client.resources import PODS, RESOURCECLAIMS
+from cathedra.scheduler.dynamicresources.binding import ClaimBinding
+from cathedra.scheduler.dynamicresources.claim_cache import ClaimCache
+from cathedra.scheduler.dynamicresources.cycle import ClaimCycle, GroupClaims
+from cathedra.scheduler.dynamicresources.resolving import Resolver
+from cathedra.scheduler.dynamicresources.writing import ClaimWriter
+from tests.unit.inprocess import API, with_api
+from tests.unit.scheduler.objects import claim, pod
+
+RESULT = DeviceRequestAllocationResult(request="gpu", driver="gpu.example.com", pool="n1", device="gpu-0")
+ALLOCATION = AllocationResult(devices=DeviceAllocationResult(results=(RESULT,)))
+SLOW = AllocationResult(
+    devices=DeviceAllocationResult(
+        results=(replace(RESULT, binding_conditions=("Attached",), binding_failure_conditions=("Broken",)),)
+    )
+)
+
+
+class Devices:
+    """Notes which claims need not be held any longer."""
+
+    def __init__(self) -> None:
+        self.settled: list[str] = []
+
+    def settle(self, claim: ResourceClaim, holder: str) -> None:
+        self.settled.append(f"{claim.metadata.name} of {holder}")
+
+
+class Unanswered(ClaimWriter):
+    """The first writes arrive, and their answers are lost."""
+
+    lost = 1
+
+    async def bind(self, *args: Any) -> ResourceClaim:
+        written = await super().bind(*args)
+        if self.lost:
+            self.lost -= 1
+            raise ConnectionError("the answer is lost")
+        return written
+
+
+class Bench:
+    """Everything around one pod's claims."""
+
+    def __init__(self, api: API, writer: type[ClaimWriter] = ClaimWriter) -> None:
+        self.api = api
+        self.claims = ClaimCache(api.informers.of(RESOURCECLAIMS))
+        self.claims.listen(lambda before, now: None)
+        self.devices = Devices()
+        self.events: list[tuple[str, str]] = []
+        recorder = SimpleNamespace(record=lambda _, __, reason, message, **___: self.events.append((reason, message)))
+        self.binding = ClaimBinding(
+            api.client,
+            writer(api.client, api.clock, stamps=True),
+            self.claims,
+            self.devices,  # type: ignore[arg-type]  # as much of them as is asked
+            Resolver(self.claims.get, None),
+            recorder,  # type: ignore[arg-type]  # as much of one as is asked
+            api.clock,
+            60.0,
+        )
+
+    async def start(self, *names: str) -> tuple[Pod, list[ResourceClaim]]:
+        """A pod with these claims, which nobody has allocated yet."""
+        made = [await self.api.client.resource(RESOURCECLAIMS, "default").create(claim(name)) for name in names]
+        user = await self.api.client.resource(PODS, "default").create(pod("p"))
+        self.api.follow()
+        await self.api.until(lambda: all(self.claims.get("default", name) for name in names))
+        return user, made
+
+    async def stored(self, name: str = "c") -> ResourceClaim:
+        return await self.api.client.resource(RESOURCECLAIMS, "default").get(name)
+
+    async def users(self, name: str = "c") -> list[str]:
+        return [consumer.name for consumer in (await self.stored(name)).status.reserved_for]
+
+
+def decided(claims: list[ResourceClaim], allocation: AllocationResult = ALLOCATION) -> ClaimCycle:
+    return ClaimCycle(list(claims), chosen={claim.metadata.uid: allocation for claim in claims})
+
+
+def test_what_was_decided_is_written_once_and_need_not_be_held_any_longer() -> None:
+    async def body(api: API) -> None:
+        bench = Bench(api)
+        user, claims = await bench.start("c", "d")
+        cycle = decided(claims)
+        assert await bench.binding.write(cycle, user) is None
+        assert [await bench.users(name) for name in ("c", "d")] == [["p"], ["p"]]
+        assert [claim.status.allocation is not None for claim in cycle.claims] == [True, True]
+        assert bench.devices.settled == [f"{name} of {user.metadata.uid}" for name in ("c", "d")]
+        known = bench.claims.get("default", "c")
+        assert known is not None
+        assert known.status.allocation is not None, "whoever looks next sees it, whatever the informer has heard"
+        version = (await bench.stored()).metadata.resource_version
+        assert await bench.binding.write(cycle, user) is None
+        assert (await bench.stored()).metadata.resource_version == version
+
+    with_api(body)
+
+
+def test_a_pod_that_comes_to_nothing_lets_go_of_its_claims_but_not_of_their_devices() -> None:
+    async def body(api: API) -> None:
+        bench = Bench(api)
+        user, claims = await bench.start("c")
+        cycle = decided(claims)
+        await bench.binding.write(cycle, user)
+        for _ in range(2):
+            await bench.binding.withdraw(cycle, user)
+            assert await bench.users() == []
+            assert (await bench.stored()).status.allocation is not None
+
+    with_api(body)
+
+
+def test_a_write_whose_answer_was_lost_is_found_out_about_before_it_is_taken_back() -> None:
+    async def body(api: API) -> None:
+        bench = Bench(api, Unanswered)
+        user, claims = await bench.start("c")
+        cycle = decided(claims)
+        failed = await bench.binding.write(cycle, user)
+        assert failed is not None
+        assert failed.message == "the answer is lost"
+        assert cycle.uncertain
+        assert await bench.users() == ["p"], "it was written all the same"
+        await bench.binding.withdraw(cycle, user)
+        assert not cycle.uncertain
+        assert await bench.users() == []
+
+    with_api(body)
+
+
+def test_a_claim_that_another_has_allocated_meanwhile_fails_the_pod() -> None:
+    async def body(api: API) -> None:
+        bench = Bench(api)
+        user, claims = await bench.start("c")
+        status = replace(claims[0].status, allocation=ALLOCATION)
+        await api.client.resource(RESOURCECLAIMS, "default").update_status(replace(claims[0], status=status))
+        failed = await bench.binding.write(decided(claims), user)
+        assert failed is not None
+        assert failed.message == "claim default/c got allocated elsewhere in the meantime"
+        assert await bench.users() == []
+
+    with_api(body)
+
+
+def test_of_the_pods_of_a_group_the_first_writes_the_allocation_and_the_others_join() -> None:
+    async def body(api: API) -> None:
+        bench = Bench(api)
+        user, claims = await bench.start("c")
+        others = [user, *[await api.client.resource(PODS, "default").create(pod(name)) for name in ("q", "r")]]
+        group = GroupClaims()
+        cycles = [decided(claims) for _ in others]
+        for cycle in cycles:
+            cycle.group = group
+        answers = await asyncio.gather(*map(bench.binding.write, cycles, others))
+        assert answers == [None] * 3
+        assert sorted(await bench.users()) == ["p", "q", "r"]
+
+    with_api(body)
+
+
+def test_devices_that_are_ready_at_once_are_not_waited_for() -> None:
+    async def body(api: API) -> None:
+        bench = Bench(api)
+        user, claims = await bench.start("c")
+        cycle = decided(claims)
+        await bench.binding.write(cycle, user)
+        assert await bench.binding.wait_for_conditions(cycle, user, "n1") is None
+        assert bench.events == []
+        assert (await api.client.resource(PODS, "default").get("p")).status.nominated_node_name == ""
+
+    with_api(body)
+
+
+def cleared(found: ResourceClaim) -> ResourceClaim:
+    return replace(found, status=replace(found.status, allocation=None, reserved_for=()))
+
+
+@pytest.mark.parametrize(
+    ("change", "why", "seconds"),
+    [
+        (lambda found: found, "device binding timeout: context deadline exceeded", 60),
+        (cleared, "claim default/c got deallocated elsewhere in the meantime", 10),
+    ],
+)
+def test_devices_that_do_not_become_ready_fail_the_pod(
+    change: Callable[[ResourceClaim], ResourceClaim], why: str, seconds: float
+) -> None:
+    async def body(api: API) -> None:
+        bench = Bench(api)
+        user, claims = await bench.start("c")
+        cycle = decided(claims, SLOW)
+        await bench.binding.write(cycle, user)
+        begun = api.clock.monotonic()
+        waiting = asyncio.ensure_future(bench.binding.wait_for_conditions(cycle, user, "n1"))
+        await api.clock.sleep(10)
+        assert bench.events == [("BindingConditionsPending", "waiting for binding conditions for device on node n1")]
+        assert (await api.client.resource(PODS, "default").get("p")).status.nominated_node_name == "n1"
+        assert not waiting.done()
+        await api.client.resource(RESOURCECLAIMS, "default").update_status(change(await bench.stored()))
+        failed = await waiting
+        assert failed is not None
+        assert failed.message == why
+        assert round(api.clock.monotonic() - begun) == seconds
+
+    with_api(body)

@@ -1,0 +1,80 @@
+"""Writes the JSON schemas of what ``kubectl dra -o json`` prints into docs/schemas; ``--check`` only compares.
+
+python tools/schemas.py
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from cathedra.insight import DeviceList, Explanation, Simulation
+from cathedra.insight.explanation.model import API_VERSION
+
+FOLDER: Final = Path(__file__).parent.parent / "docs" / "schemas"
+_KINDS: Final = (Explanation, DeviceList, Simulation)
+_LEFT_OUT: Final = {"Change": ("set", "removed")}
+"""Fields that are for the library alone."""
+_ADDED: Final = {"Explanation": ("fits",), "Simulation": ("fits",)}
+"""Answers beside the fields."""
+
+
+def schema_of(kind: type[msgspec.Struct]) -> dict[str, Any]:
+    """The schema of one answer."""
+    found: dict[str, Any] = msgspec.json.schema(kind, schema_hook=lambda _: {"type": "string"})
+    definitions = found["$defs"]
+    for name, fields in _LEFT_OUT.items():
+        for field in fields:
+            definitions.get(name, {"properties": {}})["properties"].pop(field, None)
+    definitions = {name: definitions[name] for name in sorted(_used(kind.__name__, definitions))}
+    for name in _ADDED.get(kind.__name__, ()):
+        definitions[kind.__name__]["properties"][name] = {"type": "boolean"}
+    head = {"apiVersion": {"const": API_VERSION}, "kind": {"const": kind.__name__}}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": kind.__name__,
+        "type": "object",
+        "required": ["apiVersion", "kind"],
+        "properties": head,
+        "allOf": [{"$ref": f"#/$defs/{kind.__name__}"}],
+        "$defs": definitions,
+    }
+
+
+def _used(name: str, definitions: dict[str, Any]) -> set[str]:
+    """The definitions that one of them refers to, at any distance."""
+    used: set[str] = set()
+    pending = [name]
+    while pending:
+        one = pending.pop()
+        if one in used:
+            continue
+        used.add(one)
+        pending.extend(re.findall(r'"#/\$defs/(\w+)"', json.dumps(definitions[one])))
+    return used
+
+
+def main() -> int:
+    """Write them, or say which differ."""
+    FOLDER.mkdir(exist_ok=True)
+    stale = []
+    for kind in _KINDS:
+        path = FOLDER / f"{kind.__name__.lower()}.json"
+        text = json.dumps(schema_of(kind), indent=2, ensure_ascii=False) + "\n"
+        if not path.exists() or path.read_text() != text:
+            stale.append(path.name)
+            if "--check" not in sys.argv:
+                path.write_text(text)
+    if stale and "--check" in sys.argv:
+        print(f"{', '.join(stale)}: not as the code says; run python tools/schemas.py", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
