@@ -49,7 +49,7 @@ class Shell:
         """Run and return whatever happens."""
         command = [sys.executable, "-m", "cathedra.cli.main", *words]
         return subprocess.run(
-            command, capture_output=True, text=True, timeout=90, check=False, env=self.environment, cwd=self.home
+            command, capture_output=True, text=True, timeout=150, check=False, env=self.environment, cwd=self.home
         )
 
     def on_a_terminal(self, columns: int, *words: str) -> Screen:

@@ -61,7 +61,7 @@ class Demo:
         """Insist that it ends and leaves nothing."""
         for number in signals:
             os.killpg(self.process.pid, number)
-        rest, _ = self.process.communicate(timeout=60)
+        rest, _ = self.process.communicate(timeout=150)
         assert self.process.returncode == 130, rest
         assert "Traceback" not in rest
         assert list(self.temporary.glob("cathedra-demo-*")) == []

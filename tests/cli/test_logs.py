@@ -31,7 +31,7 @@ def test_following_shows_what_comes(cathedra: Shell) -> None:
         assert following.stdout.readline().endswith(" INFO    cluster stopped\n")
     finally:
         following.terminate()
-        following.communicate(timeout=30)
+        following.communicate(timeout=150)
 
 
 def test_a_cluster_without_log_says_so(cathedra: Shell) -> None:

@@ -70,7 +70,7 @@ def waiting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
     folders = (EXAMPLES / "pending-pods", EXAMPLES / "shared-claim", faults)
     command = [kubectl_path(), "apply", *(word for folder in folders for word in ("-f", str(folder)))]
     subprocess.run(command, env=shell.environment, check=True, capture_output=True)
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     while "not registered" not in reasons(shell).get("unregistered", "") or "2 Running" not in shell("status"):
         assert time.monotonic() < deadline, shell("status")
         time.sleep(0.2)
@@ -136,7 +136,7 @@ def test_watching_shows_what_changes(waiting: Shell) -> None:
         assert [row["name"] for row in json.loads(following.stdout.readline())["claims"]] == ["shared-gpu"]
     finally:
         following.terminate()
-        following.communicate(timeout=30)
+        following.communicate(timeout=150)
 
 
 def test_watching_ends_with_the_cluster(cathedra: Shell) -> None:
@@ -148,6 +148,6 @@ def test_watching_ends_with_the_cluster(cathedra: Shell) -> None:
     assert following.stdout is not None
     assert json.loads(following.stdout.readline())["nodes"]
     cathedra("down", "dev")
-    _, error = following.communicate(timeout=30)
+    _, error = following.communicate(timeout=150)
     assert (following.returncode, error.count("\n")) == (1, 1), error
     assert error.endswith(" has stopped\n")

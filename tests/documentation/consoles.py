@@ -125,7 +125,7 @@ class Shell:
         assert self._process.stdin is not None
         self._process.stdin.write("kill $(jobs -p) 2>/dev/null; wait\nexit\n")
         self._process.stdin.close()
-        self._process.wait(30)
+        self._process.wait(120)
 
 
 def run_steps(steps: list[Step], shell: Shell) -> Iterator[str]:

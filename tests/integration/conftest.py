@@ -34,7 +34,7 @@ class RunningCluster:
         """Start it (again) on its data directory."""
         command = [sys.executable, "-m", "cathedra.cli.main", "up", "--detach", "--no-merge"]
         command += [f"--data-dir={self.data.path}", *self.options]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=150, check=False)
         log = self.data.log.read_text() if self.data.log.exists() else ""
         assert done.returncode == 0, f"{done.stdout}{done.stderr}\n{log}"
 
@@ -82,7 +82,7 @@ class Kubectl:
         made.program = program
         return made
 
-    def run(self, *words: str, stdin: str = "", timeout: float = 60) -> subprocess.CompletedProcess[str]:
+    def run(self, *words: str, stdin: str = "", timeout: float = 150) -> subprocess.CompletedProcess[str]:
         """Run and return whatever happens."""
         return subprocess.run(
             [self.program, *words],
@@ -94,7 +94,7 @@ class Kubectl:
             check=False,
         )
 
-    def __call__(self, *words: str, stdin: str = "", timeout: float = 60) -> str:
+    def __call__(self, *words: str, stdin: str = "", timeout: float = 150) -> str:
         """Run, insist on success, return what it printed."""
         done = self.run(*words, stdin=stdin, timeout=timeout)
         assert done.returncode == 0, f"kubectl {' '.join(words)}: {done.returncode}\n{done.stdout}{done.stderr}"

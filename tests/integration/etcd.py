@@ -15,7 +15,7 @@ from tests.requirements import program
 
 __all__ = ["Etcd", "free_port", "running_etcd", "running_members"]
 
-START_SECONDS = 15.0
+START_SECONDS = 60.0
 
 
 def free_port() -> int:

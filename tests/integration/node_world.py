@@ -97,9 +97,20 @@ class World:
         """Whether a process has died at the fault point."""
         return not self.fault_mark.exists()
 
+    @asynccontextmanager
+    async def patience(self) -> AsyncIterator[None]:
+        """Bounds the block; a failure tells what the agent has logged."""
+        try:
+            async with asyncio.timeout(120):
+                yield
+        except TimeoutError as error:
+            ended = "" if self.agent is None else f"exit status {self.agent.returncode}, "
+            log = (self.directory / "agent.log").read_text()[-8000:]
+            raise AssertionError(f"nothing more happened; agent: {ended}calls: {self.driver.calls}\n{log}") from error
+
     async def until_ready(self) -> None:
         """Wait until the agent has chosen its container runtime and says that the node is ready."""
-        async with asyncio.timeout(40):
+        async with self.patience():
             while True:
                 node = await self.client.resource(NODES).get(NODE)
                 if any(c.type == "Ready" and c.status == "True" for c in node.status.conditions):
@@ -173,7 +184,7 @@ class World:
             return None
 
     async def until_phase(self, phase: str, name: str) -> Pod:
-        async with asyncio.timeout(40):
+        async with self.patience():
             while True:
                 pod = await self.pod(name)
                 if pod is not None and pod.status.phase == phase:
@@ -182,7 +193,7 @@ class World:
 
     async def until_over(self, name: str) -> Pod:
         """Wait until the pod has succeeded or failed."""
-        async with asyncio.timeout(40):
+        async with self.patience():
             while True:
                 pod = await self.pod(name)
                 if pod is not None and pod.status.phase in {"Succeeded", "Failed"}:
@@ -191,7 +202,7 @@ class World:
 
     async def until_status(self, name: str, condition: Callable[[ContainerStatus], bool]) -> Pod:
         """Wait until the status of the pod's container is as it should be."""
-        async with asyncio.timeout(40):
+        async with self.patience():
             while True:
                 pod = await self.pod(name)
                 if pod is not None and any(condition(status) for status in pod.status.container_statuses):
@@ -199,12 +210,12 @@ class World:
                 await asyncio.sleep(0.02)
 
     async def until_gone(self, name: str) -> None:
-        async with asyncio.timeout(40):
+        async with self.patience():
             while await self.pod(name) is not None:  # noqa: ASYNC110 - as seldom as it takes
                 await asyncio.sleep(0.02)
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        async with asyncio.timeout(40):
+        async with self.patience():
             while not condition():  # noqa: ASYNC110 - processes do not set events
                 await asyncio.sleep(0.02)
 
@@ -239,7 +250,7 @@ async def node_world(runtime: str) -> AsyncIterator[World]:
         await found.driver.stop()
         await server.close()
     # An agent on a busy machine may go before its shim has removed everything.
-    with contextlib.suppress(TimeoutError):
+    with contextlib.suppress(AssertionError):
         await found.until(lambda: not traces(found.root))
     left = traces(found.root)
     assert not left, left

@@ -21,7 +21,7 @@ MAPS: Final = "/api/v1/namespaces/default/configmaps"
 WRITERS: Final = 8
 NAMES: Final = 4
 """Objects of each writer."""
-START_SECONDS: Final = 20.0
+START_SECONDS: Final = 60.0
 
 
 def serve(data: str, store: str, ready: Connection) -> None:
@@ -138,7 +138,7 @@ class Storm:
         self._over = False
         goal = self.account.answers + answers
         writers = [asyncio.create_task(self._write(session, number, goal, enough)) for number in range(WRITERS)]
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(120):
             await enough.wait()
             await strike()
             self._over = True

@@ -137,7 +137,7 @@ def test_a_node_sees_its_own(kubectl: Kubectl) -> None:
 
 def test_a_pod_acts_as_its_service_account(kubectl: Kubectl, bot: str, tmp_path: Path) -> None:
     kubectl("apply", "-f", "-", stdin=ASKING_POD)
-    kubectl("wait", "pod/asking", "--for=jsonpath={.status.phase}=Succeeded", "--timeout=60s")
+    kubectl("wait", "pod/asking", "--for=jsonpath={.status.phase}=Succeeded", "--timeout=120s")
     user = json.loads(kubectl("logs", "asking"))
     assert user["username"] == bot
     assert user["extra"]["authentication.kubernetes.io/pod-name"] == ["asking"]

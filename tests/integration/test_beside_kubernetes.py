@@ -90,13 +90,13 @@ def fetched(port: int, path: str, token: str = "") -> tuple[int, str]:
     if token:
         request.add_header("Authorization", f"Bearer {token}")
     try:
-        with urllib.request.urlopen(request, context=context, timeout=10) as answer:
+        with urllib.request.urlopen(request, context=context, timeout=150) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, error.read().decode()
 
 
-def until(condition: Callable[[], object], what: str, seconds: float = 30) -> None:
+def until(condition: Callable[[], object], what: str, seconds: float = 120) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, what

@@ -52,7 +52,7 @@ def test_a_cluster_with_nodes_is_refused_in_one_line(control_plane: RunningClust
     assert asyncio.run(change("POST", RESOURCES["Node"].path(), node)) == 201
     command = [sys.executable, "-m", "tests.conformance", "--area", "scenarios", "--live", "--only", "gc/"]
     done = subprocess.run(
-        [*command, f"--kubeconfig={control_plane.kubeconfig}"], capture_output=True, text=True, timeout=60, check=False
+        [*command, f"--kubeconfig={control_plane.kubeconfig}"], capture_output=True, text=True, timeout=150, check=False
     )
     asyncio.run(change("DELETE", RESOURCES["Node"].path(name="worker")))
     assert (done.returncode, done.stdout) == (2, "")

@@ -39,7 +39,7 @@ async def test_gpu_driver_registers_prepares_and_comes_back_after_a_restart(dire
     )
     agent = asyncio.ensure_future(registrar.run())
     try:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(120):
             for _ in range(2):
                 runner = world.runner(
                     GpuDriver(), files=DiskFiles(), directory=directory, registry_dir=directory / "registry"

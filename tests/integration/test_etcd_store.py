@@ -152,7 +152,7 @@ async def test_watchers_of_both_servers_see_the_same_events_in_the_same_order(et
                     if metadata.name == "last":
                         return
 
-        async with asyncio.timeout(20), asyncio.TaskGroup() as group:
+        async with asyncio.timeout(120), asyncio.TaskGroup() as group:
             group.create_task(collect(0, one))
             group.create_task(collect(1, other))
             await asyncio.sleep(0)
@@ -227,7 +227,7 @@ async def test_while_the_store_is_away_requests_are_refused_and_afterwards_all_i
 async def test_a_watch_goes_on_after_the_store_was_away(etcd: Etcd) -> None:
     async with two_servers(etcd) as (one, other):
         start = ListOptions(resource_version=str(one.revision))
-        async with asyncio.timeout(20), one.transport().watch(CONFIGMAPS, "default", start) as events:
+        async with asyncio.timeout(120), one.transport().watch(CONFIGMAPS, "default", start) as events:
             etcd.kill()
             etcd.start()
             await _until(lambda: other.context.registry.healthy)
@@ -324,7 +324,7 @@ async def test_writes_go_on_when_the_member_in_use_dies(tmp_path: Path) -> None:
         for number, member in enumerate((None, members[0])):
             if member is not None:
                 member.kill()
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(120):
                 for name in (f"{number}-{index}" for index in range(5)):
                     while True:
                         try:
@@ -362,7 +362,7 @@ async def test_tls_with_client_certificates(tmp_path: Path) -> None:
 
 
 async def _until(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(15):
+    async with asyncio.timeout(120):
         while not holds():  # noqa: ASYNC110 – what is waited for happens in another process
             await asyncio.sleep(0.02)
 

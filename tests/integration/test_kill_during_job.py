@@ -107,7 +107,7 @@ def has_succeeded(kubectl: Kubectl, wanted: int) -> bool:
     return succeeded(kubectl) >= wanted
 
 
-def wait_for(condition: Callable[[], bool], what: str, seconds: float = 60) -> None:
+def wait_for(condition: Callable[[], bool], what: str, seconds: float = 120) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, what

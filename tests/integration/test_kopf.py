@@ -107,7 +107,7 @@ def operator(cluster: RunningCluster, tmp_path: Path) -> Iterator[Path]:
         )
     yield log
     process.terminate()
-    process.wait(30)
+    process.wait(120)
 
 
 def box(size: int) -> str:
@@ -116,7 +116,7 @@ def box(size: int) -> str:
     )
 
 
-def eventually(what: Callable[[], bool], log: Path, seconds: float = 30) -> None:
+def eventually(what: Callable[[], bool], log: Path, seconds: float = 120) -> None:
     """Wait until something is so."""
     deadline = time.monotonic() + seconds
     while not what():
@@ -127,7 +127,7 @@ def eventually(what: Callable[[], bool], log: Path, seconds: float = 30) -> None
 def test_an_operator_follows_its_resources(cluster: RunningCluster, operator: Path) -> None:
     kubectl = Kubectl(cluster)
     kubectl("apply", "-f", "-", stdin=json.dumps(CRD))
-    kubectl("wait", "--for=condition=Established", "crd/boxes.d.example.com", "--timeout=10s")
+    kubectl("wait", "--for=condition=Established", "crd/boxes.d.example.com", "--timeout=120s")
     kubectl("apply", "-f", "-", stdin=box(1))
 
     def found() -> Any:
@@ -140,5 +140,5 @@ def test_an_operator_follows_its_resources(cluster: RunningCluster, operator: Pa
     assert made["metadata"]["finalizers"] == ["kopf.zalando.org/KopfFinalizerMarker"]
     kubectl("apply", "-f", "-", stdin=box(2))
     eventually(lambda: found()["status"].get("resized") == "1 to 2", operator)
-    kubectl("delete", "box", "b", "--timeout=20s")
+    kubectl("delete", "box", "b", "--timeout=120s")
     assert "farewell b" in operator.read_text()

@@ -201,12 +201,12 @@ def test_wait_ends_when_the_condition_comes_and_when_time_is_over(kubectl: Kubec
     late = kubectl.run("wait", "-n", namespace, word, "configmap/m", "--timeout=300ms")
     assert late.returncode == 1
     assert "timed out waiting for the condition on configmaps/m" in late.stderr
-    waiting = kubectl.start("wait", "-n", namespace, word, "configmap/m", "--timeout=20s")
+    waiting = kubectl.start("wait", "-n", namespace, word, "configmap/m", "--timeout=120s")
     kubectl("patch", "-n", namespace, "configmap", "m", "--type=merge", "-p", '{"data":{"a":"2"}}')
-    assert waiting.communicate(timeout=30)[0] == "configmap/m condition met\n"
-    going = kubectl.start("wait", "-n", namespace, "--for=delete", "configmap/m", "--timeout=20s")
+    assert waiting.communicate(timeout=150)[0] == "configmap/m condition met\n"
+    going = kubectl.start("wait", "-n", namespace, "--for=delete", "configmap/m", "--timeout=120s")
     kubectl("delete", "-n", namespace, "configmap", "m")
-    assert going.wait(timeout=30) == 0
+    assert going.wait(timeout=150) == 0
 
 
 def test_scale_and_the_stories_of_a_rollout(kubectl: Kubectl, namespace: str) -> None:
@@ -215,12 +215,12 @@ def test_scale_and_the_stories_of_a_rollout(kubectl: Kubectl, namespace: str) ->
     kubectl("scale", *scope, "deployment/web", "--replicas=3")
     assert kubectl.run("scale", *scope, "deployment/web", "--current-replicas=9", "--replicas=1").returncode == 1
     assert get(kubectl, *scope, "deployment", "web")["spec"]["replicas"] == 3
-    kubectl("wait", *scope, "--for=jsonpath={.status.observedGeneration}=2", "deployment/web", "--timeout=20s")
+    kubectl("wait", *scope, "--for=jsonpath={.status.observedGeneration}=2", "deployment/web", "--timeout=120s")
     assert "deployment.apps/web restarted" in kubectl("rollout", "restart", *scope, "deployment/web")
     kubectl("set", "image", *scope, "deployment/web", "c=example.com/web:2")
     assert "deployment.apps/web paused" in kubectl("rollout", "pause", *scope, "deployment/web")
     assert "deployment.apps/web resumed" in kubectl("rollout", "resume", *scope, "deployment/web")
-    kubectl("wait", *scope, "--for=jsonpath={.status.observedGeneration}=6", "deployment/web", "--timeout=20s")
+    kubectl("wait", *scope, "--for=jsonpath={.status.observedGeneration}=6", "deployment/web", "--timeout=120s")
     history = kubectl("rollout", "history", *scope, "deployment/web").split()
     assert {"1", "2", "3"} <= set(history)
     kubectl("rollout", "undo", *scope, "deployment/web", "--to-revision=1")
@@ -331,7 +331,7 @@ def test_lists_are_chunked_sorted_and_selected(kubectl: Kubectl, namespace: str)
 def test_custom_resources_are_like_any_other(kubectl: Kubectl, namespace: str) -> None:
     scope = ("-n", namespace)
     kubectl("apply", "-f", "-", stdin=text(CRD))
-    kubectl("wait", "--for=condition=Established", "crd/gpuconfigs.d.example.com", "--timeout=20s")
+    kubectl("wait", "--for=condition=Established", "crd/gpuconfigs.d.example.com", "--timeout=120s")
     custom = {"apiVersion": "d.example.com/v1", "kind": "GpuConfig", "metadata": {"name": "g"}, "spec": {"mode": "mig"}}
     assert "created" in kubectl("apply", *scope, "-f", "-", stdin=text(custom))
     assert "unchanged" in kubectl("apply", *scope, "-f", "-", stdin=text(custom))

@@ -91,7 +91,7 @@ class RealNode:
         return found
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        async with asyncio.timeout(15):
+        async with asyncio.timeout(120):
             while not condition():  # noqa: ASYNC110 - processes do not set events
                 await asyncio.sleep(0.01)
 
@@ -139,7 +139,7 @@ async def running(agent: NodeAgent) -> AsyncIterator[None]:
     task = asyncio.ensure_future(agent.run())
     ready = asyncio.ensure_future(agent.wait_ready())
     try:
-        await asyncio.wait({task, ready}, return_when=asyncio.FIRST_COMPLETED, timeout=20)
+        await asyncio.wait({task, ready}, return_when=asyncio.FIRST_COMPLETED, timeout=150)
         if task.done():
             task.result()
         yield

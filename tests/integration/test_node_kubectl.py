@@ -48,7 +48,7 @@ def kubectl(start_cluster: Callable[..., RunningCluster], port: int) -> Iterator
     """A cluster with one pod that runs."""
     found = Kubectl(start_cluster("--nodes=1", "--gpus=1"))
     found("apply", "-f", "-", stdin=POD.format(port=port))
-    found("wait", "--for=jsonpath={.status.containerStatuses[0].ready}=true", "pod/p", "--timeout=30s")
+    found("wait", "--for=jsonpath={.status.containerStatuses[0].ready}=true", "pod/p", "--timeout=120s")
     yield found
     found("delete", "pod", "p", "--now")
 
@@ -83,7 +83,7 @@ def test_logs_are_followed(kubectl: Kubectl) -> None:
 
 
 def test_logs_of_a_container_that_crashed_are_kept(kubectl: Kubectl) -> None:
-    kubectl("wait", "--for=jsonpath={.status.containerStatuses[1].restartCount}=1", "pod/p", "--timeout=30s")
+    kubectl("wait", "--for=jsonpath={.status.containerStatuses[1].restartCount}=1", "pod/p", "--timeout=120s")
     assert kubectl("logs", "p", "-c", "crash", "--previous") == "run\n"
     failed = kubectl.run("logs", "p", "-c", "c", "--previous")
     assert failed.returncode == 1
@@ -91,7 +91,7 @@ def test_logs_of_a_container_that_crashed_are_kept(kubectl: Kubectl) -> None:
 
 
 def test_exec_in_a_container_that_does_not_run_says_so(speaking: Kubectl) -> None:
-    speaking("wait", "--for=jsonpath={.status.containerStatuses[1].restartCount}=1", "pod/p", "--timeout=30s")
+    speaking("wait", "--for=jsonpath={.status.containerStatuses[1].restartCount}=1", "pod/p", "--timeout=120s")
     failed = speaking.run("exec", "p", "-c", "crash", "--", "true")
     assert failed.returncode == 1
     assert 'container not found ("crash")' in failed.stderr
@@ -112,7 +112,7 @@ def test_exec_with_a_terminal_knows_its_size(speaking: Kubectl) -> None:
         [speaking.program, *words], env=speaking.environment, stdin=theirs, stdout=theirs, stderr=theirs
     )
     os.close(theirs)
-    assert done.wait(30) == 3
+    assert done.wait(120) == 3
     assert b"27 91" in os.read(ours, 10_000)
     os.close(ours)
 
@@ -132,7 +132,7 @@ def test_ports_are_forwarded(speaking: Kubectl, port: int) -> None:
     try:
         ours = forwarding.stdout.readline().split("127.0.0.1:")[1].split(" ")[0]
         for _ in range(3):
-            with urllib.request.urlopen(f"http://127.0.0.1:{ours}/usr/bin/", timeout=20) as answer:
+            with urllib.request.urlopen(f"http://127.0.0.1:{ours}/usr/bin/", timeout=150) as answer:
                 assert len(answer.read()) > 1000
     finally:
         forwarding.terminate()
@@ -149,7 +149,7 @@ def test_run_carries_input_to_the_first_process_and_its_exit_code_back(speaking:
 
 def test_attach_shows_what_is_written_from_now_on(speaking: Kubectl) -> None:
     speaking("run", "ticker", "--image=debian", "--command", "--", "sh", "-c", "while :; do echo tick; sleep 0.1; done")
-    speaking("wait", "--for=condition=Ready", "pod/ticker", "--timeout=30s")
+    speaking("wait", "--for=condition=Ready", "pod/ticker", "--timeout=120s")
     attached = speaking.start("attach", "ticker")
     assert attached.stdout is not None
     seen = [attached.stdout.readline() for _ in range(3)]

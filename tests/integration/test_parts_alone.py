@@ -59,7 +59,7 @@ class Parts:
         self._running[name] = process
         self._stack.callback(self._end, process)
 
-    def wait_for(self, part: str, text: str, seconds: float = 20) -> None:
+    def wait_for(self, part: str, text: str, seconds: float = 120) -> None:
         deadline = time.monotonic() + seconds
         while text not in self.log(part):
             assert self._running[part].poll() is None, self.log(part)
@@ -72,20 +72,20 @@ class Parts:
     def stop(self, part: str) -> int:
         process = self._running.pop(part)
         process.send_signal(signal.SIGTERM)
-        return process.wait(20)
+        return process.wait(120)
 
     @staticmethod
     def _end(process: subprocess.Popen[bytes]) -> None:
         if process.poll() is None:
             process.terminate()
-            process.wait(20)
+            process.wait(120)
 
 
 def enrolled(data: Path, node: str) -> list[str]:
     """The options with which a node starts on the files that an administrator made for it."""
     files = data / "files"
     command = [sys.executable, "-m", "cathedra.cli.main", "enrol", f"--data-dir={data}", f"--node-name={node}"]
-    done = subprocess.run([*command, f"--to={files}"], capture_output=True, text=True, timeout=30, check=True)
+    done = subprocess.run([*command, f"--to={files}"], capture_output=True, text=True, timeout=150, check=True)
     assert f"--tls-cert-file {files / 'kubelet.crt'}" in done.stdout
     return [
         f"--kubeconfig={files / 'kubeconfig'}",
@@ -118,7 +118,7 @@ def test_a_pod_gets_its_device_from_five_processes(folder: Path) -> None:
         parts.wait_for("driver", "published 2 devices")
 
         kubectl("apply", "-f", "-", stdin=CLAIMING)
-        kubectl("wait", "pod/user", "--for=jsonpath={.status.phase}=Succeeded", "--timeout=30s")
+        kubectl("wait", "pod/user", "--for=jsonpath={.status.phase}=Succeeded", "--timeout=120s")
         assert "GPU_DEVICE" in kubectl("logs", "user")
         holders = kubectl("get", "leases", "-n", "kube-system", "-o", "jsonpath={.items[*].metadata.name}").split()
         assert {"kube-controller-manager", "kube-scheduler"} <= set(holders)
@@ -128,7 +128,7 @@ def test_a_pod_gets_its_device_from_five_processes(folder: Path) -> None:
         parts.start("scheduler", where, "--leader-elect")
         kubectl("delete", "pod", "user")
         kubectl("apply", "-f", "-", stdin=CLAIMING)
-        kubectl("wait", "pod/user", "--for=jsonpath={.status.phase}=Succeeded", "--timeout=30s")
+        kubectl("wait", "pod/user", "--for=jsonpath={.status.phase}=Succeeded", "--timeout=120s")
         for part in ("driver", "node", "scheduler", "controller-manager", "apiserver"):
             assert parts.stop(part) == 0, parts.log(part)
             assert "Traceback" not in parts.log(part), parts.log(part)

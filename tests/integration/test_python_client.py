@@ -90,7 +90,7 @@ def test_the_four_kinds_are_created_listed_patched_watched_and_deleted(
 
 
 def _until_deleted(kind: Any, name: str, since: str, place: dict[str, str]) -> Iterator[dict[str, Any]]:
-    for event in kind.watch(resource_version=since, timeout=20, name=name, **place):
+    for event in kind.watch(resource_version=since, timeout=150, name=name, **place):
         yield event
         if event["type"] == "DELETED":
             return
@@ -106,7 +106,7 @@ def test_the_typed_api_runs_a_pod_and_sees_its_claim(api: client.ApiClient) -> N
     core.create_namespaced_pod("default", pod("typed", containers=[container], resourceClaims=claims))
     phases = []
     for event in watch.Watch().stream(
-        core.list_namespaced_pod, "default", field_selector="metadata.name=typed", timeout_seconds=30
+        core.list_namespaced_pod, "default", field_selector="metadata.name=typed", timeout_seconds=120
     ):
         phases.append(event["object"].status.phase)
         if phases[-1] == "Succeeded":
@@ -155,7 +155,7 @@ def test_a_watch_goes_on_after_the_server_was_killed_and_started_again(
 
 def _follow_config_maps(core: client.CoreV1Api, since: str, seen: list[str]) -> None:
     """Watch as an informer does: go on from the last version seen, whatever happens to the connection."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while time.monotonic() < deadline:
         try:
             stream = watch.Watch().stream(

@@ -19,7 +19,7 @@ def cathedra(*words: str, data_dir: Path) -> subprocess.CompletedProcess[str]:
     """Run the command as a user does."""
     command = [sys.executable, "-m", "cathedra.cli.main", *words, f"--data-dir={data_dir}"]
     return subprocess.run(
-        command, capture_output=True, text=True, timeout=60, check=False, env=os.environ | {"HOME": str(data_dir)}
+        command, capture_output=True, text=True, timeout=150, check=False, env=os.environ | {"HOME": str(data_dir)}
     )
 
 

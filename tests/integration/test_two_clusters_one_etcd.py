@@ -24,7 +24,7 @@ def leader(kubectl: Kubectl) -> str:
 
 def run_pod(kubectl: Kubectl, name: str) -> None:
     kubectl("apply", "-f", "-", stdin=POD.replace("NAME", name))
-    kubectl("wait", f"pod/{name}", "--for=jsonpath={.status.phase}=Succeeded", "--timeout=30s")
+    kubectl("wait", f"pod/{name}", "--for=jsonpath={.status.phase}=Succeeded", "--timeout=120s")
 
 
 def test_one_schedules_until_it_goes_then_the_other(

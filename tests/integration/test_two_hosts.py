@@ -34,7 +34,7 @@ class Host:
         return ["ip", "netns", "exec", self.namespace, *words]
 
     def run(self, *words: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(self.words(*words), capture_output=True, text=True, timeout=60, check=False)
+        return subprocess.run(self.words(*words), capture_output=True, text=True, timeout=150, check=False)
 
 
 class HostParts(Parts):
@@ -45,7 +45,7 @@ class HostParts(Parts):
 
 
 def ip(*words: str) -> None:
-    done = subprocess.run(["ip", *words], capture_output=True, text=True, timeout=20, check=False)
+    done = subprocess.run(["ip", *words], capture_output=True, text=True, timeout=150, check=False)
     if done.returncode != 0:
         pytest.skip(f"network namespaces cannot be made here: ip {' '.join(words)}: {done.stderr.strip()}")
 
@@ -132,7 +132,7 @@ def test_a_pod_gets_its_device_on_another_host(hosts: tuple[Host, Host], folder:
         manifest = folder / "claiming.yaml"
         manifest.write_text(CLAIMING.replace("env | grep GPU_DEVICE", "env | grep GPU_DEVICE; sleep 600"))
         kubectl("apply", "-f", str(manifest))
-        kubectl("wait", "pod/user", "--for=condition=Ready", "--timeout=30s")
+        kubectl("wait", "pod/user", "--for=condition=Ready", "--timeout=120s")
         # From the control plane to the node: the API server checks the node's certificate and shows its own.
         assert "GPU_DEVICE" in kubectl("logs", "user")
         assert kubectl("exec", "user", "--", "echo", "over the cable") == "over the cable\n"

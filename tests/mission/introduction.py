@@ -26,7 +26,7 @@ ON = (
 DRIVER = "test-driver.cdi.k8s.io"
 
 
-def eventually(found: Callable[[], Any], *, seconds: float = 60.0) -> Any:
+def eventually(found: Callable[[], Any], *, seconds: float = 120.0) -> Any:
     """What ``found`` answers as soon as it is true."""
     deadline = time.monotonic() + seconds
     while not (answer := found()):
@@ -125,7 +125,7 @@ class Introduction:
             "pod/test-inline-claim created",
         ]
         kubectl(
-            "wait", "--for=jsonpath={.status.phase}=Succeeded", "pod/test-inline-claim", "--timeout=60s", timeout=90
+            "wait", "--for=jsonpath={.status.phase}=Succeeded", "pod/test-inline-claim", "--timeout=120s", timeout=150
         )
         header, claim = kubectl("get", "resourceclaims", "test-inline-claim-resource").splitlines()
         assert header.split() == ["NAME", "RESOURCECLASSNAME", "ALLOCATIONMODE", "STATE", "AGE"]
@@ -184,7 +184,7 @@ class Introduction:
         kubectl("wait", "--for=condition=Established", "crd/claimparameters.cats.resource.example.com")
         with program(cluster, str(CLASSIC / "cats_driver.py"), str(cluster.kubeconfig), str(root)):
             kubectl("create", "-f", str(CLASSIC / "pod-with-cats.yaml"))
-            kubectl("wait", "--for=condition=Ready", "pod/pod-with-cats", "--timeout=60s", timeout=90)
+            kubectl("wait", "--for=condition=Ready", "pod/pod-with-cats", "--timeout=120s", timeout=150)
             names = kubectl("get", "resourceclaims", "-o", "name").split()
             assert names == [f"resourceclaim.resource.k8s.io/pod-with-cats-cat-{number}" for number in range(2)]
             for container in ("first-example", "second-example"):

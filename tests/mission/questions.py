@@ -23,7 +23,7 @@ def event_messages(kubectl: Kubectl, name: str, namespace: str = "default") -> l
     return [event["message"] for event in events["items"]]
 
 
-def until(seen: Callable[[], Any], wanted: Callable[[Any], bool], timeout: float = 60) -> Any:
+def until(seen: Callable[[], Any], wanted: Callable[[Any], bool], timeout: float = 150) -> Any:
     """What ``seen`` answers, asked again until it is what is wanted."""
     deadline = time.monotonic() + timeout
     while not wanted(answer := seen()):

@@ -49,9 +49,9 @@ def cats(cluster: RunningCluster) -> Kubectl:
 @pytest.fixture
 def pod_with_cats(cats: Kubectl) -> Iterator[str]:
     cats("apply", "-f", str(CATS / "cats.yaml"))
-    cats("wait", "--for=condition=Ready", "pod/pod-with-cats", "--timeout=60s")
+    cats("wait", "--for=condition=Ready", "pod/pod-with-cats", "--timeout=120s")
     yield "pod-with-cats"
-    cats("delete", *AT_ONCE, "-f", str(CATS / "cats.yaml"), "--ignore-not-found", timeout=90)
+    cats("delete", *AT_ONCE, "-f", str(CATS / "cats.yaml"), "--ignore-not-found", timeout=150)
 
 
 def test_without_gate_and_version_there_is_no_such_resource(start_cluster: Callable[..., RunningCluster]) -> None:
@@ -109,7 +109,7 @@ def test_each_container_gets_a_claim_of_its_own_from_the_template(cats: Kubectl,
     assert all(seen.values()), "each sees its cat"
     assert not set(seen["container0"]) & set(seen["container1"])
     # Claims made for a pod go with it.
-    cats("delete", *AT_ONCE, "pod", pod_with_cats, timeout=90)
+    cats("delete", *AT_ONCE, "pod", pod_with_cats, timeout=150)
     until(lambda: get(cats, "resourceclaims")["items"], lambda items: not items)
 
 
@@ -143,11 +143,11 @@ def test_pods_that_name_one_claim_share_it(cats: Kubectl, pod_with_cats: str) ->
     }
     both = {"apiVersion": "v1", "kind": "List", "items": [claim, deployment]}
     cats("apply", "-f", "-", stdin=json.dumps(both))
-    cats("rollout", "status", "deployment/sharing", "--timeout=60s", timeout=90)
+    cats("rollout", "status", "deployment/sharing", "--timeout=120s", timeout=150)
     assert len(get(cats, "resourceclaim", "shared")["status"]["reservedFor"]) == 3
-    cats("delete", *AT_ONCE, "deployment/sharing", timeout=60)
+    cats("delete", *AT_ONCE, "deployment/sharing", timeout=150)
     until(
-        lambda: get(cats, "resourceclaim", "shared")["status"], lambda status: not status, timeout=90
+        lambda: get(cats, "resourceclaim", "shared")["status"], lambda status: not status, timeout=150
     )  # given back, kept for the next
     cats("delete", "resourceclaim", "shared")
 
@@ -199,7 +199,7 @@ def test_the_allocation_is_written_into_the_claim_with_the_configuration(cats: K
     sources = [(entry["source"], entry["opaque"]["driver"]) for entry in allocation["devices"]["config"]]
     assert sources == [("FromClass", DRIVER), ("FromClaim", "other.example.com")]
     assert allocation["devices"]["config"][0]["opaque"]["parameters"] == opaque["parameters"]
-    cats("delete", *AT_ONCE, "-f", "-", stdin=text, timeout=90)
+    cats("delete", *AT_ONCE, "-f", "-", stdin=text, timeout=150)
 
 
 def test_the_kubelet_lists_the_devices_of_running_pods(
@@ -208,7 +208,7 @@ def test_the_kubelet_lists_the_devices_of_running_pods(
     node = get(cats, "pod", pod_with_cats)["spec"]["nodeName"]
     socket = short_root(cluster.data.path) / "nodes" / node / "pod-resources" / "kubelet.sock"
     with grpc.insecure_channel(f"unix:{socket}") as channel:
-        listed = services.PodResourcesListerStub(channel).List(messages.ListPodResourcesRequest(), timeout=10)
+        listed = services.PodResourcesListerStub(channel).List(messages.ListPodResourcesRequest(), timeout=150)
     (pod,) = [entry for entry in listed.pod_resources if entry.name == pod_with_cats]
     assert [(container.name, len(container.dynamic_resources)) for container in pod.containers] == [
         ("container0", 1),
@@ -255,15 +255,15 @@ def test_a_pod_put_on_a_node_by_hand_waits_for_its_claim(cats: Kubectl, pod_with
     cats("wait", "--for=condition=Ready", "pod/scheduled", "pod/bypassing", "--timeout=120s", timeout=150)
     reserved = get(cats, "resourceclaim", "by-hand")["status"]["reservedFor"]
     assert sorted(consumer["name"] for consumer in reserved) == ["bypassing", "scheduled"]
-    cats("delete", *AT_ONCE, "pod/bypassing", "pod/scheduled", "resourceclaim/by-hand", timeout=90)
+    cats("delete", *AT_ONCE, "pod/bypassing", "pod/scheduled", "resourceclaim/by-hand", timeout=150)
 
 
 def test_a_node_selector_reaches_a_node_through_the_scheduler(cats: Kubectl, pod_with_cats: str) -> None:
     file = str(CATS / "pod-on-a-node.yaml")
     cats("apply", "-f", file)
-    cats("wait", "--for=condition=Ready", "pod/pod-on-a-node", "--timeout=60s")
+    cats("wait", "--for=condition=Ready", "pod/pod-on-a-node", "--timeout=120s")
     assert get(cats, "pod", "pod-on-a-node")["spec"]["nodeName"] == "node-1"
-    cats("delete", *AT_ONCE, "-f", file, timeout=90)
+    cats("delete", *AT_ONCE, "-f", file, timeout=150)
 
 
 def test_a_mutating_policy_turns_a_node_name_into_a_selector(start_cluster: Callable[..., RunningCluster]) -> None:
@@ -307,7 +307,7 @@ def test_a_mutating_policy_turns_a_node_name_into_a_selector(start_cluster: Call
 
     pod = until(lambda: created("p-"), lambda pod: "nodeName" not in pod["spec"])
     assert pod["spec"]["nodeSelector"] == {"kubernetes.io/hostname": "node-0"}
-    kubectl("wait", "--for=condition=Ready", f"pod/{pod['metadata']['name']}", "--timeout=60s")
+    kubectl("wait", "--for=condition=Ready", f"pod/{pod['metadata']['name']}", "--timeout=120s")
 
 
 def test_admin_access_reaches_devices_in_use(cats: Kubectl, pod_with_cats: str) -> None:
@@ -332,7 +332,7 @@ def test_admin_access_reaches_devices_in_use(cats: Kubectl, pod_with_cats: str) 
         },
     }
     cats("create", "-f", "-", stdin=json.dumps(monitor))
-    cats("wait", "--for=condition=Ready", "pod/monitor", "--timeout=60s")
+    cats("wait", "--for=condition=Ready", "pod/monitor", "--timeout=120s")
     (claim,) = [
         claim
         for claim in get(cats, "resourceclaims")["items"]
@@ -341,7 +341,7 @@ def test_admin_access_reaches_devices_in_use(cats: Kubectl, pod_with_cats: str) 
     results = claim["status"]["allocation"]["devices"]["results"]
     assert len(results) == 4
     assert all(result["adminAccess"] for result in results)
-    cats("delete", *AT_ONCE, "pod", "monitor", timeout=60)
+    cats("delete", *AT_ONCE, "pod", "monitor", timeout=150)
     cats("delete", "-f", str(CATS / "admin-access.yaml"))
 
 
@@ -352,7 +352,7 @@ def test_without_its_gate_admin_access_is_removed(start_cluster: Callable[..., R
     assert "adminAccess" not in template["spec"]["spec"]["devices"]["requests"][0]
     # And what drivers report of devices is emptied without its gate.
     kubectl("apply", "-f", str(CATS / "cats.yaml"))
-    kubectl("wait", "--for=condition=Ready", "pod/pod-with-cats", "--timeout=60s")
+    kubectl("wait", "--for=condition=Ready", "pod/pod-with-cats", "--timeout=120s")
     name = get(kubectl, "resourceclaims")["items"][0]["metadata"]["name"]
     kubectl(
         "patch",
@@ -399,7 +399,7 @@ def test_policies_keep_admin_access_to_labelled_namespaces(cats: Kubectl) -> Non
     cats("create", "namespace", "monitors")
     cats("label", "namespace", "monitors", "admin-access.dra.example.com=")
     until(lambda: cats.run("apply", "-n", "monitors", "-f", template), lambda done: done.returncode == 0)
-    cats("delete", "namespace", "monitors", timeout=90)
+    cats("delete", "namespace", "monitors", timeout=150)
     cats("delete", "-f", policies)
 
 

@@ -75,11 +75,11 @@ def run(kubectl: Kubectl, *objects: dict[str, Any]) -> None:
     """Create, and wait for the pods among them."""
     create(kubectl, *objects)
     pods = [f"pod/{one['metadata']['name']}" for one in objects if one["kind"] == "Pod"]
-    kubectl("wait", "--for=condition=Ready", *pods, "--timeout=60s", timeout=90)
+    kubectl("wait", "--for=condition=Ready", *pods, "--timeout=120s", timeout=150)
 
 
 def delete(kubectl: Kubectl, *names: str) -> None:
-    kubectl("delete", *names, timeout=90)
+    kubectl("delete", *names, timeout=150)
 
 
 def cdi_files(cluster: RunningCluster, node: str) -> list[Path]:
@@ -157,7 +157,7 @@ def test_a_claim_gets_its_finalizer_with_its_allocation(kubectl: Kubectl) -> Non
     kubectl("delete", "resourceclaim", "protected", "--wait=false")
     assert get(kubectl, "resourceclaim", "protected")["metadata"]["deletionTimestamp"], "kept while in use"
     delete(kubectl, "pod/p")
-    kubectl("wait", "--for=delete", "resourceclaim/protected", "--timeout=60s", timeout=90)
+    kubectl("wait", "--for=delete", "resourceclaim/protected", "--timeout=120s", timeout=150)
 
 
 def test_requests_have_one_device_unless_they_say_how_many(kubectl: Kubectl) -> None:
@@ -193,7 +193,7 @@ def test_all_devices_are_to_be_had_only_while_none_is_taken(kubectl: Kubectl) ->
     run(kubectl, claim("watched", watched), pod("third", {"x": "watched"}, **here))
     assert len(get(kubectl, "resourceclaim", "watched")["status"]["allocation"]["devices"]["results"]) == 4
     delete(kubectl, "pod/first")
-    kubectl("wait", "--for=condition=Ready", "pod/second", "--timeout=60s", timeout=90)
+    kubectl("wait", "--for=condition=Ready", "pod/second", "--timeout=120s", timeout=150)
     delete(kubectl, "pod/second", "pod/third", "resourceclaim/one", "resourceclaim/all", "resourceclaim/watched")
 
 

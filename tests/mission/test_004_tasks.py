@@ -72,7 +72,7 @@ def test_claims_vanish_from_pods_where_the_gate_is_off(start_cluster: Callable[.
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": spec}
     off("create", "-f", "-", stdin=json.dumps(pod))
     assert "resourceClaims" not in get(off, "pod", "p")["spec"]
-    off("wait", "--for=condition=Ready", "pod/p", "--timeout=60s")
+    off("wait", "--for=condition=Ready", "pod/p", "--timeout=120s")
 
 
 def test_a_driver_shows_itself_by_its_slices(kubectl: Kubectl) -> None:
@@ -112,7 +112,7 @@ def claimed(kubectl: Kubectl) -> Any:
         kubectl("apply", "-f", file)
     yield
     for file in reversed(files):
-        kubectl("delete", "-f", file, timeout=90)
+        kubectl("delete", "-f", file, timeout=150)
 
 
 def test_template_and_claim_are_created_and_wait(kubectl: Kubectl, claimed: None) -> None:
@@ -132,7 +132,7 @@ def test_the_job_as_it_is_printed_waits_and_says_why(kubectl: Kubectl, claimed: 
     )
     assert "cannot allocate all claims" in kubectl("describe", "pod", name)
     assert "example-dra-job" in kubectl("describe", "job", "example-dra-job")
-    kubectl("delete", "-f", str(MANIFESTS / "dra-example-job.yaml"), timeout=90)
+    kubectl("delete", "-f", str(MANIFESTS / "dra-example-job.yaml"), timeout=150)
     until(lambda: get(kubectl, "pods")["items"], lambda pods: not pods)
 
 
@@ -144,7 +144,7 @@ def test_the_job_runs_where_the_shared_claim_leaves_devices(kubectl: Kubectl, cl
     kubectl("apply", "-f", "-", stdin=text)
     (pod,) = until(lambda: get(kubectl, "pods", "-l", "job-name=example-dra-job")["items"], bool)
     name = pod["metadata"]["name"]
-    kubectl("wait", "--for=condition=Ready", f"pod/{name}", "--timeout=60s", timeout=90)
+    kubectl("wait", "--for=condition=Ready", f"pod/{name}", "--timeout=120s", timeout=150)
     seen = {
         container: {
             line
@@ -156,7 +156,7 @@ def test_the_job_runs_where_the_shared_claim_leaves_devices(kubectl: Kubectl, cl
     assert seen["container1"] == seen["container2"], "one claim, shared"
     assert not seen["container0"] & seen["container1"]
     kubectl("delete", "job/example-dra-job", "--cascade=foreground", "--wait=false")
-    kubectl("delete", "pod", name, "--grace-period=1", timeout=60)
+    kubectl("delete", "pod", name, "--grace-period=1", timeout=150)
 
 
 def test_a_pod_whose_claim_is_missing_stays_pending(kubectl: Kubectl) -> None:
@@ -175,8 +175,8 @@ def test_a_pod_whose_claim_is_missing_stays_pending(kubectl: Kubectl) -> None:
         "spec": {"devices": {}},
     }
     kubectl("create", "-f", "-", stdin=json.dumps(claim))
-    kubectl("wait", "--for=condition=Ready", "pod/early", "--timeout=60s", timeout=90)
-    kubectl("delete", "pod/early", "resourceclaim/comes-later", timeout=60)
+    kubectl("wait", "--for=condition=Ready", "pod/early", "--timeout=120s", timeout=150)
+    kubectl("delete", "pod/early", "resourceclaim/comes-later", timeout=150)
 
 
 def test_an_entry_names_a_claim_or_a_template(kubectl: Kubectl) -> None:
@@ -200,7 +200,7 @@ def test_an_entry_names_a_claim_or_a_template(kubectl: Kubectl) -> None:
 )
 def test_a_pod_reads_the_metadata_of_its_device(newest: Kubectl, manifest: str, pod: str, path: str) -> None:
     newest("apply", "-f", str(MANIFESTS / manifest))
-    newest("wait", "--for=condition=Ready", f"pod/{pod}", "--timeout=60s", timeout=90)
+    newest("wait", "--for=condition=Ready", f"pod/{pod}", "--timeout=120s", timeout=150)
     file = f"/var/run/kubernetes.io/dra-device-attributes/{path}/gpu.example.com-metadata.json"
     logs = until(lambda: newest("logs", pod).splitlines(), lambda lines: len(lines) > 3)
     assert logs[0].startswith("=== DRA device metadata")
@@ -212,4 +212,4 @@ def test_a_pod_reads_the_metadata_of_its_device(newest: Kubectl, manifest: str, 
     assert ("podClaimName" in first) == ("template" in pod)
     attributes = first["requests"][0]["devices"][0]["attributes"]
     assert {name.rpartition("/")[2] for name in attributes} >= {"model", "driverVersion", "uuid"}
-    newest("delete", "--grace-period=1", "-f", str(MANIFESTS / manifest), timeout=90)
+    newest("delete", "--grace-period=1", "-f", str(MANIFESTS / manifest), timeout=150)

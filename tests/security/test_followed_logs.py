@@ -50,7 +50,7 @@ async def test_a_followed_log_ends_with_its_client() -> None:
         answer = await session.get(f"{url}/api/v1/namespaces/default/pods/p/log?follow=true")
         assert await answer.content.readline() == b"line\n"
         answer.close()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(120):
             await left.wait()
         await asgi.settle()
         text = (await asgi("GET", "/metrics")).body.decode()

@@ -85,7 +85,7 @@ async def server(folder: Path) -> AsyncIterator[Server]:
     (folder / "ca.crt").write_bytes(authority.pair.certificate)
     agent = make_agent(folder, transport, folder / "ca.crt")
     running = asyncio.ensure_future(agent.run())
-    await asyncio.wait_for(agent.wait_ready(), 20)
+    await asyncio.wait_for(agent.wait_ready(), 120)
     yield Server(folder, transport, authority, agent)
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)

@@ -59,7 +59,7 @@ async def test_an_agent_closes_what_an_earlier_one_left_open(folder: Path) -> No
     agent = make_agent(folder, NodeTransport(), folder / "ca.crt")
     running = asyncio.ensure_future(agent.run())
     try:
-        await asyncio.wait_for(agent.wait_ready(), 20)
+        await asyncio.wait_for(agent.wait_ready(), 120)
         assert {name: permissions(root / name) for name in ("pods", "containers", "pki")} == {
             "pods": 0o700,
             "containers": 0o700,

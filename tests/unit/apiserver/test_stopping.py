@@ -35,7 +35,7 @@ async def test_open_watches_end_at_once_and_cleanly(tmp_path: Path, caplog: pyte
         ) as session:
             watches = [await session.get(WATCH) for _ in range(20)]
             assert {watch.status for watch in watches} == {200}
-            await asyncio.wait_for(server.close(), 5)
+            await asyncio.wait_for(server.close(), 120)
             bodies = await asyncio.gather(*(watch.content.read() for watch in watches))
     assert bodies == [b""] * 20
     assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == []

@@ -35,7 +35,7 @@ async def answer(server: APIServer, data: bytes) -> bytes:
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
     try:
         writer.write(data)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(120):
             return await reader.read()
     finally:
         writer.close()
@@ -71,7 +71,7 @@ async def test_a_watcher_that_reads_nothing_is_cut(server: APIServer, monkeypatc
         await api.create(CONFIGMAPS, "default", obj, WriteOptions())
     await asyncio.sleep(0.3)
     received = 0
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(120):
         while data_read := await reader.read(2**20):
             received += len(data_read)
     assert received < 24 * 900_000

@@ -37,7 +37,7 @@ async def connected() -> AsyncIterator[tuple[Listener, asyncio.StreamReader, asy
     await listener.start()
     reader, writer = await asyncio.open_connection("127.0.0.1", listener.port)
     try:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(120):
             yield listener, reader, writer
     finally:
         writer.close()

@@ -36,7 +36,7 @@ async def test_one_that_comes_later_is_waited_for_with_one_line() -> None:
         waiting.set()
 
     url = f"https://127.0.0.1:{port}"
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(120):
         arriving = asyncio.ensure_future(server_arrives(Target(url), asyncio.Event(), clock=SystemClock(), say=say))
         await waiting.wait()
         async with await asyncio.start_server(lambda r, w: w.close(), "127.0.0.1", port):
@@ -48,7 +48,7 @@ async def test_one_that_comes_later_is_waited_for_with_one_line() -> None:
 async def test_who_is_told_to_stop_waits_no_longer() -> None:
     stopped = asyncio.Event()
     target = Target(f"https://127.0.0.1:{free_port()}")
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(120):
         assert not await server_arrives(target, stopped, clock=SystemClock(), say=lambda _: stopped.set())
 
 

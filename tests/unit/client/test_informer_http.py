@@ -88,7 +88,7 @@ async def until_named(informer: Informer[Any], *names: str) -> None:
     """Wait until the informer's store holds exactly these pods."""
     changed = asyncio.Event()
     informer.add_handler(lambda _: changed.set(), lambda *_: changed.set(), lambda _: changed.set())
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(120):
         while {pod.metadata.name for pod in informer.store.list()} != set(names):
             changed.clear()
             await changed.wait()

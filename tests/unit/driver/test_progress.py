@@ -38,7 +38,7 @@ async def test_every_change_is_a_line() -> None:
         slices=slices, registration=registration, registry_dir=Path("/registry"), node_name="n1"
     )
     telling = asyncio.ensure_future(narrate(runner, said.put_nowait))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(120):
         assert {await said.get(), await said.get()} == {
             "published 4 devices in 1 slice for node n1",
             "waiting for a kubelet in /registry",

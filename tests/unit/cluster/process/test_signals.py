@@ -28,6 +28,6 @@ def test_a_signal_ends_it_with_its_clean_up(number: signal.Signals) -> None:
     assert program.stdout is not None
     assert program.stdout.readline() == "ready\n"
     program.send_signal(number)
-    out, error = program.communicate(timeout=30)
+    out, error = program.communicate(timeout=150)
     assert out == "cleaned up\n"
     assert error.endswith("KeyboardInterrupt\n")

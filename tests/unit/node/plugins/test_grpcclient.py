@@ -41,7 +41,7 @@ async def connected(driver: DriverServer, *args: Any, **more: Any) -> AsyncItera
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(120):
         while not condition():  # noqa: ASYNC110 - the driver sets no event
             await asyncio.sleep(0.005)
 

@@ -28,7 +28,7 @@ CLAIM = ClaimReference("default", "u1", "c1")
 
 async def until(condition: Callable[[], bool]) -> None:
     """Wait for something that another process or thread does."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(120):
         while not condition():  # noqa: ASYNC110 - gRPC's threads set no event
             await asyncio.sleep(0.005)
 

@@ -28,7 +28,7 @@ async def watching(root: Path) -> AsyncIterator[asyncio.Queue[Change]]:
     watcher = SocketWatcher(root, lambda path, number: changes.put_nowait((path.name, number)), clock=SystemClock())
     task = asyncio.ensure_future(watcher.run())
     try:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(120):
             yield changes
     finally:
         task.cancel()

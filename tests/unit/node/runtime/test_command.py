@@ -94,7 +94,7 @@ async def test_a_size_that_comes_first_is_not_lost_by_a_runtime_that_makes_the_t
 async def test_end_of_input_on_a_terminal_is_control_d() -> None:
     command = await on_console(RUNTIME, "cat")
     await command.close_input()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(120):
         await everything(command)
         assert await command.wait() == 0
     await command.close()

@@ -88,7 +88,7 @@ async def served(node: Node) -> AsyncIterator[tuple[Any, Any]]:
         # A first attempt that comes too early would be followed by a pause of a second.
         options = [("grpc.initial_reconnect_backoff_ms", 20), ("grpc.min_reconnect_backoff_ms", 20)]
         async with grpc.aio.insecure_channel(f"unix:{node.directory}/kubelet.sock", options) as channel:
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(120):
                 await channel.channel_ready()
             yield v1_grpc.PodResourcesListerStub(channel), v1alpha1_grpc.PodResourcesListerStub(channel)
     finally:

@@ -33,7 +33,7 @@ async def serving(serve: Callable[[Any, Any], Awaitable[None]]) -> AsyncIterator
     client = Client()
     task = asyncio.ensure_future(serve(client.to_server.get, client.from_server.put))
     try:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(120):
             yield client
             client.to_server.put_nowait({"type": "websocket.disconnect"})
             await task

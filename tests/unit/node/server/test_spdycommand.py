@@ -122,7 +122,7 @@ async def serving(
     channel = Channel()
     task = asyncio.ensure_future(serve_spdy_command(channel, wanted, start))
     try:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(120):
             yield Kubectl(channel), task
     finally:
         task.cancel()

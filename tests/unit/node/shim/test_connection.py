@@ -91,7 +91,7 @@ async def test_ends_and_output_are_handed_on_also_when_they_come_in_pieces(shim:
     shim.play = play
     connection = (await connect(shim.directory, on_exit)).connection
     assert await connection.attach("c", lambda stream, data: output.append((stream, data))) == ""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(120):
         await arrived.wait()
     assert (output, ended) == ([("stdout", b"hello")], ["c"])
     await connection.close()

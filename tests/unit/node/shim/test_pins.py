@@ -38,7 +38,7 @@ def volume(tmp_path: Path) -> Path:
 def shim(volume: Path, script: str) -> None:
     """Run ``script`` as the shim of ``volume``'s node would."""
     words = [sys.executable, "-c", PROLOGUE + script, str(volume.parent / "containers"), str(volume)]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=30, check=False)
+    done = subprocess.run(words, capture_output=True, text=True, timeout=150, check=False)
     assert done.returncode == 0, done.stderr
 
 

@@ -30,7 +30,7 @@ class Bench:
         self.ended = self.ended or not data
 
     def until(self, condition: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 120
         while not condition():
             assert time.monotonic() < deadline
             for key, _ in self.selector.select(timeout=0.05):

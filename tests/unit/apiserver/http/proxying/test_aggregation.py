@@ -210,7 +210,7 @@ async def test_a_certificate_of_another_authority_is_not_believed(asgi: ASGIClie
     present = (await asgi("GET", f"{API_SERVICES}/v1beta1.metrics.k8s.io")).json
     assert (await asgi("PUT", f"{API_SERVICES}/v1beta1.metrics.k8s.io", present | {"spec": another})).status == 200
     assert (await asgi("GET", NODES)).status == 503
-    await asyncio.wait_for(look(asgi), 30)
+    await asyncio.wait_for(look(asgi), 120)
     status, reason, message = await available(asgi)
     assert (status, reason) == ("False", "FailedDiscoveryCheck")
     assert message.endswith("tls: failed to verify certificate: x509: certificate signed by unknown authority")

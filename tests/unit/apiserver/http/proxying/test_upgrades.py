@@ -89,7 +89,7 @@ async def way() -> AsyncIterator[Way]:
     await client.resource(NODES).update_status(node)
     pod = Pod(metadata=ObjectMeta(name="p"), spec=PodSpec(node_name="n1", containers=(Container(name="c", image="i"),)))
     await client.resource(PODS, "default").create(pod)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(120):
         yield Way(api.port, kubelet)
     node_server.close()
     await api.close()
@@ -184,7 +184,7 @@ async def test_who_may_only_get_runs_no_command() -> None:
         f"GET {EXEC} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {TOKEN}\r\n"
         "Connection: Upgrade\r\nUpgrade: SPDY/3.1\r\n\r\n".encode()
     )
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(120):
         answer = await reader.read(-1)
     assert answer.startswith(b"HTTP/1.1 403 ")
     assert b'cannot create resource \\"pods/exec\\"' in answer
