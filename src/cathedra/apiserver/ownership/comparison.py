@@ -7,7 +7,7 @@ of object have few outlines, and what follows from one for the managed fields ca
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -43,6 +43,11 @@ class Comparison:
         if outlined is not None:
             made._enter(outlined, ())
         return made
+
+    @staticmethod
+    def below(parts: Mapping[str, Outline]) -> Comparison:
+        """The fields that the outlines of an object's parts name, by path element."""
+        return Comparison.of((_CHANGED, tuple(parts.items())))
 
     @property
     def same(self) -> bool:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
-from typing import Any
+from typing import Any, Final
+
+import msgspec
 
 from cathedra.api.struct import RawJSON
 
@@ -46,7 +48,9 @@ class FieldSet:
     def raw(self) -> RawJSON:
         """The set as ``fieldsV1``, in bytes; made once, so nothing may be inserted afterwards."""
         if self._spelled is None:
-            self._spelled = RawJSON.of(self.to_json())
+            below = [b'".":{}'] if self.member and self.children else []
+            below += [b"%b:%b" % (_spell(one), self.children[one].raw.data) for one in sorted(self.children)]
+            self._spelled = RawJSON(b"{%b}" % b",".join(below))
         return self._spelled
 
     def to_json(self) -> dict[str, Any]:
@@ -159,6 +163,9 @@ class FieldSet:
 
     def __repr__(self) -> str:
         return f"FieldSet({self.to_json()})"
+
+
+_spell: Final = msgspec.json.encode
 
 
 @lru_cache(maxsize=2048)

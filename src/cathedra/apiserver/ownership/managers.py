@@ -17,9 +17,10 @@ from cathedra.api.struct import RawJSON, Time
 from cathedra.apiserver.ownership.comparison import Comparison, Outline, compare, outline
 from cathedra.apiserver.ownership.fieldset import FieldSet
 from cathedra.apiserver.ownership.typed import field_set, merge, remove, shown_element
+from cathedra.apiserver.ownership.views import View, differences
 from cathedra.apiserver.patches.schema import ANYTHING, Shape
 
-__all__ = ["Conflict", "ManagedFields", "Manager", "OtherViews", "VersionedSet", "View", "never_tracked"]
+__all__ = ["Conflict", "ManagedFields", "Manager", "OtherViews", "VersionedSet", "never_tracked"]
 
 UPDATE: Final = "Update"
 APPLY: Final = "Apply"
@@ -49,16 +50,6 @@ class VersionedSet:
 
     fields: FieldSet
     time: Time | None
-
-
-@dataclass(frozen=True, slots=True)
-class View:
-    """An object in one version, as plain values with their shape."""
-
-    value: dict[str, Any]
-    shape: Shape
-    size: int = 0
-    """Bytes of its JSON."""
 
 
 OtherViews = Callable[[str, dict[str, Any]], tuple[View, View] | None]
@@ -176,21 +167,40 @@ class ManagedFields:
         self, manager: Manager, old: View, new: View, now: Time, ignored: FieldSet, other: OtherViews
     ) -> ManagedFields:
         """After a write that replaced the object. ``other`` shows both states in another API version."""
-        outlined = outline(old.value, new.value, new.shape)
-        small = old.size + new.size <= REMEMBERED_SIZE and len(self.managers) < UPDATE_LIMIT
-        if small and all(one.api_version == manager.api_version for one in self.managers):
+        outlined = differences(old, new)
+        small = len(old.body) + len(new.body) <= REMEMBERED_SIZE and len(self.managers) < UPDATE_LIMIT
+        if small and self._all_in(manager.api_version) and not any(v.fields.member for v in self.managers.values()):
             return self._remembered(manager, outlined, now, ignored)
         managers, comparison = self._moved(
-            None, manager.api_version, Comparison.of(outlined), new, ignored, other, force=True
+            None, manager.api_version, Comparison.below(outlined), new, ignored, other, force=True
         )
         return ManagedFields(_stripped(_capped(_taken(managers, manager, comparison, now, ignored))))
 
-    def _remembered(self, manager: Manager, outlined: Outline | None, now: Time, ignored: FieldSet) -> ManagedFields:
-        """After a write that no other API version has a part in, as most are: what follows from its outline."""
-        held = tuple((one, versioned.fields.raw.data) for one, versioned in self.managers.items())
-        settled = _settled(held, manager, outlined, ignored.raw.data)
+    def _remembered(
+        self, manager: Manager, outlined: Mapping[str, Outline], now: Time, ignored: FieldSet
+    ) -> ManagedFields:
+        """After a write that no other API version has a part in, as most are: what follows from its outline, which is
+        worked out for each field of the top level by itself, since nothing but names differs in most of them."""
+        held: dict[str, list[tuple[Manager, bytes]]] = {element: [] for element in outlined}
+        for one, versioned in self.managers.items():
+            for element, below in versioned.fields.children.items():
+                held.setdefault(element, []).append((one, below.raw.data))
+        after: dict[Manager, dict[str, FieldSet]] = {}
+        wrote = False
+        for element, parts in held.items():
+            hidden = ignored.children.get(element)
+            for one, fields, taken in _settled(
+                element, tuple(parts), manager, outlined.get(element), b"" if hidden is None else hidden.raw.data
+            ):
+                after.setdefault(one, {})[element] = fields
+                wrote = wrote or taken
         return ManagedFields(
-            {one: VersionedSet(fields, now if taken else self.managers[one].time) for one, fields, taken in settled}
+            {
+                one: VersionedSet(
+                    FieldSet(False, children), now if wrote and one == manager else self.managers[one].time
+                )
+                for one, children in after.items()
+            }
         )
 
     def apply(
@@ -209,22 +219,39 @@ class ManagedFields:
         Raises:
             Conflict: others own what would change, and ``force`` is not given.
         """
-        shape = live.shape
-        merged = merge(live.value, applied, shape)
+        value, shape = live.value, live.shape
+        merged = merge(value, applied, shape)
         # An applier is the same one whatever version he applies in.
         others = {m: v for m, v in self.managers.items() if not m.same_applier(manager)}
         last = next((v for m, v in self.managers.items() if m.same_applier(manager)), None)
         fields = field_set(applied, shape).without_subtrees(ignored)
+        if last is None and len(live.body) <= REMEMBERED_SIZE and self._all_in(manager.api_version):
+            return merged, self._first_applied(manager, fields, outline(value, merged, shape), now, ignored, force)
         managed = ManagedFields({**others, manager: VersionedSet(fields, last.time if last else None)})
         merged = managed._pruned(manager, merged, last, shape)
-        seen = View(merged, shape)
+        seen = View.of(merged, shape)
         managers, comparison = managed._moved(
-            manager, manager.api_version, compare(live.value, merged, shape), seen, ignored, other, force=force
+            manager, manager.api_version, compare(value, merged, shape), seen, ignored, other, force=force
         )
         stripped = _stripped(managers)
         if not comparison.same and manager in stripped:
             stripped[manager] = replace(stripped[manager], time=now)
         return merged, ManagedFields(stripped)
+
+    def _first_applied(
+        self, manager: Manager, fields: FieldSet, outlined: Outline | None, now: Time, ignored: FieldSet, force: bool
+    ) -> ManagedFields:
+        """After the first apply of a manager that no other API version has a part in."""
+        held = tuple((one, versioned.fields.raw.data) for one, versioned in self.managers.items())
+        settled = _first_apply(held, manager, fields.raw.data, outlined, ignored.raw.data, force)
+        times = {one: versioned.time for one, versioned in self.managers.items()}
+        return ManagedFields(
+            {one: VersionedSet(fields, now if taken else times.get(one)) for one, fields, taken in settled}
+        )
+
+    def _all_in(self, api_version: str) -> bool:
+        """Whether nobody wrote in another version."""
+        return all(one.api_version == api_version for one in self.managers)
 
     def _moved(
         self,
@@ -287,20 +314,54 @@ class ManagedFields:
         return result
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=512)
 def _settled(
-    held: tuple[tuple[Manager, bytes], ...], manager: Manager, outlined: Outline | None, ignored: bytes
+    element: str, held: tuple[tuple[Manager, bytes], ...], manager: Manager, outlined: Outline | None, ignored: bytes
 ) -> tuple[tuple[Manager, FieldSet, bool], ...]:
-    """What every manager holds after a write that differs so, and whether that is what the writer just took."""
-    managed = ManagedFields({one: VersionedSet(FieldSet.from_raw(RawJSON(fields)), None) for one, fields in held})
-    nothing = View({}, ANYTHING)
-    hidden = FieldSet.from_raw(RawJSON(ignored))
+    """What every manager holds of a field of the top level after a write that differs so in it, and whether that is
+    what the writer just took."""
+    managed = ManagedFields({one: VersionedSet(_rooted(element, fields), None) for one, fields in held})
+    nothing = View(b"{}", ANYTHING)
+    hidden = _rooted(element, ignored) if ignored else FieldSet()
     version = manager.api_version
-    managers, comparison = managed._moved(
-        None, version, Comparison.of(outlined), nothing, hidden, lambda *_: None, force=True
-    )
+    compared = Comparison.below({element: outlined} if outlined is not None else {})
+    managers, comparison = managed._moved(None, version, compared, nothing, hidden, lambda *_: None, force=True)
     after = _taken(managers, manager, comparison, _SOME_TIME, hidden)
-    return tuple((one, found.fields, found.time is _SOME_TIME) for one, found in _stripped(after).items())
+    return tuple(
+        (one, found.fields.children[element], found.time is _SOME_TIME) for one, found in _stripped(after).items()
+    )
+
+
+@lru_cache(maxsize=256)
+def _first_apply(
+    held: tuple[tuple[Manager, bytes], ...],
+    manager: Manager,
+    fields: bytes,
+    outlined: Outline | None,
+    ignored: bytes,
+    force: bool,
+) -> tuple[tuple[Manager, FieldSet, bool], ...]:
+    """What every manager holds after the first apply of one, and whether that is what was just applied.
+
+    Raises:
+        Conflict: others own what would change, and ``force`` is not given.
+    """
+    managed = ManagedFields(
+        {one: VersionedSet(FieldSet.from_raw(RawJSON(owned)), None) for one, owned in (*held, (manager, fields))}
+    )
+    hidden = FieldSet.from_raw(RawJSON(ignored))
+    compared, version = Comparison.of(outlined), manager.api_version
+    managers, comparison = managed._moved(
+        manager, version, compared, View(b"{}", ANYTHING), hidden, lambda *_: None, force=force
+    )
+    return tuple(
+        (one, found.fields, one == manager and not comparison.same) for one, found in _stripped(managers).items()
+    )
+
+
+def _rooted(element: str, fields: bytes) -> FieldSet:
+    """The set that has only these fields below that element of the top level."""
+    return FieldSet.from_json({element: RawJSON(fields).load()})
 
 
 _SOME_TIME: Final = Time(0)

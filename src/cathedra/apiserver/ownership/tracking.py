@@ -15,7 +15,7 @@ from cathedra.api.core.meta_v1 import ManagedFieldsEntry, StatusCause, StatusDet
 from cathedra.api.decoding import KINDS_WITH_SCHEMAS, DecodeError, decode_values
 from cathedra.api.goform import go_values
 from cathedra.api.status import StatusError, bad_request, failure
-from cathedra.api.struct import Time, encode, from_dict, replace, to_dict
+from cathedra.api.struct import Time, encode, from_dict, json_names, replace
 from cathedra.apiserver.ownership.fieldset import FieldSet
 from cathedra.apiserver.ownership.managers import (
     APPLY,
@@ -25,11 +25,11 @@ from cathedra.apiserver.ownership.managers import (
     ManagedFields,
     Manager,
     OtherViews,
-    View,
 )
 from cathedra.apiserver.ownership.resets import field_set
 from cathedra.apiserver.ownership.typed import TypedError, check
-from cathedra.apiserver.patches.schema import Shape, struct_shape, without_nulls
+from cathedra.apiserver.ownership.views import View
+from cathedra.apiserver.patches.schema import Shape, StructShape, struct_shape, without_nulls
 from cathedra.apiserver.request import Call
 from cathedra.kinds.definition import VersionDefinition
 
@@ -64,13 +64,12 @@ def applied(call: Call, live: Any, body: dict[str, Any], now: float) -> Any:
     """
     shape = _shape(call)
     _check_body(call, body, shape)
-    live_view = _view(call, call.version.name, live)
+    live_view = _view(call, call.version.name, None if live is None else _with_entries(live, ()))
     managed = ManagedFields.of(live.metadata.managed_fields) if live is not None else ManagedFields({})
     if live is not None and not managed.managers:
         before = Manager(BEFORE_FIRST_APPLY, UPDATE, call.api_version)
         empty = _view(call, call.version.name, None)
         managed = managed.update(before, empty, live_view, Time(now), _ignored(call), lambda *_: None)
-    live_view.value.get("metadata", {}).pop("managedFields", None)
     manager = Manager(call.field_manager, APPLY, call.api_version, call.subresource)
     content = {key: value for key, value in body.items() if key not in {"kind", "apiVersion"}}
     try:
@@ -85,10 +84,11 @@ def applied(call: Call, live: Any, body: dict[str, Any], now: float) -> Any:
         )
     except Conflict as error:
         raise _conflict(error) from None
+    kept = _kept(call, live_view, merged)
+    # What was applied went through maps in Kubernetes, opaque parts included.
+    values = go_values(without_nulls({key: merged[key] for key in merged if key not in kept}, shape))
     try:
-        # What was applied went through maps in Kubernetes, opaque parts included.
-        values = go_values(without_nulls(merged, struct_shape(call.version.type)))
-        made = call.version.to_hub(_made(call, values))
+        made = call.version.to_hub(_made(call, values, kept, live))
     except (msgspec.ValidationError, ValueError) as error:
         named = _named(call, body)
         kind = named.partition("; ")[2]
@@ -121,20 +121,20 @@ def _shape(call: Call) -> Shape:
 def _view(call: Call, version_name: str, obj: Any) -> View:
     version = call.definition.version(version_name)
     if obj is None:
-        return View(_empty(version.type), struct_shape(version.type))
+        return _empty(version.type)
     return _view_of(version, encode(version.from_hub(obj)))
 
 
 def _view_of(version: VersionDefinition, body: bytes) -> View:
-    return View(msgspec.json.decode(body), struct_shape(version.type), len(body))
+    return View(body, struct_shape(version.type))
 
 
-def _empty(kind: type[Any]) -> dict[str, Any]:
-    """What an object without anything spells; shared, so never changed."""
-    return _EMPTY.get(kind) or _EMPTY.setdefault(kind, to_dict(kind()))
+def _empty(kind: type[Any]) -> View:
+    """What an object without anything spells."""
+    return _EMPTY.get(kind) or _EMPTY.setdefault(kind, View(encode(kind()), struct_shape(kind)))
 
 
-_EMPTY: Final[WeakKeyDictionary[type[Any], dict[str, Any]]] = WeakKeyDictionary()
+_EMPTY: Final[WeakKeyDictionary[type[Any], View]] = WeakKeyDictionary()
 
 
 def _other_versions(call: Call, live: Any) -> OtherViews:
@@ -183,11 +183,25 @@ def _named(call: Call, body: dict[str, Any]) -> str:
     return f"{known.get('namespace', '')}/{known.get('name', '')}; {group_version}, Kind={call.definition.kind}"
 
 
-def _made(call: Call, values: dict[str, Any]) -> Any:
-    """The object of the request's version that merged values describe; schemas in it are checked as structs."""
+def _kept(call: Call, live: View, merged: dict[str, Any]) -> frozenset[str]:
+    """The fields of the top level that an apply leaves as they are, so that they need not be read again."""
+    if not isinstance(live.shape, StructShape) or call.gvk.kind in KINDS_WITH_SCHEMAS:
+        return frozenset()
+    same = (key for key, value in live.value.items() if key != "metadata" and merged.get(key) is value)
+    return frozenset(key for key in same if live.is_plain(key))
+
+
+def _made(call: Call, values: dict[str, Any], kept: frozenset[str], live: Any) -> Any:
+    """The object of the request's version that merged values describe, beside what is kept of the live one; schemas
+    in it are checked as structs."""
     if call.gvk.kind in KINDS_WITH_SCHEMAS:
         return decode_values(call.version.type, call.gvk, values, call.release).object
-    return from_dict(call.version.type, values)
+    made = from_dict(call.version.type, values)
+    if not kept:
+        return made
+    seen = call.version.from_hub(live)
+    names = json_names(call.version.type)
+    return replace(made, **{name: getattr(seen, name) for name, key in names.items() if key in kept})
 
 
 def _in_words(call: Call, values: dict[str, Any], error: Exception) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from json.encoder import encode_basestring
 from typing import Any, Final
 
 import msgspec
@@ -281,8 +282,16 @@ def shown_element(element: str) -> str:
     return f"[={rest}]"
 
 
-_compact: Callable[[Any], str] = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
-"""JSON without blanks; `json.dumps` would make an encoder for each of a list's items."""
+def _compact(value: Any) -> str:
+    """JSON without blanks. Texts, which most elements are found by, are written without an encoder of their own."""
+    if type(value) is str:
+        return encode_basestring(value)
+    if type(value) is dict and all(type(item) is str for item in value.values()):
+        return "{" + ",".join([f"{encode_basestring(k)}:{encode_basestring(v)}" for k, v in value.items()]) + "}"
+    return _encode(value)
+
+
+_encode: Final[Callable[[Any], str]] = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
 
 
 def _go_type(value: JSONValue) -> str:

@@ -8,10 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cathedra.api.core.core_v1 import ConfigMap
-from cathedra.api.struct import Time
+from cathedra.api.struct import Time, encode
 from cathedra.apiserver.ownership.fieldset import FieldSet
-from cathedra.apiserver.ownership.managers import REMEMBERED_SIZE, UPDATE, ManagedFields, Manager, View
+from cathedra.apiserver.ownership.managers import APPLY, REMEMBERED_SIZE, UPDATE, Conflict, ManagedFields, Manager
 from cathedra.apiserver.ownership.resets import field_set
+from cathedra.apiserver.ownership.views import View
 from cathedra.apiserver.patches.schema import struct_shape
 
 SHAPE = struct_shape(ConfigMap)
@@ -29,12 +30,17 @@ def no_other_version(*_: Any) -> None:
 
 
 def books_after(writes: list[tuple[str, dict[str, Any]]], *, size: int) -> ManagedFields:
-    managed, old = ManagedFields({}), View({"metadata": {}}, SHAPE, size)
+    managed, old = ManagedFields({}), View(_spelled({"metadata": {}}, size), SHAPE)
     for now, (name, value) in enumerate(writes):
-        new = View(value, SHAPE, size)
+        new = View(_spelled(value, size), SHAPE)
         managed = managed.update(Manager(name, UPDATE, "v1"), old, new, Time(now), IGNORED, no_other_version)
         old = new
     return managed
+
+
+def _spelled(value: dict[str, Any], size: int) -> bytes:
+    """The JSON with so many blanks that it is too large to be remembered, if it is to be."""
+    return encode(value) + b" " * size
 
 
 @settings(max_examples=60)
@@ -43,6 +49,28 @@ def test_remembered_writes_leave_the_same_books_as_those_worked_out(writes: list
     worked_out = books_after(writes, size=REMEMBERED_SIZE + 1)
     for _ in range(2):
         assert books_after(writes, size=0).entries() == worked_out.entries()
+
+
+def first_apply(live: dict[str, Any], wanted: dict[str, Any], *, force: bool, size: int) -> Any:
+    managed = books_after([("ann", live), ("bob", {**live, "data": {"a": "z"}})], size=size)
+    view = View(_spelled({**live, "data": {"a": "z"}}, size), SHAPE)
+    try:
+        merged, after = managed.apply(
+            Manager("cy", APPLY, "v1"), view, wanted, Time(9), IGNORED, no_other_version, force=force
+        )
+    except Conflict as conflict:
+        return conflict.message
+    return merged, after.entries()
+
+
+@settings(max_examples=60)
+@given(VALUES, VALUES, st.booleans())
+def test_a_remembered_first_apply_ends_as_one_that_is_worked_out(
+    live: dict[str, Any], wanted: dict[str, Any], force: bool
+) -> None:
+    worked_out = first_apply(live, wanted, force=force, size=REMEMBERED_SIZE + 1)
+    for _ in range(2):
+        assert first_apply(live, wanted, force=force, size=0) == worked_out
 
 
 def test_a_write_that_repeats_an_outline_has_its_own_time() -> None:

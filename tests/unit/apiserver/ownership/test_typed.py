@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from cathedra.api.core.apps_v1 import Deployment
 from cathedra.api.core.core_v1 import ConfigMap, Pod
 from cathedra.api.struct import KubeStruct
-from cathedra.apiserver.ownership.typed import check
-from cathedra.apiserver.patches.schema import struct_shape
+from cathedra.apiserver.ownership.typed import check, elements
+from cathedra.apiserver.patches.schema import STRING, DocumentShape, ListShape, struct_shape
 
 CASES: list[tuple[type[KubeStruct], Any, list[str]]] = [
     (ConfigMap, {"data": {"a": 1}}, [".data.a: expected string, got &value.valueUnstructured{Value:1}"]),
@@ -39,3 +42,15 @@ CASES: list[tuple[type[KubeStruct], Any, list[str]]] = [
 @pytest.mark.parametrize(("kind", "value", "wanted"), CASES)
 def test_misfits_are_told_with_their_path(kind: type[KubeStruct], value: Any, wanted: list[str]) -> None:
     assert check(value, struct_shape(kind)) == wanted
+
+
+@given(
+    st.dictionaries(st.sampled_from("ab"), st.one_of(st.text(), st.integers(), st.booleans(), st.none()), min_size=1)
+)
+def test_elements_of_lists_are_named_by_json_without_blanks(item: dict[str, Any]) -> None:
+    by_keys = ListShape(DocumentShape(), list_type="map", keys=("a", "b"))
+    spelled = json.dumps(item, separators=(",", ":"), ensure_ascii=False, sort_keys=True)
+    assert [element for element, _ in elements([item], by_keys)] == [f"k:{spelled}"]
+    assert [element for element, _ in elements(list(item.values()), ListShape(STRING, list_type="set"))] == [
+        f"v:{json.dumps(value, ensure_ascii=False)}" for value in item.values()
+    ]

@@ -1,0 +1,104 @@
+"""An object in one version as ownership sees it, and how it differs from an older state of itself.
+
+Two states of an object have most of their fields in common, and new objects of one kind spell much the same. So both
+are compared as JSON first, field by field of the top level: what has the same bytes is not read at all, and what
+follows from two spellings is remembered.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, Final
+
+import msgspec
+
+from cathedra.api.struct import encode
+from cathedra.apiserver.ownership.comparison import Outline, outline
+from cathedra.apiserver.ownership.typed import MISSING, field_shape
+from cathedra.apiserver.patches.schema import Leaf, ListShape, MapShape, Shape
+
+__all__ = ["View", "differences"]
+
+REMEMBERED_PART: Final = 4 * 1024
+"""Bytes of both spellings of a field up to which it is remembered how they differ."""
+_READ_PARTS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
+class View:
+    """An object in one version: its JSON and the shape of it. The values must not be changed."""
+
+    __slots__ = ("_value", "body", "shape")
+
+    def __init__(self, body: bytes, shape: Shape) -> None:
+        self.body = body
+        self.shape = shape
+        self._value: dict[str, Any] | None = None
+
+    @staticmethod
+    def of(value: Any, shape: Shape) -> View:
+        """Plain values, or an object, as a view."""
+        return View(encode(value), shape)
+
+    @property
+    def value(self) -> dict[str, Any]:
+        """The object as plain values; read once."""
+        if self._value is None:
+            value: dict[str, Any] = msgspec.json.decode(self.body)
+            self._value = value
+        return self._value
+
+    def is_plain(self, key: str) -> bool:
+        """Whether a field of the top level holds nothing opaque and no map out of order: then it would be spelled the
+        same if it were read and written as plain values, as what is applied is."""
+        part = bytes(_READ_PARTS.decode(self.body)[key])
+        return (
+            _plain(part, self.shape, key)
+            if len(part) <= REMEMBERED_PART
+            else _plain_below(self.value[key], field_shape(self.shape, key))
+        )
+
+
+def differences(old: View, new: View) -> dict[str, Outline]:
+    """What differs from ``old`` to ``new``, by path element of the top level; the parts of `outline` of both."""
+    before, after = _READ_PARTS.decode(old.body), _READ_PARTS.decode(new.body)
+    found = {}
+    for key in dict.fromkeys((*before, *after)):
+        was, now = before.get(key), after.get(key)
+        if was == now:
+            continue
+        part = _difference(b"" if was is None else bytes(was), b"" if now is None else bytes(now), new.shape, key)
+        if part is not None:
+            found[f"f:{key}"] = part
+    return found
+
+
+def _difference(was: bytes, now: bytes, shape: Shape, key: str) -> Outline | None:
+    if len(was) + len(now) > REMEMBERED_PART:
+        return outline(_read(was), _read(now), field_shape(shape, key))
+    return _remembered(was, now, shape, key)
+
+
+@lru_cache(maxsize=512)
+def _remembered(was: bytes, now: bytes, shape: Shape, key: str) -> Outline | None:
+    return outline(_read(was), _read(now), field_shape(shape, key))
+
+
+@lru_cache(maxsize=512)
+def _plain(part: bytes, shape: Shape, key: str) -> bool:
+    return _plain_below(_read(part), field_shape(shape, key))
+
+
+def _plain_below(value: Any, shape: Shape) -> bool:
+    if isinstance(shape, Leaf):
+        return shape.typed
+    if isinstance(shape, ListShape):
+        return not isinstance(value, list) or all(_plain_below(item, shape.element) for item in value)
+    if not isinstance(value, dict):
+        return True
+    if isinstance(shape, MapShape) and list(value) != sorted(value):
+        return False
+    return all(_plain_below(item, field_shape(shape, name)) for name, item in value.items())
+
+
+def _read(part: bytes) -> Any:
+    return msgspec.json.decode(part) if part else MISSING
