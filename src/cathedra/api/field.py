@@ -9,6 +9,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
 from cathedra.api.goform import go_form
@@ -22,10 +23,13 @@ class FieldPath(str):
 
     __slots__ = ()
 
+    # Validation walks the same few paths for every object, and needs their text when something is wrong alone.
+    @lru_cache(maxsize=8192)  # noqa: B019  # a path is a value, and as such kept for the next object
     def child(self, *names: str) -> FieldPath:
         """The path of a field below."""
         return FieldPath(".".join((self, *names)) if self else ".".join(names))
 
+    @lru_cache(maxsize=2048)  # noqa: B019
     def index(self, position: int) -> FieldPath:  # type: ignore[override]  # a path is never searched, only grown
         """The path of a list's element, counted from 0."""
         return FieldPath(f"{self}[{position}]")

@@ -250,7 +250,7 @@ class ManagedFields:
         )
 
     def _all_in(self, api_version: str) -> bool:
-        """Whether nobody wrote in another version."""
+        """Whether all wrote in that version."""
         return all(one.api_version == api_version for one in self.managers)
 
     def _moved(

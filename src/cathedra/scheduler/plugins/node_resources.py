@@ -99,8 +99,11 @@ class NodeResourcesFit(FilterPlugin, ScorePlugin):
         scoring = self._options.scoring
         if scoring is not LEAST_ALLOCATED:
             return [scoring.score(pod, node) for node in nodes]
-        cpu, memory = pod.scoring_requests
-        return [_least_allocated(node, cpu, memory) for node in nodes]
+        wanted = pod.scoring_requests
+        return [
+            score if (score := node.least_allocated.get(wanted)) is not None else _least_allocated(node, wanted)
+            for node in nodes
+        ]
 
     def _left_to_devices(self, name: str, node: NodeInfo) -> bool:
         return "/" in name and node.allocatable.get(name, 0) == 0 and self._backed_by_devices(name)
@@ -143,7 +146,8 @@ class NodeResourcesBalancedAllocation(ScorePlugin):
         return [_balance(node, cpu, memory) for node in nodes]
 
 
-def _least_allocated(node: NodeInfo, cpu: int, memory: int) -> int:
+def _least_allocated(node: NodeInfo, wanted: tuple[int, int]) -> int:
+    cpu, memory = wanted
     total = weights = 0
     for capacity, used in (
         (node.allocatable.get(CPU, 0), node.scoring_cpu + cpu),
@@ -153,7 +157,8 @@ def _least_allocated(node: NodeInfo, cpu: int, memory: int) -> int:
             weights += 1
             if used <= capacity:
                 total += (capacity - used) * MAX_SCORE // capacity
-    return total // weights if weights else 0
+    score = node.least_allocated[wanted] = total // weights if weights else 0
+    return score
 
 
 def _balance(node: NodeInfo, cpu: int, memory: int) -> int:

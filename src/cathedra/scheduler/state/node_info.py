@@ -26,6 +26,7 @@ class NodeInfo:
         "generation",
         "hard_taints",
         "image_sizes",
+        "least_allocated",
         "name",
         "node",
         "order",
@@ -47,6 +48,9 @@ class NodeInfo:
         self.requested: Amounts = {}
         self.scoring_cpu = 0
         self.scoring_memory = 0
+        self.least_allocated: dict[tuple[int, int], int] = {}
+        """Scores of the node as it is, by what a pod asks for of cpu and memory: most nodes are as they were for the
+        pod before."""
         self.ports: dict[tuple[str, str, int], int] = {}
         self.allocatable: Amounts = {}
         self.hard_taints: tuple[Taint, ...] = ()
@@ -68,7 +72,7 @@ class NodeInfo:
         self.hard_taints = tuple(taint for taint in taints if taint.effect in HARD_EFFECTS)
         self.soft_taints = tuple(taint for taint in taints if taint.effect == "PreferNoSchedule")
         self.image_sizes = {name: image.size_bytes for image in node.status.images for name in image.names}
-        self.generation += 1
+        self._changed()
 
     def add(self, pod: PodInfo) -> None:
         """Put ``pod`` on the node."""
@@ -125,7 +129,11 @@ class NodeInfo:
                 self.ports[port] = left
             else:
                 del self.ports[port]
+        self._changed()
+
+    def _changed(self) -> None:
         self.generation += 1
+        self.least_allocated.clear()
 
 
 def ports_conflict(wanted: Iterable[tuple[str, str, int]], used: Iterable[tuple[str, str, int]]) -> bool:
