@@ -125,7 +125,7 @@ async def _show(data: DataDir, console: Console) -> bool:
         await _apply(client, "demo-train.yaml", console)
         done = await _wait_until(_one_waits, client, clock) and done
         console.print("\n[bold]$ cathedra status[/bold]   # a whole GPU, a shared one, a partition, a job that waits")
-        draw(await read_overview(client), console)
+        draw(await read_overview(client, FeatureGates.for_release()), console)
         console.print("\n[bold]$ kubectl delete pod notebook[/bold]   # gives back the GPU that is missing")
         await client.resource(PODS, "default").delete("notebook")
         done = await _wait_until(_job_is_done, client, clock) and done

@@ -12,14 +12,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cathedra.cli.options import CLUSTER, REMEMBERED, CommandOption
+from cathedra.api.gates import FeatureGates
+from cathedra.cli.configuration import gate_overrides
+from cathedra.cli.options import CLUSTER, RELEASE, REMEMBERED, CommandOption
 from cathedra.cli.parsing import meant
 from cathedra.cluster.config import InvalidOption
 from cathedra.cluster.data.datadir import DataDir
 from cathedra.cluster.data.description import Description, read_description
 from cathedra.cluster.data.directories import DEFAULT_NAME, check_name, directory_of
 
-__all__ = ["WantedCluster", "field_name", "wanted_cluster"]
+__all__ = ["WantedCluster", "field_name", "remembered_gates", "wanted_cluster"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,20 @@ def wanted_cluster(arguments: argparse.Namespace) -> WantedCluster:
     spec = {field_name(option): _written(option, getattr(complete, option.attribute)) for option in REMEMBERED}
     spec = {name: value for name, value in spec.items() if value not in (None, "", [], {})}
     return WantedCluster(complete, Description(complete.name, spec), kept, _changes(kept, spec))
+
+
+def remembered_gates(data: DataDir) -> FeatureGates:
+    """The gates of the cluster that was last started on ``data``; the newest release's where none is remembered.
+
+    Raises:
+        InvalidOption: the file that remembers it is wrong.
+    """
+    kept = read_description(data.description) if data.description.exists() else Description()
+    release, overrides = (
+        _read(option, kept.spec[name], data.description) if (name := field_name(option)) in kept.spec else option.absent
+        for option in RELEASE
+    )
+    return FeatureGates.for_release(release, gate_overrides(overrides))
 
 
 def field_name(option: CommandOption) -> str:

@@ -7,12 +7,14 @@ import asyncio
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
+from cathedra.api.gates import FeatureGates
 from cathedra.api.status import StatusError
 from cathedra.cli.configuration import data_dir
+from cathedra.cli.remembered import remembered_gates
 from cathedra.cli.wording import which
 from cathedra.client.client import Client
 from cathedra.client.http import HTTPTransport
@@ -29,6 +31,7 @@ __all__ = ["run"]
 
 PATIENCE: Final = 10.0
 """Seconds in which the process of a cluster without connections is expected to end."""
+Look = Callable[[], Awaitable[Overview]]
 PAUSE: Final = 0.3
 """Seconds between two screens: changes that come together are shown together."""
 
@@ -42,7 +45,8 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"no cluster is running on {data.path}; start it with: {start}", file=sys.stderr)
         return 1
     show = _show_json(pid, indent=None if arguments.watch else 2) if arguments.output == "json" else _drawn(pid, data)
-    if asyncio.run(_read(data, pid, arguments.namespace, show, watch=arguments.watch)):
+    gates = remembered_gates(data)
+    if asyncio.run(_read(data, pid, gates, arguments.namespace, show, watch=arguments.watch)):
         return 0
     print(f"the cluster on {data.path} has stopped", file=sys.stderr)
     return 1
@@ -73,15 +77,21 @@ def _drawn(pid: int, data: DataDir) -> Callable[[Overview], None]:
     return show
 
 
-async def _read(data: DataDir, pid: int, namespace: str, show: Callable[[Overview], None], *, watch: bool) -> bool:
+async def _read(
+    data: DataDir, pid: int, gates: FeatureGates, namespace: str, show: Callable[[Overview], None], *, watch: bool
+) -> bool:
     """Show it, or go on showing it; False once the process of the cluster has ended."""
     async with await HTTPTransport.open(load(data.kubeconfig)) as transport:
         client = client_of_any_release(Client(transport, clock=SystemClock()))
+
+        async def look() -> Overview:
+            return (await read_overview(client, gates)).of_namespace(namespace)
+
         if not watch:
-            show((await read_overview(client)).of_namespace(namespace))
+            show(await look())
             return True
         with _end_of(pid) as ended:
-            await _follow(client, namespace, show, ended)
+            await _follow(client, look, show, ended)
         return False
 
 
@@ -104,7 +114,7 @@ def _end_of(pid: int) -> Iterator[asyncio.Event]:
         os.close(handle)
 
 
-async def _follow(client: Client, namespace: str, show: Callable[[Overview], None], ended: asyncio.Event) -> None:
+async def _follow(client: Client, look: Look, show: Callable[[Overview], None], ended: asyncio.Event) -> None:
     """Show it again after every change, until the cluster has ended."""
     clock = SystemClock()
     changed = asyncio.Event()
@@ -119,7 +129,7 @@ async def _follow(client: Client, namespace: str, show: Callable[[Overview], Non
         informer.add_handler(note, note, note)
     tasks = [asyncio.create_task(informer.run()) for informer in informers]
     try:
-        await _show_changes(client, namespace, show, changed, ended)
+        await _show_changes(look, show, changed, ended)
     finally:
         for task in tasks:
             task.cancel()
@@ -127,14 +137,14 @@ async def _follow(client: Client, namespace: str, show: Callable[[Overview], Non
 
 
 async def _show_changes(
-    client: Client, namespace: str, show: Callable[[Overview], None], changed: asyncio.Event, ended: asyncio.Event
+    look: Look, show: Callable[[Overview], None], changed: asyncio.Event, ended: asyncio.Event
 ) -> None:
     shown: Overview | None = None
     ending = asyncio.create_task(ended.wait())
     try:
         while not ending.done():
             try:
-                overview = (await read_overview(client)).of_namespace(namespace)
+                overview = await look()
             except (OSError, StatusError):
                 # A cluster that stops closes its connections some moments before its process ends.
                 if not (await asyncio.wait((ending,), timeout=PATIENCE))[0]:

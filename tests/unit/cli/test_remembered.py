@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cathedra.cli.options import CLUSTER, CONFIG, REMEMBERED
-from cathedra.cli.remembered import WantedCluster, field_name, wanted_cluster
+from cathedra.cli.remembered import WantedCluster, field_name, remembered_gates, wanted_cluster
 from cathedra.cluster.config import InvalidOption
 from cathedra.cluster.data.datadir import DataDir
 from cathedra.cluster.data.description import read_description, write_description
@@ -126,3 +126,15 @@ def test_a_directory_belongs_to_one_cluster(tmp_path: Path) -> None:
 def test_a_name_that_is_no_label_is_refused(name: str) -> None:
     with pytest.raises((InvalidOption, SystemExit)):
         wanted(name)
+
+
+def test_the_gates_of_a_cluster_are_those_of_its_last_start() -> None:
+    data = DataDir(
+        started("--kubernetes-version", "1.34", "--feature-gates", "DRADeviceTaints=true").arguments.data_dir
+    )
+    gates = remembered_gates(data)
+    assert (gates.release, gates["DRADeviceTaints"], gates["DRAConsumableCapacity"]) == ("1.34", True, False)
+
+
+def test_a_directory_that_remembers_nothing_stands_for_the_newest_release(tmp_path: Path) -> None:
+    assert remembered_gates(DataDir(tmp_path)).release == "1.37"

@@ -57,11 +57,12 @@ def device_rows(around: Surroundings) -> Iterator[DeviceRow]:
     slices = tuple(_newest(around.slices))
     incomplete = set(_incomplete(slices))
     left = _counters_left(slices, holders)
+    heeds_taints = around.features.device_taints
     for piece in slices:
         spec = piece.spec
         pool = (spec.driver, spec.pool.name)
         for device in spec.devices:
-            taints = tuple(_hard_taints(device, pool, around.rules))
+            taints = tuple(_hard_taints(device, pool, around.rules)) if heeds_taints else ()
             held = (*pool, device.name) in holders
             yield DeviceRow(
                 node=spec.node_name or device.node_name or "",

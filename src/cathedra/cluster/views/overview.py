@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from cathedra.api.core.core_v1 import Node, Pod
 from cathedra.api.core.meta_v1 import KubeObject
+from cathedra.api.gates import FeatureGates
 from cathedra.api.jsonvalue import JSONObject
 from cathedra.api.resource import ResourceClaim
 from cathedra.api.status import StatusError
@@ -114,9 +115,9 @@ class Overview:
         return {"apiVersion": "cathedra.dev/v1", "kind": "ClusterOverview"} | asdict(self)
 
 
-async def read_overview(client: Client) -> Overview:
-    """Read everything once."""
-    around = await _read_surroundings(client)
+async def read_overview(client: Client, gates: FeatureGates) -> Overview:
+    """Read everything once; ``gates`` are the cluster's."""
+    around = await _read_surroundings(client, gates)
     pods = (await client.resource(PODS).list()).items
     devices = sorted(device_rows(around), key=lambda row: (row.node, row.driver, row.pool, row.name))
     counts = {name: Counter(row.state for row in rows) for name, rows in _by_node(devices).items()}
@@ -137,7 +138,7 @@ async def read_overview(client: Client) -> Overview:
     )
 
 
-async def _read_surroundings(client: Client) -> Surroundings:
+async def _read_surroundings(client: Client, gates: FeatureGates) -> Surroundings:
     return Surroundings(
         nodes=tuple((await client.resource(NODES).list()).items),
         slices=await _listed(client, RESOURCESLICES),
@@ -146,6 +147,7 @@ async def _read_surroundings(client: Client) -> Surroundings:
         templates=await _listed(client, RESOURCECLAIMTEMPLATES),
         rules=await _listed(client, DEVICETAINTRULES),
         warnings=tuple((await client.resource(EVENTS).list(field_selector="type=Warning")).items),
+        gates=gates,
     )
 
 

@@ -11,8 +11,18 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from cathedra.allocation import AllocationError, Cluster, NodeError, Refusal, RequestReason, allocate
+from cathedra.allocation import (
+    AllocationError,
+    Cluster,
+    Features,
+    NodeError,
+    Refusal,
+    RequestReason,
+    allocate,
+    behaviour_of,
+)
 from cathedra.api.core.core_v1 import Event, Node, Pod
+from cathedra.api.gates import FeatureGates
 from cathedra.api.resource import (
     DeviceClass,
     DeviceSelector,
@@ -45,10 +55,18 @@ class Surroundings:
     templates: tuple[ResourceClaimTemplate, ...]
     rules: tuple[DeviceTaintRule, ...]
     warnings: tuple[Event, ...]
+    gates: FeatureGates
+    """Those of the cluster: its scheduler answers by them."""
+
+    @property
+    def features(self) -> Features:
+        """What the cluster's allocator may do."""
+        return Features.from_gates(self.gates, behaviour_of(self.gates.release))
 
     def allocator_view(self) -> Cluster:
         """The same for the allocator."""
-        return Cluster.of([self.nodes, self.slices, self.classes, self.claims, self.templates, self.rules])
+        objects = [self.nodes, self.slices, self.classes, self.claims, self.templates, self.rules]
+        return Cluster.of(objects, self.features)
 
 
 def why_waiting(pod: Pod, around: Surroundings, cluster: Cluster) -> str:

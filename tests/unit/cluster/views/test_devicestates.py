@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from cathedra.api.gates import FeatureGates
 from cathedra.api.resource import DeviceTaintRule, ResourceClaim, ResourceSlice
 from cathedra.api.struct import from_dict
 from cathedra.cluster.views.devicestates import DeviceRow, device_rows
@@ -40,9 +41,8 @@ def rule(effect: str = "NoExecute", **selector: str) -> DeviceTaintRule:
 
 
 def rows(*slices: ResourceSlice, claims: tuple[ResourceClaim, ...] = (), **more: Any) -> dict[str, DeviceRow]:
-    around = Surroundings(
-        nodes=(), slices=slices, classes=(), claims=claims, templates=(), warnings=(), **{"rules": (), **more}
-    )
+    defaults = {"rules": (), "gates": FeatureGates.for_release(), **more}
+    around = Surroundings(nodes=(), slices=slices, classes=(), claims=claims, templates=(), warnings=(), **defaults)
     return {row.name: row for row in device_rows(around)}
 
 
@@ -100,3 +100,9 @@ def test_devices_of_older_generations_are_gone() -> None:
 def test_devices_of_a_pool_that_is_being_updated_are_not_free() -> None:
     found = rows(piece({"name": "a"}, count=2), piece({"name": "b"}, pool="whole"))
     assert {name: row.state for name, row in found.items()} == {"a": "unusable", "b": "free"}
+
+
+def test_taints_keep_nobody_away_where_the_cluster_does_not_heed_them() -> None:
+    gates = FeatureGates.for_release("1.34")
+    row = rows(piece({"name": "a", "taints": [TAINT]}), rules=(rule(device="a"),), gates=gates)["a"]
+    assert (row.state, row.taints) == ("free", ())

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from cathedra.api.core.core_v1 import Event, Node, Pod
+from cathedra.api.gates import FeatureGates
 from cathedra.api.resource import DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from cathedra.api.struct import from_dict
 from cathedra.cluster.views.waiting import Surroundings, why_waiting
@@ -50,6 +51,7 @@ def around(**more: Any) -> Surroundings:
         "templates": (),
         "rules": (),
         "warnings": (),
+        "gates": FeatureGates.for_release(),
     }
     return Surroundings(**known | more)
 
@@ -182,3 +184,10 @@ def test_claims_that_drivers_allocate_are_explained_by_the_scheduler() -> None:
     refused = {"type": "PodScheduled", "status": "False", "message": message}
     waiting = pod({"source": {"resourceClaimTemplateName": "t"}}, conditions=[refused])  # type: ignore[dict-item]
     assert why(waiting) == message
+
+
+def test_the_allocator_is_asked_as_the_cluster_would_ask_it() -> None:
+    tainted = {"slices": (devices({"name": "a", "taints": [TAINT]}),)}
+    said = [why(pod(), **tainted, gates=FeatureGates.for_release(release)) for release in ("1.34", "1.37")]
+    refusal = "request 'r' wants 1: 0 of 1 free devices are without taint (broken:NoSchedule)"
+    assert said == ["the scheduler has not tried it yet", refusal]
