@@ -17,7 +17,6 @@ __all__ = [
     "validate_annotations",
     "validate_changed_metadata",
     "validate_labels",
-    "validate_metadata_again",
     "validate_new_metadata",
     "validate_path_name",
 ]
@@ -58,6 +57,7 @@ def validate_new_metadata(definition: AnyDefinition, metadata: ObjectMeta) -> Er
         errors.invalid(METADATA.child("generation"), metadata.generation, "must be greater than or equal to 0")
     _shared_errors(errors, metadata)
     _finalizer_errors(errors, metadata.finalizers)
+    _standard_finalizer_errors(errors, metadata.finalizers)
     return errors
 
 
@@ -69,9 +69,29 @@ def validate_path_name(metadata: ObjectMeta) -> ErrorList:
     return errors
 
 
-def validate_changed_metadata(new: ObjectMeta, old: ObjectMeta) -> ErrorList:
-    """What is wrong with a change of metadata."""
+def validate_changed_metadata(new: ObjectMeta, old: ObjectMeta, *, rounds: int) -> ErrorList:
+    """What is wrong with a change of metadata, told as often as Kubernetes looks at it.
+
+    What is common to all kinds takes it as if it were new, and compares it with the old one. Then the kind compares once
+    more; with two ``rounds`` it also takes it as if it were new once more; with none, for sub-resources that cannot
+    change it, all that is done is to compare. Only kinds know the finalizers of Kubernetes itself.
+    """
     errors = ErrorList()
+    if rounds:
+        _shared_errors(errors, new)
+        _finalizer_errors(errors, new.finalizers)
+    _compare(errors, new, old)
+    if rounds > 1:
+        _shared_errors(errors, new)
+        _finalizer_errors(errors, new.finalizers)
+        _standard_finalizer_errors(errors, new.finalizers)
+    _compare(errors, new, old)
+    if rounds:
+        _standard_finalizer_errors(errors, new.finalizers)
+    return errors
+
+
+def _compare(errors: ErrorList, new: ObjectMeta, old: ObjectMeta) -> None:
     if old.deletion_timestamp is not None:
         added = [finalizer for finalizer in new.finalizers if finalizer not in old.finalizers]
         if added:
@@ -87,15 +107,6 @@ def validate_changed_metadata(new: ObjectMeta, old: ObjectMeta) -> ErrorList:
         if getattr(new, attribute) != getattr(old, attribute):
             errors.invalid(METADATA.child(name), getattr(new, attribute), "field is immutable")
     _shared_errors(errors, new)
-    return errors
-
-
-def validate_metadata_again(new: ObjectMeta) -> ErrorList:
-    """What is wrong with changed metadata taken as if it were new, as kinds check it once more."""
-    errors = ErrorList()
-    _shared_errors(errors, new)
-    _finalizer_errors(errors, new.finalizers)
-    return errors
 
 
 def _shared_errors(errors: ErrorList, metadata: ObjectMeta) -> None:
@@ -131,17 +142,18 @@ def _owner_errors(errors: ErrorList, owners: tuple[OwnerReference, ...]) -> None
 
 def _finalizer_errors(errors: ErrorList, finalizers: tuple[str, ...]) -> None:
     path = METADATA.child("finalizers")
-    for position, finalizer in enumerate(finalizers):
+    for finalizer in finalizers:
         for problem in qualified_name(finalizer):
             errors.invalid(path, finalizer, problem)
-        if "/" not in finalizer and finalizer not in STANDARD_FINALIZERS:
-            errors.invalid(
-                path.index(position),
-                finalizer,
-                "name is neither a standard finalizer name nor is it fully qualified",
-            )
     if "orphan" in finalizers and "foregroundDeletion" in finalizers:
         errors.invalid(path, list(finalizers), "finalizer orphan and foregroundDeletion cannot be both set")
+
+
+def _standard_finalizer_errors(errors: ErrorList, finalizers: tuple[str, ...]) -> None:
+    for position, finalizer in enumerate(finalizers):
+        if "/" not in finalizer and finalizer not in STANDARD_FINALIZERS:
+            path = METADATA.child("finalizers").index(position)
+            errors.invalid(path, finalizer, "name is neither a standard finalizer name nor is it fully qualified")
 
 
 def _shown(owner: OwnerReference) -> JSONObject:

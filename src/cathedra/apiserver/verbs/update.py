@@ -25,7 +25,7 @@ from cathedra.apiserver.verbs.create import create, in_namespace
 from cathedra.apiserver.verbs.objectmeta import kept
 from cathedra.apiserver.verbs.owners import without_duplicate_owners
 from cathedra.kinds.definition import RequestContext
-from cathedra.kinds.metadata import validate_changed_metadata, validate_metadata_again
+from cathedra.kinds.metadata import validate_changed_metadata
 
 __all__ = ["MODIFIED", "Written", "as_addressed", "change", "precondition_failed", "update"]
 
@@ -156,10 +156,8 @@ def _check_version(call: Call, wanted: ObjectMeta, old: ObjectMeta) -> None:
 
 
 def _errors(call: Call, new: KubeObject, old: KubeObject, context: RequestContext) -> ErrorList:
-    # Kubernetes validates metadata once for all kinds and once more in each kind's own rules.
-    common = validate_changed_metadata(new.metadata, old.metadata)
-    again = [] if call.subresource else validate_metadata_again(new.metadata)
-    errors = ErrorList([*common, *common, *(again * call.strategy.metadata_checks)])
+    rounds = 0 if call.subresource else call.strategy.metadata_checks
+    errors = validate_changed_metadata(new.metadata, old.metadata, rounds=rounds)
     errors.extend(call.strategy.validate_update(new, old, context))
     return errors
 

@@ -63,6 +63,8 @@ def validate_class(new: resource.DeviceClass, old: resource.DeviceClass | None, 
 class ClassStrategy(Strategy[resource.DeviceClass]):
     """A device class, freely changeable."""
 
+    metadata_checks = 2
+
     def prepare_create(self, obj: resource.DeviceClass, context: RequestContext) -> resource.DeviceClass:
         """Drop what closed gates forbid, start counting."""
         return first_generation(replace(obj, spec=enabled_class_spec(obj.spec, None, context.gates)))

@@ -156,3 +156,32 @@ async def test_changes_that_name_no_version_are_made_again_from_the_newer_state(
         answers = await asyncio.gather(*(client("PATCH", f"{MAPS}/a", one, content_type=MERGE) for one in patches))
         assert {answer.status for answer in answers} == {200}
         assert len((await client("GET", f"{MAPS}/a")).json["data"]) == 21
+
+
+@pytest.mark.parametrize(
+    ("path", "spec", "rounds"),
+    [
+        ("deviceclasses", {}, 2),
+        ("namespaces/default/resourceclaims", {"devices": {}}, 2),
+        (
+            "resourceslices",
+            {
+                "driver": "d.example.com",
+                "pool": {"name": "p", "resourceSliceCount": 1, "generation": 1},
+                "allNodes": True,
+            },
+            1,
+        ),
+    ],
+)
+async def test_metadata_is_told_as_often_as_its_kind_looks_at_it(path: str, spec: Any, rounds: int) -> None:
+    """Once for all kinds, and once or twice by the kind's own rules, which alone know Kubernetes' finalizers."""
+    path = f"/apis/resource.k8s.io/v1/{path}"
+    async with open_asgi() as client:
+        old = (await client("POST", path, {"metadata": {"name": "a"}, "spec": spec})).json
+        worse = but(old, labels={"-a": "b"}, finalizers=["f", "a b/c"])
+        causes = (await client("PUT", f"{path}/a", worse)).json["details"]["causes"]
+        found = [cause["field"].removeprefix("metadata.") for cause in causes]
+        again = ["labels", "finalizers"]
+        own = [*again, "finalizers[0]"] if rounds > 1 else []
+        assert found == [*again, "labels", *own, "labels", "finalizers[0]"]
