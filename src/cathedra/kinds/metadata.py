@@ -72,9 +72,9 @@ def validate_path_name(metadata: ObjectMeta) -> ErrorList:
 def validate_changed_metadata(new: ObjectMeta, old: ObjectMeta, *, rounds: int) -> ErrorList:
     """What is wrong with a change of metadata, told as often as Kubernetes looks at it.
 
-    What is common to all kinds takes it as if it were new, and compares it with the old one. Then the kind compares once
-    more; with two ``rounds`` it also takes it as if it were new once more; with none, for sub-resources that cannot
-    change it, all that is done is to compare. Only kinds know the finalizers of Kubernetes itself.
+    What is common to all kinds takes it as if it were new, and compares it with the old one. Then the kind compares
+    once more; with two ``rounds`` it also takes it as if it were new once more; with none, for sub-resources that
+    cannot change it, all that is done is to compare. Only kinds know the finalizers of Kubernetes itself.
     """
     errors = ErrorList()
     if rounds:

@@ -8,11 +8,13 @@ request body in all. No operation recurses, and what moving elements within list
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Final
 
 import msgspec
 
+from cathedra.api.goquote import go_quote
 from cathedra.api.jsonvalue import JSONObject
 from cathedra.api.nesting import NestingError, check_value_nesting
 
@@ -22,7 +24,10 @@ COPY_LIMIT: Final = 3 * 1024 * 1024
 """Bytes of JSON that all copies of a patch may add."""
 _SHIFT_LIMIT: Final = 500_000_000
 """Elements of lists that the insertions and removals of a patch may shift: about a second of work."""
-_INDEX: Final = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)
+_INDEX: Final = re.compile(r"[+-]?[0-9]+", re.ASCII)
+_LONGEST_INDEX: Final = 18
+_NO_PATH: Final = "operation failed to decode path: operation missing path field: missing value"
+_NO_ORIGIN: Final = "operation failed to decode from: operation, missing from field: missing value"
 
 
 class JSONPatchError(ValueError):
@@ -31,6 +36,10 @@ class JSONPatchError(ValueError):
 
 class PatchTestFailed(JSONPatchError):
     """An operation ``test`` found another value."""
+
+
+class _NotAnIndex(JSONPatchError):
+    """A key in a list is no number."""
 
 
 def malformed_operation(operations: Sequence[Any]) -> str:
@@ -91,34 +100,30 @@ class _Patching:
         """Carry out one operation on the document.
 
         Raises:
-            JSONPatchError: it fails.
+            JSONPatchError: it fails, in the library's words.
         """
         op = operation.get("op")
-        path = operation.get("path")
-        if not isinstance(path, str):
-            raise JSONPatchError(f"{op} operation failed to decode path: missing value")
         if op == "add":
-            self._add(path, _copied(operation.get("value")))
+            self._add(_text(operation, "path", "add operation failed to decode path: missing value"), operation)
         elif op == "remove":
-            self._remove(path)
+            self._remove(_text(operation, "path", "remove operation failed to decode path: missing value"))
         elif op == "replace":
-            self._replace(path, _copied(operation.get("value")))
+            self._replace(_text(operation, "path", f"replace {_NO_PATH}"), operation)
         elif op == "test":
-            self._test(path, operation)
-        elif op in ("move", "copy"):
-            origin = operation.get("from")
-            if not isinstance(origin, str):
-                raise JSONPatchError(f"{op} operation failed to decode from: missing value")
-            self._move(origin, path) if op == "move" else self._copy(origin, path)
+            self._test(_text(operation, "path", f"test {_NO_PATH}"), operation)
+        elif op == "move":
+            self._move(operation)
+        elif op == "copy":
+            self._copy(operation)
         else:
-            raise JSONPatchError(f"Unexpected kind: {op}")
+            raise JSONPatchError(f"Unexpected kind: {'unknown' if op is None else op}")
 
-    def _holder(self, path: str) -> tuple[Any, str]:
-        """The object or list that a path's last part is in, and that part."""
+    def _holder(self, path: str, missing: str) -> tuple[Any, str]:
+        """The object or list that a path's last part is in, and that part; ``missing`` is said where there is none."""
         first, *parts = path.split("/")
         del first  # what stands before the first slash does not count
         if not parts:
-            raise JSONPatchError(f'doc is missing path: "{path}": missing value')
+            raise JSONPatchError(missing)
         holder = self.document
         for part in parts[:-1]:
             try:
@@ -126,22 +131,33 @@ class _Patching:
             except JSONPatchError:
                 holder = None
             if not isinstance(holder, (dict, list)):
-                raise JSONPatchError(f'doc is missing path: "{path}": missing value')
+                raise JSONPatchError(missing)
         return holder, _decoded(parts[-1])
 
-    def _add(self, path: str, value: Any) -> None:
-        holder, key = self._holder(path)
+    def _add(self, path: str, operation: JSONObject) -> None:
+        holder, key = self._holder(path, f'add operation does not apply: doc is missing path: "{path}": missing value')
+        with _told(f"error in add for path: '{path}'"):
+            self._put(holder, key, _copied(operation.get("value")))
+
+    def _put(self, holder: Any, key: str, value: Any) -> None:
         if isinstance(holder, dict):
             holder[key] = value
         elif key == "-":
             holder.append(value)
         else:
-            position = _position(key, len(holder) + 1)
+            with _told(f"value was not a proper array index: '{key}'", of=_NotAnIndex):
+                position = _position(key, len(holder) + 1)
             self._shift(len(holder) - position)
             holder.insert(position, value)
 
     def _remove(self, path: str) -> None:
-        holder, key = self._holder(path)
+        holder, key = self._holder(
+            path, f'remove operation does not apply: doc is missing path: "{path}": missing value'
+        )
+        with _told(f"error in remove for path: '{path}'"):
+            self._take(holder, key)
+
+    def _take(self, holder: Any, key: str) -> None:
         if isinstance(holder, list):
             position = _position(key, len(holder))
             self._shift(len(holder) - position)
@@ -151,51 +167,81 @@ class _Patching:
         else:
             raise JSONPatchError(f"Unable to remove nonexistent key: {key}: missing value")
 
-    def _replace(self, path: str, value: Any) -> None:
+    def _replace(self, path: str, operation: JSONObject) -> None:
+        value = _copied(operation.get("value"))
         if not path:
             if not isinstance(value, (dict, list)):
-                raise JSONPatchError("replace operation value must be object or array")
+                raise JSONPatchError("replace operation value must be object or array: %!w(<nil>)")
             self.document = value
             return
-        holder, key = self._holder(path)
+        holder, key = self._holder(
+            path, f"replace operation does not apply: doc is missing path: {path}: missing value"
+        )
         if isinstance(holder, dict):
             holder[key] = value
-        else:
+            return
+        try:
             holder[_position(key, len(holder))] = value
+        except JSONPatchError:
+            text = f"replace operation does not apply: doc is missing key: {path}: missing value"
+            raise JSONPatchError(text) from None
 
     def _test(self, path: str, operation: JSONObject) -> None:
-        wanted = operation.get("value")
         if not path:
             found = self.document
         else:
-            holder, key = self._holder(path)
-            found = _get(holder, key)
-        if not _equal(found, wanted):
+            holder, key = self._holder(path, f"test operation does not apply: is missing path: {path}: missing value")
+            with _told(f"error in test for path: '{path}'"):
+                found = _get(holder, key)
+        if not _equal(found, operation.get("value")):
             raise PatchTestFailed(f"testing value {path} failed: test failed")
 
-    def _move(self, origin: str, path: str) -> None:
-        holder, key = self._holder(origin)
-        value = _get(holder, key)
-        self._remove(origin)
-        self._add(path, value)
+    def _move(self, operation: JSONObject) -> None:
+        origin = _text(operation, "from", f"move {_NO_ORIGIN}")
+        holder, key = self._holder(
+            origin, f"move operation does not apply: doc is missing from path: {origin}: missing value"
+        )
+        with _told(f"error in move for path: '{key}'"):
+            value = _get(holder, key)
+            self._take(holder, key)
+        path = _text(operation, "path", f"move {_NO_PATH}")
+        holder, key = self._holder(
+            path, f"move operation does not apply: doc is missing destination path: {path}: missing value"
+        )
+        with _told(f"error in move for path: '{path}'"):
+            self._put(holder, key, value)
 
-    def _copy(self, origin: str, path: str) -> None:
-        holder, key = self._holder(origin)
-        value = _get(holder, key)
-        if value is not None:
-            try:
-                check_value_nesting(value)
-            except NestingError as error:
-                raise JSONPatchError(str(error)) from error
-            text = msgspec.json.encode(value)
-            self._copied += len(text)
-            if self._copied > COPY_LIMIT:
-                raise JSONPatchError(
-                    f"Unable to complete the copy, the accumulated size increase of copy is {self._copied}, "
-                    f"exceeding the limit {COPY_LIMIT}"
-                )
-            value = msgspec.json.decode(text)
-        self._add(path, value)
+    def _copy(self, operation: JSONObject) -> None:
+        origin = _text(operation, "from", f"copy {_NO_ORIGIN}")
+        holder, key = self._holder(
+            origin, f"copy operation does not apply: doc is missing from path: {origin}: missing value"
+        )
+        with _told(f"error in copy for from: '{origin}'"):
+            value = _get(holder, key)
+        path = _text(operation, "path", "copy operation failed to decode path: missing value")
+        holder, key = self._holder(
+            path, f"copy operation does not apply: doc is missing destination path: {path}: missing value"
+        )
+        value = self._counted(value)
+        with _told("error while adding value during copy"):
+            self._put(holder, key, value)
+
+    def _counted(self, value: Any) -> Any:
+        """A copy of ``value``, whose size counts towards the limit."""
+        if value is None:
+            return None
+        try:
+            check_value_nesting(value)
+        except NestingError as error:
+            raise JSONPatchError(str(error)) from error
+        text = msgspec.json.encode(value)
+        self._copied += len(text)
+        if self._copied > COPY_LIMIT:
+            raise JSONPatchError(
+                f"Unable to complete the copy, the accumulated size increase of copy is {self._copied}, "
+                f"exceeding the limit {COPY_LIMIT}"
+            )
+        return msgspec.json.decode(text)
 
     def _shift(self, elements: int) -> None:
         self._shifted += elements
@@ -207,19 +253,34 @@ def _decoded(part: str) -> str:
     return part.replace("~1", "/").replace("~0", "~")
 
 
+def _text(operation: JSONObject, name: str, missing: str) -> str:
+    """A path of the operation; ``missing`` is said where there is none."""
+    found = operation.get(name)
+    if not isinstance(found, str):
+        raise JSONPatchError(missing)
+    return found
+
+
+@contextmanager
+def _told(where: str, *, of: type[JSONPatchError] = JSONPatchError) -> Iterator[None]:
+    """Put ``where`` in front of the errors of a step."""
+    try:
+        yield
+    except of as error:
+        raise JSONPatchError(f"{where}: {error}") from None
+
+
 def _get(holder: Any, key: str) -> Any:
     """What is there; None where an object does not have the key, as the library answers."""
-    if isinstance(holder, dict):
-        return holder.get(key)
-    if isinstance(holder, list):
-        return holder[_position(key, len(holder))]
-    raise JSONPatchError(f"{key} is not there")
+    return holder.get(key) if isinstance(holder, dict) else holder[_position(key, len(holder))]
 
 
 def _position(key: str, end: int) -> int:
     """The place in a list of ``end`` places that an index names."""
     if not _INDEX.fullmatch(key):
-        raise JSONPatchError(f"value was not a proper array index: '{key}'")
+        raise _NotAnIndex(f"strconv.Atoi: parsing {go_quote(key)}: invalid syntax")
+    if len(key.lstrip("+-0")) > _LONGEST_INDEX:
+        raise _NotAnIndex(f"strconv.Atoi: parsing {go_quote(key)}: value out of range")
     index = int(key)
     position = index + end if index < 0 else index
     if not 0 <= position < end:

@@ -189,3 +189,93 @@ OPERATIONS = st.lists(
 def test_any_patch_ends_in_a_document_or_a_refusal(operations: Any) -> None:
     with contextlib.suppress(JSONPatchError):
         assert isinstance(json_patch(DOCUMENT, operations), (dict, list))
+
+
+ABSENT = "missing value"
+
+
+@pytest.mark.parametrize(
+    ("operation", "text"),
+    [
+        ({"op": "add", "path": "/x/y"}, f'add operation does not apply: doc is missing path: "/x/y": {ABSENT}'),
+        ({"op": "add", "path": ""}, f'add operation does not apply: doc is missing path: "": {ABSENT}'),
+        ({"op": "add"}, f"add operation failed to decode path: {ABSENT}"),
+        (
+            {"op": "add", "path": "/a/b/x"},
+            "error in add for path: '/a/b/x': value was not a proper array index: 'x': "
+            'strconv.Atoi: parsing "x": invalid syntax',
+        ),
+        (
+            {"op": "add", "path": "/a/b/9"},
+            "error in add for path: '/a/b/9': Unable to access invalid index: 9: invalid index referenced",
+        ),
+        ({"op": "remove", "path": "/x/y"}, f'remove operation does not apply: doc is missing path: "/x/y": {ABSENT}'),
+        (
+            {"op": "remove", "path": "/x"},
+            f"error in remove for path: '/x': Unable to remove nonexistent key: x: {ABSENT}",
+        ),
+        (
+            {"op": "remove", "path": "/a/b/x"},
+            "error in remove for path: '/a/b/x': strconv.Atoi: parsing \"x\": invalid syntax",
+        ),
+        (
+            {"op": "remove", "path": "/a/b/99999999999999999999"},
+            "error in remove for path: '/a/b/99999999999999999999': "
+            'strconv.Atoi: parsing "99999999999999999999": value out of range',
+        ),
+        ({"op": "replace", "path": "/x/y"}, f"replace operation does not apply: doc is missing path: /x/y: {ABSENT}"),
+        (
+            {"op": "replace", "path": "/a/b/3"},
+            f"replace operation does not apply: doc is missing key: /a/b/3: {ABSENT}",
+        ),
+        (
+            {"op": "replace", "value": 1},
+            f"replace operation failed to decode path: operation missing path field: {ABSENT}",
+        ),
+        ({"op": "test", "path": "/x/y"}, f"test operation does not apply: is missing path: /x/y: {ABSENT}"),
+        ({"op": "test", "path": "/d", "value": 1}, "testing value /d failed: test failed"),
+        (
+            {"op": "test", "path": "/a/b/7", "value": 1},
+            "error in test for path: '/a/b/7': Unable to access invalid index: 7: invalid index referenced",
+        ),
+        (
+            {"op": "move", "path": "/d"},
+            f"move operation failed to decode from: operation, missing from field: {ABSENT}",
+        ),
+        (
+            {"op": "move", "from": "/x/y", "path": "/d"},
+            f"move operation does not apply: doc is missing from path: /x/y: {ABSENT}",
+        ),
+        (
+            {"op": "move", "from": "/x", "path": "/d"},
+            f"error in move for path: 'x': Unable to remove nonexistent key: x: {ABSENT}",
+        ),
+        (
+            {"op": "move", "from": "/d", "path": "/x/y"},
+            f"move operation does not apply: doc is missing destination path: /x/y: {ABSENT}",
+        ),
+        (
+            {"op": "copy", "from": "/x/y", "path": "/d"},
+            f"copy operation does not apply: doc is missing from path: /x/y: {ABSENT}",
+        ),
+        (
+            {"op": "copy", "from": "/a/b/9", "path": "/d"},
+            "error in copy for from: '/a/b/9': Unable to access invalid index: 9: invalid index referenced",
+        ),
+        (
+            {"op": "copy", "from": "/d", "path": "/x/y"},
+            f"copy operation does not apply: doc is missing destination path: /x/y: {ABSENT}",
+        ),
+        (
+            {"op": "copy", "from": "/d", "path": "/a/b/x"},
+            "error while adding value during copy: value was not a proper array index: 'x': "
+            'strconv.Atoi: parsing "x": invalid syntax',
+        ),
+        ({"op": "put", "path": "/d"}, "Unexpected kind: put"),
+        ({"path": "/d"}, "Unexpected kind: unknown"),
+    ],
+)
+def test_a_failing_operation_is_told_in_the_words_of_the_library(operation: Any, text: str) -> None:
+    with pytest.raises(JSONPatchError) as caught:
+        json_patch(DOCUMENT, [operation])
+    assert str(caught.value) == text

@@ -242,7 +242,7 @@ class MutatingPolicies(AdmissionPlugin):
             except PatchTestFailed:
                 return request.object
             except JSONPatchError as error:
-                raise _Failed(f"JSONPath: {error}") from None
+                raise _Failed(f"JSON Patch: {error}") from None
         else:
             shape = struct_shape(version.type)
             try:

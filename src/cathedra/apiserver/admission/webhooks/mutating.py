@@ -51,7 +51,7 @@ class MutatingWebhooks(AdmissionPlugin):
             if version is None:
                 continue  # another webhook changed what it looks at
             answer = await self._dispatcher.dispatch(hook, request, view, version, may_patch=True)
-            if answer is not None and answer.patch is not None and request.object is not None:
+            if answer is not None and answer.patch:
                 changed = self._patched(hook, request, view, version, answer.patch)
                 request = request.but(object=changed)
             left[hook.key] = request.object
@@ -65,15 +65,15 @@ class MutatingWebhooks(AdmissionPlugin):
         version: VersionDefinition,
         patch: Any,
     ) -> Any:
-        shown = view.object(version) or {}
+        shown = view.object(version)
+        if shown is None:
+            text = "attempted to modify the object, which is not supported for this operation"
+            raise internal_error(f'admission webhook "{hook.webhook.name}" {text}')
         try:
             values = dict(json_patch(shown, patch))
-        except (JSONPatchError, TypeError, ValueError) as error:
-            raise internal_error(f'admission webhook "{hook.webhook.name}": {error}') from None
-        try:
             return self._rebuilder.object(request, version, values)[0]
-        except DecodeError as error:
-            raise internal_error(f'admission webhook "{hook.webhook.name}": {error}') from None
+        except (JSONPatchError, DecodeError, TypeError, ValueError) as error:
+            raise internal_error(str(error)) from None
 
 
 def _wants_again(hook: ConfiguredWebhook, left: dict[tuple[str, str], Any], now: Any) -> bool:

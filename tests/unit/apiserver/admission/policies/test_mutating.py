@@ -125,7 +125,7 @@ def test_a_json_patch_whose_test_fails_changes_nothing() -> None:
         ),
         (
             operations('[JSONPatch{op: "remove", path: "/data/y/z"}]'),
-            "JSONPath: ",
+            'JSON Patch: remove operation does not apply: doc is missing path: "/data/y/z": missing value',
         ),
     ],
 )
