@@ -81,6 +81,11 @@ class StatusError(Exception):
         return self.reason == "AlreadyExists"
 
     @property
+    def is_namespace_terminating(self) -> bool:
+        """Whether nothing can be created any more because the namespace is going away."""
+        return any(cause.reason == "NamespaceTerminating" for cause in self.causes)
+
+    @property
     def is_expired(self) -> bool:
         """Whether the resource version is too old to start from: list again."""
         return self.code == 410

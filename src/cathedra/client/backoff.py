@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 
 from cathedra.clock import Clock
 
-__all__ = ["ExponentialBackoff", "ItemBackoff", "TokenBucket"]
+__all__ = ["DatedBackoff", "ExponentialBackoff", "ItemBackoff", "TokenBucket"]
 
 K = TypeVar("K", bound=Hashable)
 
@@ -56,6 +56,30 @@ class ItemBackoff(Generic[K]):
     def forget(self, item: K) -> None:
         """``item`` is well again."""
         self._failures.pop(item, None)
+
+
+class DatedBackoff(Generic[K]):
+    """A pause per item that doubles with every failure; after twice the longest pause without one it starts over.
+
+    Source: client-go ``util/flowcontrol/backoff.go``.
+    """
+
+    def __init__(self, clock: Clock, *, base: float, maximum: float) -> None:
+        self._clock, self._base, self._maximum = clock, base, maximum
+        self._pauses: dict[K, tuple[float, float]] = {}
+        """The pause of each item and when it began."""
+
+    def pause(self, item: K) -> float:
+        """The seconds that ``item`` still has to wait."""
+        pause, since = self._pauses.get(item, (0.0, 0.0))
+        return max(0.0, since + pause - self._clock.monotonic())
+
+    def failed(self, item: K) -> None:
+        """``item`` has failed: its pause begins."""
+        now = self._clock.monotonic()
+        self._pauses = {known: kept for known, kept in self._pauses.items() if now - kept[1] <= 2 * self._maximum}
+        pause, _ = self._pauses.get(item, (self._base / 2, now))
+        self._pauses[item] = (min(2 * pause, self._maximum), now)
 
 
 class TokenBucket:

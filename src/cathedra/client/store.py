@@ -7,17 +7,25 @@ and costs its change, not its size, on every event.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.client.objects import ObjectKey, key_of
 
-__all__ = ["IndexConflict", "Indexer", "Store"]
+__all__ = ["BY_NAMESPACE", "IndexConflict", "Indexer", "Store", "by_namespace"]
 
 T = TypeVar("T", bound=KubeObject)
 
 Indexer = Callable[[T], Iterable[str]]
 """The values under which an object is found in an index."""
+
+BY_NAMESPACE: Final = "namespace"
+"""Name of the index of objects by their namespace."""
+
+
+def by_namespace(obj: KubeObject) -> tuple[str, ...]:
+    """Index function of `BY_NAMESPACE`."""
+    return (obj.metadata.namespace,)
 
 
 class IndexConflict(ValueError):

@@ -5,7 +5,7 @@ Source: ``pkg/controller/controller_ref_manager.go`` (ClaimPods).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from cathedra.api.core.core_v1 import Pod
@@ -38,16 +38,16 @@ def selects(selector: LabelSelector | None, labels: Mapping[str, str]) -> bool:
 
 
 async def claim_pods(
-    control: PodControl, pods: Store[Pod], owner: KubeObject, selector: LabelSelector | None, finalizer: str = ""
+    control: PodControl, pods: Store[Pod], owner: KubeObject, wants: Callable[[Pod], bool], finalizer: str = ""
 ) -> None:
-    """Adopt the pods that are selected and have no controller, release those that are not selected any longer.
+    """Adopt the pods that ``owner`` wants and no other has, release those that it does not want any longer.
 
     ``finalizer`` comes with adoption and goes with release.
     """
     metadata = owner.metadata
     for pod in tuple(pods.by_index(ORPHANS, metadata.namespace)):
-        if pod.metadata.deletion_timestamp is None and selects(selector, pod.metadata.labels):
+        if pod.metadata.deletion_timestamp is None and wants(pod):
             await control.adopt(owner, pod, finalizer)
     for pod in tuple(pods.by_index(BY_CONTROLLER, metadata.uid)):
-        if not selects(selector, pod.metadata.labels):
+        if not wants(pod):
             await control.release(owner, pod, finalizer)

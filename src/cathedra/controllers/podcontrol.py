@@ -6,9 +6,9 @@ All workload controllers share it: events, back-off in growing batches, and the 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
 from cathedra.api.core.core_v1 import Pod, PodTemplateSpec
 from cathedra.api.core.meta_v1 import KubeObject, ObjectMeta, OwnerReference
@@ -22,7 +22,9 @@ from cathedra.client.transport import PatchType
 from cathedra.controllers.expectations import Expectations
 from cathedra.semantics.owners import controller_reference
 
-__all__ = ["BY_CONTROLLER", "PodControl", "PodEventTexts", "pod_from_template"]
+__all__ = ["BY_CONTROLLER", "PodControl", "PodEventTexts", "in_batches", "pod_from_template"]
+
+T = TypeVar("T")
 
 BY_CONTROLLER: Final = "controller-uid"
 """Name of the index of pods (and other owned objects) by the UID of their controller."""
@@ -44,6 +46,10 @@ def pod_from_template(template: PodTemplateSpec, owner: KubeObject) -> Pod:
     )
 
 
+def _is_namespace_terminating(error: StatusError) -> bool:
+    return error.is_namespace_terminating
+
+
 @dataclass(frozen=True, slots=True)
 class PodEventTexts:
     """What events say of pods; each text may name the ``pod``, its ``owner`` and the ``error``."""
@@ -52,11 +58,37 @@ class PodEventTexts:
     not_created: str = "Error creating: {error}"
     deleted: str = "Deleted pod: {pod}"
     not_deleted: str = "Error deleting: {error}"
+    updated: str = "Updated pod: {pod}"
+    not_updated: str = "Error updating: {error}"
+    untold: Callable[[StatusError], bool] = _is_namespace_terminating
+    """Failures to create that no event is written about."""
 
 
 def without(finalizers: tuple[str, ...], finalizer: str) -> tuple[str, ...]:
     """The finalizers less one."""
     return tuple(name for name in finalizers if name != finalizer)
+
+
+async def in_batches(
+    items: Sequence[T], attempt: Callable[[T], Awaitable[object]]
+) -> StatusError | ConnectionError | None:
+    """Attempt something for all ``items``, in batches of 1, 2, 4 …, so that a full quota costs few requests.
+
+    The first batch with a failure is the last one; that failure is answered.
+    """
+    done, batch = 0, 1
+    while done < len(items):
+        part = items[done : done + batch]
+        results = await asyncio.gather(*(attempt(item) for item in part), return_exceptions=True)
+        for result in results:
+            if isinstance(result, BaseException) and not isinstance(result, (StatusError, ConnectionError)):
+                raise result
+        failure = next((r for r in results if isinstance(r, (StatusError, ConnectionError))), None)
+        if failure is not None:
+            return failure
+        done += len(part)
+        batch *= 2
+    return None
 
 
 class PodControl:
@@ -75,26 +107,27 @@ class PodControl:
         self._texts = texts
 
     async def create_all(self, owner: KubeObject, pods: Sequence[Pod]) -> StatusError | ConnectionError | None:
-        """Create pods in batches of 1, 2, 4 …, so that a full quota costs few requests; the first failure ends it."""
-        created, batch = 0, 1
-        while created < len(pods):
-            part = pods[created : created + batch]
-            results = await asyncio.gather(*(self.create(owner, pod) for pod in part), return_exceptions=True)
-            for result in results:
-                if isinstance(result, (StatusError, ConnectionError)):
-                    return result
-                if isinstance(result, BaseException):
-                    raise result
-            created += len(part)
-            batch *= 2
-        return None
+        """Create pods in growing batches; the first failure ends it.
+
+        In a namespace that is going away nothing can be created, which is no failure.
+        """
+
+        async def create(pod: Pod) -> None:
+            try:
+                await self.create(owner, pod)
+            except StatusError as error:
+                if not error.is_namespace_terminating:
+                    raise
+
+        return await in_batches(pods, create)
 
     async def create(self, owner: KubeObject, pod: Pod) -> None:
         """Create one pod."""
         try:
             created = await self._client.resource(PODS, owner.metadata.namespace).create(pod)
         except StatusError as error:
-            self._tell(owner, "FailedCreate", self._texts.not_created, pod, error)
+            if not self._texts.untold(error):
+                self._tell(owner, "FailedCreate", self._texts.not_created, pod, error)
             raise
         except ConnectionError:
             self._expectations.doubt(owner.metadata.uid)
@@ -115,6 +148,16 @@ class PodControl:
             raise
         self._expectations.expect(owner.metadata.uid, gone)
         self._tell(owner, "SuccessfulDelete", self._texts.deleted, pod)
+
+    async def update(self, owner: KubeObject, pod: Pod) -> None:
+        """Write one pod as it is to be."""
+        try:
+            written = await self._client.resource(PODS, pod.metadata.namespace).update(pod)
+        except StatusError as error:
+            self._tell(owner, "FailedUpdate", self._texts.not_updated, pod, error)
+            raise
+        self._expectations.expect(owner.metadata.uid, written)
+        self._tell(owner, "SuccessfulUpdate", self._texts.updated, pod)
 
     async def adopt(self, owner: KubeObject, pod: Pod, finalizer: str = "") -> None:
         """Make ``owner`` the controller of a pod that has none; ``finalizer`` is added to it, if there is one."""

@@ -7,7 +7,7 @@ and take the finalizer off pods that have been written down (docs/spec/controlle
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, Literal, NamedTuple
 
 from cathedra.api.core.batch_v1 import Job, JobStatus
@@ -65,6 +65,8 @@ class JobController:
     def __init__(self, context: ControllerContext) -> None:
         self._client = context.client
         self._clock = context.clock
+        self.resets_start_time = context.enabled("MutableSchedulingDirectivesForSuspendedJobs")
+        """Whether a job that is suspended forgets when it was started, so that its template may be changed."""
         self._recorder = context.recorder("job-controller")
         self._queue: WorkQueue[JobKey] = context.queue()
         self._jobs = context.informers.of(JOBS)
@@ -145,7 +147,7 @@ class JobController:
             # The event of what was written last is still to come, and brings the job here again.
             return 1.0
         if job.metadata.deletion_timestamp is None and not outcomes.has_finished(job):
-            await claim_pods(self._control, self._pods.store, job, job.spec.selector, TRACKING)
+            await claim_pods(self._control, self._pods.store, job, _wants(job), TRACKING)
             if not self._expected_pods.met(job.metadata.uid):
                 return 1.0
         return await _Sync(self, job).run()
@@ -315,6 +317,8 @@ class _Sync:
         try:
             created = await self._client.resource(PODS, job.metadata.namespace).create(pod)
         except StatusError as error:
+            if error.is_namespace_terminating:
+                return
             self._recorder.record(job, "Warning", "FailedCreate", f"Error creating: {error}")
             raise
         except ConnectionError:
@@ -334,9 +338,10 @@ class _Sync:
             try:
                 written = await resource.delete(pod.metadata.name, uid=pod.metadata.uid)
             except StatusError as error:
-                if not error.is_not_found:
-                    self._recorder.record(job, "Warning", "FailedDelete", f"Error deleting: {error}")
-                    raise
+                if error.is_not_found:
+                    continue
+                self._recorder.record(job, "Warning", "FailedDelete", f"Error deleting: {error}")
+                raise
             self._controller._expected_pods.expect(job.metadata.uid, written)
             self._recorder.record(job, "Normal", "SuccessfulDelete", f"Deleted pod: {pod.metadata.name}")
         return pods
@@ -349,7 +354,7 @@ class _Sync:
         if job.spec.suspend and not suspended:
             self._recorder.record(job, "Normal", "Suspended", "Job suspended")
             status = with_condition(status, "Suspended", "True", "JobSuspended", "Job suspended", self._now)
-            return replace(status, start_time=None)
+            return replace(status, start_time=None) if self._controller.resets_start_time else status
         if not job.spec.suspend and suspended:
             self._recorder.record(job, "Normal", "Resumed", "Job resumed")
             status = with_condition(status, "Suspended", "False", "JobResumed", "Job resumed", self._now)
@@ -387,9 +392,16 @@ class _Sync:
             status = replace(status, completion_time=Time(self._now))
         await self._write(replace(status, ready=0))
         if outcome.final == "Complete":
+            if job.spec.completions is not None and status.succeeded > job.spec.completions:
+                text = "Too many succeeded pods running after completion count reached"
+                self._recorder.record(job, "Warning", "TooManySucceededPods", text)
             self._recorder.record(job, "Normal", "Completed", "Job completed")
         else:
             self._recorder.record(job, "Warning", outcome.reason, outcome.message)
+
+
+def _wants(job: Job) -> Callable[[Pod], bool]:
+    return lambda pod: selects(job.spec.selector, pod.metadata.labels)
 
 
 def _earliest(*times: float | None) -> float | None:

@@ -51,9 +51,7 @@ class CronJobController:
         self._expected: Expectations[str] = Expectations(self._cron_jobs, context.clock)
         self._expected_jobs: Expectations[str] = Expectations(self._jobs, context.clock)
         self._jobs.store.add_index(_BY_CRONJOB, _owner_uid)
-        self._cron_jobs.add_handler(
-            on_add=self._enqueue, on_update=lambda _, new: self._enqueue(new), on_delete=self._forget
-        )
+        self._cron_jobs.add_handler(on_add=self._enqueue, on_update=self._updated, on_delete=self._forget)
         self._jobs.add_handler(
             on_add=self._job_changed, on_update=lambda _, new: self._job_changed(new), on_delete=self._job_changed
         )
@@ -68,6 +66,20 @@ class CronJobController:
 
     def _enqueue(self, cron_job: CronJob) -> None:
         self._queue.add(key_of(cron_job))
+
+    def _updated(self, old: CronJob, new: CronJob) -> None:
+        """A new schedule counts from now on: what it would have started earlier is not made up for."""
+        if (old.spec.schedule, old.spec.time_zone) == (new.spec.schedule, new.spec.time_zone):
+            self._enqueue(new)
+            return
+        try:
+            schedule = parse_schedule(new.spec.schedule, _zone(new))
+        except (ScheduleError, ZoneInfoNotFoundError, ValueError):
+            # Told by the next look at it.
+            return
+        following = schedule.after(self._clock.now())
+        if following is not None:
+            self._queue.add_after(key_of(new), following - self._clock.now())
 
     def _forget(self, cron_job: CronJob) -> None:
         self._expected.forget(cron_job.metadata.uid)
@@ -112,7 +124,7 @@ class CronJobController:
         for reference in status.active:
             job = by_uid.get(reference.uid)
             if job is None:
-                self._tell(cron_job, "Warning", "MissingJob", f"Active job went missing: {reference.name}")
+                self._tell(cron_job, "Normal", "MissingJob", f"Active job went missing: {reference.name}")
             elif has_finished(job):
                 kind = "Complete" if is_true(job.status.conditions, "Complete") else "Failed"
                 text = f"Saw completed job: {job.metadata.name}, condition: {kind}"
@@ -155,14 +167,12 @@ class CronJobController:
 
     def _schedule(self, cron_job: CronJob) -> Schedule | None:
         spec = cron_job.spec
-        zone: tzinfo = UTC
-        if spec.time_zone is not None:
-            try:
-                zone = ZoneInfo(spec.time_zone)
-            except (ZoneInfoNotFoundError, ValueError) as error:
-                text = f"invalid timeZone: {go_quote(spec.time_zone)}: {error}"
-                self._tell(cron_job, "Warning", "UnknownTimeZone", text)
-                return None
+        try:
+            zone = _zone(cron_job)
+        except (ZoneInfoNotFoundError, ValueError) as error:
+            text = f"invalid timeZone: {go_quote(spec.time_zone or '')}: {error}"
+            self._tell(cron_job, "Warning", "UnknownTimeZone", text)
+            return None
         try:
             return parse_schedule(spec.schedule, zone)
         except ScheduleError as error:
@@ -206,8 +216,7 @@ class CronJobController:
 
     async def _create(self, cron_job: CronJob, name: str, due: float) -> Job | None:
         template = cron_job.spec.job_template
-        zone = ZoneInfo(cron_job.spec.time_zone) if cron_job.spec.time_zone is not None else UTC
-        stamp = datetime.fromtimestamp(due, zone).isoformat().replace("+00:00", "Z")
+        stamp = datetime.fromtimestamp(due, _zone(cron_job)).isoformat().replace("+00:00", "Z")
         metadata = ObjectMeta(
             name=name,
             namespace=cron_job.metadata.namespace,
@@ -220,7 +229,8 @@ class CronJobController:
             job = await jobs.create(Job(metadata=metadata, spec=template.spec))
         except StatusError as error:
             if not error.is_already_exists:
-                self._tell(cron_job, "Warning", "FailedCreate", f"Error creating job: {error}")
+                if not error.is_namespace_terminating:
+                    self._tell(cron_job, "Warning", "FailedCreate", f"Error creating job: {error}")
                 raise
             # Made before a crash, or while the informer was behind.
             job = await jobs.get(name)
@@ -232,6 +242,10 @@ class CronJobController:
 
     def _tell(self, cron_job: CronJob, kind: str, reason: str, message: str) -> None:
         self._recorder.record(cron_job, "Warning" if kind == "Warning" else "Normal", reason, message)
+
+
+def _zone(cron_job: CronJob) -> tzinfo:
+    return ZoneInfo(cron_job.spec.time_zone) if cron_job.spec.time_zone is not None else UTC
 
 
 def _owner_uid(job: Job) -> tuple[str, ...]:

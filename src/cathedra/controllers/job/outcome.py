@@ -73,9 +73,6 @@ def decide(job: Job, counted: Tally, pods: Iterable[Pod], now: float) -> Outcome
     earlier = interim_outcome(job)
     if earlier is not None:
         return earlier
-    success = _success_policy(job, counted)
-    if success is not None:
-        return success
     if counted.policy_match is not None:
         return _failed("PodFailurePolicy", counted.policy_match.message)
     limit = 6 if job.spec.backoff_limit is None else job.spec.backoff_limit
@@ -83,7 +80,8 @@ def decide(job: Job, counted: Tally, pods: Iterable[Pod], now: float) -> Outcome
         return _failed("BackoffLimitExceeded", "Job has reached the specified backoff limit")
     if deadline_in(job, now) == 0.0:
         return _failed("DeadlineExceeded", "Job was active longer than specified deadline")
-    return _failed_indexes(job, counted)
+    # Whatever fails the job goes before what lets it succeed early.
+    return _failed_indexes(job, counted) or _success_policy(job, counted)
 
 
 def reached_completions(job: Job, counted: Tally) -> Outcome | None:
@@ -124,7 +122,7 @@ def _failed_indexes(job: Job, counted: Tally) -> Outcome | None:
     if most is not None and len(counted.failed_indexes) > most:
         return _failed("MaxFailedIndexesExceeded", "Job has exceeded the specified maximal number of failed indexes")
     over = len(counted.completed_indexes) + len(counted.failed_indexes) >= (job.spec.completions or 0)
-    if counted.failed_indexes and over and not counted.active:
+    if counted.failed_indexes and over:
         return _failed("FailedIndexes", "Job has failed indexes")
     return None
 

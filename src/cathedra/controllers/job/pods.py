@@ -22,6 +22,7 @@ __all__ = [
     "failure_count",
     "finish_time",
     "has_failed",
+    "has_valid_index",
     "is_indexed",
     "is_tracked",
     "new_pod",
@@ -54,6 +55,14 @@ def completion_index(pod: Pod) -> int | None:
     """The pod's completion index, None if it has none."""
     text = pod.metadata.annotations.get(INDEX, "")
     return int(text) if text.isdigit() else None
+
+
+def has_valid_index(job: Job, pod: Pod) -> bool:
+    """Whether the pod stands for one of the job's completions; in an indexed job only those do that have its index."""
+    if not is_indexed(job):
+        return True
+    index = completion_index(pod)
+    return index is not None and index < (job.spec.completions or 0)
 
 
 def failure_count(pod: Pod) -> int:

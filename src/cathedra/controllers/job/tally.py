@@ -20,6 +20,7 @@ from cathedra.controllers.job.pods import (
     failure_count,
     finish_time,
     has_failed,
+    has_valid_index,
     is_indexed,
     is_tracked,
 )
@@ -63,8 +64,9 @@ def tally(job: Job, pods: Iterable[Pod], now: float) -> Tally:
     """Count ``pods``, all that the job controls, at ``now`` (epoch seconds)."""
     pods = tuple(pods)
     known = uncounted(job)
-    succeeded = [pod for pod in pods if pod.status.phase == "Succeeded" and _is_new(pod, known.succeeded)]
-    failed = [pod for pod in pods if has_failed(pod, job) and _is_new(pod, known.failed)]
+    countable = [pod for pod in pods if has_valid_index(job, pod)]
+    succeeded = [pod for pod in countable if pod.status.phase == "Succeeded" and _is_new(pod, known.succeeded)]
+    failed = [pod for pod in countable if has_failed(pod, job) and _is_new(pod, known.failed)]
     matches = (judge(job, pod) for pod in pods if has_failed(pod, job))
     active = tuple(pod for pod in pods if is_active(pod))
     completed = _completed_indexes(job, pods)
@@ -124,7 +126,9 @@ def _awaiting_replacement(
     last: dict[int, Pod] = {}
     for pod in pods:
         index = completion_index(pod)
-        if index is None or index in taken or not is_tracked(pod) or not has_failed(pod, job):
+        if index is None or index in taken or not has_valid_index(job, pod):
+            continue
+        if not is_tracked(pod) or not has_failed(pod, job):
             continue
         before = last.get(index)
         if before is None or _failed_later(pod, before, now):
@@ -167,7 +171,7 @@ def entered(job: Job, pods: Sequence[Pod], counted: Tally, *, is_over: bool, res
         if pod.status.phase == "Succeeded" and uid not in failed:
             # Indexes are a set, so a succeeded index cannot be counted twice: only other pods need their uid kept.
             if is_indexed(job):
-                fresh_indexes += 1
+                fresh_indexes += has_valid_index(job, pod)
             elif uid not in succeeded:
                 succeeded.append(uid)
         elif (rest_fails or has_failed(pod, job)) and uid not in failed and _counts_as_failed(job, pod):
@@ -188,11 +192,7 @@ def _is_replaceable(job: Job, pod: Pod, counted: Tally) -> bool:
 
 
 def _counts_as_failed(job: Job, pod: Pod) -> bool:
-    if is_indexed(job):
-        index = completion_index(pod)
-        if index is None or index >= (job.spec.completions or 0):
-            return False
-    return judge(job, pod).action != "Ignore"
+    return has_valid_index(job, pod) and judge(job, pod).action != "Ignore"
 
 
 def _with_indexes(job: Job, status: JobStatus, counted: Tally) -> JobStatus:

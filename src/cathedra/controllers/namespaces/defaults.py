@@ -112,6 +112,4 @@ def _is_active(namespaces: Informer[Namespace], name: str) -> bool:
 
 def _is_settled(error: StatusError) -> bool:
     """Another client was faster, or the namespace is going away."""
-    if error.is_already_exists or error.is_not_found:
-        return True
-    return any(cause.reason == "NamespaceTerminating" for cause in error.causes)
+    return error.is_already_exists or error.is_not_found or error.is_namespace_terminating

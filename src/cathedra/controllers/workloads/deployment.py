@@ -12,23 +12,32 @@ from cathedra.api.core.apps_v1 import (
     ReplicaSet,
     ReplicaSetSpec,
 )
+from cathedra.api.core.core_v1 import Pod
 from cathedra.api.core.meta_v1 import ObjectMeta
 from cathedra.api.status import StatusError
 from cathedra.api.struct import replace
 from cathedra.client.objects import ObjectKey, key_of, with_metadata
 from cathedra.client.resources import DEPLOYMENTS, PODS, REPLICASETS
+from cathedra.client.store import BY_NAMESPACE, by_namespace
 from cathedra.client.workqueue import RetryLater, WorkQueue, run_workers
 from cathedra.controllers.controller import ControllerContext
 from cathedra.controllers.expectations import Expectations
 from cathedra.controllers.podadoption import selects
 from cathedra.controllers.podcontrol import BY_CONTROLLER
-from cathedra.controllers.workloads.deploymentstatus import numbers, paused_status, rollout_status, seconds_left
+from cathedra.controllers.workloads.deploymentstatus import (
+    creation_failed,
+    numbers,
+    paused_status,
+    rollout_status,
+    seconds_left,
+)
 from cathedra.controllers.workloads.replicasets import (
-    DESIRED,
-    MAXIMUM,
     REVISION,
     by_age,
+    copied_annotations,
+    has_newest_form,
     is_being_scaled,
+    newest_annotations,
     newest_of,
     only_or_latest,
     proportional_sizes,
@@ -41,12 +50,11 @@ from cathedra.controllers.workloads.replicasets import (
 )
 from cathedra.controllers.workloads.rollout import down_step, limits, up_step
 from cathedra.controllers.workloads.templates import POD_TEMPLATE_HASH, template_hash, with_label
-from cathedra.semantics.owners import controller_of, controller_reference, controller_uid
+from cathedra.semantics.owners import controller_of, controller_reference, controller_uid, is_controlled_by
 from cathedra.semantics.pods import is_terminal
 
 __all__ = ["DeploymentController"]
 
-_NOT_COPIED: Final = frozenset({REVISION, DESIRED, MAXIMUM, "kubectl.kubernetes.io/last-applied-configuration"})
 _BY_DEPLOYMENT: Final = "replicaset-controller-uid"
 _ORPHANS: Final = "orphan-replicasets"
 
@@ -68,6 +76,7 @@ class DeploymentController:
         self._sets.store.add_index(_BY_DEPLOYMENT, controller_uid)
         self._sets.store.add_index(_ORPHANS, _orphan_namespace)
         self._pods.store.add_index(BY_CONTROLLER, controller_uid)
+        self._deployments.store.add_index(BY_NAMESPACE, by_namespace)
         self._deployments.add_handler(
             on_add=self._enqueue, on_update=lambda _, new: self._enqueue(new), on_delete=self._forget
         )
@@ -94,18 +103,19 @@ class DeploymentController:
         owner = controller_of(replica_set)
         if owner is not None and owner.kind == "Deployment":
             self._queue.add(ObjectKey(replica_set.metadata.namespace, owner.name))
-        for deployment in self._deployments.store if owner is None else ():
-            namespace = deployment.metadata.namespace
-            if namespace == replica_set.metadata.namespace and selects(
-                deployment.spec.selector, replica_set.metadata.labels
-            ):
+            return
+        for deployment in self._deployments.store.by_index(BY_NAMESPACE, replica_set.metadata.namespace):
+            if owner is None and selects(deployment.spec.selector, replica_set.metadata.labels):
                 self._enqueue(deployment)
 
-    def _pod_deleted(self, pod: object) -> None:
+    def _pod_deleted(self, pod: Pod) -> None:
         """Recreate waits for the last old pod to be gone."""
-        for deployment in self._deployments.store:
-            if deployment.spec.strategy.type == "Recreate":
-                self._enqueue(deployment)
+        owner = controller_of(pod)
+        replica_set = self._sets.store.get(pod.metadata.namespace, owner.name) if owner is not None else None
+        above = controller_of(replica_set) if replica_set is not None else None
+        deployment = self._deployments.store.get(pod.metadata.namespace, above.name) if above is not None else None
+        if deployment is not None and deployment.spec.strategy.type == "Recreate":
+            self._enqueue(deployment)
 
     async def _reconcile(self, key: ObjectKey) -> float | None:
         deployment = self._deployments.store.get(*key)
@@ -127,6 +137,8 @@ class DeploymentController:
             return await self._write(deployment, told)
         if deployment.spec.paused or is_being_scaled(deployment, sets):
             old = [candidate for candidate in sets if candidate is not newest]
+            if newest is not None:
+                newest = await self._keep_up(deployment, newest, old)
             await self._resize(deployment, newest, old)
             if deployment.spec.paused:
                 await self._clean_up(deployment, newest, old)
@@ -207,6 +219,8 @@ class DeploymentController:
     def _is_complete(self, deployment: Deployment) -> bool:
         status = deployment.status
         wanted = replicas_of(deployment)
+        if status.observed_generation < deployment.metadata.generation:
+            return False
         return status.updated_replicas == status.replicas == status.available_replicas == wanted
 
     async def _rolling_update(self, deployment: Deployment, newest: ReplicaSet, old: list[ReplicaSet]) -> bool:
@@ -239,23 +253,19 @@ class DeploymentController:
     async def _ensure_newest(
         self, deployment: Deployment, newest: ReplicaSet | None, old: list[ReplicaSet]
     ) -> ReplicaSet:
-        revision = str(max(map(revision_of, old), default=0) + 1)
         if newest is not None:
-            if revision_of(newest) < int(revision) and old:
-                annotations = {**newest.metadata.annotations, REVISION: revision}
-                newest = await self._update(deployment, with_metadata(newest, annotations=annotations))
-            await self._mark_revision(deployment, str(revision_of(newest)))
-            return newest
+            return await self._keep_up(deployment, newest, old)
+        revision = str(max(map(revision_of, old), default=0) + 1)
         made = self._new_set(deployment, revision)
         sets = self._client.resource(REPLICASETS, deployment.metadata.namespace)
         try:
             newest = await sets.create(made)
         except StatusError as error:
             if not error.is_already_exists:
+                await self._tell_failure(deployment, made, error)
                 raise
             existing = await sets.get(made.metadata.name)
-            owner = controller_of(existing)
-            if owner is None or owner.uid != deployment.metadata.uid:
+            if not is_controlled_by(existing, deployment) or newest_of(deployment, [existing]) is None:
                 await self._count_collision(deployment)
             raise RetryLater(str(error)) from error
         self._expectations.expect(deployment.metadata.uid, newest)
@@ -264,13 +274,33 @@ class DeploymentController:
         await self._mark_revision(deployment, revision)
         return newest
 
+    async def _keep_up(self, deployment: Deployment, newest: ReplicaSet, old: list[ReplicaSet]) -> ReplicaSet:
+        """Have the present version's set say what its deployment says, also when it is rolled back to."""
+        if not has_newest_form(deployment, newest, old):
+            changed = with_metadata(newest, annotations=newest_annotations(deployment, newest, old))
+            ready = deployment.spec.min_ready_seconds
+            changed = replace(changed, spec=replace(changed.spec, min_ready_seconds=ready))
+            newest = await self._update(deployment, changed)
+        await self._mark_revision(deployment, str(revision_of(newest)))
+        return newest
+
+    async def _tell_failure(self, deployment: Deployment, made: ReplicaSet, error: StatusError) -> None:
+        if error.is_namespace_terminating:
+            return
+        message = f'Failed to create new replica set "{made.metadata.name}": {error}'
+        status = creation_failed(deployment, message, self._clock.now())
+        if status != deployment.status:
+            await self._client.resource(DEPLOYMENTS, deployment.metadata.namespace).update_status(
+                replace(deployment, status=status)
+            )
+        self._recorder.record(deployment, "Warning", "ReplicaSetCreateError", message)
+
     def _new_set(self, deployment: Deployment, revision: str) -> ReplicaSet:
         template = deployment.spec.template
         digest = template_hash(template, deployment.status.collision_count or 0)
         selector = deployment.spec.selector
         if selector is not None:
             selector = replace(selector, match_labels={**selector.match_labels, POD_TEMPLATE_HASH: digest})
-        annotations = {k: v for k, v in deployment.metadata.annotations.items() if k not in _NOT_COPIED}
         existing = self._sets.store.by_index(_BY_DEPLOYMENT, deployment.metadata.uid)
         replicas = replicas_of(deployment)
         if deployment.spec.strategy.type != "Recreate":
@@ -282,7 +312,7 @@ class DeploymentController:
                 name=f"{deployment.metadata.name}-{digest}",
                 namespace=deployment.metadata.namespace,
                 labels={**template.metadata.labels, POD_TEMPLATE_HASH: digest},
-                annotations={**annotations, REVISION: revision, **size_annotations(deployment)},
+                annotations={**copied_annotations(deployment), REVISION: revision, **size_annotations(deployment)},
                 owner_references=(controller_reference(deployment),),
             ),
             spec=ReplicaSetSpec(
@@ -334,8 +364,11 @@ class DeploymentController:
     async def _clean_up(self, deployment: Deployment, newest: ReplicaSet | None, old: list[ReplicaSet]) -> None:
         """Forget versions beyond the history limit."""
         limit = 10 if deployment.spec.revision_history_limit is None else deployment.spec.revision_history_limit
-        empty = [s for s in old if not size_of(s) and not s.status.replicas and s.metadata.deletion_timestamp is None]
-        for replica_set in sorted(empty, key=revision_of)[: max(0, len(empty) - limit)]:
+        alive = [replica_set for replica_set in old if replica_set.metadata.deletion_timestamp is None]
+        for replica_set in sorted(by_age(alive), key=revision_of)[: max(0, len(alive) - limit)]:
+            is_observed = replica_set.metadata.generation <= replica_set.status.observed_generation
+            if size_of(replica_set) or replica_set.status.replicas or not is_observed:
+                continue
             await self._client.resource(REPLICASETS, replica_set.metadata.namespace).delete(
                 replica_set.metadata.name, uid=replica_set.metadata.uid
             )

@@ -13,7 +13,7 @@ from cathedra.api.struct import Time, replace
 from cathedra.controllers.workloads.replicasets import replicas_of, size_of, unavailable_of
 from cathedra.semantics.conditions import find_condition, with_condition_moved_last
 
-__all__ = ["has_deadline", "numbers", "paused_status", "rollout_status", "seconds_left"]
+__all__ = ["creation_failed", "has_deadline", "numbers", "paused_status", "rollout_status", "seconds_left"]
 
 _NO_DEADLINE: Final = 2**31 - 1
 _TIMED_OUT: Final = "ProgressDeadlineExceeded"
@@ -79,11 +79,19 @@ def rollout_status(
         elif not (known is not None and known.reason == _AVAILABLE and status.replicas == status.updated_replicas):
             # A rollout that is over stays so: scaling, or a pod that fails later, is no new progress.
             status = _with_progress(deployment, status, newest, now)
-    failure = next((c for s in sets for c in s.status.conditions if c.type == "ReplicaFailure"), None)
+    told_first = [*([newest] if newest is not None else []), *sets]
+    failure = next((c for s in told_first for c in s.status.conditions if c.type == "ReplicaFailure"), None)
     if failure is None:
         others = tuple(condition for condition in status.conditions if condition.type != "ReplicaFailure")
         return replace(status, conditions=others)
     return _with(status, _condition("ReplicaFailure", failure.status, failure.reason, failure.message, now))
+
+
+def creation_failed(deployment: Deployment, message: str, now: float) -> DeploymentStatus:
+    """The status that says that the newest replica set could not be created."""
+    if not has_deadline(deployment):
+        return deployment.status
+    return _with(deployment.status, _condition("Progressing", "False", "ReplicaSetCreateError", message, now))
 
 
 def seconds_left(deployment: Deployment, status: DeploymentStatus, now: float) -> float | None:

@@ -18,7 +18,10 @@ __all__ = [
     "MAXIMUM",
     "REVISION",
     "by_age",
+    "copied_annotations",
+    "has_newest_form",
     "is_being_scaled",
+    "newest_annotations",
     "newest_of",
     "only_or_latest",
     "proportional_sizes",
@@ -33,6 +36,12 @@ __all__ = [
 REVISION: Final = "deployment.kubernetes.io/revision"
 DESIRED: Final = "deployment.kubernetes.io/desired-replicas"
 MAXIMUM: Final = "deployment.kubernetes.io/max-replicas"
+HISTORY: Final = "deployment.kubernetes.io/revision-history"
+_LONGEST_HISTORY: Final = 2000
+"""Letters of the list of earlier revisions."""
+_LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
+_ROLLBACK: Final = "deprecated.deployment.rollback.to"
+_NOT_COPIED: Final = frozenset({_LAST_APPLIED, REVISION, HISTORY, DESIRED, MAXIMUM, _ROLLBACK})
 
 
 def replicas_of(deployment: Deployment) -> int:
@@ -84,6 +93,41 @@ def newest_of(deployment: Deployment, sets: Sequence[ReplicaSet]) -> ReplicaSet 
     """The set of the present template; the oldest if there are several."""
     matching = [s for s in sets if same_template(s.spec.template, deployment.spec.template)]
     return next(iter(by_age(matching)), None)
+
+
+def copied_annotations(deployment: Deployment) -> dict[str, str]:
+    """The annotations that its newest replica set has from the deployment."""
+    return {key: value for key, value in deployment.metadata.annotations.items() if key not in _NOT_COPIED}
+
+
+def newest_annotations(deployment: Deployment, newest: ReplicaSet, old: Sequence[ReplicaSet]) -> dict[str, str]:
+    """The annotations of the present version's set: those of the deployment, and the highest revision of all sets.
+
+    A set that is rolled back to remembers the revisions that it had before.
+    """
+    annotations = {**newest.metadata.annotations, **copied_annotations(deployment)}
+    before, revision = annotations.get(REVISION), max(map(revision_of, old), default=0) + 1
+    if before is not None and not before.isdigit():
+        return annotations
+    if revision_of(newest) >= revision:
+        return annotations
+    annotations[REVISION] = str(revision)
+    if before is not None:
+        annotations[HISTORY] = _longer_history(annotations.get(HISTORY, ""), before)
+    return annotations
+
+
+def _longer_history(history: str, revision: str) -> str:
+    revisions = [*filter(None, history.split(",")), revision]
+    while len(revisions) > 1 and len(",".join(revisions)) > _LONGEST_HISTORY:
+        del revisions[0]
+    return ",".join(revisions)
+
+
+def has_newest_form(deployment: Deployment, newest: ReplicaSet, old: Sequence[ReplicaSet]) -> bool:
+    """Whether the present version's set says all that it takes over from its deployment."""
+    has_annotations = newest_annotations(deployment, newest, old) == newest.metadata.annotations
+    return has_annotations and newest.spec.min_ready_seconds == deployment.spec.min_ready_seconds
 
 
 def is_being_scaled(deployment: Deployment, sets: Sequence[ReplicaSet]) -> bool:

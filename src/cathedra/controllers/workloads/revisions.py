@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from typing import Final
 
 from cathedra.api.core.apps_v1 import ControllerRevision
@@ -30,10 +31,10 @@ class Revisions:
         self.informer = informers.of(CONTROLLERREVISIONS)
         self.informer.store.add_index(_BY_OWNER, controller_uid)
 
-    async def current(self, owner: KubeObject, template: PodTemplateSpec, kept: int | None) -> str:
-        """The hash of the present template; its revision exists afterwards, and old ones beyond ``kept`` do not."""
+    async def current(self, owner: KubeObject, template: PodTemplateSpec) -> str:
+        """The hash of the present template, whose revision exists afterwards and is the newest."""
         metadata = owner.metadata
-        known = sorted(self.informer.store.by_index(_BY_OWNER, metadata.uid), key=lambda r: r.revision)
+        known = self._of(owner)
         digest = template_hash(template, 0)
         name = f"{metadata.name}-{digest}"
         newest = known[-1].revision if known else 0
@@ -59,11 +60,34 @@ class Revisions:
         elif mine.revision < newest:
             # A roll-back: the old template is the newest version again.
             await resource.update(replace(mine, revision=newest + 1))
-        limit = _KEPT if kept is None else kept
-        for stale in known[: max(0, len(known) - limit - 1)]:
-            if stale.metadata.name != name:
-                await resource.delete(stale.metadata.name, uid=stale.metadata.uid)
         return digest
+
+    async def forget(self, owner: KubeObject, kept: int | None, in_use: Collection[str]) -> None:
+        """Delete the oldest revisions of those that are not ``in_use`` (names), but for so many."""
+        limit = _KEPT if kept is None else kept
+        await self._delete(self._unused(owner, in_use)[: -limit or None])
+
+    async def forget_beyond(self, owner: KubeObject, kept: int | None, current: str, in_use: Collection[str]) -> None:
+        """The same where used revisions count among those that are kept beside the ``current`` one."""
+        limit = _KEPT if kept is None else kept
+        excess = sum(revision.metadata.name != current for revision in self._of(owner)) - limit
+        await self._delete(self._unused(owner, {*in_use, current})[: max(0, excess)])
+
+    def _of(self, owner: KubeObject) -> list[ControllerRevision]:
+        return sorted(self.informer.store.by_index(_BY_OWNER, owner.metadata.uid), key=lambda r: r.revision)
+
+    def _unused(self, owner: KubeObject, in_use: Collection[str]) -> list[ControllerRevision]:
+        return [revision for revision in self._of(owner) if revision.metadata.name not in in_use]
+
+    async def _delete(self, stale: Iterable[ControllerRevision]) -> None:
+        for revision in stale:
+            resource = self._client.resource(CONTROLLERREVISIONS, revision.metadata.namespace)
+            try:
+                await resource.delete(revision.metadata.name, uid=revision.metadata.uid)
+            except StatusError as error:
+                # Deleted by the run before, and still seen here.
+                if not error.is_not_found:
+                    raise
 
     def template(self, owner: KubeObject, digest: str) -> PodTemplateSpec | None:
         """The template of an older revision, if it is still remembered."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import Any, Final, Generic, TypeVar, cast
 
 from cathedra.api.core.core_v1 import Pod
 from cathedra.api.core.meta_v1 import KubeObject, LabelSelector
 from cathedra.client.objects import ObjectKey, key_of
 from cathedra.client.resources import PODS
+from cathedra.client.store import BY_NAMESPACE, by_namespace
 from cathedra.client.transport import ResourceRef
 from cathedra.client.workqueue import WorkQueue, run_workers
 from cathedra.controllers.controller import ControllerContext
@@ -41,6 +43,7 @@ class WorkloadController(Generic[T]):
         self.expectations: Expectations[str] = Expectations(self.pods, context.clock)
         self.control = PodControl(context.client, self.recorder, self.expectations, self.texts)
         self.queue: WorkQueue[ObjectKey] = context.queue()
+        self.objects.store.add_index(BY_NAMESPACE, by_namespace)
         self.pods.store.add_index(BY_CONTROLLER, controller_uid)
         self.pods.store.add_index(ORPHANS, orphan_namespace)
         self.objects.add_handler(
@@ -69,6 +72,10 @@ class WorkloadController(Generic[T]):
         selector: LabelSelector | None = _spec(obj).selector
         return selector
 
+    def wants(self, obj: T, pod: Pod) -> bool:
+        """Whether a pod would be one of the object's, if no other had it."""
+        return selects(self.selector(obj), pod.metadata.labels)
+
     def enqueue(self, obj: KubeObject) -> None:
         """Have the object looked at."""
         self.queue.add(key_of(obj))
@@ -87,8 +94,8 @@ class WorkloadController(Generic[T]):
             if owner.kind == self.ref.kind:
                 self.queue.add(ObjectKey(pod.metadata.namespace, owner.name))
             return
-        for obj in self.objects.store:
-            if obj.metadata.namespace == pod.metadata.namespace and selects(self.selector(obj), pod.metadata.labels):
+        for obj in self.objects.store.by_index(BY_NAMESPACE, pod.metadata.namespace):
+            if self.wants(obj, pod):
                 self.enqueue(obj)
 
     async def _reconcile(self, key: ObjectKey) -> float | None:
@@ -101,7 +108,7 @@ class WorkloadController(Generic[T]):
             # The event of the last write is still to come, and brings the object here again.
             return 1.0
         if metadata.deletion_timestamp is None:
-            await claim_pods(self.control, self.pods.store, obj, self.selector(obj))
+            await claim_pods(self.control, self.pods.store, obj, partial(self.wants, obj))
             if not self.expectations.met(metadata.uid):
                 return 1.0
         return await self.sync(obj, list(self.pods.store.by_index(BY_CONTROLLER, metadata.uid)))

@@ -19,15 +19,17 @@ from cathedra.api.core.batch_v1 import (
 from cathedra.api.core.core_v1 import (
     Binding,
     Container,
+    Namespace,
     ObjectReference,
     Pod,
     PodCondition,
     PodSpec,
 )
 from cathedra.api.core.meta_v1 import LabelSelector, ObjectMeta
+from cathedra.api.gates import FeatureGates
 from cathedra.api.struct import replace
 from cathedra.client.objects import with_metadata
-from cathedra.client.resources import JOBS, PODS
+from cathedra.client.resources import JOBS, NAMESPACES, PODS
 from cathedra.controllers.job.controller import JobController
 from tests.unit.controllers.job.objects import active, end, job
 from tests.unit.controllers.world import World, play
@@ -430,3 +432,32 @@ class Reaper:
                 await asyncio.sleep(1)
                 resource = self._client.resource(PODS, pod.metadata.namespace)
                 await resource.delete(pod.metadata.name, grace_period_seconds=0, uid=pod.metadata.uid)
+
+
+@pytest.mark.parametrize(("release", "reset"), [("1.34", False), ("1.35", False), ("1.36", True), ("1.37", True)])
+def test_a_suspended_job_forgets_its_start_from_1_36_on(release: str, reset: bool) -> None:
+    async def story(world: World) -> None:
+        await world.create(JOBS, job())
+        await world.quiet()
+        assert (await status(world)).start_time is not None
+        await world.change(JOBS, "j", lambda j: replace(j, spec=replace(j.spec, suspend=True)))
+        await world.quiet()
+        assert await active(world) == []
+        assert ((await status(world)).start_time is None) == reset
+
+    play(JobController, story, gates=FeatureGates.for_release(release))
+
+
+def test_nothing_is_told_of_pods_that_a_namespace_that_goes_away_refuses() -> None:
+    async def story(world: World) -> None:
+        await world.create(NAMESPACES, Namespace(metadata=ObjectMeta(name="leaving", finalizers=("a.b/c",))))
+        made = with_metadata(job(parallelism=2, completions=4), namespace="leaving")
+        await world.create(JOBS, made)
+        await world.quiet()
+        await world.of(NAMESPACES).delete("leaving")
+        for name in await world.names(PODS, "leaving"):
+            await world.of(PODS, "leaving").delete(name, grace_period_seconds=0)
+        await world.clock.sleep(60)
+        assert "FailedCreate" not in {reason for _, reason, _ in await world.events()}
+
+    play(JobController, story)

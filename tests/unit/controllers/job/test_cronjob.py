@@ -168,3 +168,30 @@ def test_suspended_and_broken_ones_make_nothing() -> None:
         assert await world.names(JOBS) == []
 
     play(CronJobController, story)
+
+
+def test_a_new_schedule_counts_from_now_on() -> None:
+    async def story(world: World) -> None:
+        await make(world, schedule="0 0 1 1 *")
+        await world.clock.sleep(3600)
+        await world.change(CRONJOBS, "cron", lambda c: replace(c, spec=replace(c.spec, schedule="*/10 * * * *")))
+        await world.clock.sleep(5)
+        assert await world.names(JOBS) == []
+        due = (int(world.clock.now()) // 600 + 1) * 600
+        await world.clock.sleep(due - world.clock.now() + 5)
+        assert await world.names(JOBS) == [f"cron-{due // 60}"]
+
+    play(CronJobController, story)
+
+
+def test_a_job_that_is_gone_is_told_and_no_longer_active() -> None:
+    async def story(world: World) -> None:
+        await make(world, schedule="0 * * * *")
+        await world.clock.sleep(3605)
+        (name,) = await world.names(JOBS)
+        await world.of(JOBS).delete(name, propagation_policy="Background")
+        await world.quiet()
+        assert (await world.of(CRONJOBS).get("cron")).status.active == ()
+        assert ("Normal", "MissingJob", f"Active job went missing: {name}") in await world.events()
+
+    play(CronJobController, story)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cathedra.api.core.batch_v1 import Job, JobCondition
+from cathedra.api.core.batch_v1 import Job, JobCondition, SuccessPolicy
 from cathedra.api.core.core_v1 import Pod
 from cathedra.api.struct import Time, from_dict, replace
 from cathedra.controllers.job.outcome import deadline_in, decide, has_finished, reached_completions, with_condition
@@ -80,3 +80,40 @@ def test_a_condition_that_says_the_same_keeps_its_times() -> None:
     assert again == first
     assert isinstance(first.conditions[0], JobCondition)
     assert has_finished(replace(job(), status=first))
+
+
+def test_what_fails_a_job_goes_before_what_lets_it_succeed_early() -> None:
+    rules = {"rules": [{"succeededCount": 1}]}
+    made = job(completion_mode="Indexed", completions=3, parallelism=3, backoff_limit=0)
+    made = replace(made, spec=replace(made.spec, success_policy=from_dict(SuccessPolicy, rules)))
+    there = indexed(Succeeded=0, Failed=1)
+    assert outcome_of(made, there) == "BackoffLimitExceeded"
+    lenient = replace(made, spec=replace(made.spec, backoff_limit=1))
+    assert outcome_of(lenient, there) == "SuccessPolicy"
+
+
+def test_failed_indexes_end_the_job_when_no_other_is_left() -> None:
+    made = job(completion_mode="Indexed", completions=2, parallelism=2)
+    made = replace(made, spec=replace(made.spec, backoff_limit_per_index=0, backoff_limit=9))
+    assert outcome_of(made, indexed(Succeeded=0, Failed=1)) == "FailedIndexes"
+    assert outcome_of(made, indexed(Running=0, Failed=1)) == ""
+
+
+def indexed(**phases: int) -> list[Pod]:
+    """A pod in each of the phases, with that index."""
+    key = "batch.kubernetes.io/job-completion-index"
+    return [
+        from_dict(
+            Pod,
+            {
+                "metadata": {"name": phase, "uid": phase, "finalizers": [TRACKING], "annotations": {key: str(index)}},
+                "status": {"phase": phase},
+            },
+        )
+        for phase, index in phases.items()
+    ]
+
+
+def outcome_of(made: Job, there: list[Pod]) -> str:
+    outcome = decide(made, tally(made, there, 0.0), there, 0.0)
+    return outcome.reason if outcome is not None else ""

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from cathedra.api.core.core_v1 import Pod
 from cathedra.api.struct import from_dict, replace
 from cathedra.controllers.job.pods import TRACKING
-from cathedra.controllers.job.tally import settled, tally, uncounted
+from cathedra.controllers.job.tally import entered, settled, tally, uncounted
 from tests.unit.controllers.job.objects import job
 
 
@@ -60,3 +60,23 @@ def test_a_counter_rises_by_exactly_the_pods_whose_finalizer_is_gone(
     assert set(left.succeeded) == succeeded & tracked
     assert set(left.failed) == failed & tracked
     assert settled(after, frozenset(tracked)) == after, "a second time counts nothing"
+
+
+def test_pods_beyond_the_completions_are_neither_counted_nor_kept_for_their_replacement() -> None:
+    made = job(completion_mode="Indexed", completions=2, parallelism=2)
+    made = replace(made, spec=replace(made.spec, backoff_limit_per_index=3))
+    index = "batch.kubernetes.io/job-completion-index"
+    pods = [
+        pod("in", "Failed", **{index: "1"}),
+        pod("out", "Failed", **{index: "2"}),
+        pod("done", "Succeeded", **{index: "7"}),
+        pod("none", "Failed"),
+    ]
+    counted = tally(made, pods, 0.0)
+    assert (counted.succeeded, counted.failed) == (0, 1)
+    assert [one.metadata.name for one in counted.newly_failed] == ["in"]
+    assert counted.newly_succeeded == ()
+    assert {number: one.metadata.name for number, one in counted.awaiting_replacement.items()} == {1: "in"}
+    entry = entered(made, pods, counted, is_over=False, rest_fails=False)
+    assert {one.metadata.name for one in entry.released} == {"out", "done", "none"}
+    assert uncounted(replace(made, status=entry.status)).failed == ()

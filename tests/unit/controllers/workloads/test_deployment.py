@@ -13,10 +13,13 @@ from cathedra.api.core.apps_v1 import (
     ReplicaSetSpec,
     RollingUpdateDeployment,
 )
+from cathedra.api.core.core_v1 import ResourceQuota, ResourceQuotaSpec
 from cathedra.api.core.meta_v1 import LabelSelector, ObjectMeta
+from cathedra.api.quantity import Quantity
 from cathedra.api.struct import replace
 from cathedra.client.objects import with_metadata
-from cathedra.client.resources import DEPLOYMENTS, PODS, REPLICASETS
+from cathedra.client.resources import DEPLOYMENTS, PODS, REPLICASETS, RESOURCEQUOTAS
+from cathedra.controllers.administration.quotas import ResourceQuotaController
 from cathedra.controllers.workloads.deployment import DeploymentController
 from cathedra.controllers.workloads.replicaset import ReplicaSetController
 from tests.unit.controllers.workloads.objects import SELECTOR, Kubelet, images, meta, template
@@ -183,3 +186,79 @@ def test_recreate_never_runs_two_versions() -> None:
         assert await images(world) == ["v2"] * 4
 
     play((DeploymentController, ReplicaSetController, Kubelet), story)
+
+
+async def roll(world: World, image: str, **changes: Any) -> None:
+    changed = {"template": template(image), **changes}
+    await world.change(DEPLOYMENTS, "w", lambda d: replace(d, spec=replace(d.spec, **changed)))
+    await world.clock.sleep(30)
+
+
+async def annotations(world: World, image: str) -> dict[str, str]:
+    """Those of the replica set of a version, without the prefix of Kubernetes' own."""
+    (found,) = [s for s in await world.list(REPLICASETS) if (s.spec.template.spec.containers or ())[0].image == image]
+    return {key.removeprefix("deployment.kubernetes.io/"): v for key, v in found.metadata.annotations.items()}
+
+
+def test_a_version_that_is_rolled_back_to_remembers_its_revisions() -> None:
+    async def story(world: World) -> None:
+        await world.create(DEPLOYMENTS, deployment(replicas=1))
+        await world.quiet()
+        for image in ("v2", "v1", "v2", "v1"):
+            await roll(world, image)
+        found = await annotations(world, "v1")
+        assert (found["revision"], found["revision-history"]) == ("5", "1,3")
+        rolled = await world.of(DEPLOYMENTS).get("w")
+        assert rolled.metadata.annotations["deployment.kubernetes.io/revision"] == "5"
+
+    play((DeploymentController, ReplicaSetController, Kubelet), story)
+
+
+def test_the_newest_set_takes_over_annotations_and_the_time_until_pods_are_available() -> None:
+    async def story(world: World) -> None:
+        await world.create(DEPLOYMENTS, deployment(replicas=1))
+        await world.quiet()
+        await world.change(
+            DEPLOYMENTS,
+            "w",
+            lambda d: replace(
+                with_metadata(d, annotations={**d.metadata.annotations, "team": "a"}),
+                spec=replace(d.spec, min_ready_seconds=100),
+            ),
+        )
+        await world.quiet()
+        assert (await annotations(world, "v1"))["team"] == "a"
+        (replica_set,) = await world.list(REPLICASETS)
+        assert replica_set.spec.min_ready_seconds == 100
+        assert (await world.of(DEPLOYMENTS).get("w")).status.available_replicas == 0
+
+    play((DeploymentController, ReplicaSetController, Kubelet), story)
+
+
+def test_versions_beyond_the_history_are_counted_with_those_that_still_have_pods() -> None:
+    async def story(world: World) -> None:
+        await world.create(DEPLOYMENTS, deployment(replicas=1, revision_history_limit=1))
+        await world.quiet()
+        for image in ("v2", "v3", "v4"):
+            await roll(world, image)
+        left = [(await annotations(world, image))["revision"] for image in ("v3", "v4")]
+        assert left == ["3", "4"]
+        assert len(await world.names(REPLICASETS)) == 2
+
+    play((DeploymentController, ReplicaSetController, Kubelet), story)
+
+
+def test_a_replica_set_that_is_refused_is_told() -> None:
+    async def story(world: World) -> None:
+        spec = ResourceQuotaSpec(hard={"count/replicasets.apps": Quantity.parse("0")})
+        metadata = ObjectMeta(name="none", namespace="default")
+        await world.of(RESOURCEQUOTAS).create(ResourceQuota(metadata=metadata, spec=spec))
+        await world.quiet()
+        await world.create(DEPLOYMENTS, deployment(replicas=1))
+        await world.clock.sleep(5)
+        assert await progress(world) == ("False", "ReplicaSetCreateError")
+        (told,) = {m for _, reason, m in await world.events() if reason == "ReplicaSetCreateError"}
+        assert told.startswith('Failed to create new replica set "w-')
+        assert "is forbidden" in told
+
+    play((DeploymentController, ReplicaSetController, ResourceQuotaController), story)

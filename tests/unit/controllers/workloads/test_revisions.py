@@ -16,10 +16,10 @@ def test_a_template_is_remembered_once_and_found_again_by_its_hash() -> None:
     async def body(api: API) -> None:
         revisions = Revisions(api.client, api.informers)
         api.follow()
-        first = await revisions.current(OWNER, template("v1"), 10)
+        first = await revisions.current(OWNER, template("v1"))
         await api.until(lambda: len(revisions.informer.store) == 1)
-        assert await revisions.current(OWNER, template("v1"), 10) == first
-        second = await revisions.current(OWNER, template("v2"), 10)
+        assert await revisions.current(OWNER, template("v1")) == first
+        second = await revisions.current(OWNER, template("v2"))
         await api.until(lambda: len(revisions.informer.store) == 2)
         assert revisions.template(OWNER, first) == template("v1")
         assert revisions.template(OWNER, second) == template("v2")
@@ -33,26 +33,48 @@ def test_a_roll_back_makes_the_old_revision_the_newest() -> None:
         revisions = Revisions(api.client, api.informers)
         api.follow()
         for number, image in enumerate(("v1", "v2"), 1):
-            await revisions.current(OWNER, template(image), 10)
+            await revisions.current(OWNER, template(image))
             await api.until(lambda number=number: len(revisions.informer.store) == number)
-        back = await revisions.current(OWNER, template("v1"), 10)
+        back = await revisions.current(OWNER, template("v1"))
         found = await api.client.resource(CONTROLLERREVISIONS, "default").get(f"web-{back}")
         assert found.revision == 3
 
     with_api(body)
 
 
-def test_no_more_are_kept_than_wanted() -> None:
+def test_of_the_unused_revisions_only_the_newest_are_kept() -> None:
     async def body(api: API) -> None:
         revisions = Revisions(api.client, api.informers)
         api.follow()
-        resource = api.client.resource(CONTROLLERREVISIONS, "default")
-        for number in range(5):
-            await revisions.current(OWNER, template(f"v{number}"), 1)
-            there = {one.metadata.name for one in (await resource.list()).items}
-            await api.until(lambda there=there: {one.metadata.name for one in revisions.informer.store} == there)
-        kept = sorted(one.revision for one in (await resource.list()).items)
-        assert kept[-1] == 5
-        assert len(kept) <= 3
+        names = [f"web-{await revisions.current(OWNER, template('v0'))}"]
+        for number in range(1, 5):
+            await api.until(lambda number=number: len(revisions.informer.store) == number)
+            names.append(f"web-{await revisions.current(OWNER, template(f'v{number}'))}")
+        await api.until(lambda: len(revisions.informer.store) == 5)
+        await revisions.forget(OWNER, 1, {names[0], names[4]})
+        assert await remembered(api) == {names[0], names[3], names[4]}
+        await api.until(lambda: len(revisions.informer.store) == 3)
+        await revisions.forget(OWNER, 0, {names[4]})
+        assert await remembered(api) == {names[4]}
 
     with_api(body)
+
+
+def test_where_used_revisions_count_one_more_unused_one_is_deleted_for_each() -> None:
+    async def body(api: API) -> None:
+        revisions = Revisions(api.client, api.informers)
+        api.follow()
+        names = [f"web-{await revisions.current(OWNER, template('v0'))}"]
+        for number in range(1, 5):
+            await api.until(lambda number=number: len(revisions.informer.store) == number)
+            names.append(f"web-{await revisions.current(OWNER, template(f'v{number}'))}")
+        await api.until(lambda: len(revisions.informer.store) == 5)
+        await revisions.forget_beyond(OWNER, 2, names[4], {names[0]})
+        assert await remembered(api) == {names[0], names[3], names[4]}
+
+    with_api(body)
+
+
+async def remembered(api: API) -> set[str]:
+    page = await api.client.resource(CONTROLLERREVISIONS, "default").list()
+    return {revision.metadata.name for revision in page.items}

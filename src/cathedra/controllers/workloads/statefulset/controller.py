@@ -9,16 +9,19 @@ from collections.abc import Callable
 from typing import Final
 
 from cathedra.api.core.apps_v1 import ControllerRevision, StatefulSet, StatefulSetStatus
-from cathedra.api.core.core_v1 import PersistentVolumeClaimVolumeSource, Pod, PodTemplateSpec, Volume
+from cathedra.api.core.core_v1 import Pod, PodTemplateSpec
 from cathedra.api.core.meta_v1 import ObjectMeta
 from cathedra.api.status import StatusError
 from cathedra.api.struct import replace
-from cathedra.client.objects import ObjectKey, with_metadata
-from cathedra.client.resources import PERSISTENTVOLUMECLAIMS, STATEFULSETS
+from cathedra.client.objects import ObjectKey
+from cathedra.client.resources import STATEFULSETS
+from cathedra.client.workqueue import RetryLater
 from cathedra.controllers.controller import ControllerContext
-from cathedra.controllers.podcontrol import PodEventTexts, pod_from_template
+from cathedra.controllers.podcontrol import PodEventTexts, in_batches, pod_from_template
 from cathedra.controllers.workloads.revisions import Revisions
 from cathedra.controllers.workloads.rollout import resolve
+from cathedra.controllers.workloads.statefulset.ordinals import is_member, ordinal_of, ordinals_of
+from cathedra.controllers.workloads.statefulset.volumeclaims import VolumeClaimError, VolumeClaims, pod_volumes
 from cathedra.controllers.workloads.templates import REVISION_HASH
 from cathedra.controllers.workloads.workload import WorkloadController
 from cathedra.semantics.owners import controller_of
@@ -40,6 +43,9 @@ class StatefulSetController(WorkloadController[StatefulSet]):
         not_created="Create Pod {pod} in StatefulSet {owner} failed error: {error}",
         deleted="Delete Pod {pod} in StatefulSet {owner} successful",
         not_deleted="Delete Pod {pod} in StatefulSet {owner} failed error: {error}",
+        updated="update Pod {pod} in StatefulSet {owner} successful",
+        not_updated="update Pod {pod} in StatefulSet {owner} failed error: {error}",
+        untold=lambda error: error.is_already_exists,
     )
 
     def __init__(self, context: ControllerContext) -> None:
@@ -47,10 +53,16 @@ class StatefulSetController(WorkloadController[StatefulSet]):
         self._several_at_once = context.enabled("MaxUnavailableStatefulSet")
         self._revisions = Revisions(context.client, context.informers)
         self._revisions.informer.add_handler(on_delete=self._revision_deleted)
+        self._volume_claims = VolumeClaims(context.client, context.informers, self.recorder)
 
     async def wait_for_more(self) -> None:
-        """Wait for the revisions."""
+        """Wait for the revisions and volume claims."""
         await self._revisions.informer.wait_synced()
+        await self._volume_claims.informer.wait_synced()
+
+    def wants(self, obj: StatefulSet, pod: Pod) -> bool:
+        """Selected pods whose names the set could have given."""
+        return is_member(obj, pod) and super().wants(obj, pod)
 
     def _revision_deleted(self, revision: ControllerRevision) -> None:
         """A revision that is still in use is made again, also while its set waits for its pods to end."""
@@ -59,14 +71,22 @@ class StatefulSetController(WorkloadController[StatefulSet]):
             self.queue.add(ObjectKey(revision.metadata.namespace, owner.name))
 
     async def sync(self, obj: StatefulSet, pods: list[Pod]) -> float | None:
-        """Make, replace or delete the next pod in order, then write the status."""
-        update = await self._revisions.current(obj, obj.spec.template, obj.spec.revision_history_limit)
+        """Make, replace or delete the next pod in order, then write the status; also if that failed."""
+        update = await self._revisions.current(obj, obj.spec.template)
         current = obj.status.current_revision.removeprefix(f"{obj.metadata.name}-") or update
-        by_ordinal = {ordinal: pod for pod in pods if (ordinal := _ordinal(obj, pod)) is not None}
-        given_up = 0
+        by_ordinal = {ordinal: pod for pod in pods if (ordinal := ordinal_of(obj, pod)) is not None}
+        given_up, failure = 0, None
         if obj.metadata.deletion_timestamp is None:
-            given_up = await self._step(obj, by_ordinal, current, update)
+            try:
+                given_up = await self._step(obj, by_ordinal, current, update)
+            except (StatusError, ConnectionError, RetryLater) as error:
+                failure = error
         await self._write_status(obj, list(by_ordinal.values()), current, update, given_up)
+        in_use = {pod.metadata.labels.get(REVISION_HASH, "") for pod in pods}
+        in_use |= {f"{obj.metadata.name}-{digest}" for digest in (current, update)}
+        await self._revisions.forget(obj, obj.spec.revision_history_limit, in_use)
+        if failure is not None:
+            raise failure
         return 1.0 if obj.spec.min_ready_seconds and not all(map(self._is_fine(obj), by_ordinal.values())) else None
 
     def _is_fine(self, obj: StatefulSet) -> Callable[[Pod], bool]:
@@ -82,21 +102,50 @@ class StatefulSetController(WorkloadController[StatefulSet]):
 
     async def _keep_replicas(self, obj: StatefulSet, pods: dict[int, Pod], current: str, update: str) -> bool:
         """Create what is missing and replace what has ended; whether one of them has to be waited for."""
-        parallel = _is_parallel(obj)
-        for ordinal in _ordinals(obj):
-            pod = pods.get(ordinal)
-            if pod is None:
-                await self._create(obj, ordinal, current, update)
-            elif is_terminal(pod) and pod.metadata.deletion_timestamp is None:
-                await self.control.delete(obj, pod)
-            if not parallel and not self._is_done(obj, pod):
+
+        async def keep(ordinal: int) -> None:
+            await self._keep(obj, ordinal, pods.get(ordinal), (current, update))
+
+        if _is_parallel(obj):
+            failure = await in_batches(ordinals_of(obj), keep)
+            if failure is not None:
+                raise failure
+            return False
+        for ordinal in ordinals_of(obj):
+            await keep(ordinal)
+            if not self._is_done(obj, pods.get(ordinal)):
                 return True
         return False
 
+    async def _keep(self, obj: StatefulSet, ordinal: int, pod: Pod | None, revisions: tuple[str, str]) -> None:
+        """Have one pod, with its volume claims, as the set wants it."""
+        if pod is None:
+            await self._create(obj, ordinal, *revisions)
+            return
+        if is_terminal(pod):
+            if pod.metadata.deletion_timestamp is None:
+                await self.control.delete(obj, pod)
+            return
+        if pod.status.phase == "Pending":
+            await self._volume_claims.make_missing(obj, pod.metadata.name)
+            await self._volume_claims.hand_over(obj, pod)
+        if not _is_parallel(obj) and not self._is_done(obj, pod):
+            return
+        labels = {**pod.metadata.labels, POD_NAME: pod.metadata.name, POD_INDEX: str(ordinal)}
+        has_identity = pod.metadata.labels.get(POD_NAME) == pod.metadata.name
+        if has_identity and self._volume_claims.are_owned_as_wanted(obj, pod):
+            return
+        await self._volume_claims.hand_over(obj, pod)
+        metadata = pod.metadata if has_identity else replace(pod.metadata, labels=labels)
+        await self.control.update(obj, replace(pod, metadata=metadata))
+
     async def _delete_surplus(self, obj: StatefulSet, pods: dict[int, Pod]) -> bool:
         """Delete pods beyond the replicas, the last first; whether that has to be waited for."""
-        parallel, wanted = _is_parallel(obj), _ordinals(obj)
+        parallel, wanted = _is_parallel(obj), ordinals_of(obj)
         surplus = sorted((ordinal for ordinal in pods if ordinal not in wanted), reverse=True)
+        for ordinal in surplus:
+            if not self._volume_claims.are_owned_as_wanted(obj, pods[ordinal]):
+                await self._volume_claims.hand_over(obj, pods[ordinal])
         # In order, only the first pod that is not well may go before it is well again.
         unwell = next((o for o in (*wanted, *reversed(surplus)) if not self._is_done(obj, pods.get(o))), None)
         for ordinal in surplus:
@@ -119,7 +168,7 @@ class StatefulSetController(WorkloadController[StatefulSet]):
         partition = (strategy.rolling_update.partition or 0) if strategy.rolling_update else 0
         if self._several_at_once:
             return await self._update_several(obj, pods, update, partition)
-        wanted = _ordinals(obj)
+        wanted = ordinals_of(obj)
         for ordinal in reversed(wanted[partition:]):
             pod = pods.get(ordinal)
             if pod is None:
@@ -134,7 +183,7 @@ class StatefulSetController(WorkloadController[StatefulSet]):
 
     async def _update_several(self, obj: StatefulSet, pods: dict[int, Pod], update: str, partition: int) -> int:
         """As many at once as may be unavailable; none while that many are."""
-        rolling, wanted = obj.spec.update_strategy.rolling_update, _ordinals(obj)
+        rolling, wanted = obj.spec.update_strategy.rolling_update, ordinals_of(obj)
         most = rolling.max_unavailable if rolling is not None else None
         room = max(1, resolve(most, len(wanted), round_up=False, default=1))
         room -= sum(not self._is_done(obj, pods.get(ordinal)) for ordinal in wanted)
@@ -153,32 +202,22 @@ class StatefulSetController(WorkloadController[StatefulSet]):
     async def _create(self, obj: StatefulSet, ordinal: int, current: str, update: str) -> None:
         strategy = obj.spec.update_strategy.rolling_update
         partition = (strategy.partition or 0) if strategy else 0
-        digest = current if ordinal < _ordinals(obj).start + partition else update
+        digest = current if ordinal < ordinals_of(obj).start + partition else update
         template = self._revisions.template(obj, digest) if digest != update else None
-        await self._create_volume_claims(obj, ordinal)
-        await self.control.create(obj, _pod(obj, template or obj.spec.template, ordinal, digest))
-
-    async def _create_volume_claims(self, obj: StatefulSet, ordinal: int) -> None:
-        claims = self.client.resource(PERSISTENTVOLUMECLAIMS, obj.metadata.namespace)
-        for template in obj.spec.volume_claim_templates:
-            name = f"{template.metadata.name}-{obj.metadata.name}-{ordinal}"
-            labels = obj.spec.selector.match_labels if obj.spec.selector else {}
-            claim = with_metadata(
-                template,
-                name=name,
-                namespace=obj.metadata.namespace,
-                labels={**template.metadata.labels, **labels},
-            )
-            try:
-                await claims.create(claim)
-            except StatusError as error:
-                # The volume outlives the pod: it is there since the first incarnation.
-                if not error.is_already_exists:
-                    raise
+        pod = _pod(obj, template or obj.spec.template, ordinal, digest)
+        if self._volume_claims.is_waiting_for_old(obj, pod.metadata.name):
+            return
+        try:
+            await self._volume_claims.make_missing(obj, pod.metadata.name)
+        except VolumeClaimError as error:
+            text = self.texts.not_created.format(pod=pod.metadata.name, owner=obj.metadata.name, error=error)
+            self.recorder.record(obj, "Warning", "FailedCreate", text)
+            raise
+        await self.control.create(obj, pod)
 
     async def _write_status(self, obj: StatefulSet, pods: list[Pod], current: str, update: str, given_up: int) -> None:
         """Pods that are being deleted still count as replicas, but not as replicas of a revision."""
-        now, name, wanted = self.clock.now(), obj.metadata.name, len(_ordinals(obj))
+        now, name, wanted = self.clock.now(), obj.metadata.name, len(ordinals_of(obj))
         revisions = [pod.metadata.labels.get(REVISION_HASH) for pod in pods if pod.metadata.deletion_timestamp is None]
         updated = revisions.count(f"{name}-{update}")
         of_current = max(0, revisions.count(f"{name}-{current}") - given_up)
@@ -210,17 +249,6 @@ def _is_parallel(obj: StatefulSet) -> bool:
     return obj.spec.pod_management_policy == "Parallel"
 
 
-def _ordinals(obj: StatefulSet) -> range:
-    start = obj.spec.ordinals.start if obj.spec.ordinals else 0
-    return range(start, start + (1 if obj.spec.replicas is None else obj.spec.replicas))
-
-
-def _ordinal(obj: StatefulSet, pod: Pod) -> int | None:
-    prefix = f"{obj.metadata.name}-"
-    text = pod.metadata.name.removeprefix(prefix)
-    return int(text) if pod.metadata.name.startswith(prefix) and text.isdigit() else None
-
-
 def _pod(obj: StatefulSet, template: PodTemplateSpec, ordinal: int, digest: str) -> Pod:
     name = f"{obj.metadata.name}-{ordinal}"
     made = pod_from_template(template, obj)
@@ -232,13 +260,7 @@ def _pod(obj: StatefulSet, template: PodTemplateSpec, ordinal: int, digest: str)
     }
     metadata: ObjectMeta = replace(made.metadata, generate_name="", name=name, labels=labels)
     own = {claim.metadata.name for claim in obj.spec.volume_claim_templates}
-    volumes = tuple(
-        Volume(
-            name=claim.metadata.name,
-            persistent_volume_claim=PersistentVolumeClaimVolumeSource(claim_name=f"{claim.metadata.name}-{name}"),
-        )
-        for claim in obj.spec.volume_claim_templates
-    )
+    volumes = pod_volumes(obj, name)
     kept = tuple(volume for volume in made.spec.volumes if volume.name not in own)
     spec = replace(made.spec, hostname=name, subdomain=obj.spec.service_name, volumes=(*kept, *volumes))
     return replace(made, metadata=metadata, spec=spec)

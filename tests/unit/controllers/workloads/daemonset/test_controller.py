@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 from cathedra.api.core.apps_v1 import (
@@ -21,8 +22,8 @@ from cathedra.api.core.core_v1 import (
 from cathedra.api.core.meta_v1 import ObjectMeta
 from cathedra.api.struct import replace
 from cathedra.client.objects import with_metadata
-from cathedra.client.resources import DAEMONSETS, NODES, PODS
-from cathedra.controllers.workloads.daemonset import DaemonSetController
+from cathedra.client.resources import CONTROLLERREVISIONS, DAEMONSETS, NODES, PODS
+from cathedra.controllers.workloads.daemonset.controller import DaemonSetController
 from tests.unit.controllers.workloads.objects import SELECTOR, Kubelet, images, meta, template
 from tests.unit.controllers.world import World, play
 
@@ -112,6 +113,50 @@ def test_pods_of_a_node_that_is_gone_are_left_to_the_pod_collector() -> None:
         await world.quiet()
         (left,) = await world.list(PODS)
         assert left.metadata.deletion_timestamp is None
+
+    play((DaemonSetController, Kubelet), story)
+
+
+def test_a_pod_that_fails_again_and_again_is_replaced_more_and_more_slowly() -> None:
+    async def story(world: World) -> None:
+        await on_node(world)
+        begin = world.clock.now()
+        failures: list[float] = []
+        while len(failures) < 5:
+            for pod in await world.list(PODS):
+                if pod.status.phase == "Pending":
+                    await world.finish(pod.metadata.name, "Failed")
+                    failures.append(world.clock.now() - begin)
+            await world.clock.sleep(0.25)
+        assert [round(later - earlier) for earlier, later in pairwise(failures)] == [0, 1, 2, 4]
+
+    play((DaemonSetController,), story)
+
+
+def test_an_ended_pod_that_cannot_leave_does_not_keep_its_node_without_a_pod() -> None:
+    async def story(world: World) -> None:
+        await on_node(world)
+        (pod,) = await world.list(PODS)
+        await world.of(PODS).update(with_metadata(pod, finalizers=("a.b/c",)))
+        await world.finish(pod.metadata.name, "Failed")
+        await world.quiet()
+        phases = sorted(pod.status.phase for pod in await world.list(PODS))
+        assert phases == ["Failed", "Running"]
+        assert (await world.of(DAEMONSETS).get("w")).status.number_ready == 1
+
+    play((DaemonSetController, Kubelet), story)
+
+
+def test_a_version_that_a_pod_still_has_is_remembered_beyond_the_limit() -> None:
+    async def story(world: World) -> None:
+        await on_node(world, update_strategy=DaemonSetUpdateStrategy(type="OnDelete"), revision_history_limit=1)
+        for image in ("v2", "v3", "v4"):
+            await world.change(
+                DAEMONSETS, "w", lambda d, image=image: replace(d, spec=replace(d.spec, template=template(image)))
+            )
+            await world.quiet()
+        kept = sorted(revision.revision for revision in await world.list(CONTROLLERREVISIONS))
+        assert kept == [1, 4]
 
     play((DaemonSetController, Kubelet), story)
 

@@ -13,14 +13,17 @@ from cathedra.api.core.apps_v1 import (
 from cathedra.api.core.core_v1 import (
     Binding,
     ObjectReference,
+    Pod,
 )
 from cathedra.api.core.meta_v1 import ObjectMeta
 from cathedra.api.struct import replace
 from cathedra.client.objects import with_metadata
-from cathedra.client.resources import PODS, STATEFULSETS
-from cathedra.controllers.workloads.statefulset import StatefulSetController
+from cathedra.client.resources import CONTROLLERREVISIONS, PODS, STATEFULSETS
+from cathedra.controllers.workloads.statefulset.controller import StatefulSetController
 from tests.unit.controllers.workloads.objects import SELECTOR, Kubelet, images, meta, template
 from tests.unit.controllers.world import World, play
+
+ON_DELETE = StatefulSetUpdateStrategy(type="OnDelete")
 
 
 def test_a_stateful_set_counts_up_and_down_and_rolls_from_the_end() -> None:
@@ -127,5 +130,54 @@ def test_as_many_pods_are_replaced_at_once_as_may_be_unavailable() -> None:
         await world.quiet()
         leaving = [p.metadata.name for p in await world.list(PODS) if p.metadata.deletion_timestamp is not None]
         assert leaving == ["w-3", "w-4"]
+
+    play((StatefulSetController, Kubelet), story)
+
+
+def bare(name: str, **labels: str) -> Pod:
+    metadata = ObjectMeta(name=name, namespace="default", labels={"app": "x", **labels})
+    return Pod(metadata=metadata, spec=template().spec)
+
+
+def test_only_pods_with_names_of_the_set_are_adopted_and_get_their_identity() -> None:
+    async def story(world: World) -> None:
+        await world.create(PODS, bare("w-0"))
+        await world.create(PODS, bare("other"))
+        await world.quiet()
+        await world.create(STATEFULSETS, stateful_set(replicas=1, update_strategy=ON_DELETE))
+        await world.quiet()
+        pods = {pod.metadata.name: pod for pod in await world.list(PODS)}
+        assert pods.keys() == {"other", "w-0"}
+        assert [owner.name for owner in pods["w-0"].metadata.owner_references] == ["w"]
+        assert pods["w-0"].metadata.labels["statefulset.kubernetes.io/pod-name"] == "w-0"
+        assert pods["other"].metadata.owner_references == ()
+        assert ("Normal", "SuccessfulUpdate", "update Pod w-0 in StatefulSet w successful") in await world.events()
+
+    play((StatefulSetController, Kubelet), story)
+
+
+def test_a_name_that_is_taken_is_no_event() -> None:
+    async def story(world: World) -> None:
+        await world.create(PODS, with_metadata(bare("w-0"), labels={}))
+        await world.create(STATEFULSETS, stateful_set(replicas=1))
+        await world.clock.sleep(5)
+        assert await world.events() == []
+        assert (await world.of(STATEFULSETS).get("w")).status.observed_generation == 1
+
+    play((StatefulSetController,), story)
+
+
+def test_revisions_that_pods_still_have_are_not_forgotten() -> None:
+    async def story(world: World) -> None:
+        made = stateful_set(replicas=1, update_strategy=ON_DELETE, revision_history_limit=0)
+        await world.create(STATEFULSETS, made)
+        await world.quiet()
+        for image in ("v2", "v3"):
+            await world.change(
+                STATEFULSETS, "w", lambda s, image=image: replace(s, spec=replace(s.spec, template=template(image)))
+            )
+            await world.quiet()
+        kept = sorted(revision.revision for revision in await world.list(CONTROLLERREVISIONS))
+        assert kept == [1, 3]
 
     play((StatefulSetController, Kubelet), story)
