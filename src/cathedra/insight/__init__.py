@@ -4,6 +4,7 @@
     explain(state, "pod/train-0", namespace="team")     an `Explanation`: causes, devices left, changes that help
     devices(state, node="node-3")                       a `DeviceList`: what holds each, what is left, totals
     simulate(state, apply=Path("train.yaml"))           a `Simulation`: placements, what stays pending and why
+    lint(Path("k8s"), against=state)                    a `LintReport`: what is wrong with manifests, and where
 
 Every answer has ``to_dict()`` with ``apiVersion: cathedra.dev/v1``; the schemas are in docs/insight.md. What is
 imported with a name is loaded when it is used.
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from cathedra.insight.explanation.model import Explanation
     from cathedra.insight.inventory.listing import devices
     from cathedra.insight.inventory.model import DeviceList
+    from cathedra.insight.linting.lint import lint
+    from cathedra.insight.linting.model import LintFinding, LintReport
     from cathedra.insight.reading.dumps import read_dump
     from cathedra.insight.reading.live import read_client, read_live
     from cathedra.insight.reading.state import ClusterState, Note
@@ -29,10 +32,13 @@ __all__ = [
     "ClusterState",
     "DeviceList",
     "Explanation",
+    "LintFinding",
+    "LintReport",
     "Note",
     "Simulation",
     "devices",
     "explain",
+    "lint",
     "read_client",
     "read_dump",
     "read_live",
@@ -43,10 +49,13 @@ _HOMES = {
     "ClusterState": "reading.state",
     "DeviceList": "inventory.model",
     "Explanation": "explanation.model",
+    "LintFinding": "linting.model",
+    "LintReport": "linting.model",
     "Note": "reading.state",
     "Simulation": "simulation.model",
     "devices": "inventory.listing",
     "explain": "explanation.explain",
+    "lint": "linting.lint",
     "read_client": "reading.live",
     "read_dump": "reading.dumps",
     "read_live": "reading.live",

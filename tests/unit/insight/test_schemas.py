@@ -9,7 +9,17 @@ import jsonschema_rs
 import pytest
 from tools.schemas import FOLDER, schema_of
 
-from cathedra.insight import DeviceList, Explanation, Simulation, devices, explain, read_dump, simulate
+from cathedra.insight import (
+    DeviceList,
+    Explanation,
+    LintReport,
+    Simulation,
+    devices,
+    explain,
+    lint,
+    read_dump,
+    simulate,
+)
 from tests.unit.cli.dra.dumps import gpu_cluster, pod_with
 
 STATE = read_dump([*gpu_cluster(taken=2), *pod_with(2)])
@@ -17,10 +27,11 @@ ANSWERS = {
     "explanation": lambda: explain(STATE, "pod/train").to_dict(),
     "devicelist": lambda: devices(STATE).to_dict(),
     "simulation": lambda: simulate(read_dump(gpu_cluster()), apply=pod_with(1), copies=2).to_dict(),
+    "lintreport": lambda: lint("kind: Pod\napiVersion: v1\nmetadta: {}\n", against=STATE).to_dict(),
 }
 
 
-@pytest.mark.parametrize("kind", [Explanation, DeviceList, Simulation])
+@pytest.mark.parametrize("kind", [Explanation, DeviceList, Simulation, LintReport])
 def test_the_schema_is_current(kind: Any) -> None:
     assert json.loads((FOLDER / f"{kind.__name__.lower()}.json").read_text()) == json.loads(json.dumps(schema_of(kind)))
 

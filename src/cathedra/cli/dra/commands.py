@@ -51,6 +51,17 @@ COMMANDS: Final = (
         ),
     ),
     DraCommand(
+        "lint",
+        "what is wrong with manifests, before a server or a device says so",
+        (
+            ("all manifests of a directory", "lint k8s/"),
+            ("what Helm or kustomize makes", "lint - < <(helm template chart)"),
+            ("does it fit the devices of my cluster?", "lint k8s/ --cluster"),
+            ("the same, from a dump of the cluster", "lint k8s/ --against dump.yaml"),
+            ("for the code host, in CI", "lint k8s/ -o sarif > lint.sarif"),
+        ),
+    ),
+    DraCommand(
         "rights",
         "print the ClusterRole that reading a cluster needs",
         (("create it", "rights | kubectl apply -f -"),),

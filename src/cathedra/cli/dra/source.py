@@ -27,16 +27,17 @@ PAUSE: Final = 0.3
 """Seconds between two screens: changes that come together are shown together."""
 
 
-def add_source(parser: argparse.ArgumentParser) -> None:
-    """Add the options that say which cluster is meant."""
+def add_source(parser: argparse.ArgumentParser, *, dump: bool = True) -> None:
+    """Add the options that say which cluster is meant; without ``dump`` for commands that name dumps otherwise."""
     source = parser.add_argument_group("the cluster")
-    source.add_argument(
-        "--dump",
-        action="append",
-        metavar="PATH",
-        default=[],
-        help="read a dump instead of a cluster: a file, directory or .tar.gz, or - for standard input; repeatable",
-    )
+    if dump:
+        source.add_argument(
+            "--dump",
+            action="append",
+            metavar="PATH",
+            default=[],
+            help="read a dump instead of a cluster: a file, directory or .tar.gz, or - for standard input; repeatable",
+        )
     source.add_argument("--kubeconfig", metavar="FILE", help="as kubectl's")
     source.add_argument("--context", default="", metavar="NAME", help="as kubectl's")
     source.add_argument(

@@ -18,6 +18,7 @@ from cathedra.cel.errors import CompileError
 from cathedra.cel.selector import CompiledSelector, compile_selector
 from cathedra.cel.syntax.tree import CallExpr, Const, Expr, Select
 from cathedra.cel.values import text
+from cathedra.insight.selectors.conjuncts import conjuncts, source_of
 
 __all__ = ["Relaxed", "relaxed_selectors"]
 
@@ -43,8 +44,8 @@ def relaxed_selectors(expression: str, signatures: Iterable[Signature], features
     compiled = _compiled(expression, features)
     if compiled is None:
         return
-    parts = _conjuncts(compiled.program.root)
-    texts = [_source(expression, part) for part in parts]
+    parts = conjuncts(compiled.program.root)
+    texts = [source_of(expression, part) for part in parts]
     seen = list(signatures)[:_LOOKED_AT]
     for place in range(len(parts)):
         for old, new in _other_values(texts[place], seen, features):
@@ -76,22 +77,6 @@ def _compiled(expression: str, features: Features) -> CompiledSelector | None:
         )
     except CompileError:
         return None
-
-
-def _conjuncts(root: Expr) -> list[Expr]:
-    found: list[Expr] = []
-    pending = [root]
-    while pending:
-        one = pending.pop()
-        if isinstance(one, CallExpr) and one.function == "_&&_":
-            pending.extend(reversed(one.args))
-        else:
-            found.append(one)
-    return sorted(found, key=lambda one: one.start)
-
-
-def _source(expression: str, part: Expr) -> str:
-    return expression[part.start : part.end].strip()
 
 
 def _joined(parts: list[str]) -> str:

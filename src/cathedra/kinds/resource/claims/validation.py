@@ -41,7 +41,7 @@ ADMIN_LABEL: Final = "resource.kubernetes.io/admin-access"
 """The label that a namespace must carry, with the value "true", for claims with admin access."""
 EFFECTS: Final = ("NoExecute", "NoSchedule", "None")
 IMMUTABLE: Final = "field is immutable"
-_ADMIN_LABEL_OF_133: Final = "resource.k8s.io/admin-access"
+ADMIN_LABEL_OF_133: Final = "resource.k8s.io/admin-access"
 RequestNames = dict[str, frozenset[str] | None]
 """Name of a request → names of its alternatives; None for a request that has none."""
 
@@ -93,7 +93,7 @@ def admin_access_refusal(context: RequestContext) -> str:
     gates = context.gates
     if not gates.at_least("1.33"):
         return ""
-    label = ADMIN_LABEL if gates.at_least("1.34") else _ADMIN_LABEL_OF_133
+    label = ADMIN_LABEL if gates.at_least("1.34") else ADMIN_LABEL_OF_133
     if context.namespace_labels.get(label) == "true":
         return ""
     return f"admin access to devices requires the `{label}: true` label on the containing namespace"

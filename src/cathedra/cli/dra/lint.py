@@ -1,0 +1,55 @@
+"""``kubectl dra lint``: what is wrong with manifests."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from cathedra.allocation.errors import InvalidInput
+from cathedra.cli.dra.output import print_data, style, width
+from cathedra.cli.dra.source import add_source, read_state
+
+__all__ = ["add", "run"]
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Add its options."""
+    parser.add_argument(
+        "files", nargs="+", metavar="FILE", help="manifests: files, directories, or - for standard input"
+    )
+    parser.add_argument(
+        "--against",
+        action="append",
+        default=[],
+        metavar="DUMP",
+        help="also look at the devices and classes of this dump; repeatable",
+    )
+    parser.add_argument(
+        "--cluster", action="store_true", help="also look at the devices and classes of the cluster kubectl speaks to"
+    )
+    parser.add_argument("-o", "--output", choices=("text", "json", "yaml", "sarif"), default="text", help="for whom")
+    add_source(parser, dump=False)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the findings; 1 if there are any."""
+    asked = arguments.cluster or arguments.kubeconfig or arguments.context
+    if asked and arguments.against:
+        raise InvalidInput("look either at a dump (--against) or at a cluster")
+    if [*arguments.files, *arguments.against].count("-") > 1:
+        raise InvalidInput("only one of the manifests and --against can be standard input")
+    # Imported late: a wrong call need not wait for CEL.
+    from cathedra.insight.linting.lint import lint
+    from cathedra.insight.linting.sarif import sarif
+    from cathedra.insight.linting.text import lint_text
+
+    arguments.dump = arguments.against
+    state = read_state(arguments) if asked or arguments.against else None
+    report = lint([Path(name) for name in arguments.files], against=state, release=arguments.kubernetes_version)
+    if arguments.output == "text":
+        print(lint_text(report, width(), style))
+    elif arguments.output == "sarif":
+        print_data(sarif(report), "json")
+    else:
+        print_data(report.to_dict(), arguments.output)
+    return 0 if report.clean else 1

@@ -1,0 +1,117 @@
+"""What pods and claims say about each other: claims and requests that no container uses, or that are not there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from cathedra.api.core.core_v1 import Container, EphemeralContainer, PodSpec
+from cathedra.api.resource import ResourceClaimSpec
+from cathedra.insight.linting.podspecs import POD_SPECS, pod_spec_of
+from cathedra.insight.linting.requests import claim_spec_of
+from cathedra.insight.linting.subjects import Findings, Given
+from cathedra.semantics.podclaims import claim_source
+
+__all__ = ["check_claims"]
+
+ClaimKey = tuple[str, str, str]
+"""Kind («claim» or «template»), namespace and name."""
+
+
+@dataclass(slots=True)
+class _Use:
+    """What the containers of all pods use of a claim."""
+
+    requests: set[str] = field(default_factory=set)
+    whole: bool = False
+    """Whether some container uses all of it."""
+    pods: int = 0
+
+
+def check_claims(objects: Iterable[Given], known: Mapping[ClaimKey, ResourceClaimSpec], findings: Findings) -> None:
+    """Enter what does not fit together; ``known`` are claims and templates that are in a cluster and not in files."""
+    objects = tuple(objects)
+    given = {key: one for one in objects if (key := _key_of(one)) is not None}
+    specs = {**known, **{key: found[0] for key, one in given.items() if (found := claim_spec_of(one)) is not None}}
+    uses: dict[ClaimKey, _Use] = {}
+    for one in objects:
+        spec = pod_spec_of(one.object)
+        if spec is not None:
+            _check_pod(one, spec, specs, uses, findings)
+    for key, use in uses.items():
+        if key in given and not use.whole and use.requests:
+            _unused_requests(given[key], use, findings)
+
+
+def _key_of(one: Given) -> ClaimKey | None:
+    kind = {"ResourceClaim": "claim", "ResourceClaimTemplate": "template"}.get(one.manifest.gvk.kind)
+    return (kind, one.namespace, one.manifest.name) if kind else None
+
+
+def _check_pod(
+    one: Given,
+    spec: PodSpec,
+    specs: Mapping[ClaimKey, ResourceClaimSpec],
+    uses: dict[ClaimKey, _Use],
+    findings: Findings,
+) -> None:
+    path = POD_SPECS[one.manifest.gvk.kind]
+    containers: tuple[tuple[str, tuple[Container | EphemeralContainer, ...]], ...] = (
+        ("initContainers", spec.init_containers or ()),
+        ("containers", spec.containers or ()),
+    )
+    for number, entry in enumerate(spec.resource_claims or ()):
+        source = claim_source(entry)
+        template = source.resource_claim_template_name
+        key = ("template" if template else "claim", one.namespace, template or source.resource_claim_name or "")
+        use = uses.setdefault(key, _Use())
+        use.pods += 1
+        used = False
+        for field_name, several in containers:
+            for place, container in enumerate(several):
+                for position, claim in enumerate(container.resources.claims):
+                    if claim.name != entry.name:
+                        continue
+                    used = True
+                    use.whole = use.whole or not claim.request
+                    if claim.request in _names(specs.get(key)):
+                        use.requests.add(claim.request)
+                    where = f"{path}.{field_name}[{place}].resources.claims[{position}].request"
+                    _check_request(one, where, claim.request, key, specs, findings)
+        if not used:
+            why = f'no container uses claim "{entry.name}": the pod holds the devices, and no container has them'
+            hint = f"in a container: resources: {{claims: [{{name: {entry.name}}}]}}"
+            findings.add("unused-claim", one.manifest, f"{path}.resourceClaims[{number}].name", why, hint=hint)
+
+
+def _check_request(
+    one: Given,
+    path: str,
+    request: str,
+    key: ClaimKey,
+    specs: Mapping[ClaimKey, ResourceClaimSpec],
+    findings: Findings,
+) -> None:
+    spec = specs.get(key)
+    if not request or spec is None:
+        return
+    names = _names(spec)
+    if request not in names:
+        there = ", ".join(names) or "none"
+        why = f'{key[0]} {key[2]} has no request "{request}"; it has {there}: the kubelet cannot start the container'
+        findings.add("unknown-request", one.manifest, path, why)
+
+
+def _names(spec: ResourceClaimSpec | None) -> list[str]:
+    return [each.name for each in spec.devices.requests or ()] if spec is not None else []
+
+
+def _unused_requests(one: Given, use: _Use, findings: Findings) -> None:
+    found = claim_spec_of(one)
+    if found is None:
+        return
+    spec, path = found
+    for number, request in enumerate(spec.devices.requests or ()):
+        if request.name not in use.requests:
+            why = f'no container uses request "{request.name}"; containers name others of this claim only'
+            findings.add("unused-request", one.manifest, f"{path}.requests[{number}].name", why)

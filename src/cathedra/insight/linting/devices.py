@@ -1,0 +1,147 @@
+"""Selectors against the devices of a cluster: names that no device has, other types, errors, no match at all."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from typing import Final
+
+from cathedra.allocation import Features
+from cathedra.allocation.supply.devices import DeviceRecord
+from cathedra.cel.errors import CompileError
+from cathedra.cel.selector import CompiledSelector, compile_selector
+from cathedra.cel.syntax.tree import CallExpr, Const, Expr, walk
+from cathedra.cel.values import type_name
+from cathedra.insight.explanation.funnels import counted
+from cathedra.insight.linting.requests import SelectorGroup
+from cathedra.insight.linting.subjects import Findings, Given, Spot
+from cathedra.insight.reading.state import ClusterState
+from cathedra.insight.selectors.devices import KnownDevices, ask
+from cathedra.insight.selectors.guards import all_reads
+from cathedra.insight.selectors.reads import MAPS, Read, path_of, read_of
+
+__all__ = ["DeviceRules"]
+
+_COMPARED: Final = frozenset(("_==_", "_!=_", "_<_", "_<=_", "_>_", "_>=_"))
+
+
+class DeviceRules:
+    """Asks the devices of a state; ``classes`` are the selectors of all classes that are known, by name."""
+
+    def __init__(self, state: ClusterState, classes: Mapping[str, tuple[str | None, ...]]) -> None:
+        self._classes, self._source = classes, state.source
+        self._known = KnownDevices(state)
+        self._features: Features = state.features
+        self._compiled: dict[str, CompiledSelector | None] = {}
+
+    def check(self, given: Given, group: SelectorGroup, findings: Findings) -> None:
+        """Enter what the devices say of the selectors of a group."""
+        if group.class_name and group.class_name not in self._classes:
+            close = difflib.get_close_matches(group.class_name, self._classes, 1)
+            why = f"there is no device class {group.class_name} in {self._source}"
+            hint = f"did you mean {close[0]}?" if close else ""
+            findings.add("unknown-class", given.manifest, f"{group.path}.deviceClassName", why, hint=hint)
+        if not self._known.devices:
+            return
+        compiled = [self._selector(text) if text is not None else None for text in group.expressions]
+        for number, one in enumerate(compiled):
+            if one is not None:
+                _names(one, self._known, given, group.selector_path(number), findings)
+        self._asked(given, group, compiled, findings)
+
+    def _selector(self, text: str) -> CompiledSelector | None:
+        if text not in self._compiled:
+            try:
+                self._compiled[text] = compile_selector(
+                    text,
+                    consumable_capacity=self._features.consumable_capacity,
+                    list_attributes=self._features.list_type_attributes,
+                )
+            except CompileError:
+                self._compiled[text] = None
+        return self._compiled[text]
+
+    def _asked(
+        self, given: Given, group: SelectorGroup, compiled: list[CompiledSelector | None], findings: Findings
+    ) -> None:
+        """Ask every device as the allocator does: the class first, then one selector after the other."""
+        left = self._of_class(group.class_name)
+        reached = len(left)
+        for number, selector in enumerate(compiled):
+            if selector is None:
+                return
+            path = group.selector_path(number)
+            passed, failed = ask(selector, left)
+            if failed:
+                device, text = failed[0]
+                why = f"fails on {len(failed)} of {counted(len(left), 'device')}, as on {device}: {text}"
+                findings.add("failing-selector", given.manifest, path, why, spot=_whole(selector))
+            if not passed and not failed:
+                of = f" of class {group.class_name}" if group.class_name else ""
+                why = f"matches none of {counted(len(left), 'device')}{of}"
+                if len(left) != reached:
+                    why += " that the selectors before it leave"
+                if left:
+                    findings.add("matches-nothing", given.manifest, path, why, spot=_whole(selector))
+                return
+            left = passed
+
+    def _of_class(self, name: str) -> list[DeviceRecord]:
+        found = list(self._known.devices)
+        for text in self._classes.get(name, ()):
+            selector = self._selector(text) if text is not None else None
+            if selector is not None:
+                found, _ = ask(selector, found)
+        return found
+
+
+def _whole(selector: CompiledSelector) -> Spot:
+    return Spot(0, len(selector.expression))
+
+
+def _names(selector: CompiledSelector, known: KnownDevices, given: Given, path: str, findings: Findings) -> None:
+    """Attributes that no device has, and values of another type than devices have."""
+
+    def add(rule: str, node: Expr, message: str, hint: str) -> None:
+        findings.add(rule, given.manifest, path, message, hint=hint, spot=Spot(node.start, node.end))
+
+    told: set[Read] = set()
+    root = selector.program.root
+    named = [(node, read) for node, read, _ in all_reads(root)]
+    for node in walk(root):
+        found = _tested(node)
+        if found is not None:
+            named.append((node, found))
+    for node, read in named:
+        if read in told or known.types(read):
+            continue
+        told.add(read)
+        add("unknown-attribute", node, known.absence(read), known.suggestion(read))
+    for node in walk(root):
+        if isinstance(node, CallExpr) and node.function in _COMPARED:
+            for one, other in (node.args, node.args[::-1]):
+                wrong = _mismatch(one, other, known)
+                if wrong is not None:
+                    add("wrong-attribute-type", node, *wrong)
+
+
+def _tested(node: Expr) -> Read | None:
+    """The attribute that ``"x" in device.attributes["d"]``, ``has()`` or ``.?x`` asks for."""
+    if isinstance(node, CallExpr) and node.function == "@in" and isinstance(node.args[0], Const):
+        path = path_of(node.args[1], {})
+        if path is not None and len(path.steps) == 2 and path.steps[0] in MAPS:
+            return Read(*path.steps, str(node.args[0].value))
+        return None
+    return read_of(node, {})
+
+
+def _mismatch(one: Expr, other: Expr, known: KnownDevices) -> tuple[str, str] | None:
+    read = read_of(one, {})
+    if read is None or read.map != "attributes" or not isinstance(other, Const):
+        return None
+    types, written = known.types(read), type_name(other.value)
+    if not types or written in types:
+        return None
+    why = f"{read} is a {' or a '.join(sorted(types))} on all devices that have it, and is compared with a {written}"
+    hint = f'semver("{other.value}")' if types == {"version"} and written == "string" else ""
+    return why, hint

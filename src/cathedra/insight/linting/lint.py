@@ -1,0 +1,150 @@
+"""`lint`: manifests in, findings out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+from cathedra.api.core.core_v1 import Namespace
+from cathedra.api.gates import NEWEST, FeatureGates
+from cathedra.api.resource import DeviceClass, ResourceClaim, ResourceClaimTemplate
+from cathedra.insight.linting.claims import check_claims
+from cathedra.insight.linting.devices import DeviceRules
+from cathedra.insight.linting.expressions import ExpressionRules
+from cathedra.insight.linting.model import LintFinding, LintReport
+from cathedra.insight.linting.objects import ObjectRules
+from cathedra.insight.linting.requests import selector_groups
+from cathedra.insight.linting.rules import RULES
+from cathedra.insight.linting.slices import check_slices
+from cathedra.insight.linting.subjects import Findings, Given
+from cathedra.insight.linting.suppression import Allowed, check_comments
+from cathedra.insight.manifests.files import ManifestFile, read_files
+from cathedra.insight.manifests.objects import Manifest, Unreadable, manifests_of
+from cathedra.insight.reading.state import ClusterState
+
+__all__ = ["Written", "lint"]
+
+Written: TypeAlias = str | Path | Sequence[str | Path]
+"""The text of manifests, a file or directory, or several of these; ``Path("-")`` is standard input."""
+_THEN: Final = 1_767_225_600.0
+"""The time that rules see, in seconds since the epoch: what lint says does not depend on when it is asked."""
+
+
+def lint(given: Written, *, against: ClusterState | None = None, release: str = "") -> LintReport:
+    """What is wrong with manifests; with ``against`` also what does not fit the devices and classes of a cluster.
+
+    ``release`` is the version of Kubernetes whose rules hold; by default that of the cluster, or else the newest.
+
+    Raises:
+        InvalidInput: a file is not there, or is no text.
+        OSError: a file cannot be read.
+        UnknownGate: the release is not known.
+    """
+    gates = against.gates if against is not None and not release else FeatureGates.for_release(release or NEWEST)
+    files = list(_opened(given))
+    run = _Run(gates, against)
+    for file in files:
+        run.read(file)
+    run.judge()
+    return run.report(len(files))
+
+
+def _opened(given: Written) -> Iterator[ManifestFile]:
+    if isinstance(given, str):
+        yield ManifestFile("text", given)
+    elif isinstance(given, Path):
+        yield from read_files([given])
+    else:
+        for one in given:
+            yield from _opened(one)
+
+
+class _Run:
+    """One run over all files: objects are read first, for some rules need to see all of them."""
+
+    def __init__(self, gates: FeatureGates, state: ClusterState | None) -> None:
+        self._gates, self._state = gates, state
+        self._findings = Findings()
+        self._manifests: list[Manifest] = []
+        self._objects: list[Given] = []
+        self._allowed: dict[str, Allowed] = {}
+
+    def read(self, file: ManifestFile) -> None:
+        """Read the objects of a file."""
+        self._allowed[file.name] = Allowed(file)
+        here: list[Manifest] = []
+        for one in manifests_of(file):
+            if isinstance(one, Unreadable):
+                self._findings.found.append(_unreadable(one))
+            else:
+                here.append(one)
+        self._manifests += here
+        check_comments(here, self._allowed[file.name], self._findings)
+
+    def judge(self) -> None:
+        """Ask all rules."""
+        rules = ObjectRules(self._gates, self._namespaces(), _THEN)
+        for manifest in self._manifests:
+            given = rules.check(manifest, self._findings)
+            if given is not None:
+                self._objects.append(given)
+        classes = self._classes()
+        expressions = ExpressionRules(self._gates, classes)
+        devices = DeviceRules(self._state, classes) if self._state is not None else None
+        for given in self._objects:
+            for group in selector_groups(given):
+                expressions.check(given, group, self._findings)
+                if devices is not None:
+                    devices.check(given, group, self._findings)
+        check_claims(self._objects, self._known_claims(), self._findings)
+        check_slices(self._objects, self._findings)
+
+    def report(self, files: int) -> LintReport:
+        """What is left after comments have allowed what they allow."""
+        order = {name: number for number, name in enumerate(self._allowed)}
+        ordered = sorted(self._findings.found, key=lambda one: (order[one.file], one.line, one.column, one.rule))
+        homes = {(one.file.name, _title(one)): one for one in self._manifests}
+        left = [one for one in ordered if not self._allowed[one.file].allows(one, homes.get((one.file, one.object)))]
+        notes = self._state.notes if self._state is not None else ()
+        return LintReport(tuple(left), files, len(self._objects), len(ordered) - len(left), notes)
+
+    def _namespaces(self) -> Mapping[str, Mapping[str, str]]:
+        found: dict[str, Mapping[str, str]] = {}
+        if self._state is not None:
+            found = {one.metadata.name: one.metadata.labels for one in self._state.all(Namespace)}
+        for one in self._manifests:
+            metadata = one.value.get("metadata")
+            labels: Any = metadata.get("labels") if isinstance(metadata, Mapping) else None
+            if one.gvk.kind == "Namespace" and one.gvk.group == "":
+                found[one.name] = labels if isinstance(labels, Mapping) else {}
+        return found
+
+    def _classes(self) -> dict[str, tuple[str | None, ...]]:
+        """The selectors of the classes of the cluster and of the files; the files win."""
+        found: dict[str, tuple[str | None, ...]] = {}
+        known: Iterable[DeviceClass] = self._state.all(DeviceClass) if self._state is not None else ()
+        for one in (*known, *(given.object for given in self._objects if isinstance(given.object, DeviceClass))):
+            selectors = one.spec.selectors or ()
+            found[one.metadata.name] = tuple(s.cel.expression if s.cel is not None else None for s in selectors)
+        return found
+
+    def _known_claims(self) -> dict[tuple[str, str, str], Any]:
+        if self._state is None:
+            return {}
+        claims = {("claim", *_key(one)): one.spec for one in self._state.all(ResourceClaim)}
+        return claims | {("template", *_key(one)): one.spec.spec for one in self._state.all(ResourceClaimTemplate)}
+
+
+def _key(one: ResourceClaim | ResourceClaimTemplate) -> tuple[str, str]:
+    return one.metadata.namespace, one.metadata.name
+
+
+def _title(one: Manifest) -> str:
+    return "/".join(part for part in (one.gvk.kind.lower(), one.namespace, one.name) if part)
+
+
+def _unreadable(one: Unreadable) -> LintFinding:
+    rule = RULES["broken-yaml"]
+    line = one.file.line(one.line)
+    return LintFinding(rule.name, rule.level, one.text, one.file.name, one.line, one.column, source=line)

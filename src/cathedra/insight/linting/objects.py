@@ -1,0 +1,156 @@
+"""What the API server says of an object: its own decoding, defaults, strategies and warnings."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from cathedra.api.decoding import DecodeError, decode_values
+from cathedra.api.field import ErrorType, FieldError
+from cathedra.api.gates import FeatureGates
+from cathedra.api.struct import replace, to_dict
+from cathedra.apiserver.expressions import CELExpressions
+from cathedra.insight.linting.subjects import Findings, Given
+from cathedra.insight.manifests.objects import Manifest
+from cathedra.insight.reading.objects import definition_of
+from cathedra.kinds.definition import AnyDefinition, RequestContext, VersionDefinition
+from cathedra.kinds.metadata import validate_new_metadata, validate_path_name
+from cathedra.kinds.resource.claims.validation import ADMIN_LABEL, ADMIN_LABEL_OF_133
+from cathedra.kinds.served import all_definitions
+
+__all__ = ["ObjectRules"]
+
+_QUOTED_FIELD: Final = re.compile(r'^(?:unknown|duplicate) field "(.+)"$')
+_GO_FIELD: Final = re.compile(r"Go struct field \w+\.([\w.]+) of type")
+_EXPRESSION: Final = re.compile(r"\.cel\.expression$|\.derivedAttributes\[\d+\]\.expression$")
+_GENERATION: Final = "1.32"
+"""The first release in which all kinds of resource.k8s.io are those of today."""
+_REPEATED: Final = re.compile(r"^line (\d+): (.*)$")
+
+
+class ObjectRules:
+    """The API server of a release, as far as it looks at single objects."""
+
+    def __init__(self, gates: FeatureGates, namespaces: Mapping[str, Mapping[str, str]], now: float) -> None:
+        self._gates, self._namespaces, self._now = gates, namespaces, now
+        self._served = {(one.group, one.kind): one for one in _definitions(gates)}
+        self._expressions = CELExpressions(gates)
+
+    def check(self, manifest: Manifest, findings: Findings) -> Given | None:
+        """Enter what the server says; the object if it can be read, None otherwise and for kinds that are not known."""
+        for text in manifest.repeated:
+            if found := _REPEATED.match(text):
+                findings.at("unknown-field", manifest, int(found[1]), found[2])
+        gvk = manifest.gvk
+        definition = self._served.get((gvk.group, gvk.kind))
+        if definition is None:
+            if definition_of(gvk.group, gvk.kind) is not None:
+                why = f"{gvk.kind} is not served by Kubernetes {self._gates.release} with its default feature gates"
+                findings.add("unknown-version", manifest, "kind", why)
+            return None
+        version = next((one for one in definition.versions if one.name == gvk.version), None)
+        if version is None:
+            served = ", ".join(f"{gvk.group}/{one.name}".lstrip("/") for one in definition.versions)
+            why = f"{gvk.kind} is not served in {gvk.api_version} by Kubernetes {self._gates.release}"
+            findings.add("unknown-version", manifest, "apiVersion", why, hint=f"use one of {served}")
+            return None
+        if version.deprecation_warning:
+            hint = f"kubectl dra convert --to {definition.versions[0].name} rewrites it" if _is_ours(gvk.group) else ""
+            findings.add("deprecated-version", manifest, "apiVersion", version.deprecation_warning, hint=hint)
+        obj = self._decoded(manifest, version, findings)
+        if obj is None:
+            return None
+        given = Given(manifest, definition, version.to_hub(obj))
+        self._validate(given, definition, findings)
+        return given
+
+    def _decoded(self, manifest: Manifest, version: VersionDefinition, findings: Findings) -> Any:
+        try:
+            decoded = decode_values(version.type, manifest.gvk, manifest.value, self._gates.release)
+        except (DecodeError, msgspec.MsgspecError, TypeError) as error:
+            found = _GO_FIELD.search(str(error))
+            findings.add("wrong-type", manifest, found[1] if found else "", str(error))
+            return None
+        for problem in decoded.problems:
+            known = _QUOTED_FIELD.match(problem)
+            findings.add("unknown-field", manifest, known[1] if known else "", problem)
+        return decoded.object
+
+    def _validate(self, given: Given, definition: AnyDefinition, findings: Findings) -> None:
+        """The steps of a create: defaults, what the release drops, validation, warnings."""
+        context = self._context(given)
+        obj: Any = given.object
+        metadata = obj.metadata
+        if definition.namespaced and not metadata.namespace:
+            metadata = replace(metadata, namespace="default")
+        if not metadata.name and metadata.generate_name:
+            metadata = replace(metadata, name=f"{metadata.generate_name}00000"[-63:])
+        strategy = definition.strategy
+        filled = strategy.default(replace(obj, metadata=metadata), context)
+        kept = strategy.prepare_create(filled, context)
+        self._dropped(given, filled, kept, findings)
+        errors = validate_new_metadata(definition, metadata)
+        errors.extend(strategy.validate_create(kept, context))
+        for error in errors or validate_path_name(metadata):
+            _enter(given, error, findings)
+        if not errors:
+            for text in strategy.warnings(kept, None, context):
+                findings.add("server-warning", given.manifest, text.partition(":")[0], text)
+
+    def _context(self, given: Given) -> RequestContext:
+        # Of a namespace that is not known, no label is known either: the benefit of the doubt.
+        labels = self._namespaces.get(given.namespace, dict.fromkeys((ADMIN_LABEL, ADMIN_LABEL_OF_133), "true"))
+        return RequestContext(
+            gates=self._gates,
+            now=self._now,
+            api_version=given.manifest.gvk.api_version,
+            namespace_labels=labels,
+            expressions=self._expressions,
+        )
+
+    def _dropped(self, given: Given, before: Any, after: Any, findings: Findings) -> None:
+        """Fields of the spec that are gone after the step that drops what closed gates forbid."""
+        if not _is_ours(given.definition.group):
+            return
+        for path in _missing(to_dict(before).get("spec", {}), to_dict(after).get("spec", {}), "spec"):
+            why = f"Kubernetes {self._gates.release} drops {path}: its feature gate is off by default"
+            findings.add("dropped-field", given.manifest, path, why)
+
+
+def _definitions(gates: FeatureGates) -> tuple[AnyDefinition, ...]:
+    """What the release serves, with the kinds of its generation."""
+    if gates.at_least(_GENERATION):
+        return all_definitions(gates)
+    # start-up time: the parts of old releases, with those alone
+    from cathedra.cluster.parts.generations import generation_of
+
+    return generation_of(gates).definitions or all_definitions(gates)
+
+
+def _is_ours(group: str) -> bool:
+    return group == "resource.k8s.io"
+
+
+def _enter(given: Given, error: FieldError, findings: Findings) -> None:
+    """A field error under the rule that knows it best; those of expressions are told by their own rules."""
+    if _EXPRESSION.search(error.field) and error.type in (ErrorType.INVALID, ErrorType.INTERNAL):
+        return
+    message = f"{error.field}: {error.message}"
+    rule = "all-with-count" if error.field.endswith(".count") and "'All'" in error.detail else "invalid-object"
+    findings.add(rule, given.manifest, error.field, message)
+
+
+def _missing(before: Any, after: Any, path: str) -> list[str]:
+    if isinstance(before, Mapping) and isinstance(after, Mapping):
+        found = []
+        for name, value in before.items():
+            inner = f"{path}.{name}"
+            found += _missing(value, after[name], inner) if name in after else [inner]
+        return found
+    if isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
+        pairs = zip(before, after, strict=True)
+        return [one for n, (old, new) in enumerate(pairs) for one in _missing(old, new, f"{path}[{n}]")]
+    return []

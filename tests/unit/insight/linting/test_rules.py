@@ -1,0 +1,200 @@
+"""Every rule finds what it is for, and leaves alone what is right."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cathedra.insight import lint, read_dump
+from cathedra.insight.linting.rules import RULES
+from tests.unit.cli.dra.dumps import gpu_cluster
+from tests.unit.insight.linting.manifests import claim, counters, device_class, pod, selecting, slices, yaml_of
+
+ATTRIBUTES = 'device.attributes["gpu.example.com"]'
+CAPACITY = 'device.capacity["gpu.example.com"]'
+GUARDED = f'"model" in {ATTRIBUTES} && {ATTRIBUTES}.model == "a100"'
+GOOD_CLAIM = yaml_of(device_class(), claim(selecting(f'{ATTRIBUTES}.model == "a100"')))
+
+
+def asking(*expressions: str) -> str:
+    """A class that makes sure of the driver, and a claim with these selectors."""
+    return yaml_of(device_class(), claim(selecting(*expressions)))
+
+
+CASES: dict[str, tuple[list[str], list[str]]] = {
+    "broken-yaml": (["a: [1", "kind: {{ .Values.kind }}\n", "a: 1\n\tb: 2"], [GOOD_CLAIM, "# nothing\n", "[1, 2]\n"]),
+    "unknown-field": (
+        [yaml_of(claim(selecting(), name="x") | {"spek": 1}), GOOD_CLAIM.replace('"cel":', '"sel":')],
+        [GOOD_CLAIM],
+    ),
+    "wrong-type": ([yaml_of(claim(selecting(count="two")))], [yaml_of(claim(selecting(count=2)))]),
+    "unknown-version": ([yaml_of(claim(selecting(), version="v1alpha1"))], [yaml_of(claim(selecting()))]),
+    "invalid-object": (
+        [yaml_of(claim(selecting(), selecting())), yaml_of(claim(selecting(allocationMode="Some")))],
+        [yaml_of(claim(selecting(), selecting(name="other")))],
+    ),
+    "all-with-count": (
+        [yaml_of(claim(selecting(allocationMode="All", count=2)))],
+        [yaml_of(claim(selecting(allocationMode="All")))],
+    ),
+    "cel-error": (
+        [asking("device.drver == 'x'"), asking("1 +"), asking(f'{CAPACITY}.memory >= quantity("1Gi")'), asking("")],
+        [asking('device.driver == "x"')],
+    ),
+    "cel-cost": (
+        [asking("device.attributes.all(d, device.attributes.all(e, device.attributes.all(f, d + e != f)))")],
+        [asking("device.attributes.all(d, d != 'x')")],
+    ),
+    "quantity-as-literal": (
+        [asking(f'{CAPACITY}.memory == "40Gi"'), asking(f"{CAPACITY}.memory > 40")],
+        [asking(f'{CAPACITY}.memory.compareTo(quantity("40Gi")) >= 0')],
+    ),
+    "attribute-as-quantity": (
+        [asking(f'{ATTRIBUTES}.memory.compareTo(quantity("1Gi")) > 0'), asking(f'{ATTRIBUTES}.x >= quantity("1Gi")')],
+        [asking(f'{ATTRIBUTES}.version.compareTo(semver("1.0.0")) > 0')],
+    ),
+    "deprecated-version": (
+        [yaml_of(claim({"name": "gpu", "deviceClassName": "gpu"}, version="v1beta1"))],
+        [yaml_of(claim(selecting()))],
+    ),
+    "server-warning": (
+        [yaml_of(*slices([{"name": "gpu-0"}])).replace("gpu.example.com", "GPU.example.com")],
+        [yaml_of(*slices([{"name": "gpu-0"}]))],
+    ),
+    "dropped-field": (
+        [
+            yaml_of(*slices([{"name": "gpu-0"}])).replace(
+                '"pool"', '"skipNodeOperations": ["NodePrepareResources"], "pool"'
+            )
+        ],
+        [yaml_of(*slices([{"name": "gpu-0"}]))],
+    ),
+    "unguarded-attribute": (
+        [
+            yaml_of(claim(selecting(f'{ATTRIBUTES}.model == "a100"'))),
+            asking('device.attributes["other.example.com"].model == "a100"'),
+            asking(f'{ATTRIBUTES}.model == "a100" || device.attributes["o.example.com"].x'),
+            yaml_of(claim(selecting(f'!("model" in {ATTRIBUTES}) && {ATTRIBUTES}.model == "a100"'))),
+        ],
+        [
+            GOOD_CLAIM,
+            yaml_of(claim(selecting(GUARDED))),
+            yaml_of(claim(selecting(f'"model" in {ATTRIBUTES}', f'{ATTRIBUTES}.model == "a100"'))),
+            yaml_of(claim(selecting(f'!("model" in {ATTRIBUTES}) || {ATTRIBUTES}.model == "a100"'))),
+            yaml_of(claim(selecting(f"has({ATTRIBUTES}.model) && {ATTRIBUTES}.model == 'a100'"))),
+            yaml_of(claim(selecting(f"has({ATTRIBUTES}.model) ? {ATTRIBUTES}.model == 'a100' : false"))),
+            yaml_of(claim(selecting(f"{ATTRIBUTES}.?model.orValue('') == 'a100'"))),
+            yaml_of(claim(selecting(f'cel.bind(a, {ATTRIBUTES}, "model" in a && a.model == "a100")'))),
+            yaml_of(claim(selecting(f'{ATTRIBUTES}.model == "a100" && device.driver == "gpu.example.com"'))),
+        ],
+    ),
+    "unqualified-name": (
+        [
+            asking('device.attributes["model"] == "a100"'),
+            asking('"model" in device.attributes'),
+            asking('device.attributes["gpu.example.com/model"] == "a100"'),
+            asking(f'{ATTRIBUTES}["gpu.example.com/model"] == "a100"'),
+        ],
+        [GOOD_CLAIM, asking('"gpu.example.com" in device.attributes')],
+    ),
+    "version-as-string": (
+        [asking(f'{ATTRIBUTES}.driverVersion >= "1.9.0"'), asking(f'"v1.2" < {ATTRIBUTES}.driverVersion')],
+        [asking(f'{ATTRIBUTES}.driverVersion.isGreaterThan(semver("1.9.0"))'), asking(f'{ATTRIBUTES}.model >= "b"')],
+    ),
+    "never-true": (
+        [
+            asking("false"),
+            asking('device.driver == "other.example.com"'),
+            asking(f'{ATTRIBUTES}.model == "a" && {ATTRIBUTES}.model == "b"'),
+            asking(f"{ATTRIBUTES}.numa > 3 && {ATTRIBUTES}.numa <= 3"),
+            asking(f'{ATTRIBUTES}.model in ["a", "b"] && {ATTRIBUTES}.model == "c"'),
+            asking(f'({ATTRIBUTES}.model == "a" || {ATTRIBUTES}.model == "b")', f'{ATTRIBUTES}.model == "c"'),
+            asking(f"{ATTRIBUTES}.ecc && !{ATTRIBUTES}.ecc"),
+            asking(
+                f'{CAPACITY}.memory.isLessThan(quantity("10Gi")) && {CAPACITY}.memory.compareTo(quantity("1Ti")) >= 0'
+            ),
+            asking(
+                f'{ATTRIBUTES}.v.isLessThan(semver("1.0.0")) && {ATTRIBUTES}.v.isGreaterThan(semver("1.0.0-rc.1+b"))'
+                f' && {ATTRIBUTES}.v.compareTo(semver("2.0.0")) == 0'
+            ),
+        ],
+        [
+            asking('device.driver == "gpu.example.com"'),
+            asking(f'{ATTRIBUTES}.model == "a" && {ATTRIBUTES}.other == "b"'),
+            asking(f"{ATTRIBUTES}.numa >= 3 && {ATTRIBUTES}.numa <= 3"),
+            asking(f'{ATTRIBUTES}.model in ["a", "b"] && {ATTRIBUTES}.model != "a"'),
+            asking(f'{ATTRIBUTES}.model == "a" || {ATTRIBUTES}.model == "b"'),
+            asking(
+                f'{CAPACITY}.memory.compareTo(quantity("1Gi")) >= 0 && {CAPACITY}.memory.isLessThan(quantity("1Ti"))'
+            ),
+        ],
+    ),
+    "unused-claim": ([yaml_of(pod())], [yaml_of(pod({"name": "g"}))]),
+    "unused-request": (
+        [yaml_of(claim(selecting(), selecting(name="nic")), pod({"name": "g", "request": "nic"}))],
+        [yaml_of(claim(selecting(), selecting(name="nic")), pod({"name": "g"}))],
+    ),
+    "unknown-request": (
+        [yaml_of(claim(selecting()), pod({"name": "g", "request": "nic"}))],
+        [
+            yaml_of(claim(selecting()), pod({"name": "g", "request": "gpu"})),
+            yaml_of(pod({"name": "g", "request": "x"})),
+        ],
+    ),
+    "incomplete-pool": ([yaml_of(*slices([{"name": "a"}], count=2))], [yaml_of(*slices([{"name": "a"}]))]),
+    "duplicate-device": (
+        [yaml_of(*slices([{"name": "a"}], [{"name": "a"}]))],
+        [yaml_of(*slices([{"name": "a"}], [{"name": "b"}]))],
+    ),
+    "unused-counters": ([yaml_of(*counters(name="other"))], [yaml_of(*counters())]),
+    "unknown-counters": ([yaml_of(*counters(name="other"))], [yaml_of(*counters())]),
+    "exceeding-counters": ([yaml_of(*counters(consumed="3"))], [yaml_of(*counters(consumed="2"))]),
+    "unknown-rule": (["# cathedra: allow never-rue\n" + GOOD_CLAIM], ["# cathedra: allow never-true\n" + GOOD_CLAIM]),
+}
+AGAINST: dict[str, tuple[list[str], list[str]]] = {
+    "unknown-class": ([yaml_of(claim(selecting(deviceClassName="gpus")))], [yaml_of(claim(selecting()))]),
+    "unknown-attribute": (
+        [
+            asking(f'{ATTRIBUTES}.modell == "a100"'),
+            asking(f'"memory" in {ATTRIBUTES}'),
+            asking('"model" in device.attributes["gpu.example.org"]'),
+            asking(f"{ATTRIBUTES}.?numa.orValue(0) == 0"),
+        ],
+        [asking(f'{ATTRIBUTES}.model == "a100"'), asking(f'"memory" in {CAPACITY}')],
+    ),
+    "wrong-attribute-type": ([asking(f"{ATTRIBUTES}.model == 100")], [asking(f'{ATTRIBUTES}.model == "a100"')]),
+    "failing-selector": ([asking(f"{ATTRIBUTES}.numa == 0")], [asking(f"{ATTRIBUTES}.?numa.orValue(0) == 0")]),
+    "matches-nothing": ([asking(f'{ATTRIBUTES}.model == "h100"')], [asking(f'{ATTRIBUTES}.model == "a100"')]),
+}
+
+
+def rules_of(text: str, **more: Any) -> set[str]:
+    return {one.rule for one in lint(text, **more).findings}
+
+
+def test_every_rule_has_examples() -> None:
+    assert {*CASES, *AGAINST} == set(RULES)
+
+
+@pytest.mark.parametrize("rule", CASES)
+def test_a_rule_finds_what_it_is_for_and_leaves_alone_what_is_right(rule: str) -> None:
+    bad, good = CASES[rule]
+    assert [text for text in bad if rule not in rules_of(text)] == []
+    assert [text for text in good if rule in rules_of(text)] == []
+
+
+@pytest.mark.parametrize("rule", AGAINST)
+def test_a_rule_about_devices_asks_those_of_the_cluster(rule: str) -> None:
+    state = read_dump(gpu_cluster())
+    bad, good = AGAINST[rule]
+    assert [text for text in bad if rule not in rules_of(text, against=state)] == []
+    assert [text for text in good if rule in rules_of(text, against=state)] == []
+    assert [text for text in bad if rule in rules_of(text)] == []
+
+
+def test_every_rule_has_its_section_on_the_page() -> None:
+    page = (Path(__file__).parents[4] / "docs" / "lint.md").read_text()
+    assert [name for name in RULES if f"\n### {name}\n" not in page] == []
+    assert [line for line in page.splitlines() if line.startswith("### ") and line[4:] not in RULES] == []
