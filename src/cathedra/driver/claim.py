@@ -84,6 +84,8 @@ class ClaimedDevice:
     """How much of the device's capacity this share takes."""
     parameters: tuple[Mapping[str, Any], ...] = ()
     """Opaque parameters for this device in rising precedence: the class's, then the claim's."""
+    sources: tuple[str, ...] = ()
+    """Where each of `parameters` was given: ``FromClass`` or ``FromClaim``."""
     configs: tuple[Any, ...] = ()
     """The same, as objects of the driver's models; empty if it declares none."""
 
@@ -183,16 +185,18 @@ def _allocation(
         share_id=result.share_id,
         admin=bool(result.admin_access),
         consumed=result.consumed_capacity,
-        parameters=tuple(values for _, values in parameters),
-        configs=tuple(_decode(values, models, where) for where, values in parameters) if models else (),
+        parameters=tuple(values for _, _, values in parameters),
+        sources=tuple(source for source, _, _ in parameters),
+        configs=tuple(_decode(values, models, where) for _, where, values in parameters) if models else (),
     )
 
 
 def _parameters(
     request: str, entries: Sequence[resource.DeviceAllocationConfiguration], driver: str
-) -> list[tuple[str, Mapping[str, Any]]]:
+) -> list[tuple[str, str, Mapping[str, Any]]]:
+    """Source, place and content of the parameters that count for a request."""
     base = request.partition("/")[0]
-    found: list[tuple[str, Mapping[str, Any]]] = []
+    found: list[tuple[str, str, Mapping[str, Any]]] = []
     for i, entry in enumerate(entries):
         if entry.requests and request not in entry.requests and base not in entry.requests:
             continue
@@ -204,7 +208,7 @@ def _parameters(
         values = entry.opaque.parameters.load() if entry.opaque.parameters is not None else None
         if not isinstance(values, dict):
             raise ConfigError(f"{where}.opaque.parameters: a JSON object is expected, found {values!r}")
-        found.append((f"{where}.opaque.parameters", values))
+        found.append((entry.source, f"{where}.opaque.parameters", values))
     return found
 
 

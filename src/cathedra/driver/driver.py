@@ -11,8 +11,10 @@ import inspect
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TypeVar
 
+from cathedra.client.client import Client
 from cathedra.driver.claim import Claim, ConfigModels, Prepared, Ref
 from cathedra.driver.device import Device, Pool
 from cathedra.driver.edits import Edits
@@ -69,6 +71,10 @@ class Driver:
     replay: bool = True
     """Whether a claim that is prepared already is answered from the checkpoint, without calling `prepare` again."""
 
+    validate_names: bool = True
+    """Whether attributes and capacities that spell the driver's own domain are refused; they are to be written without.
+    Switch it off only for names that manifests spell in full, as ``capacity.requests`` must (driver-sdk.md §2)."""
+
     serialize: bool = True
     """Whether one call runs at a time. Switch it off only if one claim's preparation must wait for another's."""
 
@@ -119,6 +125,18 @@ class Driver:
     def health(self) -> AsyncIterator[Iterable[DeviceHealth]]:
         """Reports about devices, as they change. Overriding it turns the health service on."""
         raise NotImplementedError("this driver reports no health")
+
+    def background(self, client: Client, directory: Path | None) -> Awaitable[None] | None:
+        """What goes on beside the calls for as long as the driver runs: a controller, a socket of its own.
+
+        Args:
+            client: the API as the driver's own user.
+            directory: the driver's own directory on the node; None where nothing listens, as on a simulated node.
+
+        Raises:
+            Exception: whatever it raises ends the driver.
+        """
+        return None
 
     def on_error(self, error: Exception, message: str, *, recoverable: bool) -> None:
         """Hear of trouble in the background. If it is recoverable, the runner is dealing with it; else it has ended."""

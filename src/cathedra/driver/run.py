@@ -91,6 +91,7 @@ class DriverRunner:
         self.driver = driver
         self.node_name = node_name
         self._client = client
+        self._plugin_dir = plugin_dir
         self._clock = clock
         self._random = random
         self._observer = observer or Silent()
@@ -101,7 +102,13 @@ class DriverRunner:
         self._wanted = asyncio.Event()
         driver.attach(node_name, self._wanted.set)
         self.slices = ResourceSliceController(
-            client, driver.name, clock=clock, on_error=self._on_error, node_name=node_name, pool_name=pool_name
+            client,
+            driver.name,
+            clock=clock,
+            on_error=self._on_error,
+            node_name=node_name,
+            pool_name=pool_name,
+            validate_names=driver.validate_names,
         )
         self.service = self._make_service(plugin_dir, cdi_dir, pod_uid, boot_id)
         self.registry_dir = registry_dir
@@ -126,6 +133,7 @@ class DriverRunner:
             async with self._listening(), asyncio.TaskGroup() as group:
                 group.create_task(self.slices.run())
                 group.create_task(self._publish())
+                group.create_task(self._background())
                 if self.health is not None:
                     group.create_task(self._follow_health(self.health))
         except Exception as error:
@@ -168,6 +176,9 @@ class DriverRunner:
         )
         async with servers.serving():
             yield
+
+    async def _background(self) -> None:
+        await resolve(self.driver.background(self._client, None if self.registry_dir is None else self._plugin_dir))
 
     async def _publish(self) -> None:
         self.slices.update(await self._desired())

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar, cast
 from cathedra.api.core.meta_v1 import DeleteOptions, KubeObject
 from cathedra.api.scheme import GroupResource
 from cathedra.api.status import already_exists, bad_request, conflict, not_found
-from cathedra.api.struct import replace
+from cathedra.api.struct import from_dict, replace, to_dict
 from cathedra.client.objects import with_metadata
 from cathedra.client.transport import (
     EventType,
@@ -129,8 +129,18 @@ class MemoryAPI:
         *,
         subresource: str = "",
     ) -> T:
-        """Not served: a driver that patches needs a real API server to be tried with."""
-        raise bad_request("this API server in memory knows no patches")
+        """A server-side apply, as if nobody else had applied anything: tables are merged, lists replaced.
+
+        Other patches are not served: a driver that makes them needs a real API server to be tried with.
+        """
+        if patch_type is not PatchType.APPLY:
+            raise bad_request("this API server in memory knows no patches but server-side apply")
+        old = self._find(ref, namespace, name)
+        if body["metadata"].get("uid", old.metadata.uid) != old.metadata.uid:
+            raise conflict(GroupResource(ref.group, ref.resource), name, "the UID is another one")
+        fields = {key: value for key, value in body.items() if key not in ("apiVersion", "kind")}
+        merged: T = from_dict(ref.type, _merged(to_dict(old), fields))
+        return self._record(ref, EventType.MODIFIED, merged)
 
     async def delete(self, ref: ResourceRef[T], namespace: str, name: str, options: DeleteOptions) -> T:
         """Remove an object at once."""
@@ -145,3 +155,9 @@ class MemoryAPI:
 
     async def close(self) -> None:
         """Nothing to close."""
+
+
+def _merged(old: Any, new: Any) -> Any:
+    if not isinstance(old, dict) or not isinstance(new, dict):
+        return new
+    return {**old, **{key: _merged(old.get(key), value) for key, value in new.items()}}

@@ -261,7 +261,7 @@ class ClaimService:
         if not entries:
             return
         try:
-            await write_device_status(self._client, claim.ref, entries)
+            await write_device_status(self._client.as_manager(self._driver.name), claim.ref, entries)
         except (StatusError, ConnectionError) as error:
             self._driver.on_error(error, f"write device status of claim {claim.ref}", recoverable=True)
 

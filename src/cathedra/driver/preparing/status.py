@@ -1,24 +1,23 @@
 """What a driver says about its devices in the status of a claim.
 
-One entry for each device (and share). Entries of other drivers in the same claim are theirs, and a write that lost a
-race is made again on the newer object (docs/spec/driver-sdk.md §14).
+One entry for each device (and share), written by server-side apply, so that entries of other drivers in the same claim
+and conditions of other managers stay theirs (docs/spec/driver-sdk.md §14).
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from cathedra.api.resource import AllocatedDeviceStatus, ResourceClaim
 from cathedra.api.status import StatusError
-from cathedra.api.struct import RawJSON, replace
+from cathedra.api.struct import RawJSON, replace, to_dict
 from cathedra.client.client import Client
 from cathedra.client.resources import RESOURCECLAIMS
 from cathedra.driver.claim import DeviceStatus, Prepared, Ref
 
 __all__ = ["device_entries", "write_device_status"]
-
-_ATTEMPTS = 5
 
 
 def device_entries(driver: str, prepared: Sequence[Prepared]) -> tuple[AllocatedDeviceStatus, ...]:
@@ -42,39 +41,36 @@ def _entry(driver: str, device: Prepared, status: DeviceStatus) -> AllocatedDevi
 async def write_device_status(
     client: Client, ref: Ref, entries: Sequence[AllocatedDeviceStatus]
 ) -> ResourceClaim | None:
-    """Put ``entries`` into the claim's status, in place of older ones for the same devices; None if the claim is gone.
+    """Apply ``entries`` to the claim's status, in place of what this manager said before; None if the claim is gone.
 
-    Conditions that others set on an entry stay.
+    Entries of other drivers stay, and so do conditions that others set on an entry.
 
     Raises:
         StatusError: the API server refuses.
         ConnectionError: it cannot be reached.
     """
     claims = client.resource(RESOURCECLAIMS, ref.namespace)
-    for attempt in range(1, _ATTEMPTS + 1):
-        claim = await claims.get(ref.name)
-        if claim.metadata.uid != ref.uid:
+    claim = await claims.get(ref.name)
+    if claim.metadata.uid != ref.uid:
+        return None
+    if all(_is_there(entry, claim.status.devices) for entry in entries):
+        return claim
+    fields = {"metadata": {"uid": ref.uid}, "status": {"devices": [_applied(entry) for entry in entries]}}
+    try:
+        return await claims.apply(ref.name, fields, "status")
+    except StatusError as error:
+        # A conflict is about the UID: another claim of that name has come since.
+        if error.is_conflict or error.is_not_found:
             return None
-        devices = _merged(claim.status.devices, entries)
-        if devices == claim.status.devices:
-            return claim
-        try:
-            return await claims.update_status(replace(claim, status=replace(claim.status, devices=devices)))
-        except StatusError as error:
-            if not error.is_conflict or attempt == _ATTEMPTS:
-                raise
-    raise AssertionError("the last attempt returns or raises")
+        raise
 
 
-def _merged(
-    present: Sequence[AllocatedDeviceStatus], entries: Sequence[AllocatedDeviceStatus]
-) -> tuple[AllocatedDeviceStatus, ...]:
-    merged = {_key(entry): entry for entry in present}
-    for entry in entries:
-        old = merged.get(_key(entry))
-        merged[_key(entry)] = entry if old is None else replace(entry, conditions=old.conditions)
-    return tuple(merged.values())
+def _is_there(entry: AllocatedDeviceStatus, present: Sequence[AllocatedDeviceStatus]) -> bool:
+    return any(replace(other, conditions=entry.conditions) == entry for other in present)
 
 
-def _key(entry: AllocatedDeviceStatus) -> tuple[str, str, str, str | None]:
-    return entry.driver, entry.pool, entry.device, entry.share_id
+def _applied(entry: AllocatedDeviceStatus) -> dict[str, Any]:
+    """What is applied of an entry: its conditions are for others to set."""
+    fields: dict[str, Any] = to_dict(entry)
+    fields.pop("conditions", None)
+    return fields

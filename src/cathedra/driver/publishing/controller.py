@@ -56,9 +56,11 @@ class ResourceSliceController:
         on_error: ErrorHandler,
         node_name: str = "",
         pool_name: str = "",
+        validate_names: bool = True,
     ) -> None:
         """``node_name``: the slices belong to this node and vanish with it. ``pool_name``: only this pool is looked
-        after, and it is visible to the whole cluster although a node owns it.
+        after, and it is visible to the whole cluster although a node owns it. ``validate_names``: whether names that
+        spell the driver's own domain are refused.
         """
         self.statistics = SliceStatistics()
         self._client = client
@@ -68,6 +70,7 @@ class ResourceSliceController:
         self._on_error = on_error
         self._node_name = node_name
         self._pool_name = pool_name
+        self._own_domain = driver if validate_names else ""
         self._owner: meta_v1.OwnerReference | None = None
         self._desired: dict[str, DesiredPool] = {}
         self._started = False
@@ -163,7 +166,7 @@ class ResourceSliceController:
 
     async def _sync(self, pool_name: str) -> float | None:
         try:
-            check(self._desired.values(), self._driver)
+            check(self._desired.values(), self._own_domain)
         except PoolError as error:
             self._on_error(error, "pool validation failed")
             return None

@@ -116,8 +116,11 @@ def _selects_node(device: resource.Device) -> bool:
     return device.node_name is not None or device.node_selector is not None or device.all_nodes is not None
 
 
-def check(pools: Iterable[DesiredPool], driver: str) -> None:
+def check(pools: Iterable[DesiredPool], own_domain: str) -> None:
     """Check what the API server cannot see: names and references across the slices of a pool.
+
+    Args:
+        own_domain: the driver's name, which attributes and capacities must not spell; "" if they may.
 
     Raises:
         PoolError: the first contradiction; then nothing of any pool is published.
@@ -130,7 +133,7 @@ def check(pools: Iterable[DesiredPool], driver: str) -> None:
                 raise PoolError(f'pool "{pool.name}": duplicate device name "{device.name}"')
             names.add(device.name)
             _check_references(pool, device, counters)
-            _check_names(pool, device, driver)
+            _check_names(pool, device, own_domain)
 
 
 def _check_counters(pool: DesiredPool) -> dict[str, frozenset[str]]:
@@ -155,9 +158,11 @@ def _check_references(pool: DesiredPool, device: resource.Device, counters: dict
                 )
 
 
-def _check_names(pool: DesiredPool, device: resource.Device, driver: str) -> None:
+def _check_names(pool: DesiredPool, device: resource.Device, own_domain: str) -> None:
+    if not own_domain:
+        return
     for name in (*device.attributes, *device.capacity):
-        if name.startswith(f"{driver}/"):
+        if name.startswith(f"{own_domain}/"):
             raise PoolError(
                 f'pool "{pool.name}": device "{device.name}": "{name}" must be written without the driver\'s own domain'
             )

@@ -2,84 +2,93 @@
 
 from __future__ import annotations
 
-from cathedra.api.core.meta_v1 import Condition
-from cathedra.api.resource import AllocatedDeviceStatus, ResourceClaim, ResourceClaimStatus
-from cathedra.api.scheme import GroupResource
-from cathedra.api.status import conflict
-from cathedra.api.struct import RawJSON, replace
-from cathedra.client.client import Client
+from typing import Any
+
+import pytest
+
+from cathedra.api.resource import AllocatedDeviceStatus
+from cathedra.api.status import StatusError
+from cathedra.api.struct import RawJSON
 from cathedra.client.resources import RESOURCECLAIMS
-from cathedra.clock import run_virtual
 from cathedra.driver.claim import DeviceStatus, Prepared, Ref
 from cathedra.driver.preparing.status import device_entries, write_device_status
-from tests.unit.node.fakes import NodeTransport, make_claim
+from tests.unit.driver.world import DRIVER, NODE, World, in_virtual_time, result
 
-REF = Ref("default", "c", "uid-c")
-THEIRS = AllocatedDeviceStatus(driver="other", pool="p", device="x")
+OTHER = "other.example.com"
 
 
-def entry(text: str) -> AllocatedDeviceStatus:
-    (made,) = device_entries("mine", [Prepared("d", "p", status=DeviceStatus(data={"text": text}))])
+def entry(text: str, device: str = "lamp-0") -> AllocatedDeviceStatus:
+    (made,) = device_entries(DRIVER, [Prepared(device, NODE, status=DeviceStatus(data={"text": text}))])
     return made
 
 
-def stored(server: NodeTransport) -> ResourceClaim:
-    found = server.objects["resourceclaims", "default", "c"]
-    assert isinstance(found, ResourceClaim)
-    return found
-
-
-async def claim_with(server: NodeTransport, *entries: AllocatedDeviceStatus) -> Client:
-    client = Client(server, clock=server.clock())
-    claim = replace(make_claim("c", "p"), status=ResourceClaimStatus(devices=entries))
-    await client.resource(RESOURCECLAIMS, "default").create(claim)
-    return client
+async def said(world: World, *names: str) -> dict[str, Any]:
+    """Device → data and types of conditions, of the entries of the claim ``c``."""
+    return {
+        one.device: (one.data and one.data.load(), [each.type for each in one.conditions or ()])
+        for one in (await world.claim("c")).status.devices
+    }
 
 
 def test_only_devices_with_something_to_say_have_an_entry() -> None:
-    said = Prepared("d", "p", share_id="s", status=DeviceStatus(data={"a": 1}))
-    (made,) = device_entries("mine", [Prepared("silent", "p"), said])
+    told = Prepared("d", "p", share_id="s", status=DeviceStatus(data={"a": 1}))
+    (made,) = device_entries("mine", [Prepared("silent", "p"), told])
     assert (made.driver, made.pool, made.device, made.share_id) == ("mine", "p", "d", "s")
     assert made.data == RawJSON(b'{"a":1}')
 
 
 def test_entries_of_others_and_their_conditions_stay() -> None:
-    async def body() -> None:
-        server = NodeTransport()
-        condition = Condition(type="Ready", status="True", reason="R", message="m")
-        client = await claim_with(server, THEIRS, replace(entry("old"), conditions=(condition,)))
-        await write_device_status(client, REF, [entry("new")])
-        assert stored(server).status.devices == (THEIRS, replace(entry("new"), conditions=(condition,)))
+    async def test(world: World) -> None:
+        ref = await world.allocate("c", "lamp-0", result("x-0", request="x", driver=OTHER))
+        mine, others = world.client.as_manager("mine"), world.client.as_manager("others")
+        await write_device_status(mine, ref, [entry("old")])
+        theirs = {"driver": OTHER, "pool": NODE, "device": "x-0", "data": {"theirs": True}}
+        ready = {"type": "Ready", "status": "True", "reason": "R", "message": "", "lastTransitionTime": None}
+        ready["lastTransitionTime"] = "2026-01-01T00:00:00Z"
+        on_mine = {"driver": DRIVER, "pool": NODE, "device": "lamp-0", "conditions": [ready]}
+        fields = {"status": {"devices": [theirs, on_mine]}}
+        await others.resource(RESOURCECLAIMS, "default").apply("c", fields, "status")
+        await write_device_status(mine, ref, [entry("new")])
+        assert await said(world) == {"lamp-0": ({"text": "new"}, ["Ready"]), "x-0": ({"theirs": True}, [])}
 
-    run_virtual(body())
+    in_virtual_time(test)
+
+
+def test_what_is_not_said_again_is_removed() -> None:
+    async def test(world: World) -> None:
+        ref = await world.allocate("c", "lamp-0", "lamp-1")
+        mine = world.client.as_manager("mine")
+        await write_device_status(mine, ref, [entry("a"), entry("b", "lamp-1")])
+        await write_device_status(mine, ref, [entry("c", "lamp-1")])
+        assert await said(world) == {"lamp-1": ({"text": "c"}, [])}
+
+    in_virtual_time(test)
 
 
 def test_what_is_there_already_is_not_written_again() -> None:
-    async def body() -> None:
-        server = NodeTransport()
-        client = await claim_with(server, entry("same"))
-        await write_device_status(client, REF, [entry("same")])
-        assert "update" not in [verb for verb, *_ in server.requests]
+    async def test(world: World) -> None:
+        ref = await world.allocate("c", "lamp-0")
+        await write_device_status(world.client, ref, [entry("same")])
+        before = (await world.claim("c")).metadata.resource_version
+        await write_device_status(world.client, ref, [entry("same")])
+        assert (await world.claim("c")).metadata.resource_version == before
 
-    run_virtual(body())
+    in_virtual_time(test)
 
 
-def test_a_write_that_lost_a_race_is_made_again_and_another_claim_is_left_alone() -> None:
-    async def body() -> None:
-        server = NodeTransport()
-        client = await claim_with(server)
-        lost = [conflict(GroupResource("resource.k8s.io", "resourceclaims"), "c", "changed")]
-        update = server.update
+def test_another_claim_of_that_name_is_left_alone() -> None:
+    async def test(world: World) -> None:
+        await world.allocate("c", "lamp-0")
+        assert await write_device_status(world.client, Ref("default", "c", "another"), [entry("x")]) is None
+        assert await said(world) == {}
 
-        async def racing(*arguments: object, **options: object) -> object:
-            if lost:
-                raise lost.pop()
-            return await update(*arguments, **options)  # type: ignore[arg-type]  # handed on as it came
+    in_virtual_time(test)
 
-        server.update = racing  # type: ignore[method-assign,assignment]  # a race for the first write
-        await write_device_status(client, REF, [entry("new")])
-        assert stored(server).status.devices == (entry("new"),)
-        assert await write_device_status(client, Ref("default", "c", "another"), [entry("x")]) is None
-        assert stored(server).status.devices == (entry("new"),)
 
-    run_virtual(body())
+def test_a_device_that_the_claim_does_not_hold_is_refused() -> None:
+    async def test(world: World) -> None:
+        ref = await world.allocate("c", "lamp-0")
+        with pytest.raises(StatusError, match="must be an allocated device"):
+            await write_device_status(world.client, ref, [entry("x", "lamp-3")])
+
+    in_virtual_time(test)
