@@ -22,7 +22,8 @@ from cathedra.clock import Clock, LoopClock
 from cathedra.cluster.manifests import Manifest, read_manifests
 from cathedra.cluster.parts.nodes import RunningNode
 from cathedra.controllers.controller_manager import ControllerManager
-from cathedra.drivers.gpu import GpuDriver, GpuOptions
+from cathedra.drivers.example.gpu import GpuOptions
+from cathedra.drivers.gpu import GpuDriver
 from cathedra.node.config import NodeConfig
 from cathedra.scheduler.scheduler import Scheduler
 from tests.simulation.history import WATCHED, History
@@ -110,12 +111,12 @@ class World:
 
     def node(self, name: str, gpus: int) -> RunningNode:
         """A simulated node with the example driver beside it."""
-        options = GpuOptions(count=gpus)
+        driver = GpuDriver(GpuOptions(count=gpus))
         return RunningNode(
             NodeConfig(name=name, root=None, capacity={"cpu": "8", "memory": "32Gi", "pods": "110"}),
-            GpuDriver(options),
+            driver,
             node_client=self.part(f"system:node:{name}", ("system:nodes",)),
-            driver_client=self.part(f"system:serviceaccount:kube-system:{options.name}"),
+            driver_client=self.part(f"system:serviceaccount:kube-system:{driver.name}"),
             clock=self.clock,
             random=self.random,
             gates=GATES,

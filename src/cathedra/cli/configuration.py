@@ -78,7 +78,12 @@ def driver_config(arguments: argparse.Namespace) -> DriverConfig:
         InvalidOption: an attribute has no value, or a quantity is none.
     """
     return DriverConfig(
+        profile=arguments.driver_profile,
         name=arguments.driver_name,
+        shared=arguments.allow_multiple_allocations,
+        cpus=arguments.cpus_per_numa_node,
+        publish_status=arguments.publish_device_status,
+        binding_conditions=arguments.binding_conditions,
         gpus=arguments.gpus,
         partitions=arguments.gpu_partitions,
         memory=arguments.gpu_memory,

@@ -25,6 +25,7 @@ from cathedra.cli.options import (
     CONTROLLERS,
     DATA_DIR,
     DRIVER,
+    DRIVER_CONTROL,
     DRIVER_PROCESS,
     DRIVERNAME,
     ENROLMENT,
@@ -161,6 +162,17 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
     status.add_argument("-n", "--namespace", default="", help="claims and pods of this namespace only")
     status.add_argument("-w", "--watch", action="store_true", help="show it again after every change")
     _add_output(status)
+
+    control = commands.add_parser("driver-control", help="taints, health and faults for an example driver that runs")
+    control.set_defaults(command="drivercontrol")
+    add_all(control, DRIVER_CONTROL)
+    control.add_argument(
+        "order",
+        nargs="+",
+        metavar="ORDER",
+        help="taint DEVICE KEY=VALUE:EFFECT, untaint DEVICE KEY, health DEVICE Healthy|Unhealthy|Unknown [MESSAGE], "
+        "fail|block|release NodePrepareResources|NodeUnprepareResources, binding ready|hold|fail, show",
+    )
 
     demo = commands.add_parser("demo", help="a cluster with simulated GPUs: who holds them, who waits and why")
     demo.set_defaults(command="demo")

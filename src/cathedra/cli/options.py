@@ -21,6 +21,7 @@ __all__ = [
     "DATA_DIR",
     "DRIVER",
     "DRIVERNAME",
+    "DRIVER_CONTROL",
     "DRIVER_PROCESS",
     "ENROLMENT",
     "KUBECONFIG",
@@ -218,7 +219,21 @@ LOGGING: Final = (
 )
 """Of what a command logs."""
 DRIVER: Final = (
-    CommandOption(name="--gpus", type=int, default=8, metavar="N", about="simulated GPUs per node (default 8)"),
+    CommandOption(
+        name="--driver-profile",
+        aliases=("--profile",),
+        choices=("gpu", "mig", "net", "cpu", "test"),
+        default="gpu",
+        about="what the example driver's devices are (default gpu)",
+    ),
+    CommandOption(
+        name="--gpus",
+        aliases=("--num-devices",),
+        type=int,
+        default=8,
+        metavar="N",
+        about="simulated GPUs, or whatever the profile has, per node (default 8)",
+    ),
     CommandOption(
         name="--gpu-partitions",
         type=int,
@@ -226,7 +241,24 @@ DRIVER: Final = (
         metavar="N",
         about="equal parts into which each GPU can be cut (default 0: it cannot)",
     ),
-    CommandOption(name="--driver-name", default="gpu.example.com", metavar="NAME", about="the example driver's name"),
+    CommandOption(name="--allow-multiple-allocations", type=None, about="let many claims have a share of a GPU each"),
+    CommandOption(
+        name="--cpus-per-numa-node",
+        type=int,
+        default=4,
+        metavar="N",
+        about="CPUs of each simulated NUMA node (default 4)",
+    ),
+    CommandOption(
+        name="--binding-conditions", type=None, about="bind pods only after the driver has declared devices ready"
+    ),
+    CommandOption(name="--publish-device-status", type=None, about="tell of devices in the status of their claims"),
+    CommandOption(
+        name="--driver-name",
+        default="",
+        metavar="NAME",
+        about="the example driver's name (default: that of the profile, as gpu.example.com)",
+    ),
     CommandOption(name="--gpu-memory", default="80Gi", metavar="QUANTITY", about="memory of each GPU (default 80Gi)"),
     CommandOption(
         name="--gpu-attribute",
@@ -369,6 +401,28 @@ NODE_AGENT: Final = (
         about="port for /healthz, /livez, /readyz in plain HTTP (a kubelet's: 10248; default 0: none)",
     ),
 )
+_OF_CLUSTER: Final = CommandOption(
+    name="--cluster",
+    default="",
+    metavar="NAME",
+    about="a cluster of cathedra up whose node it is (default: cathedra)",
+)
+DRIVER_CONTROL: Final = (
+    CommandOption(
+        name="--node-name", aliases=("--node",), default="node-0", metavar="NAME", about="the node (default node-0)"
+    ),
+    _OF_CLUSTER,
+    CommandOption(
+        name="--root-dir", type=Path, metavar="DIR", about="the kubelet's directory (default: that of the node)"
+    ),
+    CommandOption(
+        name="--driver-name",
+        default="",
+        metavar="NAME",
+        about="the driver (default: the one on the node that takes orders)",
+    ),
+)
+"""Of orders to a driver."""
 DRIVER_PROCESS: Final = (
     CommandOption(
         name="--module",
@@ -376,12 +430,7 @@ DRIVER_PROCESS: Final = (
         metavar="MODULE:DRIVER",
         about="your own driver, a class or a function that makes one (default: the example driver)",
     ),
-    CommandOption(
-        name="--cluster",
-        default="",
-        metavar="NAME",
-        about="a cluster of cathedra up whose node it is (default: cathedra)",
-    ),
+    _OF_CLUSTER,
     CommandOption(
         name="--http-endpoint",
         default="",

@@ -115,7 +115,9 @@ class RunningCluster:
         self._server = await self._open_server()
         try:
             if self._has_example_driver:
-                await install_driver_permissions(self.client(), self.config.driver.name)
+                await install_driver_permissions(
+                    self.client(), self.config.driver.name, binds=self.config.driver.binding_conditions
+                )
             async with asyncio.TaskGroup() as parts:
                 tasks = [parts.create_task(job) for job in self._control_plane()]
                 for name in (*self.config.node_names, *self.config.leaving):
@@ -139,7 +141,8 @@ class RunningCluster:
             await self._remove(name)
         if self._nodes:
             driver = self.config.driver
-            nodes, devices = counted(len(self._nodes), "node"), counted(driver.devices, "device")
+            published = max(node.devices for node in self._nodes.values())
+            nodes, devices = counted(len(self._nodes), "node"), counted(published, "device")
             if self._has_example_driver:
                 self._say(f"{nodes} Ready, {devices} of {driver.name} on each")
             elif not self._serves_devices:

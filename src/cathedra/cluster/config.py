@@ -19,7 +19,12 @@ __all__ = ["ClusterConfig", "DriverConfig", "InvalidOption", "KubeletOptions", "
 RUNTIMES: Final = ("auto", "oci", "process", "simulated")
 RELEASES: Final = ("1.26", "1.27", "1.28", "1.29", "1.30", "1.32", "1.33", "1.34", "1.35", "1.36", "1.37")
 
+PROFILE_FAMILIES: Final = {"gpu": "gpu", "mig": "gpu", "net": "net", "cpu": "cpu", "test": "test"}
+"""The profiles of the example driver, and the first word of its name with each."""
 PARTITIONS_GATE: Final = "DRAPartitionableDevices"
+SHARES_GATE: Final = "DRAConsumableCapacity"
+BINDING_GATE: Final = "DRADeviceBindingConditions"
+PROFILE_GATES: Final = {"mig": PARTITIONS_GATE, "net": SHARES_GATE, "cpu": "DRANodeAllocatableResources"}
 MAX_DRIVER_NAME: Final = 63
 MAX_PARTITIONS: Final = 16
 """More parts than real GPUs are cut into."""
@@ -36,17 +41,37 @@ def default_data_dir(environment: Mapping[str, str] | None = None) -> Path:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DriverConfig:
-    """The example driver's name and what its devices say of themselves."""
+    """The example driver: its profile, its name, and what its devices say of themselves."""
 
-    name: str = "gpu.example.com"
+    profile: str = "gpu"
+    name: str = ""
+    """Given as "", it becomes that of the profile, as ``gpu.example.com``."""
     gpus: int = 8
+    """GPUs on each node, or whatever devices the profile has."""
     partitions: int = 0
     """Equal parts into which each GPU can be cut; 0: it cannot."""
     memory: str = "80Gi"
     attributes: Mapping[str, str] = field(default_factory=dict)
     """Attributes that replace or join the example's own, as text."""
+    shared: bool = False
+    """Whether many claims may have a share of a GPU each."""
+    cpus: int = 4
+    """CPUs of each simulated NUMA node."""
+    publish_status: bool = False
+    """Whether the status of claims tells of their devices."""
+    binding_conditions: bool = False
+    """Whether pods are bound only after the driver has declared their devices ready."""
 
     def __post_init__(self) -> None:
+        if self.profile not in PROFILE_FAMILIES:
+            raise InvalidOption(f"--driver-profile must be one of {', '.join(PROFILE_FAMILIES)}, got {self.profile!r}")
+        if not self.name:
+            object.__setattr__(self, "name", f"{PROFILE_FAMILIES[self.profile]}.example.com")
+        if self.profile != "gpu" and (self.partitions or self.shared):
+            option = "--gpu-partitions" if self.partitions else "--allow-multiple-allocations"
+            raise InvalidOption(f"{option} is for the profile gpu; {self.profile!r} has it not")
+        if self.cpus < 1:
+            raise InvalidOption(f"--cpus-per-numa-node must be at least 1, got {self.cpus}")
         if self.gpus < 0:
             raise InvalidOption(f"--gpus must not be negative, got {self.gpus}")
         if not 0 <= self.partitions <= MAX_PARTITIONS:
@@ -61,9 +86,18 @@ class DriverConfig:
             )
 
     @property
-    def devices(self) -> int:
-        """How many devices each node publishes: of a GPU that can be cut, every part and the whole."""
-        return self.gpus * (self.partitions + 1 if self.partitions else 1)
+    def needed_gates(self) -> Mapping[str, str]:
+        """Option → the feature gate without which the API server drops what it asks for."""
+        needed: dict[str, str] = {}
+        if self.partitions:
+            needed["--gpu-partitions"] = PARTITIONS_GATE
+        if self.shared:
+            needed["--allow-multiple-allocations"] = SHARES_GATE
+        if self.binding_conditions:
+            needed["--binding-conditions"] = BINDING_GATE
+        if self.profile in PROFILE_GATES:
+            needed[f"--driver-profile {self.profile}"] = PROFILE_GATES[self.profile]
+        return needed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,8 +160,9 @@ class ClusterConfig:
             raise InvalidOption(f"--runtime must be one of {', '.join(RUNTIMES)}, got {self.runtime!r}")
         if self.release not in RELEASES:
             raise InvalidOption(f"--kubernetes-version must be one of {', '.join(RELEASES)}, got {self.release!r}")
-        if self.driver.partitions and not FeatureGates.for_release(self.release, self.gates)[PARTITIONS_GATE]:
-            raise InvalidOption(f"--gpu-partitions needs --feature-gates {PARTITIONS_GATE}=true in {self.release}")
+        for option, gate in self.driver.needed_gates.items():
+            if not FeatureGates.for_release(self.release, self.gates)[gate]:
+                raise InvalidOption(f"{option} needs --feature-gates {gate}=true in {self.release}")
 
     @property
     def shares_store(self) -> bool:

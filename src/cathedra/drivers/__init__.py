@@ -1,4 +1,5 @@
-"""Example drivers, built on the SDK: simulated devices that behave like real ones as far as Kubernetes can see.
+"""Drivers built on the SDK: one whose devices are simulated, and those for what a machine really has.
 
-`cathedra.drivers.gpu` is the one that ``cathedra up`` runs on each node.
+`example` is the driver that ``cathedra up`` runs on each node, in several profiles; `gpu` is its plain profile as a
+program of its own.
 """

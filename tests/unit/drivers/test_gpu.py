@@ -10,7 +10,9 @@ from cathedra.api.quantity import Quantity
 from cathedra.api.resource import DeviceAttribute, DeviceRequestAllocationResult
 from cathedra.client.resources import RESOURCECLAIMS
 from cathedra.driver import MemoryFiles
-from cathedra.drivers.gpu import GpuDriver, GpuOptions
+from cathedra.drivers.example.driver import DriverOptions
+from cathedra.drivers.example.gpu import GpuOptions
+from cathedra.drivers.gpu import GpuDriver
 from tests.unit.driver.world import NODE, SHARES, World, in_virtual_time, opaque, result, running
 
 NAME = "gpu.example.com"
@@ -59,13 +61,22 @@ def test_uuids_depend_on_node_and_index_alone() -> None:
 
 
 def test_name_memory_and_attributes_are_options() -> None:
-    driver = GpuDriver(GpuOptions(name="driver.example.com", memory="64Gi", attributes={"model": "X", "fast": True}))
+    gpus = GpuOptions(memory="64Gi", attributes={"model": "X", "fast": True})
+    driver = GpuDriver(gpus, DriverOptions(name="driver.example.com"))
     driver.attach(NODE, lambda: None)
     device = driver.devices()[0].to_api()
     assert driver.name == "driver.example.com"
     assert device.capacity["memory"].value == Quantity("64Gi")
     assert (device.attributes["model"].string, device.attributes["fast"].bool_) == ("X", True)
-    assert GpuOptions.from_environment({"DRIVER_NAME": "d.example.com", "NUM_DEVICES": "2"}).count == 2
+
+
+def test_a_container_finds_its_options_in_the_environment() -> None:
+    driver = GpuDriver.from_environment(
+        {"DRIVER_NAME": "d.example.com", "NUM_DEVICES": "2", "GPU_ALLOW_MULTIPLE_ALLOCATIONS": "true"}
+    )
+    driver.attach(NODE, lambda: None)
+    assert driver.name == "d.example.com"
+    assert [device.multiple_allocations for device in driver.devices()] == [True, True]
 
 
 def test_container_is_told_of_its_gpu_and_how_it_is_shared() -> None:
@@ -154,7 +165,7 @@ def test_share_of_a_gpu_says_how_large_it_is() -> None:
 
 def test_status_of_the_claim_tells_of_the_gpu_and_keeps_what_others_wrote() -> None:
     async def test(world: World) -> None:
-        service = world.runner(GpuDriver(GpuOptions(publish_status=True))).service
+        service = world.runner(GpuDriver(options=DriverOptions(publish_status=True))).service
         ref = await world.allocate("c", gpu("gpu-0"))
         await service.node_prepare_resources([ref])
         (entry,) = (await world.client.resource(RESOURCECLAIMS, "default").get("c")).status.devices

@@ -71,9 +71,13 @@ def driver_user(driver: str, node: str) -> UserInfo:
     return service_account_user(_SYSTEM, driver, "", {_NODE_NAME: (node,)})
 
 
-async def install_driver_permissions(client: Client, driver: str) -> None:
-    """Create a driver's account, role, binding and policy; what is there already stays as it is."""
-    for ref, obj in _objects(driver):
+async def install_driver_permissions(client: Client, driver: str, *, binds: bool = False) -> None:
+    """Create a driver's account, role, binding and policy; what is there already stays as it is.
+
+    Args:
+        binds: whether it satisfies binding conditions, for which it has to watch claims.
+    """
+    for ref, obj in (*_objects(driver), *(_watching_claims(driver) if binds else ())):
         namespace = _SYSTEM if ref.namespaced else ""
         try:
             await client.resource(ref, namespace).create(obj)
@@ -117,16 +121,7 @@ def _kubelet_client_binding() -> ClusterRoleBinding:
 def _objects(driver: str) -> Iterator[tuple[ResourceRef[KubeObject], Any]]:
     metadata = ObjectMeta(name=driver)
     yield resources.SERVICEACCOUNTS, ServiceAccount(metadata=ObjectMeta(name=driver, namespace=_SYSTEM))
-    yield _ref(ClusterRole, _RBAC, "clusterroles"), ClusterRole(metadata=metadata, rules=_rules(driver))
-    subject = Subject(kind="ServiceAccount", name=driver, namespace=_SYSTEM)
-    yield (
-        _ref(ClusterRoleBinding, _RBAC, "clusterrolebindings"),
-        ClusterRoleBinding(
-            metadata=metadata,
-            subjects=(subject,),
-            role_ref=RoleRef(api_group=_RBAC, kind="ClusterRole", name=driver),
-        ),
-    )
+    yield from _granted(driver, driver, _rules(driver))
     registration = "admissionregistration.k8s.io"
     yield _ref(ValidatingAdmissionPolicy, registration, "validatingadmissionpolicies"), _policy(driver)
     yield (
@@ -135,6 +130,23 @@ def _objects(driver: str) -> Iterator[tuple[ResourceRef[KubeObject], Any]]:
             metadata=metadata,
             spec=ValidatingAdmissionPolicyBindingSpec(policy_name=driver, validation_actions=("Deny",)),
         ),
+    )
+
+
+def _watching_claims(driver: str) -> Iterator[tuple[ResourceRef[KubeObject], Any]]:
+    watch = PolicyRule(verbs=("list", "watch"), api_groups=(_DRA,), resources=("resourceclaims",))
+    return _granted(f"{driver}:binding-conditions", driver, (watch,))
+
+
+def _granted(name: str, driver: str, rules: tuple[PolicyRule, ...]) -> Iterator[tuple[ResourceRef[KubeObject], Any]]:
+    """A role with these rules, and its binding to the driver's account."""
+    metadata = ObjectMeta(name=name)
+    yield _ref(ClusterRole, _RBAC, "clusterroles"), ClusterRole(metadata=metadata, rules=rules)
+    subject = Subject(kind="ServiceAccount", name=driver, namespace=_SYSTEM)
+    role = RoleRef(api_group=_RBAC, kind="ClusterRole", name=name)
+    yield (
+        _ref(ClusterRoleBinding, _RBAC, "clusterrolebindings"),
+        ClusterRoleBinding(metadata=metadata, subjects=(subject,), role_ref=role),
     )
 
 

@@ -18,11 +18,13 @@ from cathedra.clock import Clock
 from cathedra.cluster.config import DriverConfig
 from cathedra.cluster.process.logs import NODE
 from cathedra.devicemetadata.stream import KNOWN_VERSIONS
+from cathedra.driver.driver import Driver
 from cathedra.driver.errors import CallFailed
 from cathedra.driver.files import MemoryFiles
 from cathedra.driver.preparing.service import ClaimService
 from cathedra.driver.run import DriverRunner
-from cathedra.drivers.gpu import GpuDriver, GpuOptions
+from cathedra.drivers.example.driver import DriverOptions, ExampleDriver
+from cathedra.drivers.example.profiles import DeviceOptions, make_profile
 from cathedra.node.agent import NodeAgent
 from cathedra.node.config import NodeConfig
 from cathedra.node.plugins.client import (
@@ -42,6 +44,11 @@ class ClusterNode(Protocol):
 
     agent: NodeAgent
 
+    @property
+    def devices(self) -> int:
+        """How many devices the example driver publishes on it."""
+        ...
+
     async def run(self) -> None:
         """Run everything on the node until cancelled."""
         ...
@@ -51,17 +58,24 @@ class ClusterNode(Protocol):
         ...
 
 
-def driver_for(config: DriverConfig, gates: FeatureGates) -> GpuDriver:
+def driver_for(config: DriverConfig, gates: FeatureGates) -> ExampleDriver:
     """The example driver with the devices that were asked for; it writes what readers of the release know."""
-    return GpuDriver(
-        GpuOptions(
+    devices = DeviceOptions(
+        count=config.gpus,
+        partitions=config.partitions,
+        shared=config.shared,
+        memory=config.memory,
+        attributes=dict(config.attributes),
+        cpus=config.cpus,
+    )
+    return ExampleDriver(
+        make_profile(config.profile, devices),
+        DriverOptions(
             name=config.name,
-            count=config.gpus,
-            partitions=config.partitions,
-            memory=config.memory,
-            attributes=dict(config.attributes),
             metadata_versions=KNOWN_VERSIONS if gates.at_least("1.37") else KNOWN_VERSIONS[::-1],
-        )
+            publish_status=config.publish_status,
+            binding_conditions=config.binding_conditions,
+        ),
     )
 
 
@@ -99,7 +113,7 @@ class RunningNode:
     def __init__(
         self,
         config: NodeConfig,
-        driver: GpuDriver,
+        driver: Driver,
         *,
         node_client: Client,
         driver_client: Client,
@@ -125,6 +139,11 @@ class RunningNode:
         )
         plugins = {driver.name: InProcessPlugin(self.driver.service)} if simulated else None
         self.agent = NodeAgent(node_client, config, clock=clock, random=random, gates=gates, plugins=plugins)
+
+    @property
+    def devices(self) -> int:
+        """How many devices the example driver publishes: of one that can be cut, every part and the whole."""
+        return self.driver.slices.published()[0]
 
     async def run(self) -> None:
         """Run agent and driver until cancelled."""
@@ -160,6 +179,11 @@ class BareNode:
         self.agent = NodeAgent(
             node_client, config, clock=clock, random=random, gates=gates, make_dial=make_dial, plugins=plugins
         )
+
+    @property
+    def devices(self) -> int:
+        """None: its drivers are others' programs."""
+        return 0
 
     async def run(self) -> None:
         """Run the agent until cancelled."""

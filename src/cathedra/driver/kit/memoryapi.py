@@ -129,7 +129,7 @@ class MemoryAPI:
         *,
         subresource: str = "",
     ) -> T:
-        """A server-side apply, as if nobody else had applied anything: tables are merged, lists replaced.
+        """A server-side apply, as if there were no other field manager: tables are merged, lists replaced.
 
         Other patches are not served: a driver that makes them needs a real API server to be tried with.
         """

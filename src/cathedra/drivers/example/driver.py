@@ -1,0 +1,127 @@
+"""The example driver: it publishes the devices of a profile and tells containers of them by variables.
+
+Nothing has to be done to a device that does not exist, so the whole way of a claim can be seen on any machine. While
+it runs it takes orders (`controls`): a device gets a taint or falls ill, calls fail or hang.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import AsyncIterator, Iterable, Sequence
+from pathlib import Path
+
+from cathedra.client.client import Client
+from cathedra.devicemetadata.stream import KNOWN_VERSIONS
+from cathedra.driver import Claim, Device, DeviceHealth, Driver, Edits, Pool, Prepared, PreparedClaim, Ref
+from cathedra.driver.claim import ClaimedDevice
+from cathedra.drivers.example.binding import BINDING_CONDITION, FAILURE_CONDITION, BindingConditions
+from cathedra.drivers.example.controls import PREPARE, UNPREPARE, Controls, serving_controls
+from cathedra.drivers.example.profile import PrepareContext, Profile, Site, variable_name
+
+__all__ = ["DriverOptions", "ExampleDriver"]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class DriverOptions:
+    """What the example driver does beside its profile."""
+
+    name: str = ""
+    """The driver's name; "": ``FAMILY.example.com``."""
+    metadata_versions: Sequence[str] = KNOWN_VERSIONS
+    """The versions in which containers find the metadata of their devices, preferred ones first."""
+    publish_status: bool = False
+    """Whether the status of claims tells of their devices."""
+    binding_conditions: bool = False
+    """Whether a pod is bound only after the driver has declared its devices ready."""
+
+
+class ExampleDriver(Driver):
+    """A driver of simulated devices."""
+
+    def __init__(self, profile: Profile, options: DriverOptions | None = None) -> None:
+        self.profile = profile
+        self.options = options or DriverOptions()
+        self.name = self.options.name or f"{profile.family}.example.com"
+        self.configs = profile.configs
+        self.cdi_vendor = f"k8s.{self.name}"
+        self.cdi_class = profile.family
+        self.metadata_versions = self.options.metadata_versions
+        self.validate_names = not profile.spells_own_domain
+        self.controls = Controls(lambda: [device.name for device in self.devices()], self.republish)
+
+    @property
+    def site(self) -> Site:
+        """Whose devices they are, and where."""
+        return Site(self.name, self.node_name)
+
+    def devices(self) -> list[Device]:
+        """The profile's devices: equal for one node at every start."""
+        return list(self.profile.pool(self.site).devices)
+
+    def resources(self) -> Pool:
+        """The pool of this node, with the taints that devices were given."""
+        pool = self.profile.pool(self.site)
+        return dataclasses.replace(pool, devices=tuple(map(self._as_ordered, pool.devices)))
+
+    def _as_ordered(self, device: Device) -> Device:
+        taints = self.controls.taints(device.name)
+        if taints:
+            device = dataclasses.replace(device, taints=(*device.taints, *taints))
+        if not self.options.binding_conditions:
+            return device
+        return dataclasses.replace(
+            device, binding_conditions=(BINDING_CONDITION,), binding_failure_conditions=(FAILURE_CONDITION,)
+        )
+
+    def common_edits(self) -> Edits:
+        """Every container sees on which node it is and who gave it its devices."""
+        return Edits(env={"KUBERNETES_NODE_NAME": self.node_name, "DRA_RESOURCE_DRIVER_NAME": self.name})
+
+    async def prepare(self, claim: Claim) -> AsyncIterator[Prepared]:
+        """A container gets the variables that tell of its device."""
+        await self.controls.passing(PREPARE)
+        published = {device.name: device for device in self.devices()}
+        for allocation in claim.allocations:
+            if allocation.device not in published:
+                raise ValueError(f"there is no device {allocation.device!r}")
+            context = PrepareContext(self.site, claim, allocation, published[allocation.device])
+            status = self.profile.status(context) if self.options.publish_status else None
+            yield allocation.prepared(
+                Edits(env={**self.profile.environment(context), **self._environment(claim, allocation)}),
+                metadata=context.device.attributes,
+                network_data=None if status is None else status.network_data,
+                status=status,
+            )
+
+    async def unprepare(self, ref: Ref, prepared: PreparedClaim) -> None:
+        """There is nothing to undo, unless the call is to fail or to wait."""
+        await self.controls.passing(UNPREPARE)
+
+    async def health(self) -> AsyncIterator[Iterable[DeviceHealth]]:
+        """All devices are healthy until something else is ordered."""
+        while True:
+            changed = self.controls.changed()
+            yield self.controls.health()
+            await changed.wait()
+
+    async def background(self, client: Client, directory: Path | None) -> None:
+        """Take orders, and satisfy binding conditions where devices have them."""
+        controls = self.controls
+        binding = None
+        if self.options.binding_conditions:
+            binding = BindingConditions(
+                client, self.name, self.node_name, mode=lambda: controls.binding, changed=controls.changed
+            )
+        if directory is None:
+            if binding is not None:
+                await binding.run()
+            return
+        async with serving_controls(controls, directory):
+            await (controls.forever() if binding is None else binding.run())
+
+    def _environment(self, claim: Claim, allocation: ClaimedDevice) -> dict[str, str]:
+        prefix = self.profile.family.upper()
+        return {
+            f"{prefix}_DEVICE_{variable_name(allocation.device)}_RESOURCE_CLAIM": claim.uid,
+            "DRA_ADMIN_ACCESS": "true" if allocation.admin else "false",
+        }

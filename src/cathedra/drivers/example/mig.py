@@ -1,0 +1,113 @@
+"""Simulated GPUs that can be cut as data centre GPUs can: parts of several sizes, each in some places only.
+
+An 80 GB GPU has seven slices of compute and eight of memory. Every part is published in every place where it may lie,
+named as NVIDIA's driver names it (``gpu-0-mig-1g10gb-19-0``: size, profile, first slice of memory), and consumes the
+slices there; the allocator sees to it that parts do not overlap. The table is that of the A100 and H100 with 80 GB.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from cathedra.driver import Device, DeviceStatus, Pool
+from cathedra.driver.claim import ConfigModels
+from cathedra.drivers.example.gpu import CONFIGS, GpuOptions, gpu_attributes, gpu_environment, gpu_status
+from cathedra.drivers.example.profile import PrepareContext, Site, device_uuid
+
+__all__ = ["MIG_SIZES", "MigProfile", "MigSize"]
+
+MEMORY_SLICES: Final = 8
+MULTIPROCESSORS: Final = 132
+
+
+@dataclass(frozen=True, slots=True)
+class MigSize:
+    """One size of part: what it has of a GPU, and the slices of memory at which it may begin."""
+
+    name: str
+    profile: int
+    """The number by which NVML knows the size."""
+    memory: str
+    multiprocessors: int
+    copy_engines: int
+    memory_slices: int
+    starts: tuple[int, ...]
+
+
+MIG_SIZES: Final = (
+    MigSize("1g.10gb", 19, "9856Mi", 16, 1, 1, (0, 1, 2, 3, 4, 5, 6)),
+    MigSize("1g.20gb", 15, "19968Mi", 26, 1, 2, (0, 2, 4, 6)),
+    MigSize("2g.20gb", 14, "19968Mi", 32, 2, 2, (0, 2, 4)),
+    MigSize("3g.40gb", 9, "40320Mi", 60, 3, 4, (0, 4)),
+    MigSize("4g.40gb", 5, "40320Mi", 64, 4, 4, (0,)),
+    MigSize("7g.80gb", 0, "80640Mi", 132, 8, 8, (0,)),
+)
+
+
+class MigProfile:
+    """N GPUs, each offered whole and in every part in every place."""
+
+    family: str = "gpu"
+    configs: ConfigModels = CONFIGS
+    spells_own_domain: bool = False
+
+    def __init__(self, options: GpuOptions | None = None) -> None:
+        self.options = options or GpuOptions()
+
+    def pool(self, site: Site) -> Pool:
+        """The GPUs and all their parts; ``type`` and ``profile`` tell them apart."""
+        indices = range(self.options.count)
+        return Pool(
+            devices=tuple(device for index in indices for device in self._forms_of(site, index)),
+            counters={_counter_set(index): _counters(MIG_SIZES[-1], range(MEMORY_SLICES)) for index in indices},
+            partition_type_attribute=f"{site.driver}/profile",
+        )
+
+    def environment(self, context: PrepareContext) -> Mapping[str, str]:
+        """Which part it is, and how it is shared."""
+        return gpu_environment(context)
+
+    def status(self, context: PrepareContext) -> DeviceStatus | None:
+        """UUID, model and driver version."""
+        return gpu_status(context)
+
+    def _forms_of(self, site: Site, index: int) -> Iterator[Device]:
+        whole = gpu_attributes(site, index, self.options)
+        for size in MIG_SIZES:
+            for start in size.starts:
+                name = f"gpu-{index}-mig-{size.name.replace('.', '')}-{size.profile}-{start}"
+                places = range(start, start + size.memory_slices)
+                yield Device(
+                    name,
+                    attributes={
+                        **whole,
+                        "type": "mig",
+                        "profile": size.name,
+                        "uuid": device_uuid(site, "MIG", name),
+                        "parentUUID": whole["uuid"],
+                    },
+                    capacity=_capacity(size),
+                    consumes={_counter_set(index): _counters(size, places)},
+                )
+        yield Device(
+            f"gpu-{index}",
+            attributes={**whole, "profile": "full"},
+            capacity={"memory": self.options.memory, "multiprocessors": MULTIPROCESSORS, "copyEngines": 8},
+            consumes={_counter_set(index): _counters(MIG_SIZES[-1], range(MEMORY_SLICES))},
+        )
+
+
+def _capacity(size: MigSize) -> dict[str, str | int]:
+    return {"memory": size.memory, "multiprocessors": size.multiprocessors, "copyEngines": size.copy_engines}
+
+
+def _counters(size: MigSize, places: range) -> dict[str, str | int]:
+    """Counters are DNS labels, so the names of capacities are spelled with dashes."""
+    amounts = {name.replace("copyEngines", "copy-engines"): amount for name, amount in _capacity(size).items()}
+    return {**amounts, **{f"memory-slice-{place}": 1 for place in places}}
+
+
+def _counter_set(index: int) -> str:
+    return f"gpu-{index}-counter-set"

@@ -1,0 +1,75 @@
+"""What the example driver has to know of its devices: the one interface that every profile has."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from cathedra.driver import Claim, ClaimedDevice, Device, DeviceStatus, Pool
+from cathedra.driver.claim import ConfigModels
+
+__all__ = ["PrepareContext", "Profile", "Site", "device_uuid", "variable_name"]
+
+_UUIDS: Final = uuid.UUID("6ba7b812-9dad-11d1-80b4-00c04fd430c8")
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """Where devices are, and whose they are: what their identity depends on."""
+
+    driver: str
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
+class PrepareContext:
+    """What is known when one device of a claim is made ready."""
+
+    site: Site
+    claim: Claim
+    allocation: ClaimedDevice
+    device: Device
+    """As it is published."""
+
+
+class Profile(Protocol):
+    """Devices of one kind. A profile has no state: the same site has the same devices at every start."""
+
+    @property
+    def family(self) -> str:
+        """The kind in one word, as ``gpu``: class of CDI names, and the driver's name is ``FAMILY.example.com``."""
+        ...
+
+    @property
+    def configs(self) -> ConfigModels:
+        """The opaque parameters that claims may carry."""
+        ...
+
+    @property
+    def spells_own_domain(self) -> bool:
+        """Whether names of its capacities begin with the driver's name."""
+        ...
+
+    def pool(self, site: Site) -> Pool:
+        """The devices of a node, in a stable order."""
+        ...
+
+    def environment(self, context: PrepareContext) -> Mapping[str, str]:
+        """The variables that tell a container of its device."""
+        ...
+
+    def status(self, context: PrepareContext) -> DeviceStatus | None:
+        """What the claim's status tells of the device, if it is to tell anything."""
+        ...
+
+
+def device_uuid(site: Site, family: str, number: object) -> str:
+    """A UUID that depends on driver, node and number alone, as ``gpu-6ba7b812-…``."""
+    return f"{family}-{uuid.uuid5(_UUIDS, f'{site.driver}/{site.node}/{number}')}"
+
+
+def variable_name(device: str) -> str:
+    """A device's name as a part of the name of a variable."""
+    return device.upper().replace("-", "_")

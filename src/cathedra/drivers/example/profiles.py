@@ -1,0 +1,63 @@
+"""The profiles by their names, as ``cathedra up --driver-profile`` and ``cathedra driver --profile`` take them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from cathedra.driver.device import AttributeValue
+from cathedra.drivers.example.cpu import CpuProfile
+from cathedra.drivers.example.e2e import E2EProfile
+from cathedra.drivers.example.gpu import GpuOptions, GpuProfile
+from cathedra.drivers.example.mig import MigProfile
+from cathedra.drivers.example.net import NetProfile
+from cathedra.drivers.example.profile import Profile
+
+__all__ = ["PROFILES", "DeviceOptions", "make_profile"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceOptions:
+    """What the devices of a profile look like; each profile takes what concerns it."""
+
+    count: int = 8
+    """GPUs, cards, NUMA nodes or test devices on each node."""
+    partitions: int = 0
+    """Equal parts into which each GPU can be cut; 0: it cannot."""
+    shared: bool = False
+    """Whether many claims may have a share of a GPU each."""
+    memory: str = "80Gi"
+    attributes: Mapping[str, AttributeValue] = field(default_factory=dict)
+    cpus: int = 4
+    """CPUs of each NUMA node."""
+
+    @property
+    def gpus(self) -> GpuOptions:
+        """The part that concerns GPUs."""
+        return GpuOptions(
+            count=self.count,
+            partitions=self.partitions,
+            shared=self.shared,
+            memory=self.memory,
+            attributes=self.attributes,
+        )
+
+
+PROFILES: Final[Mapping[str, Callable[[DeviceOptions], Profile]]] = {
+    "gpu": lambda options: GpuProfile(options.gpus),
+    "mig": lambda options: MigProfile(options.gpus),
+    "net": lambda options: NetProfile(options.count),
+    "cpu": lambda options: CpuProfile(options.count, options.cpus),
+    "test": lambda options: E2EProfile(options.count),
+}
+"""Name → what makes the profile."""
+
+
+def make_profile(name: str, options: DeviceOptions) -> Profile:
+    """The profile of that name.
+
+    Raises:
+        KeyError: there is none.
+    """
+    return PROFILES[name](options)

@@ -1,0 +1,129 @@
+"""Orders to a driver that runs."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+
+from cathedra.driver import Health
+from cathedra.drivers.example.controls import (
+    CONTROL_SOCKET,
+    PREPARE,
+    UNPREPARE,
+    Controls,
+    OrderError,
+    order,
+    serving_controls,
+)
+from cathedra.drivers.example.gpu import GpuOptions, GpuProfile
+from tests.unit.driver.world import World, in_virtual_time, running
+from tests.unit.drivers.example.bench import Bench
+
+
+@pytest.fixture
+def controls() -> Controls:
+    return Controls(lambda: ["gpu-0", "gpu-1"], lambda: None)
+
+
+def test_a_taint_reaches_the_slice_and_leaves_it() -> None:
+    async def test(world: World) -> None:
+        bench = Bench(world, GpuProfile(GpuOptions(count=2)))
+        async with running(bench.runner):
+            assert bench.driver.controls.carry_out(["taint", "gpu-1", "broken=yes:NoExecute"]) == [
+                "gpu-1: taint broken=yes:NoExecute"
+            ]
+            await asyncio.sleep(1)
+            (found,) = await world.slices()
+            assert [[t.key for t in device.taints] for device in found.spec.devices] == [[], ["broken"]]
+            assert bench.driver.controls.carry_out(["untaint", "gpu-1", "broken"]) == []
+            await asyncio.sleep(1)
+            (found,) = await world.slices()
+            assert [device.taints for device in found.spec.devices] == [(), ()]
+
+    in_virtual_time(test)
+
+
+def test_all_devices_are_healthy_until_one_falls_ill(controls: Controls) -> None:
+    assert {report.state for report in controls.health()} == {Health.HEALTHY}
+    lines = controls.carry_out(["health", "gpu-1", "Unhealthy", "too hot"])
+    assert lines == ["gpu-1: Unhealthy (too hot)"]
+    assert [(report.state, report.message) for report in controls.health()] == [
+        (Health.HEALTHY, ""),
+        (Health.UNHEALTHY, "too hot"),
+    ]
+
+
+def test_calls_fail_until_they_are_released() -> None:
+    async def test(world: World) -> None:
+        bench = Bench(world, GpuProfile(GpuOptions(count=2)))
+        controls = bench.driver.controls
+        assert controls.carry_out(["fail", PREPARE, "no power"]) == [f"{PREPARE}: fails: no power"]
+        assert await bench.prepare(bench.share("gpu-0")) == "no power"
+        controls.carry_out(["release", PREPARE])
+        ref = await world.allocate("d", bench.share("gpu-1"))
+        assert (await bench.runner.service.node_prepare_resources([ref]))[ref.uid].error == ""
+        controls.carry_out(["fail", UNPREPARE])
+        assert await bench.runner.service.node_unprepare_resources([ref]) == {
+            ref.uid: f"{UNPREPARE} was ordered to fail"
+        }
+
+    in_virtual_time(test)
+
+
+def test_a_blocked_call_waits_until_it_is_released_or_its_deadline_comes() -> None:
+    async def test(world: World) -> None:
+        bench = Bench(world, GpuProfile(GpuOptions(count=2)))
+        bench.driver.controls.carry_out(["block", PREPARE])
+        assert "did not finish before the call's deadline" in await bench.prepare(bench.share("gpu-0"), name="late")
+        calling = asyncio.create_task(bench.prepare(bench.share("gpu-1")))
+        await asyncio.sleep(5)
+        assert not calling.done()
+        bench.driver.controls.carry_out(["release", PREPARE])
+        assert await calling == ""
+
+    in_virtual_time(test)
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (["dance"], "'dance' is no order; there are taint, untaint"),
+        (["taint", "gpu-9", "a=b:NoSchedule"], "there is no device 'gpu-9'; there are gpu-0, gpu-1"),
+        (["taint", "gpu-0", "a=b:Never"], "with one of the effects None, NoSchedule, NoExecute"),
+        (["taint", "gpu-0"], "taint takes: DEVICE KEY"),
+        (["untaint", "gpu-0", "a"], "gpu-0 has no taint 'a'"),
+        (["health", "gpu-0", "Fine"], "'Fine' is no state of health"),
+        (["fail", "NodeDance"], "'NodeDance' is no call"),
+        (["binding", "never"], "'never' is not one of ready, hold, fail"),
+        (["show", "more"], "show takes: nothing"),
+    ],
+)
+def test_what_cannot_be_done_says_what_can(controls: Controls, words: list[str], text: str) -> None:
+    with pytest.raises(OrderError) as refused:
+        controls.carry_out(words)
+    assert text in str(refused.value)
+
+
+async def test_orders_come_over_a_socket_that_others_cannot_open(controls: Controls, tmp_path: Path) -> None:
+    async with serving_controls(controls, tmp_path):
+        assert (tmp_path / CONTROL_SOCKET).stat().st_mode & 0o777 == 0o600
+        assert await order(tmp_path, ["binding", "hold"]) == ["binding conditions: hold"]
+        assert await order(tmp_path, ["show"]) == ["binding conditions: hold"]
+        with pytest.raises(OrderError, match="is no order"):
+            await order(tmp_path, ["dance"])
+    with pytest.raises(OrderError, match="no driver takes orders at"):
+        await order(tmp_path, ["show"])
+
+
+@pytest.mark.parametrize("line", [b"\n", b"{}\n", b"[1]\n", b"[" * 60000 + b"\n", b'"show"\n'])
+async def test_what_is_no_array_of_words_is_answered_with_an_error(
+    controls: Controls, tmp_path: Path, line: bytes
+) -> None:
+    async with serving_controls(controls, tmp_path):
+        reader, writer = await asyncio.open_unix_connection(tmp_path / CONTROL_SOCKET)
+        writer.write(line)
+        assert "error" in json.loads(await reader.readline())
+        writer.close()
