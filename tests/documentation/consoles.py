@@ -17,7 +17,7 @@ from typing import Final
 
 __all__ = ["Step", "read_steps", "run_steps", "same"]
 
-PATIENCE: Final = 30.0
+PATIENCE: Final = 120.0
 """Seconds within which what is only read must come to look as shown."""
 _READING: Final = re.compile(r"kubectl (?:--kubeconfig \S+ )?(?:get|describe|logs) |cathedra (?:status|list)\b")
 _END: Final = "--end-of-command--"

@@ -32,6 +32,11 @@ class CatalogueEntry:
     spec: Spec
     device: CDIDevice
 
+    @property
+    def name(self) -> str:
+        """The qualified name."""
+        return f"{self.spec.kind}={self.device.name}"
+
 
 @dataclass(frozen=True, slots=True)
 class Catalogue:
@@ -39,6 +44,8 @@ class Catalogue:
 
     entries: dict[str, CatalogueEntry] = field(default_factory=dict)
     faults: dict[Path, tuple[str, ...]] = field(default_factory=dict)
+    shadowed: tuple[CatalogueEntry, ...] = ()
+    """Devices that a directory of higher priority has, too, which hides these."""
 
     def resolve(self, names: Iterable[str]) -> tuple[CatalogueEntry, ...]:
         """The entries of ``names``, in their order.
@@ -98,6 +105,7 @@ def load(directories: Sequence[Path] = DEFAULT_DIRECTORIES) -> Catalogue:
     entries: dict[str, CatalogueEntry] = {}
     conflicts: set[str] = set()
     faults: dict[Path, list[str]] = {}
+    shadowed: list[CatalogueEntry] = []
     for priority, directory in enumerate(directories):
         for path in _documents(directory):
             try:
@@ -106,9 +114,17 @@ def load(directories: Sequence[Path] = DEFAULT_DIRECTORIES) -> Catalogue:
                 faults.setdefault(path, []).append(str(error))
                 continue
             for device in spec.devices:
-                _enter(CatalogueEntry(path, priority, spec, device), entries, conflicts, faults)
+                entry = CatalogueEntry(path, priority, spec, device)
+                other = entries.get(entry.name)
+                if other is not None and other.priority == priority:
+                    conflicts.add(entry.name)
+                    _note_conflict(entry, other, faults)
+                    continue
+                if other is not None:
+                    shadowed.append(other)
+                entries[entry.name] = entry
     usable = {name: entry for name, entry in entries.items() if name not in conflicts}
-    return Catalogue(usable, {path: tuple(texts) for path, texts in faults.items()})
+    return Catalogue(usable, {path: tuple(texts) for path, texts in faults.items()}, tuple(shadowed))
 
 
 def _documents(directory: Path) -> list[Path]:
@@ -119,15 +135,7 @@ def _documents(directory: Path) -> list[Path]:
     return [path for path in found if path.suffix in EXTENSIONS and not path.name.startswith(".") and path.is_file()]
 
 
-def _enter(
-    entry: CatalogueEntry, entries: dict[str, CatalogueEntry], conflicts: set[str], faults: dict[Path, list[str]]
-) -> None:
-    name = f"{entry.spec.kind}={entry.device.name}"
-    other = entries.get(name)
-    if other is not None and other.priority == entry.priority:
-        conflicts.add(name)
-        text = f'conflicting device "{name}" (specs "{other.path}", "{entry.path}")'
-        faults.setdefault(other.path, []).append(text)
-        faults.setdefault(entry.path, []).append(text)
-        return
-    entries[name] = entry
+def _note_conflict(entry: CatalogueEntry, other: CatalogueEntry, faults: dict[Path, list[str]]) -> None:
+    text = f'conflicting device "{entry.name}" (specs "{other.path}", "{entry.path}")'
+    faults.setdefault(other.path, []).append(text)
+    faults.setdefault(entry.path, []).append(text)

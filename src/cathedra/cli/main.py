@@ -188,6 +188,12 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
     if words[:1] == ["dra"]:
         dra.add_commands(questions, words)
 
+    devices = commands.add_parser(
+        "cdi", help="what the CDI documents of this machine say: list, validate, resolve, apply"
+    )
+    if words[:1] == ["cdi"]:
+        importlib.import_module("cathedra.cli.cdi").add(devices)
+
     classic = commands.add_parser("classic-test-driver", help="the test driver of 1.26 to 1.30, whose drivers allocate")
     programs = classic.add_subparsers(title="programs", metavar="PROGRAM", required=True)
     for program, (about, options) in _CLASSIC_PROGRAMS.items():

@@ -39,7 +39,9 @@ def test_yaml_is_read_and_other_names_are_ignored(tmp_path: Path) -> None:
 def test_a_later_directory_wins(tmp_path: Path) -> None:
     write_spec(tmp_path / "low", "x", spec("a", value="low"))
     write_spec(tmp_path / "high", "x", spec("a", value="high"))
-    assert "a=high" in load([tmp_path / "low", tmp_path / "high"]).edits([f"{KIND}=a"]).env
+    catalogue = load([tmp_path / "low", tmp_path / "high"])
+    assert "a=high" in catalogue.edits([f"{KIND}=a"]).env
+    assert [(entry.name, entry.path.parent.name) for entry in catalogue.shadowed] == [(f"{KIND}=a", "low")]
 
 
 def test_a_conflict_in_one_directory_disables_the_device_everywhere(tmp_path: Path) -> None:
