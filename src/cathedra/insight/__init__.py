@@ -4,6 +4,7 @@
     explain(state, "pod/train-0", namespace="team")     an `Explanation`: causes, devices left, changes that help
     devices(state, node="node-3")                       a `DeviceList`: what holds each, what is left, totals
     simulate(state, apply=Path("train.yaml"))           a `Simulation`: placements, what stays pending and why
+    match(state, 'device.driver == "gpu.example.com"')  a `SelectorMatch`: matches, errors, near misses
     lint(Path("k8s"), against=state)                    a `LintReport`: what is wrong with manifests, and where
 
 Every answer has ``to_dict()`` with ``apiVersion: cathedra.dev/v1``; the schemas are in docs/insight.md. What is
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from cathedra.insight.inventory.model import DeviceList
     from cathedra.insight.linting.lint import lint
     from cathedra.insight.linting.model import LintFinding, LintReport
+    from cathedra.insight.matching.match import match
+    from cathedra.insight.matching.model import SelectorMatch
     from cathedra.insight.reading.dumps import read_dump
     from cathedra.insight.reading.live import read_client, read_live
     from cathedra.insight.reading.state import ClusterState, Note
@@ -35,10 +38,12 @@ __all__ = [
     "LintFinding",
     "LintReport",
     "Note",
+    "SelectorMatch",
     "Simulation",
     "devices",
     "explain",
     "lint",
+    "match",
     "read_client",
     "read_dump",
     "read_live",
@@ -52,10 +57,12 @@ _HOMES = {
     "LintFinding": "linting.model",
     "LintReport": "linting.model",
     "Note": "reading.state",
+    "SelectorMatch": "matching.model",
     "Simulation": "simulation.model",
     "devices": "inventory.listing",
     "explain": "explanation.explain",
     "lint": "linting.lint",
+    "match": "matching.match",
     "read_client": "reading.live",
     "read_dump": "reading.dumps",
     "read_live": "reading.live",

@@ -13,10 +13,12 @@ from cathedra.insight import (
     DeviceList,
     Explanation,
     LintReport,
+    SelectorMatch,
     Simulation,
     devices,
     explain,
     lint,
+    match,
     read_dump,
     simulate,
 )
@@ -27,11 +29,12 @@ ANSWERS = {
     "explanation": lambda: explain(STATE, "pod/train").to_dict(),
     "devicelist": lambda: devices(STATE).to_dict(),
     "simulation": lambda: simulate(read_dump(gpu_cluster()), apply=pod_with(1), copies=2).to_dict(),
+    "selectormatch": lambda: match(STATE, 'device.driver == "x" && true').to_dict(),
     "lintreport": lambda: lint("kind: Pod\napiVersion: v1\nmetadta: {}\n", against=STATE).to_dict(),
 }
 
 
-@pytest.mark.parametrize("kind", [Explanation, DeviceList, Simulation, LintReport])
+@pytest.mark.parametrize("kind", [Explanation, DeviceList, Simulation, LintReport, SelectorMatch])
 def test_the_schema_is_current(kind: Any) -> None:
     assert json.loads((FOLDER / f"{kind.__name__.lower()}.json").read_text()) == json.loads(json.dumps(schema_of(kind)))
 

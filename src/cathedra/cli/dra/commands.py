@@ -62,6 +62,24 @@ COMMANDS: Final = (
         ),
     ),
     DraCommand(
+        "match",
+        "which devices a selector selects, on which it fails, and which it nearly selects",
+        (
+            ("all devices of the cluster", "match 'device.driver == \"gpu.example.com\"'"),
+            ("from a dump, of one driver", "match 'EXPRESSION' --dump dump.yaml --driver gpu.example.com"),
+            ("for programs", "match 'EXPRESSION' -o json"),
+        ),
+    ),
+    DraCommand(
+        "repl",
+        "try expressions on the devices, with completion",
+        (
+            ("on the devices of the cluster", "repl"),
+            ("on those of a dump", "repl --dump dump.yaml"),
+            ("from a script", "repl --dump dump.yaml < expressions.txt"),
+        ),
+    ),
+    DraCommand(
         "rights",
         "print the ClusterRole that reading a cluster needs",
         (("create it", "rights | kubectl apply -f -"),),

@@ -8,7 +8,7 @@ from typing import Any, Final, TypeAlias
 
 from cathedra.api.core.core_v1 import Namespace
 from cathedra.api.gates import NEWEST, FeatureGates
-from cathedra.api.resource import DeviceClass, ResourceClaim, ResourceClaimTemplate
+from cathedra.api.resource import DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from cathedra.insight.linting.claims import check_claims
 from cathedra.insight.linting.devices import DeviceRules
 from cathedra.insight.linting.expressions import ExpressionRules
@@ -106,7 +106,7 @@ class _Run:
         ordered = sorted(self._findings.found, key=lambda one: (order[one.file], one.line, one.column, one.rule))
         homes = {(one.file.name, _title(one)): one for one in self._manifests}
         left = [one for one in ordered if not self._allowed[one.file].allows(one, homes.get((one.file, one.object)))]
-        notes = self._state.notes if self._state is not None else ()
+        notes = self._state.notes_on(ResourceSlice, DeviceClass) if self._state is not None else ()
         return LintReport(tuple(left), files, len(self._objects), len(ordered) - len(left), notes)
 
     def _namespaces(self) -> Mapping[str, Mapping[str, str]]:

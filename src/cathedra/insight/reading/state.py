@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -63,6 +64,11 @@ class ClusterState:
     def is_known(self, kind: type[KubeObject]) -> bool:
         """Whether the objects of that kind were read, so that one that is not there does not exist."""
         return kind not in self.unknown
+
+    def notes_on(self, *kinds: type[KubeObject]) -> tuple[Note, ...]:
+        """The notes that concern these kinds, for tools that look at nothing else."""
+        names = {name for kind in READ_KINDS if kind.ref.type in kinds for name in (kind.plural, kind.ref.kind)}
+        return tuple(note for note in self.notes if re.split(r"[/ ]", note.resource)[0] in names)
 
     def all(self, kind: type[T]) -> tuple[T, ...]:
         """All objects of a kind, in the order in which they were read."""

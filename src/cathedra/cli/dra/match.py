@@ -1,0 +1,32 @@
+"""``kubectl dra match``: which devices a selector selects."""
+
+from __future__ import annotations
+
+import argparse
+
+from cathedra.cli.dra.output import print_data, style, width
+from cathedra.cli.dra.source import add_source, read_state
+
+__all__ = ["add", "run"]
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Add its options."""
+    parser.add_argument("expression", metavar="EXPRESSION", help="a selector, as in a claim")
+    parser.add_argument("--driver", default="", metavar="NAME", help="ask the devices of this driver only")
+    parser.add_argument("-o", "--output", choices=("text", "wide", "json", "yaml"), default="text", help="for whom")
+    add_source(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the answer; 1 if no device matches."""
+    # Imported late: a wrong call need not wait for CEL.
+    from cathedra.insight.matching.match import match
+    from cathedra.insight.matching.text import match_text
+
+    found = match(read_state(arguments), arguments.expression, driver=arguments.driver)
+    if arguments.output in ("json", "yaml"):
+        print_data(found.to_dict(), arguments.output)
+    else:
+        print(match_text(found, width(), style, wide=arguments.output == "wide"))
+    return 0 if found.matched else 1
