@@ -23,6 +23,7 @@ MIRRORED = (
     "driver",
     "files",
     "kinds",
+    "profiles",
     "scheduler",
     "semantics",
 )

@@ -46,6 +46,7 @@ COMMANDS: Final = (
             ("would these pods be placed, where, and how many more?", "simulate -f train.yaml"),
             ("can this node be drained?", "simulate --drain node-3"),
             ("what do four nodes more bring?", "simulate --replicas deployment/web=40 --add-nodes 4=node-0"),
+            ("would it fit on hardware that we do not have?", "simulate -f train.yaml --add-nodes 4=h100-8"),
             ("what does a broken device evict?", "simulate --taint gpu.example.com/node-0/gpu-1=broken:NoExecute"),
             ("in CI: exit code 1 if something stays pending", "simulate -f k8s/ --dump cluster.yaml -o json"),
         ),

@@ -27,7 +27,12 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-f", "--apply", metavar="FILE", help="apply these manifests", **many)
     parser.add_argument("--delete", metavar="KIND/NAME", help="delete it: pod/NAME, job/NAME, node/NAME …", **many)
     parser.add_argument("--replicas", metavar="KIND/NAME=N", help="scale a workload", **many)
-    parser.add_argument("--add-nodes", metavar="N=NODE", help="add nodes like one that is there", **many)
+    parser.add_argument(
+        "--add-nodes",
+        metavar="N=NODE|PROFILE",
+        help="add nodes like one that is there, or of a profile (cathedra profiles)",
+        **many,
+    )
     parser.add_argument("--drain", metavar="NODE", help="cordon it, and delete its pods", **many)
     parser.add_argument(
         "--taint",

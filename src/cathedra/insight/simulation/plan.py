@@ -4,16 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import count, islice
 from typing import Final
 
 from cathedra.allocation.errors import InvalidInput
-from cathedra.api.core.core_v1 import Node, Taint
+from cathedra.api.core.core_v1 import Node, NodeStatus, Taint
 from cathedra.api.core.meta_v1 import KubeObject, ObjectMeta
-from cathedra.api.resource import DeviceTaint, DeviceTaintRule, DeviceTaintRuleSpec, DeviceTaintSelector, ResourceSlice
+from cathedra.api.quantity import Quantity
+from cathedra.api.resource import (
+    DeviceClass,
+    DeviceTaint,
+    DeviceTaintRule,
+    DeviceTaintRuleSpec,
+    DeviceTaintSelector,
+    ResourcePool,
+    ResourceSlice,
+    ResourceSliceSpec,
+)
 from cathedra.api.struct import replace
+from cathedra.driver.publishing.layout import lay_out
+from cathedra.drivers.profiled import ProfiledDriver
 from cathedra.insight.explanation.explain import KINDS
 from cathedra.insight.explanation.subjects import find_workload
 from cathedra.insight.reading.state import ClusterState
+from cathedra.profiles import Profile, ProfileError, load_profile, node_capacity, node_labels
 
 __all__ = ["EFFECTS", "Scaling", "added_nodes", "named_objects", "parse_scaling", "tainted"]
 
@@ -62,28 +76,30 @@ def parse_scaling(words: Iterable[str], namespace: str, state: ClusterState) -> 
 
 
 def added_nodes(words: Iterable[str], state: ClusterState) -> Iterator[KubeObject]:
-    """The nodes, with their slices, that «N=NODE» words name: so many like one that is there.
+    """The nodes, with their slices, that «N=NODE» and «N=PROFILE» words name: so many like one that is there, or of a
+    profile, with its device classes where the cluster has none of the name.
 
     Raises:
-        InvalidInput: a word has another form, or there is no such node.
+        InvalidInput: a word has another form, or there is neither such a node nor such a profile.
     """
-    taken = {node.metadata.name for node in state.nodes}
+    existing = {node.metadata.name for node in state.nodes}
+    taken = set(existing)
     for word in words:
         number, equals, name = word.partition("=")
         if not equals or not number.isdecimal() or not int(number):
-            raise InvalidInput(f"--add-nodes {word!r} is not of the form N=NODE, as 4=node-0")
-        node = _node(name, state)
+            raise InvalidInput(f"--add-nodes {word!r} is not of the form N=NODE or N=PROFILE, as 4=node-0 or 4=h100-8")
+        profile = None if name in existing else _profile(name, state)
+        base = f"{name}-new" if profile is None else profile.name
+        names = list(islice((new for new in map(f"{base}-{{}}".format, count(1)) if new not in taken), int(number)))
+        taken.update(names)
+        if profile is not None:
+            yield from (one for one in profile.device_classes if state.get(DeviceClass, one.metadata.name) is None)
+            for new in names:
+                yield from profiled_node(profile, new)
+            continue
         slices = [piece for piece in state.all(ResourceSlice) if piece.spec.node_name == name]
-        made = 0
-        count = 0
-        while made < int(number):
-            count += 1
-            new = f"{name}-new-{count}"
-            if new in taken:
-                continue
-            taken.add(new)
-            made += 1
-            yield from copied_node(node, slices, new)
+        for new in names:
+            yield from copied_node(_node(name, state), slices, new)
 
 
 def copied_node(node: Node, slices: Iterable[ResourceSlice], new: str) -> Iterator[KubeObject]:
@@ -100,6 +116,31 @@ def copied_node(node: Node, slices: Iterable[ResourceSlice], new: str) -> Iterat
             metadata=ObjectMeta(name=f"{new}-{number}"),
             spec=replace(piece.spec, node_name=new, pool=replace(pool, name=name)),
         )
+
+
+def profiled_node(profile: Profile, new: str) -> Iterator[KubeObject]:
+    """A node of a profile, with the slices that its drivers would publish."""
+    capacity = {name: Quantity(amount) for name, amount in {"pods": "110", **node_capacity(profile)}.items()}
+    yield Node(
+        metadata=ObjectMeta(name=new, labels={"kubernetes.io/hostname": new, **node_labels(profile, new)}),
+        status=NodeStatus(capacity=capacity, allocatable=capacity),
+    )
+    for driver in profile.drivers:
+        one = ProfiledDriver(profile, driver)
+        one.node_name = new
+        for pool in lay_out(one.resources(), new).values():
+            for number, piece in enumerate(pool.slices):
+                where = ResourcePool(name=pool.name, generation=1, resource_slice_count=len(pool.slices))
+                yield ResourceSlice(
+                    metadata=ObjectMeta(name=f"{new}-{driver}-{number}"),
+                    spec=ResourceSliceSpec(
+                        driver=driver,
+                        node_name=new,
+                        pool=where,
+                        devices=piece.devices,
+                        shared_counters=piece.shared_counters,
+                    ),
+                )
 
 
 def tainted(words: Iterable[str], state: ClusterState) -> Iterator[KubeObject]:
@@ -127,6 +168,14 @@ def tainted(words: Iterable[str], state: ClusterState) -> Iterator[KubeObject]:
         selector = DeviceTaintSelector(driver=driver, pool=pool, device=device[0] if device else None)
         spec = DeviceTaintRuleSpec(device_selector=selector, taint=DeviceTaint(key=key, value=value, effect=effect))
         yield DeviceTaintRule(metadata=ObjectMeta(name=f"simulated-{number}"), spec=spec)
+
+
+def _profile(name: str, state: ClusterState) -> Profile:
+    try:
+        return load_profile(name)
+    except ProfileError as error:
+        some = ", ".join(node.metadata.name for node in state.nodes[:5]) or "none"
+        raise InvalidInput(f"there is no node {name!r} in {state.source}, only {some}; and {error}") from error
 
 
 def _node(name: str, state: ClusterState) -> Node:

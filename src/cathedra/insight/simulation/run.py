@@ -97,7 +97,7 @@ def simulate(
     """What would become of the cluster.
 
     ``apply`` are manifests; ``delete`` names objects («pod/NAME», «node/NAME»); ``add_nodes`` has «N=NODE», so many
-    nodes like one that is there; ``drain`` names nodes; ``taint`` has «NODE=KEY[=VALUE]:EFFECT», or
+    nodes like one that is there, or «N=PROFILE»; ``drain`` names nodes; ``taint`` has «NODE=KEY[=VALUE]:EFFECT», or
     «DRIVER/POOL/DEVICE=…» for devices; ``replicas`` has «KIND/NAME=N». Of what is applied or scaled, up to ``copies``
     more are tried after everything has settled. Must not be called from a running event loop.
 

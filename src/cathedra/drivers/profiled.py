@@ -1,0 +1,84 @@
+"""The devices of a profile, published as their vendor's driver would: for nodes that only pretend to have them.
+
+Prepare does nothing but tell a container, in environment variables, which devices it was given.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from cathedra.api import resource
+from cathedra.devicemetadata.stream import KNOWN_VERSIONS
+from cathedra.driver import Claim, Device, Driver, Edits, Pool, Prepared, Version
+from cathedra.driver.device import AttributeValue
+from cathedra.profiles import NodePool, Profile, expanded_pools
+
+__all__ = ["ProfiledDriver"]
+
+
+class ProfiledDriver(Driver):
+    """Stands in for one of a profile's drivers, on a node that has the profile's devices."""
+
+    cdi_class = "simulated"
+
+    def __init__(self, profile: Profile, name: str, *, metadata_versions: Sequence[str] = KNOWN_VERSIONS) -> None:
+        self.name = name
+        self.metadata_versions = metadata_versions
+        self._profile = profile
+
+    def resources(self) -> list[Pool]:
+        """The pools of this node, equal at every start."""
+        return [_pool(pool, self.node_name) for pool in self._own()]
+
+    def prepare(self, claim: Claim) -> Iterator[Prepared]:
+        """Tell the container of each device: ``DRA_DEVICE_<NAME>`` is its driver, pool and name."""
+        attributes = {(pool.name, device.name): _attributes(device) for pool in self._own() for device in pool.devices}
+        for allocation in claim.allocations:
+            variable = "DRA_DEVICE_" + re.sub(r"[^A-Z0-9]", "_", allocation.device.upper())
+            edits = Edits(env={variable: f"{self.name}/{allocation.pool}/{allocation.device}"})
+            yield allocation.prepared(edits, metadata=attributes.get((allocation.pool, allocation.device)))
+
+    def _own(self) -> Iterator[NodePool]:
+        return (pool for pool in expanded_pools(self._profile, self.node_name) if pool.driver == self.name)
+
+
+def _pool(pool: NodePool, node: str) -> Pool:
+    counters = {one.name: {name: counter.value for name, counter in one.counters.items()} for one in pool.counter_sets}
+    name = "" if pool.name == node else pool.name
+    return Pool(devices=[_device(one) for one in pool.devices], name=name, counters=counters)
+
+
+def _device(device: resource.Device) -> Device:
+    return Device(
+        device.name,
+        attributes=_attributes(device),
+        capacity=device.capacity,
+        taints=device.taints,
+        consumes={
+            one.counter_set: {name: counter.value for name, counter in one.counters.items()}
+            for one in device.consumes_counters
+        },
+        multiple_allocations=bool(device.allow_multiple_allocations),
+        binds_to_node=device.binds_to_node,
+        binding_conditions=device.binding_conditions,
+        binding_failure_conditions=device.binding_failure_conditions,
+        node_resources=device.node_allocatable_resources,
+    )
+
+
+def _attributes(device: resource.Device) -> dict[str, AttributeValue]:
+    return {name: _value(attribute) for name, attribute in device.attributes.items()}
+
+
+def _value(attribute: resource.DeviceAttribute) -> AttributeValue:
+    if attribute.int_ is not None:
+        return int(attribute.int_)
+    if attribute.bool_ is not None:
+        return attribute.bool_
+    if attribute.string is not None:
+        return attribute.string
+    if attribute.version is not None:
+        return Version(attribute.version)
+    lists = (attribute.ints, attribute.bools, attribute.strings, tuple(map(Version, attribute.versions)))
+    return next((one for one in lists if one), ())

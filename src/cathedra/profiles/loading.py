@@ -1,0 +1,95 @@
+"""From a name or a file to a profile.
+
+The profile ``h100-8`` has whole devices, ``h100-8-mig`` the same devices in all parts that can be made of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from cathedra.api.decoding import DecodeError, read_yaml
+from cathedra.api.resource import DeviceClass
+from cathedra.api.struct import from_dict
+from cathedra.profiles.expansion import expanded_pools
+from cathedra.profiles.model import API_VERSION, KIND, PARTITIONED, Profile, ProfileError
+
+__all__ = ["load_profile", "profile_names", "read_profile"]
+
+_SUFFIX: Final = ".yaml"
+
+
+@cache
+def profile_names() -> tuple[str, ...]:
+    """The names of the profiles that come with the program, sorted; those in parts behind those of whole devices."""
+    names: list[str] = []
+    for name in sorted(file.name.removesuffix(_SUFFIX) for file in _folder().iterdir() if file.name.endswith(_SUFFIX)):
+        names.append(name)
+        if _built_in(name).can_be_partitioned:
+            names.append(name + PARTITIONED)
+    return tuple(names)
+
+
+def load_profile(name: str) -> Profile:
+    """The profile of a name, or of a YAML file: what has a slash or ends in ``.yaml`` is a file.
+
+    Raises:
+        ProfileError: there is none, or the file is none.
+    """
+    if "/" in name or name.endswith((_SUFFIX, ".yml")):
+        return read_profile(Path(name).expanduser())
+    whole = name.removesuffix(PARTITIONED)
+    profile = _built_in(whole) if (_folder() / f"{whole}{_SUFFIX}").is_file() else None
+    if profile is None or (name != whole and not profile.can_be_partitioned):
+        raise ProfileError(f"there is no profile {name!r}; there are {', '.join(profile_names())}, or a YAML file")
+    return profile if name == whole else msgspec.structs.replace(profile, name=name, partitioned=True)
+
+
+def read_profile(path: Path) -> Profile:
+    """The profile in a YAML file.
+
+    Raises:
+        ProfileError: the file cannot be read, or is no profile; the text says where it is wrong.
+    """
+    try:
+        profile = _parsed(path.read_bytes())
+        # What placeholders make of the templates is seen only when they are filled in.
+        expanded_pools(profile, "node")
+    except OSError as error:
+        raise ProfileError(f"{path}: {error.strerror}") from error
+    except (DecodeError, msgspec.ValidationError, ProfileError) as error:
+        raise ProfileError(f"{path}: {error}") from error
+    return profile
+
+
+@cache
+def _built_in(name: str) -> Profile:
+    return _parsed((_folder() / f"{name}{_SUFFIX}").read_bytes())
+
+
+def _folder() -> Any:
+    return resources.files("cathedra.profiles") / "data"
+
+
+def _parsed(text: bytes) -> Profile:
+    document = read_yaml(text).value
+    if not isinstance(document, dict) or (document.get("apiVersion"), document.get("kind")) != (API_VERSION, KIND):
+        raise ProfileError(f"it must begin with apiVersion: {API_VERSION} and kind: {KIND}")
+    metadata, spec = document.get("metadata"), document.get("spec")
+    if not isinstance(metadata, dict) or not isinstance(spec, dict):
+        raise ProfileError("it has no metadata or no spec")
+    spec = dict(spec)
+    classes = [_device_class(one) for one in spec.pop("deviceClasses", None) or ()]
+    profile = msgspec.convert({"name": metadata.get("name"), **spec}, Profile)
+    return msgspec.structs.replace(profile, device_classes=tuple(classes))
+
+
+def _device_class(one: Any) -> DeviceClass:
+    if not isinstance(one, Mapping):
+        raise ProfileError("spec.deviceClasses must be a list of DeviceClasses")
+    return from_dict(DeviceClass, {key: value for key, value in one.items() if key not in ("apiVersion", "kind")})

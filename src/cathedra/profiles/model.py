@@ -1,0 +1,148 @@
+"""The form of a profile: a YAML document with ``apiVersion: cathedra.dev/v1`` and ``kind: Profile``.
+
+Devices stand in it as they do in a ResourceSlice of ``resource.k8s.io/v1``, with placeholders where devices or nodes
+differ (`cathedra.profiles.expansion`).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from cathedra.api.resource import DeviceClass
+
+__all__ = [
+    "API_VERSION",
+    "KIND",
+    "PARTITIONED",
+    "Amount",
+    "Follows",
+    "Group",
+    "NodeShape",
+    "PartitionKind",
+    "Partitions",
+    "PoolTemplate",
+    "Profile",
+    "ProfileError",
+]
+
+API_VERSION: Final = "cathedra.dev/v1"
+KIND: Final = "Profile"
+PARTITIONED: Final = "-mig"
+"""What the name of a profile ends with whose devices are offered in all partitions that can be made of them."""
+
+
+class ProfileError(ValueError):
+    """There is no such profile, or a file is none; the text names it and says what is wrong."""
+
+
+class _Part(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """A part of a profile; a field that is not known is an error."""
+
+
+class Follows(_Part, frozen=True, kw_only=True):
+    """The driver that publishes such devices."""
+
+    driver: str
+    version: str = ""
+    """The version that was looked at, in the vendor's words."""
+    source: str = ""
+
+
+class NodeShape(_Part, frozen=True, kw_only=True):
+    """What such a node has beside its devices."""
+
+    labels: dict[str, str] = {}
+    capacity: dict[str, str] = {}
+    """Resources by name, as quantities."""
+
+
+class Amount(_Part, frozen=True, kw_only=True):
+    """A capacity of a partition, and the counter that it is taken from."""
+
+    capacity: str
+    counter: str
+
+
+class PartitionKind(_Part, frozen=True, kw_only=True):
+    """One way to cut a part out of a device."""
+
+    values: dict[str, str | int]
+    """Placeholders of the partition's template."""
+    amounts: dict[str, str | int]
+    """Capacity → amount."""
+    starts: tuple[int, ...]
+    """The slices at which such a part can begin."""
+    size: int
+    """How many slices, one after another, it takes."""
+
+
+class Partitions(_Part, frozen=True, kw_only=True):
+    """The parts into which a device can be cut; all of them consume one counter set."""
+
+    counter_set: str
+    slices: int
+    slice_counter: str
+    """The counter of a slice, with the placeholder ``{slice}``."""
+    whole: bool
+    """Whether the driver offers the uncut device beside its parts."""
+    device: dict[str, Any]
+    """The template of a part: a device without capacity and counters."""
+    amounts: tuple[Amount, ...]
+    kinds: tuple[PartitionKind, ...]
+
+
+class Group(_Part, frozen=True, kw_only=True):
+    """Devices that are there ``count`` times."""
+
+    count: int = 1
+    values: dict[str, tuple[str | int, ...]] = {}
+    """Placeholder → its value in each repetition."""
+    shared_counters: tuple[dict[str, Any], ...] = ()
+    """Counter sets, as in a ResourceSlice."""
+    devices: tuple[dict[str, Any], ...]
+    partitions: Partitions | None = None
+
+
+class PoolTemplate(_Part, frozen=True, kw_only=True):
+    """A pool of a node, in the order of preference in which its driver publishes the devices."""
+
+    driver: str
+    name: str = "{node}"
+    groups: tuple[Group, ...]
+
+
+class Profile(_Part, frozen=True, kw_only=True):
+    """A kind of node with its devices."""
+
+    name: str
+    description: str
+    follows: tuple[Follows, ...] = ()
+    sources: tuple[str, ...] = ()
+    """Where figures come from that the driver's own sources do not tell."""
+    unconfirmed: tuple[str, ...] = ()
+    """What may be otherwise on real machines."""
+    node: NodeShape = NodeShape()
+    device_classes: tuple[DeviceClass, ...] = ()
+    """The classes that come with the drivers."""
+    pools: tuple[PoolTemplate, ...]
+    partitioned: bool = False
+    """Whether devices are offered in parts, where they have any."""
+
+    @property
+    def can_be_partitioned(self) -> bool:
+        """Whether some of its devices can be cut into parts."""
+        return any(group.partitions is not None for pool in self.pools for group in pool.groups)
+
+    @property
+    def uses_counters(self) -> bool:
+        """Whether its devices consume shared counters (feature gate DRAPartitionableDevices)."""
+        if self.partitioned:
+            return True
+        return any(group.shared_counters for pool in self.pools for group in pool.groups)
+
+    @property
+    def drivers(self) -> tuple[str, ...]:
+        """The names of the drivers, each once, in the order of the pools."""
+        return tuple(dict.fromkeys(pool.driver for pool in self.pools))
