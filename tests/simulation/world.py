@@ -114,9 +114,9 @@ class World:
         driver = GpuDriver(GpuOptions(count=gpus))
         return RunningNode(
             NodeConfig(name=name, root=None, capacity={"cpu": "8", "memory": "32Gi", "pods": "110"}),
-            driver,
+            [driver],
             node_client=self.part(f"system:node:{name}", ("system:nodes",)),
-            driver_client=self.part(f"system:serviceaccount:kube-system:{driver.name}"),
+            driver_client=lambda driver: self.part(f"system:serviceaccount:kube-system:{driver}"),
             clock=self.clock,
             random=self.random,
             gates=GATES,

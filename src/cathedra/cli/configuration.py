@@ -10,6 +10,7 @@ from pathlib import Path
 from cathedra.cluster.config import ClusterConfig, DriverConfig, InvalidOption, KubeletOptions
 from cathedra.cluster.data.directories import DEFAULT_NAME, directory_of
 from cathedra.cluster.identity.reach import Reach
+from cathedra.profiles import load_profile
 
 __all__ = ["absolute", "cluster_config", "data_dir", "driver_config", "gate_overrides", "pairs", "server_config"]
 
@@ -30,12 +31,14 @@ def cluster_config(arguments: argparse.Namespace) -> ClusterConfig:
 
     Raises:
         InvalidOption: an option cannot be met.
+        ProfileError: there is no such profile.
     """
     return dataclasses.replace(
         server_config(arguments),
         nodes=arguments.nodes,
         runtime=arguments.runtime,
         driver=driver_config(arguments),
+        profile=load_profile(arguments.profile) if arguments.profile else None,
     )
 
 

@@ -17,6 +17,7 @@ from cathedra.cluster.manifests import ManifestError
 from cathedra.controllers.controller_manager import UnknownController
 from cathedra.driver.errors import DriverError
 from cathedra.node.server.tls import UnprotectedServer
+from cathedra.profiles import ProfileError
 from cathedra.scheduler.configuration.reading import ConfigurationError
 
 __all__ = ["error_line"]
@@ -29,7 +30,7 @@ def error_line(error: BaseException) -> str | None:
     told = (
         *(OSError, StatusError, StorageError, KubeconfigError, LostLeadership, DriverError),
         *(BadKeyPair, BadSigningKey, UnprotectedServer),
-        *(InvalidInput, InvalidOption, ConfigurationError, ManifestError, PolicyError),
+        *(InvalidInput, InvalidOption, ConfigurationError, ManifestError, PolicyError, ProfileError),
         *(UnknownController, UnknownGate, UnknownAPIGroup),
     )
     if isinstance(error, OSError) and error.strerror is not None:

@@ -104,6 +104,29 @@ def _add_output(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", "--output", choices=("table", "json"), default="table", help="for people or for programs")
 
 
+def _add_profiles(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
+    """``profiles [NAME|FILE]``, and ``profiles import``, whose word would else be taken for a name."""
+    parser.set_defaults(command="profiles")
+    if list(words[:2]) != ["profiles", "import"]:
+        parser.description = "List the profiles, or show one. Make one of a node in a dump: cathedra profiles import -h"
+        parser.add_argument("profile", nargs="?", default="", metavar="NAME|FILE", help="show this one")
+        parser.add_argument(
+            "-o", "--output", choices=("table", "json", "yaml"), default="table", help="for people or for programs"
+        )
+        return
+    parser.description = "Make a profile of a node in a dump, without what identifies the machine."
+    importing = parser.add_subparsers(metavar="import", required=True).add_parser("import")
+    importing.add_argument(
+        "dump",
+        nargs="+",
+        metavar="DUMP",
+        help="a file, directory or .tar.gz of kubectl get … -o yaml; - is standard input",
+    )
+    importing.add_argument("--node", required=True, metavar="NAME", help="which node")
+    importing.add_argument("--name", default="", metavar="NAME", help="of the profile (default: the file's)")
+    importing.add_argument("-o", "--file", type=Path, metavar="FILE", help="where it is written (default: printed)")
+
+
 def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
     parser = Parser(
         prog="cathedra",
@@ -183,6 +206,10 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
     enrol = commands.add_parser("enrol", help="write the files with which a node joins a cluster")
     enrol.set_defaults(command="enrol")
     add_all(enrol, ENROLMENT)
+
+    _add_profiles(
+        commands.add_parser("profiles", help="kinds of nodes with vendors' devices, for up and simulate"), words
+    )
 
     questions = commands.add_parser("dra", help="questions about devices: explain, devices … (as kubectl dra)")
     if words[:1] == ["dra"]:

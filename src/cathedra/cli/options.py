@@ -6,8 +6,8 @@ Standard library only: ``cathedra --help`` should cost what Python costs.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -44,7 +44,7 @@ class CommandOption:
 
     name: str
     about: str
-    type: type[int] | type[str] | type[Path] | None = str
+    type: type[int] | type[str] | type[Path] | Callable[[str], str] | None = str
     """None: the option takes no value and is on or off."""
     default: Any = None
     metavar: str | None = None
@@ -110,6 +110,12 @@ def add_all(parser: argparse.ArgumentParser, options: Iterable[CommandOption]) -
     """Let ``parser`` take all of them."""
     for option in options:
         option.add_to(parser)
+
+
+def _profile(text: str) -> str:
+    """A profile's name as it is, a file of one as an absolute path: a cluster is started again from elsewhere."""
+    is_file = "/" in text or text.endswith((".yaml", ".yml"))
+    return str(Path(text).expanduser().absolute()) if is_file else text
 
 
 _RUNTIMES: Final = ("auto", "oci", "process", "simulated")
@@ -278,7 +284,15 @@ CLUSTER: Final = (
         default="auto",
         about="how containers run: oci (crun or runc, needs root), process, simulated; auto takes the first that works",
     ),
-    *DRIVER,
+    # Of a driver alone --profile is the example driver's; of a cluster it is that of its nodes.
+    *(replace(option, aliases=()) if "--profile" in option.aliases else option for option in DRIVER),
+    CommandOption(
+        name="--profile",
+        type=_profile,
+        default="",
+        metavar="NAME|FILE",
+        about="nodes with a vendor's devices instead of the example driver's, as h100-8 (all: cathedra profiles)",
+    ),
     *LOGGING,
     CommandOption(name="--no-merge", type=None, about="do not add a context to your kubeconfig"),
 )

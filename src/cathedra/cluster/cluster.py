@@ -8,18 +8,20 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from random import Random
 from typing import Any, Final
 
 from cathedra.api.gates import FeatureGates
+from cathedra.api.status import StatusError
 from cathedra.apiserver.authentication.user import MASTERS_GROUP, UserInfo
 from cathedra.apiserver.server import APIServer
 from cathedra.client.client import Client
 from cathedra.client.informer import SharedInformers
 from cathedra.client.leaderelection import LeaderElector
+from cathedra.client.resources import DEVICECLASSES
 from cathedra.client.transport import ResourceRef
 from cathedra.clock import Clock, SystemClock, process_age
 from cathedra.cluster.config import ClusterConfig
@@ -37,12 +39,14 @@ from cathedra.cluster.identity.permissions import (
 from cathedra.cluster.parts.electors import make_elector
 from cathedra.cluster.parts.gctuning import tune_collection
 from cathedra.cluster.parts.generations import generation_of, how_to_enable_devices
-from cathedra.cluster.parts.nodes import BareNode, ClusterNode, RunningNode, driver_for
+from cathedra.cluster.parts.nodes import BareNode, ClusterNode, RunningNode, driver_for, profiled_drivers
 from cathedra.cluster.process.signals import stop_event
 from cathedra.cluster.serving import open_server, write_kubeconfig
 from cathedra.cluster.views.wording import counted
 from cathedra.controllers.controller_manager import ControllerManager, served_resources
+from cathedra.driver.driver import Driver
 from cathedra.node.config import NodeConfig
+from cathedra.profiles import node_capacity, node_labels
 from cathedra.scheduler.scheduler import Scheduler
 
 __all__ = ["RunningCluster", "run_cluster"]
@@ -114,10 +118,8 @@ class RunningCluster:
         """Start every part; on the way out stop them in the opposite order."""
         self._server = await self._open_server()
         try:
-            if self._has_example_driver:
-                await install_driver_permissions(
-                    self.client(), self.config.driver.name, binds=self.config.driver.binding_conditions
-                )
+            if self._has_drivers:
+                await self._install_drivers()
             async with asyncio.TaskGroup() as parts:
                 tasks = [parts.create_task(job) for job in self._control_plane()]
                 for name in (*self.config.node_names, *self.config.leaving):
@@ -140,17 +142,34 @@ class RunningCluster:
         for name in self.config.leaving:
             await self._remove(name)
         if self._nodes:
-            driver = self.config.driver
-            published = max(node.devices for node in self._nodes.values())
-            nodes, devices = counted(len(self._nodes), "node"), counted(published, "device")
-            if self._has_example_driver:
-                self._say(f"{nodes} Ready, {devices} of {driver.name} on each")
+            nodes = counted(len(self._nodes), "node")
+            if self._has_drivers:
+                self._say(f"{nodes} Ready, {' and '.join(self._published())} on each")
             elif not self._serves_devices:
                 self._say(f"{nodes} Ready; {how_to_enable_devices(self.gates)}")
             else:
                 self._say(f"{nodes} Ready; drivers register in {self._node_root('NODE') / 'plugins_registry'}")
         for missing in {node.agent.missing for node in self._nodes.values()} - {""}:
             self._say(missing)
+
+    async def _install_drivers(self) -> None:
+        """What comes with drivers: their permissions, and the classes of a profile; what is there stays as it is."""
+        client, profile = self.client(), self.config.profile
+        binds = profile is None and self.config.driver.binding_conditions
+        for name in self.config.drivers:
+            await install_driver_permissions(client, name, binds=binds)
+        for device_class in profile.device_classes if profile is not None else ():
+            try:
+                await client.resource(DEVICECLASSES).create(device_class)
+            except StatusError as error:
+                if not error.is_already_exists:
+                    raise
+
+    def _published(self) -> Iterator[str]:
+        """How many devices of each driver a node has at most."""
+        for driver in self.config.drivers:
+            most = max(node.devices.get(driver, 0) for node in self._nodes.values())
+            yield f"{counted(most, 'device')} of {driver}"
 
     async def _remove(self, name: str) -> None:
         """Let a node leave: it ends its pods while it still runs, as a node that is drained does."""
@@ -223,7 +242,7 @@ class RunningCluster:
         return self.server.catalog.has_group("resource.k8s.io")
 
     @property
-    def _has_example_driver(self) -> bool:
+    def _has_drivers(self) -> bool:
         return self._generation.has_example_driver and self._serves_devices
 
     def _collected(self) -> tuple[ResourceRef[Any], ...] | None:
@@ -255,8 +274,10 @@ class RunningCluster:
             kubelet_version=f"v{config.release}.0",
             api_server=(self.server.host, self.server.port),
             api_server_ca=self.server.pki.authority_certificate.decode(),
+            labels={} if config.profile is None else node_labels(config.profile, name),
+            capacity=node_capacity(config.profile) if simulated and config.profile is not None else {},
         )
-        if not self._has_example_driver:
+        if not self._has_drivers:
             client = self._client_of(node_user(name))
             dial = None if simulated else self._generation.make_dial(client, self.gates)
             return BareNode(
@@ -270,10 +291,16 @@ class RunningCluster:
             )
         return RunningNode(
             node,
-            driver_for(config.driver, self.gates),
+            self._drivers(),
             node_client=self._client_of(node_user(name)),
-            driver_client=self._client_of(driver_user(config.driver.name, name)),
+            driver_client=lambda driver: self._client_of(driver_user(driver, name)),
             clock=self._clock,
             random=self._random,
             gates=self.gates,
         )
+
+    def _drivers(self) -> Sequence[Driver]:
+        """Those of one node."""
+        if self.config.profile is None:
+            return (driver_for(self.config.driver, self.gates),)
+        return profiled_drivers(self.config.profile, self.gates)

@@ -13,6 +13,7 @@ from cathedra.api.gates import FeatureGates
 from cathedra.api.quantity import Quantity, QuantityError
 from cathedra.cluster.identity.reach import Reach
 from cathedra.cluster.invalidoption import InvalidOption
+from cathedra.profiles import Profile
 
 __all__ = ["ClusterConfig", "DriverConfig", "InvalidOption", "KubeletOptions", "default_data_dir"]
 
@@ -142,6 +143,8 @@ class ClusterConfig:
     """Which requests, and how much of them; None: the metadata of all."""
     kubelet: KubeletOptions = field(default_factory=KubeletOptions)
     driver: DriverConfig = field(default_factory=DriverConfig)
+    profile: Profile | None = None
+    """What nodes are like; None: they have the example driver's devices."""
     context: str = "cathedra"
     """Name of the kubeconfig context."""
     leaving: tuple[str, ...] = ()
@@ -160,7 +163,10 @@ class ClusterConfig:
             raise InvalidOption(f"--runtime must be one of {', '.join(RUNTIMES)}, got {self.runtime!r}")
         if self.release not in RELEASES:
             raise InvalidOption(f"--kubernetes-version must be one of {', '.join(RELEASES)}, got {self.release!r}")
-        for option, gate in self.driver.needed_gates.items():
+        needed = self.driver.needed_gates
+        if self.profile is not None:
+            needed = {f"--profile {self.profile.name}": PARTITIONS_GATE} if self.profile.uses_counters else {}
+        for option, gate in needed.items():
             if not FeatureGates.for_release(self.release, self.gates)[gate]:
                 raise InvalidOption(f"{option} needs --feature-gates {gate}=true in {self.release}")
 
@@ -168,6 +174,11 @@ class ClusterConfig:
     def shares_store(self) -> bool:
         """Whether other clusters' processes may work on the same objects."""
         return self.store.startswith("etcd://")
+
+    @property
+    def drivers(self) -> tuple[str, ...]:
+        """The drivers that nodes come with."""
+        return (self.driver.name,) if self.profile is None else self.profile.drivers
 
     @property
     def node_names(self) -> tuple[str, ...]:

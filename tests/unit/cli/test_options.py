@@ -28,7 +28,8 @@ def an_unusual_value(option: CommandOption) -> tuple[str, ...]:
         return (f"{option.name}=a=b", f"{option.name}=--c=d e")
     if option.choices:
         return (f"{option.name}={option.choices[-1]}",)
-    return (f"{option.name}={ {int: '7', Path: '/some where', str: '-x y'}[option.type] }",)
+    values: dict[object, str] = {int: "7", Path: "/some where", str: "-x y"}
+    return (f"{option.name}={values.get(option.type, '/some where.yaml')}",)
 
 
 @pytest.mark.parametrize("option", CLUSTER, ids=lambda option: option.name)

@@ -138,3 +138,14 @@ def test_the_gates_of_a_cluster_are_those_of_its_last_start() -> None:
 
 def test_a_directory_that_remembers_nothing_stands_for_the_newest_release(tmp_path: Path) -> None:
     assert remembered_gates(DataDir(tmp_path)).release == "1.37"
+
+
+def test_a_profile_is_kept_by_name_and_a_file_of_one_by_its_absolute_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    started("a", "--profile=h100-8")
+    assert wanted("a").arguments.profile == "h100-8"
+    started("b", "--profile=mine.yaml")
+    assert wanted("b").arguments.profile == str(tmp_path / "mine.yaml")
+    assert started("a", "--profile=mi300x-8").changes == ("profile: h100-8 → mi300x-8",)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from cathedra.cluster.config import ClusterConfig, DriverConfig, InvalidOption, KubeletOptions, default_data_dir
+from cathedra.profiles import load_profile
 
 
 @pytest.mark.parametrize(
@@ -35,6 +36,17 @@ def test_a_certificate_for_nodes_needs_its_key_and_both_are_files(tmp_path: Path
 def test_memory_of_a_gpu_must_be_a_quantity() -> None:
     with pytest.raises(InvalidOption, match="--gpu-memory 'lots'"):
         DriverConfig(memory="lots")
+
+
+def test_partitions_need_their_gate_where_the_profile_has_any(tmp_path: Path) -> None:
+    parts, whole = load_profile("h100-8-mig"), load_profile("h100-8")
+    with pytest.raises(InvalidOption, match="--profile h100-8-mig needs --feature-gates DRAPartitionableDevices=true"):
+        ClusterConfig(data_dir=tmp_path, profile=parts, release="1.34")
+    assert ClusterConfig(data_dir=tmp_path, profile=whole, release="1.34").drivers == ("gpu.nvidia.com",)
+
+
+def test_without_a_profile_nodes_have_the_example_driver(tmp_path: Path) -> None:
+    assert ClusterConfig(data_dir=tmp_path).drivers == ("gpu.example.com",)
 
 
 def test_nodes_are_counted_from_zero(tmp_path: Path) -> None:

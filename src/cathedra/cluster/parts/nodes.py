@@ -1,13 +1,13 @@
-"""A node of the cluster: its agent, and the example driver beside it.
+"""A node of the cluster: its agent, and its drivers beside it: the example driver, or those of a profile.
 
-With a real runtime the two find each other over the unix sockets of the kubelet's plugin protocol, as they would as two
-processes. On a simulated node there are neither sockets nor files, and the driver is handed over as an object.
+With a real runtime they find each other over the unix sockets of the kubelet's plugin protocol, as they would as
+processes. On a simulated node there are neither sockets nor files, and drivers are handed over as objects.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from random import Random
 from typing import Protocol
@@ -25,6 +25,7 @@ from cathedra.driver.preparing.service import ClaimService
 from cathedra.driver.run import DriverRunner
 from cathedra.drivers.example.driver import DriverOptions, ExampleDriver
 from cathedra.drivers.example.profiles import DeviceOptions, make_profile
+from cathedra.drivers.profiled import ProfiledDriver
 from cathedra.node.agent import NodeAgent
 from cathedra.node.config import NodeConfig
 from cathedra.node.plugins.client import (
@@ -35,8 +36,9 @@ from cathedra.node.plugins.client import (
     PluginDevice,
     PrepareOutcome,
 )
+from cathedra.profiles import Profile
 
-__all__ = ["BareNode", "ClusterNode", "InProcessPlugin", "RunningNode", "driver_for"]
+__all__ = ["BareNode", "ClusterNode", "InProcessPlugin", "RunningNode", "driver_for", "profiled_drivers"]
 
 
 class ClusterNode(Protocol):
@@ -45,8 +47,8 @@ class ClusterNode(Protocol):
     agent: NodeAgent
 
     @property
-    def devices(self) -> int:
-        """How many devices the example driver publishes on it."""
+    def devices(self) -> Mapping[str, int]:
+        """How many devices each driver of ours publishes on it."""
         ...
 
     async def run(self) -> None:
@@ -72,11 +74,21 @@ def driver_for(config: DriverConfig, gates: FeatureGates) -> ExampleDriver:
         make_profile(config.profile, devices),
         DriverOptions(
             name=config.name,
-            metadata_versions=KNOWN_VERSIONS if gates.at_least("1.37") else KNOWN_VERSIONS[::-1],
+            metadata_versions=_metadata_versions(gates),
             publish_status=config.publish_status,
             binding_conditions=config.binding_conditions,
         ),
     )
+
+
+def profiled_drivers(profile: Profile, gates: FeatureGates) -> tuple[Driver, ...]:
+    """A driver for each of those that a profile's devices are of."""
+    versions = _metadata_versions(gates)
+    return tuple(ProfiledDriver(profile, name, metadata_versions=versions) for name in profile.drivers)
+
+
+def _metadata_versions(gates: FeatureGates) -> Sequence[str]:
+    return KNOWN_VERSIONS if gates.at_least("1.37") else KNOWN_VERSIONS[::-1]
 
 
 class InProcessPlugin:
@@ -113,51 +125,57 @@ class RunningNode:
     def __init__(
         self,
         config: NodeConfig,
-        driver: Driver,
+        drivers: Sequence[Driver],
         *,
         node_client: Client,
-        driver_client: Client,
+        driver_client: Callable[[str], Client],
         clock: Clock,
         random: Random,
         gates: FeatureGates,
     ) -> None:
+        """``driver_client``: the client of the driver of a name."""
         self.name = config.name
-        self._driver_name = driver.name
         simulated = config.root is None
         root = config.root or Path("/")
-        self.driver = DriverRunner(
-            driver,
-            driver_client,
-            node_name=config.name,
-            plugin_dir=root / "plugins" / driver.name,
-            registry_dir=None if simulated else root / "plugins_registry",
-            cdi_dir=root / "cdi",
-            files=MemoryFiles() if simulated else None,
-            boot_id="simulated" if simulated else None,
-            clock=clock,
-            random=random,
-        )
-        plugins = {driver.name: InProcessPlugin(self.driver.service)} if simulated else None
+        self.drivers = {
+            driver.name: DriverRunner(
+                driver,
+                driver_client(driver.name),
+                node_name=config.name,
+                plugin_dir=root / "plugins" / driver.name,
+                registry_dir=None if simulated else root / "plugins_registry",
+                cdi_dir=root / "cdi",
+                files=MemoryFiles() if simulated else None,
+                boot_id="simulated" if simulated else None,
+                clock=clock,
+                random=random,
+            )
+            for driver in drivers
+        }
+        services = {name: InProcessPlugin(runner.service) for name, runner in self.drivers.items()}
+        plugins = services if simulated else None
         self.agent = NodeAgent(node_client, config, clock=clock, random=random, gates=gates, plugins=plugins)
 
     @property
-    def devices(self) -> int:
-        """How many devices the example driver publishes: of one that can be cut, every part and the whole."""
-        return self.driver.slices.published()[0]
+    def devices(self) -> dict[str, int]:
+        """How many devices each driver publishes: of one that can be cut, every part and the whole."""
+        return {name: driver.slices.published()[0] for name, driver in self.drivers.items()}
 
     async def run(self) -> None:
-        """Run agent and driver until cancelled."""
+        """Run agent and drivers until cancelled."""
         NODE.set(self.name)
         async with asyncio.TaskGroup() as group:
             group.create_task(self.agent.run(), name=f"node agent {self.name}")
             # Slices belong to the Node object, so they are published once it exists.
             await self.agent.wait_ready()
-            group.create_task(self.driver.run(), name=f"driver {self._driver_name} on {self.name}")
+            for name, driver in self.drivers.items():
+                group.create_task(driver.run(), name=f"driver {name} on {self.name}")
 
     async def wait_ready(self) -> None:
-        """Wait until the node is Ready, and the driver registered and its slices published."""
+        """Wait until the node is Ready, and its drivers registered and their slices published."""
         await self.agent.wait_ready()
-        await self.driver.wait_ready()
+        for driver in self.drivers.values():
+            await driver.wait_ready()
 
 
 class BareNode:
@@ -181,9 +199,9 @@ class BareNode:
         )
 
     @property
-    def devices(self) -> int:
+    def devices(self) -> Mapping[str, int]:
         """None: its drivers are others' programs."""
-        return 0
+        return {}
 
     async def run(self) -> None:
         """Run the agent until cancelled."""

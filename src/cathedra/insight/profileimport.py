@@ -1,0 +1,142 @@
+"""A profile of a node that a cluster or a dump has: its devices, without what identifies the machine.
+
+Names of attributes that a driver qualifies with its own domain mean the same without it, and are written so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from cathedra.allocation.errors import InvalidInput
+from cathedra.api.core.core_v1 import Node
+from cathedra.api.core.meta_v1 import ObjectMeta
+from cathedra.api.formats import dns_label
+from cathedra.api.resource import Device, DeviceClass, DeviceClassSpec, ResourceSlice
+from cathedra.api.struct import to_dict
+from cathedra.insight.reading.state import ClusterState
+from cathedra.profiles.expansion import escaped
+from cathedra.profiles.masking import Masking
+from cathedra.profiles.model import Follows, Group, NodeShape, PoolTemplate, Profile
+
+__all__ = ["imported_profile"]
+
+_LABELS: Final = ("kubernetes.io/arch", "node.kubernetes.io/instance-type")
+"""Labels that are kept, beside those in the domains of the drivers' vendors; others may say where a machine is."""
+_CAPACITY: Final[tuple[str, ...]] = ("cpu", "memory", "pods")
+
+
+def imported_profile(state: ClusterState, node: str, name: str = "") -> tuple[Profile, tuple[str, ...]]:
+    """The profile of a node, by default named after its first driver; and what of the node it leaves out.
+
+    Raises:
+        InvalidInput: there is no such node or it has no devices, or the name is no DNS label.
+    """
+    known = {one.metadata.name: one for one in state.nodes}
+    if node not in known:
+        some = ", ".join(list(known)[:5])
+        raise InvalidInput(f"there is no node {node!r} in {state.source}" + (f"; there are {some}" if some else ""))
+    pools = _newest(piece for piece in state.all(ResourceSlice) if piece.spec.node_name == node)
+    if not pools:
+        raise InvalidInput(f"no ResourceSlice in {state.source} is of node {node!r}")
+    drivers = tuple(dict.fromkeys(driver for driver, _ in pools))
+    name = name or f"{drivers[0].replace('.', '-')}-node"
+    if problems := dns_label(name):
+        raise InvalidInput(f"{name!r} cannot be a profile's name: {problems[0]}")
+    masking = Masking(node, known)
+    classes, left_out = _classes(state.all(DeviceClass), drivers)
+    profile = Profile(
+        name=name,
+        description=f"imported: {_counted(pools)}",
+        follows=tuple(Follows(driver=driver) for driver in drivers),
+        node=_shape(known[node], drivers, masking),
+        device_classes=classes,
+        pools=tuple(_template(key, pieces, masking, number) for number, (key, pieces) in enumerate(pools.items())),
+    )
+    if state.unknown & {Node, DeviceClass}:
+        left_out = (*left_out, "nodes or device classes, which are not in the dump")
+    return profile, left_out
+
+
+Pools = Mapping[tuple[str, str], list[ResourceSlice]]
+
+
+def _newest(slices: Iterable[ResourceSlice]) -> dict[tuple[str, str], list[ResourceSlice]]:
+    """The slices of each pool that are of its newest generation, in the order in which they are allocated from."""
+    pools: dict[tuple[str, str], list[ResourceSlice]] = {}
+    for piece in sorted(slices, key=lambda piece: piece.metadata.name):
+        pools.setdefault((piece.spec.driver, piece.spec.pool.name), []).append(piece)
+    return {
+        key: [one for one in pieces if one.spec.pool.generation == max(each.spec.pool.generation for each in pieces)]
+        for key, pieces in pools.items()
+    }
+
+
+def _counted(pools: Pools) -> str:
+    counts: dict[str, int] = {}
+    for (driver, _), pieces in pools.items():
+        counts[driver] = counts.get(driver, 0) + sum(len(piece.spec.devices or ()) for piece in pieces)
+    return ", ".join(f"{count} of {driver}" for driver, count in counts.items())
+
+
+def _template(key: tuple[str, str], pieces: list[ResourceSlice], masking: Masking, number: int) -> PoolTemplate:
+    driver, pool = key
+    counters = [to_dict(one) for piece in pieces for one in piece.spec.shared_counters]
+    devices = [_device(one, driver, masking) for piece in pieces for one in piece.spec.devices or ()]
+    # A pool of another name must not have the same one on all nodes of the profile.
+    name = masking.text(pool)
+    group = Group(
+        devices=tuple(devices),
+        shared_counters=tuple({**one, "name": masking.text(one["name"])} for one in counters),
+    )
+    return PoolTemplate(driver=driver, name=name if "{node}" in name else f"{{node}}/{number}", groups=(group,))
+
+
+def _device(device: Device, driver: str, masking: Masking) -> dict[str, Any]:
+    plain: dict[str, Any] = to_dict(msgspec.structs.replace(device, node_name=None, node_selector=None, all_nodes=None))
+    own = f"{driver}/"
+    plain["name"] = masking.text(device.name)
+    for field in ("attributes", "capacity"):
+        if field in plain:
+            plain[field] = {name.removeprefix(own): value for name, value in plain[field].items()}
+    for name, value in plain.get("attributes", {}).items():
+        _mask(name, value, masking)
+    for one in plain.get("consumesCounters", ()):
+        one["counterSet"] = masking.text(one["counterSet"])
+    return plain
+
+
+def _mask(name: str, value: dict[str, Any], masking: Masking) -> None:
+    """Mask the text, or the texts, of one attribute."""
+    if "string" in value:
+        value["string"] = masking.attribute(name, value["string"])
+    if "strings" in value:
+        value["strings"] = [masking.attribute(name, one) for one in value["strings"]]
+
+
+def _shape(node: Node, drivers: Iterable[str], masking: Masking) -> NodeShape:
+    vendors = tuple(".".join(driver.split(".")[-2:]) for driver in drivers)
+    labels = {
+        key: masking.text(value)
+        for key, value in sorted(node.metadata.labels.items())
+        if key in _LABELS or key.partition("/")[0].endswith(vendors)
+    }
+    capacity = {key: escaped(str(node.status.capacity[key])) for key in _CAPACITY if key in node.status.capacity}
+    return NodeShape(labels=labels, capacity=capacity)
+
+
+def _classes(classes: Iterable[DeviceClass], drivers: Iterable[str]) -> tuple[tuple[DeviceClass, ...], tuple[str, ...]]:
+    """The classes whose selectors name one of the drivers; parameters, which may hold anything, are left out."""
+    kept: list[DeviceClass] = []
+    left_out: list[str] = []
+    for one in classes:
+        texts = [selector.cel.expression for selector in one.spec.selectors if selector.cel is not None]
+        if not any(driver in text for driver in drivers for text in texts):
+            continue
+        spec = DeviceClassSpec(selectors=one.spec.selectors, extended_resource_name=one.spec.extended_resource_name)
+        kept.append(DeviceClass(metadata=ObjectMeta(name=one.metadata.name), spec=spec))
+        if one.spec.config:
+            left_out.append(f"the config of class {one.metadata.name}")
+    return tuple(kept), tuple(left_out)

@@ -1,0 +1,156 @@
+"""A node of a dump as a profile: same answers, no word of the machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cathedra.allocation import InvalidInput
+from cathedra.insight.profileimport import imported_profile
+from cathedra.insight.reading.dumps import read_dump
+from cathedra.insight.simulation.plan import profiled_node
+from cathedra.insight.simulation.run import simulate
+from cathedra.profiles import Profile, expanded_pools, load_profile, read_profile
+from cathedra.profiles.writing import profile_yaml
+
+SECRETS = ("db7", "AN12", "3b:", "pci0000:3a", "10.1.2.3", "3f2b8c1e", "rack-9", "token")
+
+
+def dump() -> list[dict[str, Any]]:
+    device = {
+        "name": "0000-3b-00-0-0x1060",
+        "attributes": {
+            "acc.corp.com/model": {"string": "X{1}"},
+            "uuid": {"string": "ACC-3f2b8c1e-1111-4222-8333-444455556666"},
+            "serial": {"string": "AN12"},
+            "host": {"string": "db7.corp.com"},
+            "address": {"string": "10.1.2.3"},
+            "resource.kubernetes.io/pciBusID": {"string": "0000:3b:00.0"},
+            "resource.kubernetes.io/pcieRoot": {"string": "pci0000:3a"},
+            "slots": {"int": 3},
+        },
+        "capacity": {"acc.corp.com/memory": {"value": "8Gi"}},
+        "consumesCounters": [{"counterSet": "set", "counters": {"c": {"value": "1"}}}],
+    }
+    pool = {"name": "db7.corp.com", "generation": 4, "resourceSliceCount": 2}
+    spec = {"driver": "acc.corp.com", "nodeName": "db7.corp.com", "pool": pool}
+    old = {**spec, "pool": {**pool, "generation": 3}, "devices": [{"name": "gone"}]}
+    counters = {**spec, "sharedCounters": [{"name": "set", "counters": {"c": {"value": "1"}}}]}
+    slices = {"s0": counters, "s1": {**spec, "devices": [device]}, "s2": old}
+    labels = {"acc.corp.com/rev": "7", "kubernetes.io/arch": "arm64", "topology.kubernetes.io/zone": "rack-9"}
+    node_status = {"capacity": {"cpu": "8", "memory": "32Gi", "pods": "110", "ephemeral-storage": "1Ti"}}
+    parameters = {"driver": "acc.corp.com", "parameters": {"kind": "token", "apiVersion": "x/v1"}}
+    return [
+        {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"name": "db7.corp.com", "labels": labels},
+            "status": node_status,
+        },
+        *(
+            {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": {"name": name}, "spec": one}
+            for name, one in slices.items()
+        ),
+        {
+            "apiVersion": "resource.k8s.io/v1",
+            "kind": "DeviceClass",
+            "metadata": {"name": "acc"},
+            "spec": {
+                "selectors": [{"cel": {"expression": 'device.driver == "acc.corp.com"'}}],
+                "config": [{"opaque": parameters}],
+            },
+        },
+        {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": "all"}, "spec": {}},
+    ]
+
+
+def imported() -> Profile:
+    profile, _ = imported_profile(read_dump(dump()), "db7.corp.com", "acc")
+    return profile
+
+
+def test_nothing_that_identifies_the_machine_is_left() -> None:
+    text = profile_yaml(imported()).decode()
+    assert [secret for secret in SECRETS if secret in text] == []
+
+
+def test_structure_is_kept() -> None:
+    profile = imported()
+    (pool,) = expanded_pools(profile, "n1")
+    (device,) = pool.devices
+    assert (pool.driver, pool.name, device.name) == ("acc.corp.com", "n1", "0000-01-00-0-0x1060")
+    assert (device.attributes["model"].string, device.attributes["slots"].int_) == ("X{1}", 3)
+    assert device.attributes["host"].string == "n1"
+    assert str(device.capacity["memory"].value) == "8Gi"
+    assert device.consumes_counters[0].counter_set == pool.counter_sets[0].name
+    assert profile.node.capacity == {"cpu": "8", "memory": "32Gi", "pods": "110"}
+    assert profile.node.labels == {"acc.corp.com/rev": "7", "kubernetes.io/arch": "arm64"}
+    assert [one.metadata.name for one in profile.device_classes] == ["acc"]
+
+
+def test_what_is_left_out_is_told() -> None:
+    _, left_out = imported_profile(read_dump(dump()), "db7.corp.com")
+    assert left_out == ("the config of class acc",)
+
+
+def test_the_same_dump_gives_the_same_file(tmp_path: Path) -> None:
+    assert profile_yaml(imported()) == profile_yaml(imported())
+    file = tmp_path / "acc.yaml"
+    file.write_bytes(profile_yaml(imported()))
+    assert expanded_pools(read_profile(file), "n") == expanded_pools(imported(), "n")
+
+
+@pytest.mark.parametrize("name", ["h100-8", "gb200-4-mig", "gaudi3-8"])
+def test_a_node_of_a_profile_is_imported_as_that_profile(name: str) -> None:
+    """The copy has the same devices in the same order."""
+    profile = load_profile(name)
+    objects = [*profile.device_classes, *profiled_node(profile, "n1")]
+    copy, _ = imported_profile(read_dump(objects), "n1")
+
+    def names(of: Profile) -> dict[str, list[str]]:
+        return {pool.driver: [device.name for device in pool.devices] for pool in expanded_pools(of, "n1")}
+
+    if name == "gaudi3-8":  # its devices are named after PCI addresses, which are masked
+        assert [len(found) for found in names(copy).values()] == [8]
+    else:
+        assert names(copy) == names(profile)
+
+
+def test_an_imported_profile_can_be_simulated(tmp_path: Path) -> None:
+    file = tmp_path / "acc.yaml"
+    file.write_bytes(profile_yaml(imported()))
+    claim = {"requests": [{"name": "a", "exactly": {"deviceClassName": "acc"}}]}
+    pod = [
+        {
+            "apiVersion": "resource.k8s.io/v1",
+            "kind": "ResourceClaimTemplate",
+            "metadata": {"name": "acc", "namespace": "default"},
+            "spec": {"spec": {"devices": claim}},
+        },
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": "p", "namespace": "default"},
+            "spec": {
+                "containers": [{"name": "main", "image": "main"}],
+                "resourceClaims": [{"name": "a", "resourceClaimTemplateName": "acc"}],
+            },
+        },
+    ]
+    empty = read_dump([{"apiVersion": "v1", "kind": "PodList", "items": []}, *dump()[-1:]])
+    found = simulate(empty, apply=pod, add_nodes=[f"2={file}"], copies=5)
+    (placed,) = found.placed
+    assert placed.node in ("acc-1", "acc-2")
+    assert [copies.more for copies in found.copies] == [1]
+
+
+def test_a_node_without_devices_and_a_wrong_name_are_refused() -> None:
+    state = read_dump([*dump(), {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "bare"}}])
+    with pytest.raises(InvalidInput, match="no ResourceSlice in objects is of node 'bare'"):
+        imported_profile(state, "bare")
+    with pytest.raises(InvalidInput, match="there is no node 'no' in objects; there are"):
+        imported_profile(state, "no")
+    with pytest.raises(InvalidInput, match="'A b' cannot be a profile's name"):
+        imported_profile(state, "db7.corp.com", "A b")
