@@ -26,6 +26,7 @@ from cathedra.allocation.errors import (
     NodeError,
 )
 from cathedra.allocation.features import DEVELOPMENT_1_37, NEWEST, RELEASE_1_36, Behaviour, Features, behaviour_of
+from cathedra.allocation.occupancy import Occupancy, Usage
 from cathedra.allocation.refusal import ConstraintReason, Refusal, RequestReason, SelectorReason
 from cathedra.allocation.search.budget import UNLIMITED, Budget
 from cathedra.allocation.supply.inventory import Inventory, InventorySnapshot
@@ -54,10 +55,12 @@ __all__ = [
     "Ledger",
     "LedgerSnapshot",
     "NodeError",
+    "Occupancy",
     "PreparedRequests",
     "Refusal",
     "RequestReason",
     "SelectorReason",
+    "Usage",
     "allocate",
     "behaviour_of",
     "fits",

@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 from cathedra.allocation.answers import Allocation, Answers, SharedAnswer
-from cathedra.allocation.checks.selectors import SelectorCache
+from cathedra.allocation.checks.selectors import SelectorCache, SelectorList
 from cathedra.allocation.claims.problem import (
     Problem,
     Solution,
@@ -74,6 +74,13 @@ class Allocator:
         """
         selectors = self.inventory.caches.of(_SELECTORS)
         return PreparedRequests(self, plan_claims(claims, self.classes, selectors, self.features))
+
+    def selectors_of(self, device_class: DeviceClass) -> SelectorList:
+        """What a class asks of its devices."""
+        texts = [
+            selector.cel.expression if selector.cel is not None else "" for selector in device_class.spec.selectors
+        ]
+        return self.inventory.caches.of(_SELECTORS).of(texts, self.features)
 
     def allocate(self, node: core_v1.Node, claims: Sequence[ResourceClaim]) -> Allocation | Refusal:
         """Allocate ``claims`` together on ``node``, all or none.

@@ -75,7 +75,10 @@ def compose(
         return try_out_with_nominated(profile, nominations, pod, state, node)
 
     there = configuration.plugins.plugins()
-    fit = FitOptions(configuration.scoring, configuration.ignored_resources, configuration.ignored_resource_groups)
+    options = FitOptions(configuration.scoring, configuration.ignored_resources, configuration.ignored_resource_groups)
+    fit = NodeResourcesFit(devices.backs, options, devices.usage)
+    if devices.name not in there:
+        fit = NodeResourcesFit(_never, options)
     plugins: list[Plugin] = [
         SchedulingGates(),
         NodeUnschedulable(),
@@ -83,7 +86,7 @@ def compose(
         TaintToleration(),
         NodeAffinity(),
         NodePorts(),
-        NodeResourcesFit(devices.backs if devices.name in there else _never, fit),
+        fit,
         PodTopologySpread(),
         InterPodAffinity(informers.of(NAMESPACES).store),
         devices,

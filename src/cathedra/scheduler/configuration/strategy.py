@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from cathedra.scheduler.configuration.document import ResourceWeight, ScoringStrategy, UtilizationPoint
-from cathedra.scheduler.framework.plugin import MAX_SCORE
+from cathedra.scheduler.framework.plugin import MAX_SCORE, DeviceUsage, no_devices
 from cathedra.scheduler.state.node_info import NodeInfo
 from cathedra.scheduler.state.pod_info import PodInfo
 from cathedra.scheduler.state.resources import CPU, MEMORY
@@ -39,11 +39,11 @@ class WeightedScoring:
     rate: Rate
     resources: tuple[tuple[str, int], ...] = ((CPU, 1), (MEMORY, 1))
 
-    def score(self, pod: PodInfo, node: NodeInfo) -> int:
-        """0 to 100."""
+    def score(self, pod: PodInfo, node: NodeInfo, devices: DeviceUsage = no_devices) -> int:
+        """0 to 100; ``devices`` provide what the node itself does not have."""
         total = weights = 0
         for name, weight in self.resources:
-            capacity, requested = _figures(name, pod, node)
+            capacity, requested = _figures(name, pod, node, devices)
             if capacity:
                 total += self.rate(requested, capacity) * weight
                 weights += weight
@@ -58,11 +58,11 @@ class LineScoring:
     """(utilization in percent, score up to 100), by utilization."""
     resources: tuple[tuple[str, int], ...] = ((CPU, 1), (MEMORY, 1))
 
-    def score(self, pod: PodInfo, node: NodeInfo) -> int:
-        """0 to 100."""
+    def score(self, pod: PodInfo, node: NodeInfo, devices: DeviceUsage = no_devices) -> int:
+        """0 to 100; ``devices`` provide what the node itself does not have."""
         total = weights = 0
         for name, weight in self.resources:
-            capacity, requested = _figures(name, pod, node)
+            capacity, requested = _figures(name, pod, node, devices)
             if not capacity:
                 continue
             rated = self._at(100 if requested > capacity else requested * 100 // capacity)
@@ -139,8 +139,11 @@ def _line(shape: Sequence[UtilizationPoint]) -> tuple[tuple[int, int], ...]:
     return tuple((point.utilization, point.score * _SCALE) for point in shape)
 
 
-def _figures(name: str, pod: PodInfo, node: NodeInfo) -> tuple[int, int]:
-    """Capacity, and what is requested with the pod; both 0 for a resource that the pod does not ask for."""
+def _figures(name: str, pod: PodInfo, node: NodeInfo, devices: DeviceUsage) -> tuple[int, int]:
+    """Capacity, and what is requested with the pod; both 0 for a resource that the pod does not ask for.
+
+    A resource that the node itself does not have is provided by devices.
+    """
     cpu, memory = pod.scoring_requests
     if name == CPU:
         return node.allocatable.get(CPU, 0), node.scoring_cpu + cpu
@@ -149,4 +152,7 @@ def _figures(name: str, pod: PodInfo, node: NodeInfo) -> tuple[int, int]:
     wanted = pod.requests.get(name, 0)
     if not wanted:
         return 0, 0
-    return node.allocatable.get(name, 0), node.requested.get(name, 0) + wanted
+    capacity, requested = node.allocatable.get(name, 0), node.requested.get(name, 0)
+    if not capacity and "/" in name:
+        capacity, requested = devices(name, node)
+    return capacity, requested + wanted

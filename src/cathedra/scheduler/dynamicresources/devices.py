@@ -17,6 +17,7 @@ from cathedra.allocation import (
     Features,
     Inventory,
     Ledger,
+    Occupancy,
     PreparedRequests,
     behaviour_of,
 )
@@ -73,7 +74,14 @@ class Devices:
         Raises:
             AllocationError: a claim cannot be allocated anywhere.
         """
-        allocator = Allocator(
+        return self._allocator().prepare(claims)
+
+    def occupancy(self) -> Occupancy:
+        """How many devices there are, and how many are in use, at this moment."""
+        return Occupancy(self._allocator())
+
+    def _allocator(self) -> Allocator:
+        return Allocator(
             self._features,
             self._classes,
             self._inventory.snapshot(),
@@ -81,7 +89,6 @@ class Devices:
             budget=self._budget,
             random=self._random,
         )
-        return allocator.prepare(claims)
 
     def device_class(self, name: str) -> DeviceClass | None:
         """The class of that name."""

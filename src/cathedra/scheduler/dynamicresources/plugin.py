@@ -48,6 +48,7 @@ from cathedra.scheduler.framework.plugin import (
     NO_BATCH_RESULT,
     BatchFilterResult,
     CycleState,
+    DeviceUsage,
     FilterPlugin,
     Nomination,
     PostFilterPlugin,
@@ -141,6 +142,19 @@ class DynamicResources(
     def backs(self, resource: str) -> bool:
         """Whether some device class may provide the extended resource."""
         return self._gates["DRAExtendedResource"] and class_of(resource, self._devices.classes()) is not None
+
+    def usage(self) -> DeviceUsage:
+        """Counts the devices of the class behind an extended resource."""
+        if not self._gates["DRAExtendedResource"]:
+            return super().usage()
+        occupancy, classes = self._devices.occupancy(), self._devices.classes()
+
+        def usage(resource: str, node: NodeInfo) -> tuple[int, int]:
+            name = class_of(resource, classes)
+            device_class = self._devices.device_class(name) if name is not None else None
+            return occupancy.of(node.node, device_class) if device_class is not None else (0, 0)
+
+        return usage
 
     # --- before the nodes
 

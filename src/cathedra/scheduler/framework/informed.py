@@ -19,7 +19,7 @@ from cathedra.clock import Clock
 from cathedra.scheduler.configuration.reading import ProfileConfiguration
 from cathedra.scheduler.framework.events import ClusterEvent
 from cathedra.scheduler.framework.observer import PluginObserver
-from cathedra.scheduler.framework.plugin import Plugin
+from cathedra.scheduler.framework.plugin import DeviceUsage, Plugin, no_devices
 
 __all__ = ["ClaimPlugin", "InformedPlugin", "MakeClaimPlugin", "Notify"]
 
@@ -45,6 +45,10 @@ class ClaimPlugin(Plugin):
     @abstractmethod
     def backs(self, resource: str) -> bool:
         """Whether claims may provide the extended resource, so that nodes need not have it."""
+
+    def usage(self) -> DeviceUsage:
+        """What devices provide of extended resources at this moment, for scores."""
+        return no_devices
 
     def observe(self, observer: PluginObserver) -> None:
         """Tell ``observer`` of waits for devices; a plugin that waits for none tells nothing."""

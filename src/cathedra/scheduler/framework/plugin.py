@@ -9,7 +9,7 @@ would cost more than the sums.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,6 +27,7 @@ __all__ = [
     "BatchFilterResult",
     "BindPlugin",
     "CycleState",
+    "DeviceUsage",
     "FilterPlugin",
     "Narrowed",
     "Nomination",
@@ -39,9 +40,18 @@ __all__ = [
     "PreFilterPlugin",
     "ReservePlugin",
     "ScorePlugin",
+    "no_devices",
 ]
 
 MAX_SCORE = 100
+
+DeviceUsage = Callable[[str, NodeInfo], tuple[int, int]]
+"""For an extended resource and a node: the devices that provide it there, and how many of them are in use."""
+
+
+def no_devices(resource: str, node: NodeInfo) -> tuple[int, int]:
+    """The `DeviceUsage` where devices provide nothing."""
+    return 0, 0
 
 
 class CycleState:

@@ -15,8 +15,10 @@ from cathedra.scheduler.framework.plugin import (
     NO_BATCH_RESULT,
     BatchFilterResult,
     CycleState,
+    DeviceUsage,
     FilterPlugin,
     ScorePlugin,
+    no_devices,
 )
 from cathedra.scheduler.framework.status import Code, Status
 from cathedra.scheduler.state.node_info import NodeInfo
@@ -56,9 +58,16 @@ class NodeResourcesFit(FilterPlugin, ScorePlugin):
     name = "NodeResourcesFit"
     weight = 1
 
-    def __init__(self, backed_by_devices: BackedByDevices, options: FitOptions = DEFAULT_OPTIONS) -> None:
+    def __init__(
+        self,
+        backed_by_devices: BackedByDevices,
+        options: FitOptions = DEFAULT_OPTIONS,
+        device_usage: Callable[[], DeviceUsage] = lambda: no_devices,
+    ) -> None:
+        """``device_usage`` answers for the moment in which it is asked."""
         self._backed_by_devices = backed_by_devices
         self._options = options
+        self._device_usage = device_usage
 
     def events(self) -> Sequence[EventRegistration]:
         """Pods that go or shrink, nodes that come or grow, and the pod's own smaller requests."""
@@ -98,7 +107,8 @@ class NodeResourcesFit(FilterPlugin, ScorePlugin):
         """LeastAllocated over cpu and memory, unless another strategy is configured."""
         scoring = self._options.scoring
         if scoring is not LEAST_ALLOCATED:
-            return [scoring.score(pod, node) for node in nodes]
+            devices = self._device_usage()
+            return [scoring.score(pod, node, devices) for node in nodes]
         wanted = pod.scoring_requests
         return [
             score if (score := node.least_allocated.get(wanted)) is not None else _least_allocated(node, wanted)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from cathedra.api.core.core_v1 import Pod
 from cathedra.api.core.policy_v1 import PodDisruptionBudget
@@ -29,11 +30,13 @@ from cathedra.scheduler.framework.plugin import CycleState, Nomination, PostFilt
 from cathedra.scheduler.framework.status import Code, Status, error, unresolvable, unschedulable
 from cathedra.scheduler.state.node_info import NodeInfo
 from cathedra.scheduler.state.pod_info import PodInfo
+from cathedra.semantics.conditions import find_condition
 
 __all__ = ["DefaultPreemption", "TryOut"]
 
-ENOUGH_CANDIDATES = 100
-"""So many nodes with victims are compared at most."""
+FEWEST_CANDIDATES: Final = 100
+CANDIDATE_PERCENTAGE: Final = 10
+"""Nodes with victims that are compared at most: a share of the nodes in question, and never fewer than a hundred."""
 
 TryOut = Callable[[PodInfo, CycleState, NodeInfo], Status | None]
 """Whether the pod would fit if the node looked like this."""
@@ -82,7 +85,7 @@ class DefaultPreemption(PostFilterPlugin):
 
     async def post_filter(self, state: CycleState, pod: PodInfo, diagnosis: Diagnosis) -> Status | Nomination:
         """Evicts, and nominates the node; or says for every node why that would not help."""
-        obstacle = self._obstacle(state, pod)
+        obstacle = self._obstacle(state, pod, diagnosis)
         if obstacle:
             return unschedulable(f"preemption: {obstacle}")
         told = Diagnosis(diagnosis.nodes, absent=unresolvable("Preemption is not helpful for scheduling"))
@@ -97,33 +100,32 @@ class DefaultPreemption(PostFilterPlugin):
             return error(f"preemption: {failure}")
         return Nomination(chosen.node)
 
-    def _obstacle(self, state: CycleState, pod: PodInfo) -> str:
+    def _obstacle(self, state: CycleState, pod: PodInfo, diagnosis: Diagnosis) -> str:
         """Why the pod may not preempt at all."""
         if pod.pod.spec.preemption_policy == "Never":
             return "not eligible due to preemptionPolicy=Never."
         node = state.snapshot.by_name.get(pod.pod.status.nominated_node_name)
-        if node is None:
+        refusal = diagnosis.status_of(node.name) if node is not None else None
+        if node is None or (refusal is not None and refusal.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE):
+            # No eviction on the nominated node can help any longer: another one is looked for.
             return ""
-        leaving = any(
-            other.priority < pod.priority and other.pod.metadata.deletion_timestamp is not None
-            for other in node.pods.values()
-        )
+        leaving = any(other.priority < pod.priority and _is_leaving(other.pod) for other in node.pods.values())
         return "not eligible due to a terminating pod on the nominated node." if leaving else ""
 
     def _candidates(
         self, state: CycleState, pod: PodInfo, diagnosis: Diagnosis, told: Diagnosis
     ) -> Sequence[_Candidate]:
+        refusals = ((node, diagnosis.status_of(node.name)) for node in state.snapshot.nodes)
+        nodes = [node for node, refusal in refusals if refusal is not None and refusal.code is Code.UNSCHEDULABLE]
+        enough = max(FEWEST_CANDIDATES, len(nodes) * CANDIDATE_PERCENTAGE // 100)
         found: list[_Candidate] = []
-        for node in state.snapshot.nodes:
-            refusal = diagnosis.status_of(node.name)
-            if refusal is None or refusal.code is not Code.UNSCHEDULABLE:
-                continue
+        for node in nodes:
             outcome = self._victims(state, pod, node)
             if isinstance(outcome, Status):
                 told.refuse(node.name, outcome)
                 continue
             found.append(outcome)
-            if len(found) >= ENOUGH_CANDIDATES:
+            if len(found) >= enough and any(not candidate.violations for candidate in found):
                 break
         return found
 
@@ -201,6 +203,14 @@ class DefaultPreemption(PostFilterPlugin):
             return
         note = f"Preempted by pod {preemptor.metadata.uid} on node {node}"
         self._recorder.record(victim, "Normal", "Preempted", note, action="Preempting")
+
+
+def _is_leaving(pod: Pod) -> bool:
+    """Whether the pod is being ended because another preempted it."""
+    condition = find_condition(pod.status.conditions, "DisruptionTarget")
+    if pod.metadata.deletion_timestamp is None or condition is None:
+        return False
+    return (condition.status, condition.reason) == ("True", "PreemptionByScheduler")
 
 
 def _started(pod: Pod) -> float:

@@ -55,6 +55,16 @@ def test_extended_resources_count_for_pods_that_ask_for_them() -> None:
     assert strategy.score(pod(cpu="1"), node) == 0
 
 
+def test_what_the_node_does_not_have_is_counted_in_devices() -> None:
+    strategy = fit_scoring(ScoringStrategy(type="MostAllocated", resources=[ResourceWeight(GPU, 5)]))
+    wanted, node = pod(example_gpu="2"), node_info(cpu="4", memory="8Gi", **{GPU: "0"})
+    assert strategy.score(wanted, node, lambda resource, _: (8, 4) if resource == GPU else (0, 0)) == 75
+    assert strategy.score(wanted, node) == 0
+    plugged = node_info(cpu="4", memory="8Gi", **{GPU: "4"})
+    assert strategy.score(wanted, plugged, lambda *_: (100, 0)) == 50
+    assert strategy.score(pod(cpu="1"), node, lambda *_: (8, 4)) == 0
+
+
 def test_a_full_node_is_worst_for_spreading_and_best_for_packing() -> None:
     node = node_info(cpu="1", memory="1Gi")
     wanted = pod(cpu="2", memory="2Gi")

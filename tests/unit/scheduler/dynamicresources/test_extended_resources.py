@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
+
+import pytest
 
 from cathedra.api.core.core_v1 import Pod
 from cathedra.api.resource import DeviceClass, ResourceClaim
 from cathedra.api.struct import from_dict, replace
+from cathedra.scheduler.configuration.reading import read_configuration
 from cathedra.scheduler.dynamicresources.extended_resources import class_of, requests_for
 from tests.unit.scheduler.objects import device_class, node, pod, slice_
 from tests.unit.scheduler.world import World, play
@@ -133,6 +137,25 @@ def test_devices_of_extended_resources_are_not_given_twice() -> None:
         assert sorted(r.device for a in allocations for r in a.devices.results) == ["gpu-0", "gpu-1"]
 
     play(body)
+
+
+@pytest.mark.parametrize(("strategy", "expected"), [("MostAllocated", "used"), ("LeastAllocated", "free")])
+def test_nodes_are_scored_by_the_devices_that_are_in_use(strategy: str, expected: str) -> None:
+    document = {"scoringStrategy": {"type": strategy, "resources": [{"name": FPGA, "weight": 1}]}}
+    profile = {"pluginConfig": [{"name": "NodeResourcesFit", "args": document}]}
+    head = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+    text = json.dumps({**head, "profiles": [profile]})
+
+    async def body(world: World) -> None:
+        await world.create(device_class(extendedResourceName=FPGA))
+        await world.create(node("used"), slice_("used", 4), node("free"), slice_("free", 4))
+        await world.create(pod("first", requests={FPGA: "2"}, nodeSelector={"kubernetes.io/hostname": "used"}))
+        await world.bound("first")
+        await world.create(fpga_pod("second"))
+        await world.bound("second")
+        assert await world.node_of("second") == expected
+
+    play(body, configuration=read_configuration(text))
 
 
 def test_a_failed_binding_deletes_the_claim_again() -> None:

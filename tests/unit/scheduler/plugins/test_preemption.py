@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from cathedra.api.core.core_v1 import Pod
+import pytest
+
+from cathedra.api.core.core_v1 import Pod, PodStatus
 from cathedra.api.core.scheduling_v1 import PriorityClass
-from cathedra.api.struct import from_dict
+from cathedra.api.struct import Time, from_dict, replace
+from cathedra.client.objects import with_metadata
 from cathedra.client.store import Store
 from cathedra.clock import run_virtual
 from cathedra.scheduler.framework.diagnosis import Diagnosis
@@ -55,7 +58,7 @@ def test_a_nomination_ends_when_there_is_no_room_to_be_made_any_more() -> None:
     play(body)
 
 
-def words(refusal: Status, *placed: Pod, **spec: Any) -> str:
+def words(refusal: Status, *placed: Pod, nominated: str = "", **spec: Any) -> str:
     """What is said when node ``n`` gave that refusal, whatever is evicted there."""
     cache = Cache()
     cache.set_node(node("n"))
@@ -65,7 +68,8 @@ def words(refusal: Status, *placed: Pod, **spec: Any) -> str:
     diagnosis.refuse("n", refusal)
     plugin = DefaultPreemption(UNUSED, UNUSED, UNUSED, Store(), lambda *_: unschedulable("still too small"))
     state = CycleState(cache.snapshot())
-    answer = run_virtual(plugin.post_filter(state, PodInfo(pod("p", priority=5, **spec)), diagnosis))
+    preemptor = replace(pod("p", priority=5, **spec), status=PodStatus(nominated_node_name=nominated))
+    answer = run_virtual(plugin.post_filter(state, PodInfo(preemptor), diagnosis))
     return answer.message
 
 
@@ -85,3 +89,29 @@ def test_every_node_says_why_preemption_there_does_not_help() -> None:
 def test_a_pod_may_choose_never_to_preempt() -> None:
     told = words(unschedulable("no"), pod("q", priority=1), preemptionPolicy="Never")
     assert told == "preemption: not eligible due to preemptionPolicy=Never."
+
+
+PREEMPTED = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}
+"""The condition of a pod that had to make room."""
+
+
+@pytest.mark.parametrize(
+    ("refusal", "deleted", "conditions", "waits"),
+    [
+        (unschedulable("no"), True, [PREEMPTED], True),
+        (unschedulable("no"), True, [], False),
+        (unschedulable("no"), True, [{**PREEMPTED, "reason": "EvictionByEvictionAPI"}], False),
+        (unschedulable("no"), True, [{**PREEMPTED, "status": "False"}], False),
+        (unschedulable("no"), False, [PREEMPTED], False),
+        (unresolvable("no"), True, [PREEMPTED], False),
+    ],
+)
+def test_only_a_pod_that_was_preempted_and_still_ends_is_waited_for(
+    refusal: Status, deleted: bool, conditions: list[dict[str, str]], waits: bool
+) -> None:
+    leaving = pod("q", priority=1)
+    if deleted:
+        leaving = with_metadata(leaving, deletion_timestamp=Time(0))
+    leaving = replace(leaving, status=from_dict(PodStatus, {"conditions": conditions}))
+    told = words(refusal, leaving, nominated="n")
+    assert ("a terminating pod on the nominated node" in told) == waits
