@@ -47,6 +47,11 @@ class Background:
         task.add_done_callback(self._tasks.discard)
 
     @property
+    def is_closing(self) -> bool:
+        """Whether the context is being left: nothing that is to be done later will be done."""
+        return self._closed
+
+    @property
     def running(self) -> int:
         """How many tasks have not ended."""
         return len(self._tasks)
@@ -57,5 +62,4 @@ async def _contained(work: Coroutine[Any, Any, None]) -> None:
     try:
         await work
     except DEFECTS as defect:
-        _LOG.exception("work in the background broke")
-        defect_status(defect)
+        defect_status(defect, _LOG, "work in the background broke")

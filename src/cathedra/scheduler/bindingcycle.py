@@ -88,8 +88,7 @@ class BindingCycle:
         try:
             status = self._profile.reserve(state, held.pod, node)
         except DEFECTS as defect:
-            _LOG.exception("%s: Reserve broke", held.pod.key)
-            status = defect_status(defect)
+            status = defect_status(defect, _LOG, "%s: Reserve broke", held.pod.key)
         if status is None:
             return held
         await self.let_go(held)
@@ -107,8 +106,7 @@ class BindingCycle:
         try:
             status = await self._write(held)
         except DEFECTS as defect:
-            _LOG.exception("%s: the binding cycle broke", held.pod.key)
-            status = defect_status(defect)
+            status = defect_status(defect, _LOG, "%s: the binding cycle broke", held.pod.key)
         finally:
             if status is not None:
                 await self._take_back(held, status)
@@ -129,8 +127,23 @@ class BindingCycle:
             status = await self._profile.settle(state, pod, node)
         if status is None:
             async with self._background.writing:
-                status = await self._profile.bind(state, pod, node)
+                status = await self._bind_for_certain(held)
         return status
+
+    async def _bind_for_certain(self, held: HeldPod) -> Status | None:
+        """Bind; if that is cancelled, the answer to what was sent is still waited for, for a moment.
+
+        A pod that is bound runs: what it holds may not be taken back.
+        """
+        sent = asyncio.ensure_future(self._profile.bind(held.state, held.pod, held.node))
+        try:
+            return await asyncio.shield(sent)
+        except asyncio.CancelledError:
+            await asyncio.wait((sent,), timeout=STOP_SECONDS)
+            if not sent.done():
+                sent.cancel()
+                raise
+            return sent.result()
 
     async def _take_back(self, held: HeldPod, status: Status) -> None:
         try:
@@ -138,7 +151,10 @@ class BindingCycle:
         finally:
             # To others this looks as if a pod had been deleted: what it held is free.
             self._queue.move(ClusterEvent(Resource.ASSIGNED_POD, Action.DELETE, held.pod.pod, None))
-            if status.code is Code.PENDING:
+            if self._background.is_closing:
+                # This scheduler tries no pod again; the next one finds it as it is.
+                self._queue.done(held.pod.uid)
+            elif status.code is Code.PENDING:
                 self._failures.held_back(held.entry, _refused_by(held.node, status).message())
             else:
                 self._failures.broke(held.entry, status)

@@ -145,8 +145,7 @@ class Profile:
             try:
                 status = self._run(plugin, "PreEnqueue", plugin.pre_enqueue, pod)
             except DEFECTS as defect:
-                _LOG.exception("%s: PreEnqueue plugin %s broke", pod.key, plugin.name)
-                status = defect_status(defect)
+                status = defect_status(defect, _LOG, "%s: PreEnqueue plugin %s broke", pod.key, plugin.name)
             if status is not None:
                 return status.of(plugin.name)
         return None
@@ -258,8 +257,7 @@ class Profile:
             try:
                 await self._await(plugin, "Unreserve", plugin.unreserve, state, pod, node)
             except DEFECTS as defect:
-                _LOG.exception("%s: Unreserve plugin %s broke", pod.key, plugin.name)
-                defect_status(defect)
+                defect_status(defect, _LOG, "%s: Unreserve plugin %s broke", pod.key, plugin.name)
 
     def permit(self, pod: PodInfo) -> Status | None:
         """Whether the group of ``pod``, which could have its node, may be bound already."""
@@ -310,8 +308,7 @@ class Profile:
             try:
                 await plugin.post_bind(state, pod, node)
             except DEFECTS as defect:
-                _LOG.exception("%s: PostBind plugin %s broke", pod.key, plugin.name)
-                defect_status(defect)
+                defect_status(defect, _LOG, "%s: PostBind plugin %s broke", pod.key, plugin.name)
 
 
 def _outcome(answer: object) -> str:

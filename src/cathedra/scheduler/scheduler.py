@@ -195,8 +195,9 @@ class Scheduler:
             result = await self._schedule_one(framework, entry)
         except DEFECTS as defect:
             # One pod that hits a defect must not stop the others; it is reported and tried again like any failure.
-            _LOG.exception("%s: the scheduling cycle broke", entry.info.key)
-            framework.failures.broke(entry, defect_status(defect))
+            framework.failures.broke(
+                entry, defect_status(defect, _LOG, "%s: the scheduling cycle broke", entry.info.key)
+            )
             result = "error"
         if self._metrics is not None and result:
             self._metrics.attempted(result, framework.profile.name, self._clock.monotonic() - began)
@@ -241,8 +242,7 @@ class Scheduler:
             else:
                 outcome = await framework.groups.run(entries, self._cache.snapshot)
         except DEFECTS as defect:
-            _LOG.exception("%s/%s: the scheduling cycle of the pod group broke", namespace, name)
-            status = defect_status(defect)
+            status = defect_status(defect, _LOG, "%s/%s: the scheduling cycle of the pod group broke", namespace, name)
             outcome = PodGroupOutcome("SchedulerError", status.message)
             for entry in entries:
                 framework.failures.broke(entry, status)

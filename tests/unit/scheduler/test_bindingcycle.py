@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -179,6 +180,35 @@ def test_a_binding_that_is_cancelled_gives_everything_back(monkeypatch: pytest.M
 
     play(body)
     assert cancelled
+
+
+@pytest.mark.parametrize("carried_out", [True, False])
+def test_a_scheduler_that_stops_ends_its_bindings_without_noise(
+    carried_out: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What was sent is waited for; what is not carried out is taken back."""
+    whole = composition.DefaultBinder.bind
+    binding = asyncio.Event()
+
+    async def slow(self: Any, state: Any, info: Any, chosen: str) -> Any:
+        binding.set()
+        await asyncio.sleep(0.5 if carried_out else 60)
+        return await whole(self, state, info, chosen)
+
+    monkeypatch.setattr(composition.DefaultBinder, "bind", slow)
+
+    async def body(world: World) -> None:
+        await world.create(node("n"), device_class(), slice_("n"), claim("c", exactly()))
+        await world.create(pod("p", resourceClaims=[{"name": "gpu", "resourceClaimName": "c"}]))
+        await binding.wait()
+        await world.stop()
+        assert await world.node_of("p") == ("n" if carried_out else "")
+        reserved = [consumer.name for consumer in (await world.claim("c")).status.reserved_for]
+        assert reserved == (["p"] if carried_out else [])
+
+    with caplog.at_level(logging.INFO, logger="cathedra.scheduler"):
+        play(body)
+    assert [record.getMessage() for record in caplog.records if record.exc_info or record.levelno > logging.INFO] == []
 
 
 class Faulty:

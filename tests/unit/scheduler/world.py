@@ -31,9 +31,15 @@ REFS: dict[type, ResourceRef[Any]] = {ref.type: ref for ref in vars(resources).v
 class World:
     """What a test can do and see."""
 
-    def __init__(self, client: Client, scheduler: Scheduler) -> None:
+    def __init__(self, client: Client, scheduler: Scheduler, running: asyncio.Future[None]) -> None:
         self.client = client
         self.scheduler = scheduler
+        self._running = running
+
+    async def stop(self) -> None:
+        """End the scheduler, and wait until it has ended."""
+        self._running.cancel()
+        await asyncio.wait((self._running,))
 
     def api(self, kind: type[Any]) -> ResourceClient[Any]:
         ref = REFS[kind]
@@ -127,7 +133,7 @@ def play(
         )
         running = asyncio.ensure_future(scheduler.run())
         try:
-            await body(World(client, scheduler))
+            await body(World(client, scheduler, running))
         finally:
             ended = running.done()
             running.cancel()

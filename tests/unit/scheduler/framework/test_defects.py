@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 
 import pytest
 
@@ -10,10 +11,15 @@ from cathedra.clock import run_virtual
 from cathedra.scheduler.framework.defects import DEFECTS, defect_status
 from cathedra.scheduler.framework.status import Code
 
+LOG = logging.getLogger("cathedra.scheduler")
 
-def test_a_defect_is_an_error_of_the_attempt_that_hit_it() -> None:
+
+def test_a_defect_is_an_error_of_the_attempt_that_hit_it_and_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
-        status = defect_status(KeyError("devices"))
+        defect = KeyError("devices")
+        status = defect_status(defect, LOG, "%s broke", "this")
+        [record] = caplog.records
+        assert (record.getMessage(), record.exc_info is not None and record.exc_info[1]) == ("this broke", defect)
         assert (status.code, status.message) == (Code.ERROR, "KeyError: 'devices'")
 
     run_virtual(main())
@@ -21,17 +27,17 @@ def test_a_defect_is_an_error_of_the_attempt_that_hit_it() -> None:
 
 def test_a_cancellation_that_a_plugin_raised_itself_is_a_defect_like_others() -> None:
     async def main() -> None:
-        assert defect_status(asyncio.CancelledError("odd")).message == "CancelledError: odd"
+        assert defect_status(asyncio.CancelledError("odd"), LOG, "broke").message == "CancelledError: odd"
 
     run_virtual(main())
 
 
-def test_the_cancellation_of_the_running_task_passes() -> None:
+def test_the_cancellation_of_the_running_task_passes_without_a_word(caplog: pytest.LogCaptureFixture) -> None:
     async def work() -> None:
         try:
             await asyncio.sleep(60)
         except DEFECTS as defect:
-            defect_status(defect)
+            defect_status(defect, LOG, "broke")
 
     async def main() -> None:
         task = asyncio.ensure_future(work())
@@ -41,3 +47,4 @@ def test_the_cancellation_of_the_running_task_passes() -> None:
             await task
 
     run_virtual(main())
+    assert caplog.records == []
