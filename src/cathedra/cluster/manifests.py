@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -57,7 +58,8 @@ def _manifest(path: Path, document: Any, refs: dict[GroupVersionKind, ResourceRe
     if gvk not in refs:
         raise ManifestError(f"{path}: no kind {gvk.kind} is served in {gvk.api_version}")
     ref = refs[gvk]
-    return ref, from_dict(ref.type, document)
+    # As kubectl sends it: opaque parameters are kept byte by byte, and an apply compares what Go would write.
+    return ref, from_dict(ref.type, json.loads(json.dumps(document, sort_keys=True)))
 
 
 async def create_all(client: Client, manifests: Iterable[Manifest], namespace: str = "default") -> list[str]:

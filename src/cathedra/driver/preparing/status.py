@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from cathedra.api.resource import AllocatedDeviceStatus, ResourceClaim
 from cathedra.api.status import StatusError
@@ -18,6 +18,9 @@ from cathedra.client.resources import RESOURCECLAIMS
 from cathedra.driver.claim import DeviceStatus, Prepared, Ref
 
 __all__ = ["device_entries", "write_device_status"]
+
+INVALID: Final = 422
+_ATTEMPTS: Final = 5
 
 
 def device_entries(driver: str, prepared: Sequence[Prepared]) -> tuple[AllocatedDeviceStatus, ...]:
@@ -62,7 +65,35 @@ async def write_device_status(
         # A conflict is about the UID: another claim of that name has come since.
         if error.is_conflict or error.is_not_found:
             return None
-        raise
+        if error.code != INVALID:
+            raise
+    # An apply writes opaque parameters anew, with sorted keys. A claim that has them in another order has a changed
+    # allocation then, which is refused; an update leaves them as they are.
+    return await _update(client, ref, entries)
+
+
+async def _update(client: Client, ref: Ref, entries: Sequence[AllocatedDeviceStatus]) -> ResourceClaim | None:
+    claims = client.resource(RESOURCECLAIMS, ref.namespace)
+    for _ in range(_ATTEMPTS - 1):
+        claim = await claims.get(ref.name)
+        try:
+            return await claims.update_status(_with(claim, entries))
+        except StatusError as error:
+            if not error.is_conflict:
+                raise
+    return await claims.update_status(_with(await claims.get(ref.name), entries))
+
+
+def _with(claim: ResourceClaim, entries: Sequence[AllocatedDeviceStatus]) -> ResourceClaim:
+    merged = {_key(entry): entry for entry in claim.status.devices}
+    for entry in entries:
+        old = merged.get(_key(entry))
+        merged[_key(entry)] = entry if old is None else replace(entry, conditions=old.conditions)
+    return replace(claim, status=replace(claim.status, devices=tuple(merged.values())))
+
+
+def _key(entry: AllocatedDeviceStatus) -> tuple[str, str, str, str | None]:
+    return entry.driver, entry.pool, entry.device, entry.share_id
 
 
 def _is_there(entry: AllocatedDeviceStatus, present: Sequence[AllocatedDeviceStatus]) -> bool:

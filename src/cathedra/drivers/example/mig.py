@@ -62,7 +62,6 @@ class MigProfile:
         return Pool(
             devices=tuple(device for index in indices for device in self._forms_of(site, index)),
             counters={_counter_set(index): _counters(MIG_SIZES[-1], range(MEMORY_SLICES)) for index in indices},
-            partition_type_attribute=f"{site.driver}/profile",
         )
 
     def environment(self, context: PrepareContext) -> Mapping[str, str]:

@@ -12,7 +12,7 @@ from cathedra.api.struct import RawJSON
 from cathedra.client.resources import RESOURCECLAIMS
 from cathedra.driver.claim import DeviceStatus, Prepared, Ref
 from cathedra.driver.preparing.status import device_entries, write_device_status
-from tests.unit.driver.world import DRIVER, NODE, World, in_virtual_time, result
+from tests.unit.driver.world import DRIVER, NODE, World, in_virtual_time, opaque, result
 
 OTHER = "other.example.com"
 
@@ -90,5 +90,16 @@ def test_a_device_that_the_claim_does_not_hold_is_refused() -> None:
         ref = await world.allocate("c", "lamp-0")
         with pytest.raises(StatusError, match="must be an allocated device"):
             await write_device_status(world.client, ref, [entry("x", "lamp-3")])
+
+    in_virtual_time(test)
+
+
+def test_parameters_with_keys_in_any_order_do_not_keep_the_status_from_being_written() -> None:
+    """An apply writes them in sorted order, which the server takes for a changed allocation."""
+
+    async def test(world: World) -> None:
+        ref = await world.allocate("c", "lamp-0", config=[opaque({"z": 1, "a": 2})])
+        await write_device_status(world.client.as_manager("mine"), ref, [entry("told")])
+        assert await said(world) == {"lamp-0": ({"text": "told"}, [])}
 
     in_virtual_time(test)

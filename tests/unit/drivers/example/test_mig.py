@@ -26,7 +26,6 @@ def test_every_place_of_every_size_is_a_device_named_as_nvidia_names_it() -> Non
     names = [device.name for device in pool.devices]
     assert len(names) == len(set(names)) == 2 * (sum(len(size.starts) for size in MIG_SIZES) + 1)
     assert "gpu-1-mig-3g40gb-9-4" in names
-    assert pool.partition_type_attribute == "gpu.example.com/profile"
 
 
 def test_places_stay_inside_the_gpu_and_consume_what_they_cover() -> None:

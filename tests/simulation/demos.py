@@ -1,0 +1,199 @@
+"""A cluster in virtual time on which a demo is played: as ``cathedra up`` starts it, with one simulated node.
+
+`play` carries out the commands of a demo and answers what there is to see after each: pods, and what their containers
+are told by the CDI documents of the driver.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import shlex
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from cathedra.api.core.core_v1 import Pod
+from cathedra.api.gates import FeatureGates
+from cathedra.api.struct import to_dict
+from cathedra.apiserver.config import ServerConfig
+from cathedra.apiserver.server import APIServer
+from cathedra.cli.configuration import cluster_config
+from cathedra.cli.options import CLUSTER
+from cathedra.client.client import Client
+from cathedra.client.resources import PODS, RESOURCECLAIMS
+from cathedra.clock import LoopClock
+from cathedra.cluster.config import ClusterConfig
+from cathedra.cluster.manifests import create_all, read_manifests
+from cathedra.cluster.parts.nodes import InProcessPlugin, driver_for
+from cathedra.controllers.controller_manager import ControllerManager
+from cathedra.driver import DriverRunner, MemoryFiles
+from cathedra.drivers.example.driver import ExampleDriver
+from cathedra.node.agent import NodeAgent
+from cathedra.node.config import NodeConfig
+from cathedra.node.runtime.runtime import ContainerSpec
+from cathedra.node.runtime.simulated import Act, SimulatedRuntime
+from cathedra.scheduler.scheduler import Scheduler
+from cathedra.semantics.conditions import find_condition
+
+__all__ = ["commands", "play"]
+
+NODE = "node-0"
+SETTLING = 100.0
+"""Seconds of virtual time after which a cluster does nothing more by itself; less than any toleration in a demo."""
+
+
+def commands(readme: Path) -> list[str]:
+    """The commands of the page's first block."""
+    block = readme.read_text().split("```sh\n")[1].split("```")[0]
+    return block.splitlines()
+
+
+class Stage:
+    """A running cluster with the means to look at it."""
+
+    def __init__(
+        self, config: ClusterConfig, gates: FeatureGates, server: APIServer, driver: ExampleDriver, clock: LoopClock
+    ) -> None:
+        self.gates = gates
+        self.clock = clock
+        self.client = Client(server.transport(), clock=clock)
+        self.driver = driver
+        self.files = MemoryFiles()
+        self.runtime = SimulatedRuntime(clock, behaviour=_acts)
+        self._random = Random(5)
+        self.runner = DriverRunner(
+            driver,
+            Client(server.transport(f"system:serviceaccount:kube-system:{driver.name}"), clock=clock),
+            node_name=NODE,
+            plugin_dir=Path("/plugins") / driver.name,
+            cdi_dir=Path("/cdi"),
+            files=self.files,
+            boot_id="simulated",
+            clock=clock,
+            random=self._random,
+        )
+        node = NodeConfig(name=NODE, root=None, capacity={"cpu": "8", "memory": "32Gi", "pods": "110"})
+        plugins = {driver.name: InProcessPlugin(self.runner.service)}
+        self.agent = NodeAgent(
+            Client(server.transport(f"system:node:{NODE}", ("system:nodes",)), clock=clock),
+            node,
+            clock=clock,
+            random=self._random,
+            gates=gates,
+            plugins=plugins,
+            runtime=self.runtime,
+        )
+
+    def parts(self) -> Iterator[Any]:
+        """What runs beside the API server."""
+        chosen = {"clock": self.clock, "random": self._random, "gates": self.gates}
+        yield ControllerManager(self.client, **chosen).run()
+        yield Scheduler(self.client, **chosen).run()
+        yield self.agent.run()
+
+    async def carry_out(self, folder: Path, command: str) -> None:
+        """One command of the page."""
+        words = shlex.split(command)
+        if words[:3] == ["kubectl", "apply", "-f"]:
+            await create_all(self.client, read_manifests(folder / Path(words[3]).name, self.gates))
+        elif words[:3] == ["kubectl", "delete", "pod"]:
+            await self.client.resource(PODS, "default").delete(words[3])
+        elif words[:2] == ["cathedra", "driver-control"]:
+            self.driver.controls.carry_out(words[2:])
+        else:
+            assert words[0] == "sleep", f"no demo knows the command {command}"
+            await self.clock.sleep(float(words[1]))
+        await self.clock.sleep(SETTLING)
+
+    async def seen(self) -> AsyncIterator[str]:
+        """Pods with their containers, and claims with a status of their devices."""
+        pods = (await self.client.resource(PODS).list()).items
+        for pod in sorted(pods, key=lambda one: one.metadata.name):
+            yield _pod_line(pod)
+            for line in self._told(pod):
+                yield f"  {line}"
+            for taken in pod.status.node_allocatable_resource_claim_statuses:
+                yield f"  of the node: {json.dumps(to_dict(taken)['mapping'], sort_keys=True)}"
+        claims = (await self.client.resource(RESOURCECLAIMS).list()).items
+        for claim in sorted(claims, key=lambda one: one.metadata.name):
+            for entry in claim.status.devices:
+                facts = [f"{one.type}={one.status}" for one in entry.conditions or ()]
+                facts += [] if entry.data is None else [json.dumps(entry.data.load(), sort_keys=True)]
+                data = entry.network_data
+                facts += [] if data is None else [f"{data.interface_name} with {len(data.ips)} addresses and a MAC"]
+                yield f"{claim.metadata.generate_name or claim.metadata.name}: {entry.device}: {', '.join(facts)}"
+
+    def _told(self, pod: Pod) -> list[str]:
+        edits = {
+            f"{document['kind']}={device['name']}": device["containerEdits"].get("env", ())
+            for path, content in self.files.contents.items()
+            if path.parent == Path("/cdi")
+            for document in (json.loads(content),)
+            for device in document["devices"]
+        }
+        told = {
+            f"{spec.name}: {variable}"
+            for spec in self.runtime.specs.values()
+            if spec.pod.uid == pod.metadata.uid
+            for device in spec.cdi_devices
+            for variable in edits[device]
+            if ("_DEVICE_" in variable.partition("=")[0] and "_RESOURCE_CLAIM=" not in variable)
+            or variable == "DRA_ADMIN_ACCESS=true"
+        }
+        return sorted(told)
+
+
+def _acts(spec: ContainerSpec) -> Act:
+    """Init containers end, the others stay."""
+    return Act(1.0 if spec.name.startswith("init") else None)
+
+
+def _pod_line(pod: Pod) -> str:
+    scheduled = find_condition(pod.status.conditions, "PodScheduled")
+    disrupted = find_condition(pod.status.conditions, "DisruptionTarget")
+    because = f" ({scheduled.message})" if scheduled is not None and scheduled.status == "False" else ""
+    because += f" ({disrupted.message})" if disrupted is not None else ""
+    return f"{pod.metadata.name}: {pod.status.phase}{because}"
+
+
+async def play(folder: Path) -> str:
+    """What is to be seen after each command of the folder's page."""
+    first, *rest = commands(folder / "README.md")
+    words = shlex.split(first)
+    assert words[:3] == ["cathedra", "up", "--detach"]
+    parser = argparse.ArgumentParser()
+    for option in CLUSTER:
+        option.add_to(parser)
+    config = cluster_config(parser.parse_args(words[3:]))
+    lines: list[str] = []
+    async with _stage(config) as stage:
+        for command in rest:
+            await stage.carry_out(folder, command)
+            lines += [f"$ {command}", *[line async for line in stage.seen()], ""]
+    return "\n".join(lines)
+
+
+@asynccontextmanager
+async def _stage(config: ClusterConfig) -> AsyncIterator[Stage]:
+    gates = FeatureGates.for_release(config.release, config.gates)
+    clock = LoopClock(asyncio.get_running_loop())
+    setup = ServerConfig(gates=gates, runtime_config=config.runtime_config)
+    server = await APIServer.open(setup, clock=clock, random=Random(4))
+    stage = Stage(config, gates, server, driver_for(config.driver, gates), clock)
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(part) for part in stage.parts()]
+            await stage.agent.wait_ready()
+            tasks.append(group.create_task(stage.runner.run()))
+            await stage.runner.wait_ready()
+            try:
+                yield stage
+            finally:
+                for task in tasks:
+                    task.cancel()
+    finally:
+        await server.close()
