@@ -62,6 +62,5 @@ def validate_skipped_operations(errors: ErrorList, path: FieldPath, operations: 
             errors.duplicate(where, operation)
         seen.add(operation)
     if "NodePrepareResources" in seen and not seen & {"NodeUnprepareResources", "*"}:
-        errors.invalid(
-            path, list(operations), "NodeUnprepareResources must also be skipped when NodePrepareResources is"
-        )
+        text = "NodePrepareResources cannot be skipped unless NodeUnprepareResources is also skipped"
+        errors.invalid(path, list(operations), text)

@@ -19,6 +19,9 @@ MAX_EXPRESSION: Final = 10 * 1024
 MAX_SELECTORS: Final = 32
 MAX_DERIVED: Final = 32
 MAX_COST: Final = 1_000_000
+_UNUSED: Final = (
+    "must be referenced by at least one matchAttribute or distinctAttribute constraint targeting this request"
+)
 
 
 def validate_selectors(
@@ -79,7 +82,9 @@ def validate_derived_attributes(
                 item = where.child("firstAvailable").index(number)
                 total += _derived(errors, item, alternative.derived_attributes, used, context, stored=stored)
     if total > MAX_COST:
-        errors.forbidden(path, "too complex, exceeds cost limit")
+        errors.forbidden(
+            path, "too complex, total cost of derived attribute CEL expressions in the claim exceeds cost limit"
+        )
 
 
 def _constrained(spec: resource.ResourceClaimSpec, *references: str) -> set[str]:
@@ -111,8 +116,8 @@ def _derived(
     for position, attribute in enumerate(derived):
         where = path.index(position)
         validate_fully_qualified_name(errors, where.child("name"), attribute.name, context.gates)
-        if attribute.name not in used:
-            errors.invalid(where.child("name"), attribute.name, "must be referenced by a constraint for this request")
+        if attribute.name and attribute.name not in used:
+            errors.invalid(where.child("name"), attribute.name, _UNUSED)
         expression = attribute.expression
         if not expression:
             errors.required(where.child("expression"))

@@ -67,7 +67,7 @@ def validate_qualified_name(errors: ErrorList, path: FieldPath, name: str, gates
         return
     if len(parts) > 2:
         if gates.at_least("1.37"):
-            errors.invalid(path, name, "a fully qualified name must be a domain and a name separated by a slash")
+            errors.invalid(path, name, "must not contain more than one slash")
         return
     domain, identifier = parts
     if not domain:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from cathedra.api import resource
 from cathedra.api.field import ErrorList, FieldPath
 from cathedra.api.gates import FeatureGates
-from cathedra.api.quantity import Quantity
+from cathedra.api.quantity import NANO, Quantity
 
 __all__ = ["validate_policy"]
 
 MAX_VALID_VALUES: Final = 10
 _MILLI: Final = 10**6
+"""Nano-units of a thousandth."""
+_MAX_INT64: Final = 2**63 - 1
 
 
 def validate_policy(
@@ -62,7 +65,8 @@ def _values(
                 errors.invalid(path.index(position), item, f"option is larger than capacity value: {value}")
             amount = item.nanos if gates["DRAFractionalCapacityRange"] else item.value()
             if amount in seen:
-                errors.duplicate(path.index(position), str(item if gates["DRAFractionalCapacityRange"] else amount))
+                shown = _decimal(amount) if gates["DRAFractionalCapacityRange"] else str(amount)
+                errors.duplicate(path.index(position), shown)
             seen.add(amount)
     if default not in values:
         errors.invalid(path, default, "default value is not valid according to the requestPolicy")
@@ -94,8 +98,40 @@ def _range(
         if default > most:
             where = path.child("default" if newest else "max")
             errors.invalid(where, default, f"default is more than max: {most}")
+    fractional = gates["DRAFractionalCapacityRange"] and any(
+        amount is not None and amount.nanos % NANO for amount in (least, most, step, default)
+    )
+    if fractional and _unfit(errors, path, bounds, default, _in_thousandths):
+        return
     if step is not None:
-        _step(errors, path.child("step"), bounds, default, value, gates)
+        _step(errors, path, bounds, default, value, gates, fractional=fractional)
+
+
+def _unfit(
+    errors: ErrorList,
+    path: FieldPath,
+    bounds: resource.CapacityRequestPolicyRange,
+    default: Quantity,
+    problem: Callable[[Quantity], str],
+) -> bool:
+    """Tell the amounts that the arithmetic of steps has no room for; whether there are any."""
+    named = (("default", default), ("min", bounds.min), ("max", bounds.max), ("step", bounds.step))
+    found = [(name, amount, text) for name, amount in named if amount is not None and (text := problem(amount))]
+    for name, amount, text in found:
+        errors.invalid(path.child(name), amount, text)
+    return bool(found)
+
+
+def _in_thousandths(amount: Quantity) -> str:
+    if amount.nanos % _MILLI or not -(2**63) <= amount.nanos // _MILLI < 2**63:
+        return "value cannot be represented as a milli value"
+    return ""
+
+
+def _in_int64(amount: Quantity) -> str:
+    if amount.sign() < 0:
+        return "must be greater than or equal to 0"
+    return f"must not be larger than {_MAX_INT64}" if amount.nanos > _MAX_INT64 * NANO else ""
 
 
 def _step(
@@ -105,22 +141,34 @@ def _step(
     default: Quantity,
     value: Quantity,
     gates: FeatureGates,
+    *,
+    fractional: bool,
 ) -> None:
     least, step = bounds.min, bounds.step
     if least is None or step is None:
         return
-    if step.sign() == 0 or (gates.at_least("1.37") and step.sign() < 0):
-        errors.invalid(path, step, "must be greater than zero")
+    newest, where = gates.at_least("1.37"), path.child("step")
+    if step.sign() == 0 or (newest and step.sign() < 0):
+        errors.invalid(where, step, "must be greater than zero")
         return
     if least + step > value:
-        errors.invalid(path, step, f"one step {least + step} is larger than capacity value: {value}")
+        errors.invalid(where, step, f"one step {least + step} is larger than capacity value: {value}")
+    if newest and not fractional and _unfit(errors, path, bounds, default, _in_int64):
+        return
     for amount in (default, bounds.max):
-        if amount is not None and _is_off_step(amount, least, step, gates):
-            errors.invalid(path, amount, f"value is not a multiple of a given step ({step}) from ({least})")
+        if amount is not None and _is_off_step(amount, least, step, fractional=fractional):
+            errors.invalid(where, amount, f"value is not a multiple of a given step ({step}) from ({least})")
 
 
-def _is_off_step(amount: Quantity, least: Quantity, step: Quantity, gates: FeatureGates) -> bool:
-    if gates["DRAFractionalCapacityRange"]:
+def _is_off_step(amount: Quantity, least: Quantity, step: Quantity, *, fractional: bool) -> bool:
+    if fractional:
         return (amount.nanos - least.nanos) % step.nanos != 0
     unit = step.value()
     return unit == 0 or (amount.value() - least.value()) % unit != 0
+
+
+def _decimal(nanos: int) -> str:
+    """An amount without suffix, as the keys of a set of quantities are shown."""
+    whole, rest = divmod(abs(nanos), NANO)
+    fraction = f".{rest:09d}".rstrip("0").rstrip(".")
+    return f"{'-' if nanos < 0 else ''}{whole}{fraction}"

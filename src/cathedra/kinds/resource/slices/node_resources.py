@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from cathedra.api import resource
 from cathedra.api.field import ErrorList, FieldPath
 from cathedra.api.quantity import Quantity
 
 __all__ = ["is_node_resource", "validate_mappings", "validate_node_resources"]
+
+_MEMBERS: Final = "`capacityKey`, `deviceMultiplier`"
 
 
 def is_node_resource(name: str) -> bool:
@@ -29,7 +33,7 @@ def validate_mappings(errors: ErrorList, path: FieldPath, device: resource.Devic
 
 def _capacity_key(errors: ErrorList, path: FieldPath, key: str, device: resource.Device) -> None:
     if not key:
-        errors.invalid(path, key, "must not be empty")
+        errors.invalid(path, key, "capacityKey must not be an empty string")
     elif key not in device.capacity:
         errors.not_found(path, key)
 
@@ -41,7 +45,7 @@ def validate_node_resources(errors: ErrorList, path: FieldPath, device: resource
         if not is_node_resource(name):
             errors.invalid(where, name, "must be a node allocatable resource name")
         if taken.mapping is None and taken.overhead is None:
-            errors.required(where, "at least one of `mapping` or `overhead` is required")
+            errors.required(where, "at least one of mapping or overhead must be set")
         if taken.mapping is not None:
             _mapping(errors, where.child("mapping"), taken.mapping, device)
         if taken.overhead is not None:
@@ -51,16 +55,20 @@ def validate_node_resources(errors: ErrorList, path: FieldPath, device: resource
 def _mapping(
     errors: ErrorList, path: FieldPath, mapping: resource.NodeAllocatableMapping, device: resource.Device
 ) -> None:
-    if (mapping.capacity_key is None) == (mapping.device_multiplier is None):
-        errors.invalid(path, mapping, "exactly one of `capacityKey` or `deviceMultiplier` is required")
+    if mapping.capacity_key is None and mapping.device_multiplier is None:
+        errors.invalid(path, "", f"must specify one of: {_MEMBERS}")
+    elif mapping.capacity_key is not None and mapping.device_multiplier is not None:
+        errors.invalid(path, "{capacityKey, deviceMultiplier}", f"must specify exactly one of: {_MEMBERS}")
     if mapping.capacity_key is not None:
         _capacity_key(errors, path.child("capacityKey"), mapping.capacity_key, device)
         if mapping.capacity_multiplier is None:
-            errors.required(path.child("capacityMultiplier"), "required when `capacityKey` is set")
-    elif mapping.capacity_multiplier is not None:
-        errors.required(path.child("capacityKey"), "required when `capacityMultiplier` is set")
-    _positive(errors, path.child("capacityMultiplier"), mapping.capacity_multiplier)
+            text = "capacityMultiplier is required when capacityKey is set"
+            errors.required(path.child("capacityMultiplier"), text)
+        else:
+            _positive(errors, path.child("capacityMultiplier"), mapping.capacity_multiplier)
     _positive(errors, path.child("deviceMultiplier"), mapping.device_multiplier)
+    if mapping.capacity_multiplier is not None and mapping.capacity_key is None:
+        errors.required(path.child("capacityKey"), "capacityKey is required when capacityMultiplier is set")
 
 
 def _positive(errors: ErrorList, path: FieldPath, amount: Quantity | None) -> None:
@@ -70,7 +78,7 @@ def _positive(errors: ErrorList, path: FieldPath, amount: Quantity | None) -> No
 
 def _overhead(errors: ErrorList, path: FieldPath, overhead: resource.NodeAllocatableOverhead) -> None:
     if overhead.per_pod is None and overhead.per_container is None:
-        errors.invalid(path, overhead, "at least one of `perPod` or `perContainer` is required")
+        errors.invalid(path, "", "at least one of perPod or perContainer must be set")
     for name, amount in (("perPod", overhead.per_pod), ("perContainer", overhead.per_container)):
         if amount is not None and amount.sign() < 0:
-            errors.invalid(path.child(name), amount, "must not be negative")
+            errors.invalid(path.child(name), amount, "must be non-negative")

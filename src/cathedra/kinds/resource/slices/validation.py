@@ -138,7 +138,10 @@ def _partition_type(
     validate_fully_qualified_name(errors, path, attribute, context.gates)
     consumers = [(i, device) for i, device in enumerate(spec.devices) if device.consumes_counters]
     if not consumers:
-        errors.invalid(path, attribute, "must not be set when no device consumes counters")
+        errors.invalid(path, attribute, "may only be set on a slice which declares devices that consume counters")
+        return
+    if any(error.field == str(path) for error in errors):
+        return  # no device can carry a malformed name
     domain, _, name = attribute.partition("/")
     for position, device in consumers:
         where = _SPEC.child("devices").index(position).child("attributes").key(attribute)
@@ -146,6 +149,7 @@ def _partition_type(
         if value is None and domain == spec.driver:
             value = device.attributes.get(name)
         if value is None:
-            errors.required(where, "must be set when the slice has a partitionTypeAttribute")
+            text = "device consumes counters and `partitionTypeAttribute` names this attribute, so it must be set"
+            errors.required(where, text)
         elif value.string is None:
-            errors.invalid(where, value, "must be a string")
+            errors.invalid(where, value, "must be a string value because `partitionTypeAttribute` names this attribute")

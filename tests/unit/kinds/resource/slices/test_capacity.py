@@ -120,3 +120,48 @@ def test_a_range_accepts_just_the_defaults_that_it_would_give(least: int, most: 
 def test_fractions_of_a_step_count_since_137(default: int, step: int) -> None:
     found = problems("100", default=f"{default}m", validRange={"min": "0", "step": f"{step}m"})
     assert (found == []) is (default % step == 0)
+
+
+@pytest.mark.parametrize(
+    ("default", "bounds", "wanted"),
+    [
+        ("1", {"min": "1", "step": "3"}, []),
+        ("500m", {"min": "500m", "step": "250m", "max": "2"}, []),
+        (
+            "600m",
+            {"min": "500m", "step": "250m"},
+            ['p.validRange.step: Invalid value: "600m": value is not a multiple'],
+        ),
+        ("1500m", {"min": "1", "step": "1"}, ['p.validRange.step: Invalid value: "1500m": value is not a multiple']),
+        (
+            "1u",
+            {"min": "1u", "step": "1"},
+            [
+                'p.validRange.default: Invalid value: "1u": value cannot be represented as a milli value',
+                'p.validRange.min: Invalid value: "1u": value cannot be represented as a milli value',
+            ],
+        ),
+        (
+            "1",
+            {"min": "-1", "step": "2"},
+            ['p.validRange.min: Invalid value: "-1": must be greater than or equal to 0'],
+        ),
+        (
+            "1",
+            {"min": "1", "step": "10E"},
+            [
+                'p.validRange.step: Invalid value: "10E": one step 10000000000000000001 is larger than capacity value',
+                'p.validRange.step: Invalid value: "10E": must not be larger than 9223372036854775807',
+            ],
+        ),
+    ],
+)
+def test_steps_of_137_are_counted_in_thousandths_where_something_is_a_fraction(
+    default: str, bounds: dict[str, str], wanted: list[str]
+) -> None:
+    begin(problems(default=default, validRange=bounds), *wanted)
+
+
+def test_what_is_twice_among_the_values_is_shown_without_a_suffix() -> None:
+    begin(problems("4Ki", default="1Ki", validValues=["1Ki", "1024"]), 'p.validValues[1]: Duplicate value: "1024"')
+    begin(problems("4", default="1", validValues=["1", "1500m", "1.5"]), 'p.validValues[2]: Duplicate value: "1.5"')

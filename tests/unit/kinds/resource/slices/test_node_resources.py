@@ -37,7 +37,7 @@ def mapped(name: str = "cpu", **mapping: Any) -> list[str]:
     [
         ({}, []),
         ({"capacityKey": "m", "allocationMultiplier": "2"}, []),
-        ({"capacityKey": ""}, ['m[cpu].capacityKey: Invalid value: "": must not be empty']),
+        ({"capacityKey": ""}, ['m[cpu].capacityKey: Invalid value: "": capacityKey must not be an empty string']),
         ({"capacityKey": "z"}, ['m[cpu].capacityKey: Not found: "z"']),
         ({"allocationMultiplier": "0"}, ['m[cpu].allocationMultiplier: Invalid value: "0": must be positive']),
     ],
@@ -61,15 +61,18 @@ def taken(name: str = "cpu", **values: Any) -> list[str]:
     [
         ({"deviceMultiplier": "2"}, []),
         ({"capacityKey": "m", "capacityMultiplier": "1"}, []),
-        ({}, ["mapping: Invalid value: {"]),
-        ({"capacityKey": "m"}, ["mapping.capacityMultiplier: Required value: required when `capacityKey` is set"]),
+        ({}, ['mapping: Invalid value: "": must specify one of: `capacityKey`, `deviceMultiplier`']),
+        (
+            {"capacityKey": "m"},
+            ["mapping.capacityMultiplier: Required value: capacityMultiplier is required when capacityKey is set"],
+        ),
         (
             {"deviceMultiplier": "1", "capacityMultiplier": "1"},
-            ["mapping.capacityKey: Required value: required when `capacityMultiplier` is set"],
+            ["mapping.capacityKey: Required value: capacityKey is required when capacityMultiplier is set"],
         ),
         (
             {"deviceMultiplier": "1", "capacityKey": "m", "capacityMultiplier": "1"},
-            ["mapping: Invalid value: {"],
+            ['mapping: Invalid value: "{capacityKey, deviceMultiplier}": must specify exactly one of: `capacityKey`, '],
         ),
         (
             {"capacityKey": "m", "capacityMultiplier": "-1"},
@@ -89,9 +92,9 @@ def test_a_mapping_is_by_device_or_by_capacity(mapping: dict[str, str], wanted: 
     [
         ({"perPod": "0"}, []),
         ({"perContainer": "1"}, []),
-        ({}, ["overhead: Invalid value: {"]),
-        ({"perPod": "-1"}, ['overhead.perPod: Invalid value: "-1": must not be negative']),
-        ({"perPod": "1", "perContainer": "-1"}, ['overhead.perContainer: Invalid value: "-1": must not be negative']),
+        ({}, ['overhead: Invalid value: "": at least one of perPod or perContainer must be set']),
+        ({"perPod": "-1"}, ['overhead.perPod: Invalid value: "-1": must be non-negative']),
+        ({"perPod": "1", "perContainer": "-1"}, ['overhead.perContainer: Invalid value: "-1": must be non-negative']),
     ],
 )
 def test_an_overhead_is_per_pod_or_per_container(overhead: dict[str, str], wanted: list[str]) -> None:
@@ -101,4 +104,4 @@ def test_an_overhead_is_per_pod_or_per_container(overhead: dict[str, str], wante
 
 
 def test_what_is_named_is_taken() -> None:
-    assert taken() == ["m[cpu]: Required value: at least one of `mapping` or `overhead` is required"]
+    assert taken() == ["m[cpu]: Required value: at least one of mapping or overhead must be set"]
