@@ -84,7 +84,7 @@ def applied(call: Call, live: Any, body: dict[str, Any], now: float) -> Any:
         )
     except Conflict as error:
         raise _conflict(error) from None
-    kept = _kept(call, live_view, merged)
+    kept = _kept(call, live_view, merged) if live is not None else frozenset()
     # What was applied went through maps in Kubernetes, opaque parts included.
     values = go_values(without_nulls({key: merged[key] for key in merged if key not in kept}, shape))
     try:

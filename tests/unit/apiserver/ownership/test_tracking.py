@@ -24,3 +24,14 @@ async def test_what_cannot_be_read_is_told_as_a_failed_conversion(cpu: Any) -> N
             " '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'",
         )
         assert (await asgi("GET", f"{PODS}/x")).status == 404
+
+
+@pytest.mark.parametrize("spec", [{}, {"spec": {}}, {"spec": {"devices": {}}}])
+async def test_what_an_apply_leaves_out_of_a_new_object_is_empty(spec: dict[str, Any]) -> None:
+    body = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": {"name": "x"}, **spec}
+    path = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims/x?fieldManager=m"
+    async with open_asgi() as asgi:
+        made = await asgi("PATCH", path, body, content_type="application/apply-patch+yaml")
+        assert (made.status, made.json["spec"]["devices"]) == (201, {"requests": None})
+        again = await asgi("PATCH", path, body, content_type="application/apply-patch+yaml")
+        assert (again.status, again.json) == (200, made.json)
