@@ -76,6 +76,7 @@ def compose(
 
     there = configuration.plugins.plugins()
     options = FitOptions(configuration.scoring, configuration.ignored_resources, configuration.ignored_resource_groups)
+    share = (configuration.candidate_percentage, configuration.fewest_candidates)
     fit = NodeResourcesFit(devices.backs, options, devices.usage)
     if devices.name not in there:
         fit = NodeResourcesFit(_never, options)
@@ -90,7 +91,7 @@ def compose(
         PodTopologySpread(),
         InterPodAffinity(informers.of(NAMESPACES).store),
         devices,
-        DefaultPreemption(client, clock, recorder, informers.of(PODDISRUPTIONBUDGETS).store, fits),
+        DefaultPreemption(client, clock, recorder, informers.of(PODDISRUPTIONBUDGETS).store, fits, share),
         NodeResourcesBalancedAllocation(),
         ImageLocality(),
         DefaultBinder(client, clock),

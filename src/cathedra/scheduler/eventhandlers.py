@@ -7,12 +7,12 @@ that is tried at once sees the change (docs/spec/scheduling.md §3).
 from __future__ import annotations
 
 from collections.abc import Container
-from typing import Final
 
 from cathedra.api.core.core_v1 import Node, Pod
 from cathedra.api.core.scheduling_v1beta1 import PodGroup
 from cathedra.client.informer import SharedInformers
 from cathedra.client.resources import NODES, PODGROUPS, PODS
+from cathedra.scheduler.configuration.document import DEFAULT_SCHEDULER
 from cathedra.scheduler.framework.events import Action, ClusterEvent, Resource
 from cathedra.scheduler.queue.queue import SchedulingQueue, pod_actions
 from cathedra.scheduler.state.cache import Cache
@@ -20,9 +20,8 @@ from cathedra.scheduler.state.nominations import Nominations
 from cathedra.scheduler.state.pod_info import PodInfo
 from cathedra.semantics.pods import is_terminal
 
-__all__ = ["DEFAULT_SCHEDULER", "EventHandlers", "node_actions"]
+__all__ = ["EventHandlers", "node_actions"]
 
-DEFAULT_SCHEDULER: Final = "default-scheduler"
 """Whose the pods are that name no scheduler."""
 
 

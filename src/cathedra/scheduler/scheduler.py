@@ -24,8 +24,9 @@ from cathedra.clock import Clock
 from cathedra.scheduler.background import Background
 from cathedra.scheduler.bindingcycle import BindingCycle
 from cathedra.scheduler.composition import compose, device_plugin
+from cathedra.scheduler.configuration.document import DEFAULT_SCHEDULER
 from cathedra.scheduler.configuration.reading import DEFAULT_CONFIGURATION, SchedulerConfiguration
-from cathedra.scheduler.eventhandlers import DEFAULT_SCHEDULER, EventHandlers
+from cathedra.scheduler.eventhandlers import EventHandlers
 from cathedra.scheduler.failure import Failures
 from cathedra.scheduler.framework.defects import DEFECTS, defect_status
 from cathedra.scheduler.framework.diagnosis import Diagnosis

@@ -6,7 +6,7 @@ arguments that this scheduler cannot honour (docs/spec/scheduling.md §17).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
@@ -14,8 +14,10 @@ import msgspec
 
 from cathedra.api.decoding import DecodeError, read_yaml
 from cathedra.api.field import ErrorList, FieldPath
+from cathedra.api.goquote import go_quote
 from cathedra.cel.library.times import parse_duration
 from cathedra.scheduler.configuration.document import (
+    DEFAULT_SCHEDULER,
     BalancedAllocationArgs,
     Document,
     DynamicResourcesArgs,
@@ -29,6 +31,7 @@ from cathedra.scheduler.configuration.document import (
     ProfileDocument,
     SpreadArgs,
     VolumeBindingArgs,
+    unknown_fields,
 )
 from cathedra.scheduler.configuration.enablement import (
     ABSENT_PLUGINS,
@@ -38,6 +41,7 @@ from cathedra.scheduler.configuration.enablement import (
     enabled,
 )
 from cathedra.scheduler.configuration.strategy import LEAST_ALLOCATED, FitScoring, fit_scoring
+from cathedra.scheduler.configuration.validation import argument_errors, document_errors
 
 __all__ = [
     "DEFAULT_CONFIGURATION",
@@ -75,6 +79,9 @@ class ProfileConfiguration:
     """Seconds that the allocator may take for one node; 0 is no limit."""
     binding_timeout: float = BINDING_TIMEOUT
     """Seconds until devices' binding conditions must be true."""
+    candidate_percentage: int = 10
+    fewest_candidates: int = 100
+    """So many of the nodes in question are compared before pods are evicted from one of them, at the least."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,13 +134,17 @@ def read_configuration(text: str | bytes) -> SchedulerConfiguration:
             f'no kind "{value.get("kind", "")}" is registered for version "{value.get("apiVersion", "")}": '
             f"the file must have apiVersion: {API_VERSION} and kind: {KIND}"
         )
-    document = _strictly(value, Document, "")
-    errors = ErrorList(_document_errors(document))
+    document = _with_name(_strictly(value, Document, ""))
+    _check_durations(document.leader_election)
+    given = [_arguments(one.plugin_config or [], position) for position, one in enumerate(document.profiles or ())]
+    errors = document_errors(document)
+    for position, arguments in enumerate(given):
+        errors += _argument_errors(arguments, FieldPath("profiles").index(position).child("pluginConfig"))
     if errors:
-        raise ConfigurationError("\n".join(str(error) for error in errors))
+        raise ConfigurationError(_aggregated([str(error) for error in errors]))
     profiles = tuple(
-        _profile(profile, document, f"profiles[{position}]")
-        for position, profile in enumerate(document.profiles or [ProfileDocument()])
+        _profile(profile, document, {one.name: one.args for one in arguments})
+        for profile, arguments in zip(document.profiles or (), given, strict=True)
     )
     if len({(profile.filter_timeout, profile.binding_timeout) for profile in profiles}) > 1:
         raise ConfigurationError(
@@ -150,86 +161,62 @@ def read_configuration(text: str | bytes) -> SchedulerConfiguration:
     )
 
 
+def _aggregated(problems: Sequence[str]) -> str:
+    return problems[0] if len(problems) == 1 else f"[{', '.join(problems)}]"
+
+
+def _check_durations(given: LeaderElection) -> None:
+    for text in (given.lease_duration, given.renew_deadline, given.retry_period):
+        if parse_duration(text) is None:
+            raise ConfigurationError(f"time: invalid duration {go_quote(text)}")
+
+
+def _with_name(document: Document) -> Document:
+    """The document with at least one profile; the only profile there is needs no name."""
+    profiles = document.profiles or [ProfileDocument()]
+    if len(profiles) == 1 and profiles[0].scheduler_name is None:
+        profiles = [msgspec.structs.replace(profiles[0], scheduler_name=DEFAULT_SCHEDULER)]
+    return msgspec.structs.replace(document, profiles=profiles)
+
+
 def _strictly(value: Any, kind: type[T], where: str) -> T:
+    """``value`` as the file's form has it; ``where`` leads the error."""
+    unknown = list(unknown_fields(value, kind))
+    if unknown:
+        told = ", ".join(f'unknown field "{name}"' for name in unknown)
+        raise ConfigurationError(f"strict decoding error: {where}{told}")
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
         text, _, place = str(error).partition(" - at `$")
-        place = (where + place.rstrip("`")).lstrip(".")
-        if text.startswith("Object contains unknown field"):
-            name = text.split("`")[1]
-            raise ConfigurationError(
-                f'strict decoding error: unknown field "{f"{place}.{name}" if place else name}"'
-            ) from error
-        raise ConfigurationError(f"strict decoding error: {place}: {text}") from error
+        raise ConfigurationError(f"strict decoding error: {where}{place.rstrip('`').lstrip('.')}: {text}") from error
 
 
-def _document_errors(document: Document) -> Iterator[Any]:
-    errors = ErrorList()
-    if document.parallelism <= 0:
-        errors.invalid(FieldPath("parallelism"), document.parallelism, "should be an integer value greater than zero")
-    _check_percentage(errors, FieldPath("percentageOfNodesToScore"), document.percentage_of_nodes_to_score)
-    if document.pod_initial_backoff_seconds <= 0:
-        errors.invalid(
-            FieldPath("podInitialBackoffSeconds"), document.pod_initial_backoff_seconds, "must be greater than 0"
-        )
-    if document.pod_max_backoff_seconds < document.pod_initial_backoff_seconds:
-        errors.invalid(
-            FieldPath("podMaxBackoffSeconds"),
-            document.pod_max_backoff_seconds,
-            "must be greater than or equal to PodInitialBackoffSeconds",
-        )
-    if document.extenders:
-        errors.forbidden(FieldPath("extenders"), "this scheduler has no extenders")
-    if document.leader_election.resource_lock != "leases":
-        errors.invalid(
-            FieldPath("leaderElection.resourceLock"),
-            document.leader_election.resource_lock,
-            'resourceLock value must be "leases"',
-        )
-    seen: set[str] = set()
-    for position, profile in enumerate(document.profiles or ()):
-        path = FieldPath("profiles").index(position)
-        if not profile.scheduler_name:
-            errors.required(path.child("schedulerName"), "")
-        elif profile.scheduler_name in seen:
-            errors.duplicate(path.child("schedulerName"), profile.scheduler_name)
-        seen.add(profile.scheduler_name)
-        _check_percentage(errors, path.child("percentageOfNodesToScore"), profile.percentage_of_nodes_to_score)
-    yield from errors
-
-
-def _check_percentage(errors: ErrorList, path: FieldPath, value: int | None) -> None:
-    if value is not None and not 0 <= value <= 100:
-        errors.invalid(path, value, "not in valid range [0-100]")
-
-
-def _profile(profile: ProfileDocument, document: Document, where: str) -> ProfileConfiguration:
+def _profile(profile: ProfileDocument, document: Document, arguments: Mapping[str, Any]) -> ProfileConfiguration:
+    name = profile.scheduler_name or DEFAULT_SCHEDULER
     try:
-        plugins = enabled(profile.plugins or Plugins(), profile.scheduler_name)
+        plugins = enabled(profile.plugins or Plugins(), name)
     except EnablementError as error:
         raise ConfigurationError(
-            f"initializing profiles: creating profile for scheduler name {profile.scheduler_name}: {error}"
+            f"initializing profiles: creating profile for scheduler name {name}: {error}"
         ) from error
-    arguments = dict(_arguments(profile.plugin_config or [], where))
     fit: FitArgs = arguments.get("NodeResourcesFit", FitArgs())
     dynamic: DynamicResourcesArgs = arguments.get("DynamicResources", DynamicResourcesArgs())
     percentage = profile.percentage_of_nodes_to_score
     if percentage is None:
         percentage = document.percentage_of_nodes_to_score
-    try:
-        scoring = fit_scoring(fit.scoring_strategy)
-    except ValueError as error:
-        raise ConfigurationError(f"{where}.pluginConfig: NodeResourcesFit: {error}") from error
+    preemption: PreemptionArgs = arguments.get("DefaultPreemption", PreemptionArgs())
     return ProfileConfiguration(
-        name=profile.scheduler_name,
+        name=name,
         percentage_of_nodes_to_score=percentage or 0,
         plugins=plugins,
-        scoring=scoring,
+        scoring=fit_scoring(fit.scoring_strategy),
         ignored_resources=frozenset(fit.ignored_resources or ()),
         ignored_resource_groups=frozenset(fit.ignored_resource_groups or ()),
-        filter_timeout=_seconds(dynamic.filter_timeout, FILTER_TIMEOUT, f"{where}: filterTimeout"),
-        binding_timeout=_seconds(dynamic.binding_timeout, BINDING_TIMEOUT, f"{where}: bindingTimeout"),
+        filter_timeout=_seconds(dynamic.filter_timeout, FILTER_TIMEOUT),
+        binding_timeout=_seconds(dynamic.binding_timeout, BINDING_TIMEOUT),
+        candidate_percentage=preemption.min_candidate_nodes_percentage,
+        fewest_candidates=preemption.min_candidate_nodes_absolute,
     )
 
 
@@ -251,7 +238,6 @@ def _is_default_balance(args: BalancedAllocationArgs) -> bool:
 
 _ONLY_DEFAULTS: Final[Mapping[str, Callable[[Any], bool]]] = {
     "NodeResourcesBalancedAllocation": _is_default_balance,
-    "DefaultPreemption": lambda args: msgspec.structs.replace(args, kind="") == PreemptionArgs(),
     "InterPodAffinity": lambda args: msgspec.structs.replace(args, kind="") == InterPodAffinityArgs(),
     "NodeAffinity": lambda args: args.added_affinity is None,
     "PodTopologySpread": lambda args: not args.default_constraints and args.defaulting_type == "System",
@@ -259,60 +245,77 @@ _ONLY_DEFAULTS: Final[Mapping[str, Callable[[Any], bool]]] = {
 """Plugins whose arguments this scheduler knows in their default form alone."""
 
 
-def _arguments(given: list[PluginConfig], where: str) -> Iterator[tuple[str, Any]]:
+@dataclass(frozen=True, slots=True)
+class _Arguments:
+    """The arguments of one plugin, as they stand in the file."""
+
+    name: str
+    args: Any
+
+
+def _arguments(given: list[PluginConfig], profile: int) -> list[_Arguments]:
+    return [_Arguments(one.name, _decoded(one, profile, position)) for position, one in enumerate(given)]
+
+
+def _decoded(one: PluginConfig, profile: int, position: int) -> Any:
+    kind = _ARGUMENTS.get(one.name)
+    if kind is None:
+        return None
+    place = f"decoding .profiles[{profile}].pluginConfig[{position}]: "
+    wanted, found = f"{one.name}Args", (one.args or {}).get("kind") or f"{one.name}Args"
+    if found != wanted:
+        group = API_VERSION.partition("/")[0]
+        raise ConfigurationError(
+            f"{place}args for plugin {one.name} were not of type {wanted}.{group}, got {found}.{group}"
+        )
+    inner = f"strict decoding error: decoding args for plugin {one.name}: strict decoding error: "
+    args = _strictly(one.args or {}, kind, place + inner)
+    for field_name in ("filter_timeout", "binding_timeout"):
+        text = getattr(args, field_name, None)
+        if text is not None and parse_duration(text) is None:
+            raise ConfigurationError(
+                f"{place}decoding args for plugin {one.name}: time: invalid duration {go_quote(text)}"
+            )
+    return args
+
+
+def _argument_errors(given: Sequence[_Arguments], path: FieldPath) -> ErrorList:
+    errors = ErrorList()
     seen: set[str] = set()
     for position, one in enumerate(given):
-        path = f"{where}.pluginConfig[{position}]"
+        where = path.index(position)
         if one.name in seen:
-            raise ConfigurationError(f'{path}: Duplicate value: "{one.name}"')
+            errors.duplicate(where, one.name)
         seen.add(one.name)
         if one.name not in KNOWN_PLUGINS:
-            raise ConfigurationError(f'{path}.name: Invalid value: "{one.name}": plugin does not exist')
-        kind = _ARGUMENTS.get(one.name)
-        if kind is None:
-            raise ConfigurationError(f"{path}.args: Forbidden: {one.name} takes no arguments")
-        args = _strictly(one.args or {}, kind, f"{path}.args")
-        if not _ONLY_DEFAULTS.get(one.name, _any)(args):
-            raise ConfigurationError(
-                f"{path}.args: Forbidden: this scheduler runs {one.name} with its default arguments only"
-            )
-        yield one.name, args
+            errors.invalid(where.child("name"), one.name, "plugin does not exist")
+        elif one.name not in _ARGUMENTS:
+            errors.forbidden(where.child("args"), f"{one.name} takes no arguments")
+        elif wrong := argument_errors(one.args, where.child("args")):
+            errors += wrong
+        elif not _ONLY_DEFAULTS.get(one.name, _any)(one.args):
+            told = f"this scheduler runs {one.name} with its default arguments only"
+            errors.forbidden(where.child("args"), told)
+    return errors
 
 
 def _any(args: Any) -> bool:
     return True
 
 
-def _seconds(text: str | None, default: float, where: str) -> float:
-    if text is None:
-        return default
-    duration = parse_duration(text)
-    if duration is None:
-        raise ConfigurationError(f'{where}: Invalid value: "{text}": time: invalid duration')
-    seconds = duration.nanos / 1e9
-    if seconds < 0:
-        raise ConfigurationError(f'{where}: Invalid value: "{text}": must be zero or greater')
-    return seconds
+def _seconds(text: str | None, default: float) -> float:
+    duration = parse_duration(text) if text is not None else None
+    return duration.nanos / 1e9 if duration is not None else default
 
 
 def _lease(given: LeaderElection) -> LeaseConfiguration:
-    duration = _seconds(given.lease_duration, 15, "leaderElection.leaseDuration")
-    renew = _seconds(given.renew_deadline, 10, "leaderElection.renewDeadline")
-    retry = _seconds(given.retry_period, 2, "leaderElection.retryPeriod")
-    for name, value in (("leaseDuration", duration), ("renewDeadline", renew), ("retryPeriod", retry)):
-        if value <= 0:
-            raise ConfigurationError(f"leaderElection.{name}: Invalid value: must be greater than zero")
-    if duration <= renew:
-        raise ConfigurationError(
-            "leaderElection.leaseDuration: Invalid value: LeaseDuration must be greater than RenewDeadline"
-        )
     return LeaseConfiguration(
         elect=given.leader_elect,
         name=given.resource_name,
         namespace=given.resource_namespace,
-        duration=duration,
-        renew_deadline=renew,
-        retry_period=retry,
+        duration=_seconds(given.lease_duration, 15),
+        renew_deadline=_seconds(given.renew_deadline, 10),
+        retry_period=_seconds(given.retry_period, 2),
     )
 
 

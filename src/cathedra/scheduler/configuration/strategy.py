@@ -6,11 +6,11 @@ containers are assumed to need; other resources count for pods that ask for them
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from cathedra.scheduler.configuration.document import ResourceWeight, ScoringStrategy, UtilizationPoint
+from cathedra.scheduler.configuration.document import ScoringStrategy
 from cathedra.scheduler.framework.plugin import MAX_SCORE, DeviceUsage, no_devices
 from cathedra.scheduler.state.node_info import NodeInfo
 from cathedra.scheduler.state.pod_info import PodInfo
@@ -89,54 +89,17 @@ LEAST_ALLOCATED: Final = WeightedScoring(_least)
 
 
 def fit_scoring(strategy: ScoringStrategy | None) -> FitScoring:
-    """The scoring that a file asks for.
-
-    Raises:
-        ValueError: it asks for none that exists, or the weights or the line make no sense.
-    """
+    """The scoring that a file asks for, which has been found valid."""
     if strategy is None:
         return LEAST_ALLOCATED
-    resources = _weights(strategy.resources)
+    resources = tuple((one.name, one.weight) for one in strategy.resources or ()) or ((CPU, 1), (MEMORY, 1))
     if strategy.type == "LeastAllocated":
         return WeightedScoring(_least, resources)
     if strategy.type == "MostAllocated":
         return WeightedScoring(_most, resources)
-    if strategy.type != "RequestedToCapacityRatio":
-        raise ValueError(
-            f'scoringStrategy.type: Unsupported value: "{strategy.type}": supported values: "LeastAllocated", '
-            '"MostAllocated", "RequestedToCapacityRatio"'
-        )
     ratio = strategy.requested_to_capacity_ratio
-    return LineScoring(_line(ratio.shape or () if ratio is not None else ()), resources)
-
-
-def _weights(resources: list[ResourceWeight] | None) -> tuple[tuple[str, int], ...]:
-    for position, one in enumerate(resources or ()):
-        if not 1 <= one.weight <= 100:
-            raise ValueError(
-                f"scoringStrategy.resources[{position}].weight: Invalid value: {one.weight}: resource weight of "
-                f"{one.name} not in valid range [1, 100]"
-            )
-    return tuple((one.name, one.weight) for one in resources) if resources else ((CPU, 1), (MEMORY, 1))
-
-
-def _line(shape: Sequence[UtilizationPoint]) -> tuple[tuple[int, int], ...]:
-    where = "scoringStrategy.requestedToCapacityRatio.shape"
-    if not shape:
-        raise ValueError(f"{where}: Required value: at least one point must be specified")
-    for position, point in enumerate(shape):
-        if not 0 <= point.utilization <= 100:
-            raise ValueError(
-                f"{where}[{position}].utilization: Invalid value: {point.utilization}: not in valid range [0, 100]"
-            )
-        if position and shape[position - 1].utilization >= point.utilization:
-            raise ValueError(
-                f"{where}[{position}].utilization: Invalid value: {point.utilization}: utilization values must be "
-                "sorted in increasing order"
-            )
-        if not 0 <= point.score <= 10:
-            raise ValueError(f"{where}[{position}].score: Invalid value: {point.score}: not in valid range [0, 10]")
-    return tuple((point.utilization, point.score * _SCALE) for point in shape)
+    shape = (ratio.shape if ratio is not None else None) or ()
+    return LineScoring(tuple((point.utilization, point.score * _SCALE) for point in shape), resources)
 
 
 def _figures(name: str, pod: PodInfo, node: NodeInfo, devices: DeviceUsage) -> tuple[int, int]:

@@ -34,9 +34,8 @@ from cathedra.semantics.conditions import find_condition
 
 __all__ = ["DefaultPreemption", "TryOut"]
 
-FEWEST_CANDIDATES: Final = 100
-CANDIDATE_PERCENTAGE: Final = 10
-"""Nodes with victims that are compared at most: a share of the nodes in question, and never fewer than a hundred."""
+DEFAULT_SHARE: Final = (10, 100)
+"""Nodes with victims that are compared at most: so many percent of those in question, and never fewer than so many."""
 
 TryOut = Callable[[PodInfo, CycleState, NodeInfo], Status | None]
 """Whether the pod would fit if the node looked like this."""
@@ -72,12 +71,15 @@ class DefaultPreemption(PostFilterPlugin):
         recorder: EventRecorder,
         budgets: Store[PodDisruptionBudget],
         try_out: TryOut,
+        share: tuple[int, int] = DEFAULT_SHARE,
     ) -> None:
+        """``share``: so many percent of the nodes in question are compared, and never fewer than so many."""
         self._client = client
         self._clock = clock
         self._recorder = recorder
         self._budgets = budgets
         self._try_out = try_out
+        self._share = share
 
     def events(self) -> Sequence[EventRegistration]:
         """A victim has gone."""
@@ -117,7 +119,8 @@ class DefaultPreemption(PostFilterPlugin):
     ) -> Sequence[_Candidate]:
         refusals = ((node, diagnosis.status_of(node.name)) for node in state.snapshot.nodes)
         nodes = [node for node, refusal in refusals if refusal is not None and refusal.code is Code.UNSCHEDULABLE]
-        enough = max(FEWEST_CANDIDATES, len(nodes) * CANDIDATE_PERCENTAGE // 100)
+        percentage, fewest = self._share
+        enough = max(fewest, len(nodes) * percentage // 100)
         found: list[_Candidate] = []
         for node in nodes:
             outcome = self._victims(state, pod, node)

@@ -63,7 +63,8 @@ def test_volume_plugins_may_be_named_and_are_reported() -> None:
         ("profils: []", 'strict decoding error: unknown field "profils"'),
         (
             "profiles: [{pluginConfig: [{name: NodeResourcesFit, args: {scoring: 1}}]}]",
-            'strict decoding error: unknown field "profiles[0].pluginConfig[0].args.scoring"',
+            "strict decoding error: decoding .profiles[0].pluginConfig[0]: strict decoding error: decoding args for "
+            'plugin NodeResourcesFit: strict decoding error: unknown field "scoring"',
         ),
         ("parallelism: 0", "parallelism: Invalid value: 0: should be an integer value greater than zero"),
         ("percentageOfNodesToScore: 101", "percentageOfNodesToScore: Invalid value: 101: not in valid range [0-100]"),
@@ -71,7 +72,7 @@ def test_volume_plugins_may_be_named_and_are_reported() -> None:
         ("podMaxBackoffSeconds: -1", "must be greater than or equal to PodInitialBackoffSeconds"),
         ("leaderElection: {resourceLock: configmaps}", 'resourceLock value must be "leases"'),
         ("leaderElection: {leaseDuration: 5s}", "LeaseDuration must be greater than RenewDeadline"),
-        ("leaderElection: {retryPeriod: soon}", 'Invalid value: "soon": time: invalid duration'),
+        ("leaderElection: {retryPeriod: soon}", 'time: invalid duration "soon"'),
         ("extenders: [{urlPrefix: http://127.0.0.1}]", "extenders: Forbidden: this scheduler has no extenders"),
         ("profiles: [{schedulerName: a}, {schedulerName: a}]", 'profiles[1].schedulerName: Duplicate value: "a"'),
         ("profiles: [{schedulerName: ''}]", "profiles[0].schedulerName: Required value"),

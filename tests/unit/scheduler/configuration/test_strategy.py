@@ -70,19 +70,3 @@ def test_a_full_node_is_worst_for_spreading_and_best_for_packing() -> None:
     wanted = pod(cpu="2", memory="2Gi")
     assert LEAST_ALLOCATED.score(wanted, node) == 0
     assert fit_scoring(ScoringStrategy(type="MostAllocated")).score(wanted, node) == 100
-
-
-@pytest.mark.parametrize(
-    ("strategy", "text"),
-    [
-        (ScoringStrategy(type="Best"), 'Unsupported value: "Best"'),
-        (ScoringStrategy(resources=[ResourceWeight("cpu", 0)]), r"not in valid range \[1, 100\]"),
-        (line(), "at least one point must be specified"),
-        (line((50, 1), (50, 2)), "sorted in increasing order"),
-        (line((101, 1)), r"not in valid range \[0, 100\]"),
-        (line((1, 11)), r"not in valid range \[0, 10\]"),
-    ],
-)
-def test_strategies_without_meaning_are_refused(strategy: ScoringStrategy, text: str) -> None:
-    with pytest.raises(ValueError, match=text):
-        fit_scoring(strategy)
