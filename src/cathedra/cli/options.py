@@ -444,6 +444,12 @@ DRIVER_PROCESS: Final = (
         metavar="MODULE:DRIVER",
         about="your own driver, a class or a function that makes one (default: the example driver)",
     ),
+    CommandOption(
+        name="--driver-config",
+        type=Path,
+        metavar="FILE",
+        about="the configuration of the driver of --module, with which it is made",
+    ),
     _OF_CLUSTER,
     CommandOption(
         name="--http-endpoint",

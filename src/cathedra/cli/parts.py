@@ -71,6 +71,7 @@ def _part(arguments: argparse.Namespace) -> Coroutine[Any, Any, None]:
         cdi=absolute(arguments.cdi_dir),
         driver=driver_config(arguments),
         module=arguments.module,
+        driver_file=absolute(arguments.driver_config),
         endpoint=endpoint_of("--http-endpoint", arguments.http_endpoint),
     )
     return nodeparts.run_driver(config, say=_say)

@@ -100,6 +100,8 @@ class PartConfig:
     driver: DriverConfig = field(default_factory=DriverConfig)
     module: str = ""
     """``MODULE:DRIVER`` of a driver's author; "": the example driver."""
+    driver_file: Path | None = None
+    """The driver's own configuration, with which it is made."""
     endpoint: PlainEndpoint = field(default_factory=lambda: PlainEndpoint("--http-endpoint"))
     """Where the driver shows health and metrics."""
 

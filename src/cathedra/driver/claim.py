@@ -66,6 +66,8 @@ class Prepared:
     """Attributes for the container's metadata file; names without a domain get the driver's."""
     network_data: resource.NetworkDeviceData | None = None
     status: DeviceStatus | None = None
+    memory: Mapping[str, Any] = field(default_factory=dict)
+    """JSON that the driver gets back when the claim is unprepared, and after a restart (`Driver.resume`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +113,7 @@ class ClaimedDevice:
         metadata: Mapping[str, AttributeValue] | None = None,
         network_data: resource.NetworkDeviceData | None = None,
         status: DeviceStatus | None = None,
+        memory: Mapping[str, Any] | None = None,
     ) -> Prepared:
         """The answer for this device."""
         return Prepared(
@@ -122,6 +125,7 @@ class ClaimedDevice:
             metadata=metadata,
             network_data=network_data,
             status=status,
+            memory=memory or {},
         )
 
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from cathedra.client.client import Client
 from cathedra.driver.claim import Claim, ConfigModels, Prepared, Ref
@@ -41,6 +41,8 @@ class PreparedDeviceRecord:
     request: str
     share_id: str | None = None
     admin: bool = False
+    memory: Mapping[str, Any] = field(default_factory=dict)
+    """What `Prepared.memory` said; nothing if the driver was interrupted before it could."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +115,10 @@ class Driver:
         Must be idempotent. An exception makes this claim fail, and no other; `Retry` tries again within the call.
         """
         return ()
+
+    def resume(self, prepared: Sequence[PreparedClaim]) -> None:
+        """Hear, before the first call, which claims an earlier process has prepared: for state of the driver's own."""
+        return
 
     def unprepare(self, ref: Ref, prepared: PreparedClaim) -> Awaitable[None] | None:
         """Undo `prepare`. The claim itself may be gone. Must be idempotent."""

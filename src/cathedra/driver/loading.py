@@ -36,14 +36,17 @@ def load_maker(text: str) -> Callable[[], Any]:
     return make
 
 
-def load_driver(text: str) -> Driver:
-    """The driver that ``MODULE:DRIVER`` makes.
+def load_driver(text: str, config: Path | None = None) -> Driver:
+    """The driver that ``MODULE:DRIVER`` makes; with a ``config``, it is made with this file.
 
     Raises:
         OptionError: it makes none.
     """
-    made = load_maker(text)
-    driver = made() if callable(made) else made
+    made: Any = load_maker(text)
+    try:
+        driver = made if not callable(made) else made() if config is None else made(config)
+    except TypeError as error:
+        raise OptionError(f"{text} is not made {'without' if config is None else 'with'} a file: {error}") from error
     if not isinstance(driver, Driver):
         raise OptionError(f"{text} makes a {type(driver).__name__}, which is no cathedra.driver.Driver")
     return driver

@@ -22,7 +22,7 @@ from cathedra.driver.claim import Ref
 from cathedra.driver.driver import PreparedClaim, PreparedDeviceRecord
 from cathedra.driver.files import Files
 
-__all__ = ["CHECKPOINT_FILE", "Checkpoint", "CheckpointDevice", "CheckpointEntry", "DeviceAnswer"]
+__all__ = ["CHECKPOINT_FILE", "Checkpoint", "CheckpointDevice", "CheckpointEntry", "DeviceAnswer", "memory_key"]
 
 CHECKPOINT_FILE = "checkpoint.json"
 VERSION = "cathedra.dev/driver-checkpoint/v1"
@@ -69,6 +69,8 @@ class CheckpointEntry(msgspec.Struct, frozen=True, rename="camel", omit_defaults
     """The claim's CDI specification, to be written again if the file is lost."""
     metadata: dict[str, list[Any]] = {}
     """Request → devices of its metadata file, as JSON."""
+    memory: dict[str, Any] = {}
+    """Pool, device and share → what the driver wants to know of it later."""
 
     @property
     def ref(self) -> Ref:
@@ -77,11 +79,18 @@ class CheckpointEntry(msgspec.Struct, frozen=True, rename="camel", omit_defaults
 
     def public(self) -> PreparedClaim:
         """What the driver may know of it."""
-        return PreparedClaim(
-            self.ref,
-            tuple(PreparedDeviceRecord(d.pool, d.device, d.request, d.share_id, d.admin) for d in self.devices),
-            self.completed,
+        return PreparedClaim(self.ref, tuple(map(self._public_device, self.devices)), self.completed)
+
+    def _public_device(self, device: CheckpointDevice) -> PreparedDeviceRecord:
+        memory = self.memory.get(memory_key(device.pool, device.device, device.share_id), {})
+        return PreparedDeviceRecord(
+            device.pool, device.device, device.request, device.share_id, device.admin, memory=memory
         )
+
+
+def memory_key(pool: str, device: str, share_id: str | None) -> str:
+    """What a device is called in `CheckpointEntry.memory`."""
+    return f"{pool}/{device}" + (f"/{share_id}" if share_id else "")
 
 
 class _Content(msgspec.Struct, frozen=True, rename="camel"):

@@ -24,7 +24,7 @@ from cathedra.driver.driver import Driver, collect, resolve
 from cathedra.driver.edits import Edits
 from cathedra.driver.errors import CallFailed, DeviceInUse, DriverError, Retry
 from cathedra.driver.metrics import Observer, Silent
-from cathedra.driver.preparing.checkpoint import Checkpoint, CheckpointDevice, CheckpointEntry, DeviceAnswer
+from cathedra.driver.preparing.checkpoint import Checkpoint, CheckpointDevice, CheckpointEntry, DeviceAnswer, memory_key
 from cathedra.driver.preparing.lock import Serializer
 from cathedra.driver.preparing.metadata import MetadataFiles, device_document
 from cathedra.driver.preparing.specs import ClaimSpecs
@@ -101,6 +101,7 @@ class ClaimService:
             if self._metadata is not None:
                 self._metadata.remove_leftovers(known)
         self._write_common()
+        self._driver.resume([entry.public() for entry in self._checkpoint])
 
     @property
     def prepared(self) -> tuple[Ref, ...]:
@@ -242,8 +243,13 @@ class ClaimService:
             first_of = tuple(mounts.pop(request) for request in base if request in mounts)
             ids = self._common + own + first_of
             answer.append(DeviceAnswer(base, device.pool, device.device, ids, device.share_id))
+        memory = {
+            memory_key(device.pool, device.device, device.share_id): dict(device.memory)
+            for device in prepared
+            if device.memory
+        }
         return CheckpointEntry(
-            entry.namespace, entry.name, entry.uid, entry.devices, True, tuple(answer), document, requests
+            entry.namespace, entry.name, entry.uid, entry.devices, True, tuple(answer), document, requests, memory
         )
 
     def _write_metadata(self, claim: Claim, requests: Mapping[str, Sequence[Any]]) -> dict[str, str]:

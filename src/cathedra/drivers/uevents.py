@@ -1,0 +1,49 @@
+"""What the kernel says when hardware comes and goes: its uevents, as a stream.
+
+A driver asks the machine again after each of them instead of from time to time. They come over a netlink socket that
+any user may read in the host's network namespace; elsewhere none come, and the devices are those found at the start.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Final
+
+__all__ = ["parse_uevent", "uevents"]
+
+_NETLINK_KOBJECT_UEVENT: Final = 15
+_KERNEL_GROUP: Final = 1
+_LONGEST: Final = 64 * 1024
+
+
+def parse_uevent(message: bytes) -> Mapping[str, str]:
+    """The properties of one message, as ``ACTION``, ``SUBSYSTEM`` and ``DEVPATH``; none if it is no uevent."""
+    head, _, rest = message.partition(b"\0")
+    if b"@" not in head:
+        return {}
+    entries = (entry.decode(errors="replace").partition("=") for entry in rest.split(b"\0") if entry)
+    return {name: value for name, equals, value in entries if equals}
+
+
+@asynccontextmanager
+async def uevents() -> AsyncIterator[AsyncIterator[Mapping[str, str]]]:
+    """The uevents from now on.
+
+    Raises:
+        OSError: the kernel does not give them here.
+    """
+    loop = asyncio.get_running_loop()
+    listening = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_NONBLOCK, _NETLINK_KOBJECT_UEVENT)
+    with contextlib.closing(listening):
+        listening.bind((0, _KERNEL_GROUP))
+
+        async def messages() -> AsyncIterator[Mapping[str, str]]:
+            while True:
+                if properties := parse_uevent(await loop.sock_recv(listening, _LONGEST)):
+                    yield properties
+
+        yield messages()
