@@ -1,0 +1,187 @@
+"""The driver of CPUs: publishes them alone or in groups, and lets a container run on those of its claims.
+
+A claim's CPUs are given to no other claim. Containers without a claim are not kept away from them: what the node agent
+gives to all containers is the node agent's to say.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from cathedra.api.quantity import Quantity
+from cathedra.api.resource import NodeAllocatableMapping, NodeAllocatableResource
+from cathedra.driver import (
+    Claim,
+    Device,
+    Driver,
+    DriverError,
+    Edits,
+    Hook,
+    Prepared,
+    PreparedClaim,
+    Ref,
+)
+from cathedra.driver.claim import ClaimedDevice
+from cathedra.driver.device import AttributeValue
+from cathedra.drivers.configfile import read_config
+from cathedra.drivers.cpu.config import CpuConfig, Grouping
+from cathedra.drivers.cpu.placing import choose
+from cathedra.drivers.cpu.topology import Cpu, read_topology
+from cathedra.drivers.hooks.cpuset import PREFIX, format_cpus, parse_cpus
+
+__all__ = ["CpuDriver"]
+
+CAPACITY: Final = "dra.cpu/cpu"
+_NAMES: Final[Mapping[Grouping, str]] = {
+    "machine": "cpudevmachine",
+    "socket": "cpudevsocket",
+    "numanode": "cpudevnuma",
+    "cache": "cpudevcache",
+    "core": "cpudevcore",
+}
+
+
+class CpuDriver(Driver):
+    """The CPUs of this machine."""
+
+    cdi_vendor = "dra.k8s.io"
+    cdi_class = "cpu"
+    validate_names = False
+
+    def __init__(self, config: Path | None = None, root: Path = Path("/")) -> None:
+        """``root``: below which the machine is looked at.
+
+        Raises:
+            OptionError: the file is wrong.
+            DriverError: the machine does not say which CPUs there are.
+        """
+        self.config = read_config(config, CpuConfig)
+        self.name = self.config.driver
+        reserved = parse_cpus(self.config.reserved)
+        self._cpus = tuple(cpu for cpu in read_topology(root) if cpu.id not in reserved)
+        self._taken: dict[str, dict[str, frozenset[int]]] = {}
+        """Claim UID → device and share → CPUs."""
+
+    def devices(self) -> list[Device]:
+        """CPUs, or groups of them of which a claim takes a number."""
+        if self.config.mode == "individual":
+            return [self._single(cpu) for cpu in self._cpus]
+        return [self._group(name, cpus) for name, cpus in self._groups().items()]
+
+    def resume(self, prepared: Sequence[PreparedClaim]) -> None:
+        """The CPUs that an earlier process has given out stay given."""
+        self._taken = {
+            claim.ref.uid: {
+                f"{device.device}/{device.share_id}": parse_cpus(str(device.memory.get("cpus", "")))
+                for device in claim.devices
+            }
+            for claim in prepared
+        }
+
+    def prepare(self, claim: Claim) -> Iterator[Prepared]:
+        """Choose CPUs, and have the runtime pin the container to them.
+
+        Raises:
+            DriverError: the CPUs of a group are given out, although its capacity said otherwise.
+        """
+        mine = self._taken.setdefault(claim.uid, {})
+        for allocation in claim.allocations:
+            cpus = self._cpus_for(allocation, mine)
+            shown = format_cpus(cpus)
+            name = f"{PREFIX}{claim.uid}_{allocation.device}".replace("-", "_")
+            if allocation.share_id is not None:
+                name += f"_{allocation.share_id[:8]}"
+            hook = Hook(
+                hook_name="createRuntime",
+                path=sys.executable,
+                args=(sys.executable, "-m", "cathedra.drivers.hooks.cpuset"),
+            )
+            yield allocation.prepared(
+                Edits(env={name: shown}, hooks=[hook]),
+                metadata={"dra.cpu/allocatedNumCPUs": len(cpus)},
+                memory={"cpus": shown},
+            )
+
+    def unprepare(self, ref: Ref, prepared: PreparedClaim) -> None:
+        """Its CPUs are free again."""
+        self._taken.pop(ref.uid, None)
+
+    def _cpus_for(self, allocation: ClaimedDevice, mine: dict[str, frozenset[int]]) -> frozenset[int]:
+        key = f"{allocation.device}/{allocation.share_id}"
+        if mine.get(key):
+            return mine[key]
+        if self.config.mode == "individual":
+            mine[key] = frozenset(cpu.id for cpu in self._cpus if _single_name(cpu) == allocation.device)
+            return mine[key]
+        cpus = self._groups().get(allocation.device)
+        if cpus is None:
+            raise DriverError(f"there is no group {allocation.device}")
+        wanted = allocation.consumed.get(CAPACITY, Quantity(len(cpus)))
+        taken = {cpu for claim in self._taken.values() for given in claim.values() for cpu in given}
+        chosen = choose(cpus, wanted.value(), taken)
+        if chosen is None:
+            raise DriverError(f"{allocation.device} has fewer than {wanted} CPUs that no claim holds")
+        mine[key] = chosen
+        return chosen
+
+    def _groups(self) -> dict[str, list[Cpu]]:
+        grouping = self.config.group_by
+        groups: dict[str, list[Cpu]] = {}
+        for cpu in self._cpus:
+            number = {"socket": cpu.socket, "numanode": cpu.numa_node, "cache": cpu.cache, "core": cpu.core}
+            suffix = "" if grouping == "machine" else f"{number[grouping]:03}"
+            groups.setdefault(f"{_NAMES[grouping]}{suffix}", []).append(cpu)
+        return groups
+
+    def _group(self, name: str, cpus: Sequence[Cpu]) -> Device:
+        grouping, first = self.config.group_by, cpus[0]
+        attributes: dict[str, AttributeValue] = {"dra.cpu/numCPUs": len(cpus), "dra.cpu/smtEnabled": self._smt}
+        if grouping != "machine":
+            attributes["dra.cpu/socketID"] = first.socket
+        if grouping in ("numanode", "cache", "core"):
+            attributes.update(_numa(first))
+        if grouping in ("cache", "core"):
+            attributes["dra.cpu/cacheL3ID"] = first.cache
+        if grouping == "core":
+            attributes |= {"dra.cpu/coreID": first.core_id, "dra.cpu/coreType": first.kind}
+        return Device(
+            name,
+            attributes=attributes,
+            capacity={CAPACITY: Quantity(len(cpus))},
+            multiple_allocations=True,
+            node_resources=self._node_resources(NodeAllocatableMapping(CAPACITY, Quantity("1"))),
+        )
+
+    def _single(self, cpu: Cpu) -> Device:
+        return Device(
+            _single_name(cpu),
+            attributes={
+                "dra.cpu/cpuID": cpu.id,
+                "dra.cpu/coreID": cpu.core_id,
+                "dra.cpu/coreType": cpu.kind,
+                "dra.cpu/cacheL3ID": cpu.cache,
+                "dra.cpu/socketID": cpu.socket,
+                "dra.cpu/smtEnabled": self._smt,
+                **_numa(cpu),
+            },
+            node_resources=self._node_resources(NodeAllocatableMapping(device_multiplier=Quantity("1"))),
+        )
+
+    @property
+    def _smt(self) -> bool:
+        return any(cpu.threads > 1 for cpu in self._cpus)
+
+    def _node_resources(self, mapping: NodeAllocatableMapping) -> dict[str, NodeAllocatableResource]:
+        return {"cpu": NodeAllocatableResource(mapping=mapping)} if self.config.node_resources else {}
+
+
+def _single_name(cpu: Cpu) -> str:
+    return f"cpudev{cpu.id:03}"
+
+
+def _numa(cpu: Cpu) -> dict[str, AttributeValue]:
+    """The standard attribute, and the names of before it for drivers that match them."""
+    return dict.fromkeys(("resource.kubernetes.io/numaNode", "dra.cpu/numaNodeID", "dra.net/numaNode"), cpu.numa_node)

@@ -1,0 +1,141 @@
+"""CPUs are published, given to one claim each, and given back."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from cathedra.api.quantity import Quantity
+from cathedra.api.resource import DeviceRequestAllocationResult
+from cathedra.driver import DriverRunner, MemoryFiles, OptionError
+from cathedra.driver.kit import check_driver
+from cathedra.drivers.cpu import CpuDriver
+from cathedra.drivers.hooks.cpuset import parse_cpus
+from tests.unit.driver.world import NODE, SHARES, World, in_virtual_time, result
+from tests.unit.drivers.cpu.machine import build
+
+CPU = "dra.cpu/cpu"
+
+
+def driver(place: Path, text: str = "") -> CpuDriver:
+    root = place / "root"
+    if not root.exists():
+        build(root)
+    (place / "cpus.yaml").write_text(text)
+    return CpuDriver(place / "cpus.yaml", root)
+
+
+def share(device: str, count: int, share_id: str = SHARES[0]) -> DeviceRequestAllocationResult:
+    return result(device, driver="dra.cpu", request="cpus", share_id=share_id, consumed_capacity={CPU: Quantity(count)})
+
+
+class Prepared:
+    """A runner, and the CPUs that containers of its claims are told."""
+
+    def __init__(self, runner: DriverRunner, files: MemoryFiles) -> None:
+        self.runner, self.files = runner, files
+        runner.service.open()
+
+    async def cpus(self, world: World, name: str, *results: DeviceRequestAllocationResult) -> list[frozenset[int]]:
+        ref = await world.allocate(name, *results)
+        answer = (await self.runner.service.node_prepare_resources([ref]))[ref.uid]
+        assert answer.error == ""
+        return self.told(ref.uid)
+
+    def told(self, uid: str) -> list[frozenset[int]]:
+        (content,) = (content for path, content in self.files.contents.items() if f"{uid}.json" in path.name)
+        devices = json.loads(content)["devices"]
+        return [parse_cpus(device["containerEdits"]["env"][0].partition("=")[2]) for device in devices]
+
+
+@pytest.mark.parametrize(
+    ("grouping", "names"),
+    [
+        ("machine", ["cpudevmachine"]),
+        ("socket", ["cpudevsocket000", "cpudevsocket001"]),
+        ("numanode", ["cpudevnuma000", "cpudevnuma001"]),
+        ("cache", [f"cpudevcache{i:03}" for i in range(4)]),
+        ("core", [f"cpudevcore{i:03}" for i in range(8)]),
+    ],
+)
+def test_groups_are_named_and_sized_after_what_they_share(tmp_path: Path, grouping: str, names: Sequence[str]) -> None:
+    devices = [device.to_api() for device in driver(tmp_path, f"groupBy: {grouping}").devices()]
+    assert [device.name for device in devices] == names
+    assert {device.capacity[CPU].value for device in devices} == {Quantity(16 // len(names))}
+    assert all(device.allow_multiple_allocations for device in devices)
+
+
+def test_a_single_cpu_says_where_it_is(tmp_path: Path) -> None:
+    devices = [device.to_api() for device in driver(tmp_path, "cpuDeviceMode: individual").devices()]
+    attributes = {name: value.int_ for name, value in devices[13].attributes.items() if value.int_ is not None}
+    assert devices[13].name == "cpudev013"
+    assert attributes == {
+        "dra.cpu/cpuID": 13,
+        "dra.cpu/coreID": 1,
+        "dra.cpu/cacheL3ID": 2,
+        "dra.cpu/socketID": 1,
+        "resource.kubernetes.io/numaNode": 1,
+        "dra.cpu/numaNodeID": 1,
+        "dra.net/numaNode": 1,
+    }
+    assert devices[13].attributes["dra.cpu/smtEnabled"].bool_ is True
+
+
+def test_reserved_cpus_are_not_offered(tmp_path: Path) -> None:
+    (first, second) = driver(tmp_path, "reservedCPUs: 0-1").devices()
+    assert (first.attributes["dra.cpu/numCPUs"], second.attributes["dra.cpu/numCPUs"]) == (6, 8)
+    with pytest.raises(OptionError, match="must be a list of CPUs as 0-1,8"):
+        driver(tmp_path, "reservedCPUs: some")
+
+
+def test_cpus_count_with_the_nodes_own_where_that_is_wanted(tmp_path: Path) -> None:
+    (device, _) = driver(tmp_path, "publishNodeAllocatableResourceMapping: true").devices()
+    mapping = device.to_api().node_allocatable_resources["cpu"].mapping
+    assert mapping is not None
+    assert (mapping.capacity_key, mapping.capacity_multiplier) == (CPU, Quantity("1"))
+
+
+def test_claims_get_cpus_of_their_own_also_from_a_new_process(tmp_path: Path) -> None:
+    async def test(world: World) -> None:
+        files = MemoryFiles()
+        first = Prepared(world.runner(driver(tmp_path), files=files), files)
+        (one,) = await first.cpus(world, "a", share("cpudevnuma000", 4))
+        assert one == {0, 8, 1, 9}
+        second = Prepared(world.runner(driver(tmp_path), files=files), files)
+        (other,) = await second.cpus(world, "b", share("cpudevnuma000", 4, SHARES[1]))
+        assert other == {2, 10, 3, 11}
+
+    in_virtual_time(test)
+
+
+def test_cpus_that_are_given_back_can_be_had_again(tmp_path: Path) -> None:
+    async def test(world: World) -> None:
+        files = MemoryFiles()
+        bench = Prepared(world.runner(driver(tmp_path), files=files), files)
+        ref = await world.allocate("a", share("cpudevnuma001", 8))
+        await bench.runner.service.node_prepare_resources([ref])
+        late = await world.allocate("b", share("cpudevnuma001", 1, SHARES[1]))
+        refused = (await bench.runner.service.node_prepare_resources([late]))[late.uid].error
+        assert refused == "cpudevnuma001 has fewer than 1 CPUs that no claim holds"
+        await bench.runner.service.node_unprepare_resources([ref])
+        assert (await bench.runner.service.node_prepare_resources([late]))[late.uid].error == ""
+
+    in_virtual_time(test)
+
+
+@pytest.mark.parametrize("mode", ["grouped", "individual"])
+async def test_the_driver_keeps_the_contract(tmp_path: Path, mode: str) -> None:
+    verdicts = await check_driver(lambda: driver(tmp_path, f"cpuDeviceMode: {mode}"))
+    assert [(one.check.name, one.reason) for one in verdicts if one.outcome == "failed"] == []
+
+
+@pytest.mark.skipif(not os.path.exists("/sys/devices/system/cpu/online"), reason="this machine has no sysfs")
+def test_the_cpus_of_this_machine_are_offered() -> None:
+    made = CpuDriver()
+    made.attach(NODE, lambda: None)
+    total = sum(int(str(device.attributes["dra.cpu/numCPUs"])) for device in made.devices())
+    assert total >= len(os.sched_getaffinity(0))
